@@ -1,4 +1,4 @@
-//! The smallest server: one listener, of which every Envoy that connects gets a copy. It answers `hello`.
+//! The smallest server: one listener for every Envoy that connects. It answers `hello`.
 //!
 //! ```console
 //! cargo run -p lockgate-xds --example hello

@@ -1,5 +1,5 @@
-//! References to objects: every resource, problem, and log line names the objects behind it.
-//! This module knows only names of Kubernetes and Envoy.
+//! References to objects: every resource, problem, and log line contains the objects behind it. This module contains
+//! only names of Kubernetes and Envoy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// A reference to an object: a Kubernetes object, or a file of resources.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ObjectRef {
-    /// The object's kind as the API writes it, e.g. `Ingress`; `File` for a file of Envoy resources.
+    /// The kind of the object in the API, e.g. `Ingress`, or `File` for a file of Envoy resources.
     pub kind: &'static str,
     /// The namespace, or empty for objects without one.
     pub namespace: Arc<str>,

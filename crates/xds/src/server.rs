@@ -1,13 +1,13 @@
-//! The xDS server: state of the world and delta, aggregated and by type, over one generic core.
+//! The xDS server: state of the world and delta, aggregated and by type, with one generic core.
 //!
-//! It knows resources, their versions, and what they refer to. [`Stream`] is the state of one stream, without I/O; `order`
-//! is the push plan as a table; the other modules carry bytes.
+//! The server depends on resources, their versions, and their references. [`Stream`] is the state of one stream,
+//! without I/O. `order` is the push plan as a table. The other modules are the transport.
 //!
-//! # A server of one's own
+//! # A custom server
 //!
-//! Put [resources](crate::snapshot::Resource) into a [`Store`](crate::snapshot::Store), tell a [`Service`] of it, and
-//! [`serve`]. From then on [`Store::update`](crate::snapshot::Store::update) is all that there is to do: clients are sent
-//! what changes, in an order in which nothing they need is ever missing.
+//! Put [resources](crate::snapshot::Resource) into a [`Store`](crate::snapshot::Store), create a [`Service`] with it,
+//! and call [`serve`]. Then call [`Store::update`](crate::snapshot::Store::update) for each change. The server sends
+//! the changes to the clients in an order in which no reference is ever unresolved.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -24,11 +24,11 @@
 //! println!("xDS listens on {}", listener.local_addr()?);
 //! let server = tokio::spawn(server::serve(listener, Access::PlainFromLoopback, Arc::new(service)));
 //!
-//! // Clients that ask wait for the first publication.
+//! // Requests wait for the first publication.
 //! let shop = Cluster { name: "shop".to_owned(), ..Cluster::default() };
 //! store.replace(vec![Resource::new("shop", &shop, vec![])]);
 //!
-//! // A change by type and name; whoever asked for it is sent it.
+//! // A change by type and name. Subscribed clients receive it.
 //! store.update(Update::<Resource>::removing(vec![(ResourceType::CLUSTER, "shop".into())]));
 //!
 //! stop.send_replace(true);
@@ -38,8 +38,8 @@
 //! ```
 //!
 //! - **Groups of nodes**: [`Stores::by_node`] chooses a store by [`Node::cluster`], [`Node::id`] or [`Node::metadata`];
-//!   [`Groups`](crate::snapshot::Groups) keeps the stores, and what they have in common. [`Stores::by_client`] also knows
-//!   how a client asks, for those who have resources in more than one form.
+//!   [`Groups`](crate::snapshot::Groups) contains the stores and their common resources. [`Stores::by_client`] also
+//!   distinguishes protocol variants, for servers with resources in several forms.
 //!
 //!   ```
 //!   # use std::sync::Arc;
@@ -53,11 +53,11 @@
 //!       Some(fleet.and_then(|fleet| stores.store(fleet)).unwrap_or_else(|| stores.common()))
 //!   });
 //!   ```
-//! - **Hooks**: an [`Observer`] learns of streams opened and closed, of every request and response, and of each ACK and
+//! - **Hooks**: an [`Observer`] is called for opened and closed streams, every request and response, and each ACK and
 //!   [`Rejection`]. A [`Registry`] lists the open streams.
 //! - **Access**: [`Access::Tls`] with the [`tls_config`] of a directory and a [policy](crate::identity::Policy) of names, or
-//!   with settings that change ([`Tls`]). Without TLS, only clients on this machine are served, because resources may hold
-//!   private keys. [`Limits`] bound connections and their age, [`Timing`] the waits of the plan.
+//!   with settings that change ([`Tls`]). Without TLS, only clients on this machine are served, because resources may
+//!   contain private keys. [`Limits`] bound connections and their age, and [`Timing`] bounds the waits of the push plan.
 //!
 //! `examples/hello.rs` is the smallest server. The project `examples/xds-server` at the top of the repository serves two
 //! groups of Envoys.

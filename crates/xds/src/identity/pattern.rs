@@ -6,13 +6,14 @@ use super::Names;
 
 /// A name, or a pattern of names.
 ///
-/// A text with `://` stands for URIs, any other for DNS names. `*` stands for any characters within one label of a DNS
-/// name, or within one segment of a URI. A lone `*` stands for every certificate, even one without a name.
+/// A text with `://` is a pattern of URIs, any other text is a pattern of DNS names. `*` matches any characters within
+/// one label of a DNS name, or within one segment of a URI. A lone `*` matches every certificate, even one without a
+/// name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     kind: Kind,
     text: String,
-    /// Whether `*` stands for itself.
+    /// Whether `*` matches only itself.
     exact: bool,
 }
 
@@ -27,7 +28,7 @@ impl Pattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// Why `text` is no pattern.
+    /// If `text` is not a valid pattern.
     pub fn parse(text: &str) -> Result<Self, String> {
         let kind = match text {
             "*" => Kind::Any,
@@ -94,8 +95,8 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Returns whether `text` matches `pattern`, in which `*` stands for any number of characters. In linear time: each piece
-/// between two `*` is searched for once.
+/// Returns whether `text` matches `pattern`, in which `*` matches any number of characters. It takes linear time,
+/// because each piece between two `*` is searched for once.
 fn glob(text: &str, pattern: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return text == pattern };
     let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));

@@ -1,8 +1,8 @@
-//! A small HTTP/1.1 server, in clear text or by TLS, for ports that anybody can reach.
+//! A small HTTP/1.1 server, in clear text or over TLS, for ports that any client can reach.
 //!
-//! A connection carries one request. It has to arrive within [`Limits::arrival`], and costs a small buffer until then.
-//! Probes are answered from the pool of arriving requests. All other requests move to a pool of their own, so that slow
-//! readers and long answers leave the places of probes free.
+//! Each connection carries one request. The request must arrive within [`Limits::arrival`], and uses a small buffer
+//! until then. Probes are answered from the pool of arriving requests. All other requests move to a separate pool, so
+//! that slow readers and long answers do not occupy the places of probes.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -29,19 +29,19 @@ use tower_service::Service as _;
 
 use super::{Slot, Slots, canonical};
 
-/// The request line and the header fields of one request.
+/// The maximum size of the request line and the header fields, in bytes.
 const HEADERS: usize = 16 << 10;
-/// Header fields of one request.
+/// The maximum number of header fields of one request.
 const FIELDS: usize = 64;
-/// The pause after a connection could not be accepted, most likely for want of file descriptors.
+/// The pause after a connection could not be accepted, most likely because of missing file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// No limit: longer than any process lives, and no overflow of a clock.
+/// A time that exceeds the lifetime of a process without overflowing a clock.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// The TLS configuration for the next connection.
 pub type Configs = watch::Receiver<Arc<ServerConfig>>;
 
-/// The two addresses of the connection that a request came by; an extension of each request.
+/// The addresses of both ends of a connection; an extension of each request.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends {
     /// The address of the client.
@@ -50,16 +50,17 @@ pub struct Ends {
     pub local: SocketAddr,
 }
 
-/// Limits of a server.
+/// The limits of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections whose request has not arrived, and probes, at a time. One address gets half of them.
+    /// The maximum number of connections whose request has not arrived, and of probes. One address can use half of
+    /// them.
     pub arriving: usize,
-    /// Other requests at a time. One address gets half of them.
+    /// The maximum number of other requests. One address can use half of them.
     pub answers: usize,
-    /// From connecting to the end of the request's header, TLS handshake included.
+    /// The time from the connection to the end of the request header, including the TLS handshake.
     pub arrival: Duration,
-    /// From there to the end of the answer; `None` is no limit.
+    /// The time from then to the end of the answer. `None`: no limit.
     pub answer: Option<Duration>,
 }
 
@@ -69,20 +70,20 @@ impl Default for Limits {
     }
 }
 
-/// A server: what it answers, and its limits.
+/// A server.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// What it is called in the log.
+    /// The name in the log.
     pub name: &'static str,
-    /// What it answers.
+    /// The routes.
     pub routes: Router,
-    /// The paths of probes. Their answers are short and take no time.
+    /// The paths of probes, whose answers are short and immediate.
     pub probes: &'static [&'static str],
-    /// Its limits.
+    /// The limits.
     pub limits: Limits,
 }
 
-/// What the connections of a server share.
+/// The state that all connections of a server share.
 struct Shared {
     server: Server,
     answers: Arc<Slots>,
@@ -90,13 +91,14 @@ struct Shared {
 }
 
 impl Server {
-    /// Serves until `shutdown` is ready and the requests under way are answered; by TLS if there are `configs`.
+    /// Serves until `shutdown` is ready and active requests are answered. `configs` enables TLS.
     pub async fn serve(self, listener: TcpListener, configs: Option<Configs>, shutdown: impl Future<Output = ()>) {
         let Limits { arriving, answers, arrival, .. } = self.limits;
         let (arriving, answers) = (Slots::new(arriving, arriving / 2), Slots::new(answers, answers / 2));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(arrival).max_buf_size(HEADERS).max_headers(FIELDS);
-        // What a connection costs ends with its answer. Probes open one for each request anyway.
+        // Connections are not kept alive, so their cost ends with the answer. Probes open a connection for each request
+        // anyway.
         http.keep_alive(false);
         let name = self.name;
         let shared = Arc::new(Shared { server: self, answers, http });
@@ -144,7 +146,7 @@ impl Shared {
         let Some(config) = config else { return self.serve(socket, ends, slot, deadline, stopping).await };
         let name = self.server.name;
         let handshake = async {
-            // A silent connection costs no TLS state.
+            // A silent connection uses no TLS state.
             socket.readable().await?;
             TlsAcceptor::from(config).accept(socket).await
         };

@@ -1,4 +1,4 @@
-//! A bounded pool of connections. A full pool evicts, it never refuses.
+//! A bounded pool of connections. A full pool evicts its oldest connection instead of refusing new ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A pool of connections with a bound for all of them and a bound for one address.
+/// A pool of connections with a limit for all of them and a limit for each address.
 ///
-/// Whoever holds a slot for long is slow or hostile, because what slots are for takes milliseconds. So a full pool evicts
-/// the oldest slot: of the address at its bound, else of the address that holds most. Refusing new connections instead
-/// would let a few silent ones lock out everybody.
+/// A slot is needed for milliseconds, so a client with an old slot is slow or hostile. A full pool therefore evicts the
+/// oldest slot of the address at its limit, otherwise of the address with the most slots. If it refused new
+/// connections, a few silent ones could lock out all others.
 #[derive(Debug)]
 pub struct Slots {
     most: usize,
@@ -35,7 +35,7 @@ pub struct Slot {
 }
 
 impl Slots {
-    /// Creates a pool of at most `most` slots, of which one address gets at most `share`.
+    /// Creates a pool of at most `most` slots, and at most `share` slots for each address.
     pub fn new(most: usize, share: usize) -> Arc<Self> {
         Arc::new(Self { most: most.max(1), share: share.max(1), held: Mutex::default() })
     }
@@ -63,12 +63,12 @@ impl Slots {
         Slot { slots: self.clone(), number, eviction }
     }
 
-    /// Returns how many slots are held.
+    /// Returns the number of slots.
     pub fn len(&self) -> usize {
         self.lock().by_number.len()
     }
 
-    /// Returns whether no slot is held.
+    /// Returns whether there are no slots.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -112,7 +112,7 @@ impl Drop for Slot {
     }
 }
 
-/// The address that counts: an IPv4 address, or the network of an IPv6 address, of which one machine has 2^64 addresses.
+/// Returns the counted address: an IPv4 address, or an IPv6 network, because one machine has 2^64 IPv6 addresses.
 fn group(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX))),

@@ -1,16 +1,16 @@
-//! The canonical encoding: equal messages, equal bytes.
+//! The canonical encoding: equal messages have equal bytes.
 //!
-//! Encoders write a message's fields in a fixed order, but a map's entries in any. So all there is to do is to sort
-//! these, which moves bytes and never changes how many there are: the work is done in place.
+//! Encoders write the fields of a message in a fixed order, but the entries of a map in any order. The canonical
+//! encoding sorts them in place, because sorting does not change the length.
 
 use std::ops::Range;
 
 use super::types::{ANY_TYPE_URL, ANY_VALUE, ENTRY_KEY, ENTRY_VALUE, FieldType, Index, MAX_DEPTH, types};
 use super::wire::{Fields, Malformed, Value};
 
-/// The canonical encoding of `message`, an encoded message of type `full_name`: map entries sorted by key, standing
-/// where the first of them stood, also inside `Any`. All else stays as it is, unknown fields too; so do bytes that
-/// are no message, and messages of types that the pool does not have.
+/// Returns the canonical encoding of `message`, an encoded message of type `full_name`. Map entries are sorted by key,
+/// at the position of the first one, also inside `Any`. Everything else is unchanged: unknown fields, malformed
+/// messages, and messages of unknown types.
 pub fn canonical(full_name: &str, message: &[u8]) -> Vec<u8> {
     let mut bytes = message.to_vec();
     let Some(index) = types().index_of(full_name.as_bytes()) else { return bytes };
@@ -23,7 +23,7 @@ pub fn canonical(full_name: &str, message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An entry of a map: the field, where it stands, and its key.
+/// An entry of a map: the field, its position, and its key.
 struct Entry {
     number: u32,
     whole: Range<usize>,
@@ -42,7 +42,7 @@ fn sort(index: Index, bytes: &mut [u8], range: Range<usize>, depth: usize) -> Re
     let mut entries: Vec<Entry> = Vec::new();
     let mut at = range.start;
     loop {
-        // A field is read anew each time, for sorting needs the bytes to itself in between.
+        // Each field is parsed again, because sorting needs exclusive access to the bytes in between.
         let mut fields = Fields::within(bytes, at..range.end);
         let field = loop {
             let Some(field) = fields.advance()? else { break None };
@@ -71,7 +71,7 @@ fn sort(index: Index, bytes: &mut [u8], range: Range<usize>, depth: usize) -> Re
     Ok(())
 }
 
-/// Sorts what is in the value of a map's entry, if that is a message of type `value`. Returns where the key stands.
+/// Sorts the maps in the value of a map entry, if it is a message of type `value`. Returns the position of the key.
 fn sort_entry(
     value: Option<Index>,
     bytes: &mut [u8],
@@ -94,13 +94,13 @@ fn sort_entry(
     Ok(key)
 }
 
-/// Sorts what is in the value of an `Any`, if it is of a known type.
+/// Sorts the maps in the value of an `Any`, if its type is known.
 fn sort_any(bytes: &mut [u8], range: Range<usize>, depth: usize) -> Result<(), Malformed> {
     let Some((index, content)) = any(bytes, range)? else { return Ok(()) };
     if types().get(index).unstable { sort(index, bytes, content, depth + 1) } else { Ok(()) }
 }
 
-/// Type and place of the value of the `Any` at `range`; `None` if it has no value or is of no known type.
+/// Returns the type and the position of the value of the `Any` at `range`. `None`: it has no value or no known type.
 pub(super) fn any(bytes: &[u8], range: Range<usize>) -> Result<Option<(Index, Range<usize>)>, Malformed> {
     let (mut url, mut content) = (None, None);
     let mut fields = Fields::within(bytes, range);
@@ -115,13 +115,13 @@ pub(super) fn any(bytes: &[u8], range: Range<usize>) -> Result<Option<(Index, Ra
     Ok(index.zip(content))
 }
 
-/// Puts the `entries` of the message at `range` in order: each map's where its first entry stands.
+/// Sorts the `entries` of the message at `range`. The entries of each map start at the position of its first entry.
 fn arrange(entries: Vec<Entry>, bytes: &mut [u8], range: Range<usize>) {
     if in_order(&entries, bytes) {
         return;
     }
     let mut sorted: Vec<&Entry> = entries.iter().collect();
-    // Stable: of entries with one key, the last one counts for a decoder, and stays the last one.
+    // The sort is stable. Of several entries with the same key, a decoder uses the last one.
     sorted.sort_by(|a, b| (a.number, &bytes[a.key.clone()]).cmp(&(b.number, &bytes[b.key.clone()])));
     let mut arranged = Vec::with_capacity(range.len());
     let mut at = range.start;
@@ -141,7 +141,7 @@ fn arrange(entries: Vec<Entry>, bytes: &mut [u8], range: Range<usize>) {
     bytes[range].copy_from_slice(&arranged);
 }
 
-/// Returns whether each map's entries stand side by side, by key.
+/// Returns whether the entries of each map are adjacent and sorted by key.
 fn in_order(entries: &[Entry], bytes: &[u8]) -> bool {
     let mut maps: Vec<u32> = Vec::new();
     let mut previous: Option<&Entry> = None;

@@ -6,7 +6,7 @@ use super::canonical::any;
 use super::types::{ENTRY_VALUE, FieldType, Index, MAX_DEPTH, types};
 use super::wire::{Fields, Malformed, Value};
 
-/// A selection of string fields. It is built once and knows which types can contain a selected field.
+/// A selection of string fields, with the types that can contain a selected field.
 pub struct StringFields {
     /// For each type, the numbers of its selected fields, each with its index in the selection.
     chosen: Vec<Box<[(u32, usize)]>>,
@@ -35,7 +35,7 @@ impl StringFields {
     /// malformed bytes.
     pub fn visit(&self, full_name: &str, message: &[u8], visit: &mut dyn FnMut(usize, &str)) {
         if let Some(index) = types().index_of(full_name.as_bytes()) {
-            // What is malformed is not for this to report.
+            // Malformed bytes are reported elsewhere.
             let _ = self.walk(index, message, 0..message.len(), 0, visit);
         }
     }

@@ -38,7 +38,7 @@ fn structure(entries: &[(String, f64)]) -> Struct {
     Struct { fields: entries.iter().map(|(key, n)| (key.clone(), inner(*n))).collect() }
 }
 
-/// A cluster with maps in it, and an `Any` with maps in that.
+/// A cluster with maps, and an `Any` with maps.
 fn cluster(entries: &[(String, f64)]) -> cluster_v3::Cluster {
     let metadata = core_v3::Metadata {
         filter_metadata: entries.iter().map(|(key, _)| (key.clone(), structure(entries))).collect(),
@@ -54,7 +54,7 @@ fn cluster(entries: &[(String, f64)]) -> cluster_v3::Cluster {
     }
 }
 
-/// `cluster` as something deep down in a listener, in three layers of `Any`.
+/// Wraps `cluster` in a listener, in three layers of `Any`.
 fn listener(cluster: &cluster_v3::Cluster) -> listener_v3::Listener {
     let routes = route_v3::RouteConfiguration {
         name: "r".into(),
@@ -116,14 +116,14 @@ fn the_pool_holds_all_of_envoy_with_its_options() {
 
 #[test]
 fn map_entries_are_sorted_where_the_first_one_stood() {
-    // FilterState-like: field 1 is a map<string, Struct>; field 9 is unknown.
+    // Like FilterState: field 1 is a map<string, Struct>, and field 9 is unknown.
     let entry = |key: &str| [&[0x0a, 3, 0x0a, 1], key.as_bytes()].concat();
     let unknown = [0x4a, 1, b'x'];
     let given = [&entry("b")[..], &unknown, &entry("c"), &entry("a"), &unknown].concat();
     let wanted = [&entry("a")[..], &entry("b"), &entry("c"), &unknown, &unknown].concat();
     assert_eq!(canonical("envoy.config.core.v3.Metadata", &given), wanted);
     assert_eq!(canonical("envoy.config.core.v3.Metadata", &wanted), wanted);
-    // Of a type without maps, or of no known type, nothing moves.
+    // Types without maps and unknown types are unchanged.
     assert_eq!(canonical("envoy.config.core.v3.Address", &given), given);
     assert_eq!(canonical("no.Such", &given), given);
 }
@@ -177,12 +177,12 @@ proptest! {
         entries.dedup_by(|a, b| a.0 == b.0);
         let one = listener(&cluster(&entries));
         entries.reverse();
-        // Maps made anew iterate in another order.
+        // New maps have another iteration order.
         let other = listener(&cluster(&entries));
         let bytes = canon(&one);
         prop_assert_eq!(&bytes, &canon(&other));
         prop_assert_eq!(&bytes, &canonical("envoy.config.listener.v3.Listener", &bytes));
-        // Nothing but the order has changed: the maps inside `Any` have to be compared decoded.
+        // Only the order has changed. Maps inside of `Any` must be decoded to be compared.
         let decoded = listener_v3::Listener::decode(&*bytes).unwrap();
         prop_assert_eq!(decoded_cluster(&decoded), decoded_cluster(&one));
         prop_assert_eq!(bytes.len(), one.encoded_len());
@@ -198,15 +198,15 @@ proptest! {
     }
 }
 
-/// Mostly small numbers: tags and lengths that make sense now and then.
+/// Mostly small numbers, so that some tags and lengths are valid.
 fn any_byte() -> impl Strategy<Value = u8> {
     prop_oneof![3 => 0u8..32, 1 => proptest::prelude::any::<u8>()]
 }
 
-/// A key, the metadata of the cluster there, and the metadata in that cluster's options.
+/// A key, the metadata of its cluster, and the metadata in the options of that cluster.
 type Hidden = (String, core_v3::Metadata, Vec<(String, core_v3::Metadata)>);
 
-/// The clusters that [`listener`] has hidden, with their maps decoded down to the last one.
+/// Returns the clusters inside of a [`listener`], with all their maps decoded.
 fn decoded_cluster(listener: &listener_v3::Listener) -> Vec<Hidden> {
     let Some(listener_v3::filter::ConfigType::TypedConfig(hcm)) = &listener.filter_chains[0].filters[0].config_type
     else {

@@ -1,4 +1,5 @@
-//! Text proto, out and in, with `Any` expanded; the entries of a map by key, so that equal messages are equal text.
+//! Text proto, printed and parsed, with expanded `Any`. Map entries are sorted by key, so equal messages have equal
+//! texts.
 
 use prost::Message;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessage, Value};
@@ -6,7 +7,8 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessag
 use super::types::MAX_DEPTH;
 use super::{canonical, known_type_url, pool};
 
-/// The encoded `message` of type `full_name` as text proto, empty if it is none. Unknown fields are left out.
+/// Prints the encoded `message` of type `full_name` as text proto. Malformed messages are empty, and unknown fields are
+/// omitted.
 pub fn to_text(full_name: &str, message: &[u8]) -> String {
     let descriptor = pool().get_message_by_name(full_name);
     let mut text = String::new();
@@ -16,7 +18,7 @@ pub fn to_text(full_name: &str, message: &[u8]) -> String {
     text
 }
 
-/// The canonical encoding of the message of type `full_name` that `text` is, or what is wrong with it.
+/// Parses text proto of type `full_name`. Returns the canonical encoding, or the fault.
 pub fn from_text(full_name: &str, text: &str) -> Result<Vec<u8>, String> {
     let descriptor = pool().get_message_by_name(full_name).ok_or_else(|| format!("unknown type {full_name:?}"))?;
     let message = DynamicMessage::parse_text_format(descriptor, text).map_err(|error| error.to_string())?;
@@ -28,7 +30,7 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    /// The fields of `message`, each on a line of its own.
+    /// Prints each field of `message` on a separate line.
     fn message(&mut self, message: &DynamicMessage, depth: usize) {
         if message.descriptor().full_name() == "google.protobuf.Any"
             && depth < MAX_DEPTH
@@ -80,7 +82,7 @@ impl Printer<'_> {
     }
 }
 
-/// URL and content of an `Any` of a known type.
+/// Returns the URL and the content of an `Any` of a known type.
 fn expanded(any: &DynamicMessage) -> Option<(String, DynamicMessage)> {
     let url = any.get_field_by_number(1)?.as_str()?.to_owned();
     let content = any.get_field_by_number(2)?.as_bytes()?.clone();
@@ -128,7 +130,7 @@ fn map_key(key: &MapKey) -> String {
     }
 }
 
-/// In quotes; what is no printable ASCII as octal numbers, which all parsers take.
+/// Quotes bytes. Bytes other than printable ASCII are written as octal numbers, which all parsers accept.
 fn quoted(bytes: &[u8]) -> String {
     let mut text = String::from("\"");
     for byte in bytes {

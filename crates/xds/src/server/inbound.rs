@@ -321,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    /// A body that comes in pieces of these sizes, the rest at once.
+    /// A body that arrives in pieces of these sizes, with the rest in one piece.
     fn body(mut bytes: Bytes, pieces: &[usize]) -> Body {
         let mut parts = Vec::new();
         for size in pieces {
@@ -341,7 +341,7 @@ mod tests {
         bytes.into()
     }
 
-    /// All requests of a body, and how it ends.
+    /// Returns all requests of a body, and its end.
     fn all(body: Body) -> (Vec<Request>, Result<(), Status>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
@@ -402,7 +402,8 @@ mod tests {
         let taken = LARGE_ONES.clone().acquire_many_owned(everything).await.unwrap();
         let mut requests = Requests::<DiscoveryRequest>::new(body(framed(&[large]), &[]));
         assert!(requests.message().now_or_never().is_none(), "there is no allowance left");
-        // A stream cancels this wait whenever a snapshot arrives. Its place in the queue stays: the next waiter is behind it.
+        // A stream cancels this wait whenever a snapshot arrives. Its place in the queue is kept: the next waiter is
+        // behind it.
         let mut next = Box::pin(LARGE_ONES.clone().acquire_many_owned(everything));
         assert!(next.as_mut().now_or_never().is_none());
         drop(taken);

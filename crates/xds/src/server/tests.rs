@@ -1,6 +1,6 @@
-//! Protocol cases. A test bears the id of the case that it shows: A, all streams; S, state of the world; D, delta;
-//! O, order over an aggregated stream; P, gRPC without a proxy; R, REST. All but [`grpc`], [`fetch`] and [`rest`] drive [`super::Stream`] without a socket and with a clock of
-//! their own.
+//! Protocol cases. The name of a test contains the ID of its case: A, all streams; S, state of the world; D, delta; O,
+//! order over an aggregated stream; P, gRPC without a proxy; R, REST. Most tests run [`super::Stream`] without a socket
+//! and with a simulated clock. The exceptions are [`grpc`], [`fetch`], and [`rest`].
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acceptance;

@@ -1,4 +1,5 @@
-//! What the store keeps beside the resources is what the resources say, however they came in; and no longer than needed.
+//! The indices of the store equal those computed from the resources, for any sequence of changes, and contain nothing
+//! else.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +17,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 const ASSIGNMENTS: [&str; 2] = ["x", "y"];
 const ALIASES: [&str; 2] = ["p", "q"];
 
-/// A cluster `name` that uses the load assignment `endpoints` and has `aliases`.
+/// Returns a cluster `name` that uses the load assignment `endpoints` and has `aliases`.
 fn cluster(name: &str, endpoints: &str, aliases: &[&str]) -> Resource {
     let eds = cluster_v3::cluster::EdsClusterConfig { service_name: endpoints.to_owned(), ..Default::default() };
     let message = cluster_v3::Cluster { name: name.to_owned(), eds_cluster_config: Some(eds), ..Default::default() };
@@ -25,7 +26,7 @@ fn cluster(name: &str, endpoints: &str, aliases: &[&str]) -> Resource {
     Resource::with_lease(ResourceType::CLUSTER, name, &message.encode_to_vec(), lease, Vec::new())
 }
 
-/// Everything that can be asked of a snapshot by name.
+/// Returns all results of lookups by name in a snapshot.
 fn content(snapshot: &Snapshot) -> String {
     let names = snapshot.all(ResourceType::CLUSTER).collect::<Vec<_>>();
     let users = ASSIGNMENTS.map(|name| snapshot.clusters_of(&name.into()).cloned().collect::<Vec<_>>());

@@ -108,10 +108,10 @@ impl Printer {
             Value::Bool(value) => (*value).into(),
             Value::I32(number) => (*number).into(),
             Value::U32(number) => (*number).into(),
-            // As text: a JSON number holds 53 bits.
+            // A string, because a JSON number has only 53 bits.
             Value::I64(number) => number.to_string().into(),
             Value::U64(number) => number.to_string().into(),
-            // The shortest digits that mean this number, not those of the nearest number of twice the size.
+            // The shortest digits of this 32-bit float, not of its conversion to 64 bits.
             Value::F32(number) => float(number.to_string().parse().unwrap_or(f64::from(*number))),
             Value::F64(number) => float(*number),
             Value::String(text) => text.clone().into(),

@@ -30,7 +30,7 @@ pub(super) fn scalar(kind: &Kind, json: &Json) -> Result<Value, JsonError> {
         Kind::Bytes => {
             let text = text("base64 text", json)?;
             let bytes = if text.contains(['-', '_']) { URL_SAFE.decode(text) } else { STANDARD.decode(text) };
-            // Not quoted: it may be a secret.
+            // It is not quoted, because it may be a secret.
             Value::Bytes(bytes.map_err(|_| JsonError::new("the text is no base64"))?.into())
         }
         Kind::Enum(descriptor) => Value::EnumNumber(enumerated(descriptor, json)?),
@@ -68,7 +68,7 @@ pub(super) fn map_key(kind: &Kind, text: &str) -> Result<MapKey, JsonError> {
     })
 }
 
-/// Returns the string in `json`. The error says that `what` was expected.
+/// Returns the string in `json`. Otherwise, the error contains the expectation `what`.
 pub(super) fn text<'a>(what: &str, json: &'a Json) -> Result<&'a str, JsonError> {
     json.as_str().ok_or_else(|| match json {
         Json::Number(_) | Json::Bool(_) => JsonError::new(format!("expected {what}, found {json}: quote it")),
@@ -76,12 +76,12 @@ pub(super) fn text<'a>(what: &str, json: &'a Json) -> Result<&'a str, JsonError>
     })
 }
 
-/// Returns the error that `what` was expected, and `json` was found.
+/// Returns the error for `json` instead of the expectation `what`.
 pub(super) fn expected(what: &str, json: &Json) -> JsonError {
     let found = match json {
         Json::Null => "nothing".to_owned(),
         Json::Bool(_) | Json::Number(_) => json.to_string(),
-        // Short texts are values like `yes`; long ones may be anything, also secret.
+        // Short texts are values like `yes`. Long ones may be secrets.
         Json::String(text) if text.chars().count() <= 40 => format!("{text:?}"),
         Json::String(_) => "text".to_owned(),
         Json::Array(_) => "a list".to_owned(),

@@ -12,7 +12,7 @@ use crate::protobuf::{canonical, pool};
 
 const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 
-/// An https listener as people have it: SNI, certificates by SDS, routes by RDS, a filter, an access log.
+/// A typical https listener: SNI, certificates by SDS, routes by RDS, a filter, and an access log.
 fn listener() -> Json {
     json!({
         "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
@@ -76,14 +76,14 @@ fn error(json: Json) -> String {
     from_json(&json).unwrap_err().to_string()
 }
 
-/// `fields` as those of a cluster.
+/// Adds the type of clusters to `fields`.
 fn cluster(fields: Json) -> Json {
     let mut cluster = json!({"@type": CLUSTER, "name": "cart"});
     cluster.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     cluster
 }
 
-/// What becomes of `json` there and back.
+/// Parses and prints `json`.
 fn round_trip(json: &Json) -> Json {
     let read = from_json(json).unwrap();
     let mut printed = to_json(read.full_name(), &read.message);
@@ -257,7 +257,7 @@ fn secrets_are_redacted_at_any_depth() {
     }
 }
 
-/// Some message of this type with every field set that may be set at once, down to `depth`.
+/// Returns a message of this type with as many fields as possible, down to `depth`.
 fn sample(message: &MessageDescriptor, depth: usize) -> Json {
     match message.full_name() {
         "google.protobuf.Any" => return json!({"@type": "type.googleapis.com/google.protobuf.Duration", "value": "1s"}),
@@ -275,7 +275,7 @@ fn sample(message: &MessageDescriptor, depth: usize) -> Json {
     for field in message.fields() {
         let kind = field.kind();
         let leaf = depth == 0 && matches!(kind, Kind::Message(_));
-        // A value of 0 alone is not written.
+        // A scalar of 0 is not written.
         let zero = matches!(&kind, Kind::Enum(kind) if kind.values().all(|value| value.number() == 0));
         let taken = |oneof: prost_reflect::OneofDescriptor| !oneofs.insert(oneof.name().to_owned());
         if leaf || zero || field.is_group() || field.containing_oneof().is_some_and(taken) {
@@ -325,7 +325,7 @@ fn every_type_of_the_pool_goes_there_and_back() {
         assert_eq!(round_trip(&json), json, "{}", message.full_name());
         assert_eq!(canonical(read.full_name(), &read.message), read.message, "{}", message.full_name());
         to_json_redacted(read.full_name(), &read.message);
-        // Another reader of the same JSON agrees to the byte, once its maps are in order.
+        // Another JSON parser produces the same bytes, after its maps are sorted.
         json.as_object_mut().unwrap().remove("@type");
         let other = DynamicMessage::deserialize(message.clone(), &json).unwrap();
         assert_eq!(canonical(message.full_name(), &other.encode_to_vec()), read.message, "{}", message.full_name());
@@ -345,7 +345,7 @@ fn depth_is_refused_not_followed() {
     for _ in 0..120 {
         json = json!({"@type": any, "value": json});
     }
-    // What a thread of the runtime has for a stack.
+    // The stack size of a runtime thread.
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
         assert!(to_json("google.protobuf.Any", &deep.encode_to_vec()).to_string().len() > 1000);
         let read = from_json(&json).unwrap();

@@ -10,7 +10,7 @@ fn url(name: &str) -> String {
     format!("type.googleapis.com/{name}")
 }
 
-/// The message `fields` and, of it, the form of version 2 as JSON.
+/// Returns the message `fields`, and its version 2 form as JSON.
 fn both(kind: ResourceType, mut fields: Json) -> (Encoded, Json) {
     fields["@type"] = kind.url().into();
     let read = from_json(&fields).unwrap();
@@ -50,7 +50,7 @@ fn v2_names_mean_one_type_each_and_never_one_of_version_3() {
             assert_eq!(known_type_url(v2), Some(of));
         }
     }
-    // The annotation names a message that never existed.
+    // The annotation contains the name of a message that never existed.
     assert_eq!(known_type_url(&url("envoy.config.filter.http.ext_authz.v3.ExtAuthz")), None);
     assert!(is_v2_url(&url("envoy.config.filter.http.ext_authz.v2.ExtAuthz")));
 }
@@ -90,7 +90,7 @@ fn v2_names_stand_in_every_any_at_any_depth() {
     assert_eq!(buffer["@type"], url("envoy.config.filter.http.buffer.v2.Buffer"));
     assert_eq!(chain["transport_socket"]["typed_config"]["@type"], url("envoy.api.v2.auth.DownstreamTlsContext"));
 
-    // Read again, it is the same message: nothing else was touched.
+    // It decodes to the same message, so nothing else has changed.
     let mut again = printed.clone();
     again["@type"] = url("envoy.api.v2.Listener").into();
     let again = from_json(&again).unwrap();

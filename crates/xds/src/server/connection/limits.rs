@@ -16,8 +16,8 @@ pub struct Limits {
     /// The age at which a connection is closed gracefully, or `None` for no limit. A random tenth is added or subtracted, so
     /// that simultaneous clients do not reconnect simultaneously. The client opens new streams, on any replica.
     pub connection_age: Option<Duration>,
-    /// The maximum number of connections with unidentified clients: TLS handshakes, and silent clients. One address can use
-    /// half of them. A new connection evicts the oldest, so they lock out nobody.
+    /// The maximum number of connections with unidentified clients: TLS handshakes, and silent clients. One address can
+    /// use half of them. A new connection evicts the oldest, so no client is locked out.
     pub arriving: usize,
     /// The time in which a client must identify itself.
     pub admission: Duration,

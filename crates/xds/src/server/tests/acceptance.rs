@@ -1,4 +1,4 @@
-//! How far a client is: what [`crate::server::Registry::acceptance`] rests on.
+//! The progress of clients, for [`crate::server::Registry::acceptance`].
 
 use super::harness::*;
 use crate::server::Variant;
@@ -6,7 +6,7 @@ use crate::snapshot::{Resource, ResourceType};
 
 const VARIANTS: [Variant; 2] = [Variant::Sotw, Variant::Delta];
 
-/// A stream whose client has all of one listener, its routes and a cluster.
+/// Returns a stream whose client has accepted one listener, its routes, and a cluster.
 fn settled(variant: Variant) -> Bench {
     let world = [cluster("a"), endpoints("a"), routes("r", ["a"]), listener("l", "r")];
     let mut bench = Bench::new(variant, None, world);
@@ -17,7 +17,7 @@ fn settled(variant: Variant) -> Bench {
     bench
 }
 
-/// Whether the client has answered all there is.
+/// Returns whether the client has answered all responses.
 fn is_level(bench: &Bench) -> bool {
     bench.stream.level(&bench.newest()) >= Some(bench.newest().generation())
 }
@@ -68,7 +68,7 @@ fn a_change_counts_when_all_steps_of_it_are_answered() {
 #[test]
 fn what_concerns_others_is_no_matter() {
     let mut bench = settled(Variant::Delta);
-    // The stream is not even told.
+    // The stream is not woken.
     bench.store.update(crate::snapshot::Update { set: vec![secret("s")], remove: Vec::new() });
     assert!(is_level(&bench));
     bench.store.update(crate::snapshot::Update { set: vec![endpoints_at("a", 7)], remove: Vec::new() });
@@ -86,7 +86,7 @@ fn under_steady_change_one_gets_ahead() {
         let mut sent = bench.set([endpoints_at("a", 1)]);
         for port in 2..20 {
             let generation = bench.newest().generation();
-            // The next change comes before the answer to the last one, each time.
+            // Each change arrives before the answer to the previous one.
             assert!(bench.set([endpoints_at("a", port)]).0.is_empty());
             assert!(bench.stream.level(&bench.newest()) < Some(generation));
             sent = bench.ack_all(&sent);

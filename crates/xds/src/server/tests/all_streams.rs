@@ -1,4 +1,4 @@
-//! A: rules of every stream, whatever its variant. Those that need a connection are in [`super::grpc`].
+//! A: rules of every stream, of both variants. [`super::grpc`] tests the rules that need a connection.
 
 use super::harness::*;
 use crate::server::{Node, Refusal, Request, Variant};
@@ -10,7 +10,7 @@ fn world() -> [Resource; 6] {
     [cluster("a"), cluster("b"), endpoints("a"), routes("r", ["a", "b"]), listener("l", "r"), secret("s")]
 }
 
-/// The names of [`world`] that a client asks for: everything of the types that it may ask so.
+/// Returns the names of [`world`] that a client requests: all resources of the types with wildcards.
 fn asked(kind: ResourceType) -> &'static [&'static str] {
     match kind {
         ENDPOINTS => &["a"],
@@ -20,7 +20,7 @@ fn asked(kind: ResourceType) -> &'static [&'static str] {
     }
 }
 
-/// An aggregated stream, and one for each type.
+/// Returns an aggregated stream, and one for each type.
 fn streams(variant: Variant) -> Vec<(Bench, Vec<ResourceType>)> {
     let mut streams = vec![(Bench::new(variant, None, world()), KINDS.to_vec())];
     streams.extend(KINDS.map(|kind| (Bench::new(variant, Some(kind), world()), vec![kind])));
@@ -130,7 +130,8 @@ fn a6_a_type_of_which_there_is_nothing_is_silent_too() {
     assert_eq!(bench.start(CLUSTER, []), "CDS{a,b}");
 }
 
-/// The bench checks every response of every test (type URL, each `Any`, names, nonces, identifier); here they are many.
+/// The bench checks every response of every test (type URL, each `Any`, names, nonces, identifier). This test has many
+/// responses.
 #[test]
 fn a7_every_response_is_well_formed_and_no_nonce_comes_twice() {
     for variant in VARIANTS {
@@ -172,7 +173,7 @@ fn a8_a_type_that_was_not_asked_for_is_never_sent() {
     }
 }
 
-/// Fixed figures: any other process, machine or build gets the same.
+/// Constants, because any other process, machine, or build must produce the same versions.
 #[test]
 fn a14_versions_are_equal_in_every_process() {
     let store = crate::snapshot::Store::default();
@@ -198,7 +199,7 @@ const GOLDEN_VERSIONS: [&str; 6] = [
     "21c636d5f729ac9e",
 ];
 
-/// Protobuf maps are hash maps in memory: their order differs from one value to the next.
+/// Protobuf maps are hash maps in memory, so equal values can have different orders.
 #[test]
 fn a14_equal_content_is_equal_bytes() {
     use envoy_types::pb::envoy::config::cluster::v3::Cluster;

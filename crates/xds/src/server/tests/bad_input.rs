@@ -1,4 +1,4 @@
-//! What no client should send: a stream's state takes it without a panic, and keeps what is bounded bounded.
+//! Invalid input: the state of a stream handles it without a panic, and stays bounded.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use prost::Message;
 use super::harness::*;
 use crate::server::{Locator, Node, Request, Stream, Timing, Variant};
 
-/// Decodes `bytes` as a request of either variant, if it is one, as the service does.
+/// Decodes `bytes` as a request of either variant, like the service.
 fn decoded(variant: Variant, bytes: &[u8]) -> Option<Request> {
     use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
     match variant {
@@ -22,7 +22,7 @@ fn variants() -> impl Strategy<Value = Variant> {
     prop_oneof![Just(Variant::Sotw), Just(Variant::Delta)]
 }
 
-/// A name that a careless or a hostile client may think of.
+/// A name that a careless or hostile client could send.
 fn names() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[ab]",
@@ -91,7 +91,7 @@ proptest! {
         }
     }
 
-    /// A real request with some of its bytes changed comes further than noise does.
+    /// A mutated request gets further than random bytes.
     #[test]
     fn damaged_requests_are_requests_or_errors(
         variant in variants(),

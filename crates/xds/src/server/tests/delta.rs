@@ -14,12 +14,12 @@ use crate::server::{Request, Variant};
 use crate::snapshot::{Resource, ResourceType, Store, Update};
 
 const DELTA: Variant = Variant::Delta;
-/// Types of which an empty first message asks for everything.
+/// The types whose empty first request subscribes to all resources.
 const WILD: [ResourceType; 2] = [CLUSTER, LISTENER];
 const NAMED: [ResourceType; 3] = [ENDPOINTS, ROUTES, SECRET];
 
-/// Streams of `kind` (aggregated and alone) over resources `names` of that type. The client is no Envoy, for which an
-/// aggregated stream would hold things back until it has asked for the other types too.
+/// Returns streams of `kind` (aggregated and by type) over resources `names` of that type. The client is not an Envoy,
+/// because an aggregated stream of an Envoy would delay resources until it has subscribed to the other types.
 fn streams<const N: usize>(kind: ResourceType, names: [&str; N]) -> [Bench; 2] {
     Bench::both(DELTA, kind, names.map(|name| any_kind(kind, name, 0))).map(Bench::into_grpc)
 }

@@ -1,11 +1,11 @@
-//! An Envoy in small, as far as it shows on the wire: what it asks for and when, what it does with an answer, when it
-//! ACKs. The numbers are the facts about Envoy 1.40 that it follows.
+//! A model of an Envoy on the wire: its requests, its handling of responses, and the times of its ACKs. The numbers are
+//! facts about Envoy 1.40.
 //!
-//! 1 The ACK of clusters waits until each has its endpoints, except during start-up. 2 A changed cluster needs its
-//! endpoints again, and gives up after 15 s. 3 The ACK of a listener comes at once, while it still waits for its routes
-//! and the old one serves. 4 A route to a missing or warming cluster fails requests. 5 A NACK. 8 Start-up and coming
-//! back. 9 With a cluster warming, clusters are not asked for. 11 Endpoints of unknown clusters, and removals of live
-//! ones, are ignored. 13 A deleted listener keeps its routes.
+//! 1: the ACK of clusters waits until each has its endpoints, except during start-up. 2: a changed cluster needs its
+//! endpoints again, with a timeout of 15 s. 3: the ACK of a listener is immediate, while it still waits for its routes
+//! and the old one serves. 4: a route to a missing or warming cluster fails requests. 5: a NACK. 8: start-up and
+//! reconnection. 9: an Envoy with a warming cluster does not subscribe to clusters. 11: endpoints of unknown clusters,
+//! and removals of endpoints in use, are ignored. 13: a deleted listener keeps its routes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,42 +21,42 @@ type Names = BTreeMap<String, Arc<Resource>>;
 
 pub struct Envoy {
     pub bench: Bench,
-    /// What the server sent, in its order.
+    /// The sent types, in order.
     pub log: Vec<String>,
-    /// Requests that would have failed, and through what.
+    /// The failed requests, and their cause.
     pub failures: Vec<String>,
-    /// Clusters that waited for their endpoints in vain.
+    /// The clusters that waited for their endpoints until the timeout.
     pub fetch_timeouts: usize,
-    /// Whether only listeners count that have served well before. After a lost connection the server cannot know of an
-    /// Envoy that was not yet complete that it is not a new one; and it rather gives a listener routes to a rejected
-    /// cluster than none.
+    /// Whether only listeners count that have served successfully before. After a reconnection, the server cannot
+    /// distinguish an Envoy that was still starting from a new one. It then prefers routes to a rejected cluster to a
+    /// listener without routes.
     pub lenient: bool,
-    /// Contents that it does not take.
+    /// The contents that the Envoy rejects.
     pub refuses: BTreeSet<String>,
-    /// With the number of the flush in which it was sent.
+    /// The responses in flight, with the number of the flush in which each was sent.
     to_client: VecDeque<(usize, Response)>,
     flushes: usize,
     to_server: VecDeque<Request>,
     started: bool,
     clusters: Names,
     warming: BTreeMap<String, (Arc<Resource>, Instant)>,
-    /// Responses with clusters whose ACK is held back.
+    /// The responses with clusters whose ACK is delayed.
     unacked: Vec<Response>,
     endpoints: BTreeMap<String, Option<Arc<Resource>>>,
     listeners: Names,
     waiting_listeners: Names,
     routes: BTreeMap<String, Option<Arc<Resource>>>,
     drained_routes: BTreeSet<String>,
-    /// Routes of a deleted listener, by which a new one begins to serve until it gets those of its own time: no
-    /// request is lost, for there was no listener.
+    /// The routes of a deleted listener. A new listener uses them until it receives its own. No request is lost,
+    /// because there was no listener before.
     revived_routes: BTreeSet<String>,
-    /// Listeners that have served well.
+    /// The listeners that have served successfully.
     served: BTreeSet<String>,
     asked_clusters: bool,
 }
 
 impl Envoy {
-    /// An Envoy that has just started.
+    /// Creates an Envoy that has just started.
     pub fn start(bench: Bench) -> Self {
         let mut envoy = Self {
             bench,
@@ -86,14 +86,14 @@ impl Envoy {
         envoy
     }
 
-    /// Publishes `resources` as all there is; nothing is exchanged yet but what the server sends.
+    /// Publishes `resources` as the complete content. Only the server sends messages so far.
     pub fn publish(&mut self, resources: Vec<Resource>) {
         self.bench.store.replace(resources);
         let sent = self.bench.catch_up();
         self.sent(sent);
     }
 
-    /// Lets one message arrive at the server; whether there was one.
+    /// Delivers one message to the server. Returns whether there was one.
     pub fn step_server(&mut self) -> bool {
         let Some(request) = self.to_server.pop_front() else { return false };
         let sent = self.bench.request(request);
@@ -101,18 +101,18 @@ impl Envoy {
         true
     }
 
-    /// Lets one message arrive at the client; whether there was one.
+    /// Delivers one message to the client. Returns whether there was one.
     pub fn step_client(&mut self) -> bool {
         let Some((flush, response)) = self.to_client.pop_front() else { return false };
         self.take(&response);
-        // A listener that moves to routes which change too has the old ones for the time between two messages.
+        // A listener that moves to routes which also change has the old ones between two messages.
         if !self.lenient || self.to_client.front().is_none_or(|(next, _)| *next != flush) {
             self.check();
         }
         true
     }
 
-    /// Exchanges messages until both have nothing more to say.
+    /// Exchanges messages until neither side has more to send.
     pub fn run(&mut self) {
         let mut steps = 0;
         while self.step_server() || self.step_client() {
@@ -121,12 +121,12 @@ impl Envoy {
         }
     }
 
-    /// Whether there is nothing that either of them waits for.
+    /// Returns whether neither side waits for the other.
     pub fn rests(&self) -> bool {
         self.bench.stream.deadline().is_none() && self.warming.is_empty()
     }
 
-    /// Lets time pass, for the server and for clusters that wait for their endpoints.
+    /// Lets time pass for the server and for clusters that wait for their endpoints.
     pub fn wait(&mut self, time: Duration) {
         let sent = self.bench.wait(time);
         self.sent(sent);
@@ -140,12 +140,12 @@ impl Envoy {
         self.clusters_settled();
     }
 
-    /// What has been sent since the last call, as one line.
+    /// Returns the sent types since the last call, in one line.
     pub fn wire(&mut self) -> String {
         std::mem::take(&mut self.log).join(" ")
     }
 
-    /// The connection breaks, and the client comes back.
+    /// Disconnects and reconnects the client.
     pub fn reconnect(&mut self) {
         self.to_client.clear();
         self.to_server.clear();
@@ -168,7 +168,7 @@ impl Envoy {
         }
     }
 
-    /// Everything is as `newest` wants it.
+    /// Asserts that the client has the content of `newest`.
     pub fn assert_current(&self) {
         let newest = self.bench.newest();
         assert!(self.is_level(), "the server does not know it, after {:?}", self.log);
@@ -188,13 +188,14 @@ impl Envoy {
         }
     }
 
-    /// Whether the server says that the client has answered all there is.
+    /// Returns whether the server reports that the client has answered all responses.
     pub fn is_level(&self) -> bool {
         let newest = self.bench.newest();
         self.bench.stream.level(&newest) >= Some(newest.generation())
     }
 
-    /// That the client serves all that is wanted, if the server says so. What is to go may still be there.
+    /// Asserts that the client serves the desired content if the server reports it as accepted. Resources to be removed
+    /// may still exist.
     pub fn assert_served_if_level(&self) {
         if !self.is_level() {
             return;
@@ -240,7 +241,7 @@ impl Envoy {
         self.ask_again(CLUSTER, Vec::new(), held);
     }
 
-    /// Asks for `names` from now on.
+    /// Subscribes to `names`.
     fn interest(&mut self, kind: ResourceType, names: Vec<String>) {
         let before = self.bench.names(kind);
         if before == names {
@@ -280,7 +281,7 @@ impl Envoy {
         self.to_server.push_back(ack);
     }
 
-    /// Which of `held` a response takes away.
+    /// Returns the names in `held` that a response removes.
     fn gone(&self, response: &Response, held: Vec<String>) -> Vec<String> {
         let set = names(response);
         match self.bench.variant {
@@ -337,7 +338,7 @@ impl Envoy {
         }
     }
 
-    /// With no cluster warming, what was held back is ACKed, and what waited is asked for.
+    /// When no cluster is warming, sends the delayed ACKs and the delayed subscriptions.
     fn clusters_settled(&mut self) {
         if !self.warming.is_empty() {
             return;
@@ -388,7 +389,7 @@ impl Envoy {
         self.listeners_settled();
     }
 
-    /// Listeners that have their routes serve; routes are asked for as listeners need them.
+    /// Activates listeners that have their routes, and subscribes to the routes of the others.
     fn listeners_settled(&mut self) {
         for (name, listener) in std::mem::take(&mut self.waiting_listeners) {
             let routes = listener.references().routes[0].to_string();
@@ -411,7 +412,7 @@ impl Envoy {
         self.interest(ROUTES, names);
     }
 
-    /// Would a request fail now?
+    /// Records whether a request would fail now.
     fn check(&mut self) {
         self.served.retain(|name| self.listeners.contains_key(name));
         for (name, listener) in &self.listeners {

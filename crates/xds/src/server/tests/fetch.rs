@@ -1,4 +1,4 @@
-//! The unary methods, and the streams of types that need nothing but a row in the table of services.
+//! The unary methods, and the streams of types that only have a row in the table of services.
 
 use envoy_types::pb::envoy::service as service_v3;
 use envoy_types::pb::google::protobuf::Any;
@@ -12,14 +12,14 @@ const SCOPED_ROUTES: ResourceType = ResourceType::SCOPED_ROUTES;
 const RUNTIME: ResourceType = ResourceType::RUNTIME;
 const EXTENSION: ResourceType = ResourceType::EXTENSION;
 
-/// A resource of any type that the server has a service for, with the field `name` alone.
+/// Returns a resource of any type with a service, with only the field `name`.
 pub fn bare(kind: ResourceType, name: &str) -> Resource {
     let mut message = vec![0x0a, name.len() as u8];
     message.extend_from_slice(name.as_bytes());
     Resource::from_encoded(kind, name, &message, Vec::new())
 }
 
-/// One resource of each type.
+/// Returns one resource of each type.
 pub fn world() -> [Resource; 8] {
     let others = [bare(SCOPED_ROUTES, "scope"), bare(RUNTIME, "layer"), bare(EXTENSION, "filter")];
     let [scope, layer, filter] = others;
@@ -124,7 +124,7 @@ async fn every_type_is_fetched_by_one_call() {
             let any = Any { type_url: $kind.url().into(), value: resource.message().to_vec() };
             assert_eq!(answer.resources, [any]);
 
-            // One that is current gets the same again; one that asks for another type gets nothing.
+            // A current client gets the same response again. A request for another type gets none.
             let mut again = ask($kind, &[$one]);
             again.version_info.clone_from(&answer.version_info);
             assert_eq!(soon(client.$fetch(again)).await.unwrap().into_inner(), answer);

@@ -1,4 +1,4 @@
-//! Fuzz targets `xds` (requests as they arrive, in every form) and `stream` (any order of events on one stream).
+//! Fuzz targets `xds` (received requests in every form) and `stream` (any order of events on one stream).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn value(kind: Kind) -> Value {
     Value { kind: Some(kind) }
 }
 
-/// Real requests: by state of the world, and by delta.
+/// Real requests for both variants.
 fn requests() -> [Vec<Vec<u8>>; 2] {
     let mut deep = value(Kind::BoolValue(true));
     for _ in 0..20 {
@@ -114,7 +114,7 @@ const JSON: [&str; 4] = [
     "[[[[{\"a\": {\"a\": {\"a\": 1e999}}}]]]]",
 ];
 
-/// The requests in a body as the server reads it: framed, in pieces.
+/// Returns the requests in a body like the server: framed, in pieces.
 fn framed(
     random: &mut Random,
     runtime: &tokio::runtime::Runtime,
@@ -148,10 +148,10 @@ fn framed(
     }
 }
 
-/// What holds of every response: its nonce is new, and it has resources of its own type alone.
+/// Asserts the rules of every response: a new nonce, and only resources of its type.
 fn check(response: &Response, nonces: &mut BTreeSet<String>) {
     assert!(!response.nonce.is_empty() && nonces.insert(response.nonce.clone()), "nonce {:?}", response.nonce);
-    // A type that nobody knows is answered with nothing.
+    // A request for an unknown type gets an empty response.
     let kind = ResourceType::of_url(&response.type_url);
     assert!(response.resources.iter().all(|resource| Some(resource.kind()) == kind), "{response:?}");
     assert!(response.heartbeats.iter().all(|resource| Some(resource.kind()) == kind), "{response:?}");
@@ -191,7 +191,7 @@ fn fuzz_xds() {
             let length = request.type_url.len().max(request.nonce.len());
             assert!(length <= 1024, "a label of {length} bytes");
             match form {
-                // Who polls is answered by itself.
+                // Polling clients get separate responses.
                 0 | 2 if variant == Variant::Sotw => match Fetch::new(kind, request) {
                     Ok(fetch) => {
                         let _ = fetch.is_current(&newest);
@@ -222,7 +222,7 @@ fn fuzz_xds() {
     });
 }
 
-/// One of the contents of a resource.
+/// Returns one of the contents of a resource.
 fn resource(kind: ResourceType, name: &str, content: usize) -> Resource {
     match kind {
         VIRTUAL_HOST => virtual_host(name, &format!("host-{content}")),
@@ -230,7 +230,7 @@ fn resource(kind: ResourceType, name: &str, content: usize) -> Resource {
     }
 }
 
-/// A request of a client that follows no rule: any type, names, nonce and error.
+/// Returns an arbitrary request: any type, names, nonce, and error.
 fn any_request(random: &mut Random, sent: &[Response], own: Option<ResourceType>) -> Request {
     let names =
         |random: &mut Random| (0..random.below(4)).map(|_| (*random.choose(&NAMES)).to_owned()).collect::<Vec<_>>();
@@ -332,7 +332,7 @@ fn fuzz_stream() {
                 }
                 sent.push(response);
             }
-            // Seven types with five resources each: nothing is sent again and again in one step.
+            // There are seven types with five resources each. A step must not send a resource repeatedly.
             assert!(sent.len() - before <= 80, "{} responses in one step", sent.len() - before);
         }
         let _ = stream.describe();

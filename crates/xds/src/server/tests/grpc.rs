@@ -1,4 +1,4 @@
-//! Where the transport matters: real clients over a loopback port.
+//! Tests of the transport: real clients over a loopback port.
 
 mod access;
 mod bad_input;
@@ -76,7 +76,7 @@ async fn a3_streams_of_one_client_on_one_connection_are_independent() {
     assert_eq!(other.next().await.resources.len(), 1, "the other is closed, this goes on");
 }
 
-/// One service of one type: both variants, the implied type, and the refusal of another.
+/// Tests one service of one type: both variants, the implied type, and the refusal of another.
 macro_rules! one_type {
     ($server:ident, $kind:ident $names:expr, $client:path, $stream:ident, $delta:ident) => {{
         use $client as Client;
@@ -187,17 +187,17 @@ async fn a9_requests_are_held_until_there_is_a_first_snapshot() {
 async fn a11_a_stream_that_ends_in_whatever_way_leaves_nothing_behind() {
     let store = Arc::new(Store::default());
     let server = Server::over(store, "127.0.0.1:0".parse().unwrap(), Access::PlainFromLoopback).await;
-    // Gone before there was a first snapshot, with and without a request.
+    // The client disconnects before the first snapshot, with and without a request.
     drop(server.sotw().await);
     let early = server.delta().await;
     early.send(differ(CLUSTER, &[])).await;
     drop(early);
     server.recorder.closed(2).await;
     server.store.replace(world().into());
-    // Without a request.
+    // The client disconnects without a request.
     drop(server.sotw().await);
     server.recorder.closed(3).await;
-    // With a response in flight, and one that was never read.
+    // The client disconnects with a response in flight, and with an unread one.
     let mut client = server.sotw().await;
     client.send(ask(CLUSTER, &[])).await;
     client.next().await;
@@ -205,14 +205,14 @@ async fn a11_a_stream_that_ends_in_whatever_way_leaves_nothing_behind() {
     assert_eq!(server.registry.len(), 1);
     drop(client);
     server.recorder.closed(4).await;
-    // Half closed: the client has no more to ask.
+    // The client closes its side of the stream.
     let mut client = server.delta().await;
     client.send(differ(CLUSTER, &[])).await;
     client.next().await;
     client.requests = None;
     client.end().await.unwrap();
     server.recorder.closed(5).await;
-    // Refused.
+    // The stream is refused.
     let mut client = server.sotw().await;
     client.send(without_node(ask(CLUSTER, &[]))).await;
     client.end().await.unwrap_err();
@@ -220,7 +220,7 @@ async fn a11_a_stream_that_ends_in_whatever_way_leaves_nothing_behind() {
     assert!(server.registry.is_empty());
     assert_eq!(server.recorder.opened.load(Ordering::SeqCst), 6);
     assert_eq!(server.recorder.reasons.lock().unwrap()[4], "the client closed it");
-    // Published to nobody.
+    // A publication without streams.
     server.store.replace(Vec::<Resource>::new());
 }
 
@@ -237,7 +237,7 @@ async fn a12_a_server_that_stops_ends_its_streams_and_clients_come_back() {
     soon(&mut server.task).await.unwrap().expect("the server waits for its streams, and for nothing else");
     assert!(server.registry.is_empty());
 
-    // Another one takes its place; the same channel finds it.
+    // Another server uses the same address, and the channel reconnects.
     let next = Server::over(server.store.clone(), server.address, Access::PlainFromLoopback).await;
     let mut client = Sotw::open(&mut ads).await.unwrap();
     let mut request = ask(CLUSTER, &[]);
@@ -303,7 +303,7 @@ async fn a_rejected_response_is_not_sent_again() {
     assert!(client.is_silent().await);
 }
 
-/// A client that asks again and again for much and reads nothing: the server stops at what the connection takes.
+/// A client that repeatedly requests large responses and reads nothing. The server stops at the flow control window.
 #[tokio::test]
 async fn a_client_that_does_not_read_costs_little_and_holds_up_nobody() {
     let server = Server::start([]).await;

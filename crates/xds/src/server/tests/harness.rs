@@ -1,8 +1,8 @@
-//! A bench for one stream: a store, a client that keeps the books of the protocol, a clock, and what was sent as one
-//! line of text, so that an assertion reads like a wire log.
+//! A test bench for one stream: a store, a client that records the state of the protocol, a simulated clock, and a
+//! transcript of the responses in one line.
 //!
-//! `CDS{a,b} EDS{b}` are two responses, in this order, with these resources; `CDS{b}-{a}` also removes, `CDS-{a}` only
-//! removes, `RDS?{x}` tells that x does not exist, `CDS{}` is empty.
+//! `CDS{a,b} EDS{b}` means two responses in this order with these resources. `CDS{b}-{a}` also removes a, `CDS-{a}`
+//! only removes it, `RDS?{x}` reports that x does not exist, and `CDS{}` is empty.
 
 mod resources;
 mod transcript;
@@ -29,21 +29,21 @@ pub const ROUTES: ResourceType = ResourceType::ROUTES;
 pub const SCOPED_ROUTES: ResourceType = ResourceType::SCOPED_ROUTES;
 pub const SECRET: ResourceType = ResourceType::SECRET;
 pub const VIRTUAL_HOST: ResourceType = ResourceType::VIRTUAL_HOST;
-/// The types that the issue at hand serves.
+/// The types of the push plan.
 pub const KINDS: [ResourceType; 5] = [CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET];
 
-/// The grace after which unused clusters go.
+/// The grace period of unused clusters.
 pub const GRACE: Duration = Duration::from_secs(1);
-/// How long the connections of a listener are drained.
+/// The drain time of the connections of a listener.
 pub const DRAIN: Duration = Duration::from_secs(60);
-/// How long a gate is waited for.
+/// The timeout of a gate.
 pub const GATE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What the client remembers of a type.
+/// The client's state of a type.
 #[derive(Debug, Clone, Default)]
 struct Books {
     names: Vec<String>,
@@ -60,7 +60,7 @@ pub struct Bench {
     pub only: Option<ResourceType>,
     pub now: Instant,
     pub notices: Vec<Notice>,
-    /// Whether each response is encoded and decoded again, to see that it is well formed.
+    /// Whether each response is encoded and decoded again, to check its encoding.
     pub decodes: bool,
     large: usize,
     agent: &'static str,
@@ -76,12 +76,12 @@ impl Bench {
         Self::over(store, variant, only)
     }
 
-    /// A stream over a store that others use too.
+    /// Creates a stream over a shared store.
     pub fn over(store: Arc<Store>, variant: Variant, only: Option<ResourceType>) -> Self {
         Self::pacing(store, variant, only, Timing::default().large)
     }
 
-    /// The same, that paces what is larger than `large`.
+    /// Creates a stream that paces resources above `large` bytes.
     pub fn pacing(store: Arc<Store>, variant: Variant, only: Option<ResourceType>, large: usize) -> Self {
         let timing = Timing { gate_timeout: GATE_TIMEOUT, removal_grace: GRACE, drain: DRAIN, large };
         let snapshot = store.newest().unwrap();
@@ -101,28 +101,29 @@ impl Bench {
         }
     }
 
-    /// An aggregated state-of-the-world stream of an Envoy.
+    /// Creates an aggregated state-of-the-world stream of an Envoy.
     pub fn sotw<const N: usize>(resources: [Resource; N]) -> Self {
         Self::new(Variant::Sotw, None, resources)
     }
 
-    /// An aggregated delta stream of an Envoy.
+    /// Creates an aggregated delta stream of an Envoy.
     pub fn delta<const N: usize>(resources: [Resource; N]) -> Self {
         Self::new(Variant::Delta, None, resources)
     }
 
-    /// Both forms of a stream for `kind`: aggregated, and of that type alone.
+    /// Creates both forms of a stream for `kind`: aggregated, and by type.
     pub fn both<const N: usize>(variant: Variant, kind: ResourceType, resources: [Resource; N]) -> [Self; 2] {
         [Self::new(variant, None, resources.clone()), Self::new(variant, Some(kind), resources)]
     }
 
-    /// A client that is no Envoy: it understands `resource_errors` and asks for all that it needs by name.
+    /// Turns the client into a gRPC client: it supports `resource_errors` and names all its subscriptions.
     pub fn into_grpc(mut self) -> Self {
         self.agent = "gRPC C-core";
         self
     }
 
-    /// Another stream of the same client, as after a lost connection; its books stay, the server knows nothing.
+    /// Opens another stream of the same client, as after a disconnection. The state of the client stays, and the server
+    /// state is new.
     pub fn reconnect(&mut self) {
         let mut fresh = Self::pacing(self.store.clone(), self.variant, self.only, self.large);
         (fresh.now, fresh.agent, fresh.decodes) = (self.now, self.agent, self.decodes);
@@ -131,7 +132,7 @@ impl Bench {
         *self = fresh;
     }
 
-    /// Any request. The first one introduces the client.
+    /// Sends any request. The first one identifies the client.
     pub fn request(&mut self, request: Request) -> Sent {
         self.try_request(request).unwrap()
     }
@@ -145,7 +146,7 @@ impl Bench {
         Ok(self.collect(outputs))
     }
 
-    /// State of the world: asks for exactly these names from now on, with the last version and nonce of the type.
+    /// State of the world: subscribes to exactly these names, with the last version and nonce of the type.
     pub fn ask<const N: usize>(&mut self, kind: ResourceType, names: [&str; N]) -> Sent {
         self.ask_list(kind, &names)
     }
@@ -157,7 +158,7 @@ impl Bench {
         self.request(request)
     }
 
-    /// State of the world: the request that the books give: last version, last nonce, all names.
+    /// State of the world: returns the request for the recorded state: last version, last nonce, all names.
     pub fn next_request(&mut self, kind: ResourceType) -> Request {
         let books = self.books.entry(kind).or_default().clone();
         let subscribe = if self.variant == Variant::Sotw { books.names } else { Vec::new() };
@@ -170,7 +171,7 @@ impl Bench {
         }
     }
 
-    /// Delta: a message that answers nothing.
+    /// Delta: sends a request that answers no response.
     pub fn differ<const N: usize, const M: usize>(
         &mut self,
         kind: ResourceType,
@@ -188,7 +189,7 @@ impl Bench {
         self.differ(kind, [], names)
     }
 
-    /// Delta: the first message of a type after a lost connection.
+    /// Delta: sends the first request of a type after a reconnection.
     pub fn resume<const N: usize>(
         &mut self,
         kind: ResourceType,
@@ -199,7 +200,7 @@ impl Bench {
         self.request(Request { initial_versions: initial, ..delta_request(kind, subscribe, &[]) })
     }
 
-    /// The first request of a type in either variant: everything (`[]`), or these names.
+    /// Sends the first request of a type in either variant: for all resources (`[]`), or these names.
     pub fn start<const N: usize>(&mut self, kind: ResourceType, names: [&str; N]) -> Sent {
         match self.variant {
             Variant::Sotw => self.ask(kind, names),
@@ -207,7 +208,7 @@ impl Bench {
         }
     }
 
-    /// Starts, and ACKs all that comes.
+    /// Subscribes, and acknowledges all responses.
     pub fn settled<const N: usize>(&mut self, kind: ResourceType, names: [&str; N]) -> Sent {
         self.settled_list(kind, &names)
     }
@@ -229,30 +230,30 @@ impl Bench {
         self.request(request)
     }
 
-    /// The names that the client asks for, by its books.
+    /// Returns the recorded subscription.
     pub fn names(&self, kind: ResourceType) -> Vec<String> {
         self.books.get(&kind).map(|books| books.names.clone()).unwrap_or_default()
     }
 
-    /// The client has taken a response, whether or not it has said so.
+    /// Records that the client has applied a response, before or without an ACK.
     pub fn taken(&mut self, response: &Response) {
         let kind = ResourceType::of_url(&response.type_url).unwrap();
         self.books.entry(kind).or_default().version.clone_from(&response.version);
     }
 
-    /// Notes what the next request asks for.
+    /// Records the subscription of the next request.
     pub fn set_names(&mut self, kind: ResourceType, names: Vec<String>) {
         self.books.entry(kind).or_default().names = names;
     }
 
-    /// State of the world: an ACK that asks for other names from now on.
+    /// State of the world: sends an ACK with other names.
     pub fn ack_asking<const N: usize>(&mut self, response: &Response, names: [&str; N]) -> Sent {
         let kind = ResourceType::of_url(&response.type_url).unwrap();
         self.set_names(kind, names.map(str::to_owned).into());
         self.ack(response)
     }
 
-    /// ACKs all of these, in order.
+    /// Acknowledges all of these, in order.
     pub fn ack_all(&mut self, sent: &Sent) -> Sent {
         Sent(sent.0.iter().flat_map(|response| self.ack(response).0).collect())
     }
@@ -274,39 +275,39 @@ impl Bench {
         self.request(request)
     }
 
-    /// A NACK carries the last accepted version and the nonce of what it rejects.
+    /// Sends a NACK: it contains the last accepted version and the nonce of the rejected response.
     pub fn nack_request(&mut self, response: &Response, why: &str) -> Request {
         let kind = ResourceType::of_url(&response.type_url).unwrap();
         self.books.entry(kind).or_default().nonce.clone_from(&response.nonce);
         Request { error: Some(why.into()), ..self.next_request(kind) }
     }
 
-    /// Publishes `resources` as all there is.
+    /// Publishes `resources` as the complete content.
     pub fn publish<const N: usize>(&mut self, resources: [Resource; N]) -> Sent {
         self.store.replace(resources.into());
         self.catch_up()
     }
 
-    /// Publishes a difference: sets these.
+    /// Publishes these resources in addition.
     pub fn set<const N: usize>(&mut self, resources: [Resource; N]) -> Sent {
         self.store.update(Update { set: resources.into(), remove: Vec::new() });
         self.catch_up()
     }
 
-    /// Publishes a difference: removes these.
+    /// Publishes the removal of these resources.
     pub fn remove<const N: usize>(&mut self, names: [(ResourceType, &str); N]) -> Sent {
         let remove = names.into_iter().map(|(kind, name)| (kind, Arc::from(name))).collect();
         self.store.update(Update::removing(remove));
         self.catch_up()
     }
 
-    /// Tells the stream of the newest snapshot.
+    /// Passes the newest snapshot to the stream.
     pub fn catch_up(&mut self) -> Sent {
         let outputs = self.stream.on_snapshot(self.store.newest().unwrap(), self.now);
         self.collect(outputs)
     }
 
-    /// Lets time pass, waking the stream whenever it wishes.
+    /// Lets time pass, and wakes the stream at its deadlines.
     pub fn wait(&mut self, time: Duration) -> Sent {
         let until = self.now + time;
         let mut sent = Vec::new();
@@ -328,12 +329,12 @@ impl Bench {
         self.store.newest().unwrap()
     }
 
-    /// The version of a resource of the newest snapshot.
+    /// Returns the version of a resource in the newest snapshot.
     pub fn version(&self, kind: ResourceType, name: &str) -> String {
         self.newest().get(kind, name).unwrap().version().to_string()
     }
 
-    /// Everything that the client rejected: responses, and resources by themselves.
+    /// Returns all rejections of responses and of single resources.
     pub fn rejections(&self) -> impl Iterator<Item = &Rejection> {
         self.notices.iter().filter_map(|notice| match notice {
             Notice::Rejected(rejection) => Some(rejection),
@@ -359,7 +360,7 @@ impl Bench {
         Sent(sent)
     }
 
-    /// What must hold of every response: case A7, and no name in two lists (D20, D31).
+    /// Asserts the rules of every response: case A7, and no name in two lists (D20, D31).
     fn check(&mut self, response: &Response) {
         assert!(!response.nonce.is_empty() && self.nonces.insert(response.nonce.clone()), "nonce: {response:?}");
         let mut seen = BTreeSet::new();
@@ -384,7 +385,7 @@ impl Bench {
             }
             Variant::Delta => {
                 let decoded = discovery_v3::DeltaDiscoveryResponse::decode(bytes).unwrap();
-                // A virtual host that does not exist is told as an alias without content.
+                // A missing virtual host is reported as an alias without content.
                 let unknown = |name: &str| response.missing.iter().any(|missing| **missing == *name);
                 let given: Vec<_> = decoded.resources.iter().filter(|r| !unknown(&r.name)).collect();
                 assert_eq!(given.iter().map(|r| &*r.name).collect::<Vec<_>>(), names(response));
@@ -401,7 +402,7 @@ impl Bench {
     }
 }
 
-/// A delta message that answers nothing.
+/// Returns a delta request that answers no response.
 pub fn delta_request(kind: ResourceType, subscribe: &[&str], unsubscribe: &[&str]) -> Request {
     Request {
         type_url: kind.url().into(),

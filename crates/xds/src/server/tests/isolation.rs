@@ -1,4 +1,5 @@
-//! A rejected response is divided until the good resources are accepted and the bad ones were rejected by themselves.
+//! The isolation of rejected resources: a rejected response is divided until the valid resources are accepted and the
+//! invalid ones are rejected individually.
 
 use super::harness::*;
 use crate::server::{Notice, Rejection, RejectionScope, Response, Variant};
@@ -6,7 +7,7 @@ use crate::snapshot::{Resource, ResourceType, Version};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Streams that have accepted four resources of a type, and the response in which all of them have changed.
+/// Returns streams that have accepted four resources of a type, and the response in which all of them have changed.
 fn changed(variant: Variant, kind: ResourceType) -> Vec<(Bench, Response)> {
     let benches = Bench::both(variant, kind, NAMES.map(|name| any_kind(kind, name, 0)));
     let changed = |mut bench: Bench| {
@@ -22,7 +23,7 @@ fn is_full(variant: Variant, kind: ResourceType) -> bool {
     variant == Variant::Sotw && kind.full_state()
 }
 
-/// Names of what `response` has in the content `variation`. Where it is a full state, the others are as they were.
+/// Returns the names in `response` with the content `variation`. In a full state, the other resources are unchanged.
 fn new_in(response: &Response, variant: Variant, kind: ResourceType, variation: u32) -> Vec<String> {
     let is_new = |resource: &&std::sync::Arc<Resource>| {
         resource.version() == any_kind(kind, resource.name(), variation).version()
@@ -65,13 +66,13 @@ fn the_good_is_delivered_at_once(variant: Variant) {
             let old = any_kind(kind, "c", 0).version();
             assert_eq!(rejected(&bench), [("c".to_owned(), Some(old))]);
             assert_eq!(bench.wait(ms(60_000)), "");
-            // Others change, and it is left out.
+            // Other resources change, and the rejected one is omitted.
             let other = bench.set([any_kind(kind, "a", 2)]);
             assert_eq!(new_in(other.one(), variant, kind, 2), ["a"]);
             assert!(other.one().resources.iter().all(|r| r.version() != any_kind(kind, "c", 1).version()));
             assert_eq!(bench.ack(other.one()), "");
             assert_eq!(bench.stream.describe()[kind.short_name()]["rejected"][0]["name"], "c");
-            // New content is tried by itself.
+            // New content is tried individually.
             let better = bench.set([any_kind(kind, "c", 2)]);
             assert!(better.one().resources.iter().any(|r| r.version() == any_kind(kind, "c", 2).version()));
             assert_eq!((bench.ack(better.one()).to_string(), recovered(&bench)), (String::new(), 1));
@@ -89,7 +90,7 @@ fn d32_the_good_of_a_rejected_response_is_delivered_at_once() {
     the_good_is_delivered_at_once(Variant::Delta);
 }
 
-/// Without a name, and with that of a good one.
+/// NACK messages without a name, and with the name of a valid resource.
 fn a_culprit_is_found_by_halving(variant: Variant) {
     for kind in KINDS {
         for text in ["no", "[resource index 0: a: no]"] {
@@ -127,7 +128,7 @@ fn what_is_known_to_be_bad_comes_last_and_alone(variant: Variant) {
             let good = bench.nack(&all, "in c");
             let alone = bench.ack(good.one());
             alone.iter().for_each(|alone| drop(bench.nack(alone, "in c")));
-            // A client that has nothing gets the last good version of it first.
+            // A new client receives the last good version first.
             let mut fresh = Bench::over(bench.store.clone(), variant, Some(kind));
             let first = match variant {
                 Variant::Sotw => fresh.ask_list(kind, &NAMES),
@@ -153,8 +154,7 @@ fn d32_what_another_client_has_rejected_comes_last_and_alone() {
     what_is_known_to_be_bad_comes_last_and_alone(Variant::Delta);
 }
 
-/// A client that takes longer for its answer than it is waited for. Something else is sent to it meanwhile, and only the
-/// first is bad.
+/// A client answers after the timeout. Another response is sent in the meantime, and only the first one is invalid.
 #[test]
 fn s34_a_rejection_that_comes_late_counts() {
     for variant in [Variant::Sotw, Variant::Delta] {
@@ -164,7 +164,7 @@ fn s34_a_rejection_that_comes_late_counts() {
                 let next = bench.set([any_kind(kind, "a", 2)]);
                 let next = next.one().clone();
                 let mut queue = bench.nack(&all, "no").0;
-                // All that was said before is in the full state.
+                // The full state contains all earlier resources.
                 queue.extend(if is_full(variant, kind) { bench.nack(&next, "no") } else { bench.ack(&next) }.0);
                 let bad = any_kind(kind, "c", 1).version();
                 while let Some(response) = queue.pop() {
@@ -185,8 +185,8 @@ fn s34_a_rejection_that_comes_late_counts() {
     }
 }
 
-/// Envoy takes the bytes of a secret or scope that it has just rejected for unchanged: it ACKs a bad one, and does not use a
-/// good one.
+/// Envoy treats the bytes of a secret or scope that it has just rejected as unchanged. It acknowledges an invalid one,
+/// and does not use a valid one.
 #[test]
 fn s34_what_envoy_remembers_as_rejected_comes_in_other_bytes() {
     for variant in [Variant::Sotw, Variant::Delta] {
@@ -249,7 +249,7 @@ fn o28_routes_to_good_clusters_do_not_wait_for_those_that_are_suspect() {
     }
 }
 
-/// Fact 2: a changed cluster warms until it gets its endpoints, even if the newest of these are bad.
+/// Fact 2: a changed cluster warms until it receives its endpoints, even if the newest endpoints are invalid.
 #[test]
 fn o28_a_changed_cluster_gets_the_last_good_endpoints() {
     for variant in [Variant::Sotw, Variant::Delta] {

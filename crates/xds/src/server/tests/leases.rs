@@ -1,4 +1,4 @@
-//! Times to live and aliases: what the protocol's `Resource` wrapper says beyond the content.
+//! TTLs and aliases: the other fields of the protocol's `Resource` wrapper.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::snapshot::{Lease, Resource, ResourceType};
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// Endpoints that run out.
+/// Returns endpoints with a TTL.
 fn leased(name: &str, ttl: Option<Duration>, aliases: &[&str]) -> Resource {
     let assignment = endpoint_v3::ClusterLoadAssignment {
         cluster_name: name.to_owned(),
@@ -52,7 +52,7 @@ fn s33_a_time_to_live_goes_only_to_clients_that_list_both_features() {
         ("gRPC", &both[..1], false),
         ("gRPC", &both[1..], false),
         ("gRPC", &[], false),
-        // Envoy 1.40 crashes when one runs out.
+        // Envoy 1.40 crashes when a TTL expires.
         ("envoy", &both[..], false),
     ] {
         let mut bench = Bench::sotw([leased("a", Some(TTL), &[])]);
@@ -98,7 +98,7 @@ fn d25_a_delta_client_is_told_that_a_resource_lives_on() {
         assert!(message.removed_resources.is_empty());
         bench.ack(heartbeat.one());
     }
-    // Without a time to live there is nothing to renew.
+    // Without a TTL, nothing is renewed.
     let without = bench.publish([leased("a", None, &[])]);
     assert_eq!(without, "EDS{a}");
     bench.ack(without.one());
@@ -111,7 +111,7 @@ fn d25_what_ran_out_at_the_client_is_sent_again() {
     bench.settled(ResourceType::ENDPOINTS, ["a", "b"]);
     let b = bench.version(ResourceType::ENDPOINTS, "b");
     bench.reconnect();
-    // It names both, and has one: the other ran out while it was away.
+    // The client reports both, but one has expired while it was disconnected.
     assert_eq!(bench.resume(ResourceType::ENDPOINTS, &["a", "b"], [("b", b)]), "EDS{a}");
 }
 
@@ -161,7 +161,7 @@ fn d26_an_alias_does_not_hide_a_resource_of_that_name() {
         let changed = bench.publish([leased("a", None, &["b"]), leased("b", Some(TTL), &[])]);
         assert_eq!(changed, if names.len() > 1 { "EDS{a,b}" } else { "EDS{b}" }, "{names:?}");
         bench.ack(changed.one());
-        // A new subscription to the name is for the resource of that name too.
+        // A new subscription to the name also includes the resource with that name.
         assert_eq!(bench.subscribe(ResourceType::ENDPOINTS, ["b"]), "EDS{b}", "{names:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! D30: variants of a resource, chosen by parameters that the client sends along with the name.
+//! D30: variants of a resource, selected by parameters that the client sends with the name.
 
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
 use envoy_types::pb::envoy::service::discovery::v3::dynamic_parameter_constraints as constraints_v3;
@@ -38,7 +38,7 @@ fn any<const N: usize>(constraints: [Constraints; N]) -> Constraints {
     Constraints { r#type: Some(constraints_v3::Type::OrConstraints(list)) }
 }
 
-/// The variant of the cluster `name` for whom `constraints` are for; `seconds` tell it from others.
+/// Returns a variant of the cluster `name` with these `constraints`. `seconds` distinguishes its content.
 fn variant(name: &str, constraints: &Constraints, seconds: i64) -> Resource {
     let lease = Lease { constraints: Some(constraints.encode_to_vec().into()), ..Lease::default() };
     Resource::with_lease(CLUSTER, name, &cluster_at(name, seconds).message(), lease, Vec::new())
@@ -53,7 +53,7 @@ fn locate(locators: &[discovery_v3::ResourceLocator]) -> discovery_v3::DeltaDisc
     discovery_v3::DeltaDiscoveryRequest { resource_locators_subscribe: locators.to_vec(), ..differ(CLUSTER, &[]) }
 }
 
-/// Name, constraints and content of what a response sets.
+/// Returns the name, constraints, and content of each resource in a response.
 fn set(response: &discovery_v3::DeltaDiscoveryResponse) -> Vec<(String, Option<Constraints>, i64)> {
     use envoy_types::pb::envoy::config::cluster::v3::Cluster;
     let one = |resource: &discovery_v3::Resource| {

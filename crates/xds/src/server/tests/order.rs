@@ -1,5 +1,5 @@
-//! O: order over an aggregated stream, make before break. Wire order is asserted as a transcript; [`super::envoy`]
-//! says whether an Envoy would have failed a request.
+//! O: order over an aggregated stream, make before break. Tests compare transcripts, and [`super::envoy`] detects
+//! requests that an Envoy would have failed.
 
 mod behind;
 mod coming_back;
@@ -15,7 +15,7 @@ use crate::snapshot::{Resource, ResourceType};
 
 const VARIANTS: [Variant; 2] = [Variant::Sotw, Variant::Delta];
 
-/// A stream whose client has asked for everything there is and has ACKed it.
+/// Returns a stream whose client has subscribed to all resources and acknowledged them.
 fn settled<const N: usize>(variant: Variant, resources: [Resource; N]) -> Bench {
     let mut bench = Bench::new(variant, None, resources);
     let newest = bench.newest();
@@ -30,7 +30,8 @@ fn settled<const N: usize>(variant: Variant, resources: [Resource; N]) -> Bench 
     bench
 }
 
-/// One listener, one route configuration, and `clusters` with their endpoints, the first of which is routed to.
+/// Returns one listener, one route configuration, and `clusters` with their endpoints. The routes use the first
+/// cluster.
 fn world<const N: usize>(clusters: [&str; N]) -> Vec<Resource> {
     world_to(clusters, &clusters[..1])
 }
@@ -44,7 +45,7 @@ fn settled_world(variant: Variant) -> Bench {
     settled(variant, <[Resource; 4]>::try_from(world(["a"])).unwrap())
 }
 
-/// The full set in one variant, the difference in the other.
+/// Returns the expected transcript: the full set for state of the world, the difference for delta.
 fn either(variant: Variant, sotw: &'static str, delta: &'static str) -> &'static str {
     if variant == Variant::Sotw { sotw } else { delta }
 }

@@ -1,4 +1,4 @@
-//! What costs a client much is not sent to it all the time, and arrives all the same.
+//! Expensive resources are paced, and their newest version is sent in the end.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::snapshot::{Resource, Store, Update};
 
 const VARIANTS: [Variant; 2] = [Variant::Sotw, Variant::Delta];
 
-/// A client that has a listener, its routes, a cluster and endpoints; everything is large.
+/// Returns a client with a listener, its routes, a cluster, and endpoints, all of them large.
 fn settled(variant: Variant) -> Bench {
     let store = Arc::new(Store::default());
     store.replace(vec![cluster("a"), endpoints("a"), routes("r", ["a"]), listener("l", "r"), listener("m", "r")]);

@@ -1,4 +1,4 @@
-//! P: what a gRPC client without a proxy asks, and hears. `e2e/tests/grpc.rs` shows the same with real ones.
+//! P: gRPC clients without a proxy. `e2e/tests/grpc.rs` tests the same with real clients.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::harness::*;
 use crate::server::{Node, Request};
 use crate::snapshot::{Lease, Resource};
 
-/// A client that calls the target `t`, whose routes `r` lead to the cluster `a`.
+/// Returns a client that calls the target `t`, whose routes `r` use the cluster `a`.
 fn calling() -> Bench {
     let mut bench = Bench::sotw([listener("t", "r"), routes("r", ["a"]), cluster("a"), endpoints("a")]).into_grpc();
     for (kind, name) in [(LISTENER, "t"), (ROUTES, "r"), (CLUSTER, "a"), (ENDPOINTS, "a")] {
@@ -97,7 +97,7 @@ fn p11_a_wrapper_is_for_those_who_announce_it() {
     let plain = endpoints("a");
     let leased = Resource::with_lease(ENDPOINTS, "a", &plain.message(), lease, vec![]);
     for (features, wrapped) in [
-        // What grpcio 1.85 announces: it takes the wrapper, and has no use for a time to live.
+        // grpcio 1.85 supports the wrapper, but not TTLs.
         (vec!["envoy.lb.does_not_support_overprovisioning", "xds.config.resource-in-sotw"], false),
         (vec!["xds.config.resource-in-sotw", "xds.config.supports-resource-ttl"], true),
     ] {

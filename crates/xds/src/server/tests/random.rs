@@ -1,9 +1,10 @@
-//! Histories by chance, many in each run: what is published, asked for, answered, rejected, broken off, in any order
-//! and with messages under way in both directions. [`envoys`] play a model of an Envoy that must lose no request;
-//! [`clients`] play one that asks for anything in any way.
+//! Random histories: publications, requests, answers, rejections, and disconnections in any order, with messages in
+//! flight in both directions. [`envoys`] uses a model of an Envoy that must lose no request. [`clients`] uses a model
+//! of a client with arbitrary requests.
 //!
-//! They are the same in every run. A history that fails is printed at its shortest. `PROPTEST_RNG_SEED=7` plays others,
-//! `PROPTEST_CASES=1000000` more of each property; both together repeat what somebody else has seen.
+//! All runs have the same histories. A failing history is shrunk and printed. `PROPTEST_RNG_SEED=7` selects other
+//! histories, and `PROPTEST_CASES=1000000` runs more of each property. Both together reproduce a failure on another
+//! machine.
 
 mod clients;
 mod envoys;
@@ -13,7 +14,7 @@ mod rejections;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, RngSeed};
 
-/// `cases` histories for one property.
+/// Returns a runner of `cases` histories for one property.
 fn config(cases: u32) -> ProptestConfig {
     let mut config =
         ProptestConfig { failure_persistence: None, rng_algorithm: RngAlgorithm::XorShift, ..Default::default() };
@@ -26,20 +27,20 @@ fn config(cases: u32) -> ProptestConfig {
     config
 }
 
-/// A number that chance gave, taken apart into choices. It is all that is generated, and cheap so.
+/// A random number that is divided into choices. Only this number is generated, which is cheap.
 struct Choices(u64);
 
 impl Choices {
-    /// One of `0..of`.
+    /// Returns a number in `0..of`.
     fn take(&mut self, of: u64) -> usize {
         let choice = self.0 % of;
         self.0 /= of;
         choice as usize
     }
 
-    /// Whether something happens that does so `of` ten times.
+    /// Returns whether an event with a probability of `of` in ten happens.
     fn happens(&mut self, in_ten: u64) -> bool {
-        // The other way round, so that the smallest number is the fullest world.
+        // Inverted, so that the smallest number gives the largest world.
         (self.take(10) as u64) < in_ten
     }
 }

@@ -6,7 +6,7 @@ use crate::snapshot::ResourceType;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// The last rejection of a response, in one line: `a c | b | d` for suspects, repeated and removed names.
+/// Formats the last rejection of a response: `a c | b | d` for suspects, repeated names, and removed names.
 fn last(bench: &Bench, kind: ResourceType, response: &Response, why: &str) -> String {
     let is_response = |one: &&Rejection| matches!(one.scope, RejectionScope::Response { .. });
     let rejection = bench.rejections().filter(is_response).last().unwrap();
@@ -25,7 +25,7 @@ fn last(bench: &Bench, kind: ResourceType, response: &Response, why: &str) -> St
     format!("{} | {} | {removed}", of(&rejection.suspects), of(repeated))
 }
 
-/// A stream of one type that has accepted `NAMES`.
+/// Returns a stream of one type that has accepted `NAMES`.
 fn settled(variant: Variant, kind: ResourceType, names: &[&str]) -> Bench {
     let mut bench = Bench::new(variant, Some(kind), NAMES.map(|name| any_kind(kind, name, 0)));
     bench.settled_list(kind, names);

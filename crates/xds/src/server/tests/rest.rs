@@ -1,4 +1,4 @@
-//! R: JSON over HTTP/1.1, from a client that knows nothing of the server's code.
+//! R: JSON over HTTP/1.1, with a client that is independent of the server's code.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::server::Access;
 use crate::server::rest::response_delay;
 use crate::snapshot::{Store, Update};
 
-/// Path, type and a name for each type.
+/// The path, type, and a name of each type.
 const PATHS: [(&str, &str, &str); 8] = [
     ("clusters", "envoy.config.cluster.v3.Cluster", "a"),
     ("endpoints", "envoy.config.endpoint.v3.ClusterLoadAssignment", "a"),
@@ -41,7 +41,7 @@ async fn fetch(server: &Server, path: &str, body: Value) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// Waits until a poll is held.
+/// Waits until a poll is delayed.
 async fn held(server: &Server) {
     let follows = async {
         while server.store.followers() == 0 {
@@ -51,7 +51,7 @@ async fn held(server: &Server) {
     soon(follows).await;
 }
 
-/// The names of the resources of a response.
+/// Returns the names of the resources in a response.
 fn names(response: &Value) -> Vec<&str> {
     let resources = response["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
     resources.iter().map(|one| one["name"].as_str().or(one["cluster_name"].as_str()).unwrap()).collect()
@@ -93,7 +93,7 @@ async fn r2_an_equal_version_is_not_modified() {
             .unwrap();
         request.headers_mut().insert("x-envoy-expected-rq-timeout-ms", HeaderValue::from_static("210"));
         assert_eq!(send(&server, request).await, (StatusCode::NOT_MODIFIED, String::new()));
-        // The same version of other names is not the same.
+        // The version is different for other names.
         let other = json!({ "resource_names": [name, "unknown"], "version_info": version });
         assert_eq!(names(&fetch(&server, path, other).await), [name]);
     }
@@ -129,7 +129,7 @@ async fn r4_a_change_ends_the_hold_at_once() {
         let request = json!({ "resource_names": ["a"], "version_info": answer["version_info"] });
         let change = async {
             held(&server).await;
-            // What else changes is nothing to this client: it looks, on this same thread, and is held on.
+            // Other changes do not affect this client. It checks them, on this thread, and waits again.
             server.store.update(Update { set: vec![endpoints_at("b", 7000 + round)], ..Update::default() });
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -143,7 +143,7 @@ async fn r4_a_change_ends_the_hold_at_once() {
         assert!(answer.to_string().contains(&(8000 + round).to_string()), "{answer}");
         best = best.min(answered.saturating_duration_since(changed));
     }
-    // Far from the 800 ms of the hold, whatever else the machine does.
+    // Much less than the delay of 800 ms, even on a busy machine.
     assert!(best < ms(100), "answered after {best:?}");
 }
 

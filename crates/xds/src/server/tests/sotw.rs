@@ -12,16 +12,16 @@ use crate::server::{Request, Variant};
 use crate::snapshot::{Resource, ResourceType};
 
 const SOTW: Variant = Variant::Sotw;
-/// Types whose answer is everything asked for, and those whose answer is what changed.
+/// The types with full-state responses, and those with partial responses.
 const FULL: [ResourceType; 3] = [CLUSTER, LISTENER, SCOPED_ROUTES];
 const PARTIAL: [ResourceType; 3] = [ENDPOINTS, ROUTES, SECRET];
 
-/// Streams of `kind` (aggregated and alone) over resources `names` of that type.
+/// Returns streams of `kind` (aggregated and by type) over resources `names` of that type.
 fn streams<const N: usize>(kind: ResourceType, names: [&str; N]) -> [Bench; 2] {
     Bench::both(SOTW, kind, names.map(|name| any_kind(kind, name, 0)))
 }
 
-/// `{a,b}` with the short name of the type before it.
+/// Formats `{a,b}` after the short name of the type.
 fn says(kind: ResourceType, rest: &str) -> String {
     format!("{}{rest}", short(kind))
 }

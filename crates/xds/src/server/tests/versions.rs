@@ -1,4 +1,4 @@
-//! V: two versions of the API at once, from a client that is made of nothing but the protos of version 2.
+//! V: two API versions at once, with a client that is built from the protos of version 2 alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::snapshot::{ApiVersion, Resource, ResourceType, Update};
 const ADS: &str = "envoy.service.discovery.v2.AggregatedDiscoveryService";
 const ADS_V3: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
 
-/// Every type that version 2 has, a name of it, the type's name then, and its service.
+/// Every type of version 2: a name, the name of the type in version 2, and its service.
 const TYPES: [(ResourceType, &str, &str, &str); 8] = [
     (CLUSTER, "a", "envoy.api.v2.Cluster", "envoy.api.v2.ClusterDiscoveryService"),
     (ENDPOINTS, "a", "envoy.api.v2.ClusterLoadAssignment", "envoy.api.v2.EndpointDiscoveryService"),
@@ -62,7 +62,7 @@ async fn server() -> Server {
     server
 }
 
-/// Messages as they are on the wire.
+/// Encoded messages.
 #[derive(Clone)]
 struct Wire;
 
@@ -100,7 +100,7 @@ impl Decoder for Wire {
     }
 }
 
-/// A client of one method, which the protos describe.
+/// A client of one method that the protos describe.
 struct Client {
     method: MethodDescriptor,
     requests: mpsc::Sender<Bytes>,
@@ -116,7 +116,7 @@ fn path(method: &MethodDescriptor) -> PathAndQuery {
     format!("/{}/{}", method.parent_service().full_name(), method.name()).parse().unwrap()
 }
 
-/// A request of version 2, whatever the method: the bytes are the same.
+/// Encodes a request of version 2. The bytes are the same for each method.
 fn encode(method: &MethodDescriptor, request: Json) -> Bytes {
     let name = format!("envoy.api.v2.{}", method.input().name());
     let descriptor = protobuf::pool().get_message_by_name(&name).unwrap();
@@ -157,18 +157,18 @@ impl Client {
     }
 }
 
-/// An old Envoy.
+/// The node of an old Envoy.
 fn old_node() -> Json {
     json!({"id": "old", "cluster": "c", "build_version": "1.11.0/Clean/RELEASE", "metadata": {"a": 1}})
 }
 
-/// A request for `name` of the type `type_url`, by the fields of the variant.
+/// Returns a request for `name` of the type `type_url`, with the fields of the variant.
 fn asks(variant: &str, type_url: &str, name: &str) -> Json {
     let names = if variant == "Delta" { "resource_names_subscribe" } else { "resource_names" };
     json!({"node": old_node(), "type_url": type_url, names: [name]})
 }
 
-/// The answer to `response` to a request for `name`.
+/// Returns the answer to `response` to a request for `name`.
 fn ack(variant: &str, response: &Json, name: &str) -> Json {
     let mut ack = json!({"type_url": response["type_url"], "response_nonce": response["nonce"]});
     if variant == "Stream" {
@@ -178,7 +178,7 @@ fn ack(variant: &str, response: &Json, name: &str) -> Json {
     ack
 }
 
-/// The `@type` of every resource, and the names of the delta variant.
+/// Returns the `@type` of every resource, and the names of the delta variant.
 fn types(response: &Json) -> Vec<String> {
     let resources = response["resources"].as_array().unwrap();
     let any = |one: &Json| if one["@type"].is_null() { one["resource"]["@type"].clone() } else { one["@type"].clone() };
@@ -234,7 +234,7 @@ async fn v2_each_type_url_is_answered_in_its_own_version_on_both_transports() {
     for service in [ADS, ADS_V3] {
         for variant in ["Stream", "Delta"] {
             let mut client = Client::open(&server, service, variant).await;
-            // The types take turns, so that both versions are used on one stream.
+            // The types alternate, so both versions are used on one stream.
             for (turn, (kind, name, full_name, _)) in TYPES.iter().enumerate() {
                 let type_url = if turn % 2 == 0 { url(full_name) } else { kind.url().to_owned() };
                 let response = client.ask(asks(variant, &type_url, name)).await;
@@ -273,7 +273,7 @@ async fn v2_versions_are_those_of_version_3() {
     assert_eq!(versions[0], versions[1]);
 }
 
-/// What is published next, by type URL, once each subscription has its part.
+/// Returns the next publication, by type URL, after each subscription has its resources.
 async fn changed(client: &mut Client, server: &Server, seconds: i64, names: usize) -> BTreeMap<String, Json> {
     server.store.update(Update { set: vec![cluster_at("a", seconds)], remove: Vec::new() });
     let mut responses = BTreeMap::new();
@@ -296,7 +296,7 @@ async fn v8_a_type_is_served_in_both_versions_on_one_stream() {
         let second = client.ask(asks(variant, &new, "a")).await;
         assert_eq!((types(&first), types(&second)), (vec![old.clone()], vec![new.clone()]));
         assert_ne!(first["nonce"], second["nonce"]);
-        // The second subscription has taken nothing from the first, and each goes on by its own answers.
+        // The second subscription is independent of the first, and each continues with its own answers.
         client.send(ack(variant, &first, "a")).await;
         let alone = changed(&mut client, &server, 78, 1).await;
         assert_eq!(alone.keys().collect::<Vec<_>>(), [&old], "the other has not answered");
@@ -409,7 +409,7 @@ async fn v5_a_grpc_client_without_xds_v3_gets_all_that_it_needs() {
 #[tokio::test]
 async fn v7_fields_of_the_future_are_passed_over() {
     let server = server().await;
-    // Field 1,000 as text, 1,001 as a number, 1,002 as a message; and in the node.
+    // Field 1,000 as text, 1,001 as a number, and 1,002 as a message; also in the node.
     let mut unknown = vec![0xc2, 0x3e, 3, b'a', b'b', b'c', 0xc8, 0x3e, 7, 0xd2, 0x3e, 2, 0x08, 0x01];
     for variant in ["Stream", "Delta"] {
         for service in [ADS, ADS_V3] {

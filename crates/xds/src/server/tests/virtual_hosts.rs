@@ -1,4 +1,4 @@
-//! Virtual hosts discovered on their own (VHDS): what Envoy was seen to need beyond the ordinary delta rules.
+//! Virtual host discovery (VHDS): the requirements of Envoy beyond the general delta rules.
 
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 
@@ -35,7 +35,7 @@ fn d27_no_hosts_at_all_are_told_as_the_absence_of_one() {
 
 #[test]
 fn d27_a_stream_of_hosts_alone_is_told_of_every_route_configuration_that_has_none() {
-    // It does not say whose hosts it waits for, and without a word about these its listener warms for 15 s.
+    // Envoy does not request the virtual hosts, and without a response, its listener warms for 15 s.
     let mut bench =
         Bench::new(Variant::Delta, Some(HOSTS), [routes("r", []), routes("r2", []), virtual_host("r2/b", "b")]);
     assert_eq!(bench.start(HOSTS, []), "VirtualHost{r2/b}-{r/none}");
@@ -104,7 +104,7 @@ fn d27_the_hosts_of_a_listener_that_is_created_again_precede_it_if_its_routes_ar
     let rest = bench.ack_all(&again);
     assert_eq!(rest, "VirtualHost{r2/b}", "other hosts follow");
     bench.ack_all(&rest);
-    // Without a subscription, the hosts follow the routes.
+    // Without a subscription, the virtual hosts follow the routes.
     let gone = bench.remove([(LISTENER, "l"), (ROUTES, "r"), (HOSTS, "r/a")]);
     let rest = bench.ack_all(&gone);
     bench.ack_all(&rest);
@@ -171,7 +171,7 @@ fn d27_a_client_that_comes_back_is_told_what_is_gone() {
     assert_eq!(bench.resume(HOSTS, &[], [("r/a", a), ("r/b", b)]), "VirtualHost-{r/b}");
 }
 
-/// A virtual host with these domains, that leads to `cluster`.
+/// Returns a virtual host with these domains, which uses `cluster`.
 fn leading(name: &str, domains: &[&str], cluster: &str) -> Resource {
     let action = route_v3::RouteAction {
         cluster_specifier: Some(route_v3::route_action::ClusterSpecifier::Cluster(cluster.to_owned())),
@@ -183,7 +183,7 @@ fn leading(name: &str, domains: &[&str], cluster: &str) -> Resource {
     Resource::new(name, &message, Vec::new())
 }
 
-/// An Envoy with hosts `r/a` and `r/b` that lead to the cluster `x`.
+/// Returns an Envoy with the virtual hosts `r/a` and `r/b`, which use the cluster `x`.
 fn leading_to_x() -> Bench {
     let hosts = [leading("r/a", &["a", "c"], "x"), leading("r/b", &["b"], "x")];
     let [a, b] = hosts;
@@ -205,7 +205,7 @@ fn d27_a_domain_moves_in_one_response_when_the_cluster_behind_it_is_acked() {
     let moved = bench.ack_all(&clusters);
     assert_eq!(moved, "VirtualHost{r/a,r/b}");
     bench.ack_all(&moved);
-    // One goes, and another has its domain.
+    // One virtual host is removed, and another has its domain.
     let update = Update { set: vec![leading("r/b", &["b", "c", "a"], "y")], remove: vec![(HOSTS, "r/a".into())] };
     bench.store.update(update);
     assert_eq!(bench.catch_up(), "VirtualHost{r/b}-{r/a}");

@@ -1,4 +1,4 @@
-//! Whatever was set and removed in whatever order: a group is served what is common, covered by what is its own.
+//! Any sequence of changes: a group is served the common resources, except for those that it overrides.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ fn removing(names: &[&str]) -> Update {
     Update::removing(names.iter().map(|name| (ResourceType::CLUSTER, (*name).into())).collect())
 }
 
-/// Names and versions.
+/// Returns names and versions.
 type Content = BTreeMap<String, Version>;
 
 fn content(snapshot: &Snapshot) -> Content {
@@ -108,7 +108,7 @@ fn the_clients_of_a_group_that_is_removed_learn_it() {
     assert!(groups.store("edge").is_none());
 }
 
-/// A change somewhere: in a group, or what is common.
+/// A change of a group, or of the common resources.
 #[derive(Debug, Clone)]
 struct Step {
     group: Option<usize>,
@@ -129,7 +129,7 @@ proptest! {
     #[test]
     fn groups_serve_what_a_simple_model_says(steps in prop::collection::vec(step(), 1..12)) {
         let groups = Groups::default();
-        // What is common, and what each of two groups has.
+        // The common resources, and those of each of two groups.
         let mut own = [Content::new(), Content::new(), Content::new()];
         for Step { group, replace, set, remove } in steps {
             let model = &mut own[group.map_or(0, |group| group + 1)];

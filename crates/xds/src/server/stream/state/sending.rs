@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::State;
 use crate::server::message::{Output, Resources, Response, Variant};
 use crate::server::order::{self, Side};
-use crate::server::pace::Pace;
+use crate::server::pace::{Pace, Paced};
 use crate::server::push::{Look, Push};
 use crate::server::subscription::{Batch, ClientState, InFlight, Need, Shared, Subscription};
 use crate::snapshot::{Resource, ResourceType, Snapshot, Version};
@@ -19,6 +19,33 @@ struct Pushed {
     something: bool,
     /// Whether there is now more to send.
     more: bool,
+}
+
+/// The dirty names that a batch may contain.
+struct Selection {
+    batch: Batch,
+    /// Whether the response is a full state.
+    full: bool,
+    /// Whether the client waits for an answer.
+    answer: bool,
+    /// Whether changed names are sent, too, and not only requested ones.
+    everything: bool,
+    /// Whether changed names wait for large listeners.
+    later: bool,
+}
+
+/// A response that is built, but not sent.
+struct Built {
+    push: Push,
+    response: Option<Response>,
+    /// The paced parts of the response.
+    paced: Vec<Paced>,
+    /// The snapshot of the response.
+    view: Arc<Snapshot>,
+    /// Whether the response contains all changes.
+    everything: bool,
+    /// Whether some names do not fit into the response.
+    split: bool,
 }
 
 impl State {
@@ -138,18 +165,76 @@ impl State {
         look: &impl Fn(&Self, &Arc<str>) -> Look,
         batch: Batch,
     ) -> Pushed {
-        let Some(subscription) = self.types.get(&kind) else { return Pushed::default() };
-        let under_way = !subscription.in_flight.is_empty();
-        let tried = subscription.names_in(batch);
-        let owed = subscription.answer_owed;
+        match self.build_batch(kind, now, look, batch) {
+            Some(built) => self.send_batch(kind, now, batch, built),
+            None => Pushed::default(),
+        }
+    }
+
+    /// Builds the response to the dirty names of `batch`. Returns `None` without a subscription or a snapshot.
+    fn build_batch(
+        &self,
+        kind: ResourceType,
+        now: Instant,
+        look: &impl Fn(&Self, &Arc<str>) -> Look,
+        batch: Batch,
+    ) -> Option<Built> {
+        let subscription = self.types.get(&kind)?;
         let full = self.variant == Variant::Sotw && kind.full_state();
+        let owed = subscription.answer_owed;
         // One response is in flight at a time, and later changes become one more response. An answer is sent at once,
         // and includes the changes if it is a full state.
         let answer = owed || subscription.dirty.values().any(|need| *need == Need::Asked);
         // A domain moves between virtual hosts in one response. Otherwise both hosts would have it, or none.
         let together = kind == ResourceType::VIRTUAL_HOST;
-        let everything = !under_way || ((full || together) && answer);
-        let later = together && self.is_applying_large_listeners();
+        let everything = subscription.in_flight.is_empty() || ((full || together) && answer);
+        let selection =
+            Selection { batch, full, answer, everything, later: together && self.is_applying_large_listeners() };
+        let (mut push, split) = self.select(subscription, &selection, now, look);
+        let view = match order::place(kind).1 {
+            Side::Before if self.aggregated => self.gates.routes_view(),
+            _ => Some(&self.newest),
+        };
+        let view = view?.clone();
+        if together {
+            push.delay_conflicting_hosts(subscription, &view);
+        }
+        let changes = push.changes(self.variant, full, subscription, self.node.as_ref());
+        let (set, version) = match full && (changes || owed) {
+            true => self.full_state(subscription, &view, &mut push),
+            false => (Resources::from(push.set.clone()), view.version(kind)),
+        };
+        let response = (changes || owed).then(|| Response {
+            type_url: subscription.type_url.clone(),
+            nonce: String::new(),
+            version: version.to_string(),
+            resources: set,
+            heartbeats: Vec::new(),
+            leases: self.node.as_ref().is_some_and(|node| node.takes_leases(self.variant, kind)),
+            removed: if self.variant == Variant::Delta { push.removed.clone() } else { Vec::new() },
+            missing: std::mem::take(&mut push.missing),
+        });
+        let paced = match &response {
+            Some(response) if !(full && answer) => {
+                Pace::paced_parts(kind, &push, &response.resources, full, self.timing.large)
+            }
+            _ => Vec::new(),
+        };
+        // Checked only for large resources, because nearly all responses have none.
+        let paced = if !paced.is_empty() && self.is_starting() { Vec::new() } else { paced };
+        Some(Built { push, response, paced, view, everything, split })
+    }
+
+    /// Selects the dirty names that may be sent now. Returns whether some of them do not fit into the response.
+    fn select(
+        &self,
+        subscription: &Subscription,
+        selection: &Selection,
+        now: Instant,
+        look: &impl Fn(&Self, &Arc<str>) -> Look,
+    ) -> (Push, bool) {
+        let Selection { batch, full, answer, everything, later } = *selection;
+        let tried = subscription.names_in(batch);
         let mut push = Push { left_out: subscription.left_out(tried.as_ref()), ..Push::default() };
         // The names of a trial were in one response.
         let may_be_split = subscription.may_be_split() && batch == Batch::Changes;
@@ -182,42 +267,19 @@ impl State {
             }
             push.consider(name, *need, look, subscription);
         }
-        let view = match order::place(kind).1 {
-            Side::Before if self.aggregated => self.gates.routes_view(),
-            _ => Some(&self.newest),
-        };
-        let Some(view) = view.cloned() else { return Pushed::default() };
-        if together {
-            push.delay_conflicting_hosts(subscription, &view);
-        }
-        let changes = push.changes(self.variant, full, subscription, self.node.as_ref());
-        let (set, version) = match full && (changes || owed) {
-            true => self.full_state(subscription, &view, &mut push),
-            false => (Resources::from(push.set.clone()), view.version(kind)),
-        };
-        let response = (changes || owed).then(|| Response {
-            type_url: subscription.type_url.clone(),
-            nonce: String::new(),
-            version: version.to_string(),
-            resources: set,
-            heartbeats: Vec::new(),
-            leases: self.node.as_ref().is_some_and(|node| node.takes_leases(self.variant, kind)),
-            removed: if self.variant == Variant::Delta { push.removed.clone() } else { Vec::new() },
-            missing: std::mem::take(&mut push.missing),
-        });
-        let paced = match &response {
-            Some(response) if !(full && answer) => {
-                Pace::paced_parts(kind, &push, &response.resources, full, self.timing.large)
-            }
-            _ => Vec::new(),
-        };
-        // Checked only for large resources, because nearly all responses have none.
-        let paced = if !paced.is_empty() && self.is_starting() { Vec::new() } else { paced };
+        (push, split)
+    }
+
+    /// Sends a built response, and records the new state of its names.
+    fn send_batch(&mut self, kind: ResourceType, now: Instant, batch: Batch, built: Built) -> Pushed {
+        let Built { mut push, response, paced, view, everything, split } = built;
+        let full = self.variant == Variant::Sotw && kind.full_state();
         let nonce = response.is_some().then(|| self.next_nonce());
         if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
             self.asked_routes.extend(std::mem::take(&mut push.asked));
         }
         let Some(subscription) = self.types.get_mut(&kind) else { return Pushed::default() };
+        let under_way = !subscription.in_flight.is_empty();
         for name in &push.done {
             subscription.dirty.remove(name);
         }
@@ -232,10 +294,10 @@ impl State {
         if !under_way {
             push.nothing.iter().for_each(|name| subscription.forget_gone(name));
         }
-        let unsaid = match (response, nonce) {
+        let unreported = match (response, nonce) {
             (Some(mut response), Some(nonce)) => {
                 let partial = self.variant == Variant::Sotw && !full;
-                let silent = if partial { push.remove_unreported(&response) } else { Vec::new() };
+                let unreported = if partial { push.remove_unreported(&response) } else { Vec::new() };
                 response.nonce.clone_from(&nonce);
                 let all = full.then(|| response.resources.clone());
                 response.resources = subscription.worded(response.resources);
@@ -252,11 +314,11 @@ impl State {
                 }
                 subscription.sent(&response.version, in_flight);
                 self.outputs.push(Output::Send(response));
-                silent
+                unreported
             }
             _ => push.content,
         };
-        let more = subscription.record_known(unsaid) || split;
+        let more = subscription.record_known(unreported) || split;
         push.done.iter().for_each(|name| subscription.settle(name));
         Pushed { something, more }
     }

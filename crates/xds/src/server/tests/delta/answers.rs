@@ -1,4 +1,4 @@
-//! ACKs, NACKs, and answers to something else.
+//! ACKs, NACKs, and answers to unknown responses.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What changes, and what is told of it.
+//! Changes of resources, and the responses.
 
 use super::*;
 
@@ -68,7 +68,7 @@ fn d20_an_update_and_a_delete_in_one_batch_are_one_of_both() {
             let sent = bench.catch_up();
             assert_eq!(sent, says(kind, "{a}"), "what is set is there afterwards");
             bench.ack(sent.one());
-            // Two publications that the stream sees as one.
+            // The stream sees both publications as one.
             bench.store.update(Update { set: changed(kind, "a", 2).into(), remove: Vec::new() });
             bench.store.update(Update::removing(vec![(kind, Arc::from("a"))]));
             assert_eq!(bench.catch_up(), says(kind, "-{a}"));

@@ -1,8 +1,9 @@
-//! Clients that come back and say what they have.
+//! Clients that reconnect and report their resources.
 
 use super::*;
 
-/// What a client says after a lost connection: names, if the type is asked for by name, and what it has.
+/// Returns the first request after a reconnection: the names, if the type has named subscriptions, and the reported
+/// resources.
 fn resume<const N: usize>(bench: &mut Bench, kind: ResourceType, versions: [(&str, String); N]) -> Sent {
     let names: Vec<&str> = versions.iter().map(|(name, _)| *name).collect();
     bench.reconnect();
@@ -82,7 +83,7 @@ fn d18_another_replica_sends_nothing_that_is_equal() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             let versions = ["a", "b"].map(|name| (name, bench.version(kind, name)));
-            // The replica came to the same by another way, in another order.
+            // The replica has reached the same state in another order.
             let replica = Arc::new(Store::default());
             replica.replace(vec![any_kind(kind, "b", 7), any_kind(kind, "x", 0)]);
             replica.replace(vec![any_kind(kind, "b", 0), any_kind(kind, "a", 0)]);

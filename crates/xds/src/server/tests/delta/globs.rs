@@ -1,4 +1,4 @@
-//! Names that are asked for by what they begin with.
+//! Subscriptions by prefix.
 
 use super::*;
 use crate::snapshot::Version;

@@ -1,4 +1,4 @@
-//! What is asked for and taken back, and what does not exist.
+//! Subscriptions, unsubscriptions, and missing resources.
 
 use super::*;
 
@@ -189,7 +189,7 @@ fn d28_a_cluster_on_demand_does_not_wait_for_one_in_flight() {
     assert_eq!(bench.subscribe(CLUSTER, ["a"])[CLUSTER].resources.len(), 1);
 }
 
-/// Field `resource_errors` and `removed_resources` say the same: delta says it once, by the latter.
+/// The fields `resource_errors` and `removed_resources` are redundant. Delta uses only the latter.
 #[test]
 fn d31_what_does_not_exist_is_told_in_one_way() {
     use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryResponse;
@@ -214,7 +214,7 @@ fn empty_names_are_no_names() {
     }
 }
 
-/// Many clients ask for the same long list: it is looked up once, and each goes its own way from there.
+/// Many clients request the same long list. It is looked up once, and the streams then diverge.
 #[test]
 fn d6_a_long_list_that_many_ask_for_is_each_clients_own() {
     let names: Vec<String> = (0..100).map(|i| format!("n{i:03}")).collect();

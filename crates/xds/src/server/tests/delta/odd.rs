@@ -1,4 +1,4 @@
-//! What no list of cases has, and clients do all the same.
+//! Unusual sequences that clients produce.
 
 use super::*;
 
@@ -92,7 +92,7 @@ fn d13_an_ack_of_an_older_nonce_is_that_ack_and_no_more() {
         for mut bench in streams(kind, ["a", "b"]) {
             let first = bench.subscribe(kind, ["a"]);
             let second = bench.subscribe(kind, ["b"]);
-            // Both are in flight: answered in order, each counts; answered again, neither does.
+            // Both responses are in flight. Answers in order count, and repeated answers do not.
             assert_eq!(bench.ack(first.one()), "");
             assert_eq!(bench.ack(second.one()), "");
             let heard = bench.notices.len();
@@ -180,7 +180,8 @@ fn d17_a_wildcard_and_names_come_back_together() {
 fn d3_d7_what_is_under_way_when_everything_is_asked_for_is_told_to_be_gone() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
-            // On its way while it is taken back, deleted, and then covered again: the client takes what arrives.
+            // The resource is in flight while the client unsubscribes, the resource is deleted, and a glob covers it
+            // again. The client accepts the response.
             let first = bench.subscribe(kind, ["a"]);
             bench.unsubscribe(kind, ["a"]);
             bench.remove([(kind, "a")]);

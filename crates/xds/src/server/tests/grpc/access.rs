@@ -1,4 +1,4 @@
-//! A15: who gets anything at all.
+//! A15: access control.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,8 @@ fn write_server_files(directory: &Path, authority: &Authority) {
     std::fs::write(directory.join("ca.crt"), authority.pem()).unwrap();
 }
 
-/// A client that trusts `authority`, with a certificate of its own or without, and speaks `protocol`.
+/// Returns the configuration of a client that trusts `authority`, with or without a client certificate, and speaks
+/// `protocol`.
 fn connector(authority: &Authority, own: Option<(String, String)>, protocol: &str) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
@@ -76,7 +77,8 @@ fn channel(server: &Server, authority: &Authority, own: Option<(String, String)>
     Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect)
 }
 
-/// Accepts `envoy` as an Envoy, `member` as an Envoy that receives a part, `client` as a gRPC client, and `replica` as a replica.
+/// Accepts `envoy` as an Envoy, `member` as an Envoy with a part of the resources, `client` as a gRPC client, and
+/// `replica` as a replica.
 fn accepting(config: Arc<rustls::ServerConfig>) -> Secured {
     let names = |name| vec![Pattern::parse(name).unwrap()];
     let (envoys, members) = (names("envoy"), names("member"));
@@ -103,7 +105,7 @@ async fn a15_a_client_with_a_certificate_of_ours_gets_secrets() {
     assert_eq!(client.next().await.resources.len(), 1);
 }
 
-/// What an authority's server gets its connections by.
+/// Returns the access of a server with a certificate of the authority.
 fn config_of(authority: &Authority) -> Secured {
     let (certificate, key) = issued(authority, "localhost");
     accepting(tls_config_of(certificate.as_bytes(), key.as_bytes(), authority.pem().as_bytes()).unwrap())
@@ -118,7 +120,7 @@ async fn a15_new_certificates_are_for_new_connections_and_open_streams_go_on() {
     let access = Access::Tls(Tls::from(config));
     let server = Server::over(store.clone(), "127.0.0.1:0".parse().unwrap(), access).await;
 
-    // Before there is a certificate, clients wait.
+    // Clients wait until there is a certificate.
     let mut waiting = AdsClient::new(channel(&server, &first, Some(issued(&first, "envoy"))));
     let opening = tokio::spawn(async move { Sotw::open(&mut waiting).await.unwrap() });
     configs.send_replace(Some(config_of(&first)));
@@ -134,12 +136,12 @@ async fn a15_new_certificates_are_for_new_connections_and_open_streams_go_on() {
     late.send(ask(SECRET, &["s"])).await;
     assert_eq!(late.next().await.resources.len(), 1);
 
-    // The stream from before the change is served on.
+    // The stream from before the change is still served.
     store.replace(vec![secret("s"), secret("t")]);
     assert_eq!(early.next().await.resources.len(), 1);
 }
 
-/// A client that remembers its session, as Envoy does.
+/// A client with session resumption, like Envoy.
 #[tokio::test]
 async fn a15_a_session_is_not_taken_up_again() {
     let authority = authority();
@@ -150,7 +152,7 @@ async fn a15_a_session_is_not_taken_up_again() {
         let stream = connector.connect(ServerName::try_from("localhost").unwrap(), socket).await.unwrap();
         assert_eq!(stream.get_ref().1.handshake_kind(), Some(rustls::HandshakeKind::Full));
         let request = http::Request::post("/v3/discovery:secrets").body(r#"{"resource_names": ["s"]}"#.to_owned());
-        // Tickets come with the first answer.
+        // Session tickets arrive with the first answer.
         let answer = exchange(stream, request.unwrap()).await;
         assert_eq!(answer.status(), 200);
     }
@@ -181,7 +183,7 @@ async fn a15_a_client_without_a_certificate_gets_no_connection() {
     assert_eq!(server.recorder.refused(Refused::NoCertificate), 3);
 }
 
-/// What REST answers a client with this certificate; `None` if there is no connection.
+/// Returns the REST status for a client with this certificate. `None`: there is no connection.
 async fn rest(server: &Server, authority: &Authority, own: Option<(String, String)>, what: &str) -> Option<u16> {
     let socket = TcpStream::connect(server.address).await.unwrap();
     let connector = connector(authority, own, "http/1.1");
@@ -244,7 +246,7 @@ async fn a15_plain_text_does_not_speak_to_a_tls_port() {
 async fn a15_plain_text_is_for_loopback_only() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // A client counts once it has said something.
+    // A client is identified by its first request.
     tokio::spawn(async move {
         loop {
             let _ = listener.accept().await.unwrap().0.write_all(b"PRI").await;
@@ -295,7 +297,7 @@ async fn a15_the_status_of_clients_too_is_for_clients_of_ours() {
     }
 }
 
-/// One who stalls does not hold the place of others.
+/// A stalled client does not occupy the place of others.
 #[tokio::test]
 async fn a15_clients_that_are_not_known_take_no_places() {
     let authority = authority();

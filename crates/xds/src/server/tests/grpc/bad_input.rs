@@ -1,4 +1,4 @@
-//! Bad input over the wire: a clear status, and nobody else is affected.
+//! Invalid input over the wire: it gets a clear status, and other clients are not affected.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use crate::snapshot::Update;
 
 const FETCH: &str = "/envoy.service.endpoint.v3.EndpointDiscoveryService/FetchEndpoints";
 
-/// A client that behaves, on a connection of its own.
+/// A well-behaved client on a separate connection.
 struct Healthy {
     client: Delta,
     updates: u32,
@@ -29,7 +29,7 @@ impl Healthy {
         Self { client, updates: 0 }
     }
 
-    /// Gets what has just changed, and nothing else.
+    /// Asserts that the client receives exactly the last change.
     async fn gets_an_update(&mut self, server: &Server) {
         self.updates += 1;
         server.store.update(Update { set: vec![endpoints_at("e", self.updates)], remove: Vec::new() });
@@ -39,12 +39,12 @@ impl Healthy {
     }
 }
 
-/// `bytes` as a gRPC message.
+/// Frames `bytes` as a gRPC message.
 fn framed(bytes: &[u8]) -> Vec<u8> {
     [&[0][..], &u32::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat()
 }
 
-/// The field `number` with these bytes.
+/// Encodes the field `number` with these bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![number << 3 | 2];
     prost::encoding::encode_varint(bytes.len() as u64, &mut field);
@@ -122,7 +122,7 @@ fn discovery(type_url: &str, with_node: bool) -> envoy_types::pb::envoy::service
     request
 }
 
-/// An Envoy that comes back may have much to say: 60 MiB are taken.
+/// A reconnecting Envoy may send a large request: 60 MiB are accepted.
 #[tokio::test]
 async fn a_request_of_60_mib_is_answered_and_one_of_65_is_not() {
     let server = Server::start([endpoints("e")]).await;
@@ -239,7 +239,7 @@ async fn a_client_that_rejects_everything_gets_each_content_once() {
     for _ in 0..100 {
         let response = angry.next().await;
         angry.nack(&response, &"no ".repeat(10_000)).await;
-        // Once more, in vain: it was answered.
+        // The same answer again has no effect.
         angry.nack(&response, "no").await;
         healthy.gets_an_update(&server).await;
     }

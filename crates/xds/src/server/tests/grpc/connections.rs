@@ -1,4 +1,4 @@
-//! A12: connections that come to their end, and how many there may be.
+//! A12: the end of connections, and their maximum number.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use super::raw::{Raw, STREAM, status_of};
 use crate::server::Limits;
 use crate::snapshot::Update;
 
-/// Limits that are far away.
+/// Limits that no test reaches.
 fn limits() -> Limits {
     Limits { connection_age: None, ..Limits::default() }
 }
@@ -47,7 +47,7 @@ async fn a12_a_client_that_does_not_go_is_closed_after_the_grace() {
     let limits = Limits { connection_age: Some(ms(50)), grace: ms(100), ..limits() };
     let server = Server::within(limits, [endpoints("e")]).await;
     let mut client = Raw::connect(server.address).await;
-    // A request whose body does not come, so that it does not end by itself.
+    // A request whose body never arrives, so it does not end.
     client.open(1, "/v3/discovery:endpoints").await;
     assert_eq!(client.until_closed().await, Some(0), "it was told before");
 }
@@ -61,7 +61,7 @@ async fn a_connection_that_says_nothing_is_closed() {
         let mut socket = TcpStream::connect(server.address).await.unwrap();
         socket.write_all(said).await.unwrap();
         let mut answer = Vec::new();
-        // Closed, in order or by a reset.
+        // Closed gracefully or by a reset.
         let _ = soon(socket.read_to_end(&mut answer)).await;
     }
 }
@@ -76,7 +76,7 @@ async fn a_connection_that_has_nothing_to_do_any_more_is_closed() {
     let mut other = Raw::connect(server.address).await;
     other.open(1, "/nothing").await;
     assert_eq!(other.until_closed().await, Some(0));
-    // A stream without news, for longer than that one, is something to do.
+    // A stream without changes for longer than the idle timeout counts as activity.
     server.store.update(Update { set: vec![endpoints_at("e", 1)], remove: Vec::new() });
     assert_eq!(client.next().await.resources.len(), 1);
 }
@@ -129,7 +129,7 @@ async fn a_method_that_does_not_exist_is_unimplemented() {
     assert_eq!(status.message(), "there is no /envoy.service.discovery.v3.NoSuch/Method");
 }
 
-/// The connection stays open, and nobody reads or writes at the client's end.
+/// The connection stays open, but the client neither reads nor writes.
 #[tokio::test]
 async fn a_client_that_is_gone_without_a_word_is_noticed() {
     let limits = Limits { keepalive: ms(50), keepalive_timeout: ms(100), ..limits() };

@@ -27,12 +27,12 @@ use crate::snapshot::{Resource, ResourceType, Store};
 
 pub use discovery_v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient as AdsClient;
 
-/// Everything here takes milliseconds; a test that waits longer has failed.
+/// The timeout of all waits. The tested operations take milliseconds.
 pub async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("nothing came for 20 s")
 }
 
-/// Counts what streams do.
+/// Counts the events of streams.
 #[derive(Default)]
 pub struct Recorder {
     pub opened: AtomicUsize,
@@ -67,12 +67,12 @@ impl Observer for Recorder {
 }
 
 impl Recorder {
-    /// How many connections were refused for this reason.
+    /// Returns the number of refused connections with this reason.
     pub fn refused(&self, reason: Refused) -> usize {
         self.refused.lock().unwrap().iter().filter(|other| **other == reason).count()
     }
 
-    /// Waits until `count` streams have been closed.
+    /// Waits until `count` streams are closed.
     pub async fn closed(&self, count: usize) {
         soon(self.closed.subscribe().wait_for(|closed| *closed >= count)).await.unwrap();
     }
@@ -96,7 +96,7 @@ impl Server {
         Self::over(store, "127.0.0.1:0".parse().unwrap(), Access::PlainFromLoopback).await
     }
 
-    /// Serves `resources` in plain text, to clients that stay within `limits`.
+    /// Serves `resources` in plain text with `limits`.
     pub async fn within<const N: usize>(limits: Limits, resources: [Resource; N]) -> Self {
         let store = Arc::new(Store::default());
         store.replace(resources.into());
@@ -120,13 +120,13 @@ impl Server {
         Self { store, registry, recorder, address, stop, task }
     }
 
-    /// A resource that it serves.
+    /// Returns a served resource.
     pub fn resource(&self, kind: ResourceType, name: &str) -> Arc<Resource> {
         let snapshot = self.store.subscribe().borrow().clone().unwrap();
         snapshot.get(kind, name).unwrap().clone()
     }
 
-    /// A connection of its own.
+    /// Opens a separate connection.
     pub fn channel(&self) -> Channel {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect_lazy()
     }
@@ -140,7 +140,7 @@ impl Server {
     }
 }
 
-/// One request over HTTP/1.1, and the answer.
+/// Sends one request over HTTP/1.1, and returns the answer.
 pub async fn exchange(
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: http::Request<String>,
@@ -157,7 +157,7 @@ pub fn node() -> Option<Node> {
     Some(Node { id: "one".into(), user_agent_name: "a test".into(), ..Node::default() })
 }
 
-/// A state-of-the-world request.
+/// Returns a state-of-the-world request.
 pub fn ask(kind: ResourceType, names: &[&str]) -> discovery_v3::DiscoveryRequest {
     discovery_v3::DiscoveryRequest {
         node: node(),
@@ -167,7 +167,7 @@ pub fn ask(kind: ResourceType, names: &[&str]) -> discovery_v3::DiscoveryRequest
     }
 }
 
-/// A delta request.
+/// Returns a delta request.
 pub fn differ(kind: ResourceType, names: &[&str]) -> discovery_v3::DeltaDiscoveryRequest {
     discovery_v3::DeltaDiscoveryRequest {
         node: node(),
@@ -177,7 +177,7 @@ pub fn differ(kind: ResourceType, names: &[&str]) -> discovery_v3::DeltaDiscover
     }
 }
 
-/// A client's side of a stream.
+/// The client's side of a stream.
 pub struct Client<Request, Response> {
     pub requests: Option<mpsc::Sender<Request>>,
     pub responses: Streaming<Response>,
@@ -195,13 +195,13 @@ impl<Request: Send, Response> Client<Request, Response> {
         soon(self.responses.message()).await.unwrap().expect("the stream has ended")
     }
 
-    /// How the stream ends.
+    /// Waits for the end of the stream, and returns its status.
     pub async fn end(&mut self) -> Result<(), Status> {
         while soon(self.responses.message()).await?.is_some() {}
         Ok(())
     }
 
-    /// Nothing comes for a while.
+    /// Asserts that no response arrives for a while.
     pub async fn is_silent(&mut self) -> bool {
         tokio::time::timeout(ms(100), self.responses.message()).await.is_err()
     }

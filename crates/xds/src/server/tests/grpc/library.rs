@@ -1,4 +1,4 @@
-//! What those get who build a server of their own on this one: hooks, and groups of nodes.
+//! The features of custom servers: hooks, and groups of nodes.
 
 use std::sync::Mutex;
 
@@ -11,7 +11,7 @@ use crate::server::{
 };
 use crate::snapshot::{Groups, ResourceType};
 
-/// Writes down every hook that is called.
+/// Records every call of a hook.
 #[derive(Default)]
 struct Diary {
     lines: Mutex<Vec<String>>,
@@ -65,7 +65,7 @@ impl Observer for Diary {
     }
 }
 
-/// A server as somebody else would put it together.
+/// A custom server.
 struct Mine {
     address: std::net::SocketAddr,
     diary: Arc<Diary>,
@@ -91,7 +91,7 @@ impl Mine {
         Delta::open(&mut AdsClient::new(self.channel())).await.unwrap()
     }
 
-    /// A client of the node cluster `cluster` that has asked for the resources of type `kind`.
+    /// Opens a stream of a client in the node cluster `cluster` that has requested the resources of type `kind`.
     async fn asking(&self, cluster: &str, kind: ResourceType) -> Delta {
         let client = self.delta().await;
         client.send(of_cluster(cluster, differ(kind, &["*"]))).await;
@@ -104,7 +104,7 @@ fn of_cluster(cluster: &str, mut request: DeltaDiscoveryRequest) -> DeltaDiscove
     request
 }
 
-/// Names of what the next response sets, after an ACK.
+/// Returns the names of the resources in the next response, and sends the ACK.
 async fn names(client: &mut Delta) -> Vec<String> {
     let response = client.next().await;
     client.ack(&response).await;
@@ -126,11 +126,11 @@ async fn every_hook_is_called_in_the_order_of_what_happens() {
     client.requests = None;
     client.end().await.unwrap();
 
-    // Without a stream: the same number for question and answer.
+    // A request without a stream: request and response have the same ID.
     let mut unary =
         service_v3::cluster::v3::cluster_discovery_service_client::ClusterDiscoveryServiceClient::new(server.channel());
     soon(unary.fetch_clusters(ask(CLUSTER, &["a"]))).await.unwrap();
-    // Refused: heard all the same.
+    // Refused clients are observed too.
     let mut none = server.delta().await;
     none.send(DeltaDiscoveryRequest { node: None, ..differ(CLUSTER, &[]) }).await;
     none.end().await.unwrap_err();
@@ -168,7 +168,7 @@ async fn groups_of_nodes_are_served_differently() {
     let mut outer = server.asking("outer", LISTENER).await;
     assert_eq!((names(&mut inner).await, names(&mut outer).await), (vec!["in".to_owned()], vec!["out".to_owned()]));
 
-    // What is common reaches both; what is of one, that one alone.
+    // Both groups receive common resources. Group-specific resources reach only their group.
     groups.update_common(Update::setting(vec![listener("both", "r")]));
     assert_eq!((names(&mut inner).await, names(&mut outer).await), (vec!["both".to_owned()], vec!["both".to_owned()]));
     groups.update("inner", Update::setting(vec![listener_at("both", "r", "its own")]));
@@ -180,7 +180,7 @@ async fn groups_of_nodes_are_served_differently() {
     groups.update::<Resource>("inner", Update::removing(vec![(LISTENER, "both".into())]));
     assert_eq!(names(&mut inner).await, ["both"], "the common one again");
 
-    // Who is of no group is refused, until there is one.
+    // A client without a group is refused until the group exists.
     let mut other = server.asking("other", LISTENER).await;
     let status = other.end().await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
@@ -188,7 +188,7 @@ async fn groups_of_nodes_are_served_differently() {
     groups.update("other", Update::setting(vec![listener("else", "r")]));
     assert_eq!(names(&mut server.asking("other", LISTENER).await).await.len(), 2);
 
-    // A group that is gone: its clients come back and are refused.
+    // The group is removed: its clients reconnect and are refused.
     groups.remove("inner");
     inner.end().await.unwrap();
     assert_eq!(server.asking("inner", LISTENER).await.end().await.unwrap_err().code(), Code::NotFound);
@@ -211,7 +211,7 @@ async fn groups_by_metadata_with_what_is_common_for_all_others() {
         DeltaDiscoveryRequest { node: Some(node), ..differ(CLUSTER, &["*"]) }
     };
     groups.update("canary", Update::setting(vec![cluster("new")]));
-    // Nothing is common yet: who is of no group waits.
+    // Without common resources, a client without a group waits.
     let (mut plain, mut canary) = (server.delta().await, server.delta().await);
     plain.send(of_fleet("unheard of")).await;
     canary.send(of_fleet("canary")).await;

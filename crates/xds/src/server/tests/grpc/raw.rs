@@ -1,4 +1,4 @@
-//! A client that speaks HTTP/2 frame by frame, so that it can speak it wrongly.
+//! A client that sends individual HTTP/2 frames, including invalid ones.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ const WINDOW_UPDATE: u8 = 8;
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
-/// One frame.
+/// A frame.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut frame = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
     frame.extend([kind, flags]);
@@ -39,7 +39,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Header fields, each a literal.
+/// Encodes header fields as literals.
 pub fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -52,7 +52,7 @@ pub fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// A number with a prefix of 7 bits. Source: RFC 7541 §5.1.
+/// Encodes a number with a prefix of 7 bits. Source: RFC 7541 §5.1.
 fn integer(block: &mut Vec<u8>, mut number: usize) {
     if number < 127 {
         block.push(number as u8);
@@ -67,7 +67,7 @@ fn integer(block: &mut Vec<u8>, mut number: usize) {
     block.push(number as u8);
 }
 
-/// A gRPC message.
+/// Frames a gRPC message.
 pub fn message(message: &impl Message) -> Vec<u8> {
     let mut framed = vec![0];
     framed.extend(u32::try_from(message.encoded_len()).unwrap().to_be_bytes());
@@ -75,7 +75,7 @@ pub fn message(message: &impl Message) -> Vec<u8> {
     framed
 }
 
-/// What has come on a stream.
+/// The received frames of a stream.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub data: Vec<u8>,
@@ -88,30 +88,30 @@ pub struct Seen {
 pub struct Raw {
     socket: TcpStream,
     pub streams: BTreeMap<u32, Seen>,
-    /// The code of a GOAWAY, and what it says.
+    /// The code and the message of a GOAWAY.
     pub go_away: Option<(u32, String)>,
     pub max_concurrent_streams: Option<u32>,
 }
 
 impl Raw {
-    /// A connection that has said what has to be said first.
+    /// Opens a connection, and sends the preface and the settings.
     pub async fn connect(address: SocketAddr) -> Self {
         let mut raw = Self::mute(address).await;
         raw.write(PREFACE).await;
-        // No flow control towards us to think of: windows of 2 GiB.
+        // Windows of 2 GiB disable flow control in this direction.
         let window = [&[0, 4][..], &0x7fff_ffff_u32.to_be_bytes()].concat();
         raw.write(&frame(SETTINGS, 0, 0, &window)).await;
         raw.write(&frame(WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes())).await;
         raw
     }
 
-    /// A connection on which nothing has been said.
+    /// Opens a connection without sending anything.
     pub async fn mute(address: SocketAddr) -> Self {
         let socket = soon(TcpStream::connect(address)).await.unwrap();
         Self { socket, streams: BTreeMap::new(), go_away: None, max_concurrent_streams: None }
     }
 
-    /// Writes what may be wrong. That the server has closed the connection shows when it is read.
+    /// Writes bytes that may be invalid. The next read detects that the server has closed the connection.
     pub async fn write(&mut self, bytes: &[u8]) {
         let _ = soon(self.socket.write_all(bytes)).await;
     }
@@ -134,7 +134,7 @@ impl Raw {
         self.write(&frame(DATA, 0, stream, &message(request))).await;
     }
 
-    /// Reads one frame and takes note of it; `false` when the connection is closed.
+    /// Reads and records one frame. Returns `false` when the connection is closed.
     pub async fn read(&mut self) -> bool {
         let mut head = [0; 9];
         if soon(self.socket.read_exact(&mut head)).await.is_err() {
@@ -166,24 +166,24 @@ impl Raw {
         true
     }
 
-    /// Reads until `found` finds what it looks for.
+    /// Reads until `found` returns a value.
     pub async fn until(&mut self, found: impl Fn(&Self) -> bool) {
         while !found(self) {
             assert!(self.read().await, "the connection was closed: {:?}", self.go_away);
         }
     }
 
-    /// Reads until the server closes the connection; the code of its GOAWAY.
+    /// Reads until the server closes the connection. Returns the code of its GOAWAY.
     pub async fn until_closed(&mut self) -> Option<u32> {
         while self.read().await {}
         self.go_away.as_ref().map(|(code, _)| *code)
     }
 }
 
-/// The status of a gRPC call whose request has the body `bytes`, be it gRPC or not.
+/// Returns the status of a gRPC call whose request has the body `bytes`, which may be invalid.
 pub async fn status_of(address: SocketAddr, path: &str, bytes: Vec<u8>) -> Status {
     let socket = soon(TcpStream::connect(address)).await.unwrap();
-    // As Envoy and gRPC have it: the end of a window would wait for a delayed ACK.
+    // As in Envoy and gRPC. Otherwise, the end of a window would wait for a delayed ACK.
     socket.set_nodelay(true).unwrap();
     let (mut sender, connection) =
         soon(hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket))).await.unwrap();

@@ -1,4 +1,4 @@
-//! S29: clients that come back while the world changes.
+//! S29: clients that reconnect after changes.
 
 use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
 
@@ -6,7 +6,7 @@ use super::super::harness::*;
 use super::lab::*;
 use crate::snapshot::Update;
 
-/// What a client gets that says `version`.
+/// Returns the response to a client that reports `version`.
 async fn comes_back(server: &Server, version: &str) -> DiscoveryResponse {
     let mut client = server.sotw().await;
     let mut request = ask(CLUSTER, &[]);
@@ -16,7 +16,7 @@ async fn comes_back(server: &Server, version: &str) -> DiscoveryResponse {
     client.next().await
 }
 
-/// Its routes may still lead to a cluster that went while it was away.
+/// Its routes may still use a cluster that was removed while it was disconnected.
 #[tokio::test]
 async fn s29_a_cluster_that_went_stays_for_a_client_that_had_it() {
     let server = Server::start([cluster("old"), endpoints("old"), routes("r", ["old"]), listener("l", "r")]).await;
@@ -30,7 +30,7 @@ async fn s29_a_cluster_that_went_stays_for_a_client_that_had_it() {
     assert_eq!(comes_back(&server, &both.version_info).await.resources.len(), 2, "and if it comes back once more");
 }
 
-/// What changes while it has not yet said that it took the first answer is sent after it.
+/// Changes before the ACK of the first response are sent after the ACK.
 #[tokio::test]
 async fn s29_a_client_that_had_what_went_is_told_what_comes() {
     let server = Server::start([cluster("old"), endpoints("old"), routes("r", ["old"]), listener("l", "r")]).await;

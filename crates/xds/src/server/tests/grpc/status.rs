@@ -29,7 +29,7 @@ fn of(id: &str) -> ClientStatusRequest {
     ClientStatusRequest { node_matchers: vec![matcher], ..Default::default() }
 }
 
-/// What is said of one name, once something is.
+/// Waits for the status of one name, and returns it.
 fn said<'a>(config: &'a ClientConfig, name: &str) -> &'a GenericXdsConfig {
     config.generic_xds_configs.iter().find(|said| said.name == name).unwrap()
 }
@@ -38,7 +38,7 @@ fn short(said: &GenericXdsConfig) -> (ConfigStatus, ClientResourceStatus) {
     (said.config_status.try_into().unwrap(), said.client_status.try_into().unwrap())
 }
 
-/// Waits until the only client's word on `name` is `expected`; gives all of it.
+/// Waits until the status of `name` at the only client is `expected`. Returns the whole status.
 async fn until(server: &Server, name: &str, expected: (ConfigStatus, ClientResourceStatus)) -> ClientConfig {
     let wait = async {
         loop {

@@ -1,4 +1,4 @@
-//! Resources, as real Envoy messages.
+//! Test resources: real Envoy messages.
 
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
@@ -19,17 +19,17 @@ fn ads() -> core_v3::ConfigSource {
     core_v3::ConfigSource { config_source_specifier: Some(specifier), ..Default::default() }
 }
 
-/// The cluster `name`, with endpoints by EDS.
+/// Returns the cluster `name` with endpoints by EDS.
 pub fn cluster(name: &str) -> Resource {
     cluster_at(name, 5)
 }
 
-/// The same with other content: a connect timeout of `seconds`.
+/// Returns the cluster `name` with a connect timeout of `seconds`, as another content.
 pub fn cluster_at(name: &str, seconds: i64) -> Resource {
     cluster_with(name, "", seconds)
 }
 
-/// The cluster `name` with the endpoints of the cluster `of`.
+/// Returns the cluster `name` with the endpoints of the cluster `of`.
 pub fn cluster_sharing(name: &str, of: &str) -> Resource {
     cluster_with(name, of, 5)
 }
@@ -50,12 +50,12 @@ fn cluster_with(name: &str, endpoints: &str, seconds: i64) -> Resource {
     Resource::new(name, &message, Vec::new())
 }
 
-/// The endpoints of cluster `name`.
+/// Returns the endpoints of cluster `name`.
 pub fn endpoints(name: &str) -> Resource {
     endpoints_at(name, 8080)
 }
 
-/// The same with one endpoint at `port`.
+/// Returns the endpoints of cluster `name` with one endpoint at `port`.
 pub fn endpoints_at(name: &str, port: u32) -> Resource {
     let address = core_v3::Address {
         address: Some(core_v3::address::Address::SocketAddress(core_v3::SocketAddress {
@@ -78,12 +78,12 @@ pub fn endpoints_at(name: &str, port: u32) -> Resource {
     Resource::new(name, &message, Vec::new())
 }
 
-/// The route configuration `name`, which leads to `clusters`, by path or, if several, by weight.
+/// Returns the route configuration `name` with these `clusters`: by path or, if there are several, by weight.
 pub fn routes<const N: usize>(name: &str, clusters: [&str; N]) -> Resource {
     routes_for(name, "*", &clusters)
 }
 
-/// The same for the host `domain`.
+/// Returns the route configuration `name` for the host `domain`.
 pub fn routes_for(name: &str, domain: &str, clusters: &[&str]) -> Resource {
     use route_v3::route_action::ClusterSpecifier;
     let weighted = |cluster: &&str| route_v3::weighted_cluster::ClusterWeight {
@@ -117,17 +117,17 @@ pub fn routes_for(name: &str, domain: &str, clusters: &[&str]) -> Resource {
     Resource::new(name, &message, Vec::new())
 }
 
-/// The listener `name`, which asks for the route configuration `routes`.
+/// Returns the listener `name`, which uses the route configuration `routes`.
 pub fn listener(name: &str, routes: &str) -> Resource {
     listener_at(name, routes, "ingress")
 }
 
-/// The same with other content: a prefix for its statistics.
+/// Returns the listener `name` with a prefix for its statistics, as another content.
 pub fn listener_at(name: &str, routes: &str, stat_prefix: &str) -> Resource {
     listener_with(name, routes, stat_prefix, vec![])
 }
 
-/// The same with a filter that asks the cluster `server` about each request.
+/// Returns the listener `name` with a filter that sends each request to the cluster `server`.
 pub fn listener_asking(name: &str, routes: &str, server: &str) -> Resource {
     use core_v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
     let grpc = EnvoyGrpc { cluster_name: server.into(), ..Default::default() };
@@ -168,7 +168,7 @@ fn listener_with(name: &str, routes: &str, stat_prefix: &str, http_filters: Vec<
     Resource::new(name, &message, Vec::new())
 }
 
-/// A scope that leads to a route configuration.
+/// Returns a scope with a named route configuration.
 pub fn scope(name: &str, routes: &str) -> Resource {
     let message = route_v3::ScopedRouteConfiguration {
         name: name.into(),
@@ -178,7 +178,7 @@ pub fn scope(name: &str, routes: &str) -> Resource {
     Resource::new(name, &message, Vec::new())
 }
 
-/// A scope that has its routes in it, to these clusters.
+/// Returns a scope with inline routes to these clusters.
 pub fn scope_to<const N: usize>(name: &str, clusters: [&str; N]) -> Resource {
     let routes = routes(name, clusters);
     let routes = route_v3::RouteConfiguration::decode(routes.message()).unwrap();
@@ -190,19 +190,19 @@ pub fn scope_to<const N: usize>(name: &str, clusters: [&str; N]) -> Resource {
     Resource::new(name, &message, Vec::new())
 }
 
-/// The virtual host `name`.
+/// Returns the virtual host `name`.
 pub fn virtual_host(name: &str, domain: &str) -> Resource {
     let message =
         route_v3::VirtualHost { name: name.to_owned(), domains: vec![domain.to_owned()], ..Default::default() };
     Resource::new(name, &message, Vec::new())
 }
 
-/// The secret `name`.
+/// Returns the secret `name`.
 pub fn secret(name: &str) -> Resource {
     secret_at(name, "first")
 }
 
-/// The same with other content.
+/// Returns the secret `name` with another content.
 pub fn secret_at(name: &str, content: &str) -> Resource {
     let source = core_v3::DataSource {
         specifier: Some(core_v3::data_source::Specifier::InlineString(content.into())),
@@ -213,7 +213,7 @@ pub fn secret_at(name: &str, content: &str) -> Resource {
     Resource::new(name, &message, Vec::new())
 }
 
-/// A resource of `kind` that says `variation`.
+/// Returns a resource of `kind` with the content `variation`.
 pub fn any_kind(kind: ResourceType, name: &str, variation: u32) -> Resource {
     match kind {
         CLUSTER => cluster_at(name, i64::from(variation) + 1),

@@ -1,4 +1,4 @@
-//! What was sent, as one line of text.
+//! Responses as one line of text.
 
 use std::fmt;
 use std::ops::{Deref, Index};
@@ -8,7 +8,7 @@ use super::{CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET};
 use crate::server::Response;
 use crate::snapshot::ResourceType;
 
-/// Short name of a type in a transcript.
+/// Returns the short name of a type in a transcript.
 pub fn short(kind: ResourceType) -> &'static str {
     match kind {
         CLUSTER => "CDS",
@@ -20,18 +20,18 @@ pub fn short(kind: ResourceType) -> &'static str {
     }
 }
 
-/// The responses to one event. Compares with a transcript.
+/// The responses to one event, comparable with a transcript.
 #[derive(Clone)]
 pub struct Sent(pub Vec<Response>);
 
 impl Sent {
-    /// The only response.
+    /// Returns the only response.
     pub fn one(&self) -> &Response {
         assert_eq!(self.0.len(), 1, "one response expected: {self}");
         &self.0[0]
     }
 
-    /// The only response of a type.
+    /// Returns the only response of a type.
     pub fn of(&self, kind: ResourceType) -> &Response {
         let found: Vec<_> = self.0.iter().filter(|response| *response.type_url == *kind.url()).collect();
         assert_eq!(found.len(), 1, "one response of {kind:?} expected: {self}");
@@ -85,7 +85,7 @@ impl PartialEq<String> for Sent {
     }
 }
 
-/// One response in a transcript.
+/// Formats one response.
 pub fn line(response: &Response) -> String {
     let kind = ResourceType::of_url(&response.type_url);
     let mut line = kind.map_or_else(|| response.type_url.to_string(), |kind| short(kind).to_owned());
@@ -104,7 +104,7 @@ pub fn line(response: &Response) -> String {
     line
 }
 
-/// Names of the resources that a response sets, or renews.
+/// Returns the names of the resources that a response sets or renews.
 pub fn names(response: &Response) -> Vec<&str> {
     response.resources.iter().chain(&response.heartbeats).map(|resource| &**resource.name()).collect()
 }

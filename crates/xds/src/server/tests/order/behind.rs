@@ -1,4 +1,4 @@
-//! Clusters, endpoints and secrets: what lies behind the routes.
+//! Clusters, endpoints, and secrets: the resources behind routes.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn o5_endpoints_never_overtake_their_cluster() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let first = bench.set([cluster_at("a", 1)]);
-        // The second change of the cluster waits for the ACK of the first, and its endpoints with it.
+        // The second change of the cluster and its endpoints wait for the ACK of the first.
         assert_eq!(bench.set([cluster_at("a", 2), endpoints_at("a", 2)]), "");
         assert_eq!(bench.ack(&first[ENDPOINTS]), "", "not before the cluster");
         let second = bench.ack(&first[CLUSTER]);
@@ -169,7 +169,7 @@ fn o24_endpoints_go_with_their_cluster_without_a_word() {
         bench.wait(GRACE); // of the listeners that were just ACKed
         let gone = bench.remove([(CLUSTER, "b"), (ENDPOINTS, "b")]);
         assert_eq!(gone, either(variant, "CDS{a}", "CDS-{b}"));
-        // Envoy itself takes its interest back when it takes the response.
+        // Envoy unsubscribes when it applies the response.
         let silent = match variant {
             Variant::Sotw => bench.ask(ENDPOINTS, ["a"]),
             Variant::Delta => bench.unsubscribe(ENDPOINTS, ["b"]),

@@ -1,11 +1,11 @@
-//! An Envoy that comes back while its clusters are warming, or after one of them was renamed.
+//! An Envoy that reconnects while its clusters are warming, or after one of them was renamed.
 
 use std::sync::Arc;
 
 use super::*;
 use crate::snapshot::Snapshot;
 
-/// What an Envoy asks on a new stream before its clusters are warm: everything but clusters.
+/// The requests of an Envoy on a new stream before its clusters are warm: all types except clusters.
 fn comes_back_warming(bench: &mut Bench, before: &Snapshot) -> Sent {
     bench.reconnect();
     let held: [(ResourceType, &[&str]); 3] = [(LISTENER, &[]), (ENDPOINTS, &["a"]), (ROUTES, &["r"])];
@@ -16,7 +16,7 @@ fn comes_back_warming(bench: &mut Bench, before: &Snapshot) -> Sent {
     sent
 }
 
-/// The first request for a type on a new stream, of a client that has all of it from `before`.
+/// Returns the first request for a type on a new stream, by a client with all resources of `before`.
 fn ask_again(bench: &mut Bench, before: &Snapshot, kind: ResourceType, names: &[&str]) -> Sent {
     match bench.variant {
         Variant::Sotw => bench.ask_list(kind, names),
@@ -29,7 +29,7 @@ fn ask_again(bench: &mut Bench, before: &Snapshot, kind: ResourceType, names: &[
     }
 }
 
-/// Cluster a is renamed to d while nobody is connected; with what the client has.
+/// Renames cluster a to d while the client is disconnected. Returns the resources of the client.
 fn renamed_while_away(variant: Variant) -> (Bench, Arc<Snapshot>) {
     let bench = settled_world(variant);
     let before = bench.newest();
@@ -37,7 +37,7 @@ fn renamed_while_away(variant: Variant) -> (Bench, Arc<Snapshot>) {
     (bench, before)
 }
 
-/// Of an empty load assignment, a live cluster would answer 503.
+/// With an empty load assignment, a cluster in use would answer 503.
 #[test]
 fn o29_a_live_cluster_gets_no_empty_endpoints_before_clusters_are_asked_for() {
     for variant in VARIANTS {
@@ -64,7 +64,7 @@ fn o29_a_client_that_never_asks_for_clusters_gets_its_routes_in_the_end() {
     }
 }
 
-/// Clusters in the bootstrap, or on a stream of their own: nothing says that any of them is warming.
+/// Clusters in the bootstrap, or on a separate stream. No request shows whether they are warming.
 #[test]
 fn o29_a_client_without_clusters_and_endpoints_waits_a_second_at_most() {
     for variant in VARIANTS {
@@ -85,7 +85,7 @@ fn o29_a_client_without_clusters_and_endpoints_waits_a_second_at_most() {
     }
 }
 
-/// An Envoy asks for clusters first if none is warming.
+/// An Envoy without warming clusters subscribes to clusters first.
 #[test]
 fn o30_a_renamed_cluster_stays_in_a_full_state_until_its_routes_have_moved() {
     let (mut bench, _) = renamed_while_away(Variant::Sotw);
@@ -102,7 +102,7 @@ fn o30_a_renamed_cluster_stays_in_a_full_state_until_its_routes_have_moved() {
     assert_eq!(bench.wait(GRACE), "CDS{d} EDS{a}", "the cluster is gone before its endpoints");
 }
 
-/// What the client has cannot be told if the cluster had other settings than any that is served.
+/// The clusters of the client cannot be guessed if their settings differ from those of all served clusters.
 #[test]
 fn o30_a_cluster_of_unknown_settings_goes_at_once() {
     let mut bench =
@@ -113,7 +113,7 @@ fn o30_a_cluster_of_unknown_settings_goes_at_once() {
     assert_eq!(bench.ask(ENDPOINTS, ["a"]), "CDS{d} EDS{a}");
 }
 
-/// Answers the first requests of an Envoy that comes back with the version of `held`, and subscribes to these endpoints.
+/// Answers the first requests of a reconnecting Envoy with the version of `held`, which subscribes to these endpoints.
 fn comes_back_with(held: Vec<Resource>, asked: &[&str], served: Vec<Resource>) -> String {
     let mut bench = settled_store(Variant::Sotw, held);
     bench.settled(CLUSTER, []);
@@ -144,7 +144,7 @@ fn o30_a_new_cluster_without_endpoints_does_not_conceal_a_missing_one() {
     assert!(sent.starts_with("CDS{a,new,own,stays}"), "{sent}");
 }
 
-/// Envoy uses the valid clusters of a response that it has rejected, and still has the version from before.
+/// Envoy uses the valid clusters of a rejected response, and still reports the previous version.
 #[test]
 fn o30_clusters_of_a_rejected_response_do_not_conceal_a_missing_one() {
     for served in [vec![cluster("good"), cluster("stays")], vec![cluster("stays")]] {
@@ -154,7 +154,7 @@ fn o30_clusters_of_a_rejected_response_do_not_conceal_a_missing_one() {
     }
 }
 
-/// A client without endpoints is not waited for: they are asked for at once, or not at all.
+/// The stream does not wait for a client without endpoints, because Envoy requests endpoints immediately.
 #[test]
 fn o30_clusters_wait_a_second_for_the_names_of_endpoints() {
     let (mut bench, _) = renamed_while_away(Variant::Sotw);

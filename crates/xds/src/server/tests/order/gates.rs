@@ -1,4 +1,4 @@
-//! Listeners and routes wait for what lies behind them.
+//! Listeners and routes wait for the resources behind them.
 
 use super::*;
 use crate::snapshot::Update;
@@ -87,7 +87,7 @@ fn o9_nothing_of_a_newer_state_overtakes_an_open_gate() {
         let first = bench.set([cluster("b"), endpoints("b"), routes("r", ["b"])]);
         assert_eq!(bench.set([cluster("c"), endpoints("c"), routes("r", ["c"]), listener_at("l", "r", "new")]), "");
         assert_eq!(bench.ack(&first[ENDPOINTS]), "");
-        // The routes of the first state may go now: what they lead to is there. Those of the second wait.
+        // The routes of the first snapshot are sent, because their clusters are accepted. Those of the second wait.
         let next = bench.ack(&first[CLUSTER]);
         assert_eq!(next, either(variant, "CDS{a,b,c} EDS{c} RDS{r}", "CDS{c} EDS{c} RDS{r}"));
         assert!(next[ROUTES].resources[0].references().names_cluster("b"));
@@ -106,7 +106,7 @@ fn o9_routes_rise_even_if_clusters_never_rest() {
         let mut sent = bench.set([cluster("n0"), endpoints("n0"), routes("r", ["n0"])]);
         let mut routed = 0;
         for round in 1..20 {
-            // Each ACK comes after the next change.
+            // Each ACK arrives after the next change.
             let name = format!("n{round}");
             bench.set([cluster(&name), endpoints(&name), routes_for("r", "*", &[&name])]);
             sent = bench.ack_all(&sent);
@@ -126,7 +126,7 @@ fn o11_a_listener_with_the_same_routes_brings_no_routes() {
     }
 }
 
-/// The part that is served now: virtual hosts come after the routes that they belong to, scopes likewise.
+/// The part that is served immediately: virtual hosts and scopes follow their route configurations.
 #[test]
 fn o15_scopes_come_after_routes() {
     for variant in VARIANTS {

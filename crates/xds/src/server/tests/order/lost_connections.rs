@@ -1,4 +1,4 @@
-//! What a connection that was lost leaves behind.
+//! The effects of a lost connection.
 
 use super::*;
 
@@ -8,7 +8,8 @@ fn a_cluster_that_routes_may_still_use_outlives_a_lost_connection() {
     envoy.run();
     envoy.reconnect();
     envoy.wire();
-    // Renamed while nobody was connected: the new stream knows of the old cluster only what the client says.
+    // The cluster is renamed while the client is disconnected. The new stream knows the old cluster only from the
+    // client.
     envoy.publish(world(["b"]));
     envoy.run();
     assert_eq!(envoy.wire(), "CDS{b} EDS{b} RDS{r}");

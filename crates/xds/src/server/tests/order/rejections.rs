@@ -1,4 +1,4 @@
-//! What a rejection, or no answer at all, holds up, and what it does not.
+//! The effects of rejections and of missing answers on other resources.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn o18_a_rejected_cluster_holds_what_leads_to_it_and_nothing_else() {
     }
 }
 
-/// A route to a, then to a cluster that is rejected, then on to a third while the rejected one is removed.
+/// A route moves to a rejected cluster, and then to a third one while the rejected cluster is removed.
 #[test]
 fn o18_a_route_that_moves_on_from_a_rejected_cluster_goes_straight_to_its_newest_form() {
     for variant in VARIANTS {
@@ -72,7 +72,7 @@ fn o18_a_route_to_a_rejected_cluster_that_is_then_removed_stays_back() {
     }
 }
 
-/// The rejection comes when the cluster that it names is already gone from the newest world.
+/// The rejection arrives when the rejected cluster is already removed from the newest snapshot.
 #[test]
 fn o18_a_cluster_that_is_removed_before_its_rejection_holds_its_route() {
     for variant in VARIANTS {
@@ -138,7 +138,8 @@ fn o19_a_gate_without_answer_is_passed_after_its_time() {
         assert_eq!(bench.wait(ms(1)), "RDS{r}");
         let late = bench.notices.iter().filter(|notice| matches!(notice, Notice::Unanswered { kind: CLUSTER, .. }));
         assert_eq!(late.count(), 1);
-        // Nor are the routes answered: what they no longer use goes all the same, after its grace.
+        // The routes are not answered either. The clusters that they no longer use are still removed after the grace
+        // period.
         assert_eq!(bench.wait(GATE_TIMEOUT), "");
         assert_eq!(bench.wait(GRACE), either(variant, "CDS{b}", "CDS-{a}"));
         assert_eq!(bench.ack(&behind[CLUSTER]), "", "a late ACK does no harm");
@@ -191,7 +192,7 @@ fn o18_a_rejected_change_of_a_cluster_in_use_that_is_withdrawn_stays_as_it_was()
     let good = bench.nack(bad.of(ResourceType::CLUSTER), "d is bad");
     assert_eq!(names(&good[CLUSTER]), ["a", "d"]);
     assert_eq!(good[CLUSTER].resources[1].version(), cluster("d").version());
-    // d goes, but the client's routes still use it.
+    // d is removed, but the client's routes still use it.
     bench.publish([cluster("a"), endpoints("a"), routes("r", ["a"]), listener("l", "r")]);
     let next = bench.ack(&good[CLUSTER]);
     assert_eq!(next, "RDS{r}");

@@ -1,4 +1,4 @@
-//! What goes, and when.
+//! Removals, and their times.
 
 use super::*;
 

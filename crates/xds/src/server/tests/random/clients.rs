@@ -1,4 +1,4 @@
-//! A client that asks for anything, of one type or of several, in both variants.
+//! A client with arbitrary requests for one type or several, in both variants.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,12 +13,12 @@ use crate::snapshot::{Lease, Resource, ResourceType, Store, Update};
 
 const HOSTS: ResourceType = ResourceType::VIRTUAL_HOST;
 const SCOPES: ResourceType = ResourceType::SCOPED_ROUTES;
-/// Content that the client does not take.
+/// The content that the client rejects.
 const BAD: usize = 3;
-/// Names of resources. `d` has an alias in some types; the last two are of one collection.
+/// The names of resources. `d` has an alias in some types. The last two are in one collection.
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "xdstp://lockgate/T/p/1", "xdstp://lockgate/T/p/2"];
 
-/// What a client may ask for of a type, most of it more often.
+/// Returns the possible subscriptions of a type. Most of them occur several times.
 fn askable(kind: ResourceType, variant: Variant) -> Vec<&'static str> {
     let mut names = vec!["*", "a", "b", "c", "a", "b", "absent"];
     if variant == Variant::Delta {
@@ -35,7 +35,7 @@ fn has_alias(kind: ResourceType) -> bool {
     kind == ENDPOINTS || kind == SECRET
 }
 
-/// The resource `name`; the same one each time, for it takes long to make.
+/// Returns the resource `name`. Resources are cached, because encoding them takes long.
 fn resource(kind: ResourceType, name: &'static str, content: usize) -> Resource {
     thread_local! {
         static MADE: RefCell<HashMap<(ResourceType, &'static str, usize), Resource>> = RefCell::default();
@@ -61,17 +61,17 @@ fn resource(kind: ResourceType, name: &'static str, content: usize) -> Resource 
     MADE.with_borrow_mut(|made| made.entry((kind, name, content)).or_insert_with(make).clone())
 }
 
-/// What happens, one after the other.
+/// The events of a history.
 #[derive(Clone)]
 struct History(Vec<u64>);
 
 #[derive(Debug)]
 enum Event {
-    /// Type, name and content of some resources; `None`: it is removed.
+    /// Sets some resources by type, name, and content. `None`: the resource is removed.
     Publish(Vec<(ResourceType, &'static str, Option<usize>)>),
-    /// The client begins, or ceases, to ask for this.
+    /// The client subscribes to this name, or unsubscribes.
     Turn(ResourceType, &'static str),
-    /// Messages that arrive at the server, then at the client; an answer of which changes what is asked for.
+    /// Delivers messages to the server, and then to the client. One answer changes a subscription.
     Steps(usize, usize, Option<&'static str>),
     Repeat(ResourceType, usize),
     Wait(u64),
@@ -99,7 +99,7 @@ impl Event {
             }
             8..=12 => {
                 let (server, client) = (choices.take(4), choices.take(4));
-                // `*` may not be asked for of every type whose answer may come.
+                // `*` is not valid for every type that may be answered.
                 let turn = choices.take(4) == 0 && name != "*" && name != "also-d";
                 Event::Steps(server, client, turn.then_some(name))
             }
@@ -133,7 +133,7 @@ fn live(variant: Variant, only: Option<ResourceType>, kinds: &[ResourceType], hi
     let refuses = kinds.iter().flat_map(|kind| NAMES.map(|name| resource(*kind, name, BAD).version()));
     let refuses: BTreeSet<_> = refuses.collect();
     let mut bad: BTreeMap<(ResourceType, &'static str), bool> = BTreeMap::new();
-    // In every other history everything is large, and waits for its turn.
+    // In every other history, all resources are large and paced.
     let large = if history.0.len().is_multiple_of(2) { 0 } else { usize::MAX };
     let mut bench = Bench::pacing(store.clone(), variant, only, large);
     bench.decodes = false;
@@ -151,7 +151,7 @@ fn live(variant: Variant, only: Option<ResourceType>, kinds: &[ResourceType], hi
                         None => update.remove.push((*kind, Arc::from(*name))),
                     }
                 }
-                // What is set wins over what is removed in the same batch.
+                // In a batch, set resources take precedence over removed ones.
                 for (kind, name, content) in changes {
                     if *content == Some(BAD) {
                         bad.insert((*kind, name), true);
@@ -160,7 +160,7 @@ fn live(variant: Variant, only: Option<ResourceType>, kinds: &[ResourceType], hi
                 store.update(update);
                 client.published();
             }
-            Event::Turn(kind, name) => client.turn(*kind, name),
+            Event::Turn(kind, name) => client.toggle(*kind, name),
             Event::Steps(server, client_steps, turn) => {
                 let _ = (0..*server).all(|_| client.step_server());
                 let _ = (0..*client_steps).all(|step| client.step_client(turn.filter(|_| step == 0)));
@@ -173,7 +173,7 @@ fn live(variant: Variant, only: Option<ResourceType>, kinds: &[ResourceType], hi
             }
         }
     }
-    // With what it rejects it can rest, too; in the end it gets something better.
+    // The client can be at rest with rejected resources. In the end, it receives valid ones.
     client.run();
     let better = bad.iter().filter(|(_, bad)| **bad).map(|((kind, name), _)| resource(*kind, name, 0));
     store.update(Update { set: better.collect(), remove: Vec::new() });

@@ -1,5 +1,5 @@
-//! Worlds are published one after the other while messages are under way in both directions, and
-//! the model of an Envoy must lose no request, never wait for endpoints in vain, and be current in the end.
+//! Worlds are published one after the other, with messages in flight in both directions. The model of an Envoy must
+//! lose no request, never wait for endpoints until the timeout, and have the last world in the end.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,11 +13,11 @@ use super::*;
 use crate::server::Variant;
 use crate::snapshot::{References, Resource, Store};
 
-/// Content of a cluster that the Envoy does not take.
+/// The content of a cluster that the Envoy rejects.
 const BAD: i64 = 2;
 const CLUSTERS: [&str; 4] = ["a", "b", "c", "d"];
 
-/// What happens, one after the other.
+/// The events of a history.
 #[derive(Clone)]
 struct History(Vec<Event>);
 
@@ -30,18 +30,18 @@ impl fmt::Debug for History {
 #[derive(Debug, Clone)]
 enum Event {
     Publish(World),
-    /// Messages that arrive at the server, then at the client.
+    /// Delivers messages to the server, and then to the client.
     Steps(usize, usize),
     Wait(Duration),
     Reconnect,
 }
 
-/// Everything that is published at one moment. What is referred to exists.
+/// All resources of one publication. All referenced resources exist.
 #[derive(Clone)]
 struct World {
-    /// Content of each cluster, and of its endpoints if it has any.
+    /// The content of each cluster, and of its endpoints if it has any.
     clusters: [Option<(i64, Option<u32>)>; 4],
-    /// Clusters, counted from the first that exists, that each route configuration leads to.
+    /// The clusters of each route configuration, as indices of existing clusters.
     routes: [Vec<usize>; 2],
     /// The route configuration of each listener.
     listeners: [Option<usize>; 2],
@@ -103,7 +103,7 @@ impl fmt::Debug for World {
 }
 
 impl World {
-    /// With clusters of some content below `contents`.
+    /// Generates worlds with cluster contents below `contents`.
     fn of(choices: &mut Choices, contents: i64) -> Self {
         let clusters = [(); 4].map(|()| {
             let content = choices.take(contents as u64) as i64;
@@ -120,7 +120,7 @@ impl World {
     }
 }
 
-/// Worlds of clusters with some content below `contents`.
+/// Generates sequences of worlds with cluster contents below `contents`.
 fn worlds(contents: i64) -> impl Strategy<Value = World> {
     any::<u64>().prop_map(move |number| World::of(&mut Choices(number), contents))
 }
@@ -138,7 +138,7 @@ fn histories(reconnects: u64, contents: i64) -> impl Strategy<Value = History> {
     prop::collection::vec(event, 1..30).prop_map(History)
 }
 
-/// A resource by what it is made from; the same one each time, for it takes long to make.
+/// Returns a resource by its parameters. Resources are cached, because encoding them takes long.
 fn made(key: String, make: impl FnOnce() -> Resource) -> Resource {
     thread_local! {
         static MADE: RefCell<HashMap<String, Resource>> = RefCell::default();
@@ -149,7 +149,7 @@ fn made(key: String, make: impl FnOnce() -> Resource) -> Resource {
 fn live(variant: Variant, first: &World, history: &History) -> Envoy {
     let store = Arc::new(Store::default());
     store.replace(first.resources());
-    // In every other history everything is large, and waits for its turn.
+    // In every other history, all resources are large and paced.
     let large = if history.0.len().is_multiple_of(2) { 0 } else { usize::MAX };
     let mut bench = Bench::pacing(store, variant, None, large);
     bench.decodes = false;
@@ -171,7 +171,7 @@ fn live(variant: Variant, first: &World, history: &History) -> Envoy {
             envoy.assert_served_if_level();
         }
     }
-    // Until all gates are passed and all that is unused is gone.
+    // Until all gates are open and all unused resources are removed.
     for _ in 0..40 {
         envoy.run();
         if envoy.rests() {
@@ -209,8 +209,8 @@ proptest! {
         prop_assert!(envoy.failures.is_empty(), "{:#?}", envoy.failures);
     }
 
-    /// Clusters that it rejects, with all that came in one response, now and then; the last world has none. (That a
-    /// route never leads to a rejected cluster cannot be had: a new listener rather gets such routes than none.)
+    /// Some worlds contain clusters that the Envoy rejects, with all resources in the same response. The last world has
+    /// none. (Routes to a rejected cluster cannot be excluded: a new listener receives such routes rather than none.)
     #[test]
     fn rejections_are_overcome(
         first in worlds(BAD + 1),
@@ -225,7 +225,7 @@ proptest! {
         prop_assert!(envoy.fetch_timeouts == 0, "waited in vain in {:?}", envoy.log);
     }
 
-    /// A state-of-the-world client does not say what it has, so a cluster may go before its routes do.
+    /// A state-of-the-world client does not report its resources, so a cluster may be removed before its routes.
     #[test]
     fn sotw_arrives_over_lost_connections(first in worlds(BAD), history in histories(2, BAD)) {
         live(Variant::Sotw, &first, &history).assert_current();

@@ -1,6 +1,7 @@
-//! A client of one type that is no Envoy, with a dozen names so large that a first answer comes in parts. It drops what
-//! it ceases to ask for, and what it asks for anew, and then waits for it; so every answer that is owed must come. Beside
-//! it are kept the books of the server: nothing comes that was not asked for, and nothing twice for nothing.
+//! A client of one type that is not an Envoy, with a dozen names. Its first response is so large that it arrives in
+//! parts. The client drops a resource when it unsubscribes or subscribes again, and then waits for it, so every owed
+//! response must arrive. The test also models the server: it sends only requested resources, and repeats none without a
+//! reason.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -12,7 +13,7 @@ use super::*;
 use crate::server::{Request, Response, Variant};
 use crate::snapshot::{Resource, ResourceType, Snapshot, Store, Update, Version};
 
-/// The last four are of one collection.
+/// The names of resources. The last four are in one collection.
 const NAMES: [&str; 12] = [
     "a",
     "b",
@@ -29,10 +30,10 @@ const NAMES: [&str; 12] = [
 ];
 const GLOB: &str = "xdstp://lockgate/T/p/*";
 const PLAIN: [ResourceType; 4] = [CLUSTER, ENDPOINTS, ROUTES, LISTENER];
-/// Content that the client does not take.
+/// The content that the client rejects.
 const BAD: usize = 3;
 
-/// The resource `name` of some 30 kB; the same one each time, for it takes long to make.
+/// Returns the resource `name` of about 30 kB. Resources are cached, because encoding them takes long.
 fn resource(kind: ResourceType, name: &'static str, content: usize) -> Resource {
     thread_local! {
         static MADE: RefCell<HashMap<(ResourceType, &'static str, usize), Resource>> = RefCell::default();
@@ -65,7 +66,7 @@ fn resource(kind: ResourceType, name: &'static str, content: usize) -> Resource 
     MADE.with_borrow_mut(|made| made.entry((kind, name, content)).or_insert_with(make).clone())
 }
 
-/// What happens, one after the other.
+/// The events of a history.
 #[derive(Clone)]
 struct History(Vec<u64>);
 
@@ -88,36 +89,36 @@ fn covers(asked: &BTreeSet<String>, name: &str) -> bool {
         || asked.iter().any(|asked| asked.strip_suffix('*').is_some_and(|prefix| name.starts_with(prefix)))
 }
 
-/// What the server was heard to say, and may say.
+/// The model of the server: its previous and its permitted responses.
 #[derive(Default)]
 struct Server {
-    /// What it has been asked for.
+    /// The subscription that the server has received.
     told: BTreeSet<String>,
     begun: bool,
-    /// What it said last of each name: a version, or that there is none.
+    /// The last response for each name: a version, or the absence.
     said: BTreeMap<String, Option<Version>>,
-    /// Names of which it may say again what it said before.
+    /// The names for which the server may repeat its last response.
     again: BTreeSet<String>,
-    /// State of the world: names that a request too old to count left out.
+    /// State of the world: the names that are missing in an outdated request.
     let_go: BTreeSet<String>,
-    /// State of the world: the last response, where each holds everything; and whether the same may be said again.
+    /// State of the world: the last full-state response, and whether it may be repeated.
     whole: Option<BTreeMap<String, Version>>,
     whole_again: bool,
-    /// State of the world: whether something was rejected. The way back to what was accepted before is said, although a
-    /// response in between may have said it too.
+    /// State of the world: whether a resource was rejected. The return to the accepted version is then sent, even if
+    /// another response has contained it in the meantime.
     returns: bool,
     nonce: String,
-    /// Names in each response that is not answered yet.
+    /// The names in each unanswered response.
     under_way: BTreeMap<String, Vec<String>>,
 }
 
 struct World {
     kind: ResourceType,
     bench: Bench,
-    /// What the stream was told to be the newest.
+    /// The newest snapshot that the stream has received.
     seen: Arc<Snapshot>,
     bad: BTreeSet<Version>,
-    /// Whether the client uses what is good in a response that it rejects.
+    /// Whether the client uses the valid resources in a rejected response.
     uses_good: bool,
     asked: BTreeSet<String>,
     has: BTreeMap<String, Version>,
@@ -147,14 +148,15 @@ impl World {
         self.log.push("newest".to_owned());
         self.seen = self.bench.newest();
         if !self.is_delta() && !self.is_full() {
-            // There is no word for what is gone; if it comes back, it may be said.
+            // State of the world cannot express the removal. If the resource exists again, it may be sent.
             self.server.said.retain(|name, _| self.seen.get(self.kind, name).is_some());
         }
         let sent = self.bench.catch_up();
         self.sent(sent);
     }
 
-    /// Delta: one message that asks for some names and no longer for others. State of the world: the new list.
+    /// Delta: sends one request that subscribes to some names and unsubscribes from others. State of the world: sends
+    /// the new list.
     fn turn(&mut self, subscribe: BTreeSet<String>, unsubscribe: BTreeSet<String>) {
         let may_begin = !self.kind.wildcard_by_default() || !subscribe.is_empty();
         if !self.begun && !may_begin {
@@ -206,14 +208,14 @@ impl World {
         server.returns |= request.error.is_some();
         if let Some(names) = server.under_way.remove(&request.nonce) {
             match request.error.is_some() {
-                // One of them is at fault: the others may come again without it.
+                // One of them is invalid. The others may be sent again without it.
                 true if names.len() > 1 => server.again.extend(names),
                 true => server.again.retain(|name| !names.contains(name)),
                 false => {}
             }
         }
         if self.bench.variant == Variant::Delta {
-            // What is taken back by name, and still asked for otherwise, is said once more.
+            // A name that is unsubscribed, but still covered by another subscription, is sent once more.
             let taken_back = request.unsubscribe.iter().filter(|name| is_name(name) && server.told.contains(*name));
             let anew: BTreeSet<String> = request.subscribe.iter().chain(taken_back).cloned().collect();
             server.told.extend(request.subscribe.iter().cloned());
@@ -261,7 +263,7 @@ impl World {
     fn check(&mut self, response: &Response) {
         let full = self.is_full();
         let mut faults = Vec::new();
-        // While culprits are known or searched for, names stay behind, or are said again; `rejections` sees to these.
+        // During isolation, names are delayed or repeated. `rejections` tests these cases.
         let isolates =
             self.bench.stream.state.types.get(&self.kind).is_some_and(|subscription| subscription.isolates());
         let server = &mut self.server;
@@ -358,7 +360,7 @@ impl World {
     }
 
     fn wait(&mut self, time: u64) {
-        // A NACK that comes after the server has given up waiting is not heard.
+        // A NACK after the timeout of the server is ignored.
         if time > 100
             && (self.to_client.iter().any(|r| self.is_bad(r)) || self.to_server.iter().any(|r| r.error.is_some()))
         {
@@ -381,7 +383,7 @@ impl World {
         if self.asked.is_empty() {
             return;
         }
-        // A version is of everything, and perhaps the client has less.
+        // A version describes all resources, and the client may have fewer.
         self.version.clear();
         let request = match self.is_delta() {
             false => self.list(),
@@ -394,7 +396,7 @@ impl World {
         self.say(request);
     }
 
-    /// Two answers that only accept change places.
+    /// Swaps two answers that only accept.
     fn swap(&mut self) {
         let accepts = |r: &Request| {
             r.error.is_none() && !r.nonce.is_empty() && r.subscribe.is_empty() && r.unsubscribe.is_empty()
@@ -405,7 +407,7 @@ impl World {
         }
     }
 
-    /// After everything is said: the client has exactly what it asked for, and the server remembers no more than that.
+    /// Checks the final state: the client has exactly the requested resources, and the server stores nothing else.
     fn assert_current(&self) {
         let wanted: BTreeMap<String, Version> = self
             .seen
@@ -415,7 +417,7 @@ impl World {
             .collect();
         let mut has = self.has.clone();
         if !self.is_delta() && !self.is_full() {
-            // There is no word for what is gone.
+            // State of the world cannot express this removal.
             has.retain(|name, _| self.seen.get(self.kind, name).is_some());
         }
         if has != wanted {
@@ -437,7 +439,7 @@ fn whole_sorted(whole: &BTreeMap<String, Version>) -> impl Iterator<Item = (Stri
     whole.iter().map(|(name, version)| (name.clone(), *version))
 }
 
-/// Names to ask for, or no longer.
+/// Returns names to subscribe to, or to unsubscribe from.
 fn some_names(choices: &mut Choices, variant: Variant, most: u64) -> BTreeSet<String> {
     (0..choices.take(most + 1))
         .map(|_| match choices.take(16) {
@@ -511,13 +513,13 @@ fn live(variant: Variant, kind: ResourceType, aggregated: bool, uses_good: bool,
     }
     world.catch_up();
     world.run();
-    // What it rejects it does without; in the end it gets something better.
+    // The client lacks the rejected resources. In the end, it receives valid ones.
     let bad = |name: &&&'static str| world.seen.get(kind, name).is_some_and(|r| world.bad.contains(&r.version()));
     let better: Vec<Resource> = NAMES.iter().filter(bad).map(|name| resource(kind, name, 0)).collect();
     store.update(Update { set: better, remove: Vec::new() });
     world.catch_up();
     world.run();
-    // Twice: what is answered after 25 s was slow, so that what is large follows 5 s later.
+    // Twice: an answer after 25 s was slow, so a large resource follows 5 s later.
     for _ in 0..2 {
         world.wait(25_000);
         world.run();
@@ -525,8 +527,8 @@ fn live(variant: Variant, kind: ResourceType, aggregated: bool, uses_good: bool,
     world.assert_current();
 }
 
-/// Found by the property test: a response that was not answered in time counted as accepted, also after its rejection, and
-/// good content that was tried beside it was held to be at fault.
+/// Found by the property test: a response without an answer in time counted as accepted, even after its rejection.
+/// Valid content in the same response was then suspected.
 #[test]
 fn only_what_is_beside_accepted_content_is_at_fault() {
     let history = [

@@ -1,8 +1,8 @@
-//! Random resources that a client rejects, in random batches: in the end it has every good one, and of each bad one what
-//! it had before, after no more messages than the bound.
+//! Random resources that a client rejects, in random batches. In the end, the client has every valid resource and the
+//! last accepted version of each invalid one. The number of responses is bounded.
 //!
-//! The client does with a bad response what Envoy 1.40 does: it takes nothing of it, or (clusters, listeners and scopes
-//! whose fault is found late) the good part.
+//! The client handles an invalid response like Envoy 1.40: it applies nothing, or (for late faults of clusters,
+//! listeners, and scopes) the valid part.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,10 +16,10 @@ use crate::snapshot::{Resource, ResourceType, Snapshot, Store, Update, Version};
 
 const NAMES: [&str; 16] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
 const TYPES: [ResourceType; 7] = [CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET, SCOPED_ROUTES, VIRTUAL_HOST];
-/// Contents from this one on the client does not take.
+/// The lowest content that the client rejects.
 const BAD: usize = 6;
 
-/// The resource `name`; the same one each time, for it takes long to make.
+/// Returns the resource `name`. Resources are cached, because encoding them takes long.
 fn resource(kind: ResourceType, name: &'static str, content: usize) -> Resource {
     thread_local! {
         static MADE: RefCell<HashMap<(ResourceType, &'static str, usize), Resource>> = RefCell::default();
@@ -35,15 +35,15 @@ fn bad(kind: ResourceType) -> BTreeSet<Version> {
     NAMES.iter().flat_map(|name| (BAD..2 * BAD).map(move |at| resource(kind, name, at).version())).collect()
 }
 
-/// What the client says of what it rejects.
+/// The message of a NACK.
 #[derive(Debug, Clone, Copy)]
 enum Text {
-    /// All that is bad.
+    /// It contains all invalid names.
     All,
-    /// What it came upon first.
+    /// It contains the first invalid name.
     First,
     Nothing,
-    /// Something that is good, or the first bad.
+    /// It contains a valid name, or the first invalid one.
     Lies,
 }
 
@@ -54,10 +54,10 @@ struct Client {
     takes_good: bool,
     text: Text,
     has: BTreeMap<String, Version>,
-    /// Messages with a change of resources, and those that were rejected.
+    /// The number of responses with a change, and of rejected ones.
     messages: usize,
     nacks: usize,
-    /// Contents of what was rejected: none comes twice.
+    /// The contents of rejected responses, none of which may be repeated.
     rejected: BTreeSet<Vec<(String, Version)>>,
     log: Vec<String>,
 }
@@ -102,7 +102,7 @@ impl Client {
                 let answer = self.take(&response);
                 queue.extend(self.bench.request(answer).0);
             }
-            // Pauses of the server.
+            // The pauses of the server.
             let Some(due) = self.bench.stream.deadline() else { break };
             let wait = due.saturating_duration_since(self.bench.now);
             queue.extend(self.bench.wait(wait).0);
@@ -140,7 +140,7 @@ impl Client {
         self.bench.nack_request(response, &why)
     }
 
-    /// What it is to have now: what is good as it is in `newest`; of what is bad, what is in `fallback`.
+    /// Returns the expected resources: valid ones from `newest`, and invalid ones from `fallback`.
     fn assert_has(&mut self, newest: &Snapshot, fallback: &BTreeMap<String, Version>) {
         let wanted: BTreeMap<String, Version> = newest
             .all(self.kind)
@@ -171,7 +171,7 @@ impl fmt::Debug for History {
     }
 }
 
-/// A batch of changes; how many of what it sets is bad.
+/// Returns a batch of changes, and the number of invalid resources.
 fn batch(kind: ResourceType, choices: u64) -> (Update, usize) {
     let mut changes: BTreeMap<&'static str, Option<usize>> = BTreeMap::new();
     let mut choices = Choices(choices);
@@ -194,7 +194,7 @@ fn batch(kind: ResourceType, choices: u64) -> (Update, usize) {
     (update, bad)
 }
 
-/// 2·log2(n)+2.
+/// Returns 2·log2(n)+2.
 fn bound(suspects: usize) -> usize {
     2 * suspects.max(1).next_power_of_two().trailing_zeros() as usize + 2
 }
@@ -209,7 +209,7 @@ fn live(variant: Variant, kind: ResourceType, form: u64, history: &History) {
     let mut fallback = BTreeMap::new();
     let mut set = count;
     for (at, choices) in history.0.iter().enumerate() {
-        // One message, and for each that is bad the bound.
+        // One response, and the bound for each invalid resource.
         let most = 2 + first_bad * bound(set);
         assert!(client.messages <= most, "{} messages, not {most}: {:#?}", client.messages, client.log);
         client.assert_has(&store.newest().unwrap(), &fallback);
@@ -218,7 +218,7 @@ fn live(variant: Variant, kind: ResourceType, form: u64, history: &History) {
         }
         fallback = client.has.clone();
         let (update, bad) = batch(kind, *choices);
-        // What is bad already is not sent again.
+        // Resources that are already rejected are not sent again.
         (set, first_bad) = (update.set.len(), bad);
         store.update(update);
         client.messages = 0;
@@ -229,7 +229,7 @@ fn live(variant: Variant, kind: ResourceType, form: u64, history: &History) {
     client.assert_has(&store.newest().unwrap(), &fallback);
     let most = 2 + first_bad * bound(set);
     assert!(client.messages <= most, "{} messages, not {most}: {:#?}", client.messages, client.log);
-    // A client that has nothing gets what is suspect last: no good resource is rejected beside it.
+    // A new client receives suspects last, so no valid resource is rejected with them.
     let mut fresh = Client::new(&store, variant, kind, form);
     fresh.text = Text::Nothing;
     fresh.start();
@@ -239,7 +239,7 @@ fn live(variant: Variant, kind: ResourceType, form: u64, history: &History) {
     }
     let bad = store.newest().unwrap().all(kind).filter(|r| fresh.bad.contains(&r.version())).count();
     assert!(fresh.messages <= 2 + 2 * bad, "{:#?}", fresh.log);
-    // All is well in the end.
+    // All resources are valid in the end.
     let better = NAMES.iter().map(|name| resource(kind, name, 0));
     store.update(Update::setting(better.collect()));
     for client in [&mut client, &mut fresh] {
@@ -257,7 +257,7 @@ fn live(variant: Variant, kind: ResourceType, form: u64, history: &History) {
     }
 }
 
-/// Found by the property test: a cluster is removed, and comes back in the version that was rejected before.
+/// Found by the property test: a cluster is removed, and added again in the version that was rejected before.
 #[test]
 fn what_was_removed_is_not_brought_back_by_its_rejection() {
     let history = [7934504308910251371, 278719127556859728, 4878128743641173678, 15338956469512294179];
@@ -281,7 +281,7 @@ proptest! {
         live(Variant::Delta, TYPES[kind], form, &history);
     }
 
-    /// A client that takes nothing at all is sent each resource a few times, ever more slowly, and then no more.
+    /// A client that rejects everything receives each resource a few times, with increasing pauses, and then no more.
     #[test]
     fn what_rejects_everything_is_left_alone(kind in 0..7usize, form in any::<u64>(), delta in any::<bool>()) {
         let variant = if delta || TYPES[kind] == VIRTUAL_HOST { Variant::Delta } else { Variant::Sotw };

@@ -1,4 +1,4 @@
-//! ACKs, NACKs, and answers to something else.
+//! ACKs, NACKs, and answers to unknown responses.
 
 use super::*;
 use crate::server::Notice;
@@ -66,7 +66,7 @@ fn s23_a_wildcard_reply_with_the_version_that_was_sent_accepts_it_despite_an_old
             assert_eq!(bench.nacks(), 0);
             let is_old_error = |notice: &&Notice| matches!(notice, Notice::OldError { .. });
             assert_eq!(bench.notices.iter().filter(is_old_error).count(), 1, "the error is reported");
-            // What it had before is news again, and can be rejected: then the reply has the version from before.
+            // The previous content is a change again, and can be rejected. The reply then has the version before it.
             let sent = bench.set(changed(kind, "a", 0));
             assert_eq!(bench.nack(sent.one(), "bad a"), "");
             assert_eq!(bench.nacks(), 1);
@@ -79,7 +79,8 @@ fn s23_a_late_wildcard_reply_with_the_version_that_was_sent_accepts_it_despite_a
     for kind in [ResourceType::CLUSTER, ResourceType::LISTENER] {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, []);
-            // The client rejects the first response, applies the second, and holds its reply for longer than the server waits.
+            // The client rejects the first response, applies the second, and delays its reply beyond the timeout of the
+            // server.
             bench.set(changed(kind, "a", 1));
             bench.wait(ms(60_000));
             let second = bench.set(changed(kind, "a", 2));
@@ -88,7 +89,7 @@ fn s23_a_late_wildcard_reply_with_the_version_that_was_sent_accepts_it_despite_a
             assert_eq!(bench.request(Request { error: Some("bad a".into()), ..accepts.clone() }), "");
             assert_eq!(bench.nacks(), 0);
             assert_eq!(bench.stream.describe()[kind.short_name()]["rejection"], serde_json::Value::Null);
-            // The version is not new when the client has it from an earlier response.
+            // The version is not new if the client has it from an earlier response.
             bench.set(changed(kind, "a", 1));
             bench.wait(ms(60_000));
             let again = bench.set(changed(kind, "a", 2));
@@ -98,7 +99,7 @@ fn s23_a_late_wildcard_reply_with_the_version_that_was_sent_accepts_it_despite_a
     }
 }
 
-/// gRPC moves to the new version when it uses one resource of a response and rejects another (observed: C-core).
+/// gRPC adopts the new version when it uses one resource of a response and rejects another (observed: C-core).
 #[test]
 fn s23_a_named_reply_with_the_version_that_was_sent_is_a_nack_of_a_part() {
     for kind in KINDS {

@@ -1,4 +1,4 @@
-//! What changes, and what does not.
+//! Changes of resources, and their effect on responses.
 
 use super::*;
 

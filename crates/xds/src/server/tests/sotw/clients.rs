@@ -1,4 +1,4 @@
-//! Clients that come back, that have many streams, that are told what does not exist.
+//! Clients that reconnect, clients with many streams, and reports of missing resources.
 
 use super::*;
 

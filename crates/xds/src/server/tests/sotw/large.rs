@@ -1,4 +1,4 @@
-//! What is too large for one message.
+//! Resources that are too large for one message.
 
 use envoy_types::pb::envoy::config::core::v3::{Address, SocketAddress, address};
 use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
@@ -7,10 +7,10 @@ use super::*;
 use crate::server::encode;
 use crate::snapshot::Update;
 
-/// By default a gRPC library ends a stream with a message of more than so many bytes.
+/// The default maximum message size of gRPC libraries, in bytes. A larger message ends the stream.
 const LARGEST_MESSAGE: usize = 4 << 20;
 
-/// A resource of about `bytes`.
+/// Returns a resource of about `bytes`.
 fn of_size(kind: ResourceType, name: &str, bytes: usize, variation: u32) -> Resource {
     if kind == ROUTES {
         let (long, to) = ("x".repeat(bytes), format!("c{variation}"));
@@ -31,7 +31,7 @@ fn of_size(kind: ResourceType, name: &str, bytes: usize, variation: u32) -> Reso
     Resource::new(name, &message, Vec::new())
 }
 
-/// Checks that each response that was `sent` is one that a gRPC library takes.
+/// Asserts that a gRPC library accepts each response in `sent`.
 fn fits(sent: &Sent) {
     for response in sent.iter() {
         let bytes = encode::response(response, SOTW, "lockgate").len();
@@ -39,7 +39,7 @@ fn fits(sent: &Sent) {
     }
 }
 
-/// Checks that as long as the client ACKs what it was `sent`, what follows fits; returns all the names in order.
+/// Asserts that the responses fit while the client acknowledges them. Returns all names in order.
 fn to_the_end(bench: &mut Bench, sent: Sent) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut sent = sent;

@@ -1,4 +1,4 @@
-//! What is asked for: everything, names, other names, names that do not exist.
+//! Subscriptions: to all resources, to names, to other names, and to missing names.
 
 use super::*;
 
@@ -229,7 +229,7 @@ fn a_request_for_names_in_another_order_is_no_change() {
     }
 }
 
-/// A client that gives its clusters by name, as gRPC does: each change of the names brings the whole set.
+/// A client that names its clusters, like gRPC. Each change of the names is answered with the whole set.
 #[test]
 fn s8_clusters_by_name_follow_the_names_at_one_version() {
     let mut bench = Bench::sotw(["c", "d"].map(cluster)).into_grpc();

@@ -1,4 +1,4 @@
-//! What no list of cases has, and clients do all the same.
+//! Unusual sequences that clients produce.
 
 use std::sync::Arc;
 
@@ -76,7 +76,8 @@ fn s11_a_name_dropped_and_wanted_again_while_the_answer_is_under_way_is_sent() {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
             let news = bench.set(changed(kind, "b", 1));
-            // The client drops a before it has seen the news, takes the news without a, and wants a again.
+            // The client unsubscribes from a before it receives the change, applies the response without a, and
+            // subscribes to a again.
             assert_eq!(bench.ask(kind, ["b"]), "", "too old to count");
             let again = bench.ack_asking(news.one(), ["a", "b"]);
             assert!(names(again.one()).contains(&"a"), "{again}");
