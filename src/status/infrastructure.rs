@@ -166,12 +166,13 @@ impl Infrastructure {
             tokio::select! {
                 Some((write, written)) = writes.next() => {
                     self.finish(&mut term, write, written, &mut trouble);
-                    (new, again, look_at) = (true, true, Instant::now());
+                    // A plan costs time for every Gateway, so the ends of several writes lead to one.
+                    (new, again) = (true, true);
                 }
                 Some(accepted) = &mut asking, if !waiting.is_empty() => {
                     accepted.into_iter().for_each(|(key, published, _)| term.moves.accept(key, published));
                     waiting = Waiting::default();
-                    (new, again, look_at) = (true, true, Instant::now());
+                    (new, again) = (true, true);
                 }
                 () = super::changed(&mut self.inspected), if !new => new = true,
                 () = super::changed(&mut self.settings), if !new => new = true,
