@@ -114,13 +114,13 @@ Examples:
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let command = Cli::parse().command;
-    // As for wrong flags: a check that could not be done differs from one that found problems.
+    // The exit code differs from that of a check with problems, as for invalid flags.
     let failure =
         if matches!(command, Command::Check(_) | Command::Migrate(_)) { ExitCode::from(2) } else { ExitCode::FAILURE };
     match run(command) {
         Ok(code) => code,
         Err(error) => {
-            // The log may not be set up yet, and this must be seen.
+            // The log may not be initialized yet.
             let _ = writeln!(io::stderr(), "error: {}", without_repetition(&error));
             failure
         }
@@ -157,7 +157,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")
 }
 
-/// Writes `text` to standard output. A reader that has gone (`| head`) is no error.
+/// Writes `text` to standard output. A closed reader (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

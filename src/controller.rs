@@ -21,7 +21,7 @@ use lockgate_route::settings::Settings;
 use lockgate_route::translate::problem::{Problems, shorten};
 use lockgate_route::translate::{ChangedInputs, Input, Translator};
 use lockgate_xds::provenance::ObjectRef;
-use lockgate_xds::snapshot::{Changes, Resource, Update};
+use lockgate_xds::snapshot::{Changes, Key, Resource, Update};
 use tokio::sync::{mpsc, watch};
 
 use crate::admin::Readiness;
@@ -36,10 +36,11 @@ pub use fleets::{Class, Fleets, Stores, View};
 use kept::Replicas;
 
 /// The maximum number of events in one pass, so that a flood of events cannot delay a pass forever.
-const EVENTS_A_PASS: usize = 10_000;
+const MAX_EVENTS_PER_PASS: usize = 10_000;
 
-/// The interval at which the clock is read while a certificate is not valid yet. The clock may be set meanwhile.
-const LOOK_AT_CLOCK: Duration = Duration::from_secs(30);
+/// The maximum interval between readings of the clock while a certificate is not valid yet. The clock can be set in the
+/// meantime.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The state of the loop.
 pub struct Controller {
@@ -66,15 +67,15 @@ pub struct Controller {
     omitted: usize,
 }
 
-/// The work that the events since the last pass require.
+/// The work of one pass.
 #[derive(Default)]
 struct Pass {
     /// The changed objects, for the log.
     changed: Vec<Changed>,
-    /// Whether a status may have changed that a status writer reads. This requires no translation.
+    /// Whether a status that a status writer reads may have changed. This requires no translation.
     status: bool,
     /// Whether a client requests a view that does not exist yet, or that may be updated again.
-    wanted: bool,
+    requested: bool,
     /// The changes of a directory of resources, which require no translation.
     resources: Option<Resources>,
 }
@@ -82,15 +83,32 @@ struct Pass {
 /// A changed object.
 struct Changed {
     object: ObjectRef,
-    /// The inputs of the translation that it belongs to. An EndpointSlice that moves to another Service has two.
+    /// The inputs of the translation to which it belongs. An EndpointSlice that moves to another Service has two.
     inputs: Vec<Input>,
     /// Whether a served object read it before, or reads it now.
-    is_read: bool,
+    is_used: bool,
 }
 
 enum Resources {
     All(Update<Arc<Resource>>),
     Some(Update<Arc<Resource>>),
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self::Some(Update { set: Vec::new(), remove: Vec::new() })
+    }
+}
+
+impl Resources {
+    /// Adds a later difference.
+    fn update(&mut self, applied: Vec<Arc<Resource>>, removed: Vec<Key>) {
+        let (Self::All(update) | Self::Some(update)) = self;
+        update.set.retain(|old| !removed.iter().any(|(kind, name)| (*kind, name) == (old.kind(), old.name())));
+        update.remove.retain(|(kind, name)| !applied.iter().any(|new| (new.kind(), new.name()) == (*kind, name)));
+        update.set.extend(applied);
+        update.remove.extend(removed);
+    }
 }
 
 impl Controller {
@@ -152,18 +170,18 @@ impl Controller {
                 None => events.blocking_recv(),
                 Some(due) => match timer.block_on(async { tokio::time::timeout_at(due.into(), events.recv()).await }) {
                     Ok(event) => event,
-                    Err(_) => Some(Event::Wanted),
+                    Err(_) => Some(Event::ViewRequested),
                 },
             };
             let Some(event) = event else { return Ok(()) };
             report::suppressed(self.fleets.quota.get_mut());
             self.receive(event, Instant::now(), &mut pass);
-            for _ in 1..EVENTS_A_PASS {
+            for _ in 1..MAX_EVENTS_PER_PASS {
                 let Ok(event) = events.try_recv() else { break };
                 self.receive(event, Instant::now(), &mut pass);
             }
             self.end_deletions(Instant::now(), &mut pass);
-            self.take_time(SystemTime::now(), &mut pass);
+            self.use_valid_certificates(SystemTime::now(), &mut pass);
             self.pass(pass);
         }
     }
@@ -172,11 +190,11 @@ impl Controller {
     fn validity_due(&self) -> Option<Instant> {
         let at = u64::try_from(self.objects.next_validity()?).unwrap_or_default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Some(Instant::now() + Duration::from_secs(at).saturating_sub(now).min(LOOK_AT_CLOCK))
+        Some(Instant::now() + Duration::from_secs(at).saturating_sub(now).min(CLOCK_INTERVAL))
     }
 
-    /// Takes certificates into use that are valid at the time `now`. The translation itself has no clock.
-    fn take_time(&mut self, now: SystemTime, pass: &mut Pass) {
+    /// Starts to use the certificates that have become valid at `now`. The translation itself has no clock.
+    fn use_valid_certificates(&mut self, now: SystemTime, pass: &mut Pass) {
         let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         for key in self.objects.use_valid_secrets(i64::try_from(seconds).unwrap_or(i64::MAX)) {
             let reference = ObjectRef::new(Kind::SECRET.as_str(), &key.namespace, &key.name);
@@ -187,27 +205,27 @@ impl Controller {
     /// Receives one event at the time `now`. A single deletion is delayed; all other events are applied.
     fn receive(&mut self, event: Event, now: Instant, pass: &mut Pass) {
         if let Event::Deleted(kind, key) = &event
-            && self.deletions.put(*kind, deletion_group(&self.objects, *kind, key), key, now)
+            && self.deletions.delay(*kind, deletion_group(&self.objects, *kind, key), key, now)
         {
-            return self.leave(*kind, key, pass);
+            return self.demote(*kind, key, pass);
         }
         match &event {
             Event::Applied(object) => {
                 let (kind, key) = (object.kind(), &object.meta().key);
                 let group = object.group().unwrap_or_else(|| namespace_of(key));
                 for key in self.deletions.applied(kind, group, key) {
-                    self.take(Event::Deleted(kind, key), pass);
+                    self.apply(Event::Deleted(kind, key), pass);
                 }
             }
             Event::Listed(kind, _) => self.deletions.listed(*kind),
             _ => {}
         }
-        self.take(event, pass);
+        self.apply(event, pass);
     }
 
-    /// Lets an Ingress with a delayed deletion lose to all others, because its replacement may have another name.
-    fn leave(&mut self, kind: Kind, key: &ObjectKey, pass: &mut Pass) {
-        // An object that could not be decoded completely would be mistaken for a complete one.
+    /// Gives an Ingress with a delayed deletion the lowest precedence, because its replacement may have another name.
+    fn demote(&mut self, kind: Kind, key: &ObjectKey, pass: &mut Pass) {
+        // The replacement would make an object with encoding errors look complete.
         if kind != Kind::INGRESS || self.objects.misencoded(kind, key).is_some() {
             return;
         }
@@ -216,71 +234,23 @@ impl Controller {
             return;
         };
         ingress.meta.terminating = true;
-        self.take(Event::Applied(Object::new(ingress)), pass);
+        self.apply(Event::Applied(Object::new(ingress)), pass);
     }
 
     /// Applies the deletions whose delay has ended by `now`.
     fn end_deletions(&mut self, now: Instant, pass: &mut Pass) {
         while let Some((kind, key)) = self.deletions.take_due(now) {
-            self.take(Event::Deleted(kind, key), pass);
+            self.apply(Event::Deleted(kind, key), pass);
         }
     }
 
     /// Applies one event.
-    fn take(&mut self, event: Event, pass: &mut Pass) {
+    fn apply(&mut self, event: Event, pass: &mut Pass) {
         match event {
-            Event::Together(events) => events.into_iter().for_each(|event| self.take(event, pass)),
-            Event::Listed(kind, objects) => {
-                let before = self.objects.clone();
-                let changed = self.objects.replace(kind, objects);
-                pass.status |= kind.info().has_status || kind == Kind::SERVICE;
-                self.mark_evicted();
-                let first = self.unlisted.contains(&kind);
-                for object in changed {
-                    // A slice may have moved from one Service to another.
-                    let key = key_of(&object);
-                    let inputs = [&before, &self.objects].map(|objects| Input::of_object(objects, kind, &key));
-                    let inputs: Vec<Input> = inputs.into_iter().flatten().collect();
-                    inputs.iter().for_each(|input| self.changed.insert(input.clone()));
-                    if !first {
-                        pass.changed.push(Changed { object, inputs, is_read: false });
-                    }
-                }
-                for (kind, key) in self.objects.encoding_changes(&before) {
-                    self.changed.insert_encoding(kind.id(key));
-                }
-                if self.unlisted.remove(&kind) {
-                    self.readiness.listed(kind.as_str());
-                    self.metrics.set_listed(kind.as_str(), true);
-                }
-                self.metrics.set_objects(kind.as_str(), self.objects.count(kind));
-                self.metrics.list_taken(kind.as_str());
-            }
-            Event::Applied(object) => {
-                let (kind, reference) = (object.kind(), object.object_ref());
-                let key = object.meta().key.clone();
-                let before = Input::of_object(&self.objects, kind, &key);
-                let misencoded = self.objects.misencoded(kind, &key).cloned();
-                pass.status |= kind.info().has_status || is_of_gateway(&object);
-                if self.objects.apply(object) {
-                    let after = Input::of_object(&self.objects, kind, &key);
-                    self.record(kind, reference, before.into_iter().chain(after), pass);
-                }
-                if misencoded.as_ref() != self.objects.misencoded(kind, &key) {
-                    self.changed.insert_encoding(kind.id(key));
-                }
-            }
-            Event::Deleted(kind, key) => {
-                let input = Input::of_object(&self.objects, kind, &key);
-                if self.objects.misencoded(kind, &key).is_some() {
-                    self.changed.insert_encoding(kind.id(key.clone()));
-                }
-                if self.objects.delete(kind, &key) {
-                    self.mark_evicted();
-                    let reference = ObjectRef::new(kind.as_str(), &key.namespace, &key.name);
-                    self.record(kind, reference, input, pass);
-                }
-            }
+            Event::Together(events) => events.into_iter().for_each(|event| self.apply(event, pass)),
+            Event::Listed(kind, objects) => self.apply_list(kind, objects, pass),
+            Event::Applied(object) => self.apply_object(object, pass),
+            Event::Deleted(kind, key) => self.apply_deletion(kind, &key, pass),
             Event::Readable { kind, namespace, readable } => {
                 if self.objects.set_readable(kind, &namespace, readable) {
                     self.changed = ChangedInputs::everything();
@@ -292,9 +262,9 @@ impl Controller {
                 self.settings_changed = true;
             }
             Event::Kept(kept) => self.adopt(&kept, pass),
-            Event::Wanted => pass.wanted = true,
+            Event::ViewRequested => pass.requested = true,
             Event::Explain(question, answer) => {
-                // Before the first translation, there is no model. The page then reports that the replica is not ready.
+                // Before the first translation, there is no model. The page reports that the replica is not ready.
                 if self.inspection.borrow().complete {
                     let (target, request) = &*question;
                     let _ = answer.send(self.translator.explain(*target, request, &self.settings));
@@ -308,15 +278,8 @@ impl Controller {
                 pass.resources = Some(Resources::All(Update { set, remove: Vec::new() }));
             }
             Event::ResourcesChanged { applied, removed } => {
-                let applied: Vec<Arc<Resource>> = applied.into_iter().map(Arc::new).collect();
-                let Some(Resources::All(update) | Resources::Some(update)) = &mut pass.resources else {
-                    pass.resources = Some(Resources::Some(Update { set: applied, remove: removed }));
-                    return;
-                };
-                update.set.retain(|old| !removed.iter().any(|(kind, name)| (*kind, name) == (old.kind(), old.name())));
-                update.remove.retain(|(kind, name)| !applied.iter().any(|r| (r.kind(), r.name()) == (*kind, name)));
-                update.set.extend(applied);
-                update.remove.extend(removed);
+                let applied = applied.into_iter().map(Arc::new).collect();
+                pass.resources.get_or_insert_default().update(applied, removed);
             }
             Event::Fault { origin, message } => {
                 let file = if origin.kind == FILE { format!("{}: ", origin.name) } else { String::new() };
@@ -334,6 +297,63 @@ impl Controller {
         }
     }
 
+    /// Replaces all objects of a kind. The first list is not logged object by object.
+    fn apply_list(&mut self, kind: Kind, objects: Vec<Object>, pass: &mut Pass) {
+        let before = self.objects.clone();
+        let changed = self.objects.replace(kind, objects);
+        pass.status |= kind.info().has_status || kind == Kind::SERVICE;
+        self.mark_evicted();
+        let first = self.unlisted.contains(&kind);
+        for object in changed {
+            // A slice may have moved from one Service to another.
+            let key = key_of(&object);
+            let inputs = [&before, &self.objects].map(|objects| Input::of_object(objects, kind, &key));
+            let inputs: Vec<Input> = inputs.into_iter().flatten().collect();
+            inputs.iter().for_each(|input| self.changed.insert(input.clone()));
+            if !first {
+                pass.changed.push(Changed { object, inputs, is_used: false });
+            }
+        }
+        for (kind, key) in self.objects.encoding_changes(&before) {
+            self.changed.insert_encoding(kind.id(key));
+        }
+        if self.unlisted.remove(&kind) {
+            self.readiness.listed(kind.as_str());
+            self.metrics.set_listed(kind.as_str(), true);
+        }
+        self.metrics.set_objects(kind.as_str(), self.objects.count(kind));
+        self.metrics.list_taken(kind.as_str());
+    }
+
+    /// Adds or replaces an object.
+    fn apply_object(&mut self, object: Object, pass: &mut Pass) {
+        let (kind, reference) = (object.kind(), object.object_ref());
+        let key = object.meta().key.clone();
+        let before = Input::of_object(&self.objects, kind, &key);
+        let misencoded = self.objects.misencoded(kind, &key).cloned();
+        pass.status |= kind.info().has_status || is_of_gateway(&object);
+        if self.objects.apply(object) {
+            let after = Input::of_object(&self.objects, kind, &key);
+            self.record(kind, reference, before.into_iter().chain(after), pass);
+        }
+        if misencoded.as_ref() != self.objects.misencoded(kind, &key) {
+            self.changed.insert_encoding(kind.id(key));
+        }
+    }
+
+    /// Removes an object.
+    fn apply_deletion(&mut self, kind: Kind, key: &ObjectKey, pass: &mut Pass) {
+        let input = Input::of_object(&self.objects, kind, key);
+        if self.objects.misencoded(kind, key).is_some() {
+            self.changed.insert_encoding(kind.id(key.clone()));
+        }
+        if self.objects.delete(kind, key) {
+            self.mark_evicted();
+            let reference = ObjectRef::new(kind.as_str(), &key.namespace, &key.name);
+            self.record(kind, reference, input, pass);
+        }
+    }
+
     /// Records the evicted Secrets as changed: their last good pairs are gone.
     fn mark_evicted(&mut self) {
         for key in self.objects.take_evicted_secrets() {
@@ -346,13 +366,13 @@ impl Controller {
         self.metrics.set_objects(kind.as_str(), self.objects.count(kind));
         let inputs: Vec<Input> = inputs.into_iter().collect();
         inputs.iter().for_each(|input| self.changed.insert(input.clone()));
-        pass.changed.push(Changed { object, inputs, is_read: false });
+        pass.changed.push(Changed { object, inputs, is_used: false });
     }
 
     /// Translates and publishes the changes of a pass.
     fn pass(&mut self, pass: Pass) {
         let mut changed = pass.changed;
-        self.mark_read(&mut changed);
+        self.mark_used(&mut changed);
         if let Some(resources) = pass.resources {
             let start = Instant::now();
             let changes = match resources {
@@ -372,8 +392,8 @@ impl Controller {
         }
         if self.changed.is_empty() {
             report::changed(&changed, self.fleets.quota.get_mut());
-            // A wakeup is lost if the queue of events is full, so every pass builds the missing views.
-            if pass.wanted || self.fleets.is_incomplete() {
+            // A wakeup is lost if the queue of events is full. Every pass therefore builds the missing views.
+            if pass.requested || self.fleets.is_incomplete() {
                 let changes = self.publish(&Touched::default(), Instant::now());
                 self.published(&changes);
             }
@@ -387,7 +407,7 @@ impl Controller {
         let inputs = std::mem::take(&mut self.changed);
         let update = self.translator.update(&self.objects, &self.settings, &inputs);
         self.metrics.translated(start.elapsed());
-        self.mark_read(&mut changed);
+        self.mark_used(&mut changed);
         report::gateway_api(&self.objects, &mut self.gateway_api);
         report::changed(&changed, self.fleets.quota.get_mut());
         let changes = self.publish(&update.touched, start);
@@ -402,21 +422,21 @@ impl Controller {
             policies: self.translator.policies().clone(),
             dedicated: self.translator.dedicated().clone(),
             sources: self.sources.clone(),
-            kept: self.objects.kept().filter(|kept| self.reads_secret(&kept.key)).collect(),
+            kept: self.objects.kept().filter(|kept| self.uses_secret(&kept.key)).collect(),
             complete: true,
         }));
     }
 
-    /// Records which objects a served object reads, as of the last translation.
-    fn mark_read(&self, changed: &mut [Changed]) {
+    /// Records whether a served object reads the changed objects, according to the last translation.
+    fn mark_used(&self, changed: &mut [Changed]) {
         for object in changed {
-            object.is_read |= object.inputs.iter().any(|input| self.translator.reads(input));
+            object.is_used |= object.inputs.iter().any(|input| self.translator.is_dependency(input));
         }
     }
 
     /// Returns whether a served object reads a Secret.
-    fn reads_secret(&self, key: &ObjectKey) -> bool {
-        self.translator.reads(&Input::new(Kind::SECRET, key.clone()))
+    fn uses_secret(&self, key: &ObjectKey) -> bool {
+        self.translator.is_dependency(&Input::new(Kind::SECRET, key.clone()))
     }
 
     /// Publishes the touched parts, and the views that are requested or due.
@@ -478,7 +498,7 @@ fn is_of_gateway(object: &Object) -> bool {
     object.get::<Service>().is_some_and(|service| service.gateway.is_some())
 }
 
-/// Returns the group of objects in which a deletion may belong to a creation.
+/// Returns the group of an object. A deletion and a creation in the same group may belong together.
 fn deletion_group(objects: &Objects, kind: Kind, key: &ObjectKey) -> ObjectKey {
     objects.of_kind(kind).get(key).and_then(Object::group).unwrap_or_else(|| namespace_of(key))
 }

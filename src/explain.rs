@@ -1,7 +1,8 @@
-//! What happens to a request, and why: the explanations of `lockgate explain`, and the state of `lockgate status`.
+//! Explanations of requests for `lockgate explain`, and the state of the controller for `lockgate status`.
 //!
-//! A controller answers with a [`Report`] or a [`State`] of its own Envoys. The client asks every replica, combines the answers
-//! ([`combine`]), and prints them ([`text`]). Offline, the client translates manifests and has no Envoys. No I/O.
+//! A controller answers with a [`Report`] or a [`State`] of its own Envoys. The client asks every replica, combines the
+//! answers ([`combine`]), and prints them ([`text`]). Offline, the client translates manifests and has no Envoys. No
+//! I/O.
 
 pub mod combine;
 mod describe;
@@ -16,6 +17,6 @@ mod tests;
 pub mod text;
 
 pub use question::Question;
-pub use related::Known;
+pub use related::ObjectState;
 pub use report::Report;
 pub use state::State;

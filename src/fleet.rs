@@ -45,7 +45,7 @@ impl FleetId {
     /// Returns the fleet of a client. `uri` is the beginning of the URIs in the certificates of fleets, if this installation
     /// issues any.
     ///
-    /// With TLS, only the certificate counts: the node is what the client says about itself.
+    /// With TLS, only the certificate counts, because a client can send any node.
     pub fn of_client(names: Option<&Names>, node: &Node, uri: Option<&str>) -> Self {
         let of = |gateway: &str| {
             let gateway = gateway.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty());

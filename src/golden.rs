@@ -1,10 +1,12 @@
-//! Golden cases, a directory each: what `kubectl apply` takes in `in.yaml`, what Envoy gets for it in `out.yaml`.
+//! Golden cases, one directory each: `in.yaml` contains the objects for `kubectl apply`, and `out.yaml` the resources
+//! for Envoy.
 //!
-//! `settings.yaml` is a settings file with those that are not the defaults; a line `# show: clusters, endpoints` in it
-//! names what else is shown: `clusters`, `endpoints`, `listeners`, `runtime`, `secrets`. Without it the case shows route
-//! configurations, problems, and conditions in full, TLS chains cut down to what varies, and of clusters and secrets the
-//! names.
-//! Each case runs again with its objects shuffled, and must give the same bytes.
+//! `settings.yaml` is a settings file with values other than the defaults. Its line `# show: clusters, endpoints` shows
+//! additional resources: `clusters`, `endpoints`, `listeners`, `runtime`, `secrets`. Without it, the output contains
+//! route configurations, problems, and conditions, the variable parts of TLS chains, and the names of clusters and
+//! secrets.
+//!
+//! Each case runs again with its objects shuffled, and must produce the same bytes.
 //!
 //! `BLESS=1 cargo test golden` rewrites every `out.yaml`, and deletes those without a case.
 
@@ -38,19 +40,19 @@ use crate::settings::resolve;
 use crate::source::kinds::ROWS;
 use crate::source::{decode, yaml};
 
-/// How often each case runs again with its objects in another order.
+/// The number of repetitions of each case with shuffled objects.
 const SHUFFLES: u64 = 6;
 
-/// `out.yaml`.
+/// The content of `out.yaml`.
 #[derive(Debug, Default, Serialize)]
 struct Out {
     /// The problems, in the form of the log.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
-    /// The conditions of objects: those that the translation decides.
+    /// The conditions of objects, as far as the translation determines them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<String>,
-    /// Gateways, as their status and their Services see them.
+    /// The Gateways, with the content of their statuses and Services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gateways: Vec<String>,
     /// BackendTLSPolicies with the Gateways that use them.
@@ -61,7 +63,7 @@ struct Out {
     /// Scopes, each with its route configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     scopes: Vec<Value>,
-    /// TLS chains, cut down.
+    /// The variable parts of TLS chains.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     chains: Vec<Value>,
     /// Names, or messages if the case shows them.
@@ -151,7 +153,7 @@ fn run(objects: &[Object], settings: &Settings) -> (Reports, Vec<Resource>) {
     (reports, envoy::build(translator.model(), settings))
 }
 
-/// Returns what two runs must have in common: every byte.
+/// Returns the complete content of the resources, which must be equal in two runs.
 fn fingerprint(resources: &[Resource]) -> Vec<(ResourceType, String, u64, Vec<u8>)> {
     let one = |resource: &Resource| {
         (
@@ -193,7 +195,7 @@ fn out(reports: Reports, resources: &[Resource], show: &[String]) -> Out {
     out
 }
 
-/// What varies in a TLS chain of `listener`; `None` for one without TLS.
+/// Returns the variable parts of a TLS chain of `listener`. `None`: it has no TLS.
 fn chain(chain: &Value, listener: &Value) -> Option<Value> {
     let tls = chain.pointer("/transport_socket/typed_config/common_tls_context")?;
     let mut names = Vec::new();
@@ -225,12 +227,12 @@ fn chain(chain: &Value, listener: &Value) -> Option<Value> {
     Some(shown)
 }
 
-/// Whether an action of a matcher leads to `chain`.
+/// Returns whether an action of a matcher selects `chain`.
 fn leads_to(on_match: &Value, chain: &Value) -> bool {
     on_match.pointer("/action/typed_config/value") == Some(&chain["name"])
 }
 
-/// The objects of a file, in its order.
+/// Returns the objects of a file in order.
 fn read_objects(path: &Path) -> Vec<Object> {
     let text = fs::read_to_string(path).unwrap();
     let values = yaml::documents(&text)
@@ -242,7 +244,7 @@ fn read_objects(path: &Path) -> Vec<Object> {
         .collect()
 }
 
-/// The same list in another order for each seed.
+/// Returns the objects in another order for each seed.
 fn shuffled(objects: &[Object], seed: u64) -> Vec<Object> {
     let mut list = objects.to_vec();
     let mut random = seed;
@@ -253,7 +255,7 @@ fn shuffled(objects: &[Object], seed: u64) -> Vec<Object> {
     list
 }
 
-/// What `out.yaml` of the case in `directory` should be.
+/// Returns the expected `out.yaml` of the case in `directory`.
 fn expected(directory: &Path) -> String {
     let (objects, settings, show) = read(directory);
     let (problems, resources) = run(&objects, &settings);
@@ -265,7 +267,7 @@ fn expected(directory: &Path) -> String {
     serde_saphyr::to_string(&out(problems, &resources, &show)).unwrap()
 }
 
-/// The objects and the settings of the case in `directory`, and what else it shows.
+/// Returns the objects and settings of the case in `directory`, and the additional resources of its output.
 fn read(directory: &Path) -> (Vec<Object>, Settings, Vec<String>) {
     let path = directory.join("settings.yaml");
     let text = fs::read_to_string(&path).unwrap_or_default();
@@ -275,7 +277,7 @@ fn read(directory: &Path) -> (Vec<Object>, Settings, Vec<String>) {
     (read_objects(&directory.join("in.yaml")), resolved.settings.route, show)
 }
 
-/// The directories of the cases.
+/// Returns the directories of the cases.
 fn directories() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/golden");
     let mut directories: Vec<PathBuf> = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -283,7 +285,7 @@ fn directories() -> Vec<PathBuf> {
     directories
 }
 
-/// The first lines in which two texts differ.
+/// Returns the first lines that differ in two texts.
 fn difference(golden: &str, actual: &str) -> String {
     let (golden, actual): (Vec<_>, Vec<_>) = (golden.lines().collect(), actual.lines().collect());
     let same = golden.iter().zip(&actual).take_while(|(a, b)| a == b).count();
@@ -338,7 +340,7 @@ fn v4_every_source_of_resources_says_version_3() {
     assert!(found > 100, "only {found}");
 }
 
-/// Without them an Envoy asks in version 2, which it no longer speaks.
+/// Without a version, Envoy requests version 2, which it no longer supports.
 #[test]
 fn v4_every_config_source_says_version_3() {
     fn visit(value: &Value, path: &str, sources: &mut usize) {
@@ -372,7 +374,7 @@ fn v4_every_config_source_says_version_3() {
     assert!(sources > 100, "only {sources} config sources were found");
 }
 
-/// The name of a resource among those of all cases; it must be its own there, unless routes lead to it by that name.
+/// Returns a unique name for a resource among all cases. A name that routes reference must be unique in its case.
 fn unique(taken: &mut BTreeSet<String>, case: &Path, name: &str) -> String {
     let unique = format!("{}/{name}", case.file_name().unwrap().to_string_lossy());
     let free = [name.to_owned(), unique].into_iter().find(|name| !taken.contains(name)).unwrap();
@@ -380,7 +382,7 @@ fn unique(taken: &mut BTreeSet<String>, case: &Path, name: &str) -> String {
     free
 }
 
-/// One refused resource would take its neighbours with it, so none that any case makes may be.
+/// Envoy rejects resources together with others, so no case may contain a rejected one.
 #[test]
 fn a_real_envoy_takes_every_case() {
     let mut resources = Vec::new();
@@ -405,7 +407,7 @@ fn a_real_envoy_takes_every_case() {
                 ResourceType::LISTENER if &**resource.name() == "https" => {
                     let mut listener = listener_v3::Listener::decode(resource.message()).unwrap();
                     listener.name = directory.to_string_lossy().into_owned();
-                    // No two listeners may share an address; this one is never bound.
+                    // Two listeners must not share an address. This one is never bound.
                     let port = 10_000 + u16::try_from(resources.len()).unwrap();
                     listener.address = Some(envoy::wire::socket_address("127.0.0.1", port));
                     resources.push(Resource::new(&listener.name, &listener, vec![]));

@@ -1,8 +1,8 @@
 //! The acceptance of objects by the Envoys of this replica and of the others.
 //!
-//! Every replica serves Envoys, and knows only what its own Envoys have accepted. The status writer needs the
-//! acceptance of all Envoys. It asks the other replicas on their xDS port, where both sides present a certificate. They
-//! answer when they have news. Replicas share the last good content of Secrets in the same way ([`kept`]).
+//! Every replica serves Envoys, and has only the answers of its own Envoys. The status writer needs the acceptance of
+//! all Envoys. It asks the other replicas on their xDS port, where both sides present a certificate. They respond when
+//! something has changed. Replicas share the last good content of Secrets in the same way ([`kept`]).
 
 mod answer;
 mod here;

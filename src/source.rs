@@ -66,7 +66,7 @@ pub enum Event {
     /// The last good content of Secrets from other replicas.
     Kept(Vec<Kept>),
     /// A client requests resources in a form that does not exist yet. The xDS server sends this event, not a source.
-    Wanted,
+    ViewRequested,
     /// A request to explain by the current model. A debug page sends this event, not a source.
     Explain(Box<(Target, Request)>, oneshot::Sender<Vec<Answer>>),
     /// The settings have changed.

@@ -1,20 +1,21 @@
-//! What the leader tells the users of Kubernetes: the status of objects, and Events on objects that are at fault. It also
-//! writes the Services of Gateways. Beside the Lease and the certificates, nothing else is written to the API server.
+//! The writes of the leader: the status of objects, Events on objects with problems, the Services of Gateways, and the
+//! Deployments of their own Envoys. Apart from the Lease and the certificates, Lockgate writes nothing else to the API
+//! server.
 //!
-//! Both parts compare what is with what should be, again and again, rather than follow changes: after a restart, or when
-//! another replica takes over, nothing is written that is already right.
+//! Each writer compares the observed state with the desired state. After a restart, or on a new leader, it therefore
+//! writes only what differs.
 
 mod addresses;
-mod bucket;
-mod desk;
 mod envoys;
 mod events;
+mod fair_queue;
 mod fleets;
 mod gateway;
 mod infrastructure;
 mod ingress;
 mod kind;
-mod turns;
+mod queue;
+mod token_bucket;
 mod waiting;
 mod writer;
 
@@ -45,19 +46,19 @@ use writer::StatusWriter;
 pub use envoys::AllEnvoys;
 pub use fleets::Template;
 
-/// How long one write may take. Shorter than the time in which nobody leads: what a leader began in its last moment has
-/// ended when the next one begins.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// First and longest pause of all writes when the API server cannot be reached.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
-/// Objects whose owners have not been told yet that they are served.
-const PROGRAMMED: usize = 1000;
+/// The timeout of one write. It is shorter than the time without a leader, so the last write of a leader ends before
+/// the next leader begins.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(4);
+/// The first and the longest pause of all writes while the API server is unavailable.
+const API_BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+/// The capacity of the queue of Events `Programmed`.
+const PROGRAMMED_CAPACITY: usize = 1000;
 
-/// Writes the status of one kind, for ever.
-type Run = fn(StatusWriter<AllEnvoys>) -> BoxFuture<'static, ()>;
+/// Runs the status writer of one kind, forever.
+type RunWriter = fn(StatusWriter<AllEnvoys>) -> BoxFuture<'static, ()>;
 
-/// The writer of each kind that has a status, as the table of kinds says: a row is a type that implements `HasStatus`.
-const WRITERS: [(Kind, Run); 11] = [
+/// The status writer of each kind that has a status in the table of kinds. A row is a type that implements `HasStatus`.
+const WRITERS: [(Kind, RunWriter); 11] = [
     (Kind::INGRESS, |writer| writer.run::<Ingress>().boxed()),
     (Kind::GATEWAY_CLASS, |writer| writer.run::<GatewayClass>().boxed()),
     (Kind::GATEWAY, |writer| writer.run::<Gateway>().boxed()),
@@ -71,42 +72,42 @@ const WRITERS: [(Kind, Run); 11] = [
     (Kind::HTTP_POLICY, |writer| writer.run::<HttpPolicy>().boxed()),
 ];
 
-/// All that is needed to write.
+/// The clients, inputs, and settings of all writers.
 pub struct Writer {
-    /// For writing alone, so that no long list stands in the way.
+    /// A client for writes alone, so that long lists do not delay them.
     pub client: kube::Client,
-    /// Who this replica is, in Events.
+    /// The name of this replica, for Events.
     pub instance: String,
-    /// Which installation this is, among the managers of an Ingress' fields: [`manager`].
+    /// The field manager of this installation: [`manager`].
     pub manager: String,
-    /// Whether this replica may write.
+    /// The leadership of this replica.
     pub leader: Leader,
-    /// What there is to be told.
+    /// The state of the controller's loop.
     pub inspected: watch::Receiver<Arc<Inspection>>,
-    /// What is wrong with certificates in use that nobody sees who has no clock.
+    /// The problems of certificates that depend on the time, such as an early expiry.
     pub expiring: watch::Receiver<Problems>,
-    /// Objects whose resources an Envoy of this replica rejects.
+    /// The objects whose resources an Envoy of this replica rejects.
     pub rejected: watch::Receiver<Problems>,
-    /// Which addresses are ours and what we are called.
-    pub settings: watch::Receiver<Chosen>,
-    /// Who has to accept before an address is told.
+    /// The settings of the writers.
+    pub settings: watch::Receiver<WriterSettings>,
+    /// The Envoys that must accept an object before its address is written.
     pub envoys: AllEnvoys,
-    /// What was written and what not.
+    /// The metrics of writes.
     pub metrics: Metrics,
     /// The template of fleets, and the Lease that owns them. `None`: the controller creates no Envoys.
     pub fleets: Option<(Arc<Template>, String)>,
 }
 
-/// What the settings choose of what is written.
+/// The settings of the writers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Chosen {
-    /// Which addresses are ours.
+pub struct WriterSettings {
+    /// The addresses of the Envoys, or the Service with the addresses.
     status: Status,
-    /// Who tells Events.
+    /// The name of the controller in Events.
     controller: String,
     /// The name of the controller in GatewayClasses.
     gateway_controller: Arc<str>,
-    /// Ports that Envoy does not use for Gateways.
+    /// The ports that Envoy does not use for Gateways.
     reserved: BTreeSet<u16>,
     /// The watched namespaces; empty for all.
     namespaces: BTreeSet<String>,
@@ -115,9 +116,9 @@ pub struct Chosen {
 /// Ports of the controller, which may share the network of a node with Envoy.
 const CONTROLLER_PORTS: [u16; 3] = [18_000, 18_001, 18_002];
 
-impl Chosen {
-    /// What `settings` choose.
-    pub fn of(settings: &Settings) -> Self {
+impl WriterSettings {
+    /// Extracts the settings of the writers.
+    pub fn new(settings: &Settings) -> Self {
         let Listeners { http, https, stats, stats_tls, overload_probe, admin, .. } = &settings.route.listeners;
         let listeners = [http, https, stats, &stats_tls.at, overload_probe, admin].map(|bind| bind.port);
         Self {
@@ -141,10 +142,10 @@ impl Chosen {
 }
 
 impl Writer {
-    /// Writes whenever this replica leads; for ever.
+    /// Runs all writers, forever. They write only while this replica leads.
     pub async fn run(self) {
         let (addresses, our_addresses) = watch::channel(Arc::default());
-        let (programmed, told) = mpsc::channel(PROGRAMMED);
+        let (programmed, receiver) = mpsc::channel(PROGRAMMED_CAPACITY);
         let (faults, known_faults) = watch::channel(Faults::default());
         let (fleet_faults, known_fleet_faults) = watch::channel(Faults::default());
         let fleets = self.fleets.clone().map(|(template, lease)| fleets::Fleets {
@@ -194,7 +195,7 @@ impl Writer {
             expiring: self.expiring,
             rejected: self.rejected,
             settings: self.settings.clone(),
-            programmed: told,
+            programmed: receiver,
             metrics: self.metrics,
         };
         let writers = join_all(WRITERS.iter().map(|(_, run)| run(status.clone())));
@@ -203,29 +204,29 @@ impl Writer {
     }
 }
 
-/// The name of the field manager of the installation with this Lease: two in one Kubernetes cluster have two.
+/// Returns the name of the field manager of an installation, which its Lease identifies.
 pub fn manager(namespace: &str, lease: &str) -> String {
-    // The API server takes 128 bytes.
+    // The API server permits 128 bytes.
     format!("lockgate/{namespace}/{lease}").chars().take(128).collect()
 }
 
-/// Why a write failed.
+/// The reason why a write failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The API server said no, or could not be reached.
+    /// The API server rejected the write, or is unreachable.
     #[error("{}", reason(.0))]
     Api(#[from] kube::Error),
-    /// It did not answer.
-    #[error("no answer in {} s", PATIENCE.as_secs())]
-    Late,
+    /// The API server did not answer in time.
+    #[error("no answer in {} s", WRITE_TIMEOUT.as_secs())]
+    Timeout,
 }
 
 impl Failure {
-    fn of<T>(answer: Result<kube::Result<T>, tokio::time::error::Elapsed>) -> Result<T, Self> {
-        answer.map_err(|_| Failure::Late)?.map_err(Failure::Api)
+    fn from_response<T>(answer: Result<kube::Result<T>, tokio::time::error::Elapsed>) -> Result<T, Self> {
+        answer.map_err(|_| Failure::Timeout)?.map_err(Failure::Api)
     }
 
-    /// The HTTP status that the API server answered, if it did.
+    /// Returns the HTTP status of the response, if there is one.
     fn code(&self) -> Option<u16> {
         match self {
             Failure::Api(kube::Error::Api(status)) => Some(status.code),
@@ -233,13 +234,13 @@ impl Failure {
         }
     }
 
-    /// Whether any other write would fail too, now.
-    fn is_general(&self) -> bool {
+    /// Returns whether any other write would fail now, too.
+    fn affects_all_writes(&self) -> bool {
         self.code().is_none_or(|code| code == 429 || code >= 500 || code == 401)
     }
 }
 
-/// How a write ended, as a label.
+/// Returns the result of a write, as the label of a metric.
 fn outcome(failure: Option<&Failure>) -> &'static str {
     match failure.map(Failure::code) {
         None => "written",
@@ -250,35 +251,35 @@ fn outcome(failure: Option<&Failure>) -> &'static str {
     }
 }
 
-/// Keeps all writes back while the API server is in trouble.
+/// Delays all writes while the API server is unavailable.
 #[derive(Debug, Default)]
-struct Trouble {
+struct ApiBackoff {
     failures: u32,
-    over: Option<Instant>,
+    until: Option<Instant>,
 }
 
-impl Trouble {
-    /// A write ended at `now`.
-    fn note(&mut self, failure: Option<&Failure>, now: Instant) {
-        if failure.is_some_and(Failure::is_general) {
-            // Those that were under way together count once.
-            if self.over.is_none_or(|over| over <= now) {
-                let pause = PAUSE.0.saturating_mul(1 << self.failures.min(16)).min(PAUSE.1);
+impl ApiBackoff {
+    /// Records the result of a write.
+    fn record(&mut self, failure: Option<&Failure>, now: Instant) {
+        if failure.is_some_and(Failure::affects_all_writes) {
+            // Concurrent failures count once.
+            if self.until.is_none_or(|until| until <= now) {
+                let pause = API_BACKOFF.0.saturating_mul(1 << self.failures.min(16)).min(API_BACKOFF.1);
                 self.failures += 1;
-                self.over = Some(now + pause);
+                self.until = Some(now + pause);
             }
         } else {
             *self = Self::default();
         }
     }
 
-    /// From when on one may write. In the past if there is no trouble.
-    fn over(&self) -> Option<Instant> {
-        self.over
+    /// Returns the end of the current pause. It can be in the past. `None`: no write has failed.
+    fn until(&self) -> Option<Instant> {
+        self.until
     }
 }
 
-/// Waits for a change; for ever, if there can be none.
+/// Waits for a change, or forever if the sender is gone.
 async fn changed<T>(receiver: &mut watch::Receiver<T>) {
     if receiver.changed().await.is_err() {
         std::future::pending().await

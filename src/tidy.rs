@@ -1,4 +1,4 @@
-//! What the compiler does not check: the dependencies between the modules of a crate, and rules for files.
+//! Checks that the compiler does not perform: the dependencies between the modules of a crate, and rules for files.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use paths::code;
 
-/// A file of more lines is split by meaning.
+/// The maximum number of lines of a file. A longer file must be split.
 const MOST_LINES: usize = 600;
 
 struct Source {
@@ -24,14 +24,14 @@ struct Source {
 }
 
 impl Source {
-    /// The module right under the root of its crate that this file belongs to.
+    /// Returns the top-level module of the crate that contains this file.
     fn module(&self) -> &str {
         let first = self.path.iter().skip_while(|part| *part != "src").nth(1);
         let first = first.and_then(|first| first.to_str()).unwrap_or_default();
         first.strip_suffix(".rs").unwrap_or(first)
     }
 
-    /// Whether it is compiled for tests only.
+    /// Returns whether it is compiled for tests only.
     fn is_test(&self) -> bool {
         ["testing", "tidy"].contains(&self.module())
             || self.path.starts_with("crates/fuzzing")
@@ -40,7 +40,7 @@ impl Source {
             })
     }
 
-    /// Its text without the test module at its end.
+    /// Returns the text without the test module at its end.
     fn without_tests(&self) -> &str {
         let end = self.text.match_indices("#[cfg(test)]\n").find(|(at, mark)| {
             let next = self.text[at + mark.len()..].lines().next().unwrap_or_default();
@@ -54,7 +54,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Files of the repository with one of the `extensions`, sorted, by their path in it.
+/// Returns the files of the repository with one of the `extensions`, sorted by path.
 fn files(directory: &str, extensions: &[&str]) -> Vec<Source> {
     let mut found = vec![];
     let mut pending = vec![root().join(directory)];
@@ -76,7 +76,7 @@ fn files(directory: &str, extensions: &[&str]) -> Vec<Source> {
     found
 }
 
-/// The sources of the program and of its libraries.
+/// Returns the sources of the program and of its libraries.
 fn sources() -> Vec<Source> {
     let directories = ["src", "crates/fuzzing/src", "crates/route/src", "crates/xds/src"];
     let sources = directories.into_iter().flat_map(|directory| {
@@ -124,7 +124,7 @@ fn nothing_stops_the_process_outside_tests() {
 
 #[test]
 fn no_path_of_somebodys_machine_is_in_the_repository() {
-    // Put together here, or this file would be a fault.
+    // Built from parts. Otherwise, this file would violate the rule.
     let machine_paths = [["/wo", "rk/"].concat(), ["/tmp/", "wt"].concat(), ["/ro", "ot/"].concat()];
     let extensions = ["rs", "md", "toml", "yaml", "yml", "sh", "py", "proto", "json", "txt"];
     let faults = files(".", &extensions).into_iter().flat_map(|source| {

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::AdminState;
-use crate::explain::{self, Known, Question, Report};
+use crate::explain::{self, ObjectState, Question, Report};
 
 pub(super) const INDEX: &str = "\
 /debug/objects                       the known objects, by kind, and the version of Gateway API
@@ -96,7 +96,7 @@ async fn explain_request(State(state): State<Arc<AdminState>>, Query(question): 
     let mut report = Report::new(&question, answers);
     report.add_live(&inspection, &(state.live.envoys)(), &(state.live.problems)());
     let serves = |id: &ObjectId| inspection.sources.contains_key(id);
-    let known = Known { objects: &inspection.objects, verdicts: &inspection.verdicts, serves: &serves };
+    let known = ObjectState { objects: &inspection.objects, verdicts: &inspection.verdicts, serves: &serves };
     report.add_elsewhere(&question, &known);
     pretty(&json!(report))
 }

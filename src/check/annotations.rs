@@ -1,4 +1,4 @@
-//! The annotations of other ingress controllers on one object, and what would change with Lockgate.
+//! The annotations of other ingress controllers on one object, and the differences with Lockgate.
 //!
 //! The translation decides the effect of each annotation ([`effects`]). The hints for ingress-nginx are in [`nginx`].
 
@@ -16,7 +16,7 @@ pub const FIELD: &str = "metadata.annotations";
 /// The prefixes of annotations of other controllers that Lockgate reads.
 const READ: [(&str, &str); 2] = [("projectcontour.io/", "Contour"), ("ingress.kubernetes.io/", "other controllers")];
 
-/// What would change for one annotation.
+/// The difference for one annotation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Annotation<'a> {
     /// The name.
@@ -29,7 +29,7 @@ pub struct Annotation<'a> {
     pub message: String,
     /// The consequence.
     pub consequence: String,
-    /// What to do, if the rule alone does not tell.
+    /// The remedy, if the rule alone does not state it.
     pub remedy: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub fn of<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> Vec<Annotat
     let foreign = foreign.filter(|(_, effect)| kind == Kind::INGRESS || *effect == Effect::Denied);
     let foreign = foreign.map(|(name, effect)| {
         let value = meta.annotations.get(name).map_or("", |value| value.trim());
-        judge(name, value, effect, kind, settings)
+        authorize(name, value, effect, kind, settings)
     });
     let read = meta.annotations.keys().filter_map(|name| {
         let (_, controller) = READ.iter().find(|(prefix, _)| name.starts_with(prefix))?;
@@ -56,7 +56,7 @@ pub fn of<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> Vec<Annotat
     foreign.chain(read).collect()
 }
 
-fn judge<'a>(name: &'a str, value: &str, effect: Effect, kind: Kind, settings: &Settings) -> Annotation<'a> {
+fn authorize<'a>(name: &'a str, value: &str, effect: Effect, kind: Kind, settings: &Settings) -> Annotation<'a> {
     let hint = nginx::hint(name);
     let remedy = hint.map(|hint| hint.remedy.to_owned());
     let harmless = |consequence: &str| {

@@ -1,4 +1,4 @@
-//! What the check reports: findings, their levels, and the rules behind them.
+//! The findings of the check, their levels, and their rules.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub enum Level {
     Error,
     /// The object is served, but its owner may have meant something else.
     Warning,
-    /// A fact to know. It is no fault.
+    /// Information, not a fault.
     Note,
 }
 

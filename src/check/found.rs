@@ -122,9 +122,9 @@ impl<'a> Found<'a> {
             of_annotations.filter_map(|one| Some((id_of(&one.object)?, one.field.as_str()))).collect();
         for object in self.of_manifests(&[Kind::INGRESS, Kind::SERVICE]) {
             let id = object.id();
-            let is_read = self.translator.serves(&id)
-                || id.kind == Kind::SERVICE && self.translator.reads(&Input::new(id.kind, id.key.clone()));
-            if !is_read {
+            let is_used = self.translator.serves(&id)
+                || id.kind == Kind::SERVICE && self.translator.is_dependency(&Input::new(id.kind, id.key.clone()));
+            if !is_used {
                 continue;
             }
             for annotation in annotations::of(object.meta(), id.kind, self.settings) {
@@ -192,7 +192,7 @@ impl<'a> Found<'a> {
                     (true, "spec.ingressClassName", message)
                 }
                 None if self.scope.is_unknown(Kind::INGRESS_CLASS) => {
-                    (true, "spec.ingressClassName", format!("the class {class:?} is none of the given ones"))
+                    (true, "spec.ingressClassName", format!("the class {class:?} is not among the given ones"))
                 }
                 None => {
                     let (rule, message) =

@@ -1,4 +1,4 @@
-//! Hints for the annotations of ingress-nginx: what is lost without each of them, and what to use instead.
+//! Hints for the annotations of ingress-nginx: the effect that is missing without each of them, and its replacement.
 //!
 //! The hints are advice for people. Whether an annotation is enforced, left out, or denied is decided by the translation.
 
@@ -13,7 +13,7 @@ pub struct Hint {
     name: &'static str,
     /// The consequence of leaving it out: lower case, no full stop.
     pub consequence: &'static str,
-    /// What to use instead: a sentence.
+    /// The replacement: a sentence.
     pub remedy: &'static str,
     /// Whether Lockgate does the same without the annotation, with this value and these settings.
     pub is_same: fn(&str, &Settings) -> bool,
@@ -84,7 +84,7 @@ const MIRROR: &str = "Use an HTTPRoute with the filter RequestMirror.";
 const ERRORS: &str = "Answer with error pages in the application; Lockgate does not replace answers of backends.";
 const LOGS: &str = "Set accessLog as an operator, for all hosts.";
 
-/// The hints. Access restrictions need no consequence: the translation knows it.
+/// The hints. Access restrictions need no consequence, because the translation states it.
 static HINTS: &[Hint] = &[
     lost("rewrite-target", "the path reaches the backend unchanged", REWRITE),
     switch(

@@ -1,4 +1,4 @@
-//! `lockgate bootstrap`: the configuration with which an Envoy, or a gRPC client without one, finds the controller.
+//! `lockgate bootstrap`: the configuration with which an Envoy, or a gRPC client without a proxy, finds the controller.
 
 mod address;
 mod grpc;
@@ -171,7 +171,7 @@ pub fn run(mut options: Options) -> anyhow::Result<()> {
     }
 }
 
-/// Finds out what depends on this machine.
+/// Determines the values that depend on this machine.
 fn resolve(options: &mut Options) -> anyhow::Result<()> {
     if options.node_id.is_none() {
         options.node_id = Some(hostname()?);
@@ -186,7 +186,7 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
     }
     options.max_heap = options.max_heap.or_else(limits::heap);
     options.xds_tls = options.xds_tls.take().filter(|directory| directory.as_os_str() != OFF);
-    // Envoy resolves paths where it runs, which may be elsewhere.
+    // Envoy resolves paths on its own machine, which may be another one.
     if let Some(directory) = &options.xds_tls {
         options.xds_tls = Some(std::path::absolute(directory).context("--xds-tls")?);
     }
@@ -199,7 +199,7 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
 /// The value of `--xds-tls` for clear text, as in `lockgate serve`.
 const OFF: &str = "off";
 
-/// The directory of the certificates, or [`OFF`].
+/// Parses the directory of the certificates, or [`OFF`].
 fn certificates(text: &str) -> Result<PathBuf, String> {
     match text {
         "auto" => {
@@ -210,7 +210,7 @@ fn certificates(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Writes a file whole: what reads it sees the old content or the new.
+/// Writes a file atomically. A reader sees either the old or the new content.
 fn write(file: &Path, content: &str) -> anyhow::Result<()> {
     let mut partial = file.as_os_str().to_owned();
     partial.push(".partial");
@@ -219,7 +219,7 @@ fn write(file: &Path, content: &str) -> anyhow::Result<()> {
     fs::rename(&partial, file).with_context(|| file.display().to_string())
 }
 
-/// `message` in proto3 JSON, or in YAML of the same structure, with the field names of the protos.
+/// Formats `message` as proto3 JSON, or as YAML of the same structure, with the field names of the protos.
 pub fn text<M: Message + prost::Name>(message: &M, format: Format) -> anyhow::Result<String> {
     let value = protobuf::to_json(&M::full_name(), &message.encode_to_vec());
     Ok(match format {

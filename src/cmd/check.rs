@@ -59,7 +59,7 @@ enum Form {
     Sarif,
 }
 
-/// The lowest level that is printed.
+/// The lowest level of printed findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Lowest {
     /// Everything
@@ -70,7 +70,7 @@ enum Lowest {
     Error,
 }
 
-/// What stands above the options.
+/// The description above the options.
 pub(super) const LONG_ABOUT: &str = "Check manifests before they are applied, without a Kubernetes cluster: for CI, and before kubectl apply.\n\n\
     The manifests are read and translated as by `lockgate serve --manifests`, and the same problems are \
     reported, one line each, with file, line, field, consequence, and remedy. Objects that the manifests \

@@ -9,7 +9,7 @@ pub struct Options {
     shell: Shell,
 }
 
-/// The shells that this is tried with; clap_complete knows more.
+/// The tested shells.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Shell {
     Bash,

@@ -16,7 +16,7 @@ use crate::source::file;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     command: Command,
 }
@@ -88,7 +88,7 @@ Examples:
   Let an editor complete and check the file:
     lockgate config schema > lockgate.schema.json";
 
-/// Does what `options` say.
+/// Runs the subcommand.
 pub fn run(options: Options) -> anyhow::Result<()> {
     match options.command {
         Command::Check { file, config, output } => {
@@ -134,7 +134,7 @@ fn check(path: &Path, output: Output) -> anyhow::Result<()> {
     }
 }
 
-/// A fault for programs. Of a fault in the file, the place.
+/// Returns a fault as JSON, with its place if it is in the file.
 fn fault_json(all: &Faults, fault: &Fault) -> serde_json::Value {
     let place = match fault.origin {
         Origin::File(place) => Some(place),

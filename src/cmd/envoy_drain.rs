@@ -13,8 +13,8 @@ use super::values;
 use crate::drain::{self, Envoy, Outcome, Timing};
 use crate::telemetry;
 
-/// The longest time until Envoy exits.
-const END: Duration = Duration::from_secs(10);
+/// The timeout of the exit of Envoy.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The description above the options.
 pub(super) const LONG_ABOUT: &str = "Drain an Envoy and stop it without a failed request.\n\nWithout `now`, this is the sidecar of Envoy: it waits \
@@ -116,7 +116,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 async fn now(envoy: &Envoy, timing: Timing, quit: bool) -> anyhow::Result<()> {
     let outcome = drain::drain(envoy, timing).await?;
     if quit {
-        drain::quit(envoy, END).await?;
+        drain::quit(envoy, EXIT_TIMEOUT).await?;
     }
     match outcome {
         Outcome::Late(1) => bail!("1 connection was left after --deadline"),

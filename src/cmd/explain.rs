@@ -1,4 +1,4 @@
-//! `lockgate explain`: what happens to a request, and why.
+//! `lockgate explain`: explains how a request is handled, and why.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::replicas::style;
 use super::settings_args::TranslationArgs;
 use super::{check, replicas};
 use crate::check::objects;
-use crate::explain::{Known, Question, Report, combine, text};
+use crate::explain::{ObjectState, Question, Report, combine, text};
 
 /// Options of `lockgate explain`.
 #[derive(Debug, Args)]
@@ -52,7 +52,7 @@ pub struct Options {
     output: Output,
 }
 
-/// What stands above the options.
+/// The description above the options.
 pub(super) const LONG_ABOUT: &str = "Explain what happens to a request, and why.\n\n\
     Prints the listener, the server name and its certificate, the virtual host, the route with its object and field, the \
     cluster, and the endpoints. Then the objects that lost: conflicts, paths that are not reached, hosts of other namespaces, \
@@ -99,7 +99,7 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     })
 }
 
-/// Explains the request by manifests.
+/// Explains the request from manifests.
 fn offline(question: &Question, directory: PathBuf, settings: &TranslationArgs) -> anyhow::Result<Report> {
     let settings = settings.load()?.resolved.settings.route;
     let input = check::input::read(&[directory])?;
@@ -115,11 +115,12 @@ fn offline(question: &Question, directory: PathBuf, settings: &TranslationArgs) 
     let (target, request) = question.parse().map_err(|error| anyhow!(error))?;
     let mut report = Report::new(question, translator.explain(target, &request, &settings));
     let serves = |id: &ObjectId| translator.serves(id);
-    report.add_elsewhere(question, &Known { objects: &objects, verdicts: translator.verdicts(), serves: &serves });
+    report
+        .add_elsewhere(question, &ObjectState { objects: &objects, verdicts: translator.verdicts(), serves: &serves });
     Ok(report)
 }
 
-/// Asks all replicas.
+/// Requests the explanation from all replicas.
 async fn online(question: &Question, replicas: &ReplicaArgs) -> anyhow::Result<Report> {
     let Question { url, method, headers, server_name } = question;
     let parameters = [("url", url), ("method", method), ("headers", headers), ("server_name", server_name)];

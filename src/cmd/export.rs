@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::settings::{Process, Source};
 use crate::telemetry;
 
-/// With `--once`, the longest time until the source has listed its objects.
+/// With `--once`, the timeout of the initial lists.
 const FIRST_LISTS: Duration = Duration::from_secs(60);
 
 /// Flags of `lockgate export`.
@@ -127,7 +127,7 @@ impl From<FormatArg> for Format {
     }
 }
 
-/// Where Envoy sees the files; `flag` gave the directory.
+/// Creates the place of the files for Envoy. `flag` is the flag with the directory.
 pub(super) fn place(directory: &Path, flag: &str, format: Format, reload: Reload) -> anyhow::Result<Place> {
     let directory = std::path::absolute(directory).with_context(|| flag.to_owned())?;
     if directory.to_str().is_none() {
@@ -136,14 +136,14 @@ pub(super) fn place(directory: &Path, flag: &str, format: Format, reload: Reload
     Ok(Place { directory, format, reload })
 }
 
-/// `path` without links, as far as it exists.
+/// Resolves the links in the existing part of `path`.
 fn resolved(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     let whole = there.and_then(|(above, there)| Some(there.join(path.strip_prefix(above).ok()?)));
     whole.unwrap_or_else(|| path.to_owned())
 }
 
-/// Writes until SIGTERM or SIGINT, or once.
+/// Writes files until SIGTERM or SIGINT. With `--once`, it ends after the first snapshot.
 pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let (options, once) = (args.options()?, args.once);
     let (source, settings) = args.objects.resolve(Vec::new())?;
@@ -155,7 +155,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let Process { admin, log, .. } = &settings.resolved.settings.process;
     let log = telemetry::init(log.format, &log.level)?;
     settings.warn_of_hidden();
-    // Nowhere by itself: there may be many on one machine.
+    // There is no default address, because several exports can run on one machine.
     let admin_listener = match settings.resolved.origins.contains_key("admin.address") {
         true => Some(admin::listen(admin.address).await.with_context(|| settings.named("admin.address"))?),
         false => None,
@@ -171,7 +171,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let store = pipeline.stores.get_or_create(Class::shared(View::Whole));
     let readiness = pipeline.readiness.clone();
     let mut first = store.subscribe();
-    // There is nothing here that could listen.
+    // This command has no server that must listen first.
     readiness.listening();
     let state = Arc::new(AdminState {
         readiness: readiness.clone(),

@@ -8,7 +8,7 @@ use clap::Args;
 use super::settings_args::{SettingsArgs, SettingsSource};
 use crate::settings::{Override, Source};
 
-// No docstring on the struct: see `settings_args`.
+// The struct has no docstring, see `settings_args`.
 
 #[allow(missing_docs)]
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ impl ObjectArgs {
     }
 }
 
-/// Returns the absolute path of a directory that can be read now. Inotify names files by this path.
+/// Returns the absolute path of a readable directory. inotify reports files by this path.
 pub(super) fn directory(flag: &str, path: PathBuf) -> anyhow::Result<PathBuf> {
     let cannot = || format!("{flag} {}: not a directory that can be read", path.display());
     std::fs::read_dir(&path).with_context(cannot)?;

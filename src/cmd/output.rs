@@ -1,8 +1,8 @@
-//! The option `--output` of commands that print something for people.
+//! The option `--output` of commands with text output.
 
 use clap::{Args, ValueEnum};
 
-// No docstring on the struct: clap would take it for the description of the command that it is a part of.
+// The struct has no docstring, because clap would use it as the description of the command.
 
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, Default, Args)]
@@ -23,13 +23,13 @@ enum Form {
 }
 
 impl Output {
-    /// Whether JSON is wanted.
+    /// Returns whether the output is JSON.
     pub fn is_json(self) -> bool {
         self.form == Form::Json
     }
 }
 
-/// A JSON value, as it is printed.
+/// Formats a JSON value for output.
 pub fn json(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
 }

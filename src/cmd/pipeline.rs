@@ -1,4 +1,4 @@
-//! What all commands have in common that work on objects: a source, the controller's loop, and the store that it fills.
+//! The common parts of all commands that read objects: a source, the controller's loop, and its stores.
 
 use std::sync::Arc;
 
@@ -18,29 +18,29 @@ use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::settings::{Source, Watch};
 use crate::source::{self, Event, SourceError};
-use crate::status::Chosen;
+use crate::status::WriterSettings;
 use crate::telemetry::LogControl;
 
-/// Events that the loop has not taken yet; a source that is faster waits.
-const EVENTS: usize = 4096;
+/// The maximum number of queued events. A source that is faster waits.
+const EVENT_CAPACITY: usize = 4096;
 
-/// A source whose objects become snapshots.
+/// A source, and the loop that turns its objects into snapshots.
 pub(super) struct Pipeline {
-    /// The stores that the snapshots are published in.
+    /// The stores with the published snapshots.
     pub stores: Arc<Stores>,
     /// The view that always exists.
     primary: View,
-    /// Which first lists are still missing.
+    /// The initial lists that are still missing.
     pub readiness: Readiness,
-    /// What the loop knows, for the debug pages.
+    /// The state of the loop, for the debug pages.
     pub inspected: watch::Receiver<Arc<Inspection>>,
-    /// Certificates in use that end soon.
+    /// The used certificates that expire soon.
     pub expiring: watch::Receiver<Problems>,
-    /// The settings that hold now.
+    /// The effective settings.
     pub settings: watch::Receiver<Arc<State>>,
-    /// What of them is about the status of objects.
-    pub status: watch::Receiver<Chosen>,
-    /// Where the loop takes events from.
+    /// The settings of the status writers.
+    pub status: watch::Receiver<WriterSettings>,
+    /// The queue of events for the loop.
     pub events: mpsc::WeakSender<Event>,
     source: JoinHandle<Result<(), SourceError>>,
     reload: JoinHandle<Result<(), SourceError>>,
@@ -49,8 +49,8 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts both, the loop on a thread of its own. `primary` is the view that always exists. `asks_replicas`:
-    /// [`Event::Kept`] comes to `events` once other replicas were asked for the last good content of Secrets.
+    /// Starts the source, and the loop on a separate thread. `primary` is the view that always exists. With
+    /// `asks_replicas`, the loop waits for [`Event::Kept`] with the last good content of Secrets.
     pub fn start(
         source: Source,
         settings: SettingsSource,
@@ -61,18 +61,18 @@ impl Pipeline {
     ) -> anyhow::Result<Self> {
         let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
         let (inspection, inspected) = watch::channel(Arc::new(Inspection::default()));
-        let (events, received) = mpsc::channel(EVENTS);
+        let (events, received) = mpsc::channel(EVENT_CAPACITY);
         let (waker, inbox) = (events.downgrade(), events.downgrade());
-        // A full queue has events, and each pass builds the requested views that are missing.
+        // If the queue is full, the next pass builds the missing views.
         let wake = move || {
-            let _ = waker.upgrade().map(|events| events.try_send(Event::Wanted));
+            let _ = waker.upgrade().map(|events| events.try_send(Event::ViewRequested));
         };
         let fleets = Fleets::shared(primary, Box::new(wake));
         let stores = fleets.stores();
         let state = State { resolved: settings.resolved.clone(), file: settings.name(), fault: None };
         let (state, settings_state) = watch::channel(Arc::new(state));
         let first = settings.resolved.settings.clone();
-        let (status, settings_status) = watch::channel(Chosen::of(&first));
+        let (status, settings_status) = watch::channel(WriterSettings::new(&first));
         let controller = Controller::new(first.route, fleets, readiness.clone(), metrics.clone(), inspection)
             .with_objects_from_operator(matches!(source, Source::Manifests(_)))
             .with_replicas(asks_replicas && !matches!(source, Source::Resources(_)));
@@ -80,7 +80,7 @@ impl Pipeline {
         std::thread::Builder::new()
             .name("controller".into())
             .spawn(move || {
-                // Dropped when the loop ends, also when it panics.
+                // It is dropped when the loop ends or panics.
                 let ended = loop_ended;
                 if let Err(error) = controller.run(received) {
                     let _ = ended.try_send(error);
@@ -115,35 +115,35 @@ impl Pipeline {
         })
     }
 
-    /// Why one of the two has ended; while both work, this waits.
+    /// Waits until a part ends, and returns the reason.
     pub async fn failed(&mut self) -> anyhow::Error {
         tokio::select! {
             ended = &mut self.source => match ended.context("the source panicked") {
-                Ok(Ok(())) => anyhow!("the source ended by itself"),
+                Ok(Ok(())) => anyhow!("the source ended unexpectedly"),
                 Ok(Err(error)) => error.into(),
                 Err(error) => error,
             },
             ended = &mut self.reload => match ended.context("the watch of the settings file panicked") {
-                Ok(Ok(())) => anyhow!("the watch of the settings file ended by itself"),
+                Ok(Ok(())) => anyhow!("the watch of the settings file ended unexpectedly"),
                 Ok(Err(error)) => anyhow::Error::from(error).context("--config"),
                 Err(error) => error,
             },
-            _ = &mut self.expiry => anyhow!("the watch of certificates ended by itself"),
+            _ = &mut self.expiry => anyhow!("the watch of certificates ended unexpectedly"),
             error = self.loop_end.recv() => match error {
                 Some(error) => anyhow::Error::from(error).context("the controller's loop"),
-                None => anyhow!("the controller's loop ended by itself"),
+                None => anyhow!("the controller's loop ended unexpectedly"),
             },
         }
     }
 
-    /// The settings in words, for the debug pages.
+    /// Returns a function that describes the settings, for the debug pages.
     pub fn describe_settings(&self) -> Box<dyn Fn() -> String + Send + Sync> {
         let settings = self.settings.clone();
         Box::new(move || settings.borrow().describe())
     }
 
-    /// Returns the newest snapshot of each view of each fleet, for the debug pages. Those of the shared fleet are first, and its
-    /// primary view before all others.
+    /// Returns a function for the debug pages that returns the newest snapshot of each view of each fleet. The
+    /// snapshots of the shared fleet are first, and those of the primary view within a fleet.
     pub fn snapshots(&self) -> Box<dyn Fn() -> Snapshots + Send + Sync> {
         let (stores, primary) = (self.stores.clone(), self.primary);
         Box::new(move || {
@@ -155,7 +155,7 @@ impl Pipeline {
         })
     }
 
-    /// Takes nothing new from the source any more.
+    /// Stops the source. The published snapshots stay.
     pub fn stop(&self) {
         self.source.abort();
         self.reload.abort();
@@ -163,7 +163,7 @@ impl Pipeline {
     }
 }
 
-/// `source` in words, for the log.
+/// Describes `source` for the log.
 pub(super) fn describe(source: &Source) -> String {
     match source {
         Source::Cluster { kubeconfig: None, .. } => "the Kubernetes cluster of this pod".into(),

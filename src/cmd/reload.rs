@@ -9,7 +9,7 @@ use super::settings_args::{SettingsSource, warn_of_hidden};
 use crate::metrics::Metrics;
 use crate::settings::{self, Resolved, Restart};
 use crate::source::{self, Event, SourceError};
-use crate::status::Chosen;
+use crate::status::WriterSettings;
 use crate::telemetry::LogControl;
 
 /// The effective settings, and the faults of the file if it is rejected.
@@ -40,7 +40,7 @@ pub(super) struct Receivers {
     /// The effective settings.
     pub state: watch::Sender<Arc<State>>,
     /// The settings of the status writer.
-    pub status: watch::Sender<Chosen>,
+    pub status: watch::Sender<WriterSettings>,
     /// The log level.
     pub log: LogControl,
 }
@@ -81,7 +81,7 @@ impl Receivers {
                 metrics.set_settings_waiting(resolved.waiting.len());
                 self.log(file, &old.resolved, &resolved);
                 let settings = resolved.settings.clone();
-                let now = Chosen::of(&settings);
+                let now = WriterSettings::new(&settings);
                 self.status.send_if_modified(|status| {
                     let changed = *status != now;
                     *status = now;

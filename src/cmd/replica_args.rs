@@ -1,10 +1,10 @@
-//! The flags of commands that ask running controllers.
+//! The flags of commands that send requests to running controllers.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-// No docstring on the struct: clap would take it for the description of the command that it is a part of.
+// The struct has no docstring, because clap would use it as the description of the command.
 
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Args)]

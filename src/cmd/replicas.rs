@@ -1,6 +1,6 @@
-//! Questions to running controllers: at an address, or in a Kubernetes cluster through port-forwards of the API server.
+//! Requests to running controllers: at an address, or in a Kubernetes cluster through port-forwards of the API server.
 //!
-//! The debug pages answer clients on their own machine alone. A port-forward ends in the pod, so its clients are local.
+//! The debug pages respond only to local clients. A port-forward ends in the pod, so its clients are local.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
@@ -23,26 +23,26 @@ use super::replica_args::ReplicaArgs;
 use crate::explain::text::Style;
 use crate::source::cluster::{self, reason};
 
-/// The time for the answer of a replica.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// The largest answer.
-const LARGEST_ANSWER: usize = 256 << 20;
-/// The admin port of pods whose containers do not name one.
+/// The timeout of a request to one replica.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// The maximum size of a response.
+const MAX_RESPONSE: usize = 256 << 20;
+/// The default admin port of pods.
 const ADMIN_PORT: u16 = 18001;
 
-/// The answers of replicas by name, or why a replica did not answer.
+/// The responses of replicas by name, or the reason why a replica did not respond.
 pub type Answers = Vec<(String, Result<Vec<u8>, String>)>;
 
-/// Asks every replica for the same page.
+/// Requests the same page from every replica.
 ///
-/// Errors: the API server cannot be reached, or there are no replicas.
+/// Errors: the API server is unreachable, or there are no replicas.
 pub async fn ask(args: &ReplicaArgs, path: &str) -> anyhow::Result<Answers> {
     if !args.admin_address.is_empty() {
         let ask_one = |address: &String| {
             let address = address.clone();
             async move {
                 let socket = async { TcpStream::connect(&address).await.map_err(|error| error.to_string()) };
-                let answer = within(async { request(socket.await?, path).await }).await;
+                let answer = with_timeout(async { request(socket.await?, path).await }).await;
                 let answer = answer.map_err(|error| format!("{address}: {error}"));
                 (address, answer)
             }
@@ -66,7 +66,7 @@ pub async fn ask(args: &ReplicaArgs, path: &str) -> anyhow::Result<Answers> {
         let (pods, phase) = (pods.clone(), pod.status.as_ref().and_then(|status| status.phase.clone()));
         async move {
             let answer = match phase.as_deref() {
-                Some("Running") | None => within(forwarded(&pods, &name, port, path)).await,
+                Some("Running") | None => with_timeout(forwarded(&pods, &name, port, path)).await,
                 Some(phase) => Err(format!("the pod is {phase}")),
             };
             (name, answer)
@@ -85,14 +85,14 @@ fn admin_port(pod: &Pod) -> u16 {
     admin.and_then(|port| u16::try_from(port.container_port).ok()).unwrap_or(ADMIN_PORT)
 }
 
-/// Asks a pod through the API server.
+/// Requests a page from a pod through the API server.
 async fn forwarded(pods: &Api<Pod>, name: &str, port: u16, path: &str) -> Result<Vec<u8>, String> {
     let refused = |error: kube::Error| format!("cannot forward a port: {}", reason(&error));
     let mut forwarder = pods.portforward(name, &[port]).await.map_err(refused)?;
     let stream = forwarder.take_stream(port).ok_or("cannot forward a port: the API server opened no stream")?;
     let failure = forwarder.take_error(port);
     let answer = request(stream, path).await;
-    // A connection that the pod refuses is reported on a channel of its own.
+    // If the pod refuses the connection, the reason arrives on a separate channel.
     let reason = match (&answer, failure) {
         (Err(_), Some(failure)) => tokio::time::timeout(Duration::from_secs(1), failure).await.ok().flatten(),
         _ => None,
@@ -101,9 +101,9 @@ async fn forwarded(pods: &Api<Pod>, name: &str, port: u16, path: &str) -> Result
     answer.map_err(|error| reason.unwrap_or(error))
 }
 
-async fn within(answer: impl Future<Output = Result<Vec<u8>, String>>) -> Result<Vec<u8>, String> {
-    let answer = tokio::time::timeout(PATIENCE, answer).await;
-    answer.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())))
+async fn with_timeout(answer: impl Future<Output = Result<Vec<u8>, String>>) -> Result<Vec<u8>, String> {
+    let answer = tokio::time::timeout(TIMEOUT, answer).await;
+    answer.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))
 }
 
 /// Requests a page over a connection.
@@ -114,7 +114,7 @@ async fn request(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, path:
     let answer = async {
         let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), LARGEST_ANSWER).collect().await;
+        let body = Limited::new(answer.into_body(), MAX_RESPONSE).collect().await;
         let body = body.map_err(|error| error.to_string())?.to_bytes();
         match (status.is_success(), status.as_u16()) {
             (true, _) => Ok(body.to_vec()),
@@ -122,7 +122,7 @@ async fn request(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, path:
             (false, _) => Err(format!("{status}: {}", String::from_utf8_lossy(&body).trim())),
         }
     };
-    // The connection must be driven until the answer has arrived.
+    // The connection must be polled until the response arrives.
     tokio::pin!(answer);
     tokio::select! {
         answer = &mut answer => answer,
@@ -133,12 +133,12 @@ async fn request(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, path:
     }
 }
 
-/// Returns the error of a question that no replica has answered.
+/// Returns the error if no replica has responded.
 pub fn no_answer<'a>(errors: impl Iterator<Item = &'a str>) -> anyhow::Error {
     anyhow!("no replica answers: {}", errors.collect::<Vec<_>>().join("; "))
 }
 
-/// Parses an answer.
+/// Parses a response.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| format!("the answer is not understood: {error}"))
 }
@@ -158,6 +158,6 @@ pub fn escape(value: &str) -> String {
 
 /// Returns the style of standard output: colors on terminals, unless `NO_COLOR` is set (no-color.org).
 pub fn style() -> Style {
-    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if io::stdout().is_terminal() && !is_unwanted { Style::Colors } else { Style::Plain }
+    let is_disabled = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if io::stdout().is_terminal() && !is_disabled { Style::Colors } else { Style::Plain }
 }

@@ -36,7 +36,7 @@ impl Scraping {
             None => None,
             Some(directory) => {
                 let named = || settings.named("metrics.tls");
-                // inotify names files by the path that is watched.
+                // inotify reports files by the watched path.
                 let directory = std::path::absolute(directory).with_context(named)?;
                 let first = read(&directory, Trust::IfAny).await.map_err(anyhow::Error::msg).with_context(named)?;
                 let of_no_use = |problem| anyhow!("{}/{problem}", directory.display());
@@ -69,7 +69,7 @@ impl Scraping {
         }
         let (ended, ..) = futures::future::select_all(&mut self.tasks).await;
         match ended.context("a part of the server for metrics panicked") {
-            Ok(Ok(())) => anyhow!("the server for metrics ended by itself"),
+            Ok(Ok(())) => anyhow!("the server for metrics ended unexpectedly"),
             Ok(Err(error)) | Err(error) => error,
         }
     }
@@ -91,7 +91,8 @@ fn config(material: &Material) -> Result<Arc<ServerConfig>, String> {
     Ok(config)
 }
 
-/// Applies supplied certificates if they are usable. If clients need a certificate, this stays so after ca.crt is removed.
+/// Applies supplied certificates if they are usable. If clients need a certificate, they still do after ca.crt is
+/// removed.
 async fn reload(
     mut current: Material,
     mut supplied: watch::Receiver<Option<Result<Material, String>>>,

@@ -1,9 +1,9 @@
-//! `lockgate serve`: puts the parts together, waits for the end.
+//! `lockgate serve`: starts all parts of the controller, and stops them at SIGTERM.
 
 mod fleets;
 mod observer;
 mod tls;
-mod writing;
+mod writer_tasks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,141 +13,184 @@ use futures::future::BoxFuture;
 use lockgate_route::explain::Request;
 use lockgate_route::translate::explained::{Answer, Target};
 use lockgate_route::translate::problem::Problems;
-use lockgate_xds::server::{self, Client, Limits, Registry, Stores, Timing, Variant};
+use lockgate_xds::server::{self, Client, Limits, Registry, ServerError, Stores, Timing, Variant};
 use lockgate_xds::snapshot::{ApiVersion, Store};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 
 use super::pipeline::{self, Pipeline};
 use super::scraping::Scraping;
+use super::settings_args::SettingsSource;
 use super::{COMMIT, ServeArgs};
-use crate::admin::{self, AdminState};
+use crate::admin::{self, AdminState, Readiness};
 use crate::controller::{self, Class, View};
 use crate::explain::envoys::Live;
 use crate::fleet::FleetId;
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
-use crate::settings::{Process, Xds, XdsTls};
+use crate::settings::{Process, ServerOptions, Source, Xds, XdsTls};
 use crate::source::Event;
 use crate::status::AllEnvoys;
-use crate::telemetry;
+use crate::telemetry::{self, LogControl};
 
 use fleets::Fleets;
 use tls::Certificates;
-use writing::{Known, Writing};
+use writer_tasks::{Inputs, WriterTasks};
 
-/// Open files that are no xDS connections, or are about to be closed: sources, the API server, the admin server.
+/// The number of open files that are reserved for other purposes than xDS connections: sources, the API server, the admin
+/// server, and connections that are being closed.
 const OTHER_FILES: usize = 256;
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let (source, settings, options) = args.resolve()?;
-    let Process { xds: xds_settings, admin: admin_settings, log, .. } = &options.process;
-    let log = telemetry::init(log.format, &log.level)?;
+    let log = telemetry::init(options.process.log.format, &options.process.log.level)?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), commit = COMMIT, source = %pipeline::describe(&source), "starting");
     settings.warn_of_hidden();
-    let xds_listener = server::listen(xds_settings.address).await.with_context(|| settings.named("xds.address"))?;
-    let admin_listener =
-        admin::listen(admin_settings.address).await.with_context(|| settings.named("admin.address"))?;
-
-    let metrics = Metrics::new(COMMIT);
-    let (stop, stopping) = watch::channel(false);
-    let mut scraping = Scraping::start(&settings, &metrics, stopping.clone()).await?;
-    let named = settings.named("xds.tls");
-    // Last good key pairs are told over TLS alone.
-    let over_tls = matches!(&xds_settings.tls, Some(XdsTls::Auto | XdsTls::Directory(_)));
-    let asks_replicas = over_tls && xds_settings.peers.is_some();
-    let mut pipeline =
-        Pipeline::start(source.clone(), settings, log.clone(), metrics.clone(), View::Envoy, asks_replicas)?;
-    let readiness = pipeline.readiness.clone();
-    let mut writing = Writing::elect(&source, &options, &metrics, stopping.clone()).await?;
-    let mut fleets = Fleets::start(&options, pipeline.inspected.clone())?;
-    let mut certificates =
-        Certificates::start(&options, &source, writing.leader.clone(), fleets.pairs.clone(), &metrics, &readiness)
-            .await
-            .context(named)?;
-    let registry = Arc::new(Registry::default());
-
-    let here = Here::new(registry.clone(), fleet_stores(pipeline.stores.clone()), pipeline.inspected.clone());
-    let (observer, rejected) = observer::LogAndCount::new(metrics.clone(), registry.clone());
-    let state = Arc::new(AdminState {
-        readiness: readiness.clone(),
-        metrics: metrics.clone(),
-        scraped_elsewhere: options.process.metrics.address.is_some(),
-        log,
-        snapshots: pipeline.snapshots(),
-        inspection: pipeline.inspected.clone(),
-        settings: pipeline.describe_settings(),
-        streams: {
-            let registry = registry.clone();
-            Box::new(move || registry.describe())
-        },
-        live: live(&here, &pipeline, rejected.clone()),
-    });
-    let (gate_timeout, removal_grace) = (xds_settings.gate_timeout, xds_settings.removal_grace);
-    let timing = Timing { gate_timeout, removal_grace, ..Timing::default() };
-    let service = server::Service::new(stores(pipeline.stores.clone(), certificates.fleet_uri()), stopping.clone())
-        .with_timing(timing)
-        .with_identifier(options.identifier.clone())
-        .with_observer(Arc::new(observer))
-        .with_routes(replicas::routes(here.clone(), over_tls))
-        .with_registry(registry);
-    let service = Arc::new(service);
-    let mut xds =
-        tokio::spawn(server::serve_within(limits(xds_settings), xds_listener, certificates.access.clone(), service));
-    let mut shutdown = stopping.clone();
-    let mut admin = tokio::spawn(admin::serve(admin_listener, state, async move {
-        let _ = shutdown.wait_for(|stopping| *stopping).await;
-    }));
-    readiness.listening();
-    tracing::info!(address = %xds_settings.address, "xDS listens");
-    let metrics_too = if options.process.metrics.address.is_none() { " /metrics" } else { "" };
-    tracing::info!(address = %admin_settings.address, "admin listens: /healthz /readyz{metrics_too} /debug/");
-
-    let others = others(xds_settings, &certificates);
-    let asked = others.clone().filter(|_| asks_replicas);
-    let mut following = tokio::spawn(follow_replicas(asked, pipeline.events.clone()));
-    writing.begin(Known {
-        inspected: pipeline.inspected.clone(),
-        expiring: pipeline.expiring.clone(),
-        rejected,
-        settings: pipeline.status.clone(),
-        envoys: AllEnvoys::new(here, others),
-        metrics: metrics.clone(),
-    });
-
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    // A part that ends, ends the process with its reason: half a controller is worse than one that is restarted.
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
-        _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
-        error = pipeline.failed() => return Err(error),
-        error = certificates.failed() => return Err(error),
-        error = fleets.failed() => return Err(error),
-        error = writing.failed() => return Err(error),
-        error = scraping.failed() => return Err(error),
-        ended = &mut following => return ended.context("asking the other replicas panicked").and_then(|()| bail!("nobody asks the other replicas any more")),
-        ended = &mut xds => return ended.context("the xDS server panicked")?.context("the xDS server ended"),
-        ended = &mut admin => return ended.context("the admin server panicked").and_then(|()| bail!("the admin server ended")),
-    }
-    readiness.stopping();
-    following.abort();
-    pipeline.stop();
-    // Streams end and connections get a GOAWAY: Envoys go on with what they have and connect to another replica.
-    stop.send_replace(true);
-    let end =
-        tokio::time::timeout(std::time::Duration::from_secs(5), async { tokio::join!(writing.stopped(), xds, admin) })
-            .await;
-    if end.is_err() {
-        tracing::warn!("not all came to an end in 5 s: closing the rest");
-    }
+    let mut parts = Parts::start(source, settings, &options, log).await?;
+    parts.run_until_signal().await?;
+    parts.stop().await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// What the debug pages show of Envoys and requests.
+/// The running parts of the controller.
+struct Parts {
+    /// Becomes true when the process stops.
+    stop: watch::Sender<bool>,
+    readiness: Readiness,
+    pipeline: Pipeline,
+    scraping: Scraping,
+    writer_tasks: WriterTasks,
+    fleets: Fleets,
+    certificates: Certificates,
+    /// Requests the last good content of Secrets from other replicas.
+    kept_secrets: JoinHandle<()>,
+    xds: JoinHandle<Result<(), ServerError>>,
+    admin: JoinHandle<()>,
+}
+
+impl Parts {
+    /// Starts all parts. The sockets are opened first, so that a busy address is reported at once.
+    async fn start(
+        source: Source,
+        settings: SettingsSource,
+        options: &ServerOptions,
+        log: LogControl,
+    ) -> anyhow::Result<Self> {
+        let Process { xds: xds_settings, admin: admin_settings, metrics: metrics_settings, .. } = &options.process;
+        let xds_listener = server::listen(xds_settings.address).await.with_context(|| settings.named("xds.address"))?;
+        let admin_listener =
+            admin::listen(admin_settings.address).await.with_context(|| settings.named("admin.address"))?;
+
+        let metrics = Metrics::new(COMMIT);
+        let (stop, stopping) = watch::channel(false);
+        let scraping = Scraping::start(&settings, &metrics, stopping.clone()).await?;
+        let named = settings.named("xds.tls");
+        // Last good key pairs are sent over TLS only.
+        let over_tls = matches!(&xds_settings.tls, Some(XdsTls::Auto | XdsTls::Directory(_)));
+        let asks_replicas = over_tls && xds_settings.peers.is_some();
+        let pipeline =
+            Pipeline::start(source.clone(), settings, log.clone(), metrics.clone(), View::Envoy, asks_replicas)?;
+        let readiness = pipeline.readiness.clone();
+        let mut writer_tasks = WriterTasks::elect(&source, options, &metrics, stopping.clone()).await?;
+        let fleets = Fleets::start(options, pipeline.inspected.clone())?;
+        let leader = writer_tasks.leader.clone();
+        let certificates = Certificates::start(options, &source, leader, fleets.pairs.clone(), &metrics, &readiness)
+            .await
+            .context(named)?;
+
+        let registry = Arc::new(Registry::default());
+        let here = Here::new(registry.clone(), fleet_stores(pipeline.stores.clone()), pipeline.inspected.clone());
+        let (observer, rejected) = observer::LogAndCount::new(metrics.clone(), registry.clone());
+        let (gate_timeout, removal_grace) = (xds_settings.gate_timeout, xds_settings.removal_grace);
+        let service = server::Service::new(stores(pipeline.stores.clone(), certificates.fleet_uri()), stopping.clone())
+            .with_timing(Timing { gate_timeout, removal_grace, ..Timing::default() })
+            .with_identifier(options.identifier.clone())
+            .with_observer(Arc::new(observer))
+            .with_routes(replicas::routes(here.clone(), over_tls))
+            .with_registry(registry.clone());
+        let access = certificates.access.clone();
+        let xds = tokio::spawn(server::serve_within(limits(xds_settings), xds_listener, access, Arc::new(service)));
+        let state = Arc::new(AdminState {
+            readiness: readiness.clone(),
+            metrics: metrics.clone(),
+            scraped_elsewhere: metrics_settings.address.is_some(),
+            log,
+            snapshots: pipeline.snapshots(),
+            inspection: pipeline.inspected.clone(),
+            settings: pipeline.describe_settings(),
+            streams: Box::new(move || registry.describe()),
+            live: live(&here, &pipeline, rejected.clone()),
+        });
+        let mut shutdown = stopping;
+        let admin = tokio::spawn(admin::serve(admin_listener, state, async move {
+            let _ = shutdown.wait_for(|stopping| *stopping).await;
+        }));
+        readiness.listening();
+        tracing::info!(address = %xds_settings.address, "xDS listens");
+        let metrics_too = if metrics_settings.address.is_none() { " /metrics" } else { "" };
+        tracing::info!(address = %admin_settings.address, "admin listens: /healthz /readyz{metrics_too} /debug/");
+
+        let others = others(xds_settings, &certificates);
+        let kept_secrets = follow_replicas(others.clone().filter(|_| asks_replicas), pipeline.events.clone());
+        writer_tasks.start_writers(Inputs {
+            inspected: pipeline.inspected.clone(),
+            expiring: pipeline.expiring.clone(),
+            rejected,
+            settings: pipeline.status.clone(),
+            envoys: AllEnvoys::new(here, others),
+            metrics,
+        });
+        let kept_secrets = tokio::spawn(kept_secrets);
+        Ok(Self { stop, readiness, pipeline, scraping, writer_tasks, fleets, certificates, kept_secrets, xds, admin })
+    }
+
+    /// Waits for SIGTERM or SIGINT. The end of any part is an error: a restart is better than half a controller.
+    async fn run_until_signal(&mut self) -> anyhow::Result<()> {
+        let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+            error = self.pipeline.failed() => return Err(error),
+            error = self.certificates.failed() => return Err(error),
+            error = self.fleets.failed() => return Err(error),
+            error = self.writer_tasks.failed() => return Err(error),
+            error = self.scraping.failed() => return Err(error),
+            ended = &mut self.kept_secrets => {
+                ended.context("the task that asks the other replicas panicked")?;
+                bail!("the task that asks the other replicas ended")
+            }
+            ended = &mut self.xds => {
+                ended.context("the xDS server panicked")?.context("the xDS server ended")?;
+                bail!("the xDS server ended")
+            }
+            ended = &mut self.admin => {
+                ended.context("the admin server panicked")?;
+                bail!("the admin server ended")
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops all parts, within 5 s.
+    async fn stop(self) {
+        self.readiness.stopping();
+        self.kept_secrets.abort();
+        self.pipeline.stop();
+        // Streams end, and connections receive a GOAWAY: Envoys keep their configuration and connect to another replica.
+        self.stop.send_replace(true);
+        let end = async { tokio::join!(self.writer_tasks.stopped(), self.xds, self.admin) };
+        if tokio::time::timeout(std::time::Duration::from_secs(5), end).await.is_err() {
+            tracing::warn!("some tasks did not end within 5 s: aborting them");
+        }
+    }
+}
+
+/// Returns the state of Envoys and the explanations of requests, for the debug pages.
 fn live(here: &Here, pipeline: &Pipeline, rejected: watch::Receiver<Problems>) -> Live {
     let (here, events, expiring) = (here.clone(), pipeline.events.clone(), pipeline.expiring.clone());
     let ask = move |target: Target, request: Request| -> BoxFuture<'static, Option<Vec<Answer>>> {
@@ -165,16 +208,16 @@ fn live(here: &Here, pipeline: &Pipeline, rejected: watch::Receiver<Problems>) -
     Live { envoys: Box::new(move || here.envoys()), problems: Box::new(problems), ask: Box::new(ask) }
 }
 
-/// The other replicas, if there are any.
+/// Returns the other replicas, if there are any.
 fn others(settings: &Xds, certificates: &Certificates) -> Option<Others> {
-    // Of a pod in a cluster with both families; other pods may know it by either.
+    // In a dual-stack cluster, other pods may use either address of this pod.
     let own = std::env::var("POD_IPS").or_else(|_| std::env::var("POD_IP")).unwrap_or_default();
     let own = own.split(',').filter_map(|address| address.trim().parse().ok()).collect();
     let connector = certificates.connector.clone();
     settings.peers.as_ref().map(|peers| Others { address: peers.to_string(), own, connector })
 }
 
-/// Asks the other replicas for the last good content of Secrets, for ever; there may be nobody to ask.
+/// Requests the last good content of Secrets from the other replicas, forever. Without others, it waits forever.
 async fn follow_replicas(others: Option<Others>, events: mpsc::WeakSender<Event>) {
     match others {
         Some(others) => replicas::kept::follow(others, events).await,
@@ -182,7 +225,7 @@ async fn follow_replicas(others: Option<Others>, events: mpsc::WeakSender<Event>
     }
 }
 
-/// How many connections there may be, and how old they get. As many files may be open as the system grants.
+/// Returns the limits of connections. It raises the limit of open files as far as the system permits.
 fn limits(settings: &Xds) -> Limits {
     let asked = settings.connections as usize;
     let mut files = getrlimit(Resource::Nofile);
@@ -193,7 +236,7 @@ fn limits(settings: &Xds) -> Limits {
         }
     }
     let files = files.current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
-    // Connections whose client is not known yet have files of their own.
+    // Connections whose client is not identified yet need additional files.
     let arriving = Limits::default().arriving.min(files / 8).max(2);
     let possible = files.saturating_sub(OTHER_FILES + arriving);
     if possible < asked {

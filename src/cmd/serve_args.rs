@@ -76,7 +76,7 @@ fn xds_tls(source: &Source, settings: &SettingsSource) -> anyhow::Result<Option<
         ),
         Some(XdsTls::Directory(directory)) => {
             check_directory(directory).with_context(named)?;
-            // inotify names files by the path that is watched.
+            // inotify reports files by the watched path.
             Ok(Some(XdsTls::Directory(std::path::absolute(directory).with_context(named)?)))
         }
         chosen => Ok(chosen.clone()),
@@ -98,7 +98,7 @@ fn check_directory(directory: &Path) -> anyhow::Result<()> {
 fn writes(source: &Source, settings: &SettingsSource) -> anyhow::Result<Writes> {
     let enabled = settings.resolved.settings.process.leader_election.enabled;
     let Source::Cluster { .. } = source else {
-        // A file may be shared by controllers with other sources; a flag is for this one.
+        // A file may be shared by controllers with other sources. A flag applies to this controller only.
         let origin = settings.resolved.origins.get("leaderElection.enabled");
         ensure!(
             !matches!(origin, Some(Origin::Flag(_))),

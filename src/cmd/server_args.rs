@@ -5,14 +5,14 @@ use clap::Args;
 use super::settings_args::{item, lists_of, scalar, texts};
 use crate::settings::{Node, Override};
 
-/// Parses `auto`, `off`, or a directory. On the command line, another word is a directory; in the settings file, it may be a
-/// misspelling.
+/// Parses `auto`, `off`, or a directory. On the command line, any other word is a directory. In the settings file, it
+/// may be a misspelling.
 fn certificates(text: &str) -> Result<String, String> {
     let word = matches!(text, "auto" | "off") || text.contains('/') || text.is_empty();
     scalar("xds.tls")(&if word { text.to_owned() } else { format!("./{text}") })
 }
 
-// No docstring on the struct: see `settings_args`.
+// The struct has no docstring, see `settings_args`.
 
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, Args)]

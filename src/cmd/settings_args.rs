@@ -8,7 +8,7 @@ use clap::Args;
 use crate::settings::{self, Log, Node, Origin, Override, Resolved};
 use crate::source::file;
 
-// No docstrings on the structs: clap would take it for the description of the command that it is a part of.
+// The structs have no docstrings, because clap would use them as the descriptions of the commands.
 
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, Args)]
@@ -145,12 +145,12 @@ pub struct SettingsSource {
 }
 
 impl SettingsSource {
-    /// Resolves the settings with `text` as the content of the file. Errors: all faults.
+    /// Resolves the settings with `text` as the content of the file. The error contains all faults.
     pub fn with(&self, text: &str) -> Result<Resolved, settings::Faults> {
         settings::resolve(&self.name(), text, &self.overrides)
     }
 
-    /// The file's name, for messages.
+    /// Returns the name of the file, for messages.
     pub fn name(&self) -> String {
         self.file.as_ref().map(|(path, _)| path.display().to_string()).unwrap_or_default()
     }
@@ -184,12 +184,12 @@ pub fn warn_of_hidden(resolved: &Resolved, before: &Resolved) {
 }
 
 impl TranslationArgs {
-    /// Reads the file, if there is one, and what these flags say. Errors: all that is wrong, a line each.
+    /// Reads the settings file, if there is one, and applies these flags. The error contains all faults, one per line.
     pub fn load(&self) -> anyhow::Result<SettingsSource> {
         self.load_with(self.overrides())
     }
 
-    /// Reads the file, and what `overrides` say.
+    /// Reads the settings file, if there is one, and applies `overrides`.
     fn load_with(&self, overrides: impl Iterator<Item = Override>) -> anyhow::Result<SettingsSource> {
         let file = match &self.config {
             None => None,
@@ -208,7 +208,7 @@ impl TranslationArgs {
         Ok(source)
     }
 
-    /// What the flags say.
+    /// Returns the settings of the flags.
     fn overrides(&self) -> impl Iterator<Item = Override> {
         let flags = [
             ("ingress.controllerName", "--controller-name", &self.controller_name),
@@ -225,28 +225,29 @@ impl TranslationArgs {
 }
 
 impl SettingsArgs {
-    /// Reads the file, if there is one, and what these flags and `others` say. Errors: all that is wrong, a line each.
+    /// Reads the settings file, if there is one, and applies these flags and `others`. The error contains all faults,
+    /// one per line.
     pub fn load(&self, others: Vec<Override>) -> anyhow::Result<SettingsSource> {
         self.translation.load_with(self.overrides().chain(others))
     }
 
-    /// The settings of `file` alone.
+    /// Returns arguments with this settings file and no flags.
     pub fn of_file(file: PathBuf) -> Self {
         Self { translation: TranslationArgs { config: Some(file), ..TranslationArgs::default() }, ..Self::default() }
     }
 
-    /// These flags with `file` as the settings file, if there is one.
+    /// Sets the settings file, if there is one.
     pub fn with_file(mut self, file: Option<PathBuf>) -> Self {
         self.translation.config = file.or(self.translation.config);
         self
     }
 
-    /// The file as the user named it.
+    /// Returns the path of the settings file, as given by the user.
     pub fn file(&self) -> Option<&Path> {
         self.translation.config.as_deref()
     }
 
-    /// What the flags say.
+    /// Returns the settings of the flags.
     fn overrides(&self) -> impl Iterator<Item = Override> {
         let flags = [
             ("status.envoyService", "--envoy-service", &self.envoy_service),
@@ -272,20 +273,20 @@ impl SettingsArgs {
 }
 
 impl LogArgs {
-    /// What these flags come to without a file.
+    /// Resolves these flags without a settings file.
     pub fn resolve(&self) -> anyhow::Result<Log> {
         let overrides: Vec<Override> = self.overrides().collect();
         let resolved = settings::resolve("", "", &overrides).map_err(|faults| anyhow::anyhow!("{faults}"))?;
         Ok(resolved.settings.process.log)
     }
 
-    /// What the flags say.
+    /// Returns the settings of the flags.
     fn overrides(&self) -> impl Iterator<Item = Override> {
         texts([("log.format", "--log-format", &self.log_format), ("log.level", "--log-level", &self.log_level)])
     }
 }
 
-/// What flags say that have a text, by key and flag.
+/// Returns the settings of flags with a value, by key and flag.
 pub(super) fn texts<const N: usize>(
     flags: [(&'static str, &'static str, &Option<String>); N],
 ) -> impl Iterator<Item = Override> {
@@ -293,7 +294,7 @@ pub(super) fn texts<const N: usize>(
     given.into_iter().flatten()
 }
 
-/// The settings of flags that have a list, by key and flag. An empty list is a flag that is not given.
+/// Returns the settings of flags with a list, by key and flag. An empty list means that the flag is absent.
 pub(super) fn lists_of<const N: usize>(
     flags: [(&'static str, &'static str, &Vec<String>); N],
 ) -> impl Iterator<Item = Override> {
@@ -301,7 +302,7 @@ pub(super) fn lists_of<const N: usize>(
     given.map(|(key, flag, list)| Override { key, flag, value: Node::texts(list) })
 }
 
-/// The settings of flags without a value that are given, by key and flag.
+/// Returns the settings of flags without a value, by key and flag.
 fn switches<const N: usize>(
     flags: [(&'static str, &'static str, bool, &'static str); N],
 ) -> impl Iterator<Item = Override> {
@@ -309,12 +310,12 @@ fn switches<const N: usize>(
     given.map(|(key, flag, _, value)| Override { key, flag, value: Node::text(value) })
 }
 
-/// Checks a flag's value as the file's key `key` would be.
+/// Returns a parser that checks the value of a flag like the value of the key in the settings file.
 pub(super) fn scalar(key: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
     move |text| settings::check_value(key, &Node::text(text)).map(|()| text.to_owned())
 }
 
-/// Checks one of a flag's values as an item of the list `key` would be.
+/// Returns a parser that checks one value of a flag like an item of the list in the settings file.
 pub(super) fn item(key: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
     move |text| settings::check_value(key, &Node::texts([&text.to_owned()])).map(|()| text.to_owned())
 }

@@ -19,7 +19,7 @@ pub struct Options {
     output: Output,
 }
 
-/// What stands above the options.
+/// The description above the options.
 pub(super) const LONG_ABOUT: &str = "Show the state of all replicas in one answer.\n\n\
     Prints the replicas, the Envoys and the progress of each, the objects that not all Envoys have accepted yet or that an Envoy \
     has rejected, the objects that lost all their routes, and the problems.\n\n\
@@ -40,7 +40,7 @@ Examples:
   A controller on this machine:
     lockgate status --admin-address 127.0.0.1:18001";
 
-/// Asks all replicas, and prints their state.
+/// Requests the state of all replicas, and prints it.
 pub fn run(options: Options) -> anyhow::Result<()> {
     let answers = super::runtime()?.block_on(replicas::ask(&options.replicas, "/debug/status"))?;
     let state = |(replica, answer): (String, Result<Vec<u8>, String>)| match answer

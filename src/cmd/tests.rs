@@ -26,7 +26,7 @@ fn resolve(line: &str) -> Result<(Source, Settings, ServerOptions), String> {
     Ok((source, settings.resolved.settings, options))
 }
 
-/// The error for `line`, which must hold every one of `parts`.
+/// Asserts that the error of `line` contains all `parts`.
 #[track_caller]
 fn assert_refused(line: &str, parts: &[&str]) {
     let error = resolve(line).unwrap_err();
@@ -116,7 +116,7 @@ fn every_flag_arrives() {
     assert_eq!(options, ServerOptions { process, identifier: "me".into(), writes: Writes::Elected });
 }
 
-/// What the help says of flags and what the table of keys says of the same settings is one thing.
+/// The defaults in the help are equal to those in the table of keys.
 #[test]
 fn the_defaults_in_the_help_are_those_of_the_settings() {
     let mut root = Cli::command();
@@ -231,7 +231,7 @@ fn help_teaches_by_example_on_every_command() {
     let mut root = Cli::command();
     root.build();
     let mut seen = vec![];
-    // clap's own `help` has none.
+    // The command `help` of clap has none.
     let mut own = root.clone();
     let subcommands = root.get_subcommands_mut().filter(|command| command.get_name() != "help");
     for command in std::iter::once(&mut own).chain(subcommands) {
@@ -362,12 +362,12 @@ fn a_chain_of_errors_repeats_nothing() {
     assert_eq!(without_repetition(&error), "--xds-address: cannot listen on [::]:1: in use");
 }
 
-/// The command lines of `lockgate` in `text`: lines that start with it, continued after a backslash, up to a pipe or a
-/// redirection.
+/// Returns the command lines of `lockgate` in `text`: lines that start with it, with continuation lines after a
+/// backslash, up to a pipe or a redirection.
 fn command_lines(text: &str) -> Vec<Vec<String>> {
     let joined = text.replace("\\\n", " ");
     let lines = joined.lines().map(|line| line.trim().trim_start_matches("$ "));
-    // Not a version, and not a row of a table.
+    // Version lines and rows of tables are skipped.
     let is_command =
         |line: &&str| line.strip_prefix("lockgate ").is_some_and(|rest| rest.starts_with(|c: char| c.is_lowercase()));
     let commands = lines.filter(is_command).filter(|line| !line.contains("COMMAND"));
@@ -404,7 +404,7 @@ fn every_command_line_in_help_and_documents_parses() {
     }
 }
 
-/// Adds the help of a command and of its commands.
+/// Adds the help of a command and of its subcommands.
 fn add_help(page: &mut String, path: &str, command: &mut clap::Command) {
     let help = command.clone().term_width(100).render_long_help().to_string();
     let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
@@ -428,7 +428,7 @@ fn the_reference_of_the_command_line_is_up_to_date() {
     crate::tidy::generated::assert_page("command-line.md", &page);
 }
 
-/// The objects that the chart makes with its default values.
+/// The rendered chart with default values.
 const MANIFESTS: &str = include_str!("../../manifests/lockgate.yaml");
 
 #[test]

@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::export::Reload;
 use crate::settings::{self, Node, Override};
 
-/// `20s`, `500ms`, `1m30s`.
+/// Parses a duration: `20s`, `500ms`, `1m30s`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     settings::duration(text)
 }
 
-/// A [`duration`] above zero.
+/// Parses a [`duration`] above zero.
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("expected more than zero".to_owned()),
@@ -19,7 +19,7 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `rename`, `directory`, or a [`timeout`].
+/// Parses `rename`, `directory`, or a [`timeout`].
 pub(super) fn reload(text: &str) -> Result<Reload, String> {
     match text {
         "rename" => Ok(Reload::Rename),
@@ -30,7 +30,8 @@ pub(super) fn reload(text: &str) -> Result<Reload, String> {
     }
 }
 
-/// An amount of memory such as `512MiB`, as the key `overload.maxHeap` of the settings file has it; `0` is none.
+/// Parses an amount of memory such as `512MiB`, like the key `overload.maxHeap` of the settings file. `0` means no
+/// limit.
 pub(super) fn heap(text: &str) -> Result<u64, String> {
     let given = Override { key: "overload.maxHeap", flag: "", value: Node::text(text) };
     settings::check_value(given.key, &given.value)?;
@@ -38,18 +39,18 @@ pub(super) fn heap(text: &str) -> Result<u64, String> {
     resolved.settings.overload.max_heap_bytes.ok_or_else(|| "expected bytes with a unit, such as 512MiB".to_owned())
 }
 
-/// The permission bits of a file, `0660`.
+/// Parses the permission bits of a file: `0660`.
 pub(super) fn mode(text: &str) -> Result<u32, String> {
     let expected = || "expected permissions in octal, such as 0600 or 0660".to_owned();
     u32::from_str_radix(text, 8).ok().filter(|mode| (1..=0o777).contains(mode)).ok_or_else(expected)
 }
 
-/// `[::]:18000` or `127.0.0.1:18000`.
+/// Parses a socket address: `[::]:18000` or `127.0.0.1:18000`.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:18000 or [::1]:18000".to_owned())
 }
 
-/// A text that goes over the wire as it is.
+/// Parses an identifier that can be sent unchanged over the wire.
 pub(super) fn identifier(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic()) {
         true => Ok(text.to_owned()),

@@ -5,13 +5,13 @@ use serde_json::json;
 
 use super::output::{self, Output};
 
-/// The commit that this was built from: `build.rs` asks git, unless `LOCKGATE_COMMIT` is set at build time.
+/// The commit of the build: `build.rs` asks git, unless `LOCKGATE_COMMIT` is set at build time.
 pub const COMMIT: &str = match option_env!("LOCKGATE_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-/// The Envoy that the tests run with.
+/// The version of Envoy in the tests.
 const TESTED_ENVOY: &str = "1.40.0";
 
 /// Options of `lockgate version`.
@@ -32,7 +32,7 @@ Examples:
   The number alone:
     lockgate --version";
 
-/// What the command prints.
+/// Returns the output of the command.
 pub(super) fn report(options: &Options) -> String {
     match options.output.is_json() {
         true => output::json(&json!({

@@ -33,7 +33,7 @@ struct Waiting {
 impl Deletions {
     /// Delays the deletion of an object from `now` on if its kind requires that. Returns whether the deletion is
     /// delayed.
-    pub fn put(&mut self, kind: Kind, group: ObjectKey, key: &ObjectKey, now: Instant) -> bool {
+    pub fn delay(&mut self, kind: Kind, group: ObjectKey, key: &ObjectKey, now: Instant) -> bool {
         if !kind.info().deletion_waits {
             return false;
         }

@@ -69,8 +69,8 @@ impl Default for Fleets {
 }
 
 impl Fleets {
-    /// Returns one fleet for all clients. The view `primary` of each fleet always exists. When `wake` is called,
-    /// [`Fleets::update`] must be called, even if nothing has changed.
+    /// Creates one fleet for all clients. The view `primary` of each fleet always exists. `wake` requests a call of
+    /// [`Fleets::update`], even without a change.
     pub fn shared(primary: View, wake: Wake) -> Self {
         let fleet = Fleet { part: None, views: Views::new(primary) };
         let stores = Arc::new(Stores::new([Class::shared(primary)], wake));
@@ -85,7 +85,7 @@ impl Fleets {
         }
     }
 
-    /// Returns the stores, to serve clients from. Requesting a store makes the loop fill it.
+    /// Returns the stores for clients. The loop fills each requested store.
     pub fn stores(&self) -> Arc<Stores> {
         self.stores.clone()
     }
@@ -111,7 +111,7 @@ impl Fleets {
         self.stores.classes().iter().any(|class| self.stores.newest(class).is_none())
     }
 
-    /// Returns when [`Fleets::update`] has work although nothing has changed.
+    /// Returns the time at which [`Fleets::update`] has work without a change.
     pub fn due(&self) -> Option<Instant> {
         self.fleets.values().filter_map(|fleet| fleet.views.due()).min()
     }
@@ -204,7 +204,7 @@ impl Fleet {
                 self.part = None;
             }
             Some(part) if to.newest(self.views.primary()).is_none() => {
-                // A new fleet. Its listeners may have been in the model for a while.
+                // The listeners of a new fleet may have been in the model for a while.
                 let own: BTreeSet<ListenerId> = dedicated.listeners.keys().filter(|id| is_in(id)).cloned().collect();
                 touched = part.update(all, &Touched { stats_tls: true, ..touched }, &own, is_in);
             }

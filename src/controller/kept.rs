@@ -25,9 +25,9 @@ impl Controller {
         self
     }
 
-    /// Returns whether the first publication has to wait for other replicas. It does if an Ingress references a Secret
-    /// without a key pair. Another replica may have the last good pair, and an Envoy that reconnects from there must
-    /// not lose it.
+    /// Returns whether the first publication waits for other replicas. It does if an Ingress references a Secret
+    /// without a key pair. Another replica may have the last good key pair, and an Envoy that reconnects from there
+    /// must not lose it.
     pub(super) fn waits_for_replicas(&mut self) -> bool {
         if self.replicas == Replicas::Asked {
             self.replicas = if self.lacks_key_pairs() { Replicas::Awaited } else { Replicas::Nothing };
@@ -67,7 +67,7 @@ impl Controller {
                 self.changed.insert(Input::new(Kind::SECRET, key));
             }
         }
-        pass.wanted = true;
+        pass.requested = true;
     }
 }
 

@@ -19,19 +19,19 @@ use super::{Changed, View};
 use crate::metrics::Metrics;
 
 /// The number of objects or resources in one pass that are listed. If there are more, they are counted instead.
-const NAMED: usize = 10;
+const MAX_NAMED: usize = 10;
 
 /// Logs the changed objects, one line each. Objects that a served object reads are logged at INFO, the others at DEBUG.
 /// In a large cluster, most objects do not concern Lockgate.
 pub(super) fn changed(objects: &[Changed], quota: &mut Quota) {
     let now = Instant::now();
-    let (read, others): (Vec<&Changed>, Vec<&Changed>) = objects.iter().partition(|object| object.is_read);
-    for Changed { object: ObjectRef { kind, namespace, name, generation }, .. } in read.iter().take(NAMED) {
+    let (read, others): (Vec<&Changed>, Vec<&Changed>) = objects.iter().partition(|object| object.is_used);
+    for Changed { object: ObjectRef { kind, namespace, name, generation }, .. } in read.iter().take(MAX_NAMED) {
         if quota.take(namespace, now) {
             tracing::info!(kind, %namespace, %name, generation, "object changed");
         }
     }
-    if let Some(more) = read.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = read.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         tracing::info!(more, "more objects changed");
     }
     for Changed { object: ObjectRef { kind, namespace, name, generation }, .. } in others {
@@ -110,15 +110,15 @@ impl<'a> Difference<'a> {
         for item in before.diff(now) {
             match item {
                 DiffItem::Add(problem) => new.push(&**problem),
-                DiffItem::Remove(problem) => drop(healed.insert(of_no_generation(problem), &**problem)),
+                DiffItem::Remove(problem) => drop(healed.insert(without_generation(problem), &**problem)),
             }
         }
-        new.retain(|problem| healed.remove(&of_no_generation(problem)).is_none());
+        new.retain(|problem| healed.remove(&without_generation(problem)).is_none());
         Self { new, healed: healed.into_values().collect() }
     }
 }
 
-fn of_no_generation(problem: &Problem) -> Problem {
+fn without_generation(problem: &Problem) -> Problem {
     Problem { object: problem.object.clone().at(0), ..problem.clone() }
 }
 
@@ -148,7 +148,7 @@ pub(super) fn published(view: View, changes: &Changes, took: Duration, quota: &m
     let (generation, ms) = (changes.generation, took.as_secs_f64() * 1e3);
     let ms = (ms * 100.0).round() / 100.0;
     let all = changes.added.len() + changes.changed.len() + changes.removed.len();
-    if all > NAMED {
+    if all > MAX_NAMED {
         let count = |resources: &[std::sync::Arc<Resource>]| {
             let mut kinds = BTreeMap::<_, usize>::new();
             resources.iter().for_each(|resource| *kinds.entry(resource.kind().short_name()).or_default() += 1);

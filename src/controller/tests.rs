@@ -167,23 +167,23 @@ fn a_list_with_one_change_touches_what_changed() {
             slice(name, name).port("http", 8080).endpoint(address, [true, true, false]).into()
         })
     };
-    controller.take(Event::Listed(Kind::ENDPOINT_SLICE, slices("10.0.0.1").into()), &mut Pass::default());
+    controller.apply(Event::Listed(Kind::ENDPOINT_SLICE, slices("10.0.0.1").into()), &mut Pass::default());
     controller.changed = ChangedInputs::default();
-    controller.take(Event::Listed(Kind::ENDPOINT_SLICE, slices("10.0.0.2").into()), &mut Pass::default());
+    controller.apply(Event::Listed(Kind::ENDPOINT_SLICE, slices("10.0.0.2").into()), &mut Pass::default());
     let mut one = ChangedInputs::default();
     one.insert(Input::new(Kind::ENDPOINT_SLICE, ObjectKey::new("shop", "b")));
     assert_eq!(controller.changed, one);
 }
 
 /// Returns whether a served object reads the object of `event`, before or after it.
-fn is_read(controller: &mut Controller, event: Event) -> bool {
+fn is_used(controller: &mut Controller, event: Event) -> bool {
     let mut pass = Pass::default();
-    controller.take(event, &mut pass);
+    controller.apply(event, &mut pass);
     let mut changed = std::mem::take(&mut pass.changed);
-    controller.mark_read(&mut changed);
+    controller.mark_used(&mut changed);
     controller.pass(pass);
-    controller.mark_read(&mut changed);
-    changed.iter().any(|object| object.is_read)
+    controller.mark_used(&mut changed);
+    changed.iter().any(|object| object.is_used)
 }
 
 /// Objects that a served object depends on are logged at INFO, and all others at DEBUG.
@@ -191,7 +191,7 @@ fn is_read(controller: &mut Controller, event: Event) -> bool {
 fn an_object_is_read_if_something_ours_depends_on_it_or_did() {
     let mut controller = controller(&Settings::default());
     let mut pass = Pass::default();
-    Kind::ALL.into_iter().for_each(|kind| controller.take(Event::Listed(kind, Vec::new()), &mut pass));
+    Kind::ALL.into_iter().for_each(|kind| controller.apply(Event::Listed(kind, Vec::new()), &mut pass));
     controller.pass(pass);
     let apply = |object: Object| Event::Applied(object);
     let delete = |kind, name| Event::Deleted(kind, ObjectKey::new("shop", name));
@@ -214,7 +214,7 @@ fn an_object_is_read_if_something_ours_depends_on_it_or_did() {
         (delete(Kind::SERVICE, "a"), false),
     ] {
         let what = format!("{event:?}");
-        assert_eq!(is_read(&mut controller, event), read, "{what}");
+        assert_eq!(is_used(&mut controller, event), read, "{what}");
     }
 }
 
@@ -222,8 +222,8 @@ fn an_object_is_read_if_something_ours_depends_on_it_or_did() {
 fn delete_other_secrets(controller: &mut Controller, pass: &mut Pass) {
     let others: Vec<Object> = (0..1024).map(|i| secret(&format!("other-{i}"), &["other.test"]).into()).collect();
     let keys: Vec<ObjectKey> = others.iter().map(|object| object.meta().key.clone()).collect();
-    others.into_iter().for_each(|object| controller.take(Event::Applied(object), pass));
-    keys.into_iter().for_each(|key| controller.take(Event::Deleted(Kind::SECRET, key), pass));
+    others.into_iter().for_each(|object| controller.apply(Event::Applied(object), pass));
+    keys.into_iter().for_each(|key| controller.apply(Event::Deleted(Kind::SECRET, key), pass));
 }
 
 #[test]
@@ -231,15 +231,15 @@ fn a_deleted_secret_that_is_evicted_is_translated_again() {
     let settings = Settings::default();
     let mut controller = controller(&settings);
     let mut pass = Pass::default();
-    Kind::ALL.into_iter().for_each(|kind| controller.take(Event::Listed(kind, Vec::new()), &mut pass));
+    Kind::ALL.into_iter().for_each(|kind| controller.apply(Event::Listed(kind, Vec::new()), &mut pass));
     let ingress = ingress("shop").host("x.com").path("Prefix", "/", "a:80").tls(&["x.com"], "one");
     let secret = secret("one", &["x.com"]);
     for object in [class("ours").into(), service("a").port("http", 80).into(), secret.into(), ingress.into()] {
-        controller.take(Event::Applied(object), &mut pass);
+        controller.apply(Event::Applied(object), &mut pass);
     }
     controller.pass(pass);
     let mut pass = Pass::default();
-    controller.take(Event::Deleted(Kind::SECRET, ObjectKey::new("shop", "one")), &mut pass);
+    controller.apply(Event::Deleted(Kind::SECRET, ObjectKey::new("shop", "one")), &mut pass);
     controller.pass(pass);
     assert_eq!(controller.translator.model().https().len(), 1, "the last good pair is still served");
     let mut pass = Pass::default();
@@ -379,7 +379,7 @@ fn a_view_whose_wake_up_was_lost_is_made_in_the_next_pass() {
     let mut controller =
         Controller::new(Settings::default(), fleets, Readiness::awaiting(kinds), Metrics::default(), inspection);
     let mut pass = Pass::default();
-    Kind::ALL.into_iter().for_each(|kind| controller.take(Event::Listed(kind, Vec::new()), &mut pass));
+    Kind::ALL.into_iter().for_each(|kind| controller.apply(Event::Listed(kind, Vec::new()), &mut pass));
     controller.pass(pass);
     for view in [View::Whole, View::Grpc] {
         let store = stores.get_or_create(Class::shared(view));
@@ -425,7 +425,7 @@ proptest! {
                         continue;
                     }
                 };
-                controller.take(event, &mut pass);
+                controller.apply(event, &mut pass);
             }
             controller.pass(pass);
             let whole = objects(&expected.0.values().cloned().collect::<Vec<_>>());
@@ -443,8 +443,8 @@ proptest! {
                 let [published, whole] = [&controller.fleets, &whole].map(|fleets| newest(fleets, view));
                 prop_assert_eq!(content(&published), content(&whole), "{:?} after {:?}", view, steps);
             }
-            let told: Vec<_> = controller.problems.iter().map(|problem| (**problem).clone()).collect();
-            prop_assert_eq!(told, problems, "after {:?}", steps);
+            let inspected: Vec<_> = controller.problems.iter().map(|problem| (**problem).clone()).collect();
+            prop_assert_eq!(inspected, problems, "after {:?}", steps);
             prop_assert!(controller.sources.keys().eq(&sources), "after {:?}", steps);
         }
     }

@@ -1,4 +1,4 @@
-//! The container beside Envoy, which drains Envoy before it ends.
+//! The sidecar of Envoy, which drains Envoy before the pod ends.
 //!
 //! The kubelet ends all containers of a pod at the same time. The preStop hook of Envoy's container is `GET /drained`.
 //! It is answered when Envoy has been drained and has exited, so that Envoy receives no SIGTERM before that. This

@@ -1,4 +1,4 @@
-//! One answer of several replicas.
+//! Combines the answers of several replicas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,8 @@ impl Combined {
 
 /// Combines the reports of replicas, each with the name of its replica. Returns `None` without reports.
 ///
-/// The acceptance is that of all Envoys. A replica that decides otherwise is noted: it has other objects for the moment.
+/// The acceptance counts the Envoys of all replicas. A note reports each replica with a different answer; it may
+/// temporarily have other objects.
 pub fn reports(reports: Vec<(String, Result<Report, String>)>) -> Option<Report> {
     let mut notes = Vec::new();
     let mut combined: Option<(String, Report)> = None;
@@ -89,19 +90,19 @@ pub fn reports(reports: Vec<(String, Result<Report, String>)>) -> Option<Report>
                 continue;
             }
         };
-        let Some((first, whole)) = &mut combined else {
+        let Some((first, merged)) = &mut combined else {
             combined = Some((replica, report));
             continue;
         };
-        let differs = |whole: &Report| {
+        let differs = |merged: &Report| {
             let results = |report: &Report| report.answers.iter().map(|entry| entry.result.clone()).collect::<Vec<_>>();
-            results(whole) != results(&report)
+            results(merged) != results(&report)
         };
-        if differs(whole) {
+        if differs(merged) {
             let result = report.answers.first().map(|entry| entry.result.as_str()).unwrap_or("no listener");
             notes.push(format!("replica {replica} answers differently from {first}: {result}"));
         }
-        for entry in &mut whole.answers {
+        for entry in &mut merged.answers {
             let same = report.answers.iter().find(|other| other.listener.name == entry.listener.name);
             let Some(other) = same.and_then(|other| other.envoys.as_ref()) else { continue };
             entry.envoys.get_or_insert_with(Accepted::default).add(other);

@@ -1,4 +1,4 @@
-//! The parts of a report in words.
+//! Describes the parts of a report in words.
 
 use lockgate_route::model::{
     Action, ClientValidation, Cluster, ClusterFilter, Discovery, Endpoints, ForwardFilter, HeaderChange, HeaderMatch,
@@ -7,10 +7,10 @@ use lockgate_route::model::{
 };
 use lockgate_route::translate::explained::{Answer, Backend, Done, Step};
 
-/// Endpoints that are written out.
-const MOST_ENDPOINTS: usize = 100;
+/// The maximum number of listed endpoints.
+const MAX_ENDPOINTS: usize = 100;
 
-/// Returns what happens, in one sentence.
+/// Describes the result in one sentence.
 pub fn result(answer: &Answer) -> String {
     match &answer.action {
         Done::Closed(why) => format!("Envoy closes the connection: {why}."),
@@ -38,7 +38,7 @@ pub fn result(answer: &Answer) -> String {
     }
 }
 
-/// Returns the kind of the result, and the status with which Envoy itself answers.
+/// Returns the kind of the result, and the status of a response by Envoy itself.
 pub fn action(answer: &Answer) -> (&'static str, Option<u16>) {
     match &answer.action {
         Done::Closed(_) => ("refuse", None),
@@ -94,7 +94,7 @@ fn services(backends: &[(Backend, u32)]) -> String {
     }
 }
 
-/// Returns what a route does, in words.
+/// Describes the action of a route.
 pub fn route_action(step: &Step) -> String {
     match &step.route.action {
         Action::Forward(_) => "forward".to_owned(),
@@ -127,7 +127,7 @@ fn path_rewrite(rewrite: &PathRewrite) -> String {
     }
 }
 
-/// Returns the condition of a route.
+/// Describes the condition of a route.
 pub fn matches(matches: &Match) -> String {
     let path = match &matches.path {
         PathMatch::Exact(path) => format!("exact path {path}"),
@@ -161,7 +161,7 @@ fn value_match(value: &ValueMatch) -> String {
     }
 }
 
-/// Returns the filters and limits of a route, one text each.
+/// Describes each filter and limit of a route.
 pub fn filters(route: &Route) -> Vec<String> {
     let mut all = Vec::new();
     for filter in route.filters.iter() {
@@ -247,9 +247,9 @@ pub fn endpoints(endpoints: &Endpoints) -> Vec<String> {
             if details.is_empty() { address.to_string() } else { format!("{address} ({})", details.join(", ")) }
         })
         .collect();
-    if texts.len() > MOST_ENDPOINTS {
-        let more = texts.len() - MOST_ENDPOINTS;
-        texts.truncate(MOST_ENDPOINTS);
+    if texts.len() > MAX_ENDPOINTS {
+        let more = texts.len() - MAX_ENDPOINTS;
+        texts.truncate(MAX_ENDPOINTS);
         texts.push(format!("{more} more"));
     }
     texts

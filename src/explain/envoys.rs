@@ -1,4 +1,4 @@
-//! What a running controller adds to the translation: its Envoys, and the loop that holds the current model.
+//! The parts of a report that need a running controller: its Envoys, and the loop with the current model.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,20 +15,20 @@ use super::report::{Accepted, Note, Rejected, Report};
 use crate::inspection::Inspection;
 use crate::replicas::Progress;
 
-/// Asks the loop for the answers to a request; `None` if the loop does not answer.
+/// Requests the answers from the loop. `None`: the loop does not respond.
 pub type Ask = dyn Fn(Target, Request) -> BoxFuture<'static, Option<Vec<Answer>>> + Send + Sync;
 
 /// A running controller.
 pub struct Live {
     /// The progress of each Envoy of this replica.
     pub envoys: Box<dyn Fn() -> Vec<Progress> + Send + Sync>,
-    /// The problems that the translation does not know: rejected resources, and certificates that expire soon.
+    /// The problems from outside of the translation: rejected resources, and certificates that expire soon.
     pub problems: Box<dyn Fn() -> Vec<Arc<Problem>> + Send + Sync>,
-    /// The answers to a request by the current model.
+    /// Requests the answers of the current model.
     pub ask: Box<Ask>,
 }
 
-/// Without Envoys.
+/// A controller without Envoys.
 impl Default for Live {
     fn default() -> Self {
         Self {
@@ -46,7 +46,7 @@ impl fmt::Debug for Live {
 }
 
 impl Report {
-    /// Adds the acceptance by the Envoys of one replica, and the `further` problems, which the translation does not know.
+    /// Adds the acceptance by the Envoys of one replica, and the `further` problems from outside of the translation.
     pub fn add_live(&mut self, inspection: &Inspection, envoys: &[Progress], further: &[Arc<Problem>]) {
         for entry in &mut self.answers {
             let since = published(inspection, &entry.objects);
@@ -57,7 +57,8 @@ impl Report {
     }
 }
 
-/// Returns the publication in which all these objects are served in their current revision; 0 if none of them is a source.
+/// Returns the first publication that serves all these objects in their current revision. Returns 0 if none of them is
+/// a source.
 fn published(inspection: &Inspection, objects: &[String]) -> u64 {
     let named: BTreeSet<&str> = objects.iter().map(String::as_str).collect();
     let of = |text: &str| {
@@ -69,7 +70,7 @@ fn published(inspection: &Inspection, objects: &[String]) -> u64 {
     named.into_iter().filter_map(of).map(|published| published.since).max().unwrap_or(0)
 }
 
-/// Returns the acceptance of objects by Envoys. `since` is the publication that has their current revision.
+/// Returns the acceptance of objects by Envoys. `since` is the first publication with their current revision.
 fn accepted(envoys: &[Progress], objects: &[String], since: u64) -> Accepted {
     let mut accepted = Accepted { total: envoys.len(), ..Accepted::default() };
     for envoy in envoys {

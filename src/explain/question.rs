@@ -1,4 +1,4 @@
-//! The question: a URL, a method, headers, and a server name.
+//! The request to explain: a URL, a method, headers, and a server name.
 
 use lockgate_route::explain::{Request, without_port};
 use lockgate_route::translate::explained::{Protocol, Target};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Question {
     /// The URL: `https://shop.example.com/cart`.
     pub url: String,
-    /// The method; empty is GET, and POST for gRPC.
+    /// The method. Empty: GET, or POST for gRPC.
     pub method: String,
     /// The headers, one on each line: `x-canary: always`.
     pub headers: String,
@@ -21,13 +21,13 @@ pub struct Question {
 impl Question {
     /// Returns the destination and the request.
     ///
-    /// Errors: what is wrong with the URL or a header, lower case, no full stop.
+    /// Errors: the fault of the URL or of a header, lower case, no full stop.
     pub fn parse(&self) -> Result<(Target, Request), String> {
         let Self { url, method, headers, server_name } = self;
-        let whole = if url.contains("://") { url.clone() } else { format!("https://{url}") };
-        // A fragment stays in the client.
-        let whole = whole.split('#').next().unwrap_or_default();
-        let (scheme, rest) = whole.split_once("://").unwrap_or(("", ""));
+        let url_text = if url.contains("://") { url.clone() } else { format!("https://{url}") };
+        // Clients do not send the fragment.
+        let url_text = url_text.split('#').next().unwrap_or_default();
+        let (scheme, rest) = url_text.split_once("://").unwrap_or(("", ""));
         let scheme = scheme.to_ascii_lowercase();
         let (protocol, is_grpc) = match scheme.as_str() {
             "http" | "ws" => (Protocol::Http, false),
@@ -37,8 +37,8 @@ impl Question {
             "tcp" => (Protocol::Tcp, false),
             "udp" => (Protocol::Udp, false),
             other => {
-                let known = "http, https, grpc, grpcs, tls, tcp, and udp";
-                return Err(format!("the URL {url:?} has the scheme {other:?}; there are {known}"));
+                let schemes = "http, https, grpc, grpcs, tls, tcp, and udp";
+                return Err(format!("the URL {url:?} has the scheme {other:?}; there are {schemes}"));
             }
         };
         let end = rest.find(['/', '?']).unwrap_or(rest.len());

@@ -1,4 +1,5 @@
-//! The objects that name a host and are not served for it: of another class, attached to no listener, or being deleted.
+//! The objects that name a host but do not serve it: they have another class, are attached to no listener, or are being
+//! deleted.
 
 use lockgate_route::explain::{patterns, without_port};
 use lockgate_route::model::Host;
@@ -11,11 +12,11 @@ use lockgate_route::translate::verdict::{Status, Verdicts};
 use super::Question;
 use super::report::{Note, Report};
 
-/// The largest number of such objects.
-const MOST: usize = 50;
+/// The maximum number of such objects.
+const MAX_LISTED: usize = 50;
 
-/// The objects, and what is known of them.
-pub struct Known<'a> {
+/// The objects, and their state in the controller.
+pub struct ObjectState<'a> {
     /// All objects.
     pub objects: &'a Objects,
     /// The conditions of the objects that are served by class.
@@ -25,37 +26,37 @@ pub struct Known<'a> {
 }
 
 impl Report {
-    /// Adds the objects that name the host of the request and are not served.
-    pub fn add_elsewhere(&mut self, question: &Question, known: &Known) {
+    /// Adds the objects that name the host of the request but do not serve it.
+    pub fn add_elsewhere(&mut self, question: &Question, state: &ObjectState) {
         let Ok((_, request)) = question.parse() else { return };
         let name = request.server_name.clone().filter(|_| self.answers.iter().all(|entry| entry.path.is_empty()));
         let name = name.unwrap_or_else(|| without_port(&request.authority).to_owned()).to_ascii_lowercase();
         let hosts: Vec<Host> = patterns(&name).collect();
         let names_host = |text: &str| parse(text).is_ok_and(|host| hosts.contains(&host));
         let mut notes = Vec::new();
-        for ingress in known.objects.all::<Ingress>() {
+        for ingress in state.objects.all::<Ingress>() {
             let rules = ingress.spec.rules.iter().flatten().filter_map(|rule| rule.host.as_deref());
             if rules.clone().any(names_host) {
-                notes.extend(of_ingress(ingress, known));
+                notes.extend(of_ingress(ingress, state));
             }
         }
-        for route in known.objects.all::<HttpRoute>() {
+        for route in state.objects.all::<HttpRoute>() {
             if route.spec.hostnames.iter().any(|text| names_host(text)) {
-                notes.extend(of_route(Kind::HTTP_ROUTE, &route.meta, known));
+                notes.extend(of_route(Kind::HTTP_ROUTE, &route.meta, state));
             }
         }
-        for route in known.objects.all::<GrpcRoute>() {
+        for route in state.objects.all::<GrpcRoute>() {
             if route.spec.hostnames.iter().any(|text| names_host(text)) {
-                notes.extend(of_route(Kind::GRPC_ROUTE, &route.meta, known));
+                notes.extend(of_route(Kind::GRPC_ROUTE, &route.meta, state));
             }
         }
-        for route in known.objects.all::<TlsRoute>() {
+        for route in state.objects.all::<TlsRoute>() {
             if route.spec.hostnames.iter().any(|text| names_host(text)) {
-                notes.extend(of_route(Kind::TLS_ROUTE, &route.meta, known));
+                notes.extend(of_route(Kind::TLS_ROUTE, &route.meta, state));
             }
         }
-        let more = notes.len().saturating_sub(MOST);
-        notes.truncate(MOST);
+        let more = notes.len().saturating_sub(MAX_LISTED);
+        notes.truncate(MAX_LISTED);
         self.elsewhere = notes;
         if more > 0 {
             self.notes.push(format!("{more} more objects name the host and are not served"));
@@ -63,17 +64,17 @@ impl Report {
     }
 }
 
-fn of_ingress(ingress: &Ingress, known: &Known) -> Option<Note> {
+fn of_ingress(ingress: &Ingress, state: &ObjectState) -> Option<Note> {
     let object = ingress.meta.object_ref(Kind::INGRESS).to_string();
-    if (known.serves)(&Kind::INGRESS.id(ingress.meta.key.clone())) {
-        return is_deleted(&ingress.meta, known).then(|| deleted(object));
+    if (state.serves)(&Kind::INGRESS.id(ingress.meta.key.clone())) {
+        return is_deleted(&ingress.meta, state).then(|| deleted(object));
     }
     let (message, remedy) = match class_of_ingress(ingress) {
         None => (
             "the Ingress names no class, and no IngressClass of this controller is the default".to_owned(),
             "Set spec.ingressClassName to a class of this controller.",
         ),
-        Some(class) => match known.objects.get::<IngressClass>(&ObjectKey::new("", class)) {
+        Some(class) => match state.objects.get::<IngressClass>(&ObjectKey::new("", class)) {
             None => (
                 format!("IngressClass {class:?} does not exist"),
                 "Create the IngressClass, or set spec.ingressClassName to a class of this controller.",
@@ -94,10 +95,10 @@ fn of_ingress(ingress: &Ingress, known: &Known) -> Option<Note> {
     })
 }
 
-fn of_route(kind: Kind, meta: &Meta, known: &Known) -> Vec<Note> {
+fn of_route(kind: Kind, meta: &Meta, state: &ObjectState) -> Vec<Note> {
     let object = meta.object_ref(kind).to_string();
     let id = kind.id(meta.key.clone());
-    if !(known.serves)(&id) {
+    if !(state.serves)(&id) {
         return vec![Note {
             object,
             field: "spec.parentRefs".to_owned(),
@@ -107,7 +108,7 @@ fn of_route(kind: Kind, meta: &Meta, known: &Known) -> Vec<Note> {
             remedy: "Name a Gateway in parentRefs whose GatewayClass belongs to this controller.".to_owned(),
         }];
     }
-    let verdicts = known.verdicts.get(&id).into_iter().flat_map(|verdicts| verdicts.iter());
+    let verdicts = state.verdicts.get(&id).into_iter().flat_map(|verdicts| verdicts.iter());
     let refused = verdicts.filter(|verdict| verdict.condition == "Accepted" && verdict.status == Status::False);
     let mut notes: Vec<Note> = refused
         .map(|verdict| Note {
@@ -119,15 +120,15 @@ fn of_route(kind: Kind, meta: &Meta, known: &Known) -> Vec<Note> {
             remedy: "Correct parentRefs or hostnames, or allow the route in allowedRoutes of the listener.".to_owned(),
         })
         .collect();
-    if is_deleted(meta, known) {
+    if is_deleted(meta, state) {
         notes.push(deleted(object));
     }
     notes
 }
 
 /// Returns whether an object or its namespace is being deleted.
-fn is_deleted(meta: &Meta, known: &Known) -> bool {
-    meta.terminating || known.objects.is_terminating(&meta.key.namespace)
+fn is_deleted(meta: &Meta, state: &ObjectState) -> bool {
+    meta.terminating || state.objects.is_terminating(&meta.key.namespace)
 }
 
 fn deleted(object: String) -> Note {

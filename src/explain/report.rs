@@ -16,11 +16,11 @@ pub struct Report {
     pub request: String,
     /// The answer at each listener that the request may reach.
     pub answers: Vec<Entry>,
-    /// The other listeners on this port, which do not know the host.
+    /// The other listeners on this port, which do not serve the host.
     pub other_listeners: Vec<String>,
-    /// The objects that name the host and have no part in the answer.
+    /// The objects that name the host but do not serve it.
     pub elsewhere: Vec<Note>,
-    /// What to know about the report itself, such as a replica that did not answer.
+    /// Remarks on the report itself, such as a replica that did not answer.
     pub notes: Vec<String>,
 }
 
@@ -28,11 +28,11 @@ pub struct Report {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Entry {
-    /// What happens, in one sentence.
+    /// The result, in one sentence.
     pub result: String,
     /// The kind of the result: `forward`, `redirect`, `respond`, `refuse`.
     pub action: String,
-    /// The status with which Envoy itself answers.
+    /// The status of a response by Envoy itself.
     pub status: Option<u16>,
     /// The listener.
     pub listener: ListenerEntry,
@@ -40,17 +40,17 @@ pub struct Entry {
     pub tls: Option<TlsEntry>,
     /// The virtual host: its domain.
     pub host: Option<String>,
-    /// The path that routes are compared with.
+    /// The path that routes match.
     pub path: String,
-    /// The routes that take the request.
+    /// The routes that serve the request.
     pub routes: Vec<RouteEntry>,
-    /// The routes that match too and are not reached.
+    /// The routes that also match but are not reached.
     pub later: Vec<RouteEntry>,
-    /// The objects that lost.
+    /// The objects that lost a conflict.
     pub lost: Vec<Note>,
     /// The problems of the objects of the answer.
     pub problems: Vec<Note>,
-    /// The objects that the answer is made of: `Ingress shop/web`.
+    /// The objects that determine the answer: `Ingress shop/web`.
     pub objects: Vec<String>,
     /// The acceptance by Envoys; `None` without Envoys.
     pub envoys: Option<Accepted>,
@@ -78,9 +78,9 @@ pub struct ListenerEntry {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TlsEntry {
-    /// The pattern of server names that takes the connection.
+    /// The pattern of server names that selects the filter chain.
     pub server_name: String,
-    /// Whether backends receive the encrypted bytes.
+    /// Whether backends terminate TLS.
     pub is_passthrough: bool,
     /// The certificates.
     pub certificates: Vec<CertificateEntry>,
@@ -106,7 +106,7 @@ pub struct CertificateEntry {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RouteEntry {
-    /// The share of the requests; empty is all that are left.
+    /// The share of the requests. Empty: all remaining requests.
     pub share: String,
     /// The object: `Ingress shop/web`.
     pub object: String,
@@ -114,7 +114,7 @@ pub struct RouteEntry {
     pub field: String,
     /// The condition on requests: `prefix /cart, header x-canary`.
     pub matches: String,
-    /// What the route does.
+    /// The action of the route.
     pub action: String,
     /// The changes of requests and responses, and the limits.
     pub filters: Vec<String>,
@@ -138,7 +138,7 @@ pub struct ClusterEntry {
     pub protocol: String,
     /// The endpoints: `10.0.0.1:8080`, `10.0.0.2:8080 (draining)`.
     pub endpoints: Vec<String>,
-    /// How Envoy finds endpoints that are not listed: `DNS name example.org:443`.
+    /// The discovery of endpoints by Envoy itself: `DNS name example.org:443`. Empty: the endpoints are listed.
     pub discovery: String,
 }
 
@@ -152,11 +152,11 @@ pub struct Note {
     pub field: String,
     /// The reason, in CamelCase.
     pub reason: String,
-    /// The fact.
+    /// The problem or fact.
     pub message: String,
     /// The consequence.
     pub consequence: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -202,8 +202,8 @@ impl From<&Problem> for Note {
 impl Report {
     /// Creates the report on a request from its answers.
     pub fn new(question: &Question, answers: Vec<Answer>) -> Self {
-        let (known, others): (Vec<_>, Vec<_>) = answers.into_iter().partition(Answer::knows_host);
-        let (shown, others) = if known.is_empty() { (others, Vec::new()) } else { (known, others) };
+        let (matching, others): (Vec<_>, Vec<_>) = answers.into_iter().partition(Answer::knows_host);
+        let (shown, others) = if matching.is_empty() { (others, Vec::new()) } else { (matching, others) };
         Self {
             request: question.line(),
             answers: shown.iter().map(Entry::new).collect(),

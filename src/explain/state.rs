@@ -11,8 +11,8 @@ use super::report::{Note, Rejected};
 use crate::inspection::Inspection;
 use crate::replicas::Progress;
 
-/// The largest number of listed objects of one kind of fault, and of problems.
-const MOST: usize = 1000;
+/// The maximum number of listed objects of each kind of fault, and of problems.
+const MAX_LISTED: usize = 1000;
 
 /// The state of a replica.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct State {
     pub replica: String,
     /// The version of the program.
     pub version: String,
-    /// Why the replica is not ready; empty if it is.
+    /// The reason why the replica is not ready. Empty: it is ready.
     pub missing: String,
     /// The number of the newest publication.
     pub publication: u64,
@@ -36,9 +36,9 @@ pub struct State {
     pub lost: Vec<String>,
     /// The problems.
     pub problems: Vec<Note>,
-    /// The number of objects and problems that are not listed, because there are too many.
+    /// The number of objects and problems beyond the limit of the lists.
     pub unlisted: usize,
-    /// Why the replica did not answer; empty if it did.
+    /// The reason why the replica did not answer. Empty: it answered.
     pub error: String,
 }
 
@@ -48,7 +48,7 @@ pub struct State {
 pub struct Envoy {
     /// The node ID.
     pub name: String,
-    /// The publication up to which it has answered everything. `None`: it does not have its first configuration.
+    /// The last publication to which it has answered completely. `None`: it does not have its first configuration.
     pub answered: Option<u64>,
     /// The resources that it has rejected.
     pub rejected: Vec<Rejected>,
@@ -69,7 +69,7 @@ pub struct Waiting {
 }
 
 impl State {
-    /// Creates the state of a replica. `further` are the problems that the translation does not know.
+    /// Creates the state of a replica. `further` contains the problems from outside of the translation.
     pub fn new(inspection: &Inspection, envoys: &[Progress], further: &[Arc<Problem>], publication: u64) -> Self {
         let mut state = Self { publication, ..Self::default() };
         state.envoys = envoys
@@ -112,12 +112,12 @@ impl State {
         state
     }
 
-    /// Bounds the lists.
+    /// Truncates the lists.
     fn bound(&mut self) {
         let lengths = [self.waiting.len(), self.lost.len(), self.problems.len()];
-        self.unlisted = lengths.iter().map(|length| length.saturating_sub(MOST)).sum();
-        self.waiting.truncate(MOST);
-        self.lost.truncate(MOST);
-        self.problems.truncate(MOST);
+        self.unlisted = lengths.iter().map(|length| length.saturating_sub(MAX_LISTED)).sum();
+        self.waiting.truncate(MAX_LISTED);
+        self.lost.truncate(MAX_LISTED);
+        self.problems.truncate(MAX_LISTED);
     }
 }

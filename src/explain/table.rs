@@ -2,7 +2,7 @@
 
 use crate::telemetry::printable;
 
-/// How text is printed.
+/// The style of printed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// Without colors.
@@ -17,7 +17,7 @@ impl Style {
         self.with("1", text)
     }
 
-    /// Returns text that is less important.
+    /// Returns text in a dim color.
     pub fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
@@ -35,7 +35,7 @@ impl Style {
     }
 }
 
-/// Returns rows in columns, each row on a line after `indent` spaces. The first row is the head.
+/// Formats rows in columns, each row on a line after `indent` spaces. The first row is the header.
 pub fn columns(rows: &[Vec<String>], indent: usize, style: Style) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let cell = |row: &[String], at: usize| row.get(at).map(|text| printable(text)).unwrap_or_default();

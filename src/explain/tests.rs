@@ -1,5 +1,5 @@
-//! Explanations of whole situations: `cases/NAME/in.yaml` has the objects, `request` the question and the Envoys, and `out.txt`
-//! is the text that a person reads.
+//! Explanations of test cases. `cases/NAME/in.yaml` contains the objects, `request` contains the request and the
+//! Envoys, and `out.txt` is the printed text.
 //!
 //! `BLESS=1 cargo test explain::tests` rewrites the texts.
 
@@ -18,7 +18,7 @@ use lockgate_xds::snapshot::Resource;
 use super::combine::{self, Combined};
 use super::report::{Accepted, Report};
 use super::table::{Style, columns};
-use super::{Known, Question, State, text};
+use super::{ObjectState, Question, State, text};
 use crate::check::{Manifests, objects};
 use crate::inspection::{Inspection, Published};
 use crate::replicas::Progress;
@@ -27,7 +27,7 @@ use crate::settings::resolve;
 /// The publication that serves all objects of a case.
 const SINCE: u64 = 7;
 
-/// A situation.
+/// A test case.
 struct Case {
     question: Question,
     /// The lines of the Envoys: `envoy-1`, `envoy-2 behind`, `envoy-3 rejects Cluster shop/cart/http`.
@@ -109,7 +109,8 @@ fn explained(case: &Case) -> (Report, State) {
         report.add_live(&inspection, &envoys, &[]);
     }
     let serves = |id: &ObjectId| translator.serves(id);
-    report.add_elsewhere(question, &Known { objects: &objects, verdicts: translator.verdicts(), serves: &serves });
+    report
+        .add_elsewhere(question, &ObjectState { objects: &objects, verdicts: translator.verdicts(), serves: &serves });
     (report, State::new(&inspection, &envoys, &[], SINCE))
 }
 
@@ -121,7 +122,7 @@ fn each_situation_reads_as_an_operator_would_say_it() {
     let mut different = Vec::new();
     for path in paths {
         let (report, state) = explained(&read(&path));
-        // Programs read the same.
+        // The JSON output contains the same report.
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report, "{}", path.display());
         let state_json = serde_json::to_string(&state).unwrap();

@@ -1,4 +1,4 @@
-//! Reports and states as text for people.
+//! Reports and states as text.
 
 use super::combine::Combined;
 use super::report::{Accepted, ClusterEntry, Entry, Note, Report, RouteEntry};
@@ -7,10 +7,10 @@ pub use super::table::Style;
 use super::table::columns;
 use crate::telemetry::printable;
 
-/// Problems and objects that are written out.
-const MOST: usize = 20;
+/// The maximum number of listed problems and objects.
+const MAX_LISTED: usize = 20;
 
-/// Returns the explanation of a request.
+/// Formats the explanation of a request.
 pub fn report(report: &Report, style: Style) -> String {
     let mut text = format!("{}\n", style.bold(&printable(&report.request)));
     if report.answers.is_empty() {
@@ -22,7 +22,7 @@ pub fn report(report: &Report, style: Style) -> String {
     }
     if !report.other_listeners.is_empty() {
         let names = report.other_listeners.join(", ");
-        text.push_str(&format!("\nOther listeners on this port, which do not know the host: {}\n", printable(&names)));
+        text.push_str(&format!("\nOther listeners on this port, which do not serve the host: {}\n", printable(&names)));
     }
     text.push_str(&notes("Objects that name the host and are not served", &report.elsewhere, style));
     for note in &report.notes {
@@ -125,7 +125,7 @@ fn notes(title: &str, notes: &[Note], style: Style) -> String {
         return String::new();
     }
     let mut text = format!("\n{}\n", style.bold(title));
-    for note in notes.iter().take(MOST) {
+    for note in notes.iter().take(MAX_LISTED) {
         let Note { object, field, message, consequence, remedy, .. } = note;
         let field = if field.is_empty() { String::new() } else { format!(" {field}") };
         let consequence = if consequence.is_empty() { String::new() } else { format!("; {consequence}") };
@@ -139,12 +139,12 @@ fn notes(title: &str, notes: &[Note], style: Style) -> String {
 }
 
 fn more(text: &mut String, count: usize) {
-    if let Some(more) = count.checked_sub(MOST).filter(|more| *more > 0) {
+    if let Some(more) = count.checked_sub(MAX_LISTED).filter(|more| *more > 0) {
         text.push_str(&format!("  and {more} more (--output json lists all)\n"));
     }
 }
 
-/// Returns the state of all replicas.
+/// Formats the state of all replicas.
 pub fn status(combined: &Combined, style: Style) -> String {
     let Combined { envoys, up_to_date, served, .. } = combined;
     let objects = match served.is_empty() {
@@ -206,7 +206,7 @@ fn list<T>(text: &mut String, title: &str, all: &[T], style: Style, line: impl F
         return;
     }
     text.push_str(&format!("\n{}\n", style.bold(&format!("{title} ({})", all.len()))));
-    all.iter().take(MOST).for_each(|one| text.push_str(&format!("  {}\n", printable(&line(one)))));
+    all.iter().take(MAX_LISTED).for_each(|one| text.push_str(&format!("  {}\n", printable(&line(one)))));
     more(text, all.len());
 }
 

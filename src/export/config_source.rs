@@ -1,5 +1,5 @@
-//! Resources for an Envoy without a network: references to the stream (`ads`, `self`) are replaced by references to
-//! files.
+//! Replaces references to the stream (`ads`, `self`) by references to files, for an Envoy without a connection to the
+//! controller.
 
 use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{Resource, ResourceType};
@@ -12,16 +12,16 @@ use super::Place;
 const MAX_DEPTH: usize = 100;
 
 const CONFIG_SOURCE: &str = "envoy.config.core.v3.ConfigSource";
-/// The fault of scopes that name their routes. All scopes share one source of routes, which cannot be a file. The fault
-/// is reported for such scopes and not for the listener.
+/// The field with the source of all scoped routes, which cannot be a file. Scopes that name their routes are therefore
+/// reported, and the listener is not.
 const SOURCE_OF_SCOPES: &str =
     "envoy.extensions.filters.network.http_connection_manager.v3.ScopedRoutes.rds_config_source";
 /// The message of a scope, and the field with the name of its routes.
 const SCOPE: (&str, u32) = ("envoy.config.route.v3.ScopedRouteConfiguration", 2);
 const ANY: &str = "google.protobuf.Any";
 
-/// The messages that reference a resource: field of the source, field of the name, type.
-const USERS: &[(&str, u32, Name, ResourceType)] = &[
+/// The messages that reference a resource: field of the source, location of the name, type.
+const REFERENCES: &[(&str, u32, Name, ResourceType)] = &[
     ("envoy.config.cluster.v3.Cluster.EdsClusterConfig", 1, Name::FieldOrResource(2), ResourceType::ENDPOINTS),
     ("envoy.extensions.filters.network.http_connection_manager.v3.Rds", 1, Name::Field(2), ResourceType::ROUTES),
     (
@@ -47,24 +47,24 @@ enum Name {
     None,
 }
 
-/// Returns the encoded message of `resource` with files instead of streams, and the paths of fields that no file can
-/// provide. The message is `None` if it does not change.
+/// Returns the encoded message of `resource` with files instead of streams, and the paths of the fields that still need
+/// a stream. The message is `None` if it does not change.
 pub(super) fn by_file(resource: &Resource, place: &Place) -> (Option<Vec<u8>>, Vec<String>) {
-    let mut walk = Walk { resource: resource.name(), place, left: Vec::new() };
+    let mut walk = Walk { resource: resource.name(), place, unresolved: Vec::new() };
     if [ResourceType::ENDPOINTS, ResourceType::SECRET, ResourceType::RUNTIME].contains(&resource.kind()) {
-        return (None, walk.left);
+        return (None, walk.unresolved);
     }
     let descriptor = protobuf::pool().get_message_by_name(resource.kind().full_name());
     let message = descriptor.and_then(|descriptor| DynamicMessage::decode(descriptor, resource.message()).ok());
-    let Some(mut message) = message else { return (None, walk.left) };
+    let Some(mut message) = message else { return (None, walk.unresolved) };
     let changed = walk.message(&mut message, "", "", 0);
-    (changed.then(|| message.encode_to_vec()), walk.left)
+    (changed.then(|| message.encode_to_vec()), walk.unresolved)
 }
 
 struct Walk<'a> {
     resource: &'a str,
     place: &'a Place,
-    left: Vec<String>,
+    unresolved: Vec<String>,
 }
 
 impl Walk<'_> {
@@ -79,17 +79,17 @@ impl Walk<'_> {
             return self.any(message, path, parent, depth);
         }
         if descriptor.full_name() == CONFIG_SOURCE {
-            if asks_a_stream(message) {
-                self.left.push(path.to_owned());
+            if uses_stream(message) {
+                self.unresolved.push(path.to_owned());
             }
             return false;
         }
         if descriptor.full_name() == SCOPE.0 && text(message, SCOPE.1).is_some_and(|name| !name.is_empty()) {
-            self.left.push("route_configuration_name".to_owned());
+            self.unresolved.push("route_configuration_name".to_owned());
         }
         let mut changed = false;
-        if let Some((_, source, name, kind)) = USERS.iter().find(|(user, ..)| *user == descriptor.full_name()) {
-            let wanted = match name {
+        if let Some((_, source, name, kind)) = REFERENCES.iter().find(|(user, ..)| *user == descriptor.full_name()) {
+            let name = match name {
                 Name::Field(field) => text(message, *field),
                 Name::FieldOrResource(field) => {
                     Some(text(message, *field).filter(|name| !name.is_empty()).unwrap_or(self.resource.to_owned()))
@@ -98,12 +98,12 @@ impl Walk<'_> {
                 Name::None => Some(String::new()),
             };
             let field = descriptor.get_field(*source);
-            if let (Some(field), Some(wanted)) = (field, wanted)
+            if let (Some(field), Some(name)) = (field, name)
                 && message.has_field(&field)
                 && let Value::Message(config) = message.get_field_mut(&field)
-                && asks_a_stream(config)
+                && uses_stream(config)
             {
-                changed = self.replace(config, *kind, &wanted);
+                changed = self.replace(config, *kind, &name);
             }
         }
         let own = text(message, 1).unwrap_or_default();
@@ -166,7 +166,7 @@ impl Walk<'_> {
 }
 
 /// Returns whether a `ConfigSource` contains `ads` or `self`.
-fn asks_a_stream(source: &DynamicMessage) -> bool {
+fn uses_stream(source: &DynamicMessage) -> bool {
     const ADS: u32 = 3;
     const SELF: u32 = 5;
     source.has_field_by_number(ADS) || source.has_field_by_number(SELF)

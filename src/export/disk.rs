@@ -1,4 +1,4 @@
-//! The directory of files. Every file is complete at any time, and files with unchanged content are not written.
+//! The export directory. Readers always see complete files. Files with unchanged content are not written.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The interval at which Envoy polls files if there are too many to watch.
 const POLL: Duration = Duration::from_secs(1);
 
-/// The destination and the readers of an export.
+/// The directory of an export, and the properties of its readers.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The directory to write to.
@@ -43,7 +43,7 @@ pub struct Exporter {
     plan: Plan,
     /// The version in the snapshot and the resulting file of each resource.
     items: BTreeMap<Key, (Version, Arc<Item>)>,
-    untold: BTreeSet<ResourceType>,
+    reported: BTreeSet<ResourceType>,
 }
 
 impl Exporter {
@@ -72,10 +72,10 @@ impl Exporter {
         }
         let (mut timing, place) = (options.timing, options.place.clone());
         if let Reload::Poll(interval) = place.reload {
-            timing = timing.for_readers_that_take(interval);
+            timing = timing.with_detection_delay(interval);
         }
         let plan = Plan::new(timing, written, empty, Instant::now());
-        Ok(Self { options, place, disk, plan, items: BTreeMap::new(), untold: BTreeSet::new() })
+        Ok(Self { options, place, disk, plan, items: BTreeMap::new(), reported: BTreeSet::new() })
     }
 
     /// Runs until `snapshots` ends. With `once`, it ends when the first snapshot is written completely. Without `once`,
@@ -94,7 +94,7 @@ impl Exporter {
             if snapshots.has_changed().unwrap_or(false) {
                 let newest = snapshots.borrow_and_update().clone();
                 if let Some(snapshot) = newest {
-                    tokio::task::block_in_place(|| self.take(&snapshot));
+                    tokio::task::block_in_place(|| self.set_target(&snapshot));
                 }
             }
             let until = match self.plan.next(Instant::now()) {
@@ -132,8 +132,8 @@ impl Exporter {
         }
     }
 
-    /// Makes `snapshot` the target state.
-    fn take(&mut self, snapshot: &Snapshot) {
+    /// Sets the target state to `snapshot`.
+    fn set_target(&mut self, snapshot: &Snapshot) {
         let alone = |kind: &ResourceType| arrangement(*kind) == Some(Arrangement::Alone);
         let files: usize = snapshot.kinds().filter(alone).map(|kind| snapshot.len(kind)).sum();
         let limit = self.options.watch_limit;
@@ -144,11 +144,11 @@ impl Exporter {
             self.plan.slow_down(POLL);
             self.items.clear();
         }
-        let (mut items, mut wanted) = (BTreeMap::new(), Items::new());
+        let (mut items, mut target) = (BTreeMap::new(), Items::new());
         for kind in snapshot.kinds() {
             if arrangement(kind).is_none() {
-                if self.untold.insert(kind) && snapshot.len(kind) > 0 {
-                    tracing::warn!(type_url = kind.short_name(), "Envoy does not read this type from files; left out");
+                if self.reported.insert(kind) && snapshot.len(kind) > 0 {
+                    tracing::warn!(type_url = kind.short_name(), "Envoy does not read this type from files; omitted");
                 }
                 continue;
             }
@@ -156,19 +156,19 @@ impl Exporter {
                 let key = (kind, resource.name().clone());
                 let known = self.items.remove(&key).filter(|(version, _)| *version == resource.version());
                 let item = known.map_or_else(|| self.item(resource), |(_, item)| item);
-                wanted.insert(key.clone(), item.clone());
+                target.insert(key.clone(), item.clone());
                 items.insert(key, (resource.version(), item));
             }
         }
         self.items = items;
-        self.plan.want(wanted);
+        self.plan.set_target(target);
     }
 
     /// Converts `resource` for a file.
     fn item(&self, resource: &Arc<Resource>) -> Arc<Item> {
-        let (message, left) = by_file(resource, &self.place);
+        let (message, unresolved) = by_file(resource, &self.place);
         let (kind, name) = (resource.kind(), resource.name());
-        for field in left {
+        for field in unresolved {
             let type_url = kind.short_name();
             tracing::warn!(type_url, %name, "{field}: requires a stream, and cannot be read from a file; unchanged");
         }

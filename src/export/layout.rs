@@ -26,7 +26,7 @@ const TYPES: &[(ResourceType, &str, Arrangement)] = &[
 ];
 
 /// The maximum length of a resource name in a file name. File systems allow 255 bytes.
-const LONGEST: usize = 180;
+const MAX_LENGTH: usize = 180;
 
 /// Returns the types that files can contain, in the order in which they are written. Virtual hosts are not included,
 /// because Envoy accepts them from delta streams only.
@@ -77,8 +77,8 @@ fn escaped(name: &str) -> String {
             byte => text.push_str(&format!("_{byte:02x}")),
         }
     }
-    if text.len() > LONGEST {
-        text.truncate(LONGEST - 18);
+    if text.len() > MAX_LENGTH {
+        text.truncate(MAX_LENGTH - 18);
         // `_-` encodes no character, so the name differs from the names of all other resources.
         text.push_str(&format!("_-{:016x}", xxhash_rust::xxh3::xxh3_64(name.as_bytes())));
     }

@@ -1,5 +1,4 @@
-//! The order of file writes, make before break, for readers that send no ACKs. The plan does no I/O, and time comes as
-//! an argument.
+//! The order of file writes, make before break, for readers that send no ACKs. No I/O; time comes as an argument.
 //!
 //! Resources behind routes are written immediately. Routes and listeners follow after Envoys have had time to load new
 //! clusters. Resources that no file references any more are removed after Envoys have had time to load the routes.
@@ -23,9 +22,9 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Returns the delays for Envoys that detect a new file only `longer` after it is written.
-    pub(super) fn for_readers_that_take(self, longer: Duration) -> Self {
-        Self { settle: self.settle + longer, removal_grace: self.removal_grace + longer }
+    /// Returns the delays for Envoys that detect a new file only `delay` after it is written.
+    pub(super) fn with_detection_delay(self, delay: Duration) -> Self {
+        Self { settle: self.settle + delay, removal_grace: self.removal_grace + delay }
     }
 }
 
@@ -36,11 +35,11 @@ pub(super) struct Plan {
     newest: Option<Arc<Items>>,
     /// The content of the files.
     written: Items,
-    /// The next target state of listeners and routes.
-    rising: Option<Rising>,
+    /// The next state of listeners and routes, until it is written.
+    pending: Option<Pending>,
     /// The time at which Envoys have loaded the written clusters.
     settled: Option<Instant>,
-    /// For each resource that is neither wanted nor referenced on disk, the time since when.
+    /// The resources that are neither in the target state nor referenced on disk, and since when.
     unused: BTreeMap<Key, Instant>,
     /// Whether no Envoy can have started from these files yet.
     empty: bool,
@@ -49,7 +48,7 @@ pub(super) struct Plan {
 }
 
 #[derive(Debug)]
-struct Rising {
+struct Pending {
     items: Arc<Items>,
     due: Instant,
 }
@@ -82,7 +81,7 @@ impl Plan {
             timing,
             newest: None,
             written,
-            rising: None,
+            pending: None,
             settled: (!empty).then_some(now + timing.settle),
             unused: BTreeMap::new(),
             empty,
@@ -90,13 +89,13 @@ impl Plan {
         }
     }
 
-    /// Adapts the delays to Envoys that detect a new file only `longer` after it is written.
-    pub fn slow_down(&mut self, longer: Duration) {
-        self.timing = self.timing.for_readers_that_take(longer);
+    /// Adapts the delays to Envoys that detect a new file only `delay` after it is written.
+    pub fn slow_down(&mut self, delay: Duration) {
+        self.timing = self.timing.with_detection_delay(delay);
     }
 
-    /// Makes `items` the complete target state.
-    pub fn want(&mut self, items: Items) {
+    /// Sets the complete target state.
+    pub fn set_target(&mut self, items: Items) {
         self.newest = Some(Arc::new(items));
     }
 
@@ -113,32 +112,32 @@ impl Plan {
             return Next::Write(behind);
         }
         if self.before(&newest).is_empty() {
-            self.rising = None;
+            self.pending = None;
         } else {
-            // Newer states do not delay the one that is already waiting, which otherwise might never be written.
+            // A newer state does not delay the pending one. Otherwise, frequent changes could delay it forever.
             let due = self.settled.map_or(now, |settled| settled.max(now));
-            self.rising.get_or_insert(Rising { items: newest.clone(), due });
+            self.pending.get_or_insert(Pending { items: newest.clone(), due });
         }
-        if let Some(rising) = &self.rising
-            && rising.due <= now
+        if let Some(pending) = &self.pending
+            && pending.due <= now
         {
-            let before = self.before(&rising.items);
+            let before = self.before(&pending.items);
             if !before.is_empty() {
                 return Next::Write(before);
             }
             // The newest state equals the written state.
-            self.rising = None;
+            self.pending = None;
             return self.next(now);
         }
         self.mark_unused(&newest, now);
         let grace = self.timing.removal_grace;
-        let over: BTreeSet<&Key> =
+        let expired: BTreeSet<&Key> =
             self.unused.iter().filter(|(_, since)| **since + grace <= now).map(|(key, _)| key).collect();
-        if !over.is_empty() {
-            return Next::Write(self.removal(&over));
+        if !expired.is_empty() {
+            return Next::Write(self.removal(&expired));
         }
         let removal = self.unused.values().min().map(|since| *since + grace);
-        Next::Wait(self.rising.iter().map(|rising| rising.due).chain(removal).min())
+        Next::Wait(self.pending.iter().map(|pending| pending.due).chain(removal).min())
     }
 
     /// Records that all `ops` are on disk since `now`.
@@ -169,15 +168,15 @@ impl Plan {
                 }
             }
         }
-        if self.rising.as_ref().is_some_and(|rising| self.before(&rising.items).is_empty()) {
-            self.rising = None;
+        if self.pending.as_ref().is_some_and(|pending| self.before(&pending.items).is_empty()) {
+            self.pending = None;
         }
         self.unused.retain(|key, _| self.written.contains_key(key));
     }
 
     /// Records that a write failed. The newest state is tried next, because it may be writable.
     pub fn failed(&mut self) {
-        self.rising = None;
+        self.pending = None;
     }
 
     /// Returns the writes of resources behind routes.
@@ -199,33 +198,33 @@ impl Plan {
         ops
     }
 
-    /// Returns the writes of resources that lead to clusters.
-    fn before(&self, wanted: &Items) -> Vec<Op> {
+    /// Returns the writes of resources before clusters.
+    fn before(&self, target: &Items) -> Vec<Op> {
         let mut ops = Vec::new();
         for kind in types().filter(|kind| !is_behind(*kind)) {
             match arrangement(kind) {
                 Some(Arrangement::Together) => {
                     let missing = kind == ResourceType::LISTENER && !self.complete[1];
-                    if missing || !of_type(wanted, kind).eq(of_type(&self.written, kind)) {
-                        ops.push(Op::Together(kind, of_type(wanted, kind).cloned().collect()));
+                    if missing || !of_type(target, kind).eq(of_type(&self.written, kind)) {
+                        ops.push(Op::Together(kind, of_type(target, kind).cloned().collect()));
                     }
                 }
-                Some(Arrangement::Alone) => ops.extend(self.changed(wanted, kind).cloned().map(Op::Alone)),
+                Some(Arrangement::Alone) => ops.extend(self.changed(target, kind).cloned().map(Op::Alone)),
                 None => {}
             }
         }
         ops
     }
 
-    fn changed<'a>(&'a self, wanted: &'a Items, kind: ResourceType) -> impl Iterator<Item = &'a Arc<Item>> {
-        of_type(wanted, kind).filter(|item| self.written.get(&key(item)) != Some(*item))
+    fn changed<'a>(&'a self, target: &'a Items, kind: ResourceType) -> impl Iterator<Item = &'a Arc<Item>> {
+        of_type(target, kind).filter(|item| self.written.get(&key(item)) != Some(*item))
     }
 
-    /// Records the resources that are neither wanted nor referenced any more.
+    /// Records the resources that are neither in the target state nor referenced any more.
     fn mark_unused(&mut self, newest: &Items, now: Instant) {
-        let rising = self.rising.as_ref().map(|rising| &rising.items);
+        let pending = self.pending.as_ref().map(|pending| &pending.items);
         let mut named: BTreeSet<Key> = BTreeSet::new();
-        for item in self.written.values().chain(rising.into_iter().flat_map(|items| items.values())) {
+        for item in self.written.values().chain(pending.into_iter().flat_map(|items| items.values())) {
             let references = item.resource.references();
             for (kind, names) in [
                 (ResourceType::CLUSTER, &references.clusters),
@@ -239,8 +238,8 @@ impl Plan {
         let mut unused = BTreeMap::new();
         for key in self.written.keys().filter(|key| is_behind(key.0) || arrangement(key.0) == Some(Arrangement::Alone))
         {
-            let rises = rising.is_some_and(|items| items.contains_key(key));
-            if !newest.contains_key(key) && !rises && !named.contains(key) {
+            let is_pending = pending.is_some_and(|items| items.contains_key(key));
+            if !newest.contains_key(key) && !is_pending && !named.contains(key) {
                 unused.insert(key.clone(), self.unused.get(key).copied().unwrap_or(now));
             }
         }
@@ -248,14 +247,14 @@ impl Plan {
     }
 
     /// Returns the removals, clusters first. The files of their endpoints are then unreferenced and removed later.
-    fn removal(&self, over: &BTreeSet<&Key>) -> Vec<Op> {
+    fn removal(&self, expired: &BTreeSet<&Key>) -> Vec<Op> {
         let mut ops = Vec::new();
         for kind in types() {
-            let of_kind: Vec<_> = over.iter().filter(|key| key.0 == kind).collect();
+            let of_kind: Vec<_> = expired.iter().filter(|key| key.0 == kind).collect();
             match arrangement(kind) {
                 Some(Arrangement::Together) if !of_kind.is_empty() => {
-                    let stays = of_type(&self.written, kind).filter(|item| !over.contains(&key(item)));
-                    ops.push(Op::Together(kind, stays.cloned().collect()));
+                    let remaining = of_type(&self.written, kind).filter(|item| !expired.contains(&key(item)));
+                    ops.push(Op::Together(kind, remaining.cloned().collect()));
                 }
                 Some(Arrangement::Alone) => ops.extend(of_kind.into_iter().map(|key| Op::Remove((**key).clone()))),
                 _ => {}

@@ -145,7 +145,7 @@ impl Election {
         self.writes = None;
     }
 
-    /// Steps down. If this replica holds the Lease, returns the write that lets others take it immediately.
+    /// Steps down. If this replica holds the Lease, returns the write that releases it.
     pub fn release(&mut self, wall: Timestamp) -> Option<LeaseSpec> {
         self.until = None;
         let spec = self.seen.as_ref().map(|seen| &seen.spec).filter(|spec| holder(spec) == self.identity)?;

@@ -31,9 +31,9 @@ pub struct Losses<'a> {
 pub struct Text<'a> {
     /// The fault or the fact.
     pub message: String,
-    /// What is lost.
+    /// The lost feature.
     pub consequence: &'a str,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'a str,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Losses<'a> {
         }
     }
 
-    /// Reports a wildcard, which stands for one label in Ingresses.
+    /// Reports a wildcard, which matches one label in Ingresses.
     pub fn several_labels(&mut self, ingress: &ObjectKey, host: &Host) {
         if self.seen.insert((ingress.clone(), host.to_string())) {
             let text = Text {

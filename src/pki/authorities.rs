@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::certificate::{Authority, Issuer, certificates, judge};
+use super::certificate::{Authority, Issuer, authorize, certificates};
 use super::{AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Holder, KEY, NEXT_KEY, Role, Stored, Wanted};
 
 /// The parsed Secret of the authority. At least one of `issuing` and `next` exists.
@@ -82,7 +82,7 @@ pub(super) fn in_use(stored: &Stored, wanted: &Wanted, now: SystemTime) -> Vec<A
     let good = |role, holder| {
         let content: Option<&Content> = stored.get(role);
         content.is_some_and(|content| {
-            judge(holder, content.get(CERTIFICATE), content.get(KEY), &known, wanted, now).is_ok()
+            authorize(holder, content.get(CERTIFICATE), content.get(KEY), &known, wanted, now).is_ok()
         })
     };
     if good(Role::Server, Holder::Server) || good(Role::Envoy, Holder::Envoy) { known } else { Vec::new() }

@@ -187,7 +187,7 @@ impl Issuer {
 }
 
 /// Validates the key pair of `holder` by the rules of the peer. The error is the reason why it is unusable.
-pub(super) fn judge(
+pub(super) fn authorize(
     holder: Holder<'_>,
     certificate: &[u8],
     key: &[u8],

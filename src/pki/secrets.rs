@@ -51,7 +51,7 @@ enum Failure {
     #[error(transparent)]
     Fault(#[from] Fault),
     /// Another writer overwrites the Secrets repeatedly.
-    #[error("somebody else changes the Secrets again and again")]
+    #[error("another writer changes the Secrets repeatedly")]
     Unstable,
     /// The API server did not respond in time.
     #[error("the API server takes too long")]

@@ -10,7 +10,7 @@ use super::{Here, Reached, Wanted, kept};
 
 /// The path of the question.
 pub(super) const PATH: &str = "/lockgate/v1/accepted";
-/// The maximum time for which an answer without news is delayed.
+/// The maximum delay of a response without changes.
 pub(super) const HOLD: Duration = Duration::from_secs(5);
 
 /// Returns the routes for other replicas. Mount them only where clients need a certificate. Private keys are sent only
@@ -23,7 +23,7 @@ pub fn routes(here: Here, over_tls: bool) -> Router {
 /// Answers when all Envoys of this replica have accepted at least one object, when there are no Envoys, or after
 /// [`HOLD`].
 async fn answer(State(here): State<Here>, Json(wanted): Json<Vec<Wanted>>) -> Json<Reached> {
-    let mut news = here.news();
+    let mut changes = here.changes();
     let hold = tokio::time::sleep(HOLD);
     tokio::pin!(hold);
     loop {
@@ -33,7 +33,7 @@ async fn answer(State(here): State<Here>, Json(wanted): Json<Vec<Wanted>>) -> Js
             return Json(reached);
         }
         tokio::select! {
-            () = news.next() => {}
+            () = changes.next() => {}
             () = &mut hold => return Json(reached),
         }
     }

@@ -86,8 +86,8 @@ impl Here {
 
     /// Returns a notifier of possible changes of [`Here::reached`]. Create it before the first call, and drop it after
     /// the last.
-    pub fn news(&self) -> News {
-        News { progress: self.registry.progress(), inspected: self.inspected.clone() }
+    pub fn changes(&self) -> Changes {
+        Changes { progress: self.registry.progress(), inspected: self.inspected.clone() }
     }
 }
 
@@ -137,15 +137,15 @@ fn accepted(acceptance: &Acceptance, since: u64, kind: Kind, key: &ObjectKey) ->
     acceptance.answered(since) - but.count()
 }
 
-/// News of this replica.
+/// A notifier of changes of this replica.
 #[derive(Debug)]
-pub struct News {
+pub struct Changes {
     progress: watch::Receiver<()>,
     inspected: watch::Receiver<Arc<Inspection>>,
 }
 
-impl News {
-    /// Waits for the next news, or forever if there can be none.
+impl Changes {
+    /// Waits for the next change, or forever if there can be none.
     pub async fn next(&mut self) {
         let changed = tokio::select! {
             changed = self.progress.changed() => changed,

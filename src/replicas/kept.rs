@@ -80,7 +80,7 @@ async fn ask(others: &Others) -> (Vec<Kept>, bool) {
             Ok(told) => told,
             Err(error) => {
                 complete = false;
-                tracing::debug!(%address, error, "another replica does not tell its last good key pairs");
+                tracing::debug!(%address, error, "another replica did not send its last good key pairs");
                 continue;
             }
         };

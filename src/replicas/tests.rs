@@ -116,11 +116,11 @@ fn cart(number: u64) -> Wanted {
 
 /// Waits until this replica reports this progress.
 async fn until(here: &Here, wanted: &Wanted, envoys: usize, accepted: usize) {
-    let mut news = here.news();
+    let mut changes = here.changes();
     let expected = Reached { envoys, accepted: vec![accepted], expected: vec![envoys] };
     let reached = async {
         while here.reached(std::slice::from_ref(wanted)) != expected {
-            news.next().await;
+            changes.next().await;
         }
     };
     let reached = tokio::time::timeout(Duration::from_secs(10), reached).await;

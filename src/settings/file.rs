@@ -140,17 +140,17 @@ impl Faults {
 
 /// Parses the file `name` with the content `text`, and the flags, which take precedence. The error has all faults.
 pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolved, Faults> {
-    let mut reading = Reading::default();
+    let mut resolver = Resolver::default();
     match yaml::read(text) {
-        Ok(document) => reading.group("", &document),
-        Err(Wrong { place, message }) => reading.fault(Origin::File(place), "", message),
+        Ok(document) => resolver.group("", &document),
+        Err(Wrong { place, message }) => resolver.fault(Origin::File(place), "", message),
     }
     for Override { key: path, flag, value } in overrides {
         if let Some(key) = key(path) {
-            reading.flag(key, flag, value);
+            resolver.flag(key, flag, value);
         }
     }
-    let Reading { resolved, mut faults } = reading;
+    let Resolver { resolved, mut faults } = resolver;
     // Contradictions are checked only between valid values: others would be consequences of the first fault.
     if faults.is_empty() {
         faults = check::all(&resolved);
@@ -168,12 +168,12 @@ pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolve
 }
 
 #[derive(Default)]
-struct Reading {
+struct Resolver {
     resolved: Resolved,
     faults: Vec<Fault>,
 }
 
-impl Reading {
+impl Resolver {
     fn fault(&mut self, origin: Origin, key: &str, message: impl Into<String>) {
         self.faults.push(Fault { origin, key: key.to_owned(), message: message.into() });
     }

@@ -14,7 +14,7 @@ use super::*;
 
 const EVERY_KEY: &str = include_str!("tests/every_key.yaml");
 
-/// Keys that the file of every key cannot have, for they contradict others in it.
+/// The keys that contradict others in the file of every key.
 const ELSEWHERE: [(&str, &str); 8] = [
     ("listeners.socketOptions.trafficClass", "listeners: {socketOptions: {trafficClass: 32}}"),
     ("http.http3.enabled", "http: {http3: {enabled: true}}"),
@@ -60,7 +60,7 @@ fn every_key_is_read_and_arrives() {
     }
 }
 
-/// No field of the settings is out of the file's reach: whatever they are, they can be written down.
+/// Every value of the settings can be written as a file.
 #[test]
 fn every_field_has_a_key() {
     let written = print(&read(EVERY_KEY), "");
@@ -292,7 +292,7 @@ fn what_a_flag_hides_is_not_forgotten() {
     let text = "timeouts:\n  connect: 5s\nxds: {address: '127.0.0.1:1'}\n";
     let flags = [flag("timeouts.connect", "7s"), flag("xds.address", "127.0.0.1:1"), flag("http.trustedHops", "1")];
     let resolved = resolve("lockgate.yaml", text, &flags).unwrap();
-    // Not the address, which is the same, nor what the file does not have.
+    // The address is unchanged, and the other settings are not in the file.
     let hidden: Vec<_> = resolved.hidden.iter().map(|(key, hidden)| (*key, hidden.written())).collect();
     assert_eq!(hidden, [("timeouts.connect", "5s".to_owned())]);
 }
@@ -315,14 +315,14 @@ fn what_needs_a_restart_waits_and_everything_else_holds() {
         "{printed}"
     );
     assert!(line("gateTimeout: 5s").ends_with("then 20s by default"), "{printed}");
-    // Back to what holds, and nothing waits any more.
+    // The effective value is restored, so nothing waits any more.
     let back = resolve("f", "\nxds: {gateTimeout: 5s}", &[]).unwrap().in_place_of(&held);
     assert!(back.waiting.is_empty());
     assert_eq!(back.origins["xds.gateTimeout"], Origin::File(Place { line: 2, column: 7 }));
     assert!(back.settings.route == Settings::default().route && held.settings.route != back.settings.route);
 }
 
-/// Nothing that the process has read once, at its start, is taken to hold when it changes.
+/// A setting that the process reads only at its start must not count as applied after a change.
 #[test]
 fn what_holds_only_from_a_start_on_says_so() {
     let live: Vec<&str> = KEYS

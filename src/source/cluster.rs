@@ -35,9 +35,9 @@ use merge::Merge;
 use watch::{Arrival, Target, Watch};
 
 /// The maximum retry delay while the API server is unavailable or starting.
-const AWAY: Duration = Duration::from_secs(4);
+const MAX_UNAVAILABLE_DELAY: Duration = Duration::from_secs(4);
 /// The maximum retry delay while the API server denies access.
-const REFUSED: Duration = Duration::from_secs(30);
+const MAX_DENIED_DELAY: Duration = Duration::from_secs(30);
 /// The watched part of a cluster.
 #[derive(Debug, Clone)]
 pub struct WatchOptions {
@@ -134,23 +134,25 @@ async fn follow(kind: Kind, watches: Vec<(Arc<str>, Watch)>, metrics: Metrics, e
     let mut freshness = Freshness::new(kind, watches.len(), metrics, Instant::now());
     let mut ticks = tokio::time::interval(freshness::PERIOD);
     let nothing = watches.is_empty();
-    let watches =
-        watches.into_iter().enumerate().map(|(i, (_, watch))| with_backoff(watch).map(move |told| (i, told)).boxed());
+    let watches = watches
+        .into_iter()
+        .enumerate()
+        .map(|(i, (_, watch))| with_backoff(watch).map(move |result| (i, result)).boxed());
     let mut watches: SelectAll<_> = watches.collect();
     loop {
-        let told = tokio::select! {
-            told = watches.next() => told,
+        let result = tokio::select! {
+            result = watches.next() => result,
             _ = ticks.tick() => {
                 freshness.check(Instant::now());
                 continue;
             }
         };
-        let Some((i, told)) = told else { break };
+        let Some((i, result)) = result else { break };
         // Neither the start nor a part of a list is a success.
-        if let Ok(Arrival::ListEnded | Arrival::Applied(..) | Arrival::Deleted(_) | Arrival::Alive) = &told {
+        if let Ok(Arrival::ListEnded | Arrival::Applied(..) | Arrival::Deleted(_) | Arrival::Alive) = &result {
             freshness.succeeded(i, Instant::now());
         }
-        let events_of_watch = merge.take(i, told);
+        let events_of_watch = merge.take(i, result);
         if merge.is_absent(i) {
             freshness.succeeded(i, Instant::now());
         }
@@ -168,9 +170,9 @@ async fn follow(kind: Kind, watches: Vec<(Arc<str>, Watch)>, metrics: Metrics, e
 }
 
 /// A result of a watch, or a failure with the time until the next attempt. The watch is not polled before.
-type Told = Result<Arrival, (watcher::Error, Duration)>;
+type WatchResult = Result<Arrival, (watcher::Error, Duration)>;
 
-fn with_backoff(watch: Watch) -> impl futures::Stream<Item = Told> + Send {
+fn with_backoff(watch: Watch) -> impl futures::Stream<Item = WatchResult> + Send {
     let start = (watch, DefaultBackoff::default(), None::<Duration>);
     futures::stream::unfold(start, |(mut watch, mut backoff, wait)| async move {
         if let Some(wait) = wait {
@@ -184,7 +186,7 @@ fn with_backoff(watch: Watch) -> impl futures::Stream<Item = Told> + Send {
                 Some((Ok(arrival), (watch, backoff, None)))
             }
             Err(error) => {
-                let wait = bounded(&error, backoff.next().unwrap_or(REFUSED));
+                let wait = bounded(&error, backoff.next().unwrap_or(MAX_DENIED_DELAY));
                 Some((Err((error, wait)), (watch, backoff, Some(wait))))
             }
         }
@@ -196,7 +198,7 @@ fn with_backoff(watch: Watch) -> impl futures::Stream<Item = Told> + Send {
 /// that the watches of all replicas do not reconnect at once.
 fn bounded(error: &watcher::Error, wait: Duration) -> Duration {
     let refused = status_code(error).is_some_and(|code| (400..500).contains(&code) && code != 410);
-    let longest = if refused { REFUSED } else { AWAY };
+    let longest = if refused { MAX_DENIED_DELAY } else { MAX_UNAVAILABLE_DELAY };
     if wait <= longest {
         return wait;
     }

@@ -385,7 +385,7 @@ fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ObjectKey {
 }
 
 /// Returns whether the translation reads or reports an annotation of this name.
-pub fn is_read(annotation: &str) -> bool {
+pub fn is_used(annotation: &str) -> bool {
     ANNOTATIONS.iter().any(|prefix| annotation.starts_with(prefix)) || controller_of(annotation).is_some()
 }
 
@@ -393,7 +393,7 @@ pub fn is_read(annotation: &str) -> bool {
 pub fn meta(metadata: ObjectMeta, kind: Kind) -> Meta {
     let mut annotations = metadata.annotations.unwrap_or_default();
     let foreign = kind.info().foreign_annotations;
-    annotations.retain(|name, _| is_read(name) && (foreign || controller_of(name).is_none()));
+    annotations.retain(|name, _| is_used(name) && (foreign || controller_of(name).is_none()));
     Meta {
         key: key(kind, metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default()),
         uid: metadata.uid.unwrap_or_default().into(),

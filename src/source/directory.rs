@@ -29,7 +29,7 @@ use tree::{Content, Difference, Parsed, Tree};
 
 /// The delays of changes that may be incomplete.
 #[derive(Clone, Copy)]
-struct Patience {
+struct Delays {
     /// The time without writes after which a file is read although its writer has not closed it.
     held_open: Duration,
     /// The time after which the objects of a missing file are removed. Some editors move the old file away before they
@@ -38,32 +38,32 @@ struct Patience {
 }
 
 /// The maximum number of reported faults of one file. The others are counted.
-const MOST_FAULTS: usize = 20;
-const PATIENCE: Patience = Patience { held_open: Duration::from_secs(1), gone: Duration::from_millis(15) };
+const MAX_FAULTS: usize = 20;
+const DELAYS: Delays = Delays { held_open: Duration::from_secs(1), gone: Duration::from_millis(15) };
 
 /// The interval of checks for a directory that has disappeared.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const MISSING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches the directory of Kubernetes manifests `dir`. Ends only if it cannot start, or when there is no receiver of
 /// events.
 pub async fn watch_manifests(dir: PathBuf, events: Sender<Event>) -> Result<(), SourceError> {
-    watch::<Object>(dir, events, PATIENCE).await
+    watch::<Object>(dir, events, DELAYS).await
 }
 
 /// Watches the directory of Envoy resources `dir`, like [`watch_manifests`].
 pub async fn watch_resources(dir: PathBuf, events: Sender<Event>) -> Result<(), SourceError> {
-    watch::<Resource>(dir, events, PATIENCE).await
+    watch::<Resource>(dir, events, DELAYS).await
 }
 
 /// Runs on a separate thread, because reading files blocks. The thread ends when this future is dropped.
-async fn watch<C: Content>(dir: PathBuf, events: Sender<Event>, patience: Patience) -> Result<(), SourceError> {
+async fn watch<C: Content>(dir: PathBuf, events: Sender<Event>, delays: Delays) -> Result<(), SourceError> {
     let (inbox, messages) = channel();
     let _stop = Stop(inbox.clone());
     let (done, ended) = tokio::sync::oneshot::channel();
     let thread = std::thread::Builder::new().name("directory".into());
     let spawned = thread.spawn(move || {
         // A failure means that there is no receiver.
-        let _ = done.send(run::<C>(dir, inbox, messages, &events, patience));
+        let _ = done.send(run::<C>(dir, inbox, messages, &events, delays));
     });
     if spawned.is_err() {
         return Err(SourceError::Ended("directory"));
@@ -89,7 +89,7 @@ fn run<C: Content>(
     inbox: StdSender<Message>,
     messages: Receiver<Message>,
     events: &Sender<Event>,
-    patience: Patience,
+    delays: Delays,
 ) -> Result<(), SourceError> {
     let watcher = notify::recommended_watcher(move |event| {
         let _ = inbox.send(Message::Changed(event));
@@ -103,7 +103,7 @@ fn run<C: Content>(
         lost: false,
         outbox: Vec::new(),
         listed: false,
-        patience,
+        delays,
     };
     directory.scan()?;
     directory.outbox.extend(C::listed(directory.tree.all()));
@@ -129,12 +129,12 @@ fn run<C: Content>(
         // A burst of inotify events is processed together.
         while let Some(received) = message {
             match received {
-                Message::Changed(event) => directory.note(event),
+                Message::Changed(event) => directory.record(event),
                 Message::Stop => return Ok(()),
             }
             message = messages.try_recv().ok();
         }
-        directory.catch_up();
+        directory.process_due();
     }
 }
 
@@ -150,12 +150,12 @@ struct Directory<C: Content> {
     outbox: Vec<Event>,
     /// Whether the first read is complete. Changes are sent from then on.
     listed: bool,
-    patience: Patience,
+    delays: Delays,
 }
 
 impl<C: Content> Directory<C> {
     /// Schedules the reads that an inotify event requires.
-    fn note(&mut self, event: notify::Result<notify::Event>) {
+    fn record(&mut self, event: notify::Result<notify::Event>) {
         let now = Instant::now();
         let event = match event {
             Ok(event) => event,
@@ -177,7 +177,7 @@ impl<C: Content> Directory<C> {
                 // A new link is complete immediately; a new file is still to be written.
                 EventKind::Create(_) if is_file && disk::is_link(path) => self.set_due(path, now),
                 EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) if is_file => {
-                    self.set_due(path, now + self.patience.held_open);
+                    self.set_due(path, now + self.delays.held_open);
                 }
                 EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) => {}
                 EventKind::Modify(ModifyKind::Metadata(_)) => {
@@ -189,7 +189,7 @@ impl<C: Content> Directory<C> {
                     if self.disk.unwatch(path) {
                         self.scan_at = Some(now);
                     } else if is_file {
-                        self.set_due(path, now + self.patience.gone);
+                        self.set_due(path, now + self.delays.gone);
                     }
                 }
                 EventKind::Modify(ModifyKind::Name(_)) if is_file => self.set_due(path, now),
@@ -204,7 +204,7 @@ impl<C: Content> Directory<C> {
     }
 
     /// Performs all due reads and scans.
-    fn catch_up(&mut self) {
+    fn process_due(&mut self) {
         let now = Instant::now();
         if self.scan_at.is_some_and(|at| at <= now) {
             self.scan_at = None;
@@ -216,7 +216,7 @@ impl<C: Content> Directory<C> {
                 }
                 Ok(()) => {}
                 Err(error) => {
-                    self.scan_at = Some(now + LOOK_AGAIN);
+                    self.scan_at = Some(now + MISSING_INTERVAL);
                     if !self.lost {
                         self.lost = true;
                         let message = format!("{error}; its previous content stays");
@@ -246,7 +246,7 @@ impl<C: Content> Directory<C> {
         let gone: Vec<PathBuf> =
             self.tree.files().map(|name| self.disk.path(name)).filter(|path| !found.all.contains(path)).collect();
         for path in gone {
-            self.due.entry(path).or_insert_with(|| Instant::now() + self.patience.gone);
+            self.due.entry(path).or_insert_with(|| Instant::now() + self.delays.gone);
         }
         Ok(())
     }
@@ -273,9 +273,9 @@ impl<C: Content> Directory<C> {
                 self.outbox.push(Event::Healed(origin));
                 continue;
             }
-            let more = faults.len().checked_sub(MOST_FAULTS).filter(|more| *more > 0);
+            let more = faults.len().checked_sub(MAX_FAULTS).filter(|more| *more > 0);
             let more = more.map(|more| format!("{more} more faults are not listed"));
-            let faults = faults.into_iter().take(MOST_FAULTS).chain(more);
+            let faults = faults.into_iter().take(MAX_FAULTS).chain(more);
             self.outbox.extend(faults.map(|message| Event::Fault { origin: origin.clone(), message }));
         }
         if self.listed {

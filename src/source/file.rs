@@ -24,7 +24,7 @@ const HELD_OPEN: Duration = Duration::from_secs(1);
 const GONE: Duration = Duration::from_millis(200);
 
 /// The interval of checks without an event.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The content of a file, or the reason why it cannot be read: lower case, no full stop.
 pub type Content = Result<String, String>;
@@ -51,13 +51,13 @@ pub async fn watch(path: PathBuf, last: Content, changes: Sender<Content>) -> Re
         let _ = inbox.send(event);
     })
     .map_err(|error| SourceError::Watch { path: directory.clone(), error })?;
-    let mut file = File { path, directory, watcher, watched: None, stamp: None, looked: None, last };
-    file.look();
+    let mut file = File { path, directory, watcher, watched: None, stamp: None, checked: None, last };
+    file.check();
     // The file may have changed before it was watched.
     let mut due = Some(Instant::now());
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(POLL_INTERVAL);
     loop {
-        let at = due.unwrap_or_else(|| Instant::now() + LOOK);
+        let at = due.unwrap_or_else(|| Instant::now() + POLL_INTERVAL);
         tokio::select! {
             event = events.recv() => match event {
                 Some(Ok(event)) => due = file.due(&event, due),
@@ -74,7 +74,7 @@ pub async fn watch(path: PathBuf, last: Content, changes: Sender<Content>) -> Re
                 }
             }
             _ = look.tick() => {
-                if file.look() {
+                if file.check() {
                     due = due.or(Some(Instant::now()));
                 }
                 if changes.is_closed() {
@@ -97,7 +97,7 @@ struct File {
     /// The attributes at the last read.
     stamp: Option<Stamp>,
     /// The attributes at the last check.
-    looked: Option<Stamp>,
+    checked: Option<Stamp>,
     last: Content,
 }
 
@@ -132,7 +132,7 @@ impl File {
 
     /// Watches the directory if it was replaced. Returns whether the file differs from its last read, and has not
     /// changed since the last check, so that no process is writing it.
-    fn look(&mut self) -> bool {
+    fn check(&mut self) -> bool {
         let directory = fs::metadata(&self.directory).ok().map(|metadata| (metadata.dev(), metadata.ino()));
         if directory.is_some() && directory != self.watched {
             let _ = self.watcher.unwatch(&self.directory);
@@ -143,8 +143,8 @@ impl File {
             };
         }
         let now = stamp(&self.path);
-        let still = now == self.looked;
-        self.looked = now;
+        let still = now == self.checked;
+        self.checked = now;
         still && now != self.stamp
     }
 }

@@ -1,7 +1,7 @@
 //! The objects of Gateway API, from JSON or a manifest, and the Services in front of Gateways.
 //!
 //! The API server checks objects by the schemas of the CustomResourceDefinitions. Manifests have not passed them, so
-//! [`Decode::refused`] repeats the rules that users violate most.
+//! [`Spec::refused`] repeats the rules that users violate most.
 
 mod definitions;
 mod policy;
@@ -17,9 +17,9 @@ use lockgate_route::objects::gateway::{
     GatewayStatus, HttpFilter, HttpMatch, HttpRule, ListenerSet, ListenerSetSpec, ListenerSetStatus, ReferenceGrant,
     ReferenceGrantSpec, RouteStatus,
 };
-use lockgate_route::objects::{GatewayService, Kind, Object, Transport};
+use lockgate_route::objects::{GatewayService, Kind, Meta, Object, Transport};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use super::decode::{Decode, exact, list, meta};
@@ -53,8 +53,25 @@ pub struct Custom<S, T> {
 /// A field that must be present, and its path for messages.
 type Required<'a> = (Option<&'a Value>, &'a str);
 
-impl Decode for Custom<GatewayClassSpec, GatewayClassStatus> {
-    const KIND: Kind = Kind::GATEWAY_CLASS;
+/// The spec of a kind of Gateway API. It determines how an object of the kind is decoded.
+pub trait Spec: Default + DeserializeOwned {
+    /// The status.
+    type Status: Default + DeserializeOwned;
+
+    /// The kind.
+    const KIND: Kind;
+
+    /// Returns the fault of an object that the API server would reject; see [`Decode::refused`].
+    fn refused(_: &Value) -> Option<(String, String)> {
+        None
+    }
+
+    /// Creates the object. `version` is its `metadata.resourceVersion`.
+    fn object(self, meta: Meta, version: Arc<str>, status: Self::Status) -> Object;
+}
+
+impl<S: Spec> Decode for Custom<S, S::Status> {
+    const KIND: Kind = S::KIND;
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -65,79 +82,70 @@ impl Decode for Custom<GatewayClassSpec, GatewayClassStatus> {
     }
 
     fn refused(value: &Value) -> Option<(String, String)> {
+        S::refused(value)
+    }
+
+    fn decode(self) -> Option<Object> {
+        let version = version(&self.metadata);
+        let (spec, status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
+        Some(spec.object(meta(self.metadata, S::KIND), version, status))
+    }
+}
+
+impl Spec for GatewayClassSpec {
+    type Status = GatewayClassStatus;
+
+    const KIND: Kind = Kind::GATEWAY_CLASS;
+
+    fn refused(value: &Value) -> Option<(String, String)> {
         missing("", &[(value.pointer("/spec/controllerName"), "spec.controllerName")])
     }
 
-    fn decode(self) -> Option<Object> {
-        let (spec, status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
-        let version = version(&self.metadata);
-        Some(Object::new(GatewayClass { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+    fn object(self, meta: Meta, version: Arc<str>, status: GatewayClassStatus) -> Object {
+        Object::new(GatewayClass { meta, spec: self, status, version })
     }
 }
 
-impl Decode for Custom<EnvoyFleetSpec, IgnoredAny> {
+impl Spec for EnvoyFleetSpec {
+    type Status = IgnoredAny;
+
     const KIND: Kind = Kind::ENVOY_FLEET;
 
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn normalized(value: Value) -> Value {
-        without_nulls(value)
-    }
-
-    fn decode(self) -> Option<Object> {
-        let mut spec = self.spec.unwrap_or_default();
-        spec.tolerations.shrink_to_fit();
-        Some(Object::new(EnvoyFleet { meta: meta(self.metadata, Self::KIND), spec }))
+    fn object(mut self, meta: Meta, _: Arc<str>, _: IgnoredAny) -> Object {
+        self.tolerations.shrink_to_fit();
+        Object::new(EnvoyFleet { meta, spec: self })
     }
 }
 
-impl Decode for Custom<GatewaySpec, GatewayStatus> {
+impl Spec for GatewaySpec {
+    type Status = GatewayStatus;
+
     const KIND: Kind = Kind::GATEWAY;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn normalized(value: Value) -> Value {
-        without_nulls(value)
-    }
 
     fn refused(value: &Value) -> Option<(String, String)> {
         let class = (value.pointer("/spec/gatewayClassName"), "spec.gatewayClassName");
         missing("", &[class]).or_else(|| refused_listeners(value))
     }
 
-    fn decode(self) -> Option<Object> {
-        let (mut spec, status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
-        spec.listeners.shrink_to_fit();
-        let version = version(&self.metadata);
-        Some(Object::new(Gateway { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+    fn object(mut self, meta: Meta, version: Arc<str>, status: GatewayStatus) -> Object {
+        self.listeners.shrink_to_fit();
+        Object::new(Gateway { meta, spec: self, status, version })
     }
 }
 
-impl Decode for Custom<ListenerSetSpec, ListenerSetStatus> {
+impl Spec for ListenerSetSpec {
+    type Status = ListenerSetStatus;
+
     const KIND: Kind = Kind::LISTENER_SET;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn normalized(value: Value) -> Value {
-        without_nulls(value)
-    }
 
     fn refused(value: &Value) -> Option<(String, String)> {
         let parent = (value.pointer("/spec/parentRef/name"), "spec.parentRef.name");
         missing("", &[parent]).or_else(|| refused_listeners(value))
     }
 
-    fn decode(self) -> Option<Object> {
-        let (mut spec, status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
-        spec.listeners.shrink_to_fit();
-        let version = version(&self.metadata);
-        Some(Object::new(ListenerSet { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+    fn object(mut self, meta: Meta, version: Arc<str>, status: ListenerSetStatus) -> Object {
+        self.listeners.shrink_to_fit();
+        Object::new(ListenerSet { meta, spec: self, status, version })
     }
 }
 
@@ -173,16 +181,10 @@ fn refused_route(value: &Value) -> Option<(String, String)> {
     parents.or_else(|| list(spec, "rules").iter().enumerate().find_map(backends))
 }
 
-impl Decode for Custom<ReferenceGrantSpec, IgnoredAny> {
+impl Spec for ReferenceGrantSpec {
+    type Status = IgnoredAny;
+
     const KIND: Kind = Kind::REFERENCE_GRANT;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn normalized(value: Value) -> Value {
-        without_nulls(value)
-    }
 
     fn refused(value: &Value) -> Option<(String, String)> {
         let spec = value.get("spec");
@@ -195,11 +197,10 @@ impl Decode for Custom<ReferenceGrantSpec, IgnoredAny> {
         fault("from", &["kind", "namespace"]).or_else(|| fault("to", &["kind"]))
     }
 
-    fn decode(self) -> Option<Object> {
-        let mut spec = self.spec.unwrap_or_default();
-        spec.from.shrink_to_fit();
-        spec.to.shrink_to_fit();
-        Some(Object::new(ReferenceGrant { meta: meta(self.metadata, Self::KIND), spec }))
+    fn object(mut self, meta: Meta, _: Arc<str>, _: IgnoredAny) -> Object {
+        self.from.shrink_to_fit();
+        self.to.shrink_to_fit();
+        Object::new(ReferenceGrant { meta, spec: self })
     }
 }
 

@@ -85,7 +85,7 @@ mod tests {
         (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
     }
 
-    fn told((certificate_chain, private_key): (String, String)) -> LastGood {
+    fn last_good((certificate_chain, private_key): (String, String)) -> LastGood {
         let pair = Some(Pair { certificate_chain, private_key });
         LastGood { namespace: "shop".into(), name: "cert".into(), pair, authorities: None }
     }
@@ -94,7 +94,7 @@ mod tests {
     fn what_is_told_comes_back_as_it_was() {
         let now = SystemTime::now();
         for not_after in [2040, 2021] {
-            let kept = told(pem(&["a.test"], not_after)).check(now).unwrap();
+            let kept = last_good(pem(&["a.test"], not_after)).check(now).unwrap();
             assert_eq!(kept.pair.as_ref().unwrap().names, ["a.test"]);
             let json = serde_json::to_string(&LastGood::new(&kept)).unwrap();
             assert_eq!(serde_json::from_str::<LastGood>(&json).unwrap().check(now).unwrap(), kept);
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn what_no_secret_could_have_is_not_taken() {
         let ((certificate, _), (_, key)) = (pem(&["a.test"], 2040), pem(&["a.test"], 2040));
-        let fault = told((certificate, key.clone())).check(SystemTime::now()).unwrap_err();
+        let fault = last_good((certificate, key.clone())).check(SystemTime::now()).unwrap_err();
         assert_eq!(fault, "Secret shop/cert: data[\"tls.key\"]: the key does not match the certificate");
         assert!(!fault.contains(&key));
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
 /// The minimum number of requests between two checks for unused texts.
-const LEAST: usize = 4096;
+const MIN_REQUESTS: usize = 4096;
 
 /// Returns `text`, shared by all callers with the same text.
 pub fn shared(text: &str) -> Arc<str> {
@@ -27,7 +27,7 @@ impl Names {
         if self.left == 0 {
             self.known.retain(|name| Arc::strong_count(name) > 1);
             self.known.shrink_to(2 * self.known.len());
-            self.left = LEAST.max(self.known.len());
+            self.left = MIN_REQUESTS.max(self.known.len());
         }
         self.left -= 1;
         if let Some(name) = self.known.get(text) {
@@ -56,11 +56,11 @@ mod tests {
     fn what_nobody_uses_is_forgotten() {
         let mut names = Names::default();
         let kept: Vec<_> = (0..100).map(|i| names.get(&format!("kept-{i}"))).collect();
-        for i in 0..10 * LEAST {
+        for i in 0..10 * MIN_REQUESTS {
             names.get(&i.to_string());
-            assert!(names.known.len() <= LEAST + kept.len(), "{}", names.known.len());
+            assert!(names.known.len() <= MIN_REQUESTS + kept.len(), "{}", names.known.len());
         }
         assert!(kept.iter().all(|name| Arc::ptr_eq(name, &names.get(name))));
-        assert!(names.known.capacity() < 8 * LEAST);
+        assert!(names.known.capacity() < 8 * MIN_REQUESTS);
     }
 }

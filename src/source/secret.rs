@@ -230,7 +230,7 @@ fn key_type(leaf: &X509Certificate<'_>) -> Result<(), String> {
             Ok(PublicKey::RSA(key)) => match bits(key.modulus) {
                 MIN_RSA_BITS..=MAX_RSA_BITS => Ok(()),
                 bits @ ..MIN_RSA_BITS => {
-                    Err(format!("the RSA key has {bits} bits; Envoy takes {MIN_RSA_BITS} and more"))
+                    Err(format!("the RSA key has {bits} bits; Envoy requires at least {MIN_RSA_BITS}"))
                 }
                 bits => Err(format!("the RSA key has {bits} bits; at most {MAX_RSA_BITS} are served")),
             },
@@ -244,7 +244,7 @@ fn key_type(leaf: &X509Certificate<'_>) -> Result<(), String> {
             }
         }
         "1.3.101.112" => Ok(()), // Ed25519
-        other => Err(format!("the key's algorithm \"{other}\" is none of RSA, ECDSA and Ed25519")),
+        other => Err(format!("the key's algorithm \"{other}\" is not RSA, ECDSA, or Ed25519")),
     }
 }
 

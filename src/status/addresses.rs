@@ -1,4 +1,4 @@
-//! Our addresses: as they were set, or as the Service of the Envoys has them.
+//! The addresses of the Envoys, from the settings or from the Service in front of the Envoys.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use kube::runtime::watcher::{DefaultBackoff, watch_object};
 use lockgate_route::objects::Kind;
 use tokio::sync::watch;
 
-use super::Chosen;
+use super::WriterSettings;
 use super::kind::Address;
 use crate::source::cluster::describe;
 
-/// Keeps `addresses` as `settings` say, for ever. While a Service has no address, or is not there, the addresses stay as
-/// they were: clients that still know an old address are not helped by a status without any.
+/// Updates `addresses` according to `settings`, forever. While the Service has no address or does not exist, the last
+/// addresses stay: an empty status would not help clients that still use them.
 pub(super) async fn follow(
     client: kube::Client,
-    mut settings: watch::Receiver<Chosen>,
+    mut settings: watch::Receiver<WriterSettings>,
     addresses: watch::Sender<Arc<[Address]>>,
 ) {
     loop {
-        let Chosen { status, .. } = settings.borrow_and_update().clone();
+        let WriterSettings { status, .. } = settings.borrow_and_update().clone();
         let service = status.envoy_service.filter(|_| status.addresses.is_empty());
         match service {
             Some((namespace, name)) => {
@@ -68,7 +68,7 @@ async fn follow_service(client: kube::Client, namespace: &str, name: &str, addre
     }
 }
 
-/// What stands in the status of a Service, without the ports: they are the Service's own.
+/// Returns the addresses in the status of a Service, without its ports, which belong to the Service alone.
 fn of_service(service: &Service) -> Vec<Address> {
     let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let ingress = status.and_then(|balancer| balancer.ingress.as_ref()).into_iter().flatten();
@@ -80,7 +80,7 @@ fn of_service(service: &Service) -> Vec<Address> {
     ingress.map(address).filter(|address| address.ip.is_some() || address.hostname.is_some()).collect()
 }
 
-/// An IP address or a host name.
+/// Parses an IP address or a host name.
 fn address(text: &str) -> Address {
     match text.parse::<IpAddr>() {
         Ok(ip) => Address { ip: Some(ip.to_string()), ..Address::default() },

@@ -1,4 +1,4 @@
-//! How far Envoys are, for who waits for them: those of this replica, and those of the others.
+//! The acceptance of objects by all Envoys, of this replica and of the others.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,60 +11,60 @@ use tokio::time::{Instant, sleep};
 
 use crate::inspection::Published;
 use crate::replicas::{Here, Others, Reached, Wanted};
-use crate::status::waiting::{Place, Waiting};
+use crate::status::waiting::{Position, Waiting};
 
-/// Objects that all Envoys have accepted in this revision, and the number of Envoys.
+/// The objects whose publication all Envoys have accepted, with the number of Envoys.
 pub(super) type Accepted = Vec<(ObjectKey, Published, usize)>;
 
-/// How far Envoys are.
+/// The acceptance of objects by Envoys.
 pub(super) trait Envoys: Clone + Send + Sync + 'static {
-    /// Waits until all Envoys, and there are some, have accepted the resources of at least one of `waiting`, which are of
-    /// `kind`.
+    /// Waits until all Envoys have accepted at least one of the objects in `waiting`, which are of `kind`. There must
+    /// be an Envoy.
     fn accepted(&self, kind: Kind, waiting: Waiting) -> impl Future<Output = Accepted> + Send;
 }
 
-/// Between two looks, if nothing has changed here.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// Between two looks in any case.
-const PAUSE: Duration = Duration::from_millis(100);
-/// So many are looked at in one go, and asked for in one question to other replicas.
-const QUESTION: usize = 500;
-/// Between two goes of one look.
-const BREATH: Duration = Duration::from_millis(10);
-/// A replica that cannot be asked for so long has no Envoys that count.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The polling interval without a change at this replica.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The minimum time between two polls.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// The maximum number of objects in one request to the other replicas.
+const BATCH: usize = 500;
+/// The pause between the batches of one poll.
+const BATCH_PAUSE: Duration = Duration::from_millis(10);
+/// A replica that is unreachable for this time is ignored.
+const UNREACHABLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// All Envoys of an installation.
 #[derive(Debug, Clone)]
 pub struct AllEnvoys {
     here: Here,
     others: Option<Others>,
-    /// Since when which of the others cannot be asked.
-    silent: Arc<Mutex<BTreeMap<SocketAddr, Instant>>>,
-    /// The place up to which the objects of each kind had their turn: objects that are stuck do not delay the rest.
-    turns: Arc<Mutex<BTreeMap<Kind, Place>>>,
+    /// The other replicas that are unreachable, and since when.
+    unreachable: Arc<Mutex<BTreeMap<SocketAddr, Instant>>>,
+    /// The last object of each kind that was polled. Objects that are never accepted do not delay the others.
+    positions: Arc<Mutex<BTreeMap<Kind, Position>>>,
 }
 
 impl AllEnvoys {
-    /// The Envoys of this replica and, if there are any, those of others.
+    /// Combines the Envoys of this replica and of `others`.
     pub fn new(here: Here, others: Option<Others>) -> Self {
-        Self { here, others, silent: Arc::default(), turns: Arc::default() }
+        Self { here, others, unreachable: Arc::default(), positions: Arc::default() }
     }
 
-    /// How far the Envoys of all replicas are with `wanted`; `None` if one of them does not say.
-    async fn everywhere(&self, mut reached: Reached, wanted: &[Wanted]) -> Option<Reached> {
+    /// Adds the progress of the Envoys of all other replicas. `None`: a replica does not answer.
+    async fn at_all_replicas(&self, mut reached: Reached, wanted: &[Wanted]) -> Option<Reached> {
         let Some(others) = &self.others else { return Some(reached) };
         let answers = others.ask(wanted).await;
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.retain(|address, _| answers.iter().any(|(asked, answer)| asked == address && answer.is_err()));
+        let mut unreachable = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
+        unreachable.retain(|address, _| answers.iter().any(|(asked, answer)| asked == address && answer.is_err()));
         let mut missing = false;
         for (address, answer) in answers {
             match answer {
                 Ok(theirs) => reached = reached.and(&theirs),
                 Err(error) => {
-                    let since = silent.entry(address).or_insert_with(Instant::now);
-                    missing |= since.elapsed() < PATIENCE;
-                    tracing::debug!(%address, error, "another replica does not say what its Envoys have accepted");
+                    let since = unreachable.entry(address).or_insert_with(Instant::now);
+                    missing |= since.elapsed() < UNREACHABLE_TIMEOUT;
+                    tracing::debug!(%address, error, "another replica did not report what its Envoys have accepted");
                 }
             }
         }
@@ -73,47 +73,47 @@ impl AllEnvoys {
 }
 
 impl AllEnvoys {
-    /// Those of `these` that all Envoys have accepted.
-    async fn accepted_of(&self, kind: Kind, these: &[(ObjectKey, Published)]) -> Accepted {
-        let wanted: Vec<Wanted> = these.iter().map(|(key, published)| Wanted::new(kind, key, published)).collect();
-        // What Envoys of this replica lack need not be asked of others.
+    /// Returns the objects that all Envoys have accepted.
+    async fn accepted_of(&self, kind: Kind, batch: &[(ObjectKey, Published)]) -> Accepted {
+        let wanted: Vec<Wanted> = batch.iter().map(|(key, published)| Wanted::new(kind, key, published)).collect();
+        // The other replicas are asked only about objects that all Envoys of this replica have accepted.
         let here = self.here.reached(&wanted);
         let candidates: Vec<usize> = (0..wanted.len()).filter(|at| here.is_level(*at)).collect();
         if candidates.is_empty() {
             return Accepted::new();
         }
         let question: Vec<Wanted> = candidates.iter().map(|at| wanted[*at].clone()).collect();
-        let Some(reached) = self.everywhere(here.at(&candidates), &question).await else { return Accepted::new() };
+        let Some(reached) = self.at_all_replicas(here.at(&candidates), &question).await else { return Accepted::new() };
         let by_all = candidates.iter().enumerate().filter(|(i, _)| reached.by_all(*i));
-        by_all.map(|(i, at)| (these[*at].0.clone(), these[*at].1.clone(), reached.expected(i))).collect()
+        by_all.map(|(i, at)| (batch[*at].0.clone(), batch[*at].1.clone(), reached.expected(i))).collect()
     }
 }
 
 impl Envoys for AllEnvoys {
     async fn accepted(&self, kind: Kind, waiting: Waiting) -> Accepted {
-        let mut news = self.here.news();
+        let mut changes = self.here.changes();
         let mut seen = 0;
         loop {
-            let place = self.turns.lock().unwrap_or_else(PoisonError::into_inner).get(&kind).cloned();
-            let these = waiting.some(place.as_ref(), QUESTION);
-            let accepted = self.accepted_of(kind, &these).await;
+            let position = self.positions.lock().unwrap_or_else(PoisonError::into_inner).get(&kind).cloned();
+            let batch = waiting.batch(position.as_ref(), BATCH);
+            let accepted = self.accepted_of(kind, &batch).await;
             if !accepted.is_empty() {
                 return accepted;
             }
-            if let Some((key, last)) = these.last() {
-                let place = (last.since, key.clone());
-                self.turns.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, place);
+            if let Some((key, last)) = batch.last() {
+                let position = (last.since, key.clone());
+                self.positions.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, position);
             }
-            seen += these.len();
+            seen += batch.len();
             if seen < waiting.len() {
-                sleep(BREATH).await;
+                sleep(BATCH_PAUSE).await;
                 continue;
             }
             seen = 0;
-            sleep(PAUSE).await;
+            sleep(MIN_INTERVAL).await;
             tokio::select! {
-                () = news.next() => {}
-                () = sleep(INTERVAL) => {}
+                () = changes.next() => {}
+                () = sleep(POLL_INTERVAL) => {}
             }
         }
     }

@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::infrastructure::{Fault, Faults};
-use super::{Failure, PATIENCE};
+use super::{Failure, WRITE_TIMEOUT};
 use crate::inspection::Inspection;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
@@ -129,7 +129,7 @@ impl Fleets {
     async fn owner(&self) -> Value {
         let api: Api<Lease> = Api::namespaced(self.client.clone(), &self.template.namespace);
         loop {
-            match Failure::of(timeout(PATIENCE, api.get(&self.lease)).await) {
+            match Failure::from_response(timeout(WRITE_TIMEOUT, api.get(&self.lease)).await) {
                 Ok(lease) => {
                     let uid = lease.metadata.uid.unwrap_or_default();
                     return json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": self.lease, "uid": uid });
@@ -180,7 +180,7 @@ impl Fleets {
 
     /// Performs a write, and reports its end.
     async fn write(&self, term: &mut Term, id: &Id, write: Write) {
-        let performed = Failure::of(timeout(PATIENCE, self.perform(term, id, &write)).await);
+        let performed = Failure::from_response(timeout(WRITE_TIMEOUT, self.perform(term, id, &write)).await);
         let times = term.past.written(id, &write, Instant::now());
         let (kind, name) = (id.0.as_str(), &id.1);
         let namespace = &self.template.namespace;

@@ -1,11 +1,12 @@
-//! The status of a Gateway: its addresses, its conditions, and its listeners. The submodules have the statuses of the
-//! other kinds of Gateway API.
+//! The status of a Gateway: its addresses, its conditions, and its listeners. The submodules contain the statuses of
+//! the other kinds of Gateway API.
 //!
-//! `Programmed` is true when the Gateway has an address, and all Envoys have accepted the revision that is served. It then
+//! `Programmed` is true when the Gateway has an address, and all Envoys have accepted the served revision. It then
 //! stays true for this generation while other parts of the status change, unless the Gateway loses its address.
 
 mod class;
 mod conditions;
+mod entries;
 mod http_policy;
 mod listener_set;
 mod listeners;
@@ -27,65 +28,67 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::infrastructure::Fault;
-use super::kind::{Facts, Goal, HasStatus, Known};
+use super::kind::{Facts, Goal, HasStatus, Inputs};
 use crate::inspection::{changed, changed_sources};
-use conditions::{Wanted as Wish, are, merge};
+use conditions::{DesiredCondition, are_current, merge};
 use listeners::{Listener, Listeners, PROGRAMMED, Progress};
 
-/// The maximum number of addresses, and of listeners. Source: CustomResourceDefinition of Gateway v1.
-const MOST: (usize, usize) = (16, 64);
+/// The maximum number of addresses. Source: CustomResourceDefinition of Gateway v1.
+const MAX_ADDRESSES: usize = 16;
+/// The maximum number of listeners. Source: CustomResourceDefinition of Gateway v1.
+const MAX_LISTENERS: usize = 64;
 
 /// The status that a Gateway should have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct DesiredStatus {
     addresses: Vec<GatewayAddress>,
-    conditions: Vec<Wish>,
+    conditions: Vec<DesiredCondition>,
     listeners: Vec<Listener>,
     /// The number of accepted ListenerSets.
     sets: u32,
 }
 
 impl HasStatus for Gateway {
-    type Status = Wanted;
+    type Status = DesiredStatus;
 
     fn version(&self) -> &Arc<str> {
         &self.version
     }
 
-    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Wanted>> {
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
         let Some(published) = facts.published else {
             return withdrawn(self, facts).map(|status| Goal { cause: cause(&status), status, needs: None });
         };
-        let view = View::new(self, facts);
+        let view = GatewayFacts::new(self, facts);
         let fault = view.fault(facts.faults.get(&self.meta.key));
-        listeners::next(published, fault, |progress| view.status(&progress), |wanted| is_right(self, wanted))
+        listeners::next(published, fault, |progress| view.status(&progress), |desired| is_current(self, desired))
     }
 
-    fn patch(&self, wanted: &Wanted, envoys: usize, now: Timestamp) -> Value {
+    fn patch(&self, desired: &DesiredStatus, envoys: usize, now: Timestamp) -> Value {
         json!({
-            "addresses": wanted.addresses,
-            "conditions": merge(&self.status.conditions, &wanted.conditions, envoys, now),
-            "listeners": listeners::patch(&self.status.listeners, &wanted.listeners, envoys, now),
-            "attachedListenerSets": wanted.sets,
+            "addresses": desired.addresses,
+            "conditions": merge(&self.status.conditions, &desired.conditions, envoys, now),
+            "listeners": listeners::patch(&self.status.listeners, &desired.listeners, envoys, now),
+            "attachedListenerSets": desired.sets,
         })
     }
 
-    fn summary(wanted: &Wanted) -> String {
-        let programmed = wanted.conditions.iter().find(|one| one.r#type == PROGRAMMED);
+    fn summary(desired: &DesiredStatus) -> String {
+        let programmed = desired.conditions.iter().find(|one| one.r#type == PROGRAMMED);
         match programmed {
-            Some(Wish { status: Status::True, .. }) => {
-                let addresses: Vec<&str> = wanted.addresses.iter().map(|address| &*address.value).collect();
+            Some(DesiredCondition { status: Status::True, .. }) => {
+                let addresses: Vec<&str> = desired.addresses.iter().map(|address| &*address.value).collect();
                 format!("reachable at {}", addresses.join(", "))
             }
-            _ => summary(&wanted.conditions),
+            _ => summary(&desired.conditions),
         }
     }
 
-    fn changed(before: &Known, now: &Known) -> BTreeSet<ObjectKey> {
+    fn changed(before: &Inputs, now: &Inputs) -> BTreeSet<ObjectKey> {
         let (old, new) = (&*before.inspection, &*now.inspection);
         let mut keys: BTreeSet<ObjectKey> = changed_sources(Kind::GATEWAY, old, new).cloned().collect();
         keys.extend(changed(&old.gateways, &new.gateways).cloned());
-        keys.extend(changed(&before.outside.faults, &now.outside.faults).cloned());
+        keys.extend(changed(&before.external.faults, &now.external.faults).cloned());
         for key in changed(old.objects.of_kind(Kind::SERVICE), new.objects.of_kind(Kind::SERVICE)) {
             let services = [old, new].into_iter().filter_map(|inspection| inspection.objects.get::<Service>(key));
             let gateways = services.filter_map(|service| service.gateway.as_deref());
@@ -95,8 +98,8 @@ impl HasStatus for Gateway {
     }
 }
 
-/// A Gateway, and the facts that its status is made of.
-struct View<'a> {
+/// A Gateway, and the facts that determine its status.
+struct GatewayFacts<'a> {
     gateway: &'a Gateway,
     verdicts: &'a [Verdict],
     report: Option<&'a Report>,
@@ -105,7 +108,7 @@ struct View<'a> {
     service: Option<&'a GatewayService>,
 }
 
-impl<'a> View<'a> {
+impl<'a> GatewayFacts<'a> {
     fn new(gateway: &'a Gateway, facts: &Facts<'a>) -> Self {
         let (meta, inspection) = (&gateway.meta, facts.inspection);
         let key = service_key(&meta.key, &gateway.spec.gateway_class_name);
@@ -115,15 +118,15 @@ impl<'a> View<'a> {
         Self { gateway, verdicts: facts.verdicts, report, key, service }
     }
 
-    /// Returns the Gateway that `set` names, for its ListenerSets.
-    fn of_set(set: &ListenerSet, facts: &Facts<'a>) -> Option<Self> {
+    /// Returns the Gateway of a ListenerSet.
+    fn for_set(set: &ListenerSet, facts: &Facts<'a>) -> Option<Self> {
         let key = set.gateway()?;
         let gateway = facts.inspection.objects.get::<Gateway>(&key)?;
         let verdicts = facts.inspection.verdicts.get(&Kind::GATEWAY.id(key));
         Some(Self { verdicts: verdicts.map_or(&[], |verdicts| verdicts), ..Self::new(gateway, facts) })
     }
 
-    /// Returns the reason why the Gateway cannot be programmed now, if there is one. `infrastructure`: the reason why
+    /// Returns the reason why the Gateway cannot be programmed now, if there is one. `infrastructure` is the reason why
     /// it cannot have a Service. Listeners of ListenerSets have no effect.
     fn fault(&self, infrastructure: Option<&Fault>) -> Option<Fault> {
         let verdict = self.verdicts.iter().find(|one| one.listener.is_none() && one.condition == "Accepted");
@@ -142,12 +145,13 @@ impl<'a> View<'a> {
         let Some(service) = self.service else {
             return Some(Fault::new("Pending", format!("Service \"{key}\" does not exist yet")));
         };
-        if let Some(fault) = report.own_ports().find_map(|port| self.lacks(service, port)) {
+        if let Some(fault) = report.own_ports().find_map(|port| self.missing_port(service, port)) {
             return Some(fault);
         }
         let addresses = self.addresses();
         let requested = self.gateway.spec.addresses.iter().filter(|address| !address.value.is_empty());
-        if let Some(missing) = requested.into_iter().find(|one| !addresses.iter().any(|is| is_same(is, one))) {
+        if let Some(missing) = requested.into_iter().find(|one| !addresses.iter().any(|current| is_same(current, one)))
+        {
             let message = format!("address {:?} is not assigned to Service \"{key}\"", missing.value);
             return Some(Fault::new("AddressNotUsable", message));
         }
@@ -158,10 +162,10 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Returns the fault of a Service without this port.
-    fn lacks(&self, service: &GatewayService, wanted: (Transport, u16)) -> Option<Fault> {
-        let has = service.ports.iter().any(|(transport, port, _)| (*transport, *port) == wanted);
-        let message = || format!("Service \"{}\" does not have port {} yet", self.key, wanted.1);
+    /// Returns a fault if the Service lacks a port.
+    fn missing_port(&self, service: &GatewayService, desired: (Transport, u16)) -> Option<Fault> {
+        let has = service.ports.iter().any(|(transport, port, _)| (*transport, *port) == desired);
+        let message = || format!("Service \"{}\" does not have port {} yet", self.key, desired.1);
         (!has).then(|| Fault::new("Pending", message()))
     }
 
@@ -173,18 +177,18 @@ impl<'a> View<'a> {
         };
         let ingress = self.service.into_iter().flat_map(|service| &service.addresses);
         let all = ingress.flat_map(|one| [address("IPAddress", &one.ip), address("Hostname", &one.hostname)]);
-        all.flatten().take(MOST.0).collect()
+        all.flatten().take(MAX_ADDRESSES).collect()
     }
 
-    fn status(&self, progress: &Progress) -> Wanted {
-        let (meta, is) = (&self.gateway.meta, &self.gateway.status);
-        let view = Listeners { generation: meta.generation, verdicts: self.verdicts, is: &is.listeners };
+    fn status(&self, progress: &Progress) -> DesiredStatus {
+        let (meta, current) = (&self.gateway.meta, &self.gateway.status);
+        let view = Listeners { generation: meta.generation, verdicts: self.verdicts, current: &current.listeners };
         let mut conditions = view.of_object();
-        conditions.push(view.programmed(progress, &is.conditions));
+        conditions.push(view.programmed(progress, &current.conditions));
         let reports = self.report.map(|report| report.listeners.as_slice()).unwrap_or_default();
-        let listeners = reports.iter().take(MOST.1).map(|report| view.listener(report, progress, |_| "Invalid"));
+        let listeners = reports.iter().take(MAX_LISTENERS).map(|report| view.listener(report, progress, |_| "Invalid"));
         let sets = self.report.map_or(0, Report::accepted_sets);
-        Wanted {
+        DesiredStatus {
             addresses: self.addresses(),
             conditions,
             listeners: listeners.collect(),
@@ -194,43 +198,43 @@ impl<'a> View<'a> {
 }
 
 /// Returns whether the status of `gateway` is the wanted one.
-fn is_right(gateway: &Gateway, wanted: &Wanted) -> bool {
-    let is = &gateway.status;
-    is.addresses.len() == wanted.addresses.len()
-        && is.addresses.iter().zip(&wanted.addresses).all(|(is, wanted)| is_same(is, wanted))
-        && are(&is.conditions, &wanted.conditions)
-        && listeners::are_right(&is.listeners, &wanted.listeners)
+fn is_current(gateway: &Gateway, desired: &DesiredStatus) -> bool {
+    let current = &gateway.status;
+    current.addresses.len() == desired.addresses.len()
+        && current.addresses.iter().zip(&desired.addresses).all(|(current, desired)| is_same(current, desired))
+        && are_current(&current.conditions, &desired.conditions)
+        && listeners::are_current(&current.listeners, &desired.listeners)
         // The API server drops the field before version 1.5 of Gateway API.
-        && is.attached_listener_sets.unwrap_or_default() == wanted.sets
+        && current.attached_listener_sets.unwrap_or_default() == desired.sets
 }
 
-/// Returns the status that a Gateway without a class begins with, if it was ours. A controller of another class
-/// writes its own status.
-fn withdrawn(gateway: &Gateway, facts: &Facts<'_>) -> Option<Wanted> {
+/// Returns the initial status of a Gateway, if Lockgate served it and its GatewayClass no longer exists. If there is
+/// another class, its controller writes the status.
+fn withdrawn(gateway: &Gateway, facts: &Facts<'_>) -> Option<DesiredStatus> {
     let class = ObjectKey::new("", &gateway.spec.gateway_class_name);
-    if !facts.left || facts.inspection.objects.get::<GatewayClass>(&class).is_some() {
+    if !facts.withdrawing || facts.inspection.objects.get::<GatewayClass>(&class).is_some() {
         return None;
     }
     let conditions = listeners::pending(gateway.meta.generation);
-    let wanted = Wanted { addresses: Vec::new(), conditions, listeners: Vec::new(), sets: 0 };
-    (!is_right(gateway, &wanted)).then_some(wanted)
+    let desired = DesiredStatus { addresses: Vec::new(), conditions, listeners: Vec::new(), sets: 0 };
+    (!is_current(gateway, &desired)).then_some(desired)
 }
 
-/// Returns whether two addresses are the same, with a default type or without, in any notation.
+/// Returns whether two addresses are equal, independent of notation and of an explicit default type.
 fn is_same(a: &GatewayAddress, b: &GatewayAddress) -> bool {
     let [a_type, b_type] = [a, b].map(|address| address.r#type.as_deref().unwrap_or("IPAddress"));
     let [a_ip, b_ip] = [a, b].map(|address| address.value.parse::<IpAddr>().ok());
     a_type == b_type && (a.value == b.value || (a_ip.is_some() && a_ip == b_ip))
 }
 
-/// Returns the hash of a wanted status as the cause of a goal.
-fn cause(wanted: &impl Debug) -> u64 {
-    xxh3_64(format!("{wanted:?}").as_bytes())
+/// Returns the hash of a desired status as the cause of a goal.
+fn cause(desired: &impl Debug) -> u64 {
+    xxh3_64(format!("{desired:?}").as_bytes())
 }
 
-/// Returns the text on conditions for the log: the first one that does not hold, or all of them.
-fn summary(conditions: &[Wish]) -> String {
-    let text = |one: &Wish| format!("{}={} ({})", one.r#type, one.status.as_str(), one.reason);
+/// Returns the summary of conditions for the log: the first one that is not true, or all of them.
+fn summary(conditions: &[DesiredCondition]) -> String {
+    let text = |one: &DesiredCondition| format!("{}={} ({})", one.r#type, one.status.as_str(), one.reason);
     match conditions.iter().find(|one| one.status != Status::True) {
         Some(one) => text(one),
         None => conditions.iter().map(text).collect::<Vec<_>>().join(" "),

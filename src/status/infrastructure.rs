@@ -30,10 +30,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::bucket::Bucket;
 use super::envoys::{Accepted, Envoys};
+use super::token_bucket::TokenBucket;
 use super::waiting::Waiting;
-use super::{AllEnvoys, Chosen, Failure, PATIENCE, Template, Trouble};
+use super::{AllEnvoys, ApiBackoff, Failure, Template, WRITE_TIMEOUT, WriterSettings};
 use crate::inspection::{Inspection, changed};
 use crate::leader::Leader;
 use crate::metrics::Metrics;
@@ -90,7 +90,7 @@ pub(super) struct Infrastructure {
     pub manager: String,
     pub leader: Leader,
     pub inspected: watch::Receiver<Arc<Inspection>>,
-    pub settings: watch::Receiver<Chosen>,
+    pub settings: watch::Receiver<WriterSettings>,
     /// The template of fleets. `None`: the controller creates no Envoys.
     pub template: Option<Arc<Template>>,
     /// The Gateways whose fleets cannot be written.
@@ -106,7 +106,7 @@ pub(super) struct Infrastructure {
 #[derive(Default)]
 struct Term {
     known: Arc<Inspection>,
-    chosen: Chosen,
+    chosen: WriterSettings,
     plan: Plan,
     work: Work,
     moves: Moves,
@@ -131,8 +131,8 @@ impl Infrastructure {
     async fn reconcile(&mut self) {
         let mut term = Term::default();
         let mut writes = FuturesUnordered::new();
-        let mut bucket = Bucket::new(RATE.0, RATE.1);
-        let mut trouble = Trouble::default();
+        let mut bucket = TokenBucket::new(RATE.0, RATE.1);
+        let mut trouble = ApiBackoff::default();
         let (mut new, mut again, mut look_at) = (true, true, Instant::now());
         // The Gateways that wait for the Envoys of their fleets, and the question.
         let (mut waiting, mut asking) = (Waiting::default(), OptionFuture::from(None::<BoxFuture<'static, Accepted>>));
@@ -149,7 +149,7 @@ impl Infrastructure {
             }
             let mut wake = now + LONG;
             if writes.len() < PARALLEL {
-                let at = bucket.next(now).max(trouble.over().unwrap_or(now));
+                let at = bucket.next(now).max(trouble.until().unwrap_or(now));
                 if at <= now
                     && let Some(write) = term.work.start(now)
                 {
@@ -241,16 +241,16 @@ impl Infrastructure {
     fn write(&self, write: Write) -> impl Future<Output = (Write, Result<Performed, Failure>)> + use<> {
         let (client, manager) = (self.client.clone(), self.manager.clone());
         async move {
-            let performed = Failure::of(timeout(PATIENCE, perform(&client, &manager, &write)).await);
+            let performed = Failure::from_response(timeout(WRITE_TIMEOUT, perform(&client, &manager, &write)).await);
             (write, performed)
         }
     }
 
     /// Reports the end of a write to the log, the metrics, and the state machine.
-    fn finish(&self, term: &mut Term, write: Write, written: Result<Performed, Failure>, trouble: &mut Trouble) {
+    fn finish(&self, term: &mut Term, write: Write, written: Result<Performed, Failure>, trouble: &mut ApiBackoff) {
         let (kind, ObjectKey { namespace, name }) = (write.id.kind.as_str(), &write.id.key);
         let now = Instant::now();
-        trouble.note(written.as_ref().err(), now);
+        trouble.record(written.as_ref().err(), now);
         let gateway = term.plan.services.get(&write.id.key).filter(|_| write.id.kind == Kind::SERVICE).cloned();
         let outcome = match &written {
             Ok(performed) => {
@@ -274,7 +274,7 @@ impl Infrastructure {
                 let failures = term.work.failures(&write.id) + 1;
                 let is_refused =
                     matches!(failure.code(), Some(400..=499)) && !matches!(failure.code(), Some(404 | 409));
-                if let Some(gateway) = gateway.filter(|_| is_refused && !failure.is_general()) {
+                if let Some(gateway) = gateway.filter(|_| is_refused && !failure.affects_all_writes()) {
                     let reason = if failure.code() == Some(422) { "Invalid" } else { "NoResources" };
                     let message = format!("cannot write Service \"{}\": {failure}", write.id.key);
                     term.refused.insert(gateway, Fault::new(reason, message));

@@ -31,7 +31,9 @@ impl HasStatus for Ingress {
             Some(_) if ours.is_empty() || **is == *ours => return None,
             Some(published) => Goal { status: ours.to_vec(), needs: Some(published.clone()), cause: 0 },
             // Another controller may have written the same address. Only addresses that we wrote are withdrawn.
-            None => Goal { status: if by_us() || facts.left { others() } else { is.clone() }, needs: None, cause: 0 },
+            None => {
+                Goal { status: if by_us() || facts.withdrawing { others() } else { is.clone() }, needs: None, cause: 0 }
+            }
         };
         (goal.status != *is).then_some(goal)
     }

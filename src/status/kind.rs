@@ -12,51 +12,51 @@ use serde_json::Value;
 use super::infrastructure::Faults;
 use crate::inspection::{Inspection, Published, changed_sources};
 
-/// An address of the Envoys, as the status of an Ingress has it.
+/// An address of the Envoys in the status of an Ingress.
 pub(crate) type Address = IngressLoadBalancerIngress;
 
 /// The content of objects of one kind that have a status.
 ///
-/// [`Desk`](super::desk::Desk) decides when to write, and asks this trait for everything that depends on the kind.
+/// [`StatusQueue`](super::queue::StatusQueue) decides when to write, and asks this trait for everything that depends on
+/// the kind.
 pub(super) trait HasStatus: Typed {
     /// The part of the status that Lockgate writes. Equal values need no write.
     type Status: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static;
 
-    /// The `metadata.resourceVersion` of the object.
+    /// Returns the `metadata.resourceVersion` of the object.
     fn version(&self) -> &Arc<str>;
 
-    /// Returns the next status of the object. `None`: nothing is to be written, because the status is right or not
-    /// ours.
+    /// Returns the next status of the object. `None`: the status is up to date, or belongs to another controller.
     ///
-    /// A kind whose status tells progress has several goals, one after the other: the next goal is requested when the
-    /// watch brings back the last one.
+    /// A status that shows progress has several consecutive goals. The next goal is requested when the watch brings
+    /// back the last one.
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Self::Status>>;
 
     /// Returns the merge patch of the field `status`. `envoys` is the number of Envoys that have accepted the object,
     /// if the goal needs them.
     fn patch(&self, status: &Self::Status, envoys: usize, now: Timestamp) -> Value;
 
-    /// Returns the text on a status in the log line and in the Event `Programmed`: `reachable at 192.0.2.1`.
+    /// Returns the description of a status for the log line and the Event `Programmed`: `reachable at 192.0.2.1`.
     fn summary(status: &Self::Status) -> String;
 
-    /// Returns the objects whose facts differ, although they themselves may be the same.
-    fn changed(before: &Known, now: &Known) -> BTreeSet<ObjectKey> {
+    /// Returns the objects whose facts differ. The objects themselves can be equal.
+    fn changed(before: &Inputs, now: &Inputs) -> BTreeSet<ObjectKey> {
         changed_sources(Self::KIND, &before.inspection, &now.inspection).cloned().collect()
     }
 }
 
-/// Everything that statuses are made of.
+/// The inputs of all statuses.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct Inputs {
     /// The state of the controller's loop.
     pub inspection: Arc<Inspection>,
-    /// The facts from elsewhere.
-    pub outside: Outside,
+    /// The facts from other sources.
+    pub external: ExternalFacts,
 }
 
 /// The facts that do not come from the controller's loop.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Outside {
+pub(super) struct ExternalFacts {
     /// The addresses of the Envoys; empty while they are unknown.
     pub addresses: Arc<[Address]>,
     /// The name of the controller in GatewayClasses and in the status of routes.
@@ -65,23 +65,23 @@ pub(super) struct Outside {
     pub faults: Faults,
 }
 
-impl From<Arc<[Address]>> for Outside {
+impl From<Arc<[Address]>> for ExternalFacts {
     fn from(addresses: Arc<[Address]>) -> Self {
         Self { addresses, ..Self::default() }
     }
 }
 
-/// The facts that a status is made of, beside the object itself.
+/// The facts that determine a status, apart from the object itself.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
     /// The field manager of this installation.
     pub manager: &'a str,
     /// The addresses of the Envoys; empty while they are unknown.
     pub addresses: &'a [Address],
-    /// The publication that serves the object. `None`: the object is not ours.
+    /// The publication that serves the object. `None`: Lockgate does not serve the object.
     pub published: Option<&'a Published>,
-    /// Whether the object was ours, and its status is not withdrawn yet.
-    pub left: bool,
+    /// Whether Lockgate served the object, and its status is not withdrawn yet.
+    pub withdrawing: bool,
     /// The verdicts on the object.
     pub verdicts: &'a [Verdict],
     /// The state of the controller's loop.
@@ -99,7 +99,7 @@ pub(super) struct Goal<S> {
     pub status: S,
     /// The publication that all Envoys must have accepted first, if the status depends on it.
     pub needs: Option<Published>,
-    /// A hash of the facts behind the goal, beside the revision. Repeated writes for the same facts are a fight with
-    /// another writer, and slow down. Writes for new facts are news.
+    /// A hash of the facts behind the goal, without the revision. Repeated writes for the same facts indicate a
+    /// conflict with another writer, and are delayed. Writes for new facts are not.
     pub cause: u64,
 }

@@ -13,30 +13,36 @@ fn refused(code: u16) -> Failure {
 fn what_concerns_one_object_holds_up_no_other() {
     let now = Instant::now();
     for code in [404, 409, 403, 422] {
-        let mut trouble = Trouble::default();
-        trouble.note(Some(&refused(code)), now);
-        assert_eq!(trouble.over(), None, "{code}");
+        let mut backoff = ApiBackoff::default();
+        backoff.record(Some(&refused(code)), now);
+        assert_eq!(backoff.until(), None, "{code}");
     }
 }
 
 #[test]
 fn an_api_server_in_trouble_is_asked_ever_less_often_and_then_as_before() {
     let mut now = Instant::now();
-    let mut trouble = Trouble::default();
+    let mut backoff = ApiBackoff::default();
     let mut pauses = Vec::new();
-    for failure in
-        [Failure::Late, refused(500), refused(503), refused(429), Failure::Late, Failure::Late, Failure::Late]
-    {
-        trouble.note(Some(&failure), now);
+    for failure in [
+        Failure::Timeout,
+        refused(500),
+        refused(503),
+        refused(429),
+        Failure::Timeout,
+        Failure::Timeout,
+        Failure::Timeout,
+    ] {
+        backoff.record(Some(&failure), now);
         // That of a write that was under way at the same time.
-        trouble.note(Some(&failure), now);
-        let over = trouble.over().unwrap();
+        backoff.record(Some(&failure), now);
+        let over = backoff.until().unwrap();
         pauses.push((over - now).as_millis());
         now = over;
     }
     assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 15_000, 15_000]);
-    trouble.note(None, now);
-    assert_eq!(trouble.over(), None);
+    backoff.record(None, now);
+    assert_eq!(backoff.until(), None);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The objects that wait for Envoys, in the order in which they were published. A clone shares everything.
+//! The objects that wait for Envoys, sorted by publication. A clone shares all entries.
 
 use std::ops::Bound;
 
@@ -7,19 +7,19 @@ use lockgate_route::objects::ObjectKey;
 
 use crate::inspection::Published;
 
-/// A place in the order: the publication, then the object.
-pub(super) type Place = (u64, ObjectKey);
+/// The position of an object: its publication, then its key.
+pub(super) type Position = (u64, ObjectKey);
 
 /// The objects of one kind that wait for Envoys.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Waiting {
-    ordered: OrdMap<Place, Published>,
-    /// In which publication each is.
+    ordered: OrdMap<Position, Published>,
+    /// The publication of each object.
     since: OrdMap<ObjectKey, u64>,
 }
 
 impl Waiting {
-    /// Sets the revision and publication that an object waits for, if it waits.
+    /// Sets the publication that an object waits for. `None`: it does not wait.
     pub fn set(&mut self, key: &ObjectKey, what: Option<Published>) {
         if let Some(since) = self.since.remove(key) {
             self.ordered.remove(&(since, key.clone()));
@@ -30,21 +30,22 @@ impl Waiting {
         }
     }
 
-    /// How many wait.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.ordered.len()
     }
 
-    /// Whether none waits.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.ordered.is_empty()
     }
 
-    /// At most `most` of them: those behind `place`, then those at the beginning.
-    pub fn some(&self, place: Option<&Place>, most: usize) -> Vec<(ObjectKey, Published)> {
-        let behind = place.map(|place| self.ordered.range::<_, Place>((Bound::Excluded(place), Bound::Unbounded)));
+    /// Returns at most `most` objects: those after `position`, then those from the beginning.
+    pub fn batch(&self, position: Option<&Position>, most: usize) -> Vec<(ObjectKey, Published)> {
+        let behind =
+            position.map(|position| self.ordered.range::<_, Position>((Bound::Excluded(position), Bound::Unbounded)));
         let behind = behind.into_iter().flatten();
-        let beginning = self.ordered.iter().take_while(|(at, _)| place.is_none_or(|place| *at <= place));
+        let beginning = self.ordered.iter().take_while(|(at, _)| position.is_none_or(|position| *at <= position));
         behind.chain(beginning).take(most).map(|((_, key), what)| (key.clone(), what.clone())).collect()
     }
 }
@@ -71,8 +72,8 @@ mod tests {
         for (name, since) in [("a", 3), ("b", 1), ("c", 2), ("d", 2)] {
             waiting.set(&key(name), at(since));
         }
-        let some = |waiting: &Waiting, place: Option<&Place>, most| -> String {
-            waiting.some(place, most).iter().map(|(key, _)| &*key.name).collect()
+        let some = |waiting: &Waiting, position: Option<&Position>, most| -> String {
+            waiting.batch(position, most).iter().map(|(key, _)| &*key.name).collect()
         };
         assert_eq!(some(&waiting, None, 9), "bcda");
         assert_eq!(some(&waiting, Some(&(2, key("c"))), 3), "dab");

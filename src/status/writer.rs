@@ -1,7 +1,7 @@
-//! The writer of the status of one kind of objects. [`Desk`] decides what to write and when; here is the I/O.
+//! The writer of the status of one kind. [`StatusQueue`] decides what to write and when; here is the I/O.
 //!
-//! A status is written by a merge patch that holds for one resourceVersion only: fields of other writers stay, and nothing is
-//! overwritten unseen.
+//! A status is written by a merge patch with a resourceVersion. The fields of other writers stay, and no concurrent
+//! change is overwritten.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,29 +18,29 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Chosen;
-use super::bucket::Bucket;
-use super::desk::{Desk, Outcome, Write};
+use super::WriterSettings;
 use super::envoys::{Accepted, Envoys};
 use super::events::Programmed;
 use super::infrastructure::Faults;
-use super::kind::{Address, HasStatus, Outside};
-use super::{Failure, PATIENCE, Trouble};
+use super::kind::{Address, ExternalFacts, HasStatus};
+use super::queue::{Outcome, StatusQueue, Write};
+use super::token_bucket::TokenBucket;
+use super::{ApiBackoff, Failure, WRITE_TIMEOUT};
 use crate::inspection::Inspection;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 
-/// Writes a second, and how many at once after a pause: 10,000 Ingresses have their addresses 50 s after a first
-/// installation. Of each kind.
+/// Writes per second of each kind, and the maximum burst. After a first installation, 10,000 Ingresses have their
+/// addresses within 50 s.
 const RATE: (u32, u32) = (200, 100);
-/// Requests at a time. It is this that holds writes back while the API server is slow; one that has enough says 429.
+/// The maximum number of concurrent writes. It limits the load on a slow API server; an overloaded one answers 429.
 const PARALLEL: usize = 8;
-/// Changes within this time are looked at together.
-const TOGETHER: Duration = Duration::from_millis(50);
-/// Nothing else to wait for.
-const LONG: Duration = Duration::from_secs(60);
+/// Changes within this time are processed together.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+/// The maximum sleep.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 
-/// The parts that the status writers of all kinds share.
+/// The inputs that the status writers of all kinds share.
 #[derive(Clone)]
 pub(super) struct StatusWriter<E> {
     pub client: kube::Client,
@@ -49,7 +49,7 @@ pub(super) struct StatusWriter<E> {
     pub leader: Leader,
     pub inspected: watch::Receiver<Arc<Inspection>>,
     pub addresses: watch::Receiver<Arc<[Address]>>,
-    pub settings: watch::Receiver<Chosen>,
+    pub settings: watch::Receiver<WriterSettings>,
     /// The Gateways that cannot have a Service.
     pub faults: watch::Receiver<Faults>,
     pub envoys: E,
@@ -59,7 +59,7 @@ pub(super) struct StatusWriter<E> {
 }
 
 impl<E: Envoys> StatusWriter<E> {
-    /// Writes the status of the kind of `T` while this replica leads; for ever.
+    /// Writes the status of the objects of kind `T` while this replica leads. Runs forever.
     pub async fn run<T: HasStatus>(mut self) {
         let leader = self.leader.clone();
         loop {
@@ -71,61 +71,61 @@ impl<E: Envoys> StatusWriter<E> {
 
     /// Writes during one term. The state is dropped at its end, because others write then.
     async fn write_all<T: HasStatus>(&mut self) {
-        let mut desk = Desk::<T>::new(self.manager.clone());
+        let mut queue = StatusQueue::<T>::new(self.manager.clone());
         let mut writes = FuturesUnordered::new();
-        let mut bucket = Bucket::new(RATE.0, RATE.1);
-        let mut trouble = Trouble::default();
-        let (mut new, mut look_at) = (true, Instant::now());
-        let mut asking = OptionFuture::default();
-        let mut asked = 0;
+        let mut bucket = TokenBucket::new(RATE.0, RATE.1);
+        let mut backoff = ApiBackoff::default();
+        let (mut changed, mut update_at) = (true, Instant::now());
+        let mut polling = OptionFuture::default();
+        let mut polled = 0;
         loop {
             let now = Instant::now();
-            if new && look_at <= now {
+            if changed && update_at <= now {
                 let inspection = self.inspected.borrow_and_update().clone();
-                let outside = Outside {
+                let external = ExternalFacts {
                     addresses: self.addresses.borrow_and_update().clone(),
                     controller: self.settings.borrow_and_update().gateway_controller.clone(),
                     faults: self.faults.borrow_and_update().clone(),
                 };
-                desk.look(inspection, outside, now);
-                (new, look_at) = (false, now + TOGETHER);
+                queue.update(inspection, external, now);
+                (changed, update_at) = (false, now + DEBOUNCE);
             }
-            // Objects that begin to wait are asked for at once, not after those that have waited long.
-            if asked != desk.arrivals() {
-                asked = desk.arrivals();
-                asking = ask(&self.envoys, &desk);
+            // A new object is polled at once, not after those that have waited for long.
+            if polled != queue.wait_count() {
+                polled = queue.wait_count();
+                polling = ask(&self.envoys, &queue);
             }
-            let mut wake = now + LONG;
+            let mut wake = now + MAX_SLEEP;
             if writes.len() < PARALLEL {
-                let at = bucket.next(now).max(trouble.over().unwrap_or(now));
+                let at = bucket.next(now).max(backoff.until().unwrap_or(now));
                 if at <= now
-                    && let Some(write) = desk.start(now)
+                    && let Some(write) = queue.start(now)
                 {
                     bucket.take(now);
                     writes.push(self.write::<T>(write));
                     continue;
                 }
-                wake = desk.next().map_or(wake, |due| due.max(at).min(wake));
+                wake = queue.next().map_or(wake, |due| due.max(at).min(wake));
             }
-            self.metrics.set_status_pending(T::KIND.as_str(), desk.len());
+            self.metrics.set_status_pending(T::KIND.as_str(), queue.len());
             tokio::select! {
                 Some((write, written)) = writes.next() => {
                     let now = Instant::now();
-                    let outcome = self.told(&desk, &write, written, &mut trouble);
-                    desk.finished(&write, outcome, now);
+                    let outcome = self.report(&queue, &write, written, &mut backoff);
+                    queue.finished(&write, outcome, now);
                 }
-                Some(accepted) = &mut asking => {
+                Some(accepted) = &mut polling => {
                     for (key, what, envoys) in accepted {
-                        desk.accepted(&key, &what, envoys, Instant::now());
+                        queue.accepted(&key, &what, envoys, Instant::now());
                     }
-                    asking = ask(&self.envoys, &desk);
+                    polling = ask(&self.envoys, &queue);
                 }
-                // One change is enough: `look_at` limits how often the others would wake every writer.
-                () = super::changed(&mut self.inspected), if !new => new = true,
-                () = super::changed(&mut self.addresses), if !new => new = true,
-                () = super::changed(&mut self.settings), if !new => new = true,
-                () = super::changed(&mut self.faults), if !new => new = true,
-                () = sleep_until(look_at), if new => {}
+                // After one change, other changes have no effect until `update_at`, and must not wake each writer.
+                () = super::changed(&mut self.inspected), if !changed => changed = true,
+                () = super::changed(&mut self.addresses), if !changed => changed = true,
+                () = super::changed(&mut self.settings), if !changed => changed = true,
+                () = super::changed(&mut self.faults), if !changed => changed = true,
+                () = sleep_until(update_at), if changed => {}
                 () = sleep_until(wake) => {}
             }
         }
@@ -138,18 +138,18 @@ impl<E: Envoys> StatusWriter<E> {
         let (client, request) = (self.client.clone(), request::<T>(&write, &self.manager, Timestamp::now()));
         async move {
             let written = async { client.request::<IgnoredAny>(request?).await };
-            let written = Failure::of(timeout(PATIENCE, written).await).map(|_| ());
+            let written = Failure::from_response(timeout(WRITE_TIMEOUT, written).await).map(|_| ());
             (write, written)
         }
     }
 
-    /// Reports a write to the log, the metrics, and the owner of the object.
-    fn told<T: HasStatus>(
+    /// Reports the result of a write to the log, the metrics, and the owner of the object.
+    fn report<T: HasStatus>(
         &self,
-        desk: &Desk<T>,
+        queue: &StatusQueue<T>,
         write: &Write<T::Status>,
         written: Result<(), Failure>,
-        trouble: &mut Trouble,
+        backoff: &mut ApiBackoff,
     ) -> Outcome {
         let (kind, namespace, name) = (T::KIND.as_str(), &write.key.namespace, &write.key.name);
         let outcome = match &written {
@@ -160,12 +160,12 @@ impl<E: Envoys> StatusWriter<E> {
                 _ => Outcome::Failed,
             },
         };
-        trouble.note(written.as_ref().err(), Instant::now());
+        backoff.record(written.as_ref().err(), Instant::now());
         self.metrics.status_written(kind, super::outcome(written.as_ref().err()));
         match (&written, &write.programmed) {
             (Ok(()), Some((published, envoys))) => {
                 tracing::info!(kind, %namespace, %name, envoys, "status written: {}", T::summary(&write.status));
-                // A full queue has more Events already than anybody reads.
+                // If the queue is full, the objects have more Events than anybody reads.
                 let _ = self.programmed.try_send(Programmed {
                     kind: T::KIND,
                     key: write.key.clone(),
@@ -181,7 +181,7 @@ impl<E: Envoys> StatusWriter<E> {
                 tracing::info!(kind, %namespace, %name, "status written: {}", T::summary(&write.status));
             }
             (Err(failure), _) => {
-                let failures = desk.failures(&write.key) + 1;
+                let failures = queue.failures(&write.key) + 1;
                 if outcome == Outcome::Failed && failures.is_power_of_two() {
                     tracing::warn!(kind, %namespace, %name, failures, "cannot write the status: {failure}");
                 } else {
@@ -210,9 +210,9 @@ fn request<T: HasStatus>(
     request.patch_subresource("status", &write.key.name, &params, &patch).map_err(kube::Error::BuildRequest)
 }
 
-/// Asks how far the Envoys are with the objects that wait for them, if there are any.
-fn ask<E: Envoys, T: HasStatus>(envoys: &E, desk: &Desk<T>) -> OptionFuture<BoxFuture<'static, Accepted>> {
-    let waiting = desk.waiting().clone();
+/// Polls the acceptance of the objects that wait for Envoys, if there are any.
+fn ask<E: Envoys, T: HasStatus>(envoys: &E, queue: &StatusQueue<T>) -> OptionFuture<BoxFuture<'static, Accepted>> {
+    let waiting = queue.waiting().clone();
     let envoys = envoys.clone();
     OptionFuture::from((!waiting.is_empty()).then(|| async move { envoys.accepted(T::KIND, waiting).await }.boxed()))
 }

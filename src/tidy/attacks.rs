@@ -1,5 +1,4 @@
-//! The tables of docs/security.md that state who may do what to whom: each row names tests that exist, and each test of an
-//! attack is in a row.
+//! The tables of docs/security.md with attacks: each row names existing tests, and each test of an attack is in a row.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +10,7 @@ const PAGE: &str = "docs/security.md";
 /// The tests of attacks.
 const ATTACKS: &str = "isolation::";
 
-/// The rows of all tables whose last column is headed `test`.
+/// Returns the rows of all tables whose last column has the heading `test`.
 fn rows(page: &str) -> Vec<&str> {
     let (mut rows, mut in_table) = (Vec::new(), false);
     for line in page.lines() {
@@ -23,13 +22,13 @@ fn rows(page: &str) -> Vec<&str> {
     rows
 }
 
-/// The texts in backticks in the last cell of a row: tests, or modules of tests.
+/// Returns the texts in backticks in the last cell of a row: tests, or modules of tests.
 fn names_in(row: &str) -> impl Iterator<Item = &str> {
     let last = row.trim_end_matches(['|', ' ']).rsplit(" | ").next().unwrap_or_default();
     last.split('`').skip(1).step_by(2)
 }
 
-/// Whether `name` is the test, or a module that the test is in.
+/// Returns whether `name` is the test, or a module that contains the test.
 fn is_of(test: &str, name: &str) -> bool {
     test.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }

@@ -1,7 +1,7 @@
-//! The table of protocol cases, docs/protocol-cases.md: every case, and the tests that show it, found by their names.
+//! The table of protocol cases, docs/protocol-cases.md: every case, and its tests, which are found by name.
 //!
-//! `cases.txt` says what the cases are. A test that shows one bears its id in its name, in small letters. `make docs`
-//! writes the table anew.
+//! `cases.txt` describes the cases. The name of a test contains the ID of its case in lower case. `make docs` rewrites
+//! the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,9 +10,9 @@ use std::fs;
 use super::{Source, assert_none, files, root, sources};
 
 const TABLE: &str = "docs/protocol-cases.md";
-/// The groups, by the letters that their ids begin with.
+/// The groups, by the prefix of their IDs.
 const GROUPS: &str = "asdorfvp";
-/// Cases that no test shows, and why; the table says so.
+/// The cases without a test, and the reason, which the table contains.
 const NOT_SHOWN: &[(&str, &str)] = &[];
 
 /// A line of `cases.txt`, by its heading.
@@ -40,12 +40,12 @@ fn cases() -> Vec<Case> {
 /// A test, by its module and name.
 pub(super) struct Test {
     name: String,
-    /// `xds::server::tests::rest::a_poll_is_answered`, or `e2e::modes::…` for a test in `e2e/tests/modes/`.
+    /// Formats `xds::server::tests::rest::a_poll_is_answered`, or `e2e::modes::…` for a test in `e2e/tests/modes/`.
     pub(super) path: String,
     file: String,
 }
 
-/// The ids in a test's name: `s8_d10_…` gives S8 and D10.
+/// Returns the IDs in the name of a test: S8 and D10 for `s8_d10_…`.
 fn ids(name: &str) -> Vec<String> {
     let is_id = |part: &&str| {
         let digits = part.strip_prefix(|first| GROUPS.contains(first));
@@ -54,7 +54,7 @@ fn ids(name: &str) -> Vec<String> {
     name.split('_').take_while(is_id).map(str::to_uppercase).collect()
 }
 
-/// The functions of `source` that are tests.
+/// Returns the functions of `source` that are tests.
 pub(super) fn tests_in(source: &Source) -> Vec<Test> {
     let mut tests = Vec::new();
     let mut marked = false;
@@ -83,7 +83,7 @@ fn module(file: &str) -> String {
     path.replacen("/src/", "/", 1).replacen("e2e/tests/", "e2e/", 1).replace('/', "::")
 }
 
-/// The tests that show each case.
+/// Returns the tests of each case.
 fn shown_by() -> BTreeMap<String, Vec<Test>> {
     let mut shown: BTreeMap<String, Vec<Test>> = BTreeMap::new();
     for source in sources().iter().chain(&files("e2e/tests", &["rs"])) {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::cases::tests_in;
 use super::{assert_none, files, root, sources};
 
-/// ARCHITECTURE.md is an introduction. Details belong to the documentation of a module or to a decision.
+/// The maximum length of ARCHITECTURE.md, which is an introduction. Details belong to the documentation of a module or
+/// to a decision.
 const MOST_LINES_OF_THE_ARCHITECTURE: usize = 250;
 
 /// Returns the targets of the Markdown links in `text`.

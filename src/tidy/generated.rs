@@ -68,7 +68,7 @@ fn the_reference_of_events_is_up_to_date() {
     assert_eq!(constants.len(), 2, "{constants:?}");
     for (constant, meaning) in constants {
         let meaning =
-            meaning.strip_prefix("Reason of the Event when ").unwrap_or_else(|| panic!("{constant}: {meaning}"));
+            meaning.strip_prefix("The reason of the Event when ").unwrap_or_else(|| panic!("{constant}: {meaning}"));
         writeln!(page, "| `{}` | {meaning} |", constant.split('"').nth(1).unwrap()).unwrap();
     }
     assert_page("events.md", &page);
@@ -96,7 +96,8 @@ fn shown(line: &str) -> Option<Shown> {
     Some(Shown { kind, condition, status, reason, message })
 }
 
-/// The reasons of `Programmed=False`, which the translation does not know, because it knows neither Envoys nor addresses.
+/// The reasons of `Programmed=False`, which do not come from the translation, because it depends neither on Envoys nor
+/// on addresses.
 const NOT_PROGRAMMED: [(&str, &str); 7] = [
     (
         "AddressNotAssigned",

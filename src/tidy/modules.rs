@@ -1,4 +1,4 @@
-//! Which module of a crate may use which. The compiler checks the dependencies between crates.
+//! The permitted dependencies between the modules of a crate. The compiler checks the dependencies between crates.
 
 use std::fs;
 

@@ -1,6 +1,7 @@
-//! Finds the paths in Rust source that lead to the crate's root: just enough of the language for our own files.
+//! Finds the paths from the crate root in Rust source. It parses only the subset of the language that this repository
+//! uses.
 
-/// `text` without its comments and the contents of its string literals.
+/// Returns `text` without comments and the contents of string literals.
 pub(super) fn code(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -28,7 +29,7 @@ pub(super) fn code(text: &str) -> String {
     code
 }
 
-/// Where the raw string literal that `text` starts with ends.
+/// Returns the end of the raw string literal at the start of `text`.
 fn raw_string_end(text: &str) -> Option<usize> {
     let hashes = text.strip_prefix('r')?.chars().take_while(|c| *c == '#').count();
     let start = 1 + hashes + 1;
@@ -39,8 +40,8 @@ fn raw_string_end(text: &str) -> Option<usize> {
     text[start..].find(&close).map(|end| start + end + close.len())
 }
 
-/// Every path after `crate::` in `text`, groups taken apart: `crate::a::{B, c::D}` gives `a::B` and `a::c::D`. Comments
-/// are no code.
+/// Returns every path after `crate::` in `text`, with expanded groups: `a::B` and `a::c::D` for `crate::a::{B, c::D}`.
+/// Comments are ignored.
 pub(super) fn paths_of_crate(text: &str) -> Vec<String> {
     let code = code(text);
     let mut found = vec![];
@@ -53,7 +54,7 @@ pub(super) fn paths_of_crate(text: &str) -> Vec<String> {
     found
 }
 
-/// Whether `code` uses the crate `name`.
+/// Returns whether `code` uses the crate `name`.
 pub(super) fn names_crate(code: &str, name: &str) -> bool {
     code.match_indices(&format!("{name}::")).any(|(at, _)| {
         let before = code[..at].chars().next_back();
@@ -61,7 +62,7 @@ pub(super) fn names_crate(code: &str, name: &str) -> bool {
     })
 }
 
-/// Reads one path, whose segments so far are `prefix`; returns what follows it.
+/// Parses one path after the segments in `prefix`. Returns the rest.
 fn read_path<'a>(text: &'a str, prefix: &str, found: &mut Vec<String>) -> &'a str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {

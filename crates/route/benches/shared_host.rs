@@ -13,7 +13,7 @@ use lockgate_route::testing::shared_host::{Loop, host, shared, sharing};
 /// The number of Ingresses that share the host.
 const SHARING: usize = 1000;
 
-/// Returns how long it takes to translate and build a changed Ingress.
+/// Returns the time to translate and build a changed Ingress.
 fn apply(shared: &mut Loop, ingress: IngressBuilder) -> Duration {
     let start = Instant::now();
     shared.apply(ingress);
@@ -28,7 +28,7 @@ fn resource(shared: &Loop) -> Resource {
     Resource::new("http/shop.example.com", &message, origins)
 }
 
-/// Returns how long it takes to encode the virtual host of the shared host from the model alone.
+/// Returns the time to encode the virtual host of the shared host from the model.
 fn encode(shared: &Loop) -> Duration {
     let start = Instant::now();
     std::hint::black_box(resource(shared));
@@ -40,7 +40,7 @@ fn measure_added_path() {
     let mut shared = shared(SHARING);
     let (mut change, mut encoding) = (Duration::MAX, Duration::MAX);
     for round in 0..200 {
-        // A path comes, a path goes, in another Ingress each time. The best of all rounds has the least noise.
+        // Adds and removes a path, in another Ingress each time. The best of all rounds has the least noise.
         let number = round * 7 % SHARING;
         let added = apply(&mut shared, sharing(number, 2));
         encoding = encoding.min(encode(&shared));

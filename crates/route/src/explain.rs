@@ -41,13 +41,13 @@ pub struct Request {
 /// The decision of Envoy on a request at one listener.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision<'a> {
-    /// The server name whose filter chain takes the connection.
+    /// The server name that selects the filter chain.
     pub chain: Option<Chain<'a>>,
     /// The path that routes are compared with, after normalization. It has no query.
     pub path: String,
     /// The domain of the virtual host; `None` if no virtual host matches.
     pub host: Option<Host>,
-    /// What happens to the request.
+    /// The result of the request.
     pub outcome: Outcome<'a>,
     /// The further routes of the virtual host that match the request, in their order. They are not reached.
     pub later: Vec<&'a Arc<Route>>,
@@ -62,7 +62,7 @@ pub enum Chain<'a> {
     Forwarded(&'a Host, &'a TlsConnections),
 }
 
-/// What happens to a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome<'a> {
     /// The connection is closed, or was never accepted.
@@ -71,7 +71,8 @@ pub enum Outcome<'a> {
     Answered(u16, &'static str),
     /// Envoy redirects to another form of the path, with status 307.
     RedirectedTo(String),
-    /// A route takes the request. With shares, each route takes its share of the requests that the routes before it leave.
+    /// A route serves the request. With shares, each route serves its share of the requests that remain after the
+    /// routes before it.
     Routed(Vec<(Option<Share>, &'a Arc<Route>)>),
     /// The connection is forwarded as it is.
     Forwarded(&'a Destination),

@@ -1,4 +1,4 @@
-//! How addresses are written on the command line.
+//! The text format of addresses on the command line.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -48,7 +48,7 @@ fn is_name(text: &str) -> bool {
         && text.trim_end_matches('.').split('.').all(|label| !label.is_empty() && label.bytes().all(character))
 }
 
-/// As it is written on the command line.
+/// Formats the address as on the command line.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -61,7 +61,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// The address in Envoy's form.
+    /// Returns the address as an Envoy message.
     pub fn message(&self) -> core_v3::Address {
         use core_v3::socket_address::PortSpecifier;
         let (address, port) = match self {
@@ -80,7 +80,8 @@ impl Address {
         core_v3::Address { address: Some(core_v3::address::Address::SocketAddress(socket)) }
     }
 
-    /// Where to connect to if this is what another socket listens on: `0.0.0.0` and `::` mean this machine.
+    /// Returns the address to connect to if a socket listens on this address. `0.0.0.0` and `::` become a loopback
+    /// address.
     pub fn to_connect(&self) -> Self {
         match self {
             Self::Ip(IpAddr::V4(address), port) if address.is_unspecified() => {

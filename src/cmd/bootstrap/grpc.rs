@@ -1,4 +1,4 @@
-//! The bootstrap of a gRPC client or server without a proxy: what `GRPC_XDS_BOOTSTRAP` names.
+//! The bootstrap file of a gRPC client or server without a proxy, for `GRPC_XDS_BOOTSTRAP`.
 //!
 //! Source: gRFC A27; A30 for `xds_v3`, A65 for the credentials of type `tls`.
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::Options;
 
-/// How often certificates are read anew.
+/// The interval at which certificates are reloaded.
 const REFRESH: &str = "60s";
 
-/// The bootstrap that `options` ask for.
+/// Returns the bootstrap for `options`.
 pub fn bootstrap(options: &Options) -> Value {
     let credentials = match &options.xds_tls {
         None => json!({ "type": "insecure" }),

@@ -1,10 +1,10 @@
-//! How much memory there is.
+//! The memory of this machine or container.
 
 use std::fs;
 
-/// 80 % of the memory limit of this container, or of the machine's memory if it has none; `None` if neither is known.
+/// Returns 80 % of the memory limit of this container, or of the memory of the machine. `None`: neither is known.
 ///
-/// The rest is for what is no heap: stacks, the binary, socket buffers.
+/// The rest is for memory outside of the heap: stacks, the binary, and socket buffers.
 pub fn heap() -> Option<u64> {
     let limit = [
         "/sys/fs/cgroup/memory.max",                   // cgroup v2
@@ -18,7 +18,7 @@ pub fn heap() -> Option<u64> {
     Some(bytes / 5 * 4)
 }
 
-/// `MemTotal` of `/proc/meminfo`.
+/// Parses `MemTotal` of `/proc/meminfo`.
 fn total_bytes(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -1,13 +1,13 @@
-//! Where a node runs, as it is written on the command line.
+//! The text format of localities on the command line.
 
 use std::str::FromStr;
 
-/// `REGION/ZONE/SUB_ZONE`; what is unknown may be empty or, at the end, left out.
+/// A locality: `REGION/ZONE/SUB_ZONE`. Unknown parts are empty, or are omitted at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Locality {
     /// The region.
     pub region: String,
-    /// The zone, as the label `topology.kubernetes.io/zone` has it.
+    /// The zone: the value of the label `topology.kubernetes.io/zone`.
     pub zone: String,
     /// A part of the zone.
     pub sub_zone: String,

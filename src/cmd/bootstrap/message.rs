@@ -1,4 +1,4 @@
-//! The typed bootstrap.
+//! The bootstrap as a typed message.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use lockgate_xds::snapshot::ResourceType;
 use super::{Address, Mode, Options, statistics, tls};
 use crate::settings::Overload;
 
-/// The bootstrap that `options` ask for. Plain: what is to be found out on the machine is in `options`.
+/// Returns the bootstrap for `options`. It does no I/O.
 pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
     bootstrap_v3::Bootstrap {
         node: Some(core_v3::Node {
@@ -32,7 +32,7 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
         }),
         admin: Some(bootstrap_v3::Admin {
             address: Some(admin_address(options)),
-            // Probes and scrapers get through when clients no longer do.
+            // Probes and scrapers can connect even at the limit of connections.
             ignore_global_conn_limit: true,
             ..Default::default()
         }),
@@ -46,7 +46,7 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
         }),
         overload_manager: overload_manager(options),
         layered_runtime: Some(layered_runtime(options)),
-        // Most clusters of a large site have no traffic at an Envoy. Their counters are made with the first request.
+        // Most clusters of a large site have no traffic at an Envoy. Their counters are created by the first request.
         deferred_stat_options: Some(bootstrap_v3::bootstrap::DeferredStatOptions {
             enable_deferred_creation_stats: true,
         }),
@@ -55,12 +55,12 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
     }
 }
 
-/// Where clusters and listeners come from; they say themselves where all else does.
+/// Returns the sources of clusters and listeners. These resources contain the sources of all others.
 fn dynamic_resources(options: &Options) -> bootstrap_v3::bootstrap::DynamicResources {
     let Some(files) = &options.files else {
         return bootstrap_v3::bootstrap::DynamicResources {
             ads_config: Some(ads_config(options.mode)),
-            // Nor is Envoy ready before these have come: `wire::ads` waits for ever.
+            // Envoy becomes ready only after it has received both. `wire::ads` sets no timeout.
             cds_config: Some(wire::ads()),
             lds_config: Some(wire::ads()),
             ..Default::default()
@@ -73,8 +73,8 @@ fn dynamic_resources(options: &Options) -> bootstrap_v3::bootstrap::DynamicResou
     }
 }
 
-/// The ADS stream. A lost one is opened again after 100 ms, then up to every second: Envoy's own limit is 30 s, and a
-/// controller that comes back would be without its Envoys for so long.
+/// Returns the ADS stream. After a failure, Envoy reconnects after 100 ms, and then at least every second. Its default
+/// limit is 30 s, which would delay the Envoys of a restarted controller.
 fn ads_config(mode: Mode) -> core_v3::ApiConfigSource {
     use core_v3::api_config_source::ApiType;
     use core_v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
@@ -105,7 +105,7 @@ fn ads_config(mode: Mode) -> core_v3::ApiConfigSource {
     }
 }
 
-/// The cluster of the controller. A connection that went dead without a word is noticed within 15 s.
+/// Returns the cluster of the controller. A dead connection is detected within 15 s.
 fn xds_cluster(options: &Options) -> cluster_v3::Cluster {
     use cluster_v3::cluster::{ClusterDiscoveryType, CustomClusterType, DiscoveryType};
     let http2 = core_v3::Http2ProtocolOptions {
@@ -151,7 +151,7 @@ fn xds_cluster(options: &Options) -> cluster_v3::Cluster {
     }
 }
 
-/// Where Envoy's admin interface listens: a socket is for its own user, unless asked otherwise.
+/// Returns the address of Envoy's admin interface. By default, only the user of Envoy can access a socket.
 fn admin_address(options: &Options) -> core_v3::Address {
     let mut address = options.envoy_admin_address.message();
     if let Some(core_v3::address::Address::Pipe(pipe)) = &mut address.address {
@@ -160,7 +160,7 @@ fn admin_address(options: &Options) -> core_v3::Address {
     address
 }
 
-/// Envoy's own admin interface, to which the listener `stats` sends.
+/// Returns the cluster of Envoy's own admin interface, which the listener `stats` uses.
 fn admin_cluster(address: &Address) -> cluster_v3::Cluster {
     use cluster_v3::cluster::{ClusterDiscoveryType, DiscoveryType};
     cluster_v3::Cluster {
@@ -172,7 +172,7 @@ fn admin_cluster(address: &Address) -> cluster_v3::Cluster {
     }
 }
 
-/// Limits under which Envoy stays alive. Source: Envoy, "Configuring Envoy as an edge proxy".
+/// Returns the overload limits. Source: Envoy, "Configuring Envoy as an edge proxy".
 fn overload_manager(options: &Options) -> Option<overload_v3::OverloadManager> {
     const CONNECTIONS: &str = "envoy.resource_monitors.global_downstream_max_connections";
     const HEAP: &str = "envoy.resource_monitors.fixed_heap";
@@ -221,11 +221,13 @@ fn action(name: &str, resource: &str, at: f64) -> overload_v3::OverloadAction {
     }
 }
 
-/// The layers of runtime flags.
+/// Returns the layers of runtime flags.
 ///
-/// Envoy's own limit of a regular expression's size is lifted: it would reject the whole route configuration because of one
-/// path. The controller has limits that cost only the path (`regexes` in the settings). Flags that the settings decide come by
-/// RTDS; not from files, of which Envoy wants to see each when it starts. The admin layer lets a person change a value by hand.
+/// Envoy's limit of the size of regular expressions is disabled, because Envoy would reject the whole route
+/// configuration for one path. The limits of the controller (`regexes` in the settings) affect only the path.
+///
+/// Flags from the settings come by RTDS. With files, they are not available, because Envoy requires each file at the
+/// start. The admin layer permits changes by hand.
 fn layered_runtime(options: &Options) -> bootstrap_v3::LayeredRuntime {
     use bootstrap_v3::runtime_layer::{AdminLayer, LayerSpecifier, RtdsLayer};
     let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };
@@ -235,7 +237,8 @@ fn layered_runtime(options: &Options) -> bootstrap_v3::LayeredRuntime {
     let asked = LayerSpecifier::RtdsLayer(RtdsLayer {
         name: names::RUNTIME.to_owned(),
         rtds_config: Some(core_v3::ConfigSource {
-            // Envoy asks for nothing else until it has this, and a server of other resources may not have it.
+            // Envoy requests no other resources before it receives this one, and servers of other resources may not
+            // have it.
             initial_fetch_timeout: Some(wire::duration(Duration::from_secs(1))),
             ..wire::ads()
         }),

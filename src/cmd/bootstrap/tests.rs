@@ -48,7 +48,7 @@ fn runtime_flags_of_the_settings_lie_between_ours_and_those_set_by_hand() {
         layers.iter().map(|layer| layer["name"].as_str().unwrap()).collect::<Vec<_>>(),
         ["base", "lockgate", "admin"]
     );
-    // A server that does not have it holds Envoy up no longer than this.
+    // If a server does not have it, Envoy waits at most this long.
     assert_eq!(layers[1]["rtds_layer"]["rtds_config"]["initial_fetch_timeout"], "1s");
 }
 

@@ -11,15 +11,15 @@ use lockgate_route::envoy::wire;
 
 use super::Address;
 
-/// Name and file of the SDS resource that is Envoy's own key pair.
+/// The name and the file of the SDS resource with Envoy's own key pair.
 const CERTIFICATE: (&str, &str) = ("lockgate-xds-certificate", "xds-certificate.yaml");
-/// Name and file of the SDS resource that says whom Envoy trusts.
+/// The name and the file of the SDS resource with the authorities that Envoy trusts.
 const TRUST: (&str, &str) = ("lockgate-xds-trust", "xds-trust.yaml");
 
-/// The transport socket towards the controller at `server`.
+/// Returns the transport socket for the controller at `server`.
 ///
-/// Envoy watches files only if they are named by a secret that comes by SDS, be it SDS from a file. With `beside`, the
-/// directory of those SDS files, it therefore takes up rotated certificates; without, it reads them once.
+/// Envoy watches certificate files only if an SDS resource references them. The SDS resource can come from a file.
+/// `beside` is the directory of the SDS files. Without it, Envoy reads the certificates once and ignores rotations.
 pub fn transport_socket(certificates: &Path, beside: Option<&Path>, server: &Address) -> core_v3::TransportSocket {
     use tls_v3::common_tls_context::{CombinedCertificateValidationContext, ValidationContextType};
     let sni = match server {
@@ -63,7 +63,7 @@ pub fn transport_socket(certificates: &Path, beside: Option<&Path>, server: &Add
     wire::transport_socket("envoy.transport_sockets.tls", &context)
 }
 
-/// The SDS files in `beside`: what Envoy reads to learn which certificate files to read and to watch.
+/// Returns the SDS files in `beside`. They contain the paths of the certificate files that Envoy reads and watches.
 pub fn watched_files(certificates: &Path, beside: &Path) -> [(PathBuf, discovery_v3::DiscoveryResponse); 2] {
     let watched = core_v3::WatchedDirectory { path: text(certificates), ..Default::default() };
     let trust = tls_v3::CertificateValidationContext {
@@ -117,7 +117,7 @@ fn file(directory: &Path, name: &str) -> core_v3::DataSource {
     }
 }
 
-/// The name that the controller's certificate must bear.
+/// Returns the name that the certificate of the controller must have.
 fn server_name(server: &Address) -> Option<tls_v3::SubjectAltNameMatcher> {
     use tls_v3::subject_alt_name_matcher::SanType;
     let (kind, name) = match server {
@@ -135,7 +135,7 @@ fn server_name(server: &Address) -> Option<tls_v3::SubjectAltNameMatcher> {
     })
 }
 
-/// A path as protobuf holds it: text.
+/// Converts a path to text, as protobuf requires.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

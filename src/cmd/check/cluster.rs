@@ -16,7 +16,7 @@ use crate::settings::Watch;
 use crate::source::{Event, cluster};
 
 /// The time for all lists together.
-const LISTS: Duration = Duration::from_secs(60);
+const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Lists every kind of the cluster once, by the same watches as `lockgate serve`. Kinds that may not be listed are reported
 /// on standard error, and are unknown to the check.
@@ -28,10 +28,10 @@ pub async fn list(kubeconfig: Option<PathBuf>, context: Option<String>, watch: &
     let namespaces = (!namespaces.is_empty()).then_some(namespaces);
     let options = cluster::WatchOptions { namespaces, gateway_api };
     let (sender, mut events) = mpsc::channel(1024);
-    // It ends with the receiver of its events.
+    // The task ends with the receiver of its events.
     tokio::spawn(cluster::watch(client, options, Metrics::new(COMMIT), sender));
     let mut lists = Lists::default();
-    let complete = tokio::time::timeout(LISTS, async {
+    let complete = tokio::time::timeout(LIST_TIMEOUT, async {
         while !lists.are_complete() {
             match events.recv().await {
                 Some(event) => lists.take(event),
@@ -40,7 +40,7 @@ pub async fn list(kubeconfig: Option<PathBuf>, context: Option<String>, watch: &
         }
     });
     if complete.await.is_err() {
-        bail!("the API server did not list all kinds within {} s", LISTS.as_secs());
+        bail!("the API server did not list all kinds within {} s", LIST_TIMEOUT.as_secs());
     }
     lists.into_scope()
 }
@@ -54,7 +54,7 @@ struct Lists {
 }
 
 impl Lists {
-    /// Returns whether each kind is listed, or cannot be.
+    /// Returns whether each kind is listed, or has failed.
     fn are_complete(&self) -> bool {
         Kind::ALL.iter().all(|kind| self.listed.contains(kind) || self.faults.contains_key(kind))
     }
@@ -84,7 +84,7 @@ impl Lists {
 
     fn into_scope(self) -> anyhow::Result<Scope> {
         let Self { objects, faults, .. } = self;
-        // The attempts end here.
+        // The message contains no retry, because this list is not repeated.
         let reason = |message: &str| message.split("; retrying in").next().unwrap_or_default().to_owned();
         if faults.len() == Kind::ALL.len() {
             let first = faults.values().next().map(|message| reason(message)).unwrap_or_default();

@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use crate::check::Manifests;
 use crate::source::{directory, file};
 
-/// Files of at least this size are announced, because they take seconds.
-const LARGE: u64 = 16 << 20;
+/// The minimum size of files that are announced, because they take seconds.
+const ANNOUNCED_SIZE: u64 = 16 << 20;
 
-/// What was read.
+/// The read manifests.
 pub struct Input {
     /// The manifests.
     pub manifests: Manifests,
@@ -49,7 +49,7 @@ impl Input {
     fn file(&mut self, path: &Path) {
         let name = path.display().to_string();
         let size = path.metadata().map_or(0, |metadata| metadata.len());
-        if size >= LARGE {
+        if size >= ANNOUNCED_SIZE {
             let _ = writeln!(io::stderr(), "reading {name}: {} MiB", size >> 20);
         }
         self.add(&name, file::read(path));

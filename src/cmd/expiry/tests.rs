@@ -11,7 +11,7 @@ use crate::inspection::Published;
 
 const END: i64 = 2_000_000_000;
 
-/// The Secret `shop/name` with a certificate that ends at `not_after`.
+/// Returns the Secret `shop/name` with a certificate that expires at `not_after`.
 fn ending_at(name: &str, not_after: i64) -> Object {
     Object::from(secret(name, &[])).with(|secret: &mut Secret| {
         let pair = KeyPair { not_after, ..KeyPair::clone(secret.pair.as_ref().unwrap()) };
@@ -25,47 +25,47 @@ fn published() -> Published {
 
 #[test]
 fn certificates_that_are_named_and_end_within_the_window_are_told() {
-    let named: Object = ingress("shop").tls(&["shop.test"], "good").into();
-    let key = named.meta().key.clone();
-    let mut seen = Inspection {
-        objects: objects(&[named, ending_at("good", END), ending_at("wild", END)]),
+    let shop: Object = ingress("shop").tls(&["shop.test"], "good").into();
+    let key = shop.meta().key.clone();
+    let mut inspection = Inspection {
+        objects: objects(&[shop, ending_at("good", END), ending_at("wild", END)]),
         ..Inspection::default()
     };
     let mut settings = Settings::default();
     let window = i64::try_from(settings.tls.expiry_warning.as_secs()).unwrap();
     let mut certificates = Certificates::default();
-    let mut names = |seen: &Inspection, settings: &Settings, now: i64| -> Vec<String> {
-        certificates.follow(&Arc::new(seen.clone()), settings);
-        certificates.ending(settings, now).map(|(_, secret)| secret.name.to_string()).collect()
+    let mut names = |inspection: &Inspection, settings: &Settings, now: i64| -> Vec<String> {
+        certificates.update(&Arc::new(inspection.clone()), settings);
+        certificates.expiring(settings, now).map(|(_, secret)| secret.name.to_string()).collect()
     };
-    assert!(names(&seen, &settings, END).is_empty(), "no Ingress of ours names one");
-    seen.sources.insert(Kind::INGRESS.id(key), published());
-    assert_eq!(names(&seen, &settings, END - window), ["good"]);
-    assert_eq!(names(&seen, &settings, END + 1), ["good"]);
-    assert!(names(&seen, &settings, END - window - 1).is_empty());
+    assert!(names(&inspection, &settings, END).is_empty(), "no Ingress of ours names one");
+    inspection.sources.insert(Kind::INGRESS.id(key), published());
+    assert_eq!(names(&inspection, &settings, END - window), ["good"]);
+    assert_eq!(names(&inspection, &settings, END + 1), ["good"]);
+    assert!(names(&inspection, &settings, END - window - 1).is_empty());
     settings.tls.expiry_warning = Duration::from_secs(1);
-    assert!(names(&seen, &settings, END - window).is_empty());
+    assert!(names(&inspection, &settings, END - window).is_empty());
     settings.tls.default_secret = Some(("shop".to_owned(), "wild".to_owned()));
-    assert_eq!(names(&seen, &settings, END + 1), ["good", "wild"]);
+    assert_eq!(names(&inspection, &settings, END + 1), ["good", "wild"]);
     settings.tls.fallback_secret = settings.tls.default_secret.take();
-    assert_eq!(names(&seen, &settings, END + 1), ["good", "wild"]);
+    assert_eq!(names(&inspection, &settings, END + 1), ["good", "wild"]);
     settings.listeners.stats_tls.secret = settings.tls.fallback_secret.take();
-    assert_eq!(names(&seen, &settings, END + 1), ["good"], "no statistics are served by TLS");
+    assert_eq!(names(&inspection, &settings, END + 1), ["good"], "no statistics are served by TLS");
     settings.listeners.stats_tls.at.port = 8003;
-    assert_eq!(names(&seen, &settings, END + 1), ["good", "wild"]);
+    assert_eq!(names(&inspection, &settings, END + 1), ["good", "wild"]);
 }
 
 #[test]
 fn the_owner_is_told_when_it_ends_and_not_each_day_anew() {
     let certificates = Certificates::default();
-    let told = |now| certificates.problem(&(END, ObjectKey::new("shop", "good")), now).to_string();
+    let problems = |now| certificates.problem(&(END, ObjectKey::new("shop", "good")), now).to_string();
     let text = "the certificate expires at 2033-05-18T03:33:20Z; served until another takes its place";
-    assert_eq!(told(END - 500_000), format!("Secret shop/good: data[tls.crt]: {text}"));
-    assert_eq!(told(END), told(END - 500_000));
-    assert!(told(END + 1).ends_with("expired at 2033-05-18T03:33:20Z; still served, and clients refuse it"));
+    assert_eq!(problems(END - 500_000), format!("Secret shop/good: data[tls.crt]: {text}"));
+    assert_eq!(problems(END), problems(END - 500_000));
+    assert!(problems(END + 1).ends_with("expired at 2033-05-18T03:33:20Z; still served, and clients refuse it"));
 }
 
-/// What may happen to the Ingress or the Secret of a number.
+/// A change of an Ingress or Secret with this index.
 #[derive(Debug, Clone)]
 enum Step {
     Ingress { at: u8, secrets: Vec<u8>, ours: bool },
@@ -73,7 +73,7 @@ enum Step {
     Secret(u8, i64),
     NoSecret(u8),
     Default(Option<u8>),
-    Look,
+    Update,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -82,17 +82,17 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (at.clone(), vec(at.clone(), 0..4), any::<bool>())
             .prop_map(|(at, secrets, ours)| Step::Ingress { at, secrets, ours }),
         1 => at.clone().prop_map(Step::NoIngress),
-        3 => (at.clone(), 0..3_i64).prop_map(|(at, end)| Step::Secret(at, END + end)),
+        3 => (at.clone(), 0..3_i64).prop_map(|(at, expiry)| Step::Secret(at, END + expiry)),
         1 => at.clone().prop_map(Step::NoSecret),
         1 => proptest::option::of(at).prop_map(Step::Default),
-        3 => Just(Step::Look),
+        3 => Just(Step::Update),
     ]
 }
 
 proptest! {
     #[test]
     fn following_is_as_good_as_beginning_anew(steps in vec(step(), 1..60)) {
-        let (mut seen, mut settings) = (Inspection::default(), Settings::default());
+        let (mut inspection, mut settings) = (Inspection::default(), Settings::default());
         let mut certificates = Certificates::default();
         for step in steps {
             match step {
@@ -103,29 +103,29 @@ proptest! {
                     }
                     let object: Object = fixture.into();
                     let key = object.meta().key.clone();
-                    seen.objects.apply(object);
+                    inspection.objects.apply(object);
                     match ours {
-                        true => drop(seen.sources.insert(Kind::INGRESS.id(key), published())),
-                        false => drop(seen.sources.remove(&Kind::INGRESS.id(key))),
+                        true => drop(inspection.sources.insert(Kind::INGRESS.id(key), published())),
+                        false => drop(inspection.sources.remove(&Kind::INGRESS.id(key))),
                     }
                 }
                 Step::NoIngress(at) => {
                     let key = ObjectKey::new("shop", &format!("i{at}"));
-                    seen.objects.delete(Kind::INGRESS, &key);
-                    seen.sources.remove(&Kind::INGRESS.id(key));
+                    inspection.objects.delete(Kind::INGRESS, &key);
+                    inspection.sources.remove(&Kind::INGRESS.id(key));
                 }
-                Step::Secret(at, end) => drop(seen.objects.apply(ending_at(&at.to_string(), end))),
-                Step::NoSecret(at) => drop(seen.objects.delete(Kind::SECRET, &ObjectKey::new("shop", &at.to_string()))),
+                Step::Secret(at, expiry) => drop(inspection.objects.apply(ending_at(&at.to_string(), expiry))),
+                Step::NoSecret(at) => drop(inspection.objects.delete(Kind::SECRET, &ObjectKey::new("shop", &at.to_string()))),
                 Step::Default(at) => {
                     settings.tls.default_secret = at.map(|at| ("shop".to_owned(), at.to_string()));
                 }
-                Step::Look => {
-                    let now = Arc::new(seen.clone());
-                    certificates.follow(&now, &settings);
+                Step::Update => {
+                    let now = Arc::new(inspection.clone());
+                    certificates.update(&now, &settings);
                     let mut anew = Certificates::default();
-                    anew.follow(&now, &settings);
-                    prop_assert_eq!(&certificates.ends, &anew.ends);
-                    prop_assert_eq!(&certificates.named, &anew.named);
+                    anew.update(&now, &settings);
+                    prop_assert_eq!(&certificates.by_expiry, &anew.by_expiry);
+                    prop_assert_eq!(&certificates.references, &anew.references);
                 }
             }
         }

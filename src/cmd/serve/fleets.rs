@@ -37,11 +37,11 @@ impl Fleets {
         Ok(Self { pairs, task: Some(tokio::spawn(follow(inspected, known))) })
     }
 
-    /// Why the task has ended; while it works, or when there is none, this waits.
+    /// Waits until the task ends, and returns the reason. Waits forever without a task.
     pub async fn failed(&mut self) -> anyhow::Error {
         let Some(task) = &mut self.task else { return std::future::pending().await };
         match task.await.context("the task that follows the fleets panicked") {
-            Ok(()) => anyhow!("nobody follows the fleets any more"),
+            Ok(()) => anyhow!("the task that follows the fleets ended"),
             Err(error) => error,
         }
     }

@@ -1,4 +1,4 @@
-//! What the log and the metrics learn of xDS streams.
+//! The log lines and metrics of xDS streams.
 
 mod rejections;
 
@@ -16,13 +16,13 @@ use crate::metrics::Metrics;
 
 use rejections::Rejections;
 
-/// With more streams than this, single messages are logged at debug level: a fleet would drown the log.
-const TALKATIVE: usize = 10;
+/// With more streams than this, single messages are logged at DEBUG. A large fleet would flood the log.
+const MAX_LOGGED_STREAMS: usize = 10;
 
-/// More names than this are not written out.
-const NAMED: usize = 5;
+/// The maximum number of names in a log line.
+const MAX_NAMES: usize = 5;
 
-/// Logs and counts what happens on streams.
+/// Logs and counts the events of streams.
 pub(super) struct LogAndCount {
     metrics: Metrics,
     registry: Arc<Registry>,
@@ -30,17 +30,17 @@ pub(super) struct LogAndCount {
 }
 
 impl LogAndCount {
-    /// Also follows what is wrong with objects whose resources a client rejects.
+    /// Also creates the receiver of the problems of objects whose resources a client rejects.
     pub fn new(metrics: Metrics, registry: Arc<Registry>) -> (Self, watch::Receiver<Problems>) {
         let (rejections, problems) = Rejections::new(metrics.clone());
         (Self { metrics, registry, rejections }, problems)
     }
 }
 
-/// Logs at info level while there are few streams, else at debug level.
+/// Logs at INFO while there are few streams, otherwise at DEBUG.
 macro_rules! message {
     ($self:ident, $($field:tt)*) => {
-        if $self.registry.len() <= TALKATIVE { tracing::info!($($field)*) } else { tracing::debug!($($field)*) }
+        if $self.registry.len() <= MAX_LOGGED_STREAMS { tracing::info!($($field)*) } else { tracing::debug!($($field)*) }
     };
 }
 
@@ -50,7 +50,7 @@ impl LogAndCount {
         match &rejection.scope {
             RejectionScope::Response { nonce, .. } => {
                 self.metrics.nacked(type_url);
-                let names = rejection.suspects.iter().take(NAMED).map(|resource| &**resource.name());
+                let names = rejection.suspects.iter().take(MAX_NAMES).map(|resource| &**resource.name());
                 let suspects = names.collect::<Vec<_>>().join(", ");
                 tracing::warn!(node_id, stream, type_url, nonce, suspects, "NACK: {message}");
             }
@@ -58,7 +58,7 @@ impl LogAndCount {
                 for resource in &rejection.suspects {
                     let (name, version) = (resource.name(), resource.version());
                     let objects = changed_objects(resource, accepted.as_deref());
-                    let of = objects.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                    let of = objects.iter().take(MAX_NAMES).map(ToString::to_string).collect::<Vec<_>>().join(", ");
                     let instead = last_good.map_or("nothing".to_owned(), |version| version.to_string());
                     tracing::error!(
                         node_id, stream, type_url, %name, %version, of, instead,
@@ -156,17 +156,17 @@ impl Observer for LogAndCount {
     }
 }
 
-/// The first names that a response is about: those set, then those removed.
+/// Returns the first names in a response: first the set resources, then the removed ones.
 fn names(response: &Response) -> String {
     let set = response.resources.iter().map(|resource| resource.name());
-    let names: Vec<&str> = set.chain(&response.removed).take(NAMED + 1).map(|name| &**name).collect();
-    match names.get(..NAMED).filter(|_| names.len() > NAMED) {
+    let names: Vec<&str> = set.chain(&response.removed).take(MAX_NAMES + 1).map(|name| &**name).collect();
+    match names.get(..MAX_NAMES).filter(|_| names.len() > MAX_NAMES) {
         Some(first) => format!("{}, ...", first.join(", ")),
         None => names.join(", "),
     }
 }
 
-/// `Cluster` of `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
+/// Returns the short name of a type: `Cluster` for `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
 fn short(type_url: &str) -> &str {
     type_url.rsplit('.').next().unwrap_or(type_url)
 }

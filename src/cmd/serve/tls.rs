@@ -1,4 +1,4 @@
-//! TLS of xDS: certificates come from Secrets or from a directory, and new ones are taken up while connections go on.
+//! TLS of xDS. Certificates come from Secrets or from a directory, and new ones are applied while connections continue.
 
 use std::fmt;
 use std::path::Path;
@@ -22,26 +22,26 @@ use crate::replicas::{Client, Connector};
 use crate::settings::{ServerOptions, Source, Xds, XdsTls};
 use crate::source;
 
-/// The DNS name of Envoys if certificates come from a directory and the settings have no names.
+/// The DNS name of Envoys if certificates come from a directory and the settings contain no names.
 const ENVOY: &str = "envoy";
-/// What the process is not ready without.
+/// The name of this condition for readiness.
 const CERTIFICATE: &str = "the certificate of xDS";
 
 type Supplied = watch::Receiver<Option<Result<Material, String>>>;
 
-/// Who may connect, and who keeps the certificates for that.
+/// The access rules of the xDS server, and the tasks that maintain its certificates.
 pub(super) struct Certificates {
-    /// For the xDS server.
+    /// The access rules of the xDS server.
     pub access: Access,
-    /// For asking other replicas.
+    /// The connector to other replicas.
     pub connector: Connector,
-    /// The beginning of the URIs in the certificates of fleets.
+    /// The prefix of the URIs in the certificates of fleets.
     fleet_uri: Option<String>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Certificates {
-    /// Begins to keep them.
+    /// Starts to maintain the certificates.
     ///
     /// Errors: the files of a directory are unusable, or the address of the API server is unknown.
     pub async fn start(
@@ -57,7 +57,7 @@ impl Certificates {
         let (supply, supplied) = watch::channel(None);
         let mut tasks = Vec::new();
         let settings = &options.process.xds;
-        let mut names = Accepted {
+        let mut names = AcceptedNames {
             envoys: settings.envoy_names.clone(),
             members: Vec::new(),
             grpc: settings.grpc_names.clone(),
@@ -81,7 +81,7 @@ impl Certificates {
             }
             Some(XdsTls::Auto) => {
                 let Source::Cluster { kubeconfig, context, .. } = source else {
-                    bail!("auto: there is no Kubernetes cluster");
+                    bail!("auto: requires a Kubernetes cluster as the source");
                 };
                 let client = source::cluster::client(kubeconfig.clone(), context.clone()).await?;
                 let wanted = wanted(settings, &client);
@@ -112,15 +112,15 @@ impl Certificates {
         self.fleet_uri.clone()
     }
 
-    /// Why it has ended; while it works, or has nothing to do, this waits.
+    /// Waits until a task ends, and returns the reason. Waits forever without tasks.
     pub async fn failed(&mut self) -> anyhow::Error {
         if self.tasks.is_empty() {
             return std::future::pending().await;
         }
         let (ended, ..) = futures::future::select_all(&mut self.tasks).await;
         match ended {
-            Ok(()) => anyhow::anyhow!("nobody keeps the certificates of xDS any more"),
-            Err(error) => anyhow::Error::new(error).context("the keeper of the certificates of xDS panicked"),
+            Ok(()) => anyhow::anyhow!("the task that maintains the certificates of xDS ended"),
+            Err(error) => anyhow::Error::new(error).context("the task that maintains the certificates of xDS panicked"),
         }
     }
 }
@@ -131,25 +131,25 @@ impl Drop for Certificates {
     }
 }
 
-/// Checks the files at the start, when unusable files are an error.
-async fn check_first(directory: &Path, names: &Accepted) -> anyhow::Result<()> {
+/// Checks the files at the start. Only at the start, unusable files are an error.
+async fn check_first(directory: &Path, names: &AcceptedNames) -> anyhow::Result<()> {
     let material = pki::directory::read(directory, Trust::Needed).await.map_err(anyhow::Error::msg)?;
     let config = secured(&material, names);
     config.map_err(|problem| anyhow::anyhow!("{}/{problem}", directory.display())).map(drop)
 }
 
-/// The names that give a role.
-struct Accepted {
+/// The names in certificates, by role.
+struct AcceptedNames {
     envoys: Vec<Pattern>,
     /// Those of dedicated fleets.
     members: Vec<Pattern>,
     grpc: Vec<Pattern>,
-    /// Empty: those in this replica's own certificate.
+    /// The names of replicas. Empty: the names in this replica's own certificate.
     replicas: Vec<Pattern>,
 }
 
-impl Accepted {
-    /// The policy of a server whose certificate is `own`, PEM.
+impl AcceptedNames {
+    /// Returns the access policy of a server with the certificate `own`, PEM.
     fn policy(&self, own: &[u8]) -> Policy {
         let Self { envoys, members, grpc, replicas } = self;
         let replicas = if replicas.is_empty() { pki::names(own).patterns() } else { replicas.clone() };
@@ -157,8 +157,8 @@ impl Accepted {
     }
 }
 
-/// For the log.
-impl fmt::Display for Accepted {
+/// Formats the names for the log.
+impl fmt::Display for AcceptedNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |patterns: &[Pattern], none: &str| match patterns {
             [] => none.to_owned(),
@@ -173,13 +173,13 @@ impl fmt::Display for Accepted {
     }
 }
 
-fn secured(material: &Material, names: &Accepted) -> Result<Secured, String> {
+fn secured(material: &Material, names: &AcceptedNames) -> Result<Secured, String> {
     let Material { certificate, key, authorities } = material;
     let config = server::tls_config_of(certificate, key, authorities).map_err(|fault| fault.to_string())?;
     Ok(Secured { config, policy: Arc::new(names.policy(certificate)) })
 }
 
-/// The certificates that this installation should have.
+/// Returns the desired certificates of this installation.
 fn wanted(settings: &Xds, client: &kube::Client) -> Wanted {
     let of_pod = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
     let namespace = of_pod.unwrap_or_else(|| client.default_namespace().to_owned());
@@ -202,7 +202,7 @@ fn wanted(settings: &Xds, client: &kube::Client) -> Wanted {
 struct Reloader {
     /// The origin of the certificates, for messages.
     origin: String,
-    names: Accepted,
+    names: AcceptedNames,
     configs: watch::Sender<Option<Secured>>,
     clients: watch::Sender<Option<Client>>,
     metrics: Metrics,
@@ -211,16 +211,17 @@ struct Reloader {
 
 impl Reloader {
     async fn run(self, mut supplied: Supplied) {
-        // The end of the validity of the current key pair.
+        // The expiry of the current key pair.
         let mut current = None::<SystemTime>;
         while supplied.changed().await.is_ok() {
             let Some(supply) = supplied.borrow_and_update().clone() else { continue };
             let supply = supply.map_err(|problem| (String::new(), problem));
-            let good = supply.and_then(|material| {
-                let good = good(&material, &self.names, current).map_err(|problem| (self.origin.clone(), problem))?;
-                Ok((good, client(&material)))
+            let validated = supply.and_then(|material| {
+                let valid =
+                    validate(&material, &self.names, current).map_err(|problem| (self.origin.clone(), problem))?;
+                Ok((valid, client(&material)))
             });
-            match good {
+            match validated {
                 Ok(((config, end, trust_end), client)) => {
                     self.clients.send_replace(client);
                     self.metrics.set_certificate_expiry("server", end);
@@ -246,7 +247,7 @@ impl Reloader {
     }
 }
 
-/// Returns the TLS configuration for connections to other replicas, with the certificate of this one.
+/// Returns the TLS configuration for connections to other replicas, with the certificate of this replica.
 fn client(material: &Material) -> Option<Client> {
     let Material { certificate, key, authorities } = material;
     let config = tls::client_config(Pair { certificate, key }, authorities).ok()?;
@@ -254,11 +255,11 @@ fn client(material: &Material) -> Option<Client> {
     Some((config, name.try_into().ok()?))
 }
 
-/// Returns the configuration, and the ends of the validity of the certificate and of the authorities. An expired
-/// certificate is used only without a better one; clients then reject it.
-fn good(
+/// Returns the configuration, and the expiry of the certificate and of the authorities. An expired certificate is used
+/// only without a better one. Clients then reject it.
+fn validate(
     material: &Material,
-    names: &Accepted,
+    names: &AcceptedNames,
     current: Option<SystemTime>,
 ) -> Result<(Secured, SystemTime, SystemTime), String> {
     let config = secured(material, names)?;

@@ -1,11 +1,11 @@
-//! The pace of expensive builds: the first is immediate, and each next one waits for a multiple of the cost.
+//! The pace of expensive builds. The first build is immediate. The pause before the next one is a multiple of the cost.
 
 use std::time::{Duration, Instant};
 
-/// A pause is this many times as long as the build before it.
-const PAUSE_PER_COST: u32 = 5;
+/// The length of a pause, as a multiple of the last build.
+const PAUSE_FACTOR: u32 = 5;
 /// The longest pause.
-const LONGEST: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// The time of the next build.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Pace {
 
     /// Records a build.
     pub fn built(&mut self, start: Instant, end: Instant) {
-        let pause = (end.saturating_duration_since(start) * PAUSE_PER_COST).min(LONGEST);
+        let pause = (end.saturating_duration_since(start) * PAUSE_FACTOR).min(MAX_PAUSE);
         *self = Self { stale: false, not_before: Some(start + pause) };
     }
 

@@ -23,7 +23,7 @@ pub struct Publication<'a> {
     pub stores: &'a Stores,
     /// The number of the publication.
     pub generation: u64,
-    /// When the loop began to work on the change.
+    /// The time at which the loop began to process the change.
     pub start: Instant,
     /// The log lines of each namespace.
     pub quota: &'a RefCell<Quota>,
@@ -56,13 +56,13 @@ impl Publication<'_> {
         let before = store.newest().map_or(0, |newest| newest.generation());
         let generation = if complete { self.generation } else { before };
         store.publish(update, generation, |changes| {
-            report::published(view, &beyond(changes, logged), self.start.elapsed(), &mut self.quota.borrow_mut());
+            report::published(view, &without(changes, logged), self.start.elapsed(), &mut self.quota.borrow_mut());
         })
     }
 }
 
 /// Returns the changes that are not in `logged`.
-fn beyond(changes: &Changes, logged: &Changes) -> Changes {
+fn without(changes: &Changes, logged: &Changes) -> Changes {
     let logged: HashSet<Key> = logged.names().collect();
     let rest = |resources: &[Arc<Resource>]| {
         resources.iter().filter(|resource| !logged.contains(&resource.key())).cloned().collect()

@@ -13,7 +13,7 @@ use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
 
 use super::*;
 
-/// One fleet, all views of which are requested.
+/// Returns one fleet with all views.
 fn requested() -> Fleets {
     let fleets = Fleets::default();
     fleets.request_all();
@@ -130,7 +130,7 @@ fn each_has_its_own_form_of_routes() {
     assert!(http(View::Whole).references().names_cluster("shop/cart/http"));
     assert!(names(&fleets, View::Grpc, ResourceType::LISTENER).contains(&"cart.shop:80".to_owned()));
     assert!(names(&fleets, View::Grpc, ResourceType::ROUTES).iter().all(|name| name.starts_with("api/")));
-    // No key pair is for a client that cannot use it.
+    // gRPC clients cannot use key pairs, so they receive none.
     assert!(names(&fleets, View::Grpc, ResourceType::SECRET).is_empty());
 }
 
@@ -276,8 +276,8 @@ fn all_views_count_the_same_publications_and_no_stream_is_told_of_a_number() {
     update(&mut fleets, &changed, &Touched { secrets: Touched::all(&model()).secrets, ..Touched::default() }, false);
     let after = View::ALL.map(|view| snapshot(&fleets, view));
     assert!(after.iter().all(|after| after.generation() == fleets.generation()));
-    let told = |at: usize| before[at].serial() != after[at].serial();
-    assert_eq!([0, 1, 2].map(told), [true, true, false], "gRPC clients have no secrets");
+    let inspected = |at: usize| before[at].serial() != after[at].serial();
+    assert_eq!([0, 1, 2].map(inspected), [true, true, false], "gRPC clients have no secrets");
 }
 
 #[test]
@@ -504,28 +504,28 @@ fn around(store: &Store, change: impl FnOnce()) -> (Arc<Snapshot>, Arc<Snapshot>
     let mut streams = store.subscribe();
     let before = streams.borrow_and_update().clone().unwrap();
     change();
-    let told = streams.has_changed().unwrap();
-    (before, store.newest().unwrap(), told)
+    let inspected = streams.has_changed().unwrap();
+    (before, store.newest().unwrap(), inspected)
 }
 
 #[test]
 fn p10_envoy_is_not_woken_by_what_is_for_grpc_alone() {
     let mut fleets = Fleets::default();
     fleets.replace_foreign(vec![listener("web", false)], Instant::now());
-    let (before, after, told) = around(&store(&fleets, View::Envoy), || {
+    let (before, after, inspected) = around(&store(&fleets, View::Envoy), || {
         let update = Update { set: vec![listener("shop.test", true)], remove: vec![] };
         assert!(fleets.update_foreign(update, Instant::now()).is_empty());
     });
-    assert!(!told);
+    assert!(!inspected);
     assert_eq!(before.version(ResourceType::LISTENER), after.version(ResourceType::LISTENER));
     assert_eq!(before.serial(), after.serial());
     assert_eq!(before.generation() + 1, after.generation(), "all count the same");
     assert_eq!(names(&fleets, View::Envoy, ResourceType::LISTENER), ["web"]);
     assert_eq!(names(&fleets, View::Grpc, ResourceType::LISTENER), ["shop.test"]);
-    let (_, _, told) = around(&store(&fleets, View::Grpc), || {
+    let (_, _, inspected) = around(&store(&fleets, View::Grpc), || {
         fleets.update_foreign(Update { set: vec![listener("other", false)], remove: vec![] }, Instant::now());
     });
-    assert!(!told);
+    assert!(!inspected);
 }
 
 #[test]

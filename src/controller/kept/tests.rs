@@ -20,17 +20,17 @@ use crate::source::Event;
 /// A replica and the content that it shares with others.
 struct Replica {
     controller: Controller,
-    told: watch::Receiver<Arc<Inspection>>,
+    inspected: watch::Receiver<Arc<Inspection>>,
 }
 
 impl Replica {
     /// Starts a replica that has just listed `objects`.
     fn start(objects: &[Object], asks: bool) -> Self {
         let fleets = Fleets::default();
-        let (inspection, told) = watch::channel(Arc::default());
+        let (inspection, inspected) = watch::channel(Arc::default());
         let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
         let controller = Controller::new(Settings::default(), fleets, readiness, Metrics::default(), inspection);
-        let mut replica = Self { controller: controller.with_replicas(asks), told };
+        let mut replica = Self { controller: controller.with_replicas(asks), inspected };
         let of = |kind| objects.iter().filter(|object| object.kind() == kind).cloned().collect();
         replica.pass(Kind::ALL.into_iter().map(|kind| Event::Listed(kind, of(kind))).collect());
         replica
@@ -38,7 +38,7 @@ impl Replica {
 
     fn pass(&mut self, events: Vec<Event>) {
         let mut pass = Pass::default();
-        events.into_iter().for_each(|event| self.controller.take(event, &mut pass));
+        events.into_iter().for_each(|event| self.controller.apply(event, &mut pass));
         self.controller.pass(pass);
     }
 
@@ -53,7 +53,7 @@ impl Replica {
 
     /// Asks `other` for its last good content, as at the start and periodically.
     fn ask(&mut self, other: &Self) {
-        let kept = other.told.borrow().kept.to_vec();
+        let kept = other.inspected.borrow().kept.to_vec();
         self.pass(vec![Event::Kept(kept)]);
     }
 }
@@ -120,7 +120,8 @@ fn a_replica_that_restarts_serves_the_same_as_the_others() {
     let old = old_replica();
     let now = [site(), secrets_now()].concat();
 
-    // Without other replicas, it serves the content of the objects: an expired pair, whatever the order of arrival.
+    // Without other replicas, it serves the content of the objects: an expired pair, regardless of the order of
+    // arrival.
     let alone = Replica::start(&now, false);
     let (known, alone) = (old.served().unwrap(), alone.served().unwrap());
     let secret = |all: &BTreeMap<String, String>, name: &str| all.get(&format!("Secret shop/{name}")).cloned();
@@ -128,7 +129,7 @@ fn a_replica_that_restarts_serves_the_same_as_the_others() {
     assert_eq!(differ, ["broken", "deleted", "replaced"]);
     assert_eq!(NAMES.map(|name| secret(&known, name).is_some()), [true; 5], "no host is dark");
 
-    // With other replicas, it waits for them, and serves the same as they do.
+    // With other replicas, it waits for them, and serves the same content.
     let mut new = Replica::start(&now, true);
     assert!(new.served().is_none(), "an Envoy that comes from another replica would lose key pairs");
     new.ask(&old);
@@ -169,14 +170,15 @@ fn replicas_with_different_last_good_pairs_come_to_the_same() {
     let good = two.served();
     two.ask(&one);
     assert_eq!(two.served(), good);
-    assert!(two.told.borrow().kept.is_empty());
+    assert!(two.inspected.borrow().kept.is_empty());
 }
 
 #[test]
 fn only_what_is_served_is_told() {
     let mut replica = old_replica();
-    let names =
-        |replica: &Replica| replica.told.borrow().kept.iter().map(|kept| kept.key.name.to_string()).collect::<Vec<_>>();
+    let names = |replica: &Replica| {
+        replica.inspected.borrow().kept.iter().map(|kept| kept.key.name.to_string()).collect::<Vec<_>>()
+    };
     assert_eq!(names(&replica), ["broken", "deleted", "replaced"]);
     let gone = |name: &str| Event::Deleted(Kind::INGRESS, ObjectKey::new("shop", name));
     replica.pass(vec![gone("broken"), gone("deleted")]);

@@ -12,15 +12,15 @@ fn place(reload: Reload) -> Place {
 
 /// Returns the JSON of `resource` with references to files, and the remaining references.
 fn with_files(resource: &Resource, reload: Reload) -> (String, Vec<String>) {
-    let (message, left) = by_file(resource, &place(reload));
+    let (message, unresolved) = by_file(resource, &place(reload));
     let message = message.unwrap_or_else(|| resource.message().to_vec());
-    (protobuf::to_json(resource.kind().full_name(), &message).to_string(), left)
+    (protobuf::to_json(resource.kind().full_name(), &message).to_string(), unresolved)
 }
 
 #[track_caller]
 fn assert_files(resource: &Resource, expected: &[&str]) {
-    let (json, left) = with_files(resource, Reload::Rename);
-    assert_eq!(left, [""; 0]);
+    let (json, unresolved) = with_files(resource, Reload::Rename);
+    assert_eq!(unresolved, [""; 0]);
     assert!(!json.contains("\"ads\""), "{json}");
     assert_eq!(json.matches("path_config_source").count(), expected.len(), "{json}");
     for file in expected {
@@ -58,8 +58,8 @@ fn listeners_have_their_routes_secrets_and_filters_in_files() {
     let chain =
         json!({"transport_socket": tls("DownstreamTlsContext"), "filters": [{"name": "http", "typed_config": config}]});
     let fields = json!({"name": "web", "filter_chains": [chain.clone()], "default_filter_chain": chain});
-    let (json, left) = with_files(&resource(ResourceType::LISTENER, fields), Reload::Rename);
-    assert_eq!(left, [""; 0]);
+    let (json, unresolved) = with_files(&resource(ResourceType::LISTENER, fields), Reload::Rename);
+    assert_eq!(unresolved, [""; 0]);
     for file in ["routes.web", "secrets.a__pair", "secrets.ca", "extensions.lua"] {
         assert_eq!(json.matches(&format!("/run/envoy/{file}.yaml")).count(), 2, "{file}: {json}");
     }
@@ -73,20 +73,20 @@ fn what_no_file_can_give_is_named() {
         "scoped_rds": {"scoped_rds_config_source": ads()}});
     let config = json!({"@type": manager, "scoped_routes": scoped});
     let filters = json!([{"name": "http", "typed_config": config}]);
-    let (json, left) = with_files(
+    let (json, unresolved) = with_files(
         &resource(ResourceType::LISTENER, json!({"name": "web", "filter_chains": [{"filters": filters}]})),
         Reload::Rename,
     );
-    assert_eq!(left, [""; 0], "scopes may have their routes inside");
+    assert_eq!(unresolved, [""; 0], "scopes may have their routes inside");
     assert!(json.contains("/run/envoy/scoped-routes.yaml"), "{json}");
     let scope = |routes| by_file(&resource(ResourceType::SCOPED_ROUTES, routes), &place(Reload::Rename)).1;
     assert_eq!(scope(json!({"name": "a", "route_configuration_name": "b"})), ["route_configuration_name"]);
     assert_eq!(scope(json!({"name": "a", "route_configuration": {"name": "b"}})), [""; 0]);
-    let (_, left) = with_files(
+    let (_, unresolved) = with_files(
         &resource(ResourceType::ROUTES, json!({"name": "a", "vhds": {"config_source": ads()}})),
         Reload::Rename,
     );
-    assert_eq!(left, ["vhds.config_source"]);
+    assert_eq!(unresolved, ["vhds.config_source"]);
 }
 
 #[test]

@@ -14,12 +14,12 @@ fn f1_a_reader_never_sees_a_part() {
     // The content is one byte, repeated a number of times that depends on the byte.
     let content = |i: usize| vec![u8::try_from(i % 251).unwrap(); 1 + i % 251 * 1000];
     disk.write("clusters.json", &content(0), false).unwrap();
-    let over = AtomicBool::new(false);
+    let expired = AtomicBool::new(false);
     let path = disk.path("clusters.json");
     let read = std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut read = 0;
-            while !over.load(Ordering::Relaxed) {
+            while !expired.load(Ordering::Relaxed) {
                 let seen = fs::read(&path).expect("the file is there at every moment");
                 let first = *seen.first().expect("it is never empty");
                 assert_eq!(seen, content(first.into()), "whole");
@@ -30,7 +30,7 @@ fn f1_a_reader_never_sees_a_part() {
         for i in 1..300 {
             assert!(disk.write("clusters.json", &content(i), false).unwrap());
         }
-        over.store(true, Ordering::Relaxed);
+        expired.store(true, Ordering::Relaxed);
         reader.join().unwrap()
     });
     assert!(read > 100, "{read} reads are too few to say anything");

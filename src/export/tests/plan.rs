@@ -33,7 +33,7 @@ impl Lab {
     /// Returns a lab in which `shop("a")` was written a while ago.
     fn with_a() -> Self {
         let mut lab = Self::new();
-        lab.plan.want(shop("a", 1));
+        lab.plan.set_target(shop("a", 1));
         lab.written();
         lab.now += SETTLE;
         lab
@@ -43,7 +43,7 @@ impl Lab {
     fn written(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         while let Next::Write(ops) = self.plan.next(self.now) {
-            all.extend(ops.iter().map(told));
+            all.extend(ops.iter().map(describe));
             self.plan.done(ops, self.now);
         }
         all
@@ -66,7 +66,7 @@ impl Lab {
 }
 
 /// Formats an operation: `Cluster a,b`, `ClusterLoadAssignment b`, `no ClusterLoadAssignment a`.
-fn told(op: &Op) -> String {
+fn describe(op: &Op) -> String {
     match op {
         Op::Alone(item) => format!("{:?} {}", item.resource.kind(), item.resource.name()),
         Op::Remove((kind, name)) => format!("no {kind:?} {name}"),
@@ -81,7 +81,7 @@ fn told(op: &Op) -> String {
 fn f2_the_first_files_are_written_without_a_pause_the_listeners_last() {
     let mut lab = Lab::new();
     assert_eq!(lab.pause(), None);
-    lab.plan.want(shop("a", 1));
+    lab.plan.set_target(shop("a", 1));
     let expected = ["ClusterLoadAssignment a", "Cluster a", "RouteConfiguration web", "Listener web"];
     assert_eq!(lab.written(), expected);
     assert!(lab.plan.is_idle(lab.now));
@@ -90,14 +90,14 @@ fn f2_the_first_files_are_written_without_a_pause_the_listeners_last() {
 #[test]
 fn f2_files_are_written_even_if_there_is_nothing() {
     let mut lab = Lab::new();
-    lab.plan.want(Items::new());
+    lab.plan.set_target(Items::new());
     assert_eq!(lab.written(), ["Cluster ", "Listener "]);
 }
 
 #[test]
 fn f1_a_rename_takes_three_steps() {
     let mut lab = Lab::with_a();
-    lab.plan.want(shop("b", 1));
+    lab.plan.set_target(shop("b", 1));
     assert_eq!(lab.written(), ["ClusterLoadAssignment b", "Cluster a,b"]);
     assert_eq!(lab.after(SETTLE), ["RouteConfiguration web"]);
     assert_eq!(lab.after(GRACE), ["Cluster b"]);
@@ -112,7 +112,7 @@ fn f1_a_restart_may_be_right_after_new_clusters() {
     let mut written = shop("a", 1);
     written.extend(items([cluster("b"), endpoints("b", 1)]));
     lab.plan = Plan::new(timing, written, false, lab.now);
-    lab.plan.want(shop("b", 1));
+    lab.plan.set_target(shop("b", 1));
     assert_eq!(lab.written(), ["Cluster a,b", "Listener web"][..1]);
     assert_eq!(lab.after(SETTLE), ["RouteConfiguration web", "Listener web"]);
 }
@@ -120,13 +120,13 @@ fn f1_a_restart_may_be_right_after_new_clusters() {
 #[test]
 fn f1_endpoints_wait_for_nothing() {
     let mut lab = Lab::with_a();
-    lab.plan.want(shop("a", 2));
+    lab.plan.set_target(shop("a", 2));
     assert_eq!(lab.written(), ["ClusterLoadAssignment a"]);
-    lab.plan.want(shop("b", 1));
+    lab.plan.set_target(shop("b", 1));
     lab.written();
     let mut both = shop("b", 2);
     both.extend(items([cluster("a"), endpoints("a", 3)]));
-    lab.plan.want(both);
+    lab.plan.set_target(both);
     assert_eq!(lab.written(), ["ClusterLoadAssignment a", "ClusterLoadAssignment b"]);
 }
 
@@ -135,11 +135,11 @@ fn f1_routes_to_known_clusters_wait_for_nothing() {
     let mut lab = Lab::new();
     let mut both = shop("a", 1);
     both.extend(items([cluster("b"), endpoints("b", 1)]));
-    lab.plan.want(both.clone());
+    lab.plan.set_target(both.clone());
     lab.written();
     lab.now += SETTLE;
     both.extend(items([routes("web", "b")]));
-    lab.plan.want(both);
+    lab.plan.set_target(both);
     assert_eq!(lab.written(), ["RouteConfiguration web"]);
 }
 
@@ -148,8 +148,8 @@ fn f1_changes_that_go_on_put_nothing_off() {
     let mut lab = Lab::with_a();
     let mut routes = Vec::new();
     for i in 0..8 {
-        lab.plan.want(shop(&format!("b{i}"), 1));
-        routes.extend(lab.written().into_iter().filter(|told| told.starts_with("Route")));
+        lab.plan.set_target(shop(&format!("b{i}"), 1));
+        routes.extend(lab.written().into_iter().filter(|describe| describe.starts_with("Route")));
         lab.now += SETTLE * 2 / 5;
     }
     assert_eq!(routes.len(), 2, "those of b0 after 1.2 s, then those of b3");
@@ -158,13 +158,13 @@ fn f1_changes_that_go_on_put_nothing_off() {
 #[test]
 fn f1_what_cannot_be_written_holds_up_nothing_newer() {
     let mut lab = Lab::with_a();
-    lab.plan.want(shop("b", 1));
+    lab.plan.set_target(shop("b", 1));
     lab.written();
     lab.now += SETTLE;
     let Next::Write(ops) = lab.plan.next(lab.now) else { panic!("the routes are due") };
-    assert_eq!(ops.iter().map(told).collect::<Vec<_>>(), ["RouteConfiguration web"]);
+    assert_eq!(ops.iter().map(describe).collect::<Vec<_>>(), ["RouteConfiguration web"]);
     lab.plan.failed();
-    lab.plan.want(shop("c", 1));
+    lab.plan.set_target(shop("c", 1));
     assert_eq!(lab.written(), ["ClusterLoadAssignment c", "Cluster a,b,c"]);
     assert_eq!(lab.after(SETTLE), ["RouteConfiguration web"]);
     assert_eq!(lab.after(GRACE - SETTLE), ["Cluster a,c"], "no route ever led to b");
@@ -173,9 +173,9 @@ fn f1_what_cannot_be_written_holds_up_nothing_newer() {
 #[test]
 fn f1_what_is_taken_back_in_time_never_happens() {
     let mut lab = Lab::with_a();
-    lab.plan.want(shop("b", 1));
+    lab.plan.set_target(shop("b", 1));
     lab.written();
-    lab.plan.want(shop("a", 1));
+    lab.plan.set_target(shop("a", 1));
     assert_eq!(lab.written(), [""; 0]);
     assert_eq!(lab.after(GRACE), ["Cluster a"]);
 }
@@ -183,7 +183,7 @@ fn f1_what_is_taken_back_in_time_never_happens() {
 #[test]
 fn f1_listeners_go_before_their_routes_and_these_before_their_clusters() {
     let mut lab = Lab::with_a();
-    lab.plan.want(Items::new());
+    lab.plan.set_target(Items::new());
     assert_eq!(lab.written(), ["Listener "]);
     assert_eq!(lab.after(GRACE), ["no RouteConfiguration web"]);
     assert_eq!(lab.after(GRACE), ["Cluster "]);
@@ -193,7 +193,7 @@ fn f1_listeners_go_before_their_routes_and_these_before_their_clusters() {
 #[test]
 fn f1_a_route_configuration_stays_as_long_as_a_listener_names_it() {
     let mut lab = Lab::with_a();
-    lab.plan.want(items([listener("web", "web")]));
+    lab.plan.set_target(items([listener("web", "web")]));
     assert_eq!(lab.written(), [""; 0]);
     assert_eq!(lab.pause(), None);
 }
@@ -260,18 +260,18 @@ proptest! {
                 Next::Wait(_) => return files.items.clone(),
             }
         };
-        let mut wanted = Items::new();
+        let mut target = Items::new();
         for (i, (services, pause)) in steps.into_iter().enumerate() {
-            wanted = services.into_iter().flat_map(|(listen, service, port)| {
+            target = services.into_iter().flat_map(|(listen, service, port)| {
                 let (name, web) = (format!("s{service}"), format!("web{listen}"));
                 items([cluster(&name), endpoints(&name, port), routes(&web, &name), listener(&web, &web)])
             }).collect();
-            lab.plan.want(wanted.clone());
+            lab.plan.set_target(target.clone());
             let until = lab.now + Duration::from_millis(pause);
             run(&mut lab, until, i == 0);
             lab.now = until;
         }
         let end = lab.now + (SETTLE + GRACE) * 10;
-        prop_assert_eq!(run(&mut lab, end, false), wanted);
+        prop_assert_eq!(run(&mut lab, end, false), target);
     }
 }

@@ -1,4 +1,4 @@
-//! What the file may hold, judged by a real Envoy: nothing that is taken here may be refused there.
+//! The values of the settings file, checked by a real Envoy: it must accept every valid file.
 
 use lockgate_route::envoy::build;
 use lockgate_route::settings::Settings;

@@ -1,15 +1,15 @@
-//! Every way in which a file may be wrong, and what is told of it.
+//! All faults of a settings file, and their messages.
 
 use super::*;
 
-/// The faults of `text`, a line each, without the name of the file.
+/// Returns the faults of `text`, one per line, without the name of the file.
 fn faults(text: &str) -> Vec<String> {
     let faults = resolve("f", text, &[]).err().unwrap_or_else(|| panic!("nothing is wrong with\n{text}"));
     let line = |fault: &Fault| faults.line(fault).strip_prefix("f:").unwrap_or("nowhere").to_owned();
     faults.faults.iter().map(line).collect()
 }
 
-/// The one fault of `text` is told at `place` and has all `parts` in it.
+/// Asserts that the only fault of `text` is at `place`, and that its message contains all `parts`.
 #[track_caller]
 fn assert_fault(text: &str, place: &str, parts: &[&str]) {
     let faults = faults(text);
@@ -104,7 +104,7 @@ fn values_that_are_not_what_they_should_be() {
             &["expected exactly one of"],
         ),
         ("upstream: {dnsLookupFamily: v5}", "1:29", &["auto, v4, v6, v4_preferred, all"]),
-        ("runtime: {http.max_requests_per_io_cycle: 1}", "1:11", &["http.maxRequestsPerIoCycle decides"]),
+        ("runtime: {http.max_requests_per_io_cycle: 1}", "1:11", &["is determined by http.maxRequestsPerIoCycle"]),
         ("runtime: {'a b': 1}", "1:11", &["is no runtime key"]),
         ("headers: {request: {set: {Host: a}}}", "1:27", &["\"Host\" is no header name: Envoy sets it itself"]),
         ("headers: {request: {set: {'a b': c}}}", "1:27", &["\"a b\" is no header name"]),
@@ -156,10 +156,10 @@ fn matches_of_headers_that_are_none() {
         ("{name: a, prefix: b}", "1:12", "\"prefix\" is not known here"),
         ("{name: a, present: false}", "1:21", "the contrary is notpresent: true"),
         ("{name: a, present: maybe}", "1:21", "expected true or false"),
-        ("{name: a, regex: '('}", "1:19", "is no regular expression that Envoy takes: unclosed group"),
-        ("{name: a, regex: '[a&&b]'}", "1:19", "is no regular expression that Envoy takes"),
-        ("{name: a, regex: b, ignoreCase: true}", "1:22", "ignoreCase has no meaning beside regex"),
-        ("{name: a, present: true, treatMissingAsEmpty: true}", "1:27", "has no meaning beside present"),
+        ("{name: a, regex: '('}", "1:19", "is no regular expression that Envoy accepts: unclosed group"),
+        ("{name: a, regex: '[a&&b]'}", "1:19", "is no regular expression that Envoy accepts"),
+        ("{name: a, regex: b, ignoreCase: true}", "1:22", "ignoreCase has no meaning together with regex"),
+        ("{name: a, present: true, treatMissingAsEmpty: true}", "1:27", "has no meaning together with present"),
     ] {
         let text = format!(
             "rateLimit:\n  descriptors:\n  - entries:\n    - requestHeaderValueMatch:\n        value: v\n        headers:\n        - {header}\n"
@@ -339,7 +339,7 @@ fn values_that_contradict_each_other() {
     ] {
         assert_fault(text, place, parts);
     }
-    // Two that are not there, and two of which each has an address of its own.
+    // Two missing services, and two with separate addresses.
     read("listeners: {stats: {port: 0}, overloadProbe: {port: 0}}");
     read("xds: {address: '127.0.0.1:0'}\nadmin: {address: '127.0.0.1:0'}");
     read("xds: {address: '127.0.0.2:18001'}");

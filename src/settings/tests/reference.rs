@@ -1,4 +1,4 @@
-//! docs/settings.md and the schema are what the table of keys gives.
+//! docs/settings.md and the schema equal the output of the table of keys.
 
 use serde_json::Value as Json;
 
@@ -22,7 +22,7 @@ fn the_reference_and_the_schema_are_up_to_date() {
     }
 }
 
-/// docs/defaults.md: its examples are settings, and its table names keys.
+/// The examples of docs/defaults.md are valid settings, and its table names existing keys.
 #[test]
 fn the_comparison_of_defaults_names_keys_and_settings_that_there_are() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/defaults.md");
@@ -42,7 +42,7 @@ fn the_comparison_of_defaults_names_keys_and_settings_that_there_are() {
     assert!(found > 20, "only {found} keys");
 }
 
-/// The schema at `path`.
+/// Returns the schema at `path`.
 fn at<'a>(schema: &'a Json, path: &str) -> &'a Json {
     let pointer: String = path.split('.').map(|part| format!("/properties/{part}")).collect();
     schema.pointer(&pointer).unwrap_or_else(|| panic!("{path} is not in the schema"))

@@ -266,7 +266,7 @@ impl Format for Runtime {
                 wrong.push(place.wrong(format!("{} is no runtime key of Envoy", quoted(key))));
             }
             if let Some((_, setting)) = DECIDED.iter().find(|(decided, _)| key.starts_with(decided)) {
-                wrong.push(place.wrong(format!("{} is what {setting} decides: set that instead", quoted(key))));
+                wrong.push(place.wrong(format!("{} is determined by {setting}: set that instead", quoted(key))));
             }
             let Some(text) = text(value, wrong) else { continue };
             // Numbers and booleans are recognized despite quotes.

@@ -236,7 +236,7 @@ fn header_match(node: &Node, wrong: &mut Vec<Wrong>) -> Option<HeaderMatch> {
                     Ok(()) => HeaderCondition::Regex(value_text),
                     Err(why) => {
                         let message =
-                            format!("{} is no regular expression that Envoy takes: {why}", quoted(&value_text));
+                            format!("{} is no regular expression that Envoy accepts: {why}", quoted(&value_text));
                         wrong.push(value.place.wrong(message));
                         return None;
                     }
@@ -249,7 +249,7 @@ fn header_match(node: &Node, wrong: &mut Vec<Wrong>) -> Option<HeaderMatch> {
     let of_value = !matches!(condition, HeaderCondition::Present | HeaderCondition::NotPresent);
     for (flag, sensible) in [("ignoreCase", is_text), ("treatMissingAsEmpty", of_value)] {
         if let Some(field) = fields.all.iter().find(|field| field.key == flag && !sensible) {
-            wrong.push(field.place.wrong(format!("{flag} has no meaning beside {key}")));
+            wrong.push(field.place.wrong(format!("{flag} has no meaning together with {key}")));
         }
     }
     Some(HeaderMatch {

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::proto::{self, Proto};
-use super::read::LARGEST;
+use super::read::MAX_OBJECT;
 use crate::source::decode::{self, Decode, meta};
 
 /// An object, reduced to the fields that are read.
@@ -165,7 +165,7 @@ fn from_proto<P: Proto<K>, K>(bytes: Bytes, kind: Kind, read: impl Fn(K) -> Read
 }
 
 fn too_large(bytes: &[u8], kind: Kind) -> Item {
-    let message = format!("larger than {} MiB", LARGEST >> 20);
+    let message = format!("larger than {} MiB", MAX_OBJECT >> 20);
     misencoded(proto::identity(bytes), kind, (String::new(), message), None)
 }
 

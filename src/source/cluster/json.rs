@@ -6,7 +6,7 @@
 use prost::bytes::{Buf, Bytes, BytesMut};
 use serde::Deserialize;
 
-use super::read::{LARGEST, ListMeta, Malformed, Next};
+use super::read::{ListMeta, MAX_OBJECT, Malformed, Next};
 
 /// The reader of one list.
 #[derive(Debug, Default)]
@@ -155,7 +155,7 @@ impl Scan {
             if is_end {
                 return Ok(Some(self.take(buffer)));
             }
-            if self.at > LARGEST {
+            if self.at > MAX_OBJECT {
                 return Err(Malformed::TooLarge);
             }
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lockgate_route::objects::{Kind, KindInfo, Object, ObjectKey, gateway};
 
 use super::watch::Arrival;
-use super::{Told, describe, is_expired, origin, status_code};
+use super::{WatchResult, describe, is_expired, origin, status_code, watcher};
 use crate::source::Event;
 
 /// Combines the lists of several watches of a kind into one list.
@@ -49,37 +49,11 @@ impl Merge {
     }
 
     /// Returns the events for a result of watch `i`.
-    pub fn take(&mut self, i: usize, told: Told) -> Vec<Event> {
+    pub fn take(&mut self, i: usize, result: WatchResult) -> Vec<Event> {
         let kind = self.kind;
-        let arrival = match told {
+        let arrival = match result {
             Ok(arrival) => arrival,
-            Err((error, wait)) => {
-                // An expired watch starts with a new list, which is not a fault.
-                if is_expired(&error) {
-                    return Vec::new();
-                }
-                if kind.info().optional && status_code(&error) == Some(404) {
-                    // That is an answer: an earlier fault is over.
-                    let mut events: Vec<Event> = self.healed(i).into_iter().collect();
-                    events.extend(self.absent(i, Instant::now()));
-                    return events;
-                }
-                if let Some(watch) = self.watches.get_mut(i) {
-                    watch.absent_since = None;
-                }
-                self.faulty.insert(i);
-                let mut events = vec![Event::Fault { origin: origin(kind), message: describe(kind, &error, wait) }];
-                // Readiness does not wait for an optional kind. An earlier complete list stays.
-                if kind.info().optional
-                    && status_code(&error) == Some(403)
-                    && let Some(watch) = self.watches.get_mut(i).filter(|watch| !watch.listed)
-                {
-                    watch.is_unreadable = true;
-                    events.push(Event::Readable { kind, namespace: watch.namespace.clone(), readable: false });
-                    events.extend(self.list_ended(i, BTreeMap::new()));
-                }
-                return events;
-            }
+            Err((error, wait)) => return self.failed(i, &error, wait),
         };
         let mut events = Vec::new();
         // A list starts before its first request, so the start proves nothing.
@@ -120,6 +94,36 @@ impl Merge {
                     events.push(Event::Deleted(kind, key));
                 }
             }
+        }
+        events
+    }
+
+    /// Returns the events for a failure of watch `i`.
+    fn failed(&mut self, i: usize, error: &watcher::Error, wait: Duration) -> Vec<Event> {
+        let kind = self.kind;
+        // An expired watch starts with a new list, which is not a fault.
+        if is_expired(error) {
+            return Vec::new();
+        }
+        if kind.info().optional && status_code(error) == Some(404) {
+            // The response ends an earlier fault.
+            let mut events: Vec<Event> = self.healed(i).into_iter().collect();
+            events.extend(self.absent(i, Instant::now()));
+            return events;
+        }
+        if let Some(watch) = self.watches.get_mut(i) {
+            watch.absent_since = None;
+        }
+        self.faulty.insert(i);
+        let mut events = vec![Event::Fault { origin: origin(kind), message: describe(kind, error, wait) }];
+        // Readiness does not wait for an optional kind. An earlier complete list stays.
+        if kind.info().optional
+            && status_code(error) == Some(403)
+            && let Some(watch) = self.watches.get_mut(i).filter(|watch| !watch.listed)
+        {
+            watch.is_unreadable = true;
+            events.push(Event::Readable { kind, namespace: watch.namespace.clone(), readable: false });
+            events.extend(self.list_ended(i, BTreeMap::new()));
         }
         events
     }

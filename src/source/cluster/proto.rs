@@ -22,7 +22,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
-use crate::source::decode::is_read;
+use crate::source::decode::is_used;
 
 pub use config_map::ConfigMap;
 pub use discovery::EndpointSlice;
@@ -182,7 +182,7 @@ impl Proto<meta::ObjectMeta> for ObjectMeta {
                 .deleted
                 .map(|time| meta::Time(Timestamp::from_second(time.seconds).unwrap_or(Timestamp::UNIX_EPOCH))),
             creation_timestamp: created.and_then(|time| Timestamp::from_second(time.seconds).ok()).map(meta::Time),
-            annotations: Some(entries(self.annotations, texts, "metadata.annotations", is_read)),
+            annotations: Some(entries(self.annotations, texts, "metadata.annotations", is_used)),
             ..Default::default()
         }
     }

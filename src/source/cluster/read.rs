@@ -10,7 +10,7 @@ use thiserror::Error;
 
 const MAGIC: &[u8] = b"k8s\0";
 /// The maximum size of an object in bytes. etcd accepts 1.5 MiB by default.
-pub const LARGEST: usize = 64 << 20;
+pub const MAX_OBJECT: usize = 64 << 20;
 /// The number of bytes that are read of a larger object. They include its name.
 const HEAD: usize = 64 << 10;
 
@@ -27,7 +27,7 @@ pub enum Malformed {
     #[error("the answer is not a list in JSON")]
     NotJson,
     /// A watch event, or an item of a JSON list, is too large.
-    #[error("a watch event or an item is larger than {} MiB", LARGEST >> 20)]
+    #[error("a watch event or an item is larger than {} MiB", MAX_OBJECT >> 20)]
     TooLarge,
     /// The changed object is unknown.
     #[error("a watch event has no readable type, or its object has no readable name")]
@@ -89,7 +89,7 @@ impl WatchEvent {
 pub fn event(buffer: &mut BytesMut) -> Result<Option<WatchEvent>, Malformed> {
     let Some(length) = buffer.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
-    if length > LARGEST {
+    if length > MAX_OBJECT {
         return Err(Malformed::TooLarge);
     }
     if buffer.len() < 4 + length {
@@ -125,7 +125,7 @@ pub struct ListReader {
 
 impl Default for ListReader {
     fn default() -> Self {
-        Self { place: Place::Start, meta: ListMeta::default(), largest: LARGEST }
+        Self { place: Place::Start, meta: ListMeta::default(), largest: MAX_OBJECT }
     }
 }
 
@@ -205,7 +205,7 @@ struct Header {
 
 /// Removes the value of a field if it is complete.
 fn take(buffer: &mut BytesMut, before: usize, length: usize) -> Result<Option<Bytes>, Malformed> {
-    if length > LARGEST {
+    if length > MAX_OBJECT {
         return Err(Malformed::TooLarge);
     }
     if buffer.len() < before + length {

@@ -58,8 +58,8 @@ fn watches(kind: Kind, watches: u8) -> Merge {
     Merge::new(kind, (b'a'..b'a' + watches).map(|name| char::from(name).to_string().into()))
 }
 
-fn tell(merge: &mut Merge, i: usize, told: impl IntoIterator<Item = Arrival>) -> Vec<String> {
-    told.into_iter().flat_map(|arrival| names(&merge.take(i, Ok(arrival)))).collect()
+fn tell(merge: &mut Merge, i: usize, result: impl IntoIterator<Item = Arrival>) -> Vec<String> {
+    result.into_iter().flat_map(|arrival| names(&merge.take(i, Ok(arrival)))).collect()
 }
 
 #[test]
@@ -119,7 +119,7 @@ async fn a_refused_list_is_told_and_tried_again() {
     let (sender, mut events) = mpsc::channel(64);
     let watching =
         tokio::spawn(watch(kube::Client::new(service, "default"), WatchOptions::default(), Metrics::default(), sender));
-    let mut told = Vec::new();
+    let mut result = Vec::new();
     let mut listed = BTreeSet::new();
     while listed.len() < Kind::ALL.len() {
         let event =
@@ -129,17 +129,17 @@ async fn a_refused_list_is_told_and_tried_again() {
                 listed.insert(kind);
                 assert_eq!(objects.len(), usize::from(kind == Kind::INGRESS));
             }
-            other => told.extend(names(&[other])),
+            other => result.extend(names(&[other])),
         }
     }
     assert!(
-        told[0].starts_with(
+        result[0].starts_with(
             "Ingress *: cannot list ingresses.networking.k8s.io: ingresses.networking.k8s.io is forbidden: User \"x\" cannot list; \
              grant list and watch in a ClusterRole; retrying in "
         ),
-        "{told:?}"
+        "{result:?}"
     );
-    assert_eq!(told[1..], ["Ingress *: healed"]);
+    assert_eq!(result[1..], ["Ingress *: healed"]);
     drop(events);
     watching.await.unwrap().unwrap();
 }
@@ -177,7 +177,10 @@ fn an_api_server_that_was_away_is_asked_again_soon() {
     let gone = watcher::Error::NoResourceVersion;
     for seconds in [0, 1, 5, 17, 30] {
         let wait = bounded(&gone, Duration::from_secs(seconds));
-        assert!(wait <= AWAY && wait >= Duration::from_secs(seconds).min(AWAY / 2), "{seconds} s became {wait:?}");
+        assert!(
+            wait <= MAX_UNAVAILABLE_DELAY && wait >= Duration::from_secs(seconds).min(MAX_UNAVAILABLE_DELAY / 2),
+            "{seconds} s became {wait:?}"
+        );
     }
     let forbidden = kube::core::Status::failure("no", "Forbidden").with_code(403).boxed();
     let forbidden = watcher::Error::WatchStartFailed(kube::Error::Api(forbidden));
@@ -187,10 +190,10 @@ fn an_api_server_that_was_away_is_asked_again_soon() {
 #[test]
 fn a_forbidden_list_is_told_with_what_to_do() {
     let (error, wait) = failed(403).unwrap_err();
-    let told = |kind| describe(kind, &error, wait).split_once("; ").unwrap().1.to_owned();
-    assert_eq!(told(Kind::INGRESS), "grant list and watch in a ClusterRole; retrying in 1.0 s");
+    let result = |kind| describe(kind, &error, wait).split_once("; ").unwrap().1.to_owned();
+    assert_eq!(result(Kind::INGRESS), "grant list and watch in a ClusterRole; retrying in 1.0 s");
     let expected = "grant list and watch in a ClusterRole, or set watch.gatewayApi to false; retrying in 1.0 s";
-    assert_eq!(told(Kind::GATEWAY), expected);
+    assert_eq!(result(Kind::GATEWAY), expected);
 }
 
 /// An optional kind.
@@ -198,7 +201,7 @@ const WIDGET: Kind = Kind::new(&INFO);
 const INFO: KindInfo =
     KindInfo { name: "Widget", group: "example.com", plural: "widgets", optional: true, ..*Kind::INGRESS.info() };
 
-fn failed(code: u16) -> Told {
+fn failed(code: u16) -> WatchResult {
     let status = kube::core::Status::failure("no", "Reason").with_code(code).boxed();
     Err((watcher::Error::InitialListFailed(kube::Error::Api(status)), Duration::from_secs(1)))
 }
@@ -245,9 +248,9 @@ fn objects_of_a_kind_that_is_gone_stay_until_that_is_sure() {
 fn nothing_waits_for_an_optional_kind_that_is_forbidden() {
     let mut merge = watches(WIDGET, 2);
     assert!(tell(&mut merge, 1, [Arrival::ListStarted, item("a"), Arrival::ListEnded]).is_empty());
-    let told = names(&merge.take(0, failed(403)));
-    assert!(told[0].starts_with("Widget *: cannot list widgets.example.com"), "{told:?}");
-    assert_eq!(told[1..], ["a is readable: false", "listed a"]);
+    let result = names(&merge.take(0, failed(403)));
+    assert!(result[0].starts_with("Widget *: cannot list widgets.example.com"), "{result:?}");
+    assert_eq!(result[1..], ["a is readable: false", "listed a"]);
     assert_eq!(names(&merge.take(0, failed(403))).len(), 1);
     // The objects precede the permission, so nothing is served without them.
     let listed = tell(&mut merge, 0, [Arrival::ListStarted, item("b"), Arrival::ListEnded]);

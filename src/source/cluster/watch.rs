@@ -31,7 +31,7 @@ use serde_json::value::RawValue;
 use super::form::{self, Form, Item};
 use super::json::JsonListReader;
 use super::proto::{self, lossy};
-use super::read::{self, LARGEST, ListReader, Malformed, Next};
+use super::read::{self, ListReader, MAX_OBJECT, Malformed, Next};
 
 /// A report of a watch. Objects are reduced to the fields that are read, and are `None` if there are none.
 #[derive(Debug)]
@@ -76,8 +76,8 @@ pub struct Target {
 pub fn watch(target: Target) -> Watch {
     let start = (target, State::Start);
     unfold(start, |(target, state)| async move {
-        let (told, state) = target.step(state).await;
-        Some((told, (target, state)))
+        let (result, state) = target.step(state).await;
+        Some((result, (target, state)))
     })
     .boxed()
 }
@@ -122,7 +122,7 @@ impl Target {
                 },
                 State::Listing(mut listing) => match listing.next(&self.form).await {
                     Ok(Listed::Item(Item { key, .. })) if key.name.is_empty() => {
-                        tracing::error!(url = self.url, "left out an object of a list that has no readable name");
+                        tracing::error!(url = self.url, "omitted an object of a list without a readable name");
                         State::Listing(listing)
                     }
                     Ok(Listed::Item(Item { key, object, .. })) => {
@@ -224,7 +224,7 @@ impl Target {
     }
 
     /// Sends a request. Returns whether the response is protobuf, and its body.
-    async fn send(&self, request: Request<Vec<u8>>, accept: &'static str) -> kube::Result<(bool, Reading)> {
+    async fn send(&self, request: Request<Vec<u8>>, accept: &'static str) -> kube::Result<(bool, Resolver)> {
         let mut request = request.map(Body::from);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
         let response = self.client.send(request).await?;
@@ -234,25 +234,25 @@ impl Target {
             return Ok((proto, body));
         }
         let bytes = body.rest().await?;
-        let told = if proto {
+        let result = if proto {
             read::unwrapped(&bytes).map(|status| proto_status(&status))
         } else {
             serde_json::from_slice::<Status>(&bytes).ok()
         };
-        let mut told = told
+        let mut result = result
             .unwrap_or_else(|| Status::failure(String::from_utf8_lossy(&bytes).trim(), "Failed to parse error data"));
-        if told.code == 0 {
-            told.code = status.as_u16();
+        if result.code == 0 {
+            result.code = status.as_u16();
         }
-        Err(kube::Error::Api(told.boxed()))
+        Err(kube::Error::Api(result.boxed()))
     }
 }
 
-fn body(response: Response<Body>) -> (bool, Reading) {
+fn body(response: Response<Body>) -> (bool, Resolver) {
     let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let proto = content_type.is_some_and(|value| value.starts_with("application/vnd.kubernetes.protobuf"));
     let chunks = response.into_body().into_data_stream().map_err(kube::Error::from).boxed();
-    (proto, Reading { chunks, buffer: BytesMut::new(), ended: false })
+    (proto, Resolver { chunks, buffer: BytesMut::new(), ended: false })
 }
 
 fn malformed(fault: Malformed) -> kube::Error {
@@ -271,7 +271,7 @@ fn is_refused(error: &kube::Error) -> bool {
 /// Parses a `Status` in protobuf. Of a malformed status, it returns the part before the fault.
 fn proto_status(mut bytes: &[u8]) -> Status {
     #[derive(Clone, PartialEq, Message)]
-    struct Told {
+    struct ProtoStatus {
         #[prost(bytes = "bytes", tag = "3")]
         message: Bytes,
         #[prost(bytes = "bytes", tag = "4")]
@@ -279,21 +279,21 @@ fn proto_status(mut bytes: &[u8]) -> Status {
         #[prost(int32, tag = "6")]
         code: i32,
     }
-    let mut told = Told::default();
-    let _ = told.merge(&mut bytes);
-    let code = u16::try_from(told.code).unwrap_or_default();
-    let status = Status::failure(&lossy(&told.message), &lossy(&told.reason)).with_code(code);
+    let mut result = ProtoStatus::default();
+    let _ = result.merge(&mut bytes);
+    let code = u16::try_from(result.code).unwrap_or_default();
+    let status = Status::failure(&lossy(&result.message), &lossy(&result.reason)).with_code(code);
     Status { status: Some(StatusSummary::Failure), ..status }
 }
 
 /// A body that arrives in chunks.
-struct Reading {
+struct Resolver {
     chunks: BoxStream<'static, kube::Result<Bytes>>,
     buffer: BytesMut,
     ended: bool,
 }
 
-impl Reading {
+impl Resolver {
     /// Waits for more bytes, or the end.
     async fn more(&mut self) -> kube::Result<()> {
         match self.chunks.next().await {
@@ -314,8 +314,8 @@ impl Reading {
 
 /// The response to a list request.
 enum Listing {
-    Proto(ListReader, Reading),
-    Json(JsonListReader, Reading),
+    Proto(ListReader, Resolver),
+    Json(JsonListReader, Resolver),
 }
 
 enum Listed {
@@ -351,7 +351,7 @@ impl Listing {
 /// The response to a watch request.
 struct Watching {
     proto: bool,
-    body: Reading,
+    body: Resolver,
     since: Instant,
     brought: bool,
 }
@@ -413,7 +413,7 @@ impl Watching {
             object: &'a RawValue,
         }
         let Some(end) = self.body.buffer.iter().position(|byte| *byte == b'\n') else {
-            return if self.body.buffer.len() > LARGEST { Err(malformed(Malformed::TooLarge)) } else { Ok(None) };
+            return if self.body.buffer.len() > MAX_OBJECT { Err(malformed(Malformed::TooLarge)) } else { Ok(None) };
         };
         let line = self.body.buffer.split_to(end + 1);
         let line = String::from_utf8_lossy(&line);

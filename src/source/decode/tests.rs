@@ -92,8 +92,8 @@ fn secrets_are_checked_and_others_dropped() {
     assert_eq!((&all.pair, &all.fault), (&good.pair, &None));
     assert!(Arc::ptr_eq(all.authorities.as_ref().unwrap(), issuer.authorities.as_ref().unwrap()), "not shared");
     let bad = secret("", json!({"ca.crt": key})).unwrap();
-    let told = "data[\"ca.crt\"]: a private key is in it; it belongs into data[\"tls.key\"]";
-    assert_eq!((&bad.authorities, bad.authorities_fault.as_deref()), (&None, Some(told)));
+    let result = "data[\"ca.crt\"]: a private key is in it; it belongs into data[\"tls.key\"]";
+    assert_eq!((&bad.authorities, bad.authorities_fault.as_deref()), (&None, Some(result)));
     assert_eq!(secret("Opaque", json!({"password": "x"})), None);
     assert_eq!(secret("helm.sh/release.v1", json!({"tls.crt": crt, "tls.key": key})), None);
 

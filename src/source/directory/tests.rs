@@ -21,16 +21,16 @@ struct Lab {
 impl Lab {
     /// Watches a directory that already contains `files`.
     async fn with(files: &[(&str, String)]) -> Self {
-        Self::patient(files, PATIENCE).await
+        Self::patient(files, DELAYS).await
     }
 
-    async fn patient(files: &[(&str, String)], patience: Patience) -> Self {
+    async fn patient(files: &[(&str, String)], delays: Delays) -> Self {
         let dir = TempDir::new().unwrap();
         for (name, text) in files {
             fs::write(dir.path().join(name), text).unwrap();
         }
         let (sender, events) = mpsc::channel(64);
-        tokio::spawn(watch::<Object>(dir.path().to_path_buf(), sender, patience));
+        tokio::spawn(watch::<Object>(dir.path().to_path_buf(), sender, delays));
         let mut lab = Self { dir, events, objects: Objects::default(), faults: Vec::new() };
         let mut listed = Vec::new();
         while listed.len() < Kind::ALL.len() {
@@ -156,8 +156,8 @@ async fn a_rename_into_place_and_a_subdirectory_are_seen() {
 
 #[tokio::test]
 async fn an_editor_that_moves_the_old_file_away_first_takes_nothing_away() {
-    let patience = Patience { gone: Duration::from_secs(60), ..PATIENCE };
-    let mut lab = Lab::patient(&[("a.yaml", service("a", 1))], patience).await;
+    let delays = Delays { gone: Duration::from_secs(60), ..DELAYS };
+    let mut lab = Lab::patient(&[("a.yaml", service("a", 1))], delays).await;
     for port in 2..20 {
         fs::rename(lab.path("a.yaml"), lab.path("a.yaml~")).unwrap();
         lab.write("a.yaml", &service("a", port));
@@ -170,8 +170,8 @@ async fn an_editor_that_moves_the_old_file_away_first_takes_nothing_away() {
 #[tokio::test]
 async fn a_file_that_is_being_written_is_not_read_half() {
     use std::io::Write;
-    let patience = Patience { held_open: Duration::from_secs(60), ..PATIENCE };
-    let mut lab = Lab::patient(&[("a.yaml", service("a", 1) + &service("b", 1))], patience).await;
+    let delays = Delays { held_open: Duration::from_secs(60), ..DELAYS };
+    let mut lab = Lab::patient(&[("a.yaml", service("a", 1) + &service("b", 1))], delays).await;
     let mut file = fs::File::create(lab.path("a.yaml")).unwrap();
     file.write_all(service("a", 2).as_bytes()).unwrap();
     file.sync_all().unwrap();

@@ -1,25 +1,20 @@
 //! BackendTLSPolicies and HTTPPolicies.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::sync::Arc;
+
 use lockgate_route::objects::gateway::{
     BackendTlsPolicy, BackendTlsPolicySpec, HttpPolicy, HttpPolicySpec, PolicyStatus,
 };
-use lockgate_route::objects::{Kind, Object};
+use lockgate_route::objects::{Kind, Meta, Object};
 use serde_json::Value;
 
-use super::{Custom, Required, missing, version, without_nulls};
-use crate::source::decode::{Decode, list, meta};
+use super::{Required, Spec, missing};
+use crate::source::decode::list;
 
-impl Decode for Custom<BackendTlsPolicySpec, PolicyStatus> {
+impl Spec for BackendTlsPolicySpec {
+    type Status = PolicyStatus;
+
     const KIND: Kind = Kind::BACKEND_TLS_POLICY;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn normalized(value: Value) -> Value {
-        without_nulls(value)
-    }
 
     fn refused(value: &Value) -> Option<(String, String)> {
         let spec = value.get("spec");
@@ -39,27 +34,19 @@ impl Decode for Custom<BackendTlsPolicySpec, PolicyStatus> {
             })
     }
 
-    fn decode(self) -> Option<Object> {
-        let (mut spec, mut status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
-        spec.target_refs.shrink_to_fit();
-        spec.validation.ca_certificate_refs.shrink_to_fit();
-        spec.validation.subject_alt_names.shrink_to_fit();
+    fn object(mut self, meta: Meta, version: Arc<str>, mut status: PolicyStatus) -> Object {
+        self.target_refs.shrink_to_fit();
+        self.validation.ca_certificate_refs.shrink_to_fit();
+        self.validation.subject_alt_names.shrink_to_fit();
         shrink_status(&mut status);
-        let version = version(&self.metadata);
-        Some(Object::new(BackendTlsPolicy { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+        Object::new(BackendTlsPolicy { meta, spec: self, status, version })
     }
 }
 
-impl Decode for Custom<HttpPolicySpec, PolicyStatus> {
+impl Spec for HttpPolicySpec {
+    type Status = PolicyStatus;
+
     const KIND: Kind = Kind::HTTP_POLICY;
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn normalized(value: Value) -> Value {
-        without_nulls(value)
-    }
 
     fn refused(value: &Value) -> Option<(String, String)> {
         let spec = value.get("spec");
@@ -72,12 +59,10 @@ impl Decode for Custom<HttpPolicySpec, PolicyStatus> {
         missing("", &[first]).or_else(|| targets.iter().enumerate().find_map(required))
     }
 
-    fn decode(self) -> Option<Object> {
-        let (mut spec, mut status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
-        spec.target_refs.shrink_to_fit();
+    fn object(mut self, meta: Meta, version: Arc<str>, mut status: PolicyStatus) -> Object {
+        self.target_refs.shrink_to_fit();
         shrink_status(&mut status);
-        let version = version(&self.metadata);
-        Some(Object::new(HttpPolicy { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+        Object::new(HttpPolicy { meta, spec: self, status, version })
     }
 }
 

@@ -1,48 +1,40 @@
 //! The routes of all kinds.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::sync::Arc;
+
 use lockgate_route::objects::gateway::{
     GrpcRoute, GrpcRouteSpec, HttpRoute, HttpRouteSpec, RouteStatus, TcpRoute, TcpRouteSpec, TlsRoute, TlsRouteSpec,
     UdpRoute, UdpRouteSpec,
 };
-use lockgate_route::objects::{Kind, Object};
+use lockgate_route::objects::{Kind, Meta, Object};
 use serde_json::Value;
 
-use super::{Custom, refused_route, shrink, shrink_status, version, without_nulls};
-use crate::source::decode::{Decode, meta};
+use super::{Spec, refused_route, shrink, shrink_status};
 
-/// Implements [`Decode`] for the routes with this spec. `$shrink` releases the spare capacity of its lists.
+/// Implements [`Spec`] for routes. `$shrink` releases the spare capacity of the lists of a spec.
 macro_rules! route {
     ($spec:ty, $route:ident, $kind:expr, $shrink:expr) => {
-        impl Decode for Custom<$spec, RouteStatus> {
+        impl Spec for $spec {
+            type Status = RouteStatus;
+
             const KIND: Kind = $kind;
-
-            fn metadata(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-
-            fn normalized(value: Value) -> Value {
-                without_nulls(value)
-            }
 
             fn refused(value: &Value) -> Option<(String, String)> {
                 refused_route(value)
             }
 
-            fn decode(self) -> Option<Object> {
+            fn object(mut self, meta: Meta, version: Arc<str>, mut status: RouteStatus) -> Object {
                 let shrink_spec: fn(&mut $spec) = $shrink;
-                let (mut spec, mut status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
-                spec.parent_refs.shrink_to_fit();
-                shrink_spec(&mut spec);
+                self.parent_refs.shrink_to_fit();
+                shrink_spec(&mut self);
                 shrink_status(&mut status);
-                let version = version(&self.metadata);
-                Some(Object::new($route { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+                Object::new($route { meta, spec: self, status, version })
             }
         }
     };
 }
 
-/// Implements [`Decode`] like [`route`], for routes without filters.
+/// Implements [`Spec`] like [`route`], for routes without filters.
 macro_rules! stream_route {
     ($spec:ty, $route:ident, $kind:expr) => {
         route!($spec, $route, $kind, |spec| {

@@ -79,8 +79,8 @@ fn d27_a_virtual_host_has_the_name_of_its_resource() {
         )
     };
     assert_eq!(names(&good(&wrapped("r/shop"))), ["VirtualHost r/shop"]);
-    let told = faults(&wrapped("r/e"));
-    assert_eq!(told, ["document 1, line 1: name: a virtual host has the name of its resource, here \"r/shop\""]);
+    let result = faults(&wrapped("r/e"));
+    assert_eq!(result, ["document 1, line 1: name: a virtual host has the name of its resource, here \"r/shop\""]);
 }
 
 #[test]

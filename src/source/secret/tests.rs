@@ -141,7 +141,7 @@ fn what_envoy_takes_is_taken_and_what_it_refuses_is_refused() {
         (
             include_str!("tests/rsa1024.crt"),
             include_str!("tests/rsa1024.key"),
-            "the RSA key has 1024 bits; Envoy takes 2048 and more",
+            "the RSA key has 1024 bits; Envoy requires at least 2048",
         ),
         (
             include_str!("tests/p224.crt"),

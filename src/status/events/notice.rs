@@ -1,4 +1,4 @@
-//! One thing that the owner of an object is to be told, and the Event that tells it.
+//! A notice for the owner of an object, and its Event.
 
 use std::sync::Arc;
 
@@ -10,45 +10,46 @@ use lockgate_route::objects::Kind;
 use lockgate_xds::provenance::ObjectRef;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The longest note, name and instance that the API server takes, in bytes. Source: validation of events.k8s.io/v1.
-const NOTE: usize = 1024;
-const NAME: usize = 253;
-const INSTANCE: usize = 128;
+/// The maximum length of a note, a name, and an instance, in bytes. Source: validation of events.k8s.io/v1.
+const MAX_NOTE: usize = 1024;
+const MAX_NAME: usize = 253;
+const MAX_INSTANCE: usize = 128;
 
-/// What the owner of an object is to be told.
+/// A notice for the owner of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Notice {
-    /// The object, of no particular generation.
+    /// The object, without generation.
     pub object: ObjectRef,
-    /// Its uid.
+    /// The uid of the object.
     pub uid: Arc<str>,
-    /// What it is about: a later notice on the same object and subject takes the place of an earlier one.
+    /// The subject. A later notice on the same object and subject replaces an earlier one.
     pub subject: &'static str,
-    /// Whether something is wrong.
+    /// Whether the notice reports a problem.
     pub is_warning: bool,
-    /// The Event's reason.
+    /// The reason of the Event.
     pub reason: &'static str,
     /// The text.
     pub note: String,
-    /// Whether it has just happened; else it may have been told before, by this replica or another.
+    /// Whether the change is new. Otherwise, this replica or another may have reported it before.
     pub is_new: bool,
 }
 
 impl Notice {
-    /// The name of its Event. The same notice has the same name at every replica, so that it is not told twice.
+    /// Returns the name of the Event. Equal notices have the same name at every replica, so an Event is created only
+    /// once.
     pub fn name(&self) -> String {
         let id = [&*self.uid, self.subject, self.reason, &self.note].join("\n");
-        let object = cut(&self.object.name, NAME - 17);
+        let object = truncate(&self.object.name, MAX_NAME - 17);
         let object = object.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
         format!("{object}.{:016x}", xxh3_64(id.as_bytes()))
     }
 
-    /// The namespace of its Event: that of the object, or `default` for one that has none.
+    /// Returns the namespace of the Event: that of the object, or `default` for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         if self.object.namespace.is_empty() { "default" } else { &self.object.namespace }
     }
 
-    /// The Event, told by the replica `instance` of `controller`.
+    /// Returns the Event, reported by the replica `instance` of `controller`.
     pub fn event(&self, controller: &str, instance: &str, now: Timestamp) -> Event {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         Event {
@@ -59,7 +60,7 @@ impl Notice {
             },
             action: some(if self.reason == PROGRAMMED { "Program" } else { "Translate" }),
             event_time: Some(MicroTime(now)),
-            note: some(cut(&self.note, NOTE)),
+            note: some(truncate(&self.note, MAX_NOTE)),
             reason: some(self.reason),
             regarding: Some(ObjectReference {
                 api_version: some(&api_version(self.object.kind)),
@@ -70,28 +71,29 @@ impl Notice {
                 ..ObjectReference::default()
             }),
             reporting_controller: some(&reporting(controller)),
-            reporting_instance: some(cut(instance, INSTANCE)),
+            reporting_instance: some(truncate(instance, MAX_INSTANCE)),
             type_: some(if self.is_warning { "Warning" } else { "Normal" }),
             ..Event::default()
         }
     }
 }
 
-/// Reason of the Event when something is no longer wrong.
+/// The reason of the Event when a problem is solved.
 pub(super) const HEALED: &str = "Healed";
-/// Reason of the Event when Envoys serve an Ingress and its addresses are written.
+/// The reason of the Event when Envoys serve an object and its status is written.
 pub(super) const PROGRAMMED: &str = "Programmed";
 
-/// All that is wrong in one sense with one object, each with field and consequence, and the number of `others`.
+/// Returns the note on the problems of one object with the same reason: field, message, and consequence of each, and
+/// the number of `others`.
 pub(super) fn note<'a>(problems: impl Iterator<Item = (&'a str, &'a str, &'a str)>, others: usize) -> String {
-    // Room for the count of those that find no room.
-    let most = NOTE - 40;
+    // Reserves space for the number of omitted problems.
+    let most = MAX_NOTE - 40;
     let (mut text, mut left_out) = (String::new(), others);
     for (field, message, consequence) in problems {
         let colon = if field.is_empty() { "" } else { ": " };
         let one = format!("{field}{colon}{message}; {consequence}");
         if text.is_empty() {
-            text = cut(&one, most).to_owned();
+            text = truncate(&one, most).to_owned();
         } else if text.len() + one.len() + 8 <= most {
             text = format!("{text}; also {one}");
         } else {
@@ -101,29 +103,30 @@ pub(super) fn note<'a>(problems: impl Iterator<Item = (&'a str, &'a str, &'a str
     if left_out > 0 { format!("{text}; also {left_out} more") } else { text }
 }
 
-/// What is no longer wrong.
+/// Returns the note on a solved problem.
 pub(super) fn healed(reason: &str, note: &str) -> String {
-    cut(&format!("no longer {reason}: {note}"), NOTE).to_owned()
+    truncate(&format!("no longer {reason}: {note}"), MAX_NOTE).to_owned()
 }
 
-/// At most so many bytes of a text, whole characters.
-fn cut(text: &str, bytes: usize) -> &str {
+/// Returns the longest prefix of a text with at most this number of bytes.
+fn truncate(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
-/// The name of a controller as Events take it: one `/` after the domain, and at most 63 characters behind it that begin
-/// and end with a letter or a digit. An IngressClass takes more. Source: validation of events.k8s.io/v1.
+/// Returns the name of a controller in the form that Events require: one `/` after the domain, and then at most 63
+/// characters that begin and end with a letter or a digit. IngressClasses permit more. Source: validation of
+/// events.k8s.io/v1.
 fn reporting(controller: &str) -> String {
     let (domain, path) = controller.split_once('/').unwrap_or(("lockgate.dev", controller));
     let edge = |c: char| !c.is_ascii_alphanumeric();
     let path = path.replace('/', ".");
-    let path = cut(path.trim_start_matches(edge), 63).trim_end_matches(edge);
+    let path = truncate(path.trim_start_matches(edge), 63).trim_end_matches(edge);
     let path = if path.is_empty() { "ingress-controller" } else { path };
     format!("{domain}/{path}")
 }
 
-/// The API version of a kind that is watched.
+/// Returns the API version of a watched kind.
 fn api_version(kind: &str) -> String {
     Kind::ALL.into_iter().find(|known| known.as_str() == kind).map_or_else(|| "v1".to_owned(), Kind::api_version)
 }
@@ -150,10 +153,10 @@ mod tests {
     fn names_and_notes_are_as_long_as_the_api_server_takes() {
         let object = ObjectRef::new("Ingress", "shop", &format!("{}.x", "a".repeat(235)));
         let name = Notice { object, ..notice("a") }.name();
-        assert!(name.len() <= NAME && !name.contains(".."), "{name}");
+        assert!(name.len() <= MAX_NAME && !name.contains(".."), "{name}");
         let long = "é".repeat(1000);
-        assert!(notice(&long).event("us", "me", Timestamp::UNIX_EPOCH).note.is_some_and(|note| note.len() <= NOTE));
-        assert!(healed("Conflicted", &long).len() <= NOTE);
+        assert!(notice(&long).event("us", "me", Timestamp::UNIX_EPOCH).note.is_some_and(|note| note.len() <= MAX_NOTE));
+        assert!(healed("Conflicted", &long).len() <= MAX_NOTE);
     }
 
     #[test]
@@ -181,7 +184,7 @@ mod tests {
         let one = "path \"a\" does not start with \"/\"; path left out";
         assert_eq!(two, format!("x: {one}; also {one}"));
         let many = note((0..100).map(|_| problem("spec.rules[0]")), 0);
-        assert!(many.len() <= NOTE && many.ends_with(" more"), "{many}");
+        assert!(many.len() <= MAX_NOTE && many.ends_with(" more"), "{many}");
         assert_eq!(note([problem("x")].into_iter(), 17_990), format!("x: {one}; also 17990 more"));
     }
 }

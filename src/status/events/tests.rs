@@ -19,7 +19,7 @@ fn problem(name: &str, field: &str, reason: Reason) -> Problem {
     }
 }
 
-/// Ingresses by name and uid, all ours, with these problems.
+/// Served Ingresses with these names, uids, and problems.
 fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Arc<Inspection> {
     let mut inspection = Inspection {
         complete: true,
@@ -55,24 +55,24 @@ const CART: &[(&str, &str)] = &[("cart", "u")];
 
 #[test]
 fn a_fault_is_told_once_with_its_fields_and_healed_once() {
-    let mut ledger = Ledger::default();
-    assert_eq!(told(&ledger.look(&inspection(CART, &[]), &Problems::new())), [""; 0]);
+    let mut tracker = ProblemTracker::default();
+    assert_eq!(told(&tracker.update(&inspection(CART, &[]), &Problems::new())), [""; 0]);
     let one = problem("cart", "a", UNRESOLVED);
-    let first = ledger.look(&inspection(CART, std::slice::from_ref(&one)), &Problems::new());
+    let first = tracker.update(&inspection(CART, std::slice::from_ref(&one)), &Problems::new());
     let text = "Service \"shop/cart\" does not exist; path answers 503";
     assert_eq!(told(&first), [format!("ServiceUnresolvedReference cart: a: {text}")]);
     assert!(first[0].is_new && first[0].is_warning && *first[0].uid == *"u");
-    assert_eq!(told(&ledger.look(&inspection(CART, std::slice::from_ref(&one)), &Problems::new())), [""; 0]);
+    assert_eq!(told(&tracker.update(&inspection(CART, std::slice::from_ref(&one)), &Problems::new())), [""; 0]);
     let two = [one, problem("cart", "b", UNRESOLVED)];
     let both = format!("a: {text}; also b: {text}");
     assert_eq!(
-        told(&ledger.look(&inspection(CART, &two), &Problems::new())),
+        told(&tracker.update(&inspection(CART, &two), &Problems::new())),
         [format!("ServiceUnresolvedReference cart: {both}")]
     );
-    let healed = ledger.look(&inspection(CART, &[]), &Problems::new());
+    let healed = tracker.update(&inspection(CART, &[]), &Problems::new());
     assert_eq!(told(&healed), [format!("Healed cart: no longer ServiceUnresolvedReference: {both}")]);
     assert!(!healed[0].is_warning);
-    assert_eq!(told(&ledger.look(&inspection(CART, &[]), &Problems::new())), [""; 0]);
+    assert_eq!(told(&tracker.update(&inspection(CART, &[]), &Problems::new())), [""; 0]);
 }
 
 #[test]
@@ -81,18 +81,18 @@ fn what_is_gone_or_no_longer_ours_is_not_healed() {
     let mut other_class = inspection(CART, &[]);
     Arc::make_mut(&mut other_class).sources.clear();
     for now in [inspection(&[], &[]), inspection(&[("cart", "another")], &[]), other_class] {
-        let mut ledger = Ledger::default();
-        ledger.look(&faulty, &Problems::new());
-        assert_eq!(told(&ledger.look(&now, &Problems::new())), [""; 0]);
+        let mut tracker = ProblemTracker::default();
+        tracker.update(&faulty, &Problems::new());
+        assert_eq!(told(&tracker.update(&now, &Problems::new())), [""; 0]);
     }
 }
 
 #[test]
 fn before_all_lists_are_in_nothing_is_judged() {
-    let mut ledger = Ledger::default();
-    ledger.look(&inspection(CART, &[problem("cart", "a", UNRESOLVED)]), &Problems::new());
-    assert_eq!(told(&ledger.look(&Arc::default(), &Problems::new())), [""; 0]);
-    assert_eq!(ledger.all().len(), 1);
+    let mut tracker = ProblemTracker::default();
+    tracker.update(&inspection(CART, &[problem("cart", "a", UNRESOLVED)]), &Problems::new());
+    assert_eq!(told(&tracker.update(&Arc::default(), &Problems::new())), [""; 0]);
+    assert_eq!(tracker.all().len(), 1);
 }
 
 fn notice(note: &str) -> Notice {
@@ -101,19 +101,19 @@ fn notice(note: &str) -> Notice {
     Notice { object, uid: "u".into(), subject, is_warning: true, reason, note: note.into(), is_new: true }
 }
 
-fn healing(note: &str) -> Notice {
+fn recovery(note: &str) -> Notice {
     Notice { is_warning: false, reason: HEALED, ..notice(note) }
 }
 
-const HOLD: Duration = Duration::from_secs(1);
+const MIN_DURATION: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_fault_that_does_not_last_is_not_told() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     outbox.push(notice("a"), now);
     assert_eq!(outbox.pop(now), None);
-    outbox.push(healing("a"), now);
-    assert_eq!((outbox.len(), outbox.pop(now + HOLD)), (0, None));
+    outbox.push(recovery("a"), now);
+    assert_eq!((outbox.len(), outbox.pop(now + MIN_DURATION)), (0, None));
 }
 
 #[test]
@@ -121,38 +121,38 @@ fn the_latest_on_a_subject_is_told() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     outbox.push(notice("a"), now);
     outbox.push(notice("b"), now);
-    assert_eq!(outbox.pop(now + HOLD), Some((notice("b"), Telling::New)));
+    assert_eq!(outbox.pop(now + MIN_DURATION), Some((notice("b"), Delivery::Create)));
     outbox.put_back(notice("b"), now);
     outbox.push(notice("c"), now);
     outbox.put_back(notice("b"), now);
-    assert_eq!(outbox.pop(now + HOLD), Some((notice("c"), Telling::New)));
+    assert_eq!(outbox.pop(now + MIN_DURATION), Some((notice("c"), Delivery::Create)));
     assert_eq!(outbox.len(), 0);
 }
 
 #[test]
 fn what_comes_back_is_counted_and_what_was_told_before_is_not_told_again() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
-    outbox.told(&notice("a"), 1);
+    outbox.delivered(&notice("a"), 1);
     outbox.push(Notice { is_new: false, ..notice("a") }, now);
     assert_eq!(outbox.len(), 0);
     outbox.push(notice("a"), now);
-    assert_eq!(outbox.pop(now + HOLD), Some((notice("a"), Telling::Again(2))));
-    outbox.told(&notice("a"), 2);
+    assert_eq!(outbox.pop(now + MIN_DURATION), Some((notice("a"), Delivery::Update(2))));
+    outbox.delivered(&notice("a"), 2);
     outbox.push(notice("a"), now);
-    assert_eq!(outbox.pop(now + HOLD), Some((notice("a"), Telling::Again(3))));
+    assert_eq!(outbox.pop(now + MIN_DURATION), Some((notice("a"), Delivery::Update(3))));
     outbox.forget(&notice("a"));
     outbox.push(Notice { is_new: false, ..notice("a") }, now);
-    assert_eq!(outbox.pop(now), Some((Notice { is_new: false, ..notice("a") }, Telling::New)));
+    assert_eq!(outbox.pop(now), Some((Notice { is_new: false, ..notice("a") }, Delivery::Create)));
 }
 
 #[test]
 fn too_much_to_tell_costs_good_news_first_and_then_the_oldest() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     let of = |i: usize, notice: Notice| Notice { object: ObjectRef::new("Ingress", "shop", &i.to_string()), ..notice };
-    (0..10).for_each(|i| outbox.push(of(i, healing("a")), now));
+    (0..10).for_each(|i| outbox.push(of(i, recovery("a")), now));
     (10..1015).for_each(|i| outbox.push(of(i, notice("a")), now));
     assert_eq!((outbox.len(), outbox.take_dropped(), outbox.take_dropped()), (1000, 15, 0));
-    assert_eq!(outbox.pop(now + HOLD).unwrap().0.object.name, "15".into());
+    assert_eq!(outbox.pop(now + MIN_DURATION).unwrap().0.object.name, "15".into());
 }
 
 #[test]
@@ -167,4 +167,4 @@ fn a_programmed_ingress_says_by_how_many_and_where() {
     assert_eq!(event.action.as_deref(), Some("Program"));
 }
 
-mod following;
+mod incremental;

@@ -8,11 +8,11 @@ use lockgate_route::objects::gateway::{GatewayClass, Installed};
 use serde_json::{Value, json};
 
 use super::cause;
-use super::conditions::{Wanted as Wish, are, merge};
+use super::conditions::{DesiredCondition, are_current, merge};
 use crate::status::kind::{Facts, Goal, HasStatus};
 
-/// The supported features with any CustomResourceDefinitions, sorted by name. The official conformance suite tests them. Source: Gateway API v1.6,
-/// `pkg/features`.
+/// The features that Lockgate supports with any CustomResourceDefinitions, sorted by name. The official conformance
+/// suite tests them. Source: Gateway API v1.6, `pkg/features`.
 pub const FEATURES: &[&str] = &[
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
@@ -66,8 +66,8 @@ const EXPERIMENTAL: &[&str] = &["HTTPRouteRetry"];
 
 /// The status that a GatewayClass should have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
-    conditions: Vec<Wish>,
+pub struct DesiredStatus {
+    conditions: Vec<DesiredCondition>,
     features: Vec<&'static str>,
 }
 
@@ -81,7 +81,7 @@ fn features(objects: &Objects) -> Vec<&'static str> {
 }
 
 impl HasStatus for GatewayClass {
-    type Status = Wanted;
+    type Status = DesiredStatus;
 
     fn version(&self) -> &Arc<str> {
         &self.version
@@ -90,13 +90,14 @@ impl HasStatus for GatewayClass {
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Self::Status>> {
         facts.published?;
         let generation = self.meta.generation;
-        let status: Vec<_> = facts.verdicts.iter().map(|verdict| Wish::of_verdict(verdict, generation)).collect();
-        let wanted = Wanted { conditions: status, features: features(&facts.inspection.objects) };
-        // Before version 1.2 of Gateway API, the field is unknown, and the API server drops it.
+        let status: Vec<_> =
+            facts.verdicts.iter().map(|verdict| DesiredCondition::from_verdict(verdict, generation)).collect();
+        let desired = DesiredStatus { conditions: status, features: features(&facts.inspection.objects) };
+        // Before version 1.2 of Gateway API, the field does not exist, and the API server drops it.
         let features: Vec<&str> = self.status.supported_features.iter().map(|feature| &*feature.name).collect();
-        let has_features = features.is_empty() || features == wanted.features;
-        let is_right = are(&self.status.conditions, &wanted.conditions) && has_features;
-        (!is_right).then(|| Goal { cause: cause(&wanted), status: wanted, needs: None })
+        let has_features = features.is_empty() || features == desired.features;
+        let is_current = are_current(&self.status.conditions, &desired.conditions) && has_features;
+        (!is_current).then(|| Goal { cause: cause(&desired), status: desired, needs: None })
     }
 
     fn patch(&self, status: &Self::Status, envoys: usize, now: Timestamp) -> Value {

@@ -1,6 +1,6 @@
-//! Conditions of the objects of Gateway API: the wanted ones, and how they are merged into the existing ones.
+//! Conditions of the objects of Gateway API: the desired conditions, and how to merge them into the existing ones.
 //!
-//! Conditions of other writers stay, in their order. A transition time changes only with the status of its condition.
+//! Conditions of other writers stay, in their order. The transition time changes only with the status of a condition.
 
 use k8s_openapi::jiff::Timestamp;
 use lockgate_route::objects::Revision;
@@ -9,7 +9,7 @@ use lockgate_route::translate::Verdict;
 use lockgate_route::translate::verdict::Status;
 
 /// The types of conditions that Lockgate writes. Conditions of other types belong to other writers.
-const OURS: [&str; 8] = [
+const OWN_TYPES: [&str; 8] = [
     "Accepted",
     "Conflicted",
     "InsecureFrontendValidationMode",
@@ -20,9 +20,9 @@ const OURS: [&str; 8] = [
     "SupportedVersion",
 ];
 
-/// A condition that a status should have. The time of its transition is known when it is written.
+/// A desired condition. Its transition time is determined by the write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredCondition {
     /// The type.
     pub r#type: &'static str,
     /// The status.
@@ -38,20 +38,20 @@ pub struct Wanted {
 /// The message of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// This text.
+    /// A text that does not depend on Envoys.
     Text(String),
-    /// All Envoys have accepted this revision. Their number is known when it is written, and does not matter later.
+    /// All Envoys have accepted this revision. The write adds the number of Envoys, which is not compared later.
     Accepted(Revision),
     /// The existing text.
     Kept,
 }
 
 impl Message {
-    /// Returns whether `text` is this message.
-    fn is(&self, text: &str) -> bool {
+    /// Returns whether `text` is this message, with any number of Envoys.
+    fn matches(&self, text: &str) -> bool {
         match self {
-            Self::Text(own) => own == text,
-            Self::Accepted(revision) => text.starts_with("accepted by ") && text.ends_with(&tail(*revision)),
+            Self::Text(expected) => expected == text,
+            Self::Accepted(revision) => text.starts_with("accepted by ") && text.ends_with(&revision_suffix(*revision)),
             Self::Kept => true,
         }
     }
@@ -62,73 +62,78 @@ impl Message {
             Self::Text(text) => text.clone(),
             Self::Accepted(revision) => {
                 let plural = if envoys == 1 { "" } else { "s" };
-                format!("accepted by {envoys} Envoy{plural}{}", tail(*revision))
+                format!("accepted by {envoys} Envoy{plural}{}", revision_suffix(*revision))
             }
             Self::Kept => String::new(),
         }
     }
 }
 
-/// The next leader reads from the message which revision was accepted.
-fn tail(revision: Revision) -> String {
+/// Formats the end of the message. The next leader reads the accepted revision from it.
+fn revision_suffix(revision: Revision) -> String {
     format!(", revision {revision}")
 }
 
-impl Wanted {
+impl DesiredCondition {
     /// Creates the condition of a verdict on an object of this generation.
-    pub fn of_verdict(verdict: &Verdict, generation: i64) -> Self {
+    pub fn from_verdict(verdict: &Verdict, generation: i64) -> Self {
         let Verdict { object: _, parent: _, listener: _, condition, status, reason, message } = verdict;
         Self { r#type: condition, status: *status, reason, message: Message::Text(message.clone()), generation }
     }
 
-    /// Returns whether `is` is this condition, at any time.
-    fn is(&self, is: &Condition) -> bool {
-        is.r#type == self.r#type
-            && is.status == self.status.as_str()
-            && is.reason == self.reason
-            && is.observed_generation == self.generation
-            && self.message.is(&is.message)
+    /// Returns whether `current` is this condition, with any transition time.
+    fn matches(&self, current: &Condition) -> bool {
+        current.r#type == self.r#type
+            && current.status == self.status.as_str()
+            && current.reason == self.reason
+            && current.observed_generation == self.generation
+            && self.message.matches(&current.message)
     }
 
-    /// Returns the condition in place of `is`.
-    fn condition(&self, is: Option<&Condition>, envoys: usize, now: Timestamp) -> Condition {
-        let message = is.map(|is| &is.message).filter(|text| self.message.is(text));
-        let since = is.filter(|is| is.status == self.status.as_str()).map(|is| is.last_transition_time.clone());
+    /// Returns the condition that replaces `current`.
+    fn condition(&self, current: Option<&Condition>, envoys: usize, now: Timestamp) -> Condition {
+        let message = current.map(|current| &current.message).filter(|text| self.message.matches(text));
+        let since = current
+            .filter(|current| current.status == self.status.as_str())
+            .map(|current| current.last_transition_time.clone());
         Condition {
             r#type: self.r#type.to_owned(),
             status: self.status.as_str().to_owned(),
             reason: self.reason.to_owned(),
             message: message.cloned().unwrap_or_else(|| self.message.text(envoys)),
             observed_generation: self.generation,
-            last_transition_time: since.unwrap_or_else(|| time(now)),
+            last_transition_time: since.unwrap_or_else(|| format_time(now)),
         }
     }
 }
 
 /// Formats a time in whole seconds, as the API server does.
-fn time(now: Timestamp) -> String {
+fn format_time(now: Timestamp) -> String {
     Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
-/// Returns whether `is` contains the wanted conditions, and no others of ours.
-pub fn are(is: &[Condition], wanted: &[Wanted]) -> bool {
-    wanted.iter().all(|wanted| is.iter().any(|is| wanted.is(is))) && is.iter().all(|is| is_kept(is, wanted))
+/// Returns whether `current` contains the desired conditions, and no other conditions of Lockgate.
+pub fn are_current(current: &[Condition], desired: &[DesiredCondition]) -> bool {
+    desired.iter().all(|desired| current.iter().any(|current| desired.matches(current)))
+        && current.iter().all(|current| is_kept(current, desired))
 }
 
-/// Returns whether a condition is wanted, or belongs to another writer.
-fn is_kept(is: &Condition, wanted: &[Wanted]) -> bool {
-    !OURS.contains(&&*is.r#type) || wanted.iter().any(|wanted| wanted.r#type == is.r#type)
+/// Returns whether a condition is desired, or belongs to another writer.
+fn is_kept(current: &Condition, desired: &[DesiredCondition]) -> bool {
+    !OWN_TYPES.contains(&&*current.r#type) || desired.iter().any(|desired| desired.r#type == current.r#type)
 }
 
-/// Merges the wanted conditions into the existing ones. `envoys` Envoys have accepted the object.
-pub fn merge(is: &[Condition], wanted: &[Wanted], envoys: usize, now: Timestamp) -> Vec<Condition> {
-    let of = |is: &Condition| wanted.iter().find(|wanted| wanted.r#type == is.r#type);
-    let existing = is.iter().filter(|is| is_kept(is, wanted));
+/// Merges the desired conditions into the existing ones. `envoys` Envoys have accepted the object.
+pub fn merge(current: &[Condition], desired: &[DesiredCondition], envoys: usize, now: Timestamp) -> Vec<Condition> {
+    let desired_of = |current: &Condition| desired.iter().find(|desired| desired.r#type == current.r#type);
+    let existing = current.iter().filter(|current| is_kept(current, desired));
     let mut merged: Vec<Condition> = existing
-        .map(|is| of(is).map_or_else(|| is.clone(), |wanted| wanted.condition(Some(is), envoys, now)))
+        .map(|current| {
+            desired_of(current).map_or_else(|| current.clone(), |desired| desired.condition(Some(current), envoys, now))
+        })
         .collect();
-    let new = wanted.iter().filter(|wanted| !is.iter().any(|is| wanted.r#type == is.r#type));
-    merged.extend(new.map(|wanted| wanted.condition(None, envoys, now)));
+    let new = desired.iter().filter(|desired| !current.iter().any(|current| desired.r#type == current.r#type));
+    merged.extend(new.map(|desired| desired.condition(None, envoys, now)));
     merged
 }
 
@@ -138,8 +143,8 @@ mod tests {
 
     use super::*;
 
-    fn wanted(r#type: &'static str, status: Status, message: &str) -> Wanted {
-        Wanted { r#type, status, reason: "Because", message: Message::Text(message.into()), generation: 2 }
+    fn desired(r#type: &'static str, status: Status, message: &str) -> DesiredCondition {
+        DesiredCondition { r#type, status, reason: "Because", message: Message::Text(message.into()), generation: 2 }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -148,13 +153,13 @@ mod tests {
 
     #[test]
     fn a_transition_time_changes_with_the_status_alone() {
-        let is =
-            merge(&[], &[wanted("Accepted", Status::True, "a"), wanted("Programmed", Status::False, "b")], 0, at(0));
-        let mut now = [wanted("Accepted", Status::True, "another"), wanted("Programmed", Status::True, "b")];
-        now.iter_mut().for_each(|wanted| wanted.generation = 3);
-        assert!(!are(&is, &now));
-        let merged = merge(&is, &now, 0, at(9));
-        assert!(are(&merged, &now));
+        let current =
+            merge(&[], &[desired("Accepted", Status::True, "a"), desired("Programmed", Status::False, "b")], 0, at(0));
+        let mut now = [desired("Accepted", Status::True, "another"), desired("Programmed", Status::True, "b")];
+        now.iter_mut().for_each(|desired| desired.generation = 3);
+        assert!(!are_current(&current, &now));
+        let merged = merge(&current, &now, 0, at(9));
+        assert!(are_current(&merged, &now));
         let times: Vec<&str> = merged.iter().map(|condition| &*condition.last_transition_time).collect();
         assert_eq!(times, ["1970-01-01T00:00:00Z", "1970-01-01T00:00:09Z"]);
         assert_eq!((&*merged[0].message, merged[0].observed_generation), ("another", 3));
@@ -162,28 +167,29 @@ mod tests {
 
     #[test]
     fn conditions_of_other_writers_stay_and_ours_go_when_they_no_longer_hold() {
-        let ours = [wanted("PartiallyInvalid", Status::True, ""), wanted("Accepted", Status::True, "")];
-        let mut is = merge(&[], &ours, 0, at(0));
-        is.insert(1, Condition { r#type: "example.com/Audited".into(), ..Condition::default() });
-        let merged = merge(&is, &ours[1..], 0, at(1));
+        let ours = [desired("PartiallyInvalid", Status::True, ""), desired("Accepted", Status::True, "")];
+        let mut current = merge(&[], &ours, 0, at(0));
+        current.insert(1, Condition { r#type: "example.com/Audited".into(), ..Condition::default() });
+        let merged = merge(&current, &ours[1..], 0, at(1));
         let types: Vec<&str> = merged.iter().map(|condition| &*condition.r#type).collect();
         assert_eq!(types, ["example.com/Audited", "Accepted"]);
-        assert!(are(&merged, &ours[1..]) && !are(&is, &ours[1..]));
+        assert!(are_current(&merged, &ours[1..]) && !are_current(&current, &ours[1..]));
     }
 
     #[test]
     fn the_number_of_envoys_is_written_and_then_does_not_matter() {
-        let programmed = |revision, message| Wanted { message, ..wanted("Programmed", Status::True, revision) };
+        let programmed =
+            |revision, message| DesiredCondition { message, ..desired("Programmed", Status::True, revision) };
         let first = [programmed("", Message::Accepted(Revision(1)))];
-        let is = merge(&[], &first, 2, at(0));
-        assert_eq!(is[0].message, "accepted by 2 Envoys, revision 0000000000000001");
-        assert!(are(&is, &first));
-        assert_eq!(merge(&is, &first, 3, at(0)), is);
+        let current = merge(&[], &first, 2, at(0));
+        assert_eq!(current[0].message, "accepted by 2 Envoys, revision 0000000000000001");
+        assert!(are_current(&current, &first));
+        assert_eq!(merge(&current, &first, 3, at(0)), current);
         let next = [programmed("", Message::Accepted(Revision(2)))];
-        assert!(!are(&is, &next));
-        assert_eq!(merge(&is, &next, 1, at(0))[0].message, "accepted by 1 Envoy, revision 0000000000000002");
+        assert!(!are_current(&current, &next));
+        assert_eq!(merge(&current, &next, 1, at(0))[0].message, "accepted by 1 Envoy, revision 0000000000000002");
         let kept = [programmed("", Message::Kept)];
-        assert!(are(&is, &kept));
-        assert_eq!(merge(&is, &kept, 0, at(0)), is);
+        assert!(are_current(&current, &kept));
+        assert_eq!(merge(&current, &kept, 0, at(0)), current);
     }
 }

@@ -1,7 +1,7 @@
-//! The status of HTTPPolicies: for each target, whether the policy is accepted there, and whether all Envoys enforce it.
+//! The status of HTTPPolicies: for each target, whether the policy is accepted there, and whether all Envoys enforce
+//! it.
 //!
-//! An ancestor is the target itself, because a policy has a different result at each of them. The list of ancestors is atomic
-//! for the API server, and several controllers write into it. Their entries stay.
+//! The ancestor is the target itself, because the result differs between targets.
 
 use std::sync::Arc;
 
@@ -11,104 +11,100 @@ use lockgate_route::translate::Verdict;
 use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 
-use super::conditions::{Message, Wanted as Wish, are, merge};
+use super::conditions::{DesiredCondition, Message};
+use super::entries::{DesiredEntries, DesiredEntry, Existing};
 use super::listeners::{self, PROGRAMMED, Progress};
-use super::route::is_same;
-use super::{cause, summary};
+use super::summary;
 use crate::status::kind::{Facts, Goal, HasStatus};
 
 /// The maximum number of entries of all controllers. Source: CustomResourceDefinition of HTTPPolicy.
-const MOST: usize = 16;
-
-/// The entries that the status of a policy should have.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
-    /// The name of this controller.
-    controller: Arc<str>,
-    /// The targets of ours, and those that do not exist, in the order of the spec.
-    ancestors: Vec<(ParentRef, Vec<Wish>)>,
-}
+const MAX_ENTRIES: usize = 16;
 
 impl HasStatus for HttpPolicy {
-    type Status = Wanted;
+    type Status = DesiredEntries;
 
     fn version(&self) -> &Arc<str> {
         &self.version
     }
 
-    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Wanted>> {
-        // A policy that is not ours, or no longer, has no entry of ours.
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredEntries>> {
+        let existing = existing(self);
+        // A policy that Lockgate does not serve has no entry.
         let Some(published) = facts.published else {
-            let nothing = Wanted { controller: facts.controller.into(), ancestors: Vec::new() };
-            return (!is_right(self, &nothing)).then(|| Goal { cause: cause(&nothing), status: nothing, needs: None });
+            return existing.goal(DesiredEntries { controller: facts.controller.into(), entries: Vec::new() });
         };
-        let status = |progress: Progress| wanted(self, facts, &progress);
-        listeners::next(published, None, status, |wanted| is_right(self, wanted))
+        let status = |progress: Progress| desired(self, facts, &progress);
+        listeners::next(published, None, status, |desired| existing.is_current(desired))
     }
 
-    fn patch(&self, wanted: &Wanted, envoys: usize, now: Timestamp) -> Value {
-        let is_ours = |entry: &AncestorStatus| *entry.controller_name == *wanted.controller;
-        let others = self.status.ancestors.iter().filter(|entry| !is_ours(entry)).cloned();
-        let ours = wanted.ancestors.iter().map(|(ancestor, conditions)| {
-            let is = entry(self, &wanted.controller, ancestor).map_or(&[][..], |is| &is.conditions);
-            AncestorStatus {
-                ancestor_ref: ancestor.clone(),
-                controller_name: wanted.controller.to_string(),
-                conditions: merge(is, conditions, envoys, now),
-            }
-        });
-        json!({ "ancestors": others.chain(ours).collect::<Vec<_>>() })
+    fn patch(&self, desired: &DesiredEntries, envoys: usize, now: Timestamp) -> Value {
+        json!({ "ancestors": existing(self).merge(desired, envoys, now) })
     }
 
-    fn summary(wanted: &Wanted) -> String {
-        match wanted.ancestors.as_slice() {
+    fn summary(desired: &DesiredEntries) -> String {
+        match desired.entries.as_slice() {
             [] => "in effect nowhere".to_owned(),
-            [(_, conditions)] => summary(conditions),
-            several => {
-                let is = |one: &Wish| (one.r#type, one.status) == ("Accepted", Status::True);
-                let accepted = several.iter().filter(|(_, conditions)| conditions.iter().any(is)).count();
-                format!("accepted at {accepted} of {} targets", several.len())
+            [entry] => summary(&entry.conditions),
+            entries => {
+                let is_accepted = |one: &DesiredCondition| (one.r#type, one.status) == ("Accepted", Status::True);
+                let accepted = entries.iter().filter(|entry| entry.conditions.iter().any(is_accepted)).count();
+                format!("accepted at {accepted} of {} targets", entries.len())
             }
         }
     }
 }
 
-/// Returns the entries at a progress of the Envoys.
-fn wanted(policy: &HttpPolicy, facts: &Facts<'_>, progress: &Progress) -> Wanted {
-    let generation = policy.meta.generation;
-    let ancestor = |(i, target): (usize, &HttpPolicyTarget)| {
+/// Returns the entries in the status of a policy.
+fn existing(policy: &HttpPolicy) -> Existing<'_, AncestorStatus> {
+    Existing { entries: &policy.status.ancestors, namespace: &policy.meta.key.namespace }
+}
+
+/// Returns the desired entries at this progress of the Envoys: an entry for each target that Lockgate serves or that does not
+/// exist, in the order of the spec.
+fn desired(policy: &HttpPolicy, facts: &Facts<'_>, progress: &Progress) -> DesiredEntries {
+    let (generation, existing) = (policy.meta.generation, existing(policy));
+    let entry = |(i, target): (usize, &HttpPolicyTarget)| {
         let verdict = facts.verdicts.iter().find(|verdict| verdict.parent.map(usize::from) == Some(i))?;
         let reference = reference(target, &policy.meta.key.namespace);
-        let is = entry(policy, facts.controller, &reference);
-        let programmed = programmed(verdict, is, generation, progress);
-        Some((reference, vec![Wish::of_verdict(verdict, generation), programmed]))
+        let current = existing.find(facts.controller, &reference);
+        let programmed = programmed(verdict, current, generation, progress);
+        let conditions = vec![DesiredCondition::from_verdict(verdict, generation), programmed];
+        Some(DesiredEntry { reference, conditions })
     };
-    let others = policy.status.ancestors.iter().filter(|entry| entry.controller_name != facts.controller).count();
-    // The API server requires each reference once.
-    let mut ancestors = Vec::<(ParentRef, Vec<Wish>)>::new();
-    for new in policy.spec.target_refs.iter().enumerate().filter_map(ancestor).take(MOST.saturating_sub(others)) {
-        if !ancestors.iter().any(|(reference, _)| *reference == new.0) {
-            ancestors.push(new);
+    let capacity = existing.capacity(facts.controller, MAX_ENTRIES);
+    // The API server requires unique references.
+    let mut entries = Vec::<DesiredEntry>::new();
+    for new in policy.spec.target_refs.iter().enumerate().filter_map(entry).take(capacity) {
+        if !entries.iter().any(|entry| entry.reference == new.reference) {
+            entries.push(new);
         }
     }
-    Wanted { controller: facts.controller.into(), ancestors }
+    DesiredEntries { controller: facts.controller.into(), entries }
 }
 
 /// Returns the condition `Programmed` of a target.
-fn programmed(verdict: &Verdict, is: Option<&AncestorStatus>, generation: i64, progress: &Progress) -> Wish {
-    let condition = |status, reason, message| Wish { r#type: PROGRAMMED, status, reason, message, generation };
-    let held = |reason, text: &str| condition(Status::False, reason, Message::Text(text.to_owned()));
-    let was = is.is_some_and(|is| {
-        is.conditions.iter().any(|one| {
+fn programmed(
+    verdict: &Verdict,
+    current: Option<&AncestorStatus>,
+    generation: i64,
+    progress: &Progress,
+) -> DesiredCondition {
+    let condition =
+        |status, reason, message| DesiredCondition { r#type: PROGRAMMED, status, reason, message, generation };
+    let blocked = |reason, text: &str| condition(Status::False, reason, Message::Text(text.to_owned()));
+    let was = current.is_some_and(|current| {
+        current.conditions.iter().any(|one| {
             one.r#type == PROGRAMMED && one.status == Status::True.as_str() && one.observed_generation == generation
         })
     });
     match (verdict.status, progress) {
-        (Status::True, Progress::Done(revision)) => condition(Status::True, PROGRAMMED, Message::Accepted(*revision)),
-        (Status::True, Progress::Waits) if was => condition(Status::True, PROGRAMMED, Message::Kept),
-        (Status::True, Progress::Waits) => held("Pending", "not all Envoys have accepted the policy yet"),
-        (Status::True, Progress::Held(fault)) => held(fault.reason, &fault.message),
-        _ => held(verdict.reason, "the policy is not accepted"),
+        (Status::True, Progress::Accepted(revision)) => {
+            condition(Status::True, PROGRAMMED, Message::Accepted(*revision))
+        }
+        (Status::True, Progress::Waiting) if was => condition(Status::True, PROGRAMMED, Message::Kept),
+        (Status::True, Progress::Waiting) => blocked("Pending", "not all Envoys have accepted the policy yet"),
+        (Status::True, Progress::Blocked(fault)) => blocked(fault.reason, &fault.message),
+        _ => blocked(verdict.reason, "the policy is not accepted"),
     }
 }
 
@@ -123,21 +119,6 @@ fn reference(target: &HttpPolicyTarget, namespace: &str) -> ParentRef {
         section_name: section_name.as_deref().map(ToOwned::to_owned),
         port: None,
     }
-}
-
-/// Returns whether the entries of this controller are the wanted ones.
-fn is_right(policy: &HttpPolicy, wanted: &Wanted) -> bool {
-    let ours = policy.status.ancestors.iter().filter(|entry| *entry.controller_name == *wanted.controller).count();
-    let is_right = |(ancestor, conditions): &(ParentRef, Vec<Wish>)| {
-        entry(policy, &wanted.controller, ancestor).is_some_and(|is| are(&is.conditions, conditions))
-    };
-    ours == wanted.ancestors.len() && wanted.ancestors.iter().all(is_right)
-}
-
-/// Returns the existing entry of this controller for an ancestor.
-fn entry<'a>(policy: &'a HttpPolicy, controller: &str, ancestor: &ParentRef) -> Option<&'a AncestorStatus> {
-    let mut ours = policy.status.ancestors.iter().filter(|is| *is.controller_name == *controller);
-    ours.find(|is| is_same(&is.ancestor_ref, ancestor, &policy.meta.key.namespace))
 }
 
 #[cfg(test)]
@@ -190,13 +171,13 @@ mod tests {
             manager: "us",
             addresses: &[],
             published,
-            left: false,
+            withdrawing: false,
             verdicts: &verdicts,
             inspection: &inspection,
             controller: US,
             faults: &faults,
         };
-        let write = |policy: &mut HttpPolicy, goal: Goal<Wanted>| {
+        let write = |policy: &mut HttpPolicy, goal: Goal<DesiredEntries>| {
             let patch = policy.patch(&goal.status, 2, Timestamp::UNIX_EPOCH);
             policy.status = serde_json::from_value::<PolicyStatus>(patch).expect("a status");
         };

@@ -13,51 +13,51 @@ use lockgate_route::translate::gateway::SetReport;
 use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 
-use super::conditions::{Wanted as Wish, are, merge};
+use super::conditions::{DesiredCondition, are_current, merge};
 use super::listeners::{self, Listener, Listeners, Progress};
-use super::{View, cause};
+use super::{GatewayFacts, cause};
 use crate::inspection::changed_sources;
 use crate::status::infrastructure::Fault;
-use crate::status::kind::{Facts, Goal, HasStatus, Known};
+use crate::status::kind::{Facts, Goal, HasStatus, Inputs};
 
 /// The maximum number of listeners. Source: CustomResourceDefinition of ListenerSet v1.
-const MOST: usize = 64;
+const MAX_LISTENERS: usize = 64;
 
 /// The status that a ListenerSet should have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
-    conditions: Vec<Wish>,
+pub struct DesiredStatus {
+    conditions: Vec<DesiredCondition>,
     listeners: Vec<Listener>,
 }
 
 impl HasStatus for ListenerSet {
-    type Status = Wanted;
+    type Status = DesiredStatus;
 
     fn version(&self) -> &Arc<str> {
         &self.version
     }
 
-    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Wanted>> {
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
         let Some(published) = facts.published else {
             return withdrawn(self, facts).map(|status| Goal { cause: cause(&status), status, needs: None });
         };
         let report = report(self, facts);
-        let status = |progress| wanted(self, facts.verdicts, report, &progress);
-        listeners::next(published, fault(self, facts, report), status, |wanted| is_right(self, wanted))
+        let status = |progress| desired(self, facts.verdicts, report, &progress);
+        listeners::next(published, fault(self, facts, report), status, |desired| is_current(self, desired))
     }
 
-    fn patch(&self, wanted: &Wanted, envoys: usize, now: Timestamp) -> Value {
+    fn patch(&self, desired: &DesiredStatus, envoys: usize, now: Timestamp) -> Value {
         json!({
-            "conditions": merge(&self.status.conditions, &wanted.conditions, envoys, now),
-            "listeners": listeners::patch(&self.status.listeners, &wanted.listeners, envoys, now),
+            "conditions": merge(&self.status.conditions, &desired.conditions, envoys, now),
+            "listeners": listeners::patch(&self.status.listeners, &desired.listeners, envoys, now),
         })
     }
 
-    fn summary(wanted: &Wanted) -> String {
-        super::summary(&wanted.conditions)
+    fn summary(desired: &DesiredStatus) -> String {
+        super::summary(&desired.conditions)
     }
 
-    fn changed(before: &Known, now: &Known) -> BTreeSet<ObjectKey> {
+    fn changed(before: &Inputs, now: &Inputs) -> BTreeSet<ObjectKey> {
         let (old, new) = (&*before.inspection, &*now.inspection);
         let mut keys: BTreeSet<ObjectKey> = changed_sources(Kind::LISTENER_SET, old, new).cloned().collect();
         for gateway in <Gateway as HasStatus>::changed(before, now) {
@@ -81,7 +81,7 @@ fn fault(set: &ListenerSet, facts: &Facts<'_>, report: Option<&SetReport>) -> Op
         return Some(Fault::new(reason, format!("the ListenerSet is not accepted: {}", verdict.message)));
     }
     let pending = || Fault::new("ParentNotProgrammed", "the Gateway is not programmed yet".to_owned());
-    let Some((gateway, report)) = View::of_set(set, facts).zip(report) else { return Some(pending()) };
+    let Some((gateway, report)) = GatewayFacts::for_set(set, facts).zip(report) else { return Some(pending()) };
     let Some(service) =
         gateway.service.filter(|_| gateway.fault(facts.faults.get(&gateway.gateway.meta.key)).is_none())
     else {
@@ -90,37 +90,39 @@ fn fault(set: &ListenerSet, facts: &Facts<'_>, report: Option<&SetReport>) -> Op
     if report.listeners.iter().any(|listener| listener.serves) {
         return None;
     }
-    let lacking = report.listeners.iter().filter_map(|one| one.port).find_map(|port| gateway.lacks(service, port));
+    let lacking =
+        report.listeners.iter().filter_map(|one| one.port).find_map(|port| gateway.missing_port(service, port));
     lacking.or_else(|| Some(Fault::new("PortUnavailable", "no listener has a port of the Envoys".to_owned())))
 }
 
-fn wanted(set: &ListenerSet, verdicts: &[Verdict], report: Option<&SetReport>, progress: &Progress) -> Wanted {
-    let view = Listeners { generation: set.meta.generation, verdicts, is: &set.status.listeners };
+fn desired(set: &ListenerSet, verdicts: &[Verdict], report: Option<&SetReport>, progress: &Progress) -> DesiredStatus {
+    let view = Listeners { generation: set.meta.generation, verdicts, current: &set.status.listeners };
     let mut conditions = view.of_object();
     conditions.push(view.programmed(progress, &set.status.conditions));
     let reports = report.map(|report| report.listeners.as_slice()).unwrap_or_default();
     // In contrast to Gateways, the API repeats the reason of a conflict.
     let reason = |verdict: &Verdict| if verdict.condition == "ResolvedRefs" { "Invalid" } else { verdict.reason };
-    let listeners = reports.iter().take(MOST).map(|report| view.listener(report, progress, reason));
-    Wanted { conditions, listeners: listeners.collect() }
+    let listeners = reports.iter().take(MAX_LISTENERS).map(|report| view.listener(report, progress, reason));
+    DesiredStatus { conditions, listeners: listeners.collect() }
 }
 
-/// Returns whether the status of `set` is the wanted one.
-fn is_right(set: &ListenerSet, wanted: &Wanted) -> bool {
-    are(&set.status.conditions, &wanted.conditions) && listeners::are_right(&set.status.listeners, &wanted.listeners)
+/// Returns whether the status of `set` is up to date.
+fn is_current(set: &ListenerSet, desired: &DesiredStatus) -> bool {
+    are_current(&set.status.conditions, &desired.conditions)
+        && listeners::are_current(&set.status.listeners, &desired.listeners)
 }
 
-/// Returns the status that a ListenerSet without a Gateway begins with, if it was ours. The controller of another Gateway
-/// writes its own status.
-fn withdrawn(set: &ListenerSet, facts: &Facts<'_>) -> Option<Wanted> {
+/// Returns the initial status of a ListenerSet, if Lockgate served it and its GatewayClass no longer exists. If there
+/// is another class, its controller writes the status.
+fn withdrawn(set: &ListenerSet, facts: &Facts<'_>) -> Option<DesiredStatus> {
     let objects = &facts.inspection.objects;
     let gateway = set.gateway().and_then(|key| objects.get::<Gateway>(&key));
     let class = gateway.map(|gateway| ObjectKey::new("", &gateway.spec.gateway_class_name));
-    if !facts.left || class.is_some_and(|class| objects.get::<GatewayClass>(&class).is_some()) {
+    if !facts.withdrawing || class.is_some_and(|class| objects.get::<GatewayClass>(&class).is_some()) {
         return None;
     }
-    let wanted = Wanted { conditions: listeners::pending(set.meta.generation), listeners: Vec::new() };
-    (!is_right(set, &wanted)).then_some(wanted)
+    let desired = DesiredStatus { conditions: listeners::pending(set.meta.generation), listeners: Vec::new() };
+    (!is_current(set, &desired)).then_some(desired)
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@ use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 
 use super::cause;
-use super::conditions::{Message, Wanted as Wish, are, merge};
+use super::conditions::{self, DesiredCondition, Message, merge};
 use crate::inspection::Published;
 use crate::status::infrastructure::Fault;
 use crate::status::kind::Goal;
 
-/// The type of the condition that tells whether Envoys serve an object.
+/// The type of the condition that reports whether Envoys serve an object.
 pub const PROGRAMMED: &str = "Programmed";
 
 /// The status that a listener should have.
@@ -26,38 +26,39 @@ pub struct Listener {
     name: Arc<str>,
     supported_kinds: Vec<RouteKind>,
     attached_routes: u32,
-    conditions: Vec<Wish>,
+    conditions: Vec<DesiredCondition>,
 }
 
-/// How far an object is.
+/// The progress of an object.
 pub enum Progress {
     /// It cannot be served, or not yet.
-    Held(Fault),
-    /// Nothing but the acceptance by all Envoys is missing.
-    Waits,
+    Blocked(Fault),
+    /// All Envoys have yet to accept it.
+    Waiting,
     /// All Envoys have accepted this revision.
-    Done(Revision),
+    Accepted(Revision),
 }
 
-/// Returns the next status of an object whose `Programmed` waits for the Envoys. `status` returns the status at a progress.
+/// Returns the next goal of an object whose condition `Programmed` depends on the Envoys. `status` returns the status
+/// at a progress.
 pub fn next<S: Debug>(
     published: &Published,
     fault: Option<Fault>,
     status: impl Fn(Progress) -> S,
-    is_right: impl Fn(&S) -> bool,
+    is_current: impl Fn(&S) -> bool,
 ) -> Option<Goal<S>> {
     if let Some(fault) = fault {
-        let held = status(Progress::Held(fault));
-        return (!is_right(&held)).then(|| Goal { cause: cause(&held), status: held, needs: None });
+        let blocked = status(Progress::Blocked(fault));
+        return (!is_current(&blocked)).then(|| Goal { cause: cause(&blocked), status: blocked, needs: None });
     }
-    let done = status(Progress::Done(published.revision));
-    if is_right(&done) {
+    let accepted = status(Progress::Accepted(published.revision));
+    if is_current(&accepted) {
         return None;
     }
-    let (waits, cause) = (status(Progress::Waits), cause(&done));
-    Some(match is_right(&waits) {
-        true => Goal { status: done, needs: Some(published.clone()), cause },
-        false => Goal { status: waits, needs: None, cause },
+    let (waiting, cause) = (status(Progress::Waiting), cause(&accepted));
+    Some(match is_current(&waiting) {
+        true => Goal { status: accepted, needs: Some(published.clone()), cause },
+        false => Goal { status: waiting, needs: None, cause },
     })
 }
 
@@ -68,17 +69,17 @@ pub struct Listeners<'a> {
     /// The verdicts on the object and its listeners.
     pub verdicts: &'a [Verdict],
     /// The existing status of the listeners.
-    pub is: &'a [ListenerStatus],
+    pub current: &'a [ListenerStatus],
 }
 
 impl Listeners<'_> {
     /// Returns the conditions of the object itself, except for `Programmed`.
-    pub fn of_object(&self) -> Vec<Wish> {
+    pub fn of_object(&self) -> Vec<DesiredCondition> {
         self.conditions(self.verdicts.iter().filter(|verdict| verdict.listener.is_none()))
     }
 
-    /// Returns the status of a listener. `reason` returns the reason of `Programmed` for a verdict that the listener is not
-    /// served.
+    /// Returns the status of a listener. `reason` returns the reason of `Programmed` if this verdict prevents the
+    /// listener from being served.
     pub fn listener(
         &self,
         report: &ListenerReport,
@@ -99,8 +100,9 @@ impl Listeners<'_> {
             }
             (false, None) => self.not_programmed("Pending", "Envoy does not listen yet"),
             (true, _) => match progress {
-                Progress::Held(fault) => self.not_programmed("Pending", &fault.message),
-                other => self.programmed(other, existing(self.is, &report.name).map_or(&[], |is| &is.conditions)),
+                Progress::Blocked(fault) => self.not_programmed("Pending", &fault.message),
+                other => self
+                    .programmed(other, existing(self.current, &report.name).map_or(&[], |current| &current.conditions)),
             },
         });
         Listener {
@@ -111,34 +113,42 @@ impl Listeners<'_> {
         }
     }
 
-    fn conditions<'v>(&self, verdicts: impl Iterator<Item = &'v Verdict>) -> Vec<Wish> {
-        verdicts.map(|verdict| Wish::of_verdict(verdict, self.generation)).collect()
+    fn conditions<'v>(&self, verdicts: impl Iterator<Item = &'v Verdict>) -> Vec<DesiredCondition> {
+        verdicts.map(|verdict| DesiredCondition::from_verdict(verdict, self.generation)).collect()
     }
 
-    fn not_programmed(&self, reason: &'static str, message: &str) -> Wish {
+    fn not_programmed(&self, reason: &'static str, message: &str) -> DesiredCondition {
         let (generation, message) = (self.generation, Message::Text(message.to_owned()));
-        Wish { r#type: PROGRAMMED, status: Status::False, reason, message, generation }
+        DesiredCondition { r#type: PROGRAMMED, status: Status::False, reason, message, generation }
     }
 
-    /// Returns the condition `Programmed` of an object or a listener. `is`: its existing conditions.
-    pub fn programmed(&self, progress: &Progress, is: &[Condition]) -> Wish {
+    /// Returns the condition `Programmed` of an object or a listener. `current` contains its existing conditions.
+    pub fn programmed(&self, progress: &Progress, current: &[Condition]) -> DesiredCondition {
         let generation = self.generation;
-        let yes = |message| Wish { r#type: PROGRAMMED, status: Status::True, reason: PROGRAMMED, message, generation };
-        let was = |is: &Condition| {
-            is.r#type == PROGRAMMED && is.status == Status::True.as_str() && is.observed_generation == generation
+        let yes = |message| DesiredCondition {
+            r#type: PROGRAMMED,
+            status: Status::True,
+            reason: PROGRAMMED,
+            message,
+            generation,
+        };
+        let was = |current: &Condition| {
+            current.r#type == PROGRAMMED
+                && current.status == Status::True.as_str()
+                && current.observed_generation == generation
         };
         match progress {
-            Progress::Held(fault) => self.not_programmed(fault.reason, &fault.message),
-            Progress::Done(revision) => yes(Message::Accepted(*revision)),
-            Progress::Waits if is.iter().any(was) => yes(Message::Kept),
-            Progress::Waits => self.not_programmed("Pending", "not all Envoys have accepted the Gateway yet"),
+            Progress::Blocked(fault) => self.not_programmed(fault.reason, &fault.message),
+            Progress::Accepted(revision) => yes(Message::Accepted(*revision)),
+            Progress::Waiting if current.iter().any(was) => yes(Message::Kept),
+            Progress::Waiting => self.not_programmed("Pending", "not all Envoys have accepted the Gateway yet"),
         }
     }
 }
 
-/// Returns the conditions that an object begins with.
-pub fn pending(generation: i64) -> Vec<Wish> {
-    let condition = |r#type| Wish {
+/// Returns the initial conditions of an object.
+pub fn pending(generation: i64) -> Vec<DesiredCondition> {
+    let condition = |r#type| DesiredCondition {
         r#type,
         status: Status::Unknown,
         reason: "Pending",
@@ -149,37 +159,37 @@ pub fn pending(generation: i64) -> Vec<Wish> {
 }
 
 /// Returns the list of listeners for a merge patch.
-pub fn patch(is: &[ListenerStatus], wanted: &[Listener], envoys: usize, now: Timestamp) -> Value {
+pub fn patch(current: &[ListenerStatus], desired: &[Listener], envoys: usize, now: Timestamp) -> Value {
     let listener = |listener: &Listener| {
-        let is = existing(is, &listener.name).map_or(&[][..], |is| &is.conditions);
+        let current = existing(current, &listener.name).map_or(&[][..], |current| &current.conditions);
         let kind = |kind: &RouteKind| json!({ "group": group(kind), "kind": kind.kind });
         json!({
             "name": &*listener.name,
             "supportedKinds": listener.supported_kinds.iter().map(kind).collect::<Vec<_>>(),
             "attachedRoutes": listener.attached_routes,
-            "conditions": merge(is, &listener.conditions, envoys, now),
+            "conditions": merge(current, &listener.conditions, envoys, now),
         })
     };
-    wanted.iter().map(listener).collect()
+    desired.iter().map(listener).collect()
 }
 
-/// Returns whether the existing listeners are the wanted ones.
-pub fn are_right(is: &[ListenerStatus], wanted: &[Listener]) -> bool {
+/// Returns whether the status of the listeners is up to date.
+pub fn are_current(current: &[ListenerStatus], desired: &[Listener]) -> bool {
     let same_kinds = |a: &[RouteKind], b: &[RouteKind]| {
         a.iter().map(|kind| (group(kind), &kind.kind)).eq(b.iter().map(|kind| (group(kind), &kind.kind)))
     };
-    let is_listener = |(is, wanted): (&ListenerStatus, &Listener)| {
-        *is.name == *wanted.name
-            && is.attached_routes == wanted.attached_routes
-            && same_kinds(&is.supported_kinds, &wanted.supported_kinds)
-            && are(&is.conditions, &wanted.conditions)
+    let is_listener = |(current, desired): (&ListenerStatus, &Listener)| {
+        *current.name == *desired.name
+            && current.attached_routes == desired.attached_routes
+            && same_kinds(&current.supported_kinds, &desired.supported_kinds)
+            && conditions::are_current(&current.conditions, &desired.conditions)
     };
-    is.len() == wanted.len() && is.iter().zip(wanted).all(is_listener)
+    current.len() == desired.len() && current.iter().zip(desired).all(is_listener)
 }
 
 /// Returns the existing status of a listener.
-fn existing<'a>(is: &'a [ListenerStatus], listener: &str) -> Option<&'a ListenerStatus> {
-    is.iter().find(|is| is.name == listener)
+fn existing<'a>(current: &'a [ListenerStatus], listener: &str) -> Option<&'a ListenerStatus> {
+    current.iter().find(|current| current.name == listener)
 }
 
 fn group(kind: &RouteKind) -> &str {

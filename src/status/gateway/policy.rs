@@ -1,7 +1,5 @@
-//! The status of BackendTLSPolicies: for each Gateway whose routes lead to a target of the policy, whether the policy is
+//! The status of BackendTLSPolicies: for each Gateway whose routes use a target of the policy, whether the policy is
 //! accepted, and whether its references are resolved.
-//!
-//! The list of ancestors is atomic for the API server, and several controllers write into it. Their entries stay.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,69 +9,46 @@ use lockgate_route::objects::gateway::{AncestorStatus, BackendTlsPolicy, GROUP, 
 use lockgate_route::objects::{Kind, ObjectKey};
 use serde_json::{Value, json};
 
-use super::conditions::{self, are, merge};
-use super::route::is_same;
-use super::{cause, summary};
+use super::conditions::DesiredCondition;
+use super::entries::{DesiredEntries, DesiredEntry, Existing};
+use super::summary;
 use crate::inspection::{changed, changed_sources};
-use crate::status::kind::{Facts, Goal, HasStatus, Known};
+use crate::status::kind::{Facts, Goal, HasStatus, Inputs};
 
 /// The maximum number of entries of all controllers. Source: CustomResourceDefinition of BackendTLSPolicy v1.
-const MOST: usize = 16;
-
-/// The entries that the status of a policy should have.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
-    /// The name of this controller.
-    controller: Arc<str>,
-    /// The Gateways, sorted.
-    ancestors: Vec<ParentRef>,
-    /// The conditions of each of them.
-    conditions: Vec<conditions::Wanted>,
-}
+const MAX_ENTRIES: usize = 16;
 
 impl HasStatus for BackendTlsPolicy {
-    type Status = Wanted;
+    type Status = DesiredEntries;
 
     fn version(&self) -> &Arc<str> {
         &self.version
     }
 
-    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Wanted>> {
-        // A policy that no Gateway of ours uses, or no longer, has no entry of ours.
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredEntries>> {
+        // A policy that no Gateway of Lockgate uses has no entry.
         let gateways = facts.published.and_then(|_| facts.inspection.policies.get(&self.meta.key));
-        let others = self.status.ancestors.iter().filter(|entry| entry.controller_name != facts.controller).count();
-        let ancestors = gateways.into_iter().flat_map(|gateways| gateways.iter()).map(reference);
-        let wanted = |verdict| conditions::Wanted::of_verdict(verdict, self.meta.generation);
-        let wanted = Wanted {
-            controller: facts.controller.into(),
-            ancestors: ancestors.take(MOST.saturating_sub(others)).collect(),
-            conditions: facts.verdicts.iter().map(wanted).collect(),
-        };
-        (!is_right(self, &wanted)).then(|| Goal { cause: cause(&wanted), status: wanted, needs: None })
+        let condition = |verdict| DesiredCondition::from_verdict(verdict, self.meta.generation);
+        let conditions: Vec<_> = facts.verdicts.iter().map(condition).collect();
+        let entry = |gateway| DesiredEntry { reference: reference(gateway), conditions: conditions.clone() };
+        let existing = existing(self);
+        let capacity = existing.capacity(facts.controller, MAX_ENTRIES);
+        let entries = gateways.into_iter().flat_map(|gateways| gateways.iter()).take(capacity).map(entry).collect();
+        existing.goal(DesiredEntries { controller: facts.controller.into(), entries })
     }
 
-    fn patch(&self, wanted: &Wanted, envoys: usize, now: Timestamp) -> Value {
-        let is_ours = |entry: &AncestorStatus| *entry.controller_name == *wanted.controller;
-        let others = self.status.ancestors.iter().filter(|entry| !is_ours(entry)).cloned();
-        let ours = wanted.ancestors.iter().map(|ancestor| {
-            let is = entry(self, wanted, ancestor).map_or(&[][..], |is| &is.conditions);
-            AncestorStatus {
-                ancestor_ref: ancestor.clone(),
-                controller_name: wanted.controller.to_string(),
-                conditions: merge(is, &wanted.conditions, envoys, now),
-            }
-        });
-        json!({ "ancestors": others.chain(ours).collect::<Vec<_>>() })
+    fn patch(&self, desired: &DesiredEntries, envoys: usize, now: Timestamp) -> Value {
+        json!({ "ancestors": existing(self).merge(desired, envoys, now) })
     }
 
-    fn summary(wanted: &Wanted) -> String {
-        match wanted.ancestors.len() {
-            0 => "in use by no Gateway".to_owned(),
-            count => format!("{} at {count} Gateways", summary(&wanted.conditions)),
+    fn summary(desired: &DesiredEntries) -> String {
+        match desired.entries.as_slice() {
+            [] => "in use by no Gateway".to_owned(),
+            [first, ..] => format!("{} at {} Gateways", summary(&first.conditions), desired.entries.len()),
         }
     }
 
-    fn changed(before: &Known, now: &Known) -> BTreeSet<ObjectKey> {
+    fn changed(before: &Inputs, now: &Inputs) -> BTreeSet<ObjectKey> {
         let (old, new) = (&*before.inspection, &*now.inspection);
         let mut keys: BTreeSet<ObjectKey> = changed_sources(Kind::BACKEND_TLS_POLICY, old, new).cloned().collect();
         keys.extend(changed(&old.policies, &new.policies).cloned());
@@ -92,19 +67,9 @@ fn reference(gateway: &ObjectKey) -> ParentRef {
     }
 }
 
-/// Returns whether the entries of this controller are the wanted ones.
-fn is_right(policy: &BackendTlsPolicy, wanted: &Wanted) -> bool {
-    let ours = policy.status.ancestors.iter().filter(|entry| *entry.controller_name == *wanted.controller).count();
-    let is_right = |ancestor: &ParentRef| {
-        entry(policy, wanted, ancestor).is_some_and(|is| are(&is.conditions, &wanted.conditions))
-    };
-    ours == wanted.ancestors.len() && wanted.ancestors.iter().all(is_right)
-}
-
-/// Returns the existing entry of this controller for an ancestor.
-fn entry<'a>(policy: &'a BackendTlsPolicy, wanted: &Wanted, ancestor: &ParentRef) -> Option<&'a AncestorStatus> {
-    let mut ours = policy.status.ancestors.iter().filter(|is| *is.controller_name == *wanted.controller);
-    ours.find(|is| is_same(&is.ancestor_ref, ancestor, &policy.meta.key.namespace))
+/// Returns the entries in the status of a policy.
+fn existing(policy: &BackendTlsPolicy) -> Existing<'_, AncestorStatus> {
+    Existing { entries: &policy.status.ancestors, namespace: &policy.meta.key.namespace }
 }
 
 #[cfg(test)]
@@ -157,7 +122,7 @@ mod tests {
                 manager: "us",
                 addresses: &[],
                 published: self.published.as_ref(),
-                left: false,
+                withdrawing: false,
                 verdicts: &self.verdicts,
                 inspection: &self.inspection,
                 controller: US,
@@ -205,7 +170,7 @@ mod tests {
         assert_eq!(generations.collect::<Vec<_>>(), [0, 2, 2]);
         world.behind(&["b"]);
         assert_eq!((world.settle(), world.entries().len()), (1, 2));
-        // No Gateway of ours leads to its Services any more.
+        // No Gateway of Lockgate uses the Services any more.
         world.published = None;
         assert_eq!(world.settle(), 1);
         assert_eq!(world.policy.status.ancestors, [theirs()]);
@@ -217,7 +182,7 @@ mod tests {
         let mut world = World::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
         world.policy.status.ancestors = vec![theirs(); 3];
         assert_eq!(world.settle(), 1);
-        assert_eq!(world.policy.status.ancestors.len(), MOST);
+        assert_eq!(world.policy.status.ancestors.len(), MAX_ENTRIES);
         assert_eq!(world.settle(), 0);
     }
 }

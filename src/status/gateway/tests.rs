@@ -13,9 +13,9 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::inspection::{Inspection, Published};
-use crate::status::desk::{Desk, Outcome};
 use crate::status::infrastructure::Faults;
-use crate::status::kind::{Address, Outside};
+use crate::status::kind::{Address, ExternalFacts};
+use crate::status::queue::{Outcome, StatusQueue};
 
 const US: &str = "lockgate.dev/gateway-controller";
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,9 +30,9 @@ fn stored<T: serde::de::DeserializeOwned>(patch: Value) -> T {
     serde_json::from_value(patch).expect("a status")
 }
 
-/// The Gateway `shop/public` with a desk, and a watch that brings back each write at once.
+/// The Gateway `shop/public` with a queue, and a watch that brings back each write at once.
 struct World {
-    desk: Desk<Gateway>,
+    queue: StatusQueue<Gateway>,
     gateway: Gateway,
     class: bool,
     published: Option<Published>,
@@ -56,7 +56,7 @@ fn ip(address: &str) -> Address {
 }
 
 impl World {
-    /// A Gateway with the listener `http` that has everything but the acceptance by Envoys.
+    /// Creates a Gateway with the listener `http`, which lacks only the acceptance by Envoys.
     fn new() -> Self {
         let http = ListenerReport {
             name: "http".into(),
@@ -68,7 +68,7 @@ impl World {
         let verdicts = [None, Some("http")].map(|listener| verdict(listener, "Accepted", Status::True, "Accepted"));
         let now = Instant::now();
         Self {
-            desk: Desk::new("us".into()),
+            queue: StatusQueue::new("us".into()),
             gateway: typed(gateway("public").listener("http", 80, "HTTP")),
             class: true,
             published: Some(Published {
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    fn look(&mut self) {
+    fn update(&mut self) {
         let mut inspection = Inspection { complete: true, ..Inspection::default() };
         let id = Kind::GATEWAY.id(self.gateway.meta.key.clone());
         if self.class {
@@ -107,30 +107,30 @@ impl World {
             inspection.verdicts.insert(id.clone(), self.verdicts.clone().into());
             inspection.gateways.insert(id.key, Arc::new(self.report.clone()));
         }
-        let outside = Outside { controller: US.into(), faults: self.faults.clone(), ..Outside::default() };
-        self.desk.look(Arc::new(inspection), outside, self.now);
+        let external = ExternalFacts { controller: US.into(), faults: self.faults.clone(), ..ExternalFacts::default() };
+        self.queue.update(Arc::new(inspection), external, self.now);
     }
 
-    /// Performs the write that is due now, if there is one. Returns the new condition `Programmed` of the Gateway.
+    /// Performs the write that is due, if there is one. Returns the new condition `Programmed` of the Gateway.
     fn write(&mut self) -> Option<String> {
-        self.look();
-        let write = self.desk.start(self.now)?;
+        self.update();
+        let write = self.queue.start(self.now)?;
         let second = i64::try_from((self.now - self.start).as_secs()).unwrap();
         let envoys = write.programmed.as_ref().map_or(0, |(_, envoys)| *envoys);
         let patch = self.gateway.patch(&write.status, envoys, Timestamp::from_second(second).unwrap());
-        self.desk.finished(&write, Outcome::Done, self.now);
+        self.queue.finished(&write, Outcome::Done, self.now);
         self.gateway.status = stored(patch);
         self.version += 1;
         self.gateway.version = self.version.to_string().into();
-        self.look();
+        self.update();
         Some(programmed(&self.gateway.status.conditions))
     }
 
     /// Waits for the next write. Returns the new condition `Programmed` of the Gateway.
     fn next_write(&mut self) -> String {
-        self.look();
+        self.update();
         loop {
-            self.now = self.desk.next().expect("a write to come").max(self.now);
+            self.now = self.queue.next().expect("a write to come").max(self.now);
             if let Some(written) = self.write() {
                 return written;
             }
@@ -139,12 +139,12 @@ impl World {
 
     /// Lets two Envoys accept the published revision.
     fn accept(&mut self) {
-        self.look();
+        self.update();
         let published = self.published.clone().expect("a publication");
-        self.desk.accepted(&self.gateway.meta.key, &published, 2, self.now);
+        self.queue.accepted(&self.gateway.meta.key, &published, 2, self.now);
     }
 
-    /// A world in which the Gateway is programmed since the second 0.
+    /// Creates a world in which the Gateway has been programmed since second 0.
     fn programmed() -> Self {
         let mut world = Self::new();
         assert_eq!(world.next_write(), "False Pending: not all Envoys have accepted the Gateway yet");
@@ -156,12 +156,12 @@ impl World {
     }
 
     fn is_quiet(&mut self) -> bool {
-        self.look();
-        self.desk.len() == 0
+        self.update();
+        self.queue.len() == 0
     }
 
     fn listener(&self, name: &str) -> &ListenerStatus {
-        self.gateway.status.listeners.iter().find(|is| is.name == name).expect("the listener")
+        self.gateway.status.listeners.iter().find(|current| current.name == name).expect("the listener")
     }
 }
 
@@ -177,9 +177,9 @@ fn a_gateway_is_programmed_when_all_envoys_have_accepted_it() {
     assert_eq!(world.write().as_deref(), Some("False Pending: not all Envoys have accepted the Gateway yet"));
     assert_eq!(world.write(), None);
     world.accept();
-    let done = "True Programmed: accepted by 2 Envoys, revision 0000000000000001";
-    assert_eq!(world.next_write(), done);
-    assert_eq!(programmed(&world.listener("http").conditions), done);
+    let accepted = "True Programmed: accepted by 2 Envoys, revision 0000000000000001";
+    assert_eq!(world.next_write(), accepted);
+    assert_eq!(programmed(&world.listener("http").conditions), accepted);
     assert!(world.is_quiet());
     let address = GatewayAddress { r#type: Some("IPAddress".into()), value: "192.0.2.1".into() };
     assert_eq!(world.gateway.status.addresses, [address]);
@@ -201,7 +201,7 @@ fn a_new_generation_is_observed_at_once_and_programmed_later() {
     assert_eq!(generations(&world), [2; 4]);
     world.accept();
     assert_eq!(world.next_write(), "True Programmed: accepted by 2 Envoys, revision 0000000000000002");
-    // `Accepted` has not changed, and `Programmed` has.
+    // `Programmed` has changed, but `Accepted` has not.
     let seconds = world.gateway.status.conditions.iter().map(|one| &*one.last_transition_time).collect::<Vec<_>>();
     assert!(seconds[0] == "1970-01-01T00:00:00Z" && seconds[1] > "1970-01-01T00:03:00Z", "{seconds:?}");
 }
@@ -220,10 +220,10 @@ fn a_revision_of_the_same_generation_stays_programmed_until_it_is_accepted() {
 #[test]
 fn another_leader_writes_nothing_that_is_right() {
     let mut world = World::programmed();
-    world.desk = Desk::new("us".into());
+    world.queue = StatusQueue::new("us".into());
     world.published.as_mut().unwrap().since = 9;
     assert!(world.is_quiet());
-    // The number of Envoys in the message is that of the time of the write.
+    // The message contains the number of Envoys at the time of the write.
     assert!(programmed(&world.gateway.status.conditions).contains("2 Envoys"));
 }
 
@@ -298,7 +298,7 @@ fn each_obstacle_has_its_reason() {
             world.gateway = typed(gateway("public").address("IPAddress", "2001:DB8::1"));
             world.service = Some(vec![ip("192.0.2.1"), ip("2001:db8::1")]);
         }),
-        // An empty value is any address.
+        // An empty value requests any address.
         ("False Pending: not all Envoys have accepted the Gateway yet", |world| {
             world.gateway = typed(gateway("public").address("Hostname", ""));
         }),
@@ -308,10 +308,10 @@ fn each_obstacle_has_its_reason() {
         change(&mut world);
         assert_eq!(world.next_write(), expected);
         assert_eq!(world.write(), None, "{expected}: written once");
-        // It ends.
+        // The wait ends.
         let healthy = World::new();
         world = World {
-            desk: world.desk,
+            queue: world.queue,
             gateway: world.gateway,
             now: world.now,
             start: world.start,
@@ -357,7 +357,7 @@ fn a_listener_that_is_not_served_is_not_programmed() {
     let invalid = "False Invalid: the listener is not served: InvalidCertificateRef";
     assert_eq!(programmed(&world.listener("tls").conditions), invalid);
     assert!(world.is_quiet());
-    // It becomes valid without a new generation, and has to be accepted too. The other one stays as it is.
+    // The listener becomes valid without a new generation, and must be accepted too. The other one is unchanged.
     world.now += 200 * SECOND;
     let http = world.listener("http").clone();
     world.verdicts.pop();
@@ -369,7 +369,7 @@ fn a_listener_that_is_not_served_is_not_programmed() {
     world.next_write();
     assert!(programmed(&world.listener("tls").conditions).starts_with("True"));
     assert_eq!(*world.listener("http"), http);
-    // Deleted.
+    // The listener is deleted.
     world.report.listeners.pop();
     world.next_write();
     assert_eq!(world.gateway.status.listeners, [http]);
@@ -396,7 +396,7 @@ fn facts<'a>(inspection: &'a Inspection, published: &'a Published, verdicts: &'a
         manager: "us",
         addresses: &[],
         published: Some(published),
-        left: false,
+        withdrawing: false,
         verdicts,
         inspection,
         controller: US,
@@ -473,12 +473,12 @@ fn a_gateway_counts_its_listener_sets_and_does_not_wait_for_them() {
     assert!(world.is_quiet());
 }
 
-/// A verdict on the parent number `at` of the route `shop/cart`.
+/// Returns a verdict on the parent with index `at` of the route `shop/cart`.
 fn at_parent(at: u16, condition: &'static str, status: Status, reason: &'static str) -> Verdict {
     Verdict { parent: Some(at), ..Verdict::new(ObjectRef::new("HTTPRoute", "shop", "cart"), condition, status, reason) }
 }
 
-/// Writes the status of a route until it is right. Returns the number of writes.
+/// Writes the status of a route until it is current. Returns the number of writes.
 fn settle(route: &mut HttpRoute, facts: &Facts) -> usize {
     let mut writes = 0;
     while let Some(goal) = route.goal(facts) {
@@ -501,7 +501,7 @@ fn a_route_has_an_entry_for_each_parent_of_ours() {
         at_parent(0, "ResolvedRefs", Status::True, "ResolvedRefs"),
         accepted(2),
     ];
-    // The parents 0 and 2 name listeners of the same Gateway; 1 is of another controller.
+    // Parents 0 and 2 reference listeners of the same Gateway. Parent 1 belongs to another controller.
     let mut route: HttpRoute = typed(
         http_route("cart").parent("infra/public").section("a").parent("other").parent("infra/public").section("c"),
     );
@@ -531,20 +531,20 @@ fn a_route_has_an_entry_for_each_parent_of_ours() {
     route.status.parents[1].parent_ref.group = Some(GROUP.into());
     assert_eq!(settle(&mut route, &facts(&inspection, &published, &verdicts)), 0);
 
-    // A new generation is observed in every entry of ours, and in no other.
+    // Each entry of Lockgate has the new generation, and no other entry has it.
     route.meta.generation = 2;
     assert_eq!(settle(&mut route, &facts(&inspection, &published, &verdicts)), 1);
     let generations = route.status.parents.iter().map(|one| one.conditions[0].observed_generation);
     assert_eq!(generations.collect::<Vec<_>>(), [0, 2, 2]);
 
-    // A parent is withdrawn: the indices of the others change, and their transition times stay.
+    // A parent is removed. The indices of the others change, and their transition times stay.
     route.status.parents[2].conditions[0].last_transition_time = "2000-01-01T00:00:00Z".into();
     route.spec.parent_refs.remove(0);
     assert_eq!(settle(&mut route, &facts(&inspection, &published, &[accepted(1)])), 1);
     assert_eq!(entries(&route), ["other  Accepted=", "public c Accepted=True"]);
     assert_eq!(route.status.parents[1].conditions[0].last_transition_time, "2000-01-01T00:00:00Z");
 
-    // No parent is ours any more, even for a leader that does not know that one was.
+    // Lockgate serves no parent any more. A new leader does not know that it did.
     let gone = Facts { published: None, ..facts(&inspection, &published, &[]) };
     assert_eq!(settle(&mut route, &gone), 1);
     assert_eq!(route.status.parents, [theirs]);

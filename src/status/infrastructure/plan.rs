@@ -14,7 +14,7 @@ use super::content::{Content, LABEL, Service, Slice};
 use super::ports::{RANGE, Request, allocate};
 use super::{Fault, Faults};
 use crate::inspection::{Inspection, changed};
-use crate::status::{Chosen, Template};
+use crate::status::{Template, WriterSettings};
 
 /// The value of the label with the fleet, for a Gateway that nobody serves.
 const NOBODY: &str = "none";
@@ -73,7 +73,7 @@ struct Candidate<'a> {
 }
 
 /// Returns whether two inspections may have different plans.
-pub fn concerns(before: &Inspection, now: &Inspection, chosen: &Chosen, plan: &Plan) -> bool {
+pub fn concerns(before: &Inspection, now: &Inspection, chosen: &WriterSettings, plan: &Plan) -> bool {
     let differs = |kind| changed(before.objects.of_kind(kind), now.objects.of_kind(kind));
     let envoys = chosen.envoy_service();
     let is_of_gateway = |objects: &Objects, key: &ObjectKey| {
@@ -95,7 +95,7 @@ pub fn concerns(before: &Inspection, now: &Inspection, chosen: &Chosen, plan: &P
 }
 
 /// Returns the objects that the Gateways need.
-pub fn plan(inspection: &Inspection, chosen: &Chosen, outside: &Outside) -> Plan {
+pub fn plan(inspection: &Inspection, chosen: &WriterSettings, outside: &Outside) -> Plan {
     let mut plan = Plan::default();
     let Some(envoys) = chosen.envoy_service() else {
         let message = "no Service is created for Gateways, because the setting `status.envoyService` is empty";
@@ -304,7 +304,7 @@ fn bounded(ports: &Ports) -> Ports {
 ///
 /// If a Gateway is deleted, the Kubernetes cluster deletes its Service. If all listeners of a Gateway are invalid, its
 /// Service stays, and with it the address.
-fn obsolete(inspection: &Inspection, chosen: &Chosen, plan: &Plan) -> BTreeSet<ObjectId> {
+fn obsolete(inspection: &Inspection, chosen: &WriterSettings, plan: &Plan) -> BTreeSet<ObjectId> {
     let objects = &inspection.objects;
     let classes: Vec<&str> = objects
         .all::<GatewayClass>()

@@ -1,8 +1,8 @@
-//! An imaginary kind: a row of the table of kinds, a dialect, and a status are all that a new kind needs.
+//! An imaginary kind. A new kind needs only a row of the table of kinds, a dialect, and a status.
 use lockgate_route::model::{Action, Host, PathMatch};
 use lockgate_route::objects::{Kind, KindInfo, Meta, Object, ObjectKey, Revision, Typed};
 use lockgate_route::testing::objects::{class, ingress, meta, service};
-use lockgate_route::translate::dialect::{Dialect, INGRESS, Reading};
+use lockgate_route::translate::dialect::{Dialect, INGRESS, Resolver};
 use lockgate_route::translate::source::{Field, PathRule, PlainText, Rule, Source, Target, WantedPort};
 use lockgate_route::translate::verdict::{Status, Verdict};
 use lockgate_xds::snapshot::ResourceType;
@@ -11,13 +11,13 @@ use super::*;
 use crate::admin::Readiness;
 use crate::controller::{Class, Controller, Fleets, View};
 use crate::source::Event;
-use crate::status::desk::Desk;
-use crate::status::kind::{Facts, Goal, HasStatus, Outside};
+use crate::status::kind::{ExternalFacts, Facts, Goal, HasStatus};
+use crate::status::queue::StatusQueue;
 
 static PAGE: KindInfo = KindInfo { name: "Page", group: "example.com", plural: "pages", ..*Kind::INGRESS.info() };
 static DIALECTS: [Dialect; 2] = [INGRESS, Dialect { kind: Page::KIND, serves: |_, _| true, parse, ..INGRESS }];
 
-/// A page of a host that the Service `pages` answers. Its status is whether it is accepted.
+/// A page of a host, which the Service `pages` serves. Its status is whether the page is accepted.
 #[derive(Debug, Clone, PartialEq)]
 struct Page {
     meta: Meta,
@@ -33,19 +33,19 @@ impl Typed for Page {
     }
 }
 
-fn parse(object: &Object, mut reading: Reading) -> Option<Source> {
+fn parse(object: &Object, mut resolver: Resolver) -> Option<Source> {
     let (page, origin): (&Page, _) = (object.get()?, object.object_ref());
-    let cluster = reading.cluster(ObjectKey::new("shop", "pages"), WantedPort::Number(80), None);
+    let cluster = resolver.cluster(ObjectKey::new("shop", "pages"), WantedPort::Number(80), None);
     let status = if cluster.is_ok() { Status::True } else { Status::False };
     let action = cluster.map_or(Action::respond(503), |(cluster, _)| Action::forward(cluster));
     let target = Target { action, plain_text: PlainText::Serve, origin: origin.clone() };
     let (field, host) = (Field { template: "spec.host", indices: [0, 0] }, Host::Exact(page.host.into()));
     let paths = [PathRule::new(field, PathMatch::root(), Default::default(), target)].into();
     let verdicts = [Verdict::new(origin.clone(), "Accepted", status, "Service")].into();
-    let precedence = reading.context.objects.precedence(Page::KIND, &page.meta);
+    let precedence = resolver.context.objects.precedence(Page::KIND, &page.meta);
     let revision = Revision::new(&page.meta, &page.host);
     let mut source = Source::new(precedence, origin, revision, vec![Rule { field, host, paths }], vec![]);
-    (source.reads, source.verdicts) = (reading.into_reads(), verdicts);
+    (source.dependencies, source.verdicts) = (resolver.into_dependencies(), verdicts);
     Some(source)
 }
 
@@ -82,11 +82,11 @@ fn an_imaginary_kind_is_translated_triggered_and_given_a_status() {
     let applied = [page, cart, class("ours").into()].map(Event::Applied);
     events.blocking_send(Event::Together(listed.chain(applied).collect())).unwrap();
     let status = |services: usize| {
-        let (mut desk, deadline) = (Desk::<Page>::new("us".into()), Instant::now() + Duration::from_secs(30));
+        let (mut queue, deadline) = (StatusQueue::<Page>::new("us".into()), Instant::now() + Duration::from_secs(30));
         let is_seen = |seen: &Inspection| seen.complete && seen.objects.count(Kind::SERVICE) == services;
         while !is_seen(&seen.borrow()) && Instant::now() < deadline {}
-        desk.look(seen.borrow().clone(), Outside::default(), Instant::now());
-        desk.start(Instant::now()).map(|write| write.status)
+        queue.update(seen.borrow().clone(), ExternalFacts::default(), Instant::now());
+        queue.start(Instant::now()).map(|write| write.status)
     };
     assert_eq!(status(0), Some(false), "there is no Service");
     events.blocking_send(Event::Applied(service("pages").port("http", 80).into())).unwrap();

@@ -156,8 +156,8 @@ impl Statistics {
     }
 }
 
-/// Divides `most` units among namespaces with these numbers of units. All get the same number, as far as they have so
-/// many; what remains after that goes to the first namespaces that have more.
+/// Divides `most` units among namespaces with these numbers of units. Each namespace gets an equal share, up to its
+/// number of units. The remainder goes to the first namespaces with more units.
 fn shares(counts: &[usize], most: usize) -> Vec<usize> {
     let used = |level: usize| counts.iter().map(|count| (*count).min(level)).sum::<usize>();
     let (mut level, mut above) = (0, most + 1);

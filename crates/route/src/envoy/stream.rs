@@ -260,7 +260,7 @@ mod tests {
         let listeners: Vec<Resource> = resources.into_iter().filter(is_udp).collect();
         let clusters = listeners.iter().map(|listener| listener.references().clusters.len()).collect::<Vec<_>>();
         assert_eq!(clusters, [2, 3, 4, 1, 1], "with the cluster that does not exist");
-        // The field that Envoy does not call deprecated is one that it calls work in progress.
+        // Envoy marks the other field as deprecated, and this one as work in progress.
         let warning = validate(&standalone(&listeners, &settings)).unwrap_err();
         assert!(warning.lines().all(|line| line.contains("UdpProxyConfig.matcher")), "{warning}");
     }

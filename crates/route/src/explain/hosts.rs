@@ -2,7 +2,7 @@
 
 use crate::model::{Host, PlainHosts, TlsHost, TlsHosts, VirtualHost};
 
-/// The part of a route configuration that takes the requests for a host name.
+/// The part of a route configuration that serves the requests for a host name.
 pub enum Domain<'a> {
     /// A virtual host.
     Served(&'a Host, &'a VirtualHost),
@@ -33,7 +33,7 @@ pub fn best<T>(name: &str, get: impl Fn(&Host) -> Option<T>) -> Option<T> {
     patterns(name).find_map(|pattern| get(&pattern))
 }
 
-/// Returns the server name whose filter chain takes a connection. `None`: the connection is closed.
+/// Returns the server name that selects the filter chain of a connection. `None`: the connection is closed.
 pub fn chain<'a>(tls: &'a TlsHosts, server_name: Option<&str>) -> Option<(&'a Host, &'a TlsHost)> {
     let any = || tls.hosts.get_key_value(&Host::Any);
     let Some(name) = server_name.map(str::to_ascii_lowercase) else { return any() };

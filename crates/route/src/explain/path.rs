@@ -59,7 +59,7 @@ pub fn normalize(path: &str) -> Option<String> {
     Some(without_dots(&text))
 }
 
-/// Returns the byte that an escape at the start of `rest` stands for.
+/// Returns the byte of the escape sequence at the start of `rest`.
 fn escape_at(rest: &[u8]) -> Option<u8> {
     let [b'%', digits @ ..] = rest else { return None };
     let digits = std::str::from_utf8(digits.get(..2)?).ok()?;

@@ -1,4 +1,4 @@
-//! Filters: what a route does to requests and responses beside its action.
+//! Filters: the changes of requests and responses by a route, in addition to its action.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub enum ForwardFilter {
     IdleTimeout(Option<Duration>),
 }
 
-/// A filter of the requests that one of several weighted clusters gets. It applies after the filters of the route.
+/// A filter for the requests to one of several weighted clusters. It applies after the filters of the route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterFilter {
     /// Changes the headers of requests.

@@ -24,7 +24,7 @@ impl fmt::Display for HeaderName {
     }
 }
 
-/// A text that can stand in a header: the value of a header, a path, or a host. No character of it has a special meaning.
+/// A text that is valid in a header: the value of a header, a path, or a host. Its characters have no special meaning.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeaderValue(Arc<str>);
 
@@ -48,7 +48,7 @@ impl HeaderValue {
 pub enum HeaderChange {
     /// Sets a header to one value.
     Set(HeaderName, HeaderValue),
-    /// Adds a value to those that a header has.
+    /// Adds a value to the existing ones of a header.
     Add(HeaderName, HeaderValue),
     /// Removes a header.
     Remove(HeaderName),

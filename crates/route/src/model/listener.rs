@@ -88,16 +88,16 @@ pub enum Traffic {
 pub struct PlainHosts {
     /// The hosts.
     pub hosts: BTreeMap<Host, VirtualHost>,
-    /// How Envoys get the routes.
+    /// The form in which Envoys receive the routes.
     pub discovery: RouteDiscovery,
     /// Whether routes of several namespaces may attach. See [`Listener::set_shared`].
     pub is_shared: bool,
 }
 
-/// How Envoys get the routes of a listener for plain HTTP.
+/// The form in which Envoys receive the routes of a listener for plain HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RouteDiscovery {
-    /// By VHDS if the client can take it, otherwise by RDS.
+    /// VHDS if the client supports it, otherwise RDS.
     #[default]
     ByHost,
     /// By SRDS, in a fixed number of route configurations.

@@ -15,10 +15,10 @@ pub struct Match {
     conditions: Option<Box<Conditions>>,
 }
 
-/// The conditions of a [`Match`] beside its path. A request must meet all of them.
+/// The conditions of a [`Match`] in addition to its path. A request must meet all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Conditions {
-    /// The method, such as `GET`; `None` is any.
+    /// The method, such as `GET`. `None`: any method.
     pub method: Option<Arc<str>>,
     /// Conditions on headers.
     pub headers: Vec<HeaderMatch>,
@@ -92,7 +92,7 @@ impl Match {
         Self { path: self.path, conditions: Some(Box::new(Conditions { share: Some(share), ..conditions })) }
     }
 
-    /// Returns the conditions beside the path, if there are any.
+    /// Returns the conditions in addition to the path, if there are any.
     pub fn conditions(&self) -> Option<&Conditions> {
         self.conditions.as_deref()
     }

@@ -108,7 +108,7 @@ impl Part {
             return;
         }
         out.listeners.insert(id.clone());
-        // The builder makes all hosts of a new listener, and removes those of one that is gone.
+        // The builder builds all hosts of a new listener, and removes those of a removed one.
         if before.is_none() != now.is_none() {
             for traffic in before.iter().chain(now).map(|listener| &listener.traffic) {
                 traffic.hosts().for_each(|host| out.insert_host(id.as_str(), host.clone()));
@@ -152,7 +152,7 @@ impl Part {
         }
     }
 
-    /// Adds or removes what a cluster needs.
+    /// Adds or removes the entries that a cluster needs.
     fn use_cluster(&mut self, id: &ClusterId, cluster: &Cluster, is_added: bool) {
         let port = Some(&id.port).filter(|_| cluster.discovery == Discovery::Eds);
         match is_added {

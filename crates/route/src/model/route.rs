@@ -18,12 +18,13 @@ pub struct VirtualHost {
 }
 
 impl VirtualHost {
-    /// Returns the virtual host with `routes`, none of which depends on the number of labels.
+    /// Returns the virtual host with `routes`. No route depends on the number of labels.
     pub fn new(routes: impl IntoIterator<Item = Route>) -> Self {
         Self { routes: routes.into_iter().map(Arc::new).collect(), one_label: 0 }
     }
 
-    /// Returns the routes of `before` and of `now` without those that both begin or end with, which hosts usually share.
+    /// Returns the routes of `before` and of `now` without their common first and last routes, because most routes of a
+    /// host stay the same.
     pub fn differing<'a>(before: Option<&'a Self>, now: Option<&'a Self>) -> (&'a [Arc<Route>], &'a [Arc<Route>]) {
         let routes = |host: Option<&'a Self>| host.map(|host| host.routes.as_slice()).unwrap_or_default();
         let common = CommonEnds::of(routes(before), routes(now));
@@ -41,12 +42,12 @@ impl VirtualHost {
 pub struct CommonEnds {
     /// At the start.
     pub start: usize,
-    /// At the end, beyond those at the start.
+    /// The common last routes, after the common first ones.
     pub end: usize,
 }
 
 impl CommonEnds {
-    /// Compares two lists. Shared routes are equal without a look at them.
+    /// Compares two lists. Shared routes are equal without a comparison.
     pub fn of(one: &[Arc<Route>], other: &[Arc<Route>]) -> Self {
         let start = one.iter().zip(other).take_while(|(one, other)| one == other).count();
         let rest = one[start..].iter().rev().zip(other[start..].iter().rev());

@@ -51,7 +51,7 @@ impl Touched {
         listeners && clusters.is_empty() && endpoints.is_empty() && secrets.is_empty() && !stats_tls
     }
 
-    /// Adds what `other` touches.
+    /// Adds the entries that `other` touches.
     pub fn extend(&mut self, other: Self) {
         let Self { listeners, hosts, clusters, endpoints, secrets, stats_tls } = other;
         self.listeners.extend(listeners);
@@ -83,7 +83,7 @@ impl Touched {
         !self.listeners.is_empty() || self.hosts.values().any(|hosts| !hosts.is_empty())
     }
 
-    /// Returns whether a listener for plain HTTP in `model`, or one that is gone, is touched.
+    /// Returns whether a listener for plain HTTP in `model`, or a removed one, is touched.
     pub fn has_plain_routes(&self, model: &Model) -> bool {
         let hosts = self.hosts.iter().filter(|(_, hosts)| !hosts.is_empty()).map(|(id, _)| id);
         let is_plain = |id: &ListenerId| {

@@ -10,18 +10,18 @@ use super::SecretId;
 pub struct Verification {
     /// The server name (SNI) of connections.
     pub server_name: Arc<str>,
-    /// The authorities of which one must have issued the certificate.
+    /// The authorities. One of them must have issued the certificate.
     pub authorities: Authorities,
-    /// The names of which the certificate must have one: at least one.
+    /// The names. The certificate must have at least one of them.
     pub names: Vec<PeerName>,
 }
 
 /// Certificate authorities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authorities {
-    /// Those of the system that Envoy runs on.
+    /// The authorities of the system that Envoy runs on.
     System,
-    /// Those of a secret, by its identity in [`Model::secrets`](super::Model::secrets).
+    /// The authorities in a secret, by its identity in [`Model::secrets`](super::Model::secrets).
     Secret(SecretId),
 }
 

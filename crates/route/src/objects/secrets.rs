@@ -94,7 +94,7 @@ impl Objects {
         self.early_secrets.get_min().map(|(not_before, _)| *not_before)
     }
 
-    /// Takes key pairs whose certificates are valid at the time `now` into use, as if their Secrets arrived now.
+    /// Starts to use the key pairs whose certificates have become valid at `now`, as if their Secrets arrived now.
     /// Returns the changed Secrets.
     pub fn use_valid_secrets(&mut self, now: i64) -> Vec<ObjectKey> {
         let mut changed = Vec::new();

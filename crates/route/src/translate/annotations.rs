@@ -1,4 +1,4 @@
-//! The known annotations, and the values of those of an Ingress. `backend` reads the annotations of a Service.
+//! The known annotations, and the values of those on Ingresses. `backend` reads the annotations of Services.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::foreign;
 use super::problem::{Problem, Reason};
 use super::source::PlainText;
 
-/// Prefixes for which Lockgate knows all keys: an unknown key is a mistake.
+/// Prefixes whose keys are all known: an unknown key is a mistake.
 const PREFIXES: [&str; 2] = ["projectcontour.io/", "lockgate.dev/"];
 
 /// Keys with [`PREFIXES`] that an Ingress may have.
@@ -82,7 +82,7 @@ pub struct Annotations {
 }
 
 /// Returns whether the translation reads the annotation `name` of objects of `kind`.
-pub fn is_read(name: &str, kind: Kind) -> bool {
+pub fn is_used(name: &str, kind: Kind) -> bool {
     let of_ingress = || INGRESS_KEYS.contains(&name) || [ALLOW_HTTP, FORCE_SSL_REDIRECT].contains(&name);
     kind == Kind::INGRESS && of_ingress() || kind == Kind::SERVICE && SERVICE_KEYS.contains(&name)
 }

@@ -158,7 +158,7 @@ impl Located<'_> {
         if let Some(pair) = presented {
             // Fails closed: a backend that requires no certificate may be the wrong one.
             if pair.is_none() {
-                let what = format!("Service {id:?} wants TLS, and there is no client certificate");
+                let what = format!("Service {id:?} requires TLS, and there is no client certificate");
                 made = Err(Box::new(fault(Reason::SecretNotValid, what)));
             }
             policy.client_certificate = pair.clone();

@@ -13,11 +13,12 @@ use super::grants::{Grants, Reference};
 use super::graph::Input;
 pub use super::ingress::DIALECT as INGRESS;
 use super::problem::Problem;
-use super::source::{Reads, Source};
+use super::source::{Dependencies, Source};
 use super::verdict::Verdict;
 
-/// How the objects of one kind are translated. A dialect declares hosts, routes, TLS entries, clusters, and verdicts of one object
-/// by itself ([`Source`]). Conflicts between objects, and everything after them, are the same for all dialects.
+/// The translation of the objects of one kind. A dialect declares hosts, routes, TLS entries, clusters, and verdicts of
+/// a single object ([`Source`]). The later stages are the same for all dialects, beginning with the conflicts between
+/// objects.
 #[derive(Clone, Copy)]
 pub struct Dialect {
     /// The kind of its objects.
@@ -25,15 +26,15 @@ pub struct Dialect {
     /// Whether an object is served, by its class.
     pub serves: fn(&Object, &Classes) -> bool,
     /// Parses an object that is served. `None` if the object is not of this kind.
-    pub parse: fn(&Object, Reading) -> Option<Source>,
-    /// Returns the verdict that a conflict with another object is. `None` if the kind has no condition for it.
+    pub parse: fn(&Object, Resolver) -> Option<Source>,
+    /// Returns the verdict on a conflict with another object. `None`: the kind has no condition for it.
     pub conflict: fn(&Problem) -> Option<Verdict>,
 }
 
 /// Every dialect.
 pub static DIALECTS: [Dialect; 1] = [INGRESS];
 
-/// The dialect of a kind by its name, as references to objects have it.
+/// Returns the dialect of a kind by its name in references to objects.
 pub fn by_name<'a>(dialects: &'a [Dialect], kind: &str) -> Option<&'a Dialect> {
     dialects.iter().find(|dialect| dialect.kind.as_str() == kind)
 }
@@ -44,29 +45,29 @@ impl fmt::Debug for Dialect {
     }
 }
 
-/// The body of a 403 if access to a cluster is denied, or why the cluster cannot be built.
-pub type Judgment = Result<Option<Arc<str>>, Fault>;
+/// The body of a 403 if access to a cluster is denied, or the reason why the cluster cannot be built.
+pub type Access = Result<Option<Arc<str>>, Fault>;
 
-/// The inputs of a source beside its own object. It records every input that a dialect reads.
-pub struct Reading<'a> {
+/// Resolves the references of a source, and records its dependencies: every other object that it depends on.
+pub struct Resolver<'a> {
     /// The objects and settings.
     pub context: Context<'a>,
     /// The default certificate, if there is one.
     pub default_secret: Option<&'a SecretId>,
-    judge: &'a mut dyn FnMut(&Located) -> Judgment,
+    authorize: &'a mut dyn FnMut(&Located) -> Access,
     grants: Grants<'a>,
     inputs: Vec<Input>,
     clusters: Vec<ClusterId>,
 }
 
-impl<'a> Reading<'a> {
-    /// Creates a reading without recorded inputs. `judge` builds a cluster, and returns whether access to it is denied.
+impl<'a> Resolver<'a> {
+    /// Creates a resolver without dependencies. `authorize` builds a cluster, and returns whether access to it is denied.
     pub fn new(
         context: Context<'a>,
         default_secret: Option<&'a SecretId>,
-        judge: &'a mut dyn FnMut(&Located) -> Judgment,
+        authorize: &'a mut dyn FnMut(&Located) -> Access,
     ) -> Self {
-        Self { context, default_secret, judge, grants: Grants::default(), inputs: Vec::new(), clusters: Vec::new() }
+        Self { context, default_secret, authorize, grants: Grants::default(), inputs: Vec::new(), clusters: Vec::new() }
     }
 
     /// Returns whether the reference stays in its namespace, or a ReferenceGrant permits it.
@@ -103,7 +104,7 @@ impl<'a> Reading<'a> {
         let read = |service| inputs.push(Input::new(Kind::SERVICE, service));
         let located = backend::locate(self.context.objects, service, port, transport, policy, read)?;
         self.clusters.push(located.cluster.clone());
-        let denied = (self.judge)(&located)?;
+        let denied = (self.authorize)(&located)?;
         Ok((located.cluster, denied))
     }
 
@@ -119,7 +120,7 @@ impl<'a> Reading<'a> {
         self.cluster(service, port, policy)
     }
 
-    /// Returns the cluster of a port of a Service like [`Self::cluster`]. Envoy sends the bytes of clients there as they are.
+    /// Returns the cluster of a port of a Service like [`Self::cluster`]. Envoy forwards the bytes of clients unchanged.
     pub fn cluster_of_bytes(
         &mut self,
         service: ObjectKey,
@@ -137,13 +138,13 @@ impl<'a> Reading<'a> {
         secret
     }
 
-    /// Records an input that was read otherwise.
+    /// Records an input that was read without this resolver.
     pub fn record(&mut self, input: Input) {
         self.inputs.push(input);
     }
 
-    /// Returns what was read.
-    pub fn into_reads(self) -> Reads {
-        Reads { inputs: set_of(self.inputs), clusters: set_of(self.clusters) }
+    /// Returns the recorded dependencies.
+    pub fn into_dependencies(self) -> Dependencies {
+        Dependencies { inputs: set_of(self.inputs), clusters: set_of(self.clusters) }
     }
 }

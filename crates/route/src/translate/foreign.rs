@@ -230,14 +230,14 @@ pub struct Foreign {
 /// For a Service, only restrictions of access are reported: programs other than ingress controllers read the rest.
 pub fn of(meta: &Meta, kind: Kind, settings: &Settings) -> Foreign {
     let (mut restricting, mut patterns, mut others) = (Vec::new(), BTreeSet::new(), Vec::new());
-    for (name, judgment) in judgments(meta, settings) {
-        match judgment {
-            Judgment::Restricts(pattern) => {
+    for (name, classification) in classifications(meta, settings) {
+        match classification {
+            Classification::Restricts(pattern) => {
                 restricting.push(name);
                 patterns.insert(pattern);
             }
-            Judgment::Other if kind == Kind::INGRESS => others.push(name),
-            Judgment::Other | Judgment::SwitchedOff => {}
+            Classification::Other if kind == Kind::INGRESS => others.push(name),
+            Classification::Other | Classification::SwitchedOff => {}
         }
     }
     let mut found = Foreign::default();
@@ -283,23 +283,24 @@ pub enum Effect {
 
 /// Returns the annotations of other controllers on an object, and their effects, by name. `of` reports the same ones.
 pub fn effects<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> impl Iterator<Item = (&'a str, Effect)> {
-    judgments(meta, settings).map(move |(name, judgment)| match judgment {
-        Judgment::Restricts(_) => (name, Effect::Denied),
-        Judgment::Other if kind == Kind::INGRESS => (name, Effect::LeftOut),
-        Judgment::Other | Judgment::SwitchedOff => (name, Effect::Harmless),
+    classifications(meta, settings).map(move |(name, classification)| match classification {
+        Classification::Restricts(_) => (name, Effect::Denied),
+        Classification::Other if kind == Kind::INGRESS => (name, Effect::LeftOut),
+        Classification::Other | Classification::SwitchedOff => (name, Effect::Harmless),
     })
 }
 
 /// Evaluates the annotations of other controllers that the settings do not ignore.
-fn judgments<'a>(meta: &'a Meta, settings: &'a Settings) -> impl Iterator<Item = (&'a str, Judgment)> {
+fn classifications<'a>(meta: &'a Meta, settings: &'a Settings) -> impl Iterator<Item = (&'a str, Classification)> {
     let is_ignored = |name: &String| settings.ingress.ignored_annotations.contains(name);
-    let judged = meta.annotations.iter().filter(move |(name, _)| controller_of(name).is_some() && !is_ignored(name));
-    judged.map(|(name, value)| (name.as_str(), judge(name, value.trim())))
+    let classified =
+        meta.annotations.iter().filter(move |(name, _)| controller_of(name).is_some() && !is_ignored(name));
+    classified.map(|(name, value)| (name.as_str(), classify(name, value.trim())))
 }
 
 /// The effect of an annotation on access.
 #[derive(Debug, PartialEq)]
-enum Judgment {
+enum Classification {
     /// Restricts access, by this row of the table.
     Restricts(String),
     /// Belongs to the table, but its value disables the restriction, so it needs no report.
@@ -309,13 +310,13 @@ enum Judgment {
 }
 
 /// Evaluates an annotation of another controller.
-fn judge(name: &str, value: &str) -> Judgment {
-    let Some((pattern, when)) = row(name) else { return Judgment::Other };
+fn classify(name: &str, value: &str) -> Classification {
+    let Some((pattern, when)) = row(name) else { return Classification::Other };
     match (when.holds(value), when) {
-        (true, _) => Judgment::Restricts(pattern),
+        (true, _) => Classification::Restricts(pattern),
         // The other directives of the snippet are ignored.
-        (false, Directives) => Judgment::Other,
-        (false, _) => Judgment::SwitchedOff,
+        (false, Directives) => Classification::Other,
+        (false, _) => Classification::SwitchedOff,
     }
 }
 

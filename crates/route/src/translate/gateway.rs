@@ -53,8 +53,8 @@ pub const HOME: u16 = 128;
 /// Returns the first port of the home of the Gateway with this uid. Of the ports that Envoy listens on for Gateways, the leader
 /// prefers those of the home.
 ///
-/// Anyone who may write the Service of a Gateway can ask for a port of another Gateway. Ports at home take precedence over the
-/// age of a Gateway. Nobody can choose a uid, so an old Gateway cannot take the ports of a younger one.
+/// Anyone who may write the Service of a Gateway can request a port of another Gateway. Ports at home take precedence
+/// over the age of a Gateway. Nobody can choose a uid, so an old Gateway cannot take the ports of a younger one.
 pub fn home(uid: &str) -> u16 {
     let size = u64::from(TARGET_PORTS.end() - TARGET_PORTS.start()) + 1;
     let offset = u16::try_from(xxh3_64(uid.as_bytes()) % size).unwrap_or_default();

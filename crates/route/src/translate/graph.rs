@@ -141,7 +141,7 @@ impl Graph {
     }
 
     /// Returns whether a source reads an input.
-    pub fn is_read(&self, input: &Input) -> bool {
+    pub fn is_used(&self, input: &Input) -> bool {
         self.readers.contains_key(input)
     }
 }
@@ -163,7 +163,7 @@ mod tests {
         assert!(graph.readers(&input("b")).eq([&one, &two]));
         graph.replace(&one, &[input("a"), input("b")], &[input("c")]);
         assert!(graph.readers(&input("b")).eq([&two]) && graph.readers(&input("c")).eq([&one]));
-        assert!(!graph.is_read(&input("a")));
+        assert!(!graph.is_used(&input("a")));
         graph.replace(&one, &[input("c")], &[]);
         graph.replace(&two, &[input("b")], &[]);
         assert!(graph.readers.is_empty());

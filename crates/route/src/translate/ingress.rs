@@ -11,7 +11,7 @@ use crate::re2::Cost;
 
 use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
-use super::dialect::{Dialect, Reading};
+use super::dialect::{Dialect, Resolver};
 use super::problem::{Problem, Reason};
 use super::source::{Entry, Field, Material, PathRule, Rule, Source, Target};
 use super::{host, path};
@@ -20,7 +20,7 @@ use super::{host, path};
 pub const DIALECT: Dialect = Dialect {
     kind: Kind::INGRESS,
     serves: |object, classes| object.get().is_some_and(|ingress| classes.serve(ingress)),
-    parse: |object, reading| object.get().map(|ingress| parse(ingress, reading)),
+    parse: |object, resolver| object.get().map(|ingress| parse(ingress, resolver)),
     // The status of an Ingress has no conditions.
     conflict: |_| None,
 };
@@ -40,10 +40,10 @@ fn index(at: usize) -> u32 {
 }
 
 /// Parses `ingress`. A fault affects only the part that contains it.
-pub fn parse(ingress: &Ingress, reading: Reading) -> Source {
-    let (annotations, problems) = annotations::of_ingress(ingress, reading.context.settings);
+pub fn parse(ingress: &Ingress, resolver: Resolver) -> Source {
+    let (annotations, problems) = annotations::of_ingress(ingress, resolver.context.settings);
     let origin = ingress.meta.object_ref(Kind::INGRESS);
-    let mut parser = Parser { ingress, origin: &origin, annotations: &annotations, reading, problems };
+    let mut parser = Parser { ingress, origin: &origin, annotations: &annotations, resolver, problems };
     let default_backend = ingress.spec.default_backend.as_ref();
     let default_backend = default_backend.map(|backend| Box::new(parser.target("spec.defaultBackend", backend)));
     let mut default_backend_in_rules = false;
@@ -73,9 +73,9 @@ pub fn parse(ingress: &Ingress, reading: Reading) -> Source {
         }
     }
     let entries = parser.entries();
-    let Parser { reading, mut problems, .. } = parser;
-    let context = reading.context;
-    let own = entries.iter().filter_map(|entry| entry.problem_of_its_own(&origin, &rules, reading.default_secret));
+    let Parser { resolver, mut problems, .. } = parser;
+    let context = resolver.context;
+    let own = entries.iter().filter_map(|entry| entry.problem_of_its_own(&origin, &rules, resolver.default_secret));
     problems.extend(own);
     let mut paths = ingress.spec.rules.iter().flatten().flat_map(|rule| &rule.http).map(|http| http.paths.len());
     let precedence = context.objects.precedence(Kind::INGRESS, &ingress.meta);
@@ -87,7 +87,7 @@ pub fn parse(ingress: &Ingress, reading: Reading) -> Source {
         asks: default_backend.is_some() || paths.any(|paths| paths > 0),
         default_backend,
         default_backend_in_rules,
-        reads: reading.into_reads(),
+        dependencies: resolver.into_dependencies(),
         problems: problems.into_iter().map(Arc::new).collect(),
         ..Source::new(precedence, origin.clone(), revision, rules, entries)
     }
@@ -102,7 +102,7 @@ struct Parser<'p, 'r> {
     ingress: &'p Ingress,
     origin: &'p ObjectRef,
     annotations: &'p Annotations,
-    reading: Reading<'r>,
+    resolver: Resolver<'r>,
     problems: Vec<Problem>,
 }
 
@@ -110,7 +110,7 @@ impl Parser<'_, '_> {
     fn path(&mut self, field: Field, path: &HTTPIngressPath) -> Option<PathRule> {
         let text = path.path.as_deref().unwrap_or_default();
         let target = self.target(&format!("{field}.backend"), &path.backend);
-        match path::parse(&path.path_type, text, &self.reading.context.settings.regexes) {
+        match path::parse(&path.path_type, text, &self.resolver.context.settings.regexes) {
             Ok(parsed) => {
                 if let Some(doubt) = parsed.doubt {
                     let message = format!("path {text:?} {doubt}");
@@ -171,7 +171,7 @@ impl Parser<'_, '_> {
             (None, Some(number)) => WantedPort::Number(number),
             _ => WantedPort::Unspecified,
         };
-        self.reading.cluster(ObjectKey::new(&self.ingress.meta.key.namespace, &service.name), port, None)
+        self.resolver.cluster(ObjectKey::new(&self.ingress.meta.key.namespace, &service.name), port, None)
     }
 
     /// Returns the elements of `spec.tls`.
@@ -199,7 +199,7 @@ impl Parser<'_, '_> {
                 Some(_) if self.annotations.foreign_secrets => Material::Foreign,
                 Some(name) => {
                     let key = ObjectKey::new(&self.ingress.meta.key.namespace, name);
-                    let (material, problem) = Material::read(self.origin, field, key, &mut self.reading);
+                    let (material, problem) = Material::read(self.origin, field, key, &mut self.resolver);
                     self.problems.extend(problem);
                     material
                 }

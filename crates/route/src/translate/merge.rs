@@ -1,4 +1,4 @@
-//! Merges the routes that several objects define for one host. It knows no dialect.
+//! Merges the routes of several objects for one host, independent of their dialects.
 //!
 //! A dialect offers its candidates in the order of precedence, and defines the order in which routes are tried.
 

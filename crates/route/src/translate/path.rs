@@ -74,7 +74,7 @@ fn implementation_specific(path: &str, limits: &Regexes) -> Result<Parsed, Fault
     if path.contains(['^', '+', '*', '[', ']', '%']) {
         let limits = re2::Limits { size: limits.max_size, steps: limits.max_steps };
         let cost = re2::cost(path, limits).map_err(|rejection| match rejection {
-            Rejection::Invalid(fault) => format!("is not a regular expression that Envoy takes: {fault}").into(),
+            Rejection::Invalid(fault) => format!("is not a regular expression that Envoy accepts: {fault}").into(),
             Rejection::TooExpensive(fault) => {
                 let message = format!("is a regular expression that would take Envoy too long: {fault}");
                 Fault { reason: Reason::RegexTooExpensive, message }

@@ -1,4 +1,5 @@
-//! A source by itself: the hosts, routes, and TLS entries that one object declares, before they meet those of other objects.
+//! A single source: the hosts, routes, and TLS entries that one object declares, before they are combined with other
+//! objects.
 //!
 //! Every dialect parses its objects into sources. Conflicts, ownership, and certificates are decided on sources, so they
 //! are the same for all dialects.
@@ -39,13 +40,13 @@ pub struct Source {
     pub delegates: Box<[Arc<str>]>,
     /// Whether it asks for a route, valid or not.
     pub asks: bool,
-    /// The target of requests that no rule takes.
+    /// The target of requests that match no rule.
     pub default_backend: Option<Box<Target>>,
     /// Whether the default backend is also the backend of a rule.
     pub default_backend_in_rules: bool,
     /// The inputs and clusters that it was made from.
-    pub reads: Reads,
-    /// The problems that it has by itself.
+    pub dependencies: Dependencies,
+    /// The problems of the object itself.
     pub problems: Box<[Arc<Problem>]>,
     /// The conditions of its status.
     pub verdicts: Box<[Verdict]>,
@@ -72,7 +73,7 @@ impl Source {
             asks: rules.iter().any(|rule| !rule.paths.is_empty()),
             default_backend: None,
             default_backend_in_rules: false,
-            reads: Reads::default(),
+            dependencies: Dependencies::default(),
             problems: Box::default(),
             verdicts: Box::default(),
             hosts: places(&rules, &entries),
@@ -128,10 +129,10 @@ fn places(rules: &[Rule], entries: &[Entry]) -> Box<[(Host, Places)]> {
     hosts.into_iter().map(|(host, at)| (host.clone(), places(at))).collect()
 }
 
-/// The inputs and clusters that a source reads, each sorted.
+/// The dependencies of a source, each list sorted.
 #[derive(Debug, Default, PartialEq)]
-pub struct Reads {
-    /// Inputs beside the source itself, whether they exist or not.
+pub struct Dependencies {
+    /// The other objects that a source depends on, even if they do not exist.
     pub inputs: Box<[Input]>,
     /// Clusters, whether they can be built or not.
     pub clusters: Box<[ClusterId]>,
@@ -140,7 +141,7 @@ pub struct Reads {
 /// A field of an object, for problems. Small, because every route has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// The path of the field; each `#` stands for the next of `indices`.
+    /// The path of the field. Each `#` stands for the next element of `indices`.
     pub template: &'static str,
     /// The indices.
     pub indices: [u32; 2],

@@ -10,7 +10,7 @@ use crate::model::{self, Host, KeyPair, Secret, SecretId, SecretPart, SecretSour
 use crate::objects::{self, ConfigMap, Kind, ObjectKey, Objects};
 use crate::settings::Settings;
 
-use super::dialect::Reading;
+use super::dialect::Resolver;
 use super::few::set_of;
 use super::host;
 use super::problem::{Problem, Reason};
@@ -36,9 +36,9 @@ pub struct Chain {
 impl Material {
     /// Reads the Secret `key` of the entry `field`. Returns a problem if its key pair is the last good one or has
     /// expired.
-    pub fn read(object: &ObjectRef, field: Field, key: ObjectKey, reading: &mut Reading) -> (Self, Option<Problem>) {
+    pub fn read(object: &ObjectRef, field: Field, key: ObjectKey, resolver: &mut Resolver) -> (Self, Option<Problem>) {
         let name = key.to_string();
-        let Some(secret) = reading.secret(key) else {
+        let Some(secret) = resolver.secret(key) else {
             return (Self::Unusable(format!("Secret \"{name}\" {MISSING}")), None);
         };
         let fault = secret.fault.as_deref().map(|fault| format!("Secret \"{name}\": {fault}"));
@@ -46,7 +46,7 @@ impl Material {
             let unknown = || format!("Secret \"{name}\" has no usable key pair");
             return (Self::Unusable(fault.unwrap_or_else(unknown)), None);
         };
-        if !is_servable(&pair, reading.context.settings) {
+        if !is_servable(&pair, resolver.context.settings) {
             return (Self::Unusable(format!("Secret \"{name}\": {NOT_OVER_QUIC}")), None);
         }
         let problem = fault.map(|message| Problem {
@@ -376,7 +376,7 @@ impl Asking<'_> {
         found.missed.push(Missed { object, field, fault: fault.to_owned(), instead });
     }
 
-    /// Reports that the entry is ignored for `host`, because the routes are those of other namespaces.
+    /// Reports that the entry is ignored for `host`, because the routes belong to other namespaces.
     fn ignored(&self, host: &Host, first: &ObjectRef) -> Problem {
         let namespace = &first.namespace;
         Problem {

@@ -27,11 +27,11 @@ use crate::settings::Settings;
 
 use super::backend::{Context, Located};
 use super::class::{self, Classes};
-use super::dialect::{DIALECTS, Dialect, Reading};
+use super::dialect::{DIALECTS, Dialect, Resolver};
 use super::gateway::{PolicyReports, Reports};
 use super::graph::{ChangedInputs, Graph, Input};
 use super::problem::{Problem, Problems};
-use super::source::{Reads, Source};
+use super::source::{Dependencies, Source};
 use super::verdict::{self, Verdicts};
 use super::{listeners, tls};
 
@@ -199,7 +199,7 @@ impl Translator {
     }
 
     /// Returns whether a served source or its cluster reads an input, or would read it if it existed.
-    pub fn reads(&self, input: &Input) -> bool {
+    pub fn is_dependency(&self, input: &Input) -> bool {
         let (kind, key) = (input.kind(), input.key());
         let is_of_settings = || {
             let secret = SecretId::new(key.clone(), SecretPart::KeyPair);
@@ -208,13 +208,13 @@ impl Translator {
             named || self.uses_of_secrets.contains_key(&secret)
         };
         if kind.info().grouping == Grouping::ByService {
-            return self.graph.is_read(&Input::new(Kind::SERVICE, key.clone()));
+            return self.graph.is_used(&Input::new(Kind::SERVICE, key.clone()));
         }
         // Every source reads the classes, and an external name reads all Namespaces.
         kind == Kind::INGRESS_CLASS
             || kind == Kind::NAMESPACE && self.clusters.readers_of_namespaces().next().is_some()
             || kind == Kind::SECRET && is_of_settings()
-            || self.graph.is_read(input)
+            || self.graph.is_used(input)
             || self.serves(&kind.id(key.clone()))
     }
 
@@ -222,7 +222,7 @@ impl Translator {
     /// reads Gateways.
     pub fn inputs(&self, source: &ObjectId) -> &[Input] {
         let of_gateways = || self.gateways.inputs(source);
-        self.sources.get(source).map_or_else(of_gateways, |source| &source.reads.inputs)
+        self.sources.get(source).map_or_else(of_gateways, |source| &source.dependencies.inputs)
     }
 
     /// Returns whether a source has lost all its routes: every route belongs to other sources, or is invalid. A source
@@ -427,17 +427,19 @@ impl Translator {
         let client_certificate = self.general.ground.client_certificate.as_ref();
         let context = Context { objects, settings, client_certificate };
         let mut made = NewClusters::new();
-        let mut judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
+        let mut authorize = |located: &Located<'_>| self.clusters.authorize(located, context, &mut made);
         let default_secret = self.general.ground.default_secret.as_ref();
-        let source = (dialect.parse)(object, Reading::new(context, default_secret, &mut judge))?;
+        let source = (dialect.parse)(object, Resolver::new(context, default_secret, &mut authorize))?;
         Some((source, made))
     }
 
     /// Replaces `before`, the last version of a source, with `now` in all collections.
     fn replace_source(&mut self, id: &ObjectId, before: Option<&Source>, now: Option<Arc<Source>>) {
-        let none = Reads::default();
-        let (old, new) =
-            (before.map_or(&none, |source| &source.reads), now.as_deref().map_or(&none, |source| &source.reads));
+        let none = Dependencies::default();
+        let (old, new) = (
+            before.map_or(&none, |source| &source.dependencies),
+            now.as_deref().map_or(&none, |source| &source.dependencies),
+        );
         self.graph.replace(id, &old.inputs, &new.inputs);
         self.clusters.read(&old.clusters, &new.clusters);
         let problems = |source: Option<&Source>| source.map_or(Box::default(), |source| source.problems.clone());
@@ -446,7 +448,7 @@ impl Translator {
             Some(source) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&source.verdicts))),
             None => drop(self.verdicts.remove(id)),
         }
-        self.conflicts.judged(id);
+        self.conflicts.verdicts_changed(id);
         if let Some(source) = before {
             self.with_default.remove(&source.precedence);
             self.sites.leave(source);

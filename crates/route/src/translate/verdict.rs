@@ -41,7 +41,7 @@ pub struct Verdict {
 pub enum Status {
     /// The condition does not hold.
     False,
-    /// Nobody knows yet.
+    /// The status is not known yet.
     Unknown,
     /// The condition holds.
     True,
@@ -74,7 +74,7 @@ impl Verdict {
 }
 
 impl Problem {
-    /// Returns the negative verdict that the problem is. The dialect of the object knows the condition.
+    /// Returns the negative verdict of the problem. The dialect of the object determines the condition.
     pub fn verdict(&self, condition: &'static str) -> Verdict {
         let Self { object, field, reason, message, consequence } = self;
         let field = if field.is_empty() { String::new() } else { format!("{field}: ") };

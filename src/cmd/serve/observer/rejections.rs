@@ -1,4 +1,4 @@
-//! Which resources clients reject, as problems of the objects that these are made of.
+//! The resources that clients reject, as problems of their objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,15 +10,15 @@ use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 
-/// Characters of a client's message that are told.
-const MOST_CHARACTERS: usize = 300;
-/// Objects of one resource that are told.
-const MOST_OBJECTS: usize = 100;
+/// The maximum number of reported characters of a client's message.
+const MAX_CHARACTERS: usize = 300;
+/// The maximum number of reported objects of one resource.
+const MAX_OBJECTS: usize = 100;
 
-/// The resources that clients reject at the moment.
+/// The resources that clients currently reject.
 pub(super) struct Rejections {
-    /// By stream.
-    open: Mutex<BTreeMap<u64, BTreeMap<Key, Rejection>>>,
+    /// The rejections by stream and resource.
+    by_stream: Mutex<BTreeMap<u64, BTreeMap<Key, Rejection>>>,
     problems: watch::Sender<Problems>,
     metrics: Metrics,
 }
@@ -26,90 +26,90 @@ pub(super) struct Rejections {
 struct Rejection {
     kind: &'static str,
     name: Arc<str>,
-    /// The objects that may be at fault: the first of them.
+    /// The first objects that may have caused the rejection.
     objects: Box<[ObjectRef]>,
-    /// The number of all of them.
+    /// The number of all objects that may have caused it.
     suspects: usize,
     message: Arc<str>,
-    /// Whether the client has an earlier version.
-    has_another: bool,
+    /// Whether the client still has an earlier version.
+    has_earlier: bool,
 }
 
 impl Rejections {
     pub fn new(metrics: Metrics) -> (Self, watch::Receiver<Problems>) {
-        let (problems, told) = watch::channel(Problems::default());
-        (Self { open: Mutex::default(), problems, metrics }, told)
+        let (problems, reported) = watch::channel(Problems::default());
+        (Self { by_stream: Mutex::default(), problems, metrics }, reported)
     }
 
-    /// The client of `stream` rejects `resource`. One of `objects` is at fault.
+    /// Records that the client of `stream` rejects `resource`. One of `objects` is the cause.
     pub fn rejected(
         &self,
         stream: u64,
         resource: &Resource,
         objects: &[&ObjectRef],
         message: &Arc<str>,
-        has_another: bool,
+        has_earlier: bool,
     ) {
         let rejection = Rejection {
             kind: resource.kind().short_name(),
             name: resource.name().clone(),
-            objects: objects.iter().take(MOST_OBJECTS).map(|object| ObjectRef::clone(object)).collect(),
+            objects: objects.iter().take(MAX_OBJECTS).map(|object| ObjectRef::clone(object)).collect(),
             suspects: objects.len(),
             message: message.clone(),
-            has_another,
+            has_earlier,
         };
         let key = (resource.kind(), resource.name().clone());
-        self.change(|open| drop(open.entry(stream).or_default().insert(key, rejection)));
+        self.change(|by_stream| drop(by_stream.entry(stream).or_default().insert(key, rejection)));
     }
 
-    /// The client of `stream` rejects this resource no longer.
+    /// Records that the client of `stream` no longer rejects a resource.
     pub fn recovered(&self, stream: u64, kind: ResourceType, name: &Arc<str>) {
-        self.change(|open| {
-            if let Some(of_stream) = open.get_mut(&stream) {
+        self.change(|by_stream| {
+            if let Some(of_stream) = by_stream.get_mut(&stream) {
                 of_stream.remove(&(kind, name.clone()));
             }
         });
     }
 
-    /// The stream is closed: what its client rejects is not known any more.
+    /// Records that a stream is closed. The rejections of its client are no longer known.
     pub fn closed(&self, stream: u64) {
-        if self.open.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&stream) {
-            self.change(|open| drop(open.remove(&stream)));
+        if self.by_stream.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&stream) {
+            self.change(|by_stream| drop(by_stream.remove(&stream)));
         }
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<u64, BTreeMap<Key, Rejection>>)) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let kinds = |open: &BTreeMap<u64, BTreeMap<Key, Rejection>>| -> BTreeSet<Key> {
-            open.values().flat_map(|of_stream| of_stream.keys().cloned()).collect()
+        let mut by_stream = self.by_stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let kinds = |by_stream: &BTreeMap<u64, BTreeMap<Key, Rejection>>| -> BTreeSet<Key> {
+            by_stream.values().flat_map(|of_stream| of_stream.keys().cloned()).collect()
         };
-        let before = kinds(&open);
-        change(&mut open);
-        open.retain(|_, of_stream| !of_stream.is_empty());
-        let now = kinds(&open);
+        let before = kinds(&by_stream);
+        change(&mut by_stream);
+        by_stream.retain(|_, of_stream| !of_stream.is_empty());
+        let now = kinds(&by_stream);
         for kind in before.union(&now).map(|(kind, _)| *kind).collect::<BTreeSet<_>>() {
             self.metrics.set_rejected(kind.short_name(), now.iter().filter(|(of, _)| *of == kind).count());
         }
-        // Many clients reject the same: of each resource, the first message is told.
-        let mut told = BTreeSet::new();
-        let all = open.values().flatten().filter(|(key, _)| told.insert((*key).clone()));
+        // Many clients reject the same resource. Only the first message about each resource is reported.
+        let mut reported = BTreeSet::new();
+        let all = by_stream.values().flatten().filter(|(key, _)| reported.insert((*key).clone()));
         let problems: Problems = all.flat_map(|(_, rejection)| rejection.problems()).map(Arc::new).collect();
-        // Under the lock, so that the last change is told last.
+        // The lock ensures that the last change is sent last.
         self.problems.send_replace(problems);
     }
 }
 
 impl Rejection {
     fn problems(&self) -> impl Iterator<Item = Problem> {
-        let Self { kind, name, objects, suspects, message, has_another } = self;
+        let Self { kind, name, objects, suspects, message, has_earlier } = self;
         let line = message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        let line: String = line.chars().filter(|c| !c.is_control()).take(MOST_CHARACTERS).collect();
+        let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_CHARACTERS).collect();
         let others = match suspects.saturating_sub(1) {
             0 => String::new(),
-            1 => " and of another object".to_owned(),
+            1 => "and of another object".to_owned(),
             others => format!(" and of {others} other objects"),
         };
-        let consequence = match has_another {
+        let consequence = match has_earlier {
             true => "the last version that it accepted stays in use",
             false => "it is left out",
         };
@@ -117,7 +117,7 @@ impl Rejection {
             object: object.clone(),
             field: String::new(),
             reason: Reason::XdsRejected,
-            message: format!("an Envoy rejects the {kind} \"{name}\" that is made of it{others}: {line}"),
+            message: format!("an Envoy rejects the {kind} \"{name}\" that is built from it{others}: {line}"),
             consequence: consequence.to_owned(),
         })
     }
@@ -137,20 +137,21 @@ mod tests {
     #[test]
     fn a_rejection_is_a_problem_of_the_objects_until_the_last_client_has_recovered() {
         let (rejections, problems) = Rejections::new(Metrics::default());
-        let said = || problems.borrow().iter().map(|problem| problem.to_string()).collect::<Vec<_>>();
+        let texts = || problems.borrow().iter().map(|problem| problem.to_string()).collect::<Vec<_>>();
         let object = ObjectRef::new("Service", "shop", "cart");
         rejections.rejected(1, &cluster("cart"), &[&object], &"\u{1b}bad\nand more".into(), false);
         rejections.rejected(2, &cluster("cart"), &[&object], &"bad".into(), true);
-        let line = "Service shop/cart: an Envoy rejects the Cluster \"cart\" that is made of it: bad; it is left out";
-        assert_eq!(said(), [line]);
+        let line =
+            "Service shop/cart: an Envoy rejects the Cluster \"cart\" that is built from it: bad; it is left out";
+        assert_eq!(texts(), [line]);
         rejections.recovered(1, ResourceType::CLUSTER, &"cart".into());
-        assert_eq!(said().len(), 1);
+        assert_eq!(texts().len(), 1);
         rejections.closed(2);
-        assert!(said().is_empty());
+        assert!(texts().is_empty());
         let other = ObjectRef::new("Service", "shop", "other");
         rejections.rejected(1, &cluster("cart"), &[&object, &other], &"bad".into(), true);
-        let line = "Service shop/other: an Envoy rejects the Cluster \"cart\" that is made of it and of another object: \
+        let line = "Service shop/other: an Envoy rejects the Cluster \"cart\" that is built from itand of another object: \
                     bad; the last version that it accepted stays in use";
-        assert_eq!((said().len(), &*said()[1]), (2, line));
+        assert_eq!((texts().len(), &*texts()[1]), (2, line));
     }
 }

@@ -1,4 +1,4 @@
-//! The decision of a model on a request, as Envoy makes it.
+//! The decision of Envoy on a request, from a model.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ pub struct Request<'a> {
     pub is_tls: bool,
 }
 
-/// What becomes of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// The connection is closed.
     Closed,
-    /// No host or route takes it.
+    /// No host or route matches.
     Nothing,
-    /// A route takes it.
+    /// A route serves the request.
     Route(Action),
 }
 
 impl Decision {
-    /// Returns the status if Envoy answers itself. Misdirected requests count as those that no route takes.
+    /// Returns the status if Envoy itself answers. Misdirected requests count as requests without a route.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Nothing => Some(404),
@@ -88,7 +88,7 @@ fn of_hosts(hosts: &BTreeMap<Host, VirtualHost>, request: Request) -> (Decision,
     (route.map_or(Decision::Nothing, |route| Decision::Route(route.action.clone())), Some(pattern.to_string()))
 }
 
-/// Returns the most specific host that `name` matches. A wildcard of Envoy stands for several labels.
+/// Returns the most specific host that `name` matches. In Envoy, a wildcard matches several labels.
 fn best<'m, T>(hosts: &'m BTreeMap<Host, T>, name: &str) -> Option<(&'m Host, &'m T)> {
     let suffixes = name.match_indices('.').map(|(at, _)| Host::Wildcard(name[at + 1..].into()));
     let patterns = [Host::Exact(name.into())].into_iter().chain(suffixes).chain([Host::Any]);

@@ -80,13 +80,13 @@ async fn follow(answers: Vec<Answer>) -> Vec<String> {
     });
     let client = kube::Client::new(service, "default");
     let mut watch = watch(Target { client, url: "/ingresses".into(), fields: None, form: Form::whole::<Ingress>() });
-    while let Ok(Some(told)) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
+    while let Ok(Some(result)) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
         let object = |object: &Option<Object>| match object.as_ref().map(Object::get::<Misencoded>) {
             Some(Some(object)) => format!(" ({}: {})", object.field, object.message),
             Some(None) => String::new(),
             None => " (unread)".to_owned(),
         };
-        let line = match told {
+        let line = match result {
             Ok(Arrival::ListStarted | Arrival::Alive) => continue,
             Ok(Arrival::ListItem(key, of)) => format!("item {}{}", key.name, object(&of)),
             Ok(Arrival::ListEnded) => "listed".to_owned(),
@@ -115,9 +115,9 @@ async fn an_object_that_cannot_be_decoded_is_passed_on_and_its_version_adopted()
         frame("DELETED", malformed_ingress("a", "14")),
     ];
     let items = [ingress("x", "3", b"\xff"), malformed_ingress("y", "4"), ingress("z", "5", b"c")];
-    let told = follow(vec![(PROTO, list("10", "", &items)), (PROTO, events.concat())]).await;
+    let result = follow(vec![(PROTO, list("10", "", &items)), (PROTO, events.concat())]).await;
     assert_eq!(
-        told,
+        result,
         [
             "list",
             &format!("item x {TEXT}"),
@@ -140,8 +140,8 @@ async fn a_list_in_parts_passes_over_objects_without_a_name() {
         list("10", "more", &[ingress("a", "1", b"c"), field(1, [0x0a, 0x7f])]),
         list("10", "", &[malformed_ingress("b", "2"), vec![0xff]]),
     ];
-    let told = follow(pages.map(|page| (PROTO, page)).to_vec()).await;
-    assert_eq!(told, ["list", "item a", "list more", &format!("item b {WIRE}"), "listed", "watch 10"]);
+    let result = follow(pages.map(|page| (PROTO, page)).to_vec()).await;
+    assert_eq!(result, ["list", "item a", "list more", &format!("item b {WIRE}"), "listed", "watch 10"]);
 }
 
 #[tokio::test]
@@ -156,8 +156,8 @@ async fn an_event_without_a_name_or_a_type_leads_to_a_new_list() {
         (raw_frame(field(1, "MODIFIED")), no_version),
     ] {
         let events = [event, frame("ADDED", ingress("b", "12", b"c"))].concat();
-        let told = follow(vec![(PROTO, list("10", "", &[])), (PROTO, events), (PROTO, list("20", "", &[]))]).await;
-        assert_eq!(told, ["list", "listed", "watch 10", fault, "list", "listed", "watch 20"]);
+        let result = follow(vec![(PROTO, list("10", "", &[])), (PROTO, events), (PROTO, list("20", "", &[]))]).await;
+        assert_eq!(result, ["list", "listed", "watch 10", fault, "list", "listed", "watch 20"]);
     }
 }
 
@@ -168,8 +168,8 @@ async fn bookmarks_and_unknown_events_count_for_their_version() {
         frame("BOOKMARK", b"\xff\xff"),
         frame("RENAMED", ingress("a", "12", b"c")),
     ];
-    let told = follow(vec![(PROTO, list("10", "", &[])), (PROTO, events.concat())]).await;
-    assert_eq!(told, ["list", "listed", "watch 10", "watch 12"]);
+    let result = follow(vec![(PROTO, list("10", "", &[])), (PROTO, events.concat())]).await;
+    assert_eq!(result, ["list", "listed", "watch 10", "watch 12"]);
 }
 
 #[tokio::test]
@@ -177,16 +177,16 @@ async fn an_error_that_comes_again_or_cannot_be_read_leads_to_a_new_list() {
     let error = |code| (PROTO, frame("ERROR", status(code)));
     let message = "cannot watch: \u{fffd} etcd";
     let lists = || (PROTO, list("10", "", &[]));
-    let told = follow(vec![lists(), error(500), error(500), lists()]).await;
-    assert_eq!(told, ["list", "listed", "watch 10", message, "watch 10", message, "list", "listed", "watch 10"]);
+    let result = follow(vec![lists(), error(500), error(500), lists()]).await;
+    assert_eq!(result, ["list", "listed", "watch 10", message, "watch 10", message, "list", "listed", "watch 10"]);
     // An event in between is progress.
     let more = [frame("ADDED", ingress("a", "11", b"c")), frame("ERROR", status(500))].concat();
-    let told = follow(vec![lists(), error(500), (PROTO, more)]).await;
-    assert_eq!(told, ["list", "listed", "watch 10", message, "watch 10", "applied a", message, "watch 11"]);
+    let result = follow(vec![lists(), error(500), (PROTO, more)]).await;
+    assert_eq!(result, ["list", "listed", "watch 10", message, "watch 10", "applied a", message, "watch 11"]);
     for lost in [frame("ERROR", status(410)), frame("ERROR", b"\xff")] {
-        let told = follow(vec![lists(), (PROTO, lost), lists()]).await;
-        assert_eq!(told[2..3], ["watch 10"]);
-        assert_eq!(told[4..], ["list", "listed", "watch 10"]);
+        let result = follow(vec![lists(), (PROTO, lost), lists()]).await;
+        assert_eq!(result[2..3], ["watch 10"]);
+        assert_eq!(result[4..], ["list", "listed", "watch 10"]);
     }
 }
 
@@ -204,18 +204,18 @@ async fn in_json_too_an_object_costs_only_itself() {
         event("BOOKMARK", json!([])),
     ];
     let fault = |kind: &str| format!("(spec.ingressClassName: invalid type: {kind}, expected a string");
-    let told = follow(vec![(JSON, list), (JSON, events.concat().into_bytes())]).await;
-    assert_eq!(told.len(), 8, "{told:?}");
-    assert!(told[1].starts_with(&format!("item a {}", fault("integer \"7\""))), "{told:?}");
-    assert!(told[5].starts_with(&format!("applied c {}", fault("map"))), "{told:?}");
-    assert_eq!((&*told[2], &*told[3], &*told[4]), ("item b", "listed", "watch 10"));
-    assert_eq!(told[6..], ["deleted a", "watch 14"]);
+    let result = follow(vec![(JSON, list), (JSON, events.concat().into_bytes())]).await;
+    assert_eq!(result.len(), 8, "{result:?}");
+    assert!(result[1].starts_with(&format!("item a {}", fault("integer \"7\""))), "{result:?}");
+    assert!(result[5].starts_with(&format!("applied c {}", fault("map"))), "{result:?}");
+    assert_eq!((&*result[2], &*result[3], &*result[4]), ("item b", "listed", "watch 10"));
+    assert_eq!(result[6..], ["deleted a", "watch 14"]);
 }
 
 #[tokio::test]
 async fn a_line_that_is_not_json_leads_to_a_new_list() {
     let list = || (JSON, b"{\"metadata\": {\"resourceVersion\": \"10\"}, \"items\": null}".to_vec());
-    let told = follow(vec![list(), (JSON, b"{\"type\": \"ADDED\", \"obj\n".to_vec()), list()]).await;
-    assert!(told[3].starts_with("cannot watch: "), "{told:?}");
-    assert_eq!(told[4..], ["list", "listed", "watch 10"]);
+    let result = follow(vec![list(), (JSON, b"{\"type\": \"ADDED\", \"obj\n".to_vec()), list()]).await;
+    assert!(result[3].starts_with("cannot watch: "), "{result:?}");
+    assert_eq!(result[4..], ["list", "listed", "watch 10"]);
 }

@@ -11,13 +11,13 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::inspection::{Inspection, Published};
-use crate::status::desk::{Desk, Outcome};
 use crate::status::infrastructure::Faults;
-use crate::status::kind::{Address, Outside};
+use crate::status::kind::{Address, ExternalFacts};
+use crate::status::queue::{Outcome, StatusQueue};
 
 /// The ListenerSet `shop/extra` of the Gateway `shop/public`, which has an address.
 struct World {
-    desk: Desk<ListenerSet>,
+    queue: StatusQueue<ListenerSet>,
     set: ListenerSet,
     published: Option<Published>,
     verdicts: Vec<Verdict>,
@@ -47,7 +47,7 @@ fn programmed(conditions: &[Condition]) -> String {
 }
 
 impl World {
-    /// A ListenerSet that has everything but the acceptance by Envoys.
+    /// Creates a ListenerSet that lacks only the acceptance by Envoys.
     fn new() -> Self {
         let mut report = Report { listeners: vec![listener("http", 80)], ..Report::default() };
         report.ports = vec![(Transport::Tcp, 80), (Transport::Tcp, 8080)];
@@ -55,7 +55,7 @@ impl World {
         report.sets.insert(ObjectKey::new("shop", "extra"), set);
         let set = Object::from(listener_set("extra", "public").listener("more", 8080, "HTTP"));
         Self {
-            desk: Desk::new("us".into()),
+            queue: StatusQueue::new("us".into()),
             set: set.get::<ListenerSet>().expect("a ListenerSet").clone(),
             published: Some(Published {
                 uid: "u".into(),
@@ -79,7 +79,7 @@ impl World {
         self.report.sets.values_mut().next().expect("the ListenerSet")
     }
 
-    fn look(&mut self) {
+    fn update(&mut self) {
         let mut inspection = Inspection { complete: true, ..Inspection::default() };
         inspection.objects.apply(gateway_class("lockgate").into());
         let key = ObjectKey::new("shop", "public");
@@ -98,29 +98,30 @@ impl World {
             inspection.sources.insert(id.clone(), published.clone());
             inspection.verdicts.insert(id, self.verdicts.clone().into());
         }
-        let outside = Outside { controller: "us".into(), faults: self.faults.clone(), ..Outside::default() };
-        self.desk.look(Arc::new(inspection), outside, self.now);
+        let external =
+            ExternalFacts { controller: "us".into(), faults: self.faults.clone(), ..ExternalFacts::default() };
+        self.queue.update(Arc::new(inspection), external, self.now);
     }
 
     /// Performs all writes that need no further acceptance. Returns the condition `Programmed`.
     fn settle(&mut self) -> String {
-        self.look();
-        while let Some(at) = self.desk.next() {
+        self.update();
+        while let Some(at) = self.queue.next() {
             self.now = self.now.max(at);
-            let Some(write) = self.desk.start(self.now) else { break };
+            let Some(write) = self.queue.start(self.now) else { break };
             let envoys = write.programmed.as_ref().map_or(0, |(_, envoys)| *envoys);
             let patch = self.set.patch(&write.status, envoys, Timestamp::UNIX_EPOCH);
             self.set.status = serde_json::from_value(patch).expect("a status");
             self.set.version = format!("{}+", self.set.version).into();
-            self.desk.finished(&write, Outcome::Done, self.now);
-            self.look();
+            self.queue.finished(&write, Outcome::Done, self.now);
+            self.update();
         }
         programmed(&self.set.status.conditions)
     }
 
     fn accept(&mut self) -> String {
         let published = self.published.clone().expect("a publication");
-        self.desk.accepted(&self.set.meta.key, &published, 2, self.now);
+        self.queue.accepted(&self.set.meta.key, &published, 2, self.now);
         self.settle()
     }
 }
@@ -134,8 +135,8 @@ fn it_is_programmed_when_all_envoys_have_accepted_it() {
     assert_eq!((&*listener.name, listener.attached_routes), ("more", 3));
     assert_eq!(programmed(&listener.conditions), "True Programmed: accepted by 2 Envoys, revision 0000000000000001");
     world.now += Duration::from_secs(200);
-    world.look();
-    assert_eq!(world.desk.len(), 0);
+    world.update();
+    assert_eq!(world.queue.len(), 0);
 }
 
 #[test]

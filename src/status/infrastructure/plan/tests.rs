@@ -9,9 +9,9 @@ use crate::settings::{Settings, Status};
 
 const TCP: Transport = Transport::Tcp;
 
-fn chosen() -> Chosen {
+fn chosen() -> WriterSettings {
     let status = Status { envoy_service: Some(("infra".into(), "envoy".into())), ..Status::default() };
-    Chosen::of(&Settings { status, ..Settings::default() })
+    WriterSettings::new(&Settings { status, ..Settings::default() })
 }
 
 /// A cluster with the class `lockgate`, two Envoys, and Gateways of ours.
@@ -245,7 +245,7 @@ fn without_the_service_of_the_envoys_nothing_is_written_or_deleted() {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80]);
     world.apply(gateway_service("public", &[(443, 12_345)]));
-    let plan = plan(&world.inspection, &Chosen::of(&Settings::default()), &Outside::default());
+    let plan = plan(&world.inspection, &WriterSettings::new(&Settings::default()), &Outside::default());
     assert!(plan.wanted.is_empty() && plan.obsolete.is_empty());
     assert!(plan.faults[&key("public")].message.contains("`status.envoyService`"));
 }

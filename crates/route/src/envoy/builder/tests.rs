@@ -20,7 +20,7 @@ fn model_change<'a>(model: &'a Model, touched: &'a Touched, settings: &'a Settin
     Change { model, touched, settings, settings_changed: false }
 }
 
-/// What a client has, by type and name.
+/// The resources of a client, by type and name.
 type World = BTreeMap<Key, Arc<Resource>>;
 
 /// Pseudorandom numbers that are equal in every run.

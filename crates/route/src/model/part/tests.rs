@@ -80,16 +80,16 @@ fn a_part_has_the_key_pairs_of_terminated_connections() {
     assert!(rest.hosts.keys().eq(&ids(&[ListenerId::HTTP, ListenerId::HTTPS])));
 }
 
-/// One step: what changes in the model, or which listener moves.
+/// A step: a change of the model, or a listener that moves.
 #[derive(Debug, Clone)]
 enum Act {
-    /// A host of a listener comes or goes.
+    /// A host of a listener is added or removed.
     Host(bool, usize),
-    /// A cluster, its endpoints, and all secrets come or go.
+    /// A cluster, its endpoints, and all secrets are added or removed.
     Cluster(usize),
     Secrets,
     Stats,
-    /// A listener without HTTP comes, goes, or leads elsewhere.
+    /// A listener without HTTP is added or removed, or has another destination.
     Tcp(Option<usize>),
     /// A listener joins or leaves the part.
     Move(usize),

@@ -18,7 +18,7 @@ pub const SUPPORTED: &str = "v1.6";
 /// The definition whose channel decides whether HTTPRoutes have experimental fields.
 const HTTP_ROUTES: &str = "httproutes.gateway.networking.k8s.io";
 
-/// A CustomResourceDefinition of Gateway API, of which only the metadata is read.
+/// A CustomResourceDefinition of Gateway API. Only its metadata is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
     /// The metadata. The name is `gateways.gateway.networking.k8s.io`.

@@ -51,14 +51,14 @@ pub struct EnvoyFleetSpec {
     #[cfg_attr(feature = "testing", schemars(with = "u16", range(min = 1, max = 256)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u16>,
-    /// The resources of an Envoy. Those of the shared Envoys if not set. The settings limit them.
+    /// The resources of an Envoy. Default: those of the shared Envoys. The settings limit them.
     #[cfg_attr(feature = "testing", schemars(with = "FleetResources"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<FleetResources>,
-    /// The labels that a node needs. Those of the shared Envoys if not set.
+    /// The labels that a node needs. Default: those of the shared Envoys.
     #[cfg_attr(feature = "testing", schemars(length(max = 16)))]
     pub node_selector: BTreeMap<String, String>,
-    /// The taints of nodes that the pods tolerate. Those of the shared Envoys if not set.
+    /// The taints of nodes that the pods tolerate. Default: those of the shared Envoys.
     #[cfg_attr(feature = "testing", schemars(length(max = 16)))]
     pub tolerations: Vec<FleetToleration>,
 }

@@ -38,7 +38,7 @@ pub struct GrpcRouteSpec {
 pub struct GrpcRule {
     /// The name.
     pub name: Option<String>,
-    /// The matches, of which one must hold. Empty: every request.
+    /// The matches. A request must meet one of them. Empty: every request.
     pub matches: Vec<GrpcMatch>,
     /// The filters. They have the form of those of HTTPRoutes, with fewer types.
     pub filters: Vec<HttpFilter>,

@@ -59,7 +59,7 @@ pub struct HttpPolicySpec {
     /// The compression of responses, instead of `compression.algorithms` of the settings.
     #[cfg_attr(feature = "testing", schemars(with = "Option<CompressionSpec>"))]
     pub compression: Option<Lenient<CompressionSpec>>,
-    /// Features of other versions. Nobody knows what they restrict.
+    /// Features of other versions. Their restrictions are unknown.
     #[serde(flatten)]
     #[cfg_attr(feature = "testing", schemars(skip))]
     pub unknown: BTreeMap<String, Value>,
@@ -90,7 +90,7 @@ pub struct HttpPolicyTarget {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ClientAddressesSpec {
-    /// The allowed addresses: single ones, or ranges such as `192.0.2.0/24`. All addresses if empty.
+    /// The allowed addresses: single ones, or ranges such as `192.0.2.0/24`. Empty: all addresses.
     #[cfg_attr(feature = "testing", schemars(length(max = 256), inner(length(min = 2, max = 43))))]
     pub allow: Vec<String>,
     /// The denied addresses, even if they are allowed.

@@ -58,7 +58,7 @@ pub struct BackendValidation {
     pub well_known_ca_certificates: Option<String>,
     /// The server name (SNI). The certificate must cover it, unless there are alternative names.
     pub hostname: String,
-    /// Names of which the certificate must have at least one.
+    /// The names. The certificate must have at least one of them.
     pub subject_alt_names: Vec<SubjectAltName>,
 }
 

@@ -38,7 +38,7 @@ pub struct HttpRouteSpec {
 pub struct HttpRule {
     /// The name.
     pub name: Option<String>,
-    /// The matches, of which one must hold. Empty: every request.
+    /// The matches. A request must meet one of them. Empty: every request.
     pub matches: Vec<HttpMatch>,
     /// The filters.
     pub filters: Vec<HttpFilter>,
@@ -194,7 +194,7 @@ pub struct PathModifier {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CorsFilter {
-    /// The allowed origins; the host may be or begin with `*`.
+    /// The allowed origins. The host may be `*`, or begin with `*`.
     pub allow_origins: Vec<String>,
     /// Whether requests may have credentials.
     pub allow_credentials: Option<bool>,

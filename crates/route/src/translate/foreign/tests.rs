@@ -8,11 +8,11 @@ use crate::testing::objects::*;
 
 /// Returns whether an annotation restricts access with a value.
 fn restricts(name: &str, value: &str) -> bool {
-    matches!(judge(name, value), Judgment::Restricts(_))
+    matches!(classify(name, value), Classification::Restricts(_))
 }
 
 /// Returns the problems and the routes of an Ingress with these annotations.
-fn judged(annotations: &[(&str, &str)], settings: &Settings) -> (Vec<String>, Vec<String>) {
+fn classified(annotations: &[(&str, &str)], settings: &Settings) -> (Vec<String>, Vec<String>) {
     let mut one = ingress("i").host("x.com").path("Prefix", "/", "a:80");
     for (name, value) in annotations {
         one = one.annotation(name, value);
@@ -76,7 +76,7 @@ fn an_ingress_is_reported_once_for_each_meaning_with_all_names() {
         ("nginx.ingress.kubernetes.io/auth-signin", "http://auth"),
         ("konghq.com/plugins", "key-auth"),
     ];
-    let (problems, routes) = judged(&annotations, &Settings::default());
+    let (problems, routes) = classified(&annotations, &Settings::default());
     assert_eq!(routes, ["/* 403"]);
     assert_eq!(problems.len(), 2, "{problems:?}");
     let [restricting, others] = [&problems[0], &problems[1]];
@@ -86,13 +86,13 @@ fn an_ingress_is_reported_once_for_each_meaning_with_all_names() {
 
     let mut settings = Settings::default();
     settings.ingress.restricting_annotations = RestrictingAnnotations::Ignore;
-    let (problems, routes) = judged(&annotations, &settings);
+    let (problems, routes) = classified(&annotations, &settings);
     assert_eq!(routes, ["/* shop/a/http"]);
     assert!(problems.iter().any(|text| text.contains("served without the restriction")), "{problems:?}");
 
     settings = Settings::default();
     settings.ingress.ignored_annotations = annotations.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let (problems, routes) = judged(&annotations, &settings);
+    let (problems, routes) = classified(&annotations, &settings);
     assert_eq!((problems.len(), &*routes[0]), (0, "/* shop/a/http"));
 }
 
@@ -100,7 +100,7 @@ fn an_ingress_is_reported_once_for_each_meaning_with_all_names() {
 fn reports_and_bodies_have_a_bounded_length() {
     let many: Vec<String> = (0..500).map(|i| format!("alb.ingress.kubernetes.io/conditions.{i:060}")).collect();
     let annotations: Vec<_> = many.iter().map(|name| (name.as_str(), "[]")).collect();
-    let (problems, routes) = judged(&annotations, &Settings::default());
+    let (problems, routes) = classified(&annotations, &Settings::default());
     assert_eq!((problems.len(), &*routes[0]), (1, "/* 403"));
     assert!(problems[0].contains("answered 403"), "{}", problems[0]);
     // The value is not examined, whatever it ends with.

@@ -7,7 +7,7 @@ use super::listener::{Gateway, Listener};
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{GROUP, ParentRef, RouteKind};
 use crate::objects::{Kind, Meta, ObjectId, ObjectKey};
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
 
 /// The attachment of a route to one listener.
@@ -85,7 +85,7 @@ pub fn attach(
     route: Attaching,
     reference: &ParentRef,
     parent: Parent,
-    reading: &mut Reading,
+    resolver: &mut Resolver,
 ) -> Result<Vec<Attachment>, Refusal> {
     let Parent { gateway, set } = parent;
     if set.is_some_and(|set| gateway.set(set).is_none_or(|set| !set.attached)) {
@@ -108,7 +108,7 @@ pub fn attach(
     let (namespace, own) = (&route.meta.key.namespace, &set.unwrap_or(gateway.key()).namespace);
     let allowed = named.into_iter().filter(|listener| listener.kinds.iter().any(is_kind));
     let allowed: Vec<&Listener> =
-        allowed.filter(|listener| listener.namespaces.allow(namespace, own, reading)).collect();
+        allowed.filter(|listener| listener.namespaces.allow(namespace, own, resolver)).collect();
     if allowed.is_empty() {
         return Err(("NotAllowedByListeners", "no listener allows routes of this kind and namespace".to_owned()));
     }
@@ -136,6 +136,6 @@ pub fn attach(
 }
 
 /// Records that a route reads a parent, whether it exists or not.
-pub fn record(parent: &ObjectId, reading: &mut Reading) {
-    reading.record(Input::new(parent.kind, parent.key.clone()));
+pub fn record(parent: &ObjectId, resolver: &mut Resolver) {
+    resolver.record(Input::new(parent.kind, parent.key.clone()));
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::model::SecretId;
 use crate::objects::gateway::ObjectReference;
 use crate::objects::{ConfigMap, Kind, ObjectKey};
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
 
@@ -39,10 +39,10 @@ pub struct Resolved {
 
 /// Resolves references to certificate authorities. Source: Gateway API v1, `BackendTLSPolicyValidation` and
 /// `FrontendTLSValidation`.
-pub fn resolve(references: &[ObjectReference], referrer: Referrer, reading: &mut Reading) -> Resolved {
+pub fn resolve(references: &[ObjectReference], referrer: Referrer, resolver: &mut Resolver) -> Resolved {
     let (mut valid, mut fault) = (BTreeSet::new(), None);
     for (index, reference) in references.iter().enumerate() {
-        match config_map(reference, referrer, reading) {
+        match config_map(reference, referrer, resolver) {
             Ok(key) => drop(valid.insert(key)),
             Err((reason, message)) => {
                 fault.get_or_insert_with(|| (reason, format!("{}[{index}]: {message}", referrer.field)));
@@ -53,7 +53,7 @@ pub fn resolve(references: &[ObjectReference], referrer: Referrer, reading: &mut
 }
 
 /// Returns the ConfigMap of a reference, if it has valid authorities.
-fn config_map(reference: &ObjectReference, referrer: Referrer, reading: &mut Reading) -> Result<ObjectKey, Fault> {
+fn config_map(reference: &ObjectReference, referrer: Referrer, resolver: &mut Resolver) -> Result<ObjectKey, Fault> {
     let ObjectReference { group, kind, namespace, name } = reference;
     let Referrer { kind: from, namespace: own, grants, invalid_kind, .. } = referrer;
     if (group.as_str(), kind.as_str()) != ("", "ConfigMap") {
@@ -66,11 +66,11 @@ fn config_map(reference: &ObjectReference, referrer: Referrer, reading: &mut Rea
         return invalid(format!("ConfigMap \"{key}\" is in another namespace"));
     }
     let grant = Reference { from, namespace: own, group: "", kind: "ConfigMap", to: &key };
-    if !reading.permits(&grant) {
+    if !resolver.permits(&grant) {
         return Err(("RefNotPermitted", format!("no ReferenceGrant permits the reference to ConfigMap \"{key}\"")));
     }
-    reading.record(Input::new(Kind::CONFIG_MAP, key.clone()));
-    match reading.context.objects.get::<ConfigMap>(&key).map(|config_map| &config_map.authorities) {
+    resolver.record(Input::new(Kind::CONFIG_MAP, key.clone()));
+    match resolver.context.objects.get::<ConfigMap>(&key).map(|config_map| &config_map.authorities) {
         None => invalid(format!("ConfigMap \"{key}\" does not exist, or has no key \"ca.crt\"")),
         Some(Err(fault)) => invalid(format!("ConfigMap \"{key}\": {fault}")),
         Some(Ok(_)) => Ok(key),

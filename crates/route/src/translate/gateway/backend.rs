@@ -8,7 +8,7 @@ use crate::model::{ClusterId, Filters, Share, TrafficPolicy, UpstreamProtocol, W
 use crate::objects::gateway::{BackendRef, HttpBackendRef};
 use crate::objects::{Kind, ObjectKey, Service, Transport};
 use crate::translate::backend::{policy_over_tls, port_name};
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
 use crate::translate::problem::Reason;
@@ -120,7 +120,7 @@ pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parse
     }
     let key = ObjectKey::new(namespace.as_deref().unwrap_or(own), name);
     let grant = Reference { from: parser.kind(), namespace: own, group: "", kind: Kind::SERVICE.as_str(), to: &key };
-    if !parser.reading.permits(&grant) {
+    if !parser.resolver.permits(&grant) {
         let message = format!("no ReferenceGrant permits the reference to Service \"{key}\"");
         return Err(fault(".namespace", "RefNotPermitted", Reason::ReferenceNotPermitted, message));
     }
@@ -131,15 +131,15 @@ pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parse
         Bytes::Decrypted => policy(&key, wanted, parser)?,
     };
     let cluster = if policy.is_some() {
-        parser.reading.cluster(key, wanted, policy)
+        parser.resolver.cluster(key, wanted, policy)
     } else if kind == Kind::GRPC_ROUTE {
         // gRPC needs HTTP/2, so a Service need not say so.
-        parser.reading.cluster_over(key, wanted, UpstreamProtocol::H2c)
+        parser.resolver.cluster_over(key, wanted, UpstreamProtocol::H2c)
     } else if kind == Kind::HTTP_ROUTE {
-        parser.reading.cluster(key, wanted, None)
+        parser.resolver.cluster(key, wanted, None)
     } else {
         let transport = if kind == Kind::UDP_ROUTE { Transport::Udp } else { Transport::Tcp };
-        parser.reading.cluster_of_bytes(key, wanted, transport)
+        parser.resolver.cluster_of_bytes(key, wanted, transport)
     };
     match cluster {
         Ok((_, Some(denied))) => Err(fault("", "UnsupportedValue", Reason::AccessNotRestricted, denied.to_string())),
@@ -166,13 +166,13 @@ pub fn called(
     port: u16,
     protocol: Option<UpstreamProtocol>,
     policies: &Policies,
-    reading: &mut Reading,
+    resolver: &mut Resolver,
 ) -> Result<ClusterId, String> {
     let wanted = WantedPort::Number(port.into());
-    let policy = tls(&service, wanted, protocol, &None, policies, reading).map_err(|fault| fault.message)?;
+    let policy = tls(&service, wanted, protocol, &None, policies, resolver).map_err(|fault| fault.message)?;
     let cluster = match (policy, protocol) {
-        (None, Some(protocol)) => reading.cluster_over(service, wanted, protocol),
-        (policy, _) => reading.cluster(service, wanted, policy),
+        (None, Some(protocol)) => resolver.cluster_over(service, wanted, protocol),
+        (policy, _) => resolver.cluster(service, wanted, policy),
     };
     match cluster {
         Ok((cluster, None)) => Ok(cluster),
@@ -184,13 +184,13 @@ pub fn called(
 /// Returns the traffic policy of a backend of a route if a BackendTLSPolicy is in effect for it.
 fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<Option<TrafficPolicy>, Fault> {
     // Fails closed: an unknown policy may restrict the route.
-    if !parser.reading.context.objects.is_readable(Kind::HTTP_POLICY, parser.namespace()) {
+    if !parser.resolver.context.objects.is_readable(Kind::HTTP_POLICY, parser.namespace()) {
         let message =
             "the controller is not permitted to list HTTPPolicies, so it is unknown whether one restricts this route";
         return Err(Fault { below: "", condition: None, reason: Reason::PolicyNotValid, message: message.to_owned() });
     }
     let protocol = (parser.kind() == Kind::GRPC_ROUTE).then_some(UpstreamProtocol::H2c);
-    tls(service, port, protocol, &parser.certificate, parser.policies, &mut parser.reading)
+    tls(service, port, protocol, &parser.certificate, parser.policies, &mut parser.resolver)
 }
 
 /// Returns the traffic policy of a backend if a BackendTLSPolicy is in effect for it. On an error, no request may be sent
@@ -201,13 +201,13 @@ fn tls(
     protocol: Option<UpstreamProtocol>,
     certificate: &ClientCertificate,
     policies: &Policies,
-    reading: &mut Reading,
+    resolver: &mut Resolver,
 ) -> Result<Option<TrafficPolicy>, Fault> {
-    let context = reading.context;
+    let context = resolver.context;
     // Long-lived data uses the text of the stored object, so that it is shared.
     let key = context.objects.get::<Service>(service).map_or(service, |object| &object.meta.key);
-    reading.record(Input::new(Kind::SERVICE, key.clone()));
-    reading.record(Input::new(Kind::BACKEND_TLS_POLICY, key.clone()));
+    resolver.record(Input::new(Kind::SERVICE, key.clone()));
+    resolver.record(Input::new(Kind::BACKEND_TLS_POLICY, key.clone()));
     let unusable = |reason, message| Fault { below: "", condition: None, reason, message };
     // Fails closed: an unknown policy may require TLS.
     if !context.objects.is_readable(Kind::BACKEND_TLS_POLICY, &service.namespace) {

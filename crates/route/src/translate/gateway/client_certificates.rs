@@ -1,10 +1,10 @@
-//! Client certificates: those that listeners demand of clients, and that a Gateway presents to backends.
+//! Client certificates: the validation by listeners, and the certificate that a Gateway presents to backends.
 
 use super::authorities::{self, Referrer};
 use crate::model::{ClientValidation, SecretId};
 use crate::objects::Kind;
 use crate::objects::gateway::{FrontendTls, FrontendValidation, Gateway};
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 
 /// The key pair that a Gateway presents to backends with TLS. `Some(None)`: it refers to one that is not valid, and must not
 /// send requests to such backends.
@@ -25,7 +25,7 @@ pub struct Clients {
 
 /// Returns how the clients of the HTTPS listeners of `gateway` on `port` are validated. Source: Gateway API v1,
 /// `FrontendTLSConfig`.
-pub fn of_port(gateway: &Gateway, port: u16, reading: &mut Reading) -> Clients {
+pub fn of_port(gateway: &Gateway, port: u16, resolver: &mut Resolver) -> Clients {
     let Some(FrontendTls { default, per_port }) = frontend(gateway) else { return Clients::default() };
     let of_port = per_port.iter().enumerate().find(|(_, one)| one.port == port);
     let (field, tls) = match of_port {
@@ -41,7 +41,7 @@ pub fn of_port(gateway: &Gateway, port: u16, reading: &mut Reading) -> Clients {
         grants: true,
         invalid_kind: "InvalidCACertificateKind",
     };
-    let resolved = authorities::resolve(ca_certificate_refs, referrer, reading);
+    let resolved = authorities::resolve(ca_certificate_refs, referrer, resolver);
     let required = mode.as_deref() != Some(INSECURE);
     let validation = resolved.authorities.map(|authorities| ClientValidation { authorities, required });
     let is_empty = || ("InvalidCACertificateRef", format!("{field} is empty"));

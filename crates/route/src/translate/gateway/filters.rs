@@ -49,8 +49,8 @@ pub fn filters(field: &str, filters: &[HttpFilter], parser: &mut Parser) -> Filt
     filtered
 }
 
-/// Parses the filters of a backend. Returns `None` if one is not supported or not valid: the backend must not get requests
-/// without it. Source: Gateway API v1, `HTTPBackendRef.filters`.
+/// Parses the filters of a backend. Returns `None` if one is unsupported or invalid: the backend must not receive
+/// requests without it. Source: Gateway API v1, `HTTPBackendRef.filters`.
 pub fn cluster_filters(field: &str, filters: &[HttpFilter], parser: &mut Parser) -> Option<Vec<ClusterFilter>> {
     let (mut parsed, mut is_valid) = (Vec::new(), true);
     for (index, filter) in filters.iter().enumerate() {
@@ -156,7 +156,7 @@ fn mirror(field: &str, filter: &MirrorFilter, parser: &mut Parser) -> Result<Par
     match backend::cluster(&filter.backend_ref, parser) {
         Ok(cluster) if share.millionths() > 0 => Ok(Parsed::Forward(ForwardFilter::Mirror(Mirror { cluster, share }))),
         Ok(_) => Ok(Parsed::Nothing),
-        // A copy that nobody receives must not fail the request.
+        // A mirror without a receiver must not fail the request.
         Err(fault) => {
             fault.report(&format!("{field}.requestMirror.backendRef"), parser, "requests are not copied");
             Ok(Parsed::Nothing)
@@ -185,7 +185,7 @@ fn cors(filter: &CorsFilter) -> Result<Cors, Fault> {
     })
 }
 
-/// Parses an origin. Its host may be or begin with `*`, which stands for one or several labels.
+/// Parses an origin. Its host may be `*`, or begin with `*`, which matches one or several labels.
 fn origin_match(origin: &str) -> OriginMatch {
     if origin == "*" {
         return OriginMatch::Any;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::objects::gateway::{EnvoyFleet, EnvoyFleetSpec, Gateway, GatewayClass, LOCKGATE, ParametersRef};
 use crate::objects::{Kind, ObjectKey, Objects};
 use crate::settings::{Fleets, Settings};
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
 
 /// The fleet of a Gateway in a report.
@@ -38,14 +38,14 @@ pub struct Referent<'a> {
 pub fn of_gateway(
     gateway: &Gateway,
     class: &GatewayClass,
-    reading: &mut Reading,
+    resolver: &mut Resolver,
 ) -> Result<Option<Arc<EnvoyFleetSpec>>, String> {
-    let (objects, settings) = (reading.context.objects, reading.context.settings);
+    let (objects, settings) = (resolver.context.objects, resolver.context.settings);
     let defaults = of_class(class, objects, settings);
     let own = gateway.spec.infrastructure.as_ref().and_then(|infrastructure| infrastructure.parameters_ref.as_ref());
     let own = find(own, Some(&gateway.meta.key.namespace), objects, settings);
     for input in defaults.input.into_iter().chain(own.input) {
-        reading.record(input);
+        resolver.record(input);
     }
     let defaults = defaults.found.map_err(|message| format!("GatewayClass {:?}: {message}", class.meta.key.name))?;
     let own = own.found?;

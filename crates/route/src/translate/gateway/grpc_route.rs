@@ -34,7 +34,7 @@ fn path(condition: &GrpcMethod) -> HttpPathMatch {
         ("Exact", Some(service), None) => ("PathPrefix", format!("/{service}/")),
         ("Exact", None, Some(method)) => ("RegularExpression", format!("/{ANY}/{}", regex_syntax::escape(&method))),
         ("RegularExpression", service, method) => {
-            // Each text has to be valid by itself. Otherwise `a)|(?:b` would end the group around it.
+            // Each text must be valid on its own. Otherwise, `a)|(?:b` would end the enclosing group.
             if let Some(invalid) = [&service, &method].into_iter().flatten().find(|text| re2::check(text).is_err()) {
                 return HttpPathMatch { r#type: Some("RegularExpression".to_owned()), value: Some(invalid.clone()) };
             }

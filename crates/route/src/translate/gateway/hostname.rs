@@ -1,4 +1,4 @@
-//! Host names of listeners and routes of Gateway API. In contrast to Ingress, a wildcard stands for one or several labels.
+//! Host names of listeners and routes of Gateway API. In contrast to Ingress, a wildcard matches one or several labels.
 
 use crate::model::Host;
 

@@ -113,7 +113,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns the features of the more specific policy, and those of the more general one where none is set.
+/// Returns the features of the more specific policy. Features that it does not set come from the more general one.
 fn over(specific: Option<&Features>, general: Option<&Features>) -> Option<Features> {
     match (specific, general) {
         (Some(specific), Some(general)) => Some(specific.or(general)),

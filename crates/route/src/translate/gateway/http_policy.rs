@@ -21,11 +21,11 @@ use crate::objects::gateway::{
 };
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Precedence, Revision};
 use crate::size;
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::Reads;
+use crate::translate::source::Dependencies;
 
 /// An HTTPPolicy, parsed.
 #[derive(Debug, PartialEq)]
@@ -43,7 +43,7 @@ pub struct Policy {
     /// The faults of the features. Their routes are closed.
     pub problems: Box<[Arc<Problem>]>,
     /// The inputs that it was made from.
-    pub reads: Reads,
+    pub dependencies: Dependencies,
 }
 
 impl Policy {
@@ -72,7 +72,7 @@ pub type Feature<T> = Option<Result<T, Unenforceable>>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unenforceable;
 
-/// The features of a policy, or of several policies of which the more specific ones take precedence.
+/// The features of a policy, or of several policies in the order of precedence.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Features {
     client_addresses: Feature<Arc<ClientAddresses>>,
@@ -81,14 +81,14 @@ pub struct Features {
     local_rate_limit: Feature<Arc<LocalRateLimit>>,
     max_request_body_bytes: Feature<u32>,
     compression: Feature<Arc<[CompressionAlgorithm]>>,
-    /// Features of other versions, which nobody can enforce.
+    /// Features of other versions, which cannot be enforced.
     unknown: Feature<()>,
     /// The policies.
     origins: Vec<ObjectRef>,
 }
 
 impl Features {
-    /// Returns the features, with those of `general` where none is set.
+    /// Returns the features. Features that are not set come from `general`.
     #[must_use]
     pub fn or(&self, general: &Self) -> Self {
         // Without `..`, so that a new feature does not compile until it is inherited.
@@ -192,7 +192,7 @@ const MOST: (usize, usize) = (256, 4);
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Parses a policy. `policies` are the BackendTLSPolicies for authorization servers.
-pub fn parse(policy: &HttpPolicy, policies: &Policies, mut reading: Reading) -> Policy {
+pub fn parse(policy: &HttpPolicy, policies: &Policies, mut resolver: Resolver) -> Policy {
     let HttpPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::HTTP_POLICY);
     let mut parser = Parser { origin: &origin, problems: Vec::new() };
@@ -200,7 +200,7 @@ pub fn parse(policy: &HttpPolicy, policies: &Policies, mut reading: Reading) -> 
         client_addresses: parser.feature("clientAddresses", &spec.client_addresses, client_addresses),
         jwt: parser.feature("jwt", &spec.jwt, jwt),
         authorization: parser.feature("externalAuthorization", &spec.external_authorization, |spec| {
-            authorization(spec, &meta.key.namespace, policies, &mut reading)
+            authorization(spec, &meta.key.namespace, policies, &mut resolver)
         }),
         local_rate_limit: parser.feature("localRateLimit", &spec.local_rate_limit, local_rate_limit),
         max_request_body_bytes: parser.feature("maxRequestBody", &spec.max_request_body, |text: &String| body(text)),
@@ -212,15 +212,15 @@ pub fn parse(policy: &HttpPolicy, policies: &Policies, mut reading: Reading) -> 
         origins: vec![origin.clone()],
     };
     let problems = parser.problems.into_iter().map(Arc::new).collect();
-    let targets = spec.target_refs.iter().map(|target| self::target(target, &meta.key.namespace, &mut reading));
+    let targets = spec.target_refs.iter().map(|target| self::target(target, &meta.key.namespace, &mut resolver));
     let targets = targets.collect();
     Policy {
         revision: Revision::new(meta, spec),
-        precedence: reading.context.objects.precedence(Kind::HTTP_POLICY, meta),
+        precedence: resolver.context.objects.precedence(Kind::HTTP_POLICY, meta),
         targets,
         features,
         problems,
-        reads: reading.into_reads(),
+        dependencies: resolver.into_dependencies(),
         origin,
     }
 }
@@ -256,17 +256,17 @@ impl Parser<'_> {
 }
 
 /// Returns the target of a reference if it exists.
-fn target(target: &HttpPolicyTarget, namespace: &Arc<str>, reading: &mut Reading) -> Result<Target, Fault> {
+fn target(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Target, Fault> {
     let HttpPolicyTarget { group, kind, name, section_name } = target;
     let kinds = [Kind::GATEWAY, Kind::HTTP_ROUTE, Kind::GRPC_ROUTE];
     let Some(of) = kinds.into_iter().find(|one| group == GROUP && one.as_str() == kind) else {
         return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported")));
     };
     let key = ObjectKey { namespace: namespace.clone(), name: name.as_str().into() };
-    reading.record(Input::new(of, key.clone()));
+    resolver.record(Input::new(of, key.clone()));
     let section = section_name.clone().filter(|name| !name.is_empty());
     let object = of.id(key);
-    let has = has_section(&object, section.as_deref(), reading.context.objects);
+    let has = has_section(&object, section.as_deref(), resolver.context.objects);
     match (has, &section) {
         (Some(true), _) => Ok(Target { object, section }),
         (Some(false), Some(name)) if of == Kind::GATEWAY => {
@@ -333,7 +333,7 @@ fn authorization(
     spec: &ExternalAuthorizationSpec,
     namespace: &Arc<str>,
     policies: &Policies,
-    reading: &mut Reading,
+    resolver: &mut Resolver,
 ) -> Result<Arc<Authorization>, (String, String)> {
     let ExternalAuthorizationSpec { backend_ref, protocol, timeout, fail_open, request_body, http } = spec;
     let fault = |field: &str, message: String| (field.to_owned(), message);
@@ -362,12 +362,12 @@ fn authorization(
     let AuthorizationBackend { name, namespace: of, port } = backend_ref;
     let key = ObjectKey::new(of.as_deref().unwrap_or(namespace), name);
     let grant = Reference { from: Kind::HTTP_POLICY, namespace, group: "", kind: Kind::SERVICE.as_str(), to: &key };
-    if !reading.permits(&grant) {
+    if !resolver.permits(&grant) {
         let message = format!("no ReferenceGrant permits the reference to Service \"{key}\"");
         return Err(fault(".backendRef.namespace", message));
     }
     let over = (protocol == AuthorizationProtocol::Grpc).then_some(UpstreamProtocol::H2c);
-    let cluster = called(key, *port, over, policies, reading).map_err(|message| fault(".backendRef", message))?;
+    let cluster = called(key, *port, over, policies, resolver).map_err(|message| fault(".backendRef", message))?;
     let check = AuthorizationCheck { protocol, timeout, fail_open: *fail_open, request_body, http };
     Ok(Arc::new(Authorization { cluster, check }))
 }

@@ -11,8 +11,8 @@ use crate::model::{Action, Filters, Forward, Match, Route};
 use crate::objects::gateway::{GrpcRoute, HttpMatch, HttpRoute, HttpRule};
 use crate::objects::{Kind, ObjectId, Revision};
 use crate::re2::Cost;
-use crate::translate::dialect::Reading;
-use crate::translate::source::Reads;
+use crate::translate::dialect::Resolver;
+use crate::translate::source::Dependencies;
 
 /// A route that competes with others for the requests of a host.
 #[derive(Debug, PartialEq)]
@@ -42,23 +42,23 @@ impl Candidate {
 pub fn parse<'g>(
     route: &HttpRoute,
     units: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
-    reading: Reading,
-) -> Result<Attached, Reads> {
+    resolver: Resolver,
+) -> Result<Attached, Dependencies> {
     let HttpRoute { meta, spec, status: _, version: _ } = route;
     let revision = Revision::new(meta, spec);
     let none = [HttpRule::default()];
     let rules = spec.rules.as_deref().unwrap_or(&none);
     let (kind, parents, hostnames) = (Kind::HTTP_ROUTE, &spec.parent_refs, &spec.hostnames);
     let fields = Fields { kind, meta, parents, hostnames, revision };
-    parser::parse(fields, units, reading, |parser| content(rules, parser))
+    parser::parse(fields, units, resolver, |parser| content(rules, parser))
 }
 
 /// Parses a GRPCRoute like [`parse`].
 pub fn parse_grpc<'g>(
     route: &GrpcRoute,
     units: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
-    reading: Reading,
-) -> Result<Attached, Reads> {
+    resolver: Resolver,
+) -> Result<Attached, Dependencies> {
     let GrpcRoute { meta, spec, status: _, version: _ } = route;
     let revision = Revision::new(meta, spec);
     let rules: Vec<HttpRule> = match spec.rules.is_empty() {
@@ -67,7 +67,7 @@ pub fn parse_grpc<'g>(
     };
     let (kind, parents, hostnames) = (Kind::GRPC_ROUTE, &spec.parent_refs, &spec.hostnames);
     let fields = Fields { kind, meta, parents, hostnames, revision };
-    parser::parse(fields, units, reading, |parser| content(&rules, parser))
+    parser::parse(fields, units, resolver, |parser| content(&rules, parser))
 }
 
 fn content(rules: &[HttpRule], parser: &mut Parser) -> Content {
@@ -88,7 +88,7 @@ impl Parser<'_, '_> {
         let matches = if rule.matches.is_empty() { &everything[..] } else { &rule.matches };
         for (position, one) in matches.iter().enumerate() {
             let field = format!("{field}.matches[{position}]");
-            let (matches, cost) = match matches::parse(one, &self.reading.context.settings.regexes) {
+            let (matches, cost) = match matches::parse(one, &self.resolver.context.settings.regexes) {
                 Ok(parsed) => parsed,
                 Err((below, reason, message)) => {
                     self.left_out(format!("{field}{below}"), reason, message, "match left out");

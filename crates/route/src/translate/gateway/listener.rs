@@ -24,9 +24,9 @@ use super::client_certificates::ClientCertificate;
 use crate::model::{ClientValidation, Host, ListenerId, SecretId};
 use crate::objects::gateway::{AllowedNamespaces, EnvoyFleetSpec, LabelSelector, RouteKind};
 use crate::objects::{Kind, Namespace, ObjectKey, Precedence, Revision, Transport};
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
-use crate::translate::source::Reads;
+use crate::translate::source::Dependencies;
 use crate::translate::verdict::Verdict;
 
 /// A Gateway, parsed.
@@ -40,7 +40,7 @@ pub struct Gateway {
     pub precedence: Precedence,
     /// The first port of its home ([`super::home`]).
     pub home: u16,
-    /// Its own listeners in the order of the spec, and then those of its ListenerSets.
+    /// The listeners of the Gateway in the order of the spec, followed by those of its ListenerSets.
     pub listeners: Box<[Listener]>,
     /// Whether routes or ListenerSets of other namespaces may attach to it.
     pub is_shared: bool,
@@ -57,7 +57,7 @@ pub struct Gateway {
     /// The ports that its Service must have: its own, and then those of its ListenerSets.
     pub ports: Vec<(Transport, u16)>,
     /// The inputs that it was made from.
-    pub reads: Reads,
+    pub dependencies: Dependencies,
     /// The conditions of its status, except for the numbers of attached routes.
     pub verdicts: Box<[Verdict]>,
 }
@@ -197,15 +197,15 @@ impl Namespaces {
     }
 
     /// Returns whether `namespace` is one of them. `own` is the namespace of the object that allows them.
-    pub fn allow(&self, namespace: &Arc<str>, own: &Arc<str>, reading: &mut Reading) -> bool {
+    pub fn allow(&self, namespace: &Arc<str>, own: &Arc<str>, resolver: &mut Resolver) -> bool {
         match self {
             Self::All => true,
             Self::Same => namespace == own,
             Self::None => false,
             Self::Selected(selector) => {
                 let key = ObjectKey { namespace: "".into(), name: namespace.clone() };
-                let object = reading.context.objects.get::<Namespace>(&key);
-                reading.record(Input::new(Kind::NAMESPACE, key));
+                let object = resolver.context.objects.get::<Namespace>(&key);
+                resolver.record(Input::new(Kind::NAMESPACE, key));
                 object.is_some_and(|namespace| selector.selects(&namespace.labels))
             }
         }

@@ -89,7 +89,7 @@ fn regex(text: &str, field: &str, limits: &Regexes, cost: &mut Cost) -> Result<(
         return Err(fault(Reason::RouteMatchNotValid, "is empty".to_owned()));
     }
     let added = re2::cost(text, limits).map_err(|rejection| match rejection {
-        Rejection::Invalid(why) => fault(Reason::RouteMatchNotValid, format!("is not one that Envoy takes: {why}")),
+        Rejection::Invalid(why) => fault(Reason::RouteMatchNotValid, format!("is not one that Envoy accepts: {why}")),
         Rejection::TooExpensive(why) => fault(Reason::RegexTooExpensive, format!("would take Envoy too long: {why}")),
     })?;
     cost.size = cost.size.saturating_add(added.size);

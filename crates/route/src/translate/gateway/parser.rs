@@ -13,10 +13,10 @@ use super::policies::Policies;
 use crate::model::{Destination, Host, ListenerId};
 use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Meta, ObjectId, Precedence, Revision};
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::host;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::Reads;
+use crate::translate::source::Dependencies;
 use crate::translate::verdict::{Status, Verdict};
 
 /// The reason of the condition `PartiallyInvalid`.
@@ -36,8 +36,8 @@ pub struct Attached {
     /// The content of its rules for each client certificate of its Gateways. All hosts of these Gateways share it.
     pub contents: Box<[(ClientCertificate, Content)]>,
     /// The inputs and clusters that it was made from.
-    pub reads: Reads,
-    /// The problems that it has by itself.
+    pub dependencies: Dependencies,
+    /// The problems of the route itself.
     pub problems: Box<[Arc<Problem>]>,
     /// The conditions of its status.
     pub verdicts: Box<[Verdict]>,
@@ -117,14 +117,14 @@ pub struct Units<'g, P> {
 pub fn parse<'g>(
     route: Fields,
     Units { parent, policies }: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
-    reading: Reading,
+    resolver: Resolver,
     content: impl Fn(&mut Parser) -> Content,
-) -> Result<Attached, Reads> {
+) -> Result<Attached, Dependencies> {
     let origin = route.meta.object_ref(route.kind);
     let mut parser = Parser {
         route,
         origin: &origin,
-        reading,
+        resolver,
         policies,
         problems: Vec::new(),
         verdicts: Vec::new(),
@@ -139,12 +139,12 @@ pub fn parse<'g>(
     let mut certificates = BTreeSet::new();
     for (index, reference) in route.parents.iter().enumerate() {
         let Some(id) = attach::parent_id(reference, &route.meta.key.namespace) else { continue };
-        attach::record(&id, &mut parser.reading);
+        attach::record(&id, &mut parser.resolver);
         let Some(parent) = parent(&id) else { continue };
         let index = u16::try_from(index).unwrap_or(u16::MAX);
         ours.push(index);
         let attaching = Attaching { parent: index, kind: route.kind, meta: route.meta, hosts: hosts.as_deref() };
-        match attach::attach(attaching, reference, parent, &mut parser.reading) {
+        match attach::attach(attaching, reference, parent, &mut parser.resolver) {
             Ok(new) => {
                 parser.verdict(index, "Accepted", Status::True, "Accepted", String::new());
                 let is_new = |one: &Attachment| !attachments.iter().any(|other| one.listener == other.listener);
@@ -169,7 +169,7 @@ pub fn parse<'g>(
         }
     }
     if ours.is_empty() {
-        return Err(parser.reading.into_reads());
+        return Err(parser.resolver.into_dependencies());
     }
     if certificates.is_empty() {
         certificates.insert(None);
@@ -188,13 +188,13 @@ pub fn parse<'g>(
             parser.verdict(index, "PartiallyInvalid", Status::True, reason, message);
         }
     }
-    let Parser { reading, problems, verdicts, .. } = parser;
+    let Parser { resolver, problems, verdicts, .. } = parser;
     Ok(Attached {
-        precedence: reading.context.objects.precedence(route.kind, route.meta),
+        precedence: resolver.context.objects.precedence(route.kind, route.meta),
         revision: route.revision,
         attachments: attachments.into(),
         contents,
-        reads: reading.into_reads(),
+        dependencies: resolver.into_dependencies(),
         problems: problems.into_iter().map(Arc::new).collect(),
         verdicts: verdicts.into(),
         origin,
@@ -207,7 +207,7 @@ pub struct Parser<'p, 'r> {
     /// A reference to it.
     pub origin: &'p ObjectRef,
     /// The inputs.
-    pub reading: Reading<'r>,
+    pub resolver: Resolver<'r>,
     /// The BackendTLSPolicies.
     pub policies: &'p Policies,
     problems: Vec<Problem>,
@@ -266,7 +266,7 @@ impl<'p> Parser<'p, '_> {
         self.problem(field, reason, message, consequence);
     }
 
-    /// Returns the valid host names. `None`: the route has none, so those of the listeners apply.
+    /// Returns the valid host names. `None`: the route has none, and the host names of the listeners apply.
     fn hosts(&mut self) -> Option<Vec<Host>> {
         let texts = self.route.hostnames;
         let mut hosts = Vec::new();

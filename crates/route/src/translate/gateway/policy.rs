@@ -8,10 +8,10 @@ use super::authorities::{self, Fault, Referrer};
 use crate::model::{Authorities, Host, PeerName, SecretId, Verification};
 use crate::objects::gateway::{BackendTlsPolicy, BackendValidation, PolicyTarget, SubjectAltName};
 use crate::objects::{Kind, ObjectKey, Precedence, Revision, Service};
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
 use crate::translate::host;
-use crate::translate::source::Reads;
+use crate::translate::source::Dependencies;
 
 /// A BackendTLSPolicy, parsed.
 #[derive(Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub struct Policy {
     /// The description of the first target that does not exist.
     pub missing: Option<String>,
     /// The inputs that it was made from.
-    pub reads: Reads,
+    pub dependencies: Dependencies,
 }
 
 /// A target of a policy: a Service, or one of its ports.
@@ -57,23 +57,23 @@ impl Policy {
 }
 
 /// Parses a policy. Source: Gateway API v1, `BackendTLSPolicySpec`.
-pub fn parse(policy: &BackendTlsPolicy, mut reading: Reading) -> Policy {
+pub fn parse(policy: &BackendTlsPolicy, mut resolver: Resolver) -> Policy {
     let BackendTlsPolicy { meta, spec, status: _, version: _ } = policy;
     let mut targets: Vec<Target> =
         spec.target_refs.iter().filter_map(|target| service_target(target, &meta.key)).collect();
     targets.sort();
     targets.dedup();
-    let missing: Vec<String> = targets.iter().filter_map(|target| missing(target, &mut reading)).collect();
-    let (verification, unresolved) = verification(&spec.validation, meta.key.namespace.clone(), &mut reading);
+    let missing: Vec<String> = targets.iter().filter_map(|target| missing(target, &mut resolver)).collect();
+    let (verification, unresolved) = verification(&spec.validation, meta.key.namespace.clone(), &mut resolver);
     Policy {
         origin: meta.object_ref(Kind::BACKEND_TLS_POLICY),
         revision: Revision::new(meta, spec),
-        precedence: reading.context.objects.precedence(Kind::BACKEND_TLS_POLICY, meta),
+        precedence: resolver.context.objects.precedence(Kind::BACKEND_TLS_POLICY, meta),
         targets: targets.into(),
         verification: verification.map(Arc::new),
         unresolved,
         missing: missing.into_iter().next(),
-        reads: reading.into_reads(),
+        dependencies: resolver.into_dependencies(),
     }
 }
 
@@ -86,10 +86,10 @@ fn service_target(target: &PolicyTarget, policy: &ObjectKey) -> Option<Target> {
 }
 
 /// Describes a target that does not exist.
-fn missing(target: &Target, reading: &mut Reading) -> Option<String> {
+fn missing(target: &Target, resolver: &mut Resolver) -> Option<String> {
     let Target { service, port } = target;
-    reading.record(Input::new(Kind::SERVICE, service.clone()));
-    let Some(object) = reading.context.objects.get::<Service>(service) else {
+    resolver.record(Input::new(Kind::SERVICE, service.clone()));
+    let Some(object) = resolver.context.objects.get::<Service>(service) else {
         return Some(format!("Service \"{service}\" does not exist"));
     };
     let port = port.as_ref()?;
@@ -101,7 +101,7 @@ fn missing(target: &Target, reading: &mut Reading) -> Option<String> {
 fn verification(
     validation: &BackendValidation,
     namespace: Arc<str>,
-    reading: &mut Reading,
+    resolver: &mut Resolver,
 ) -> (Result<Verification, Fault>, Option<Fault>) {
     let BackendValidation { ca_certificate_refs, well_known_ca_certificates, hostname, subject_alt_names } = validation;
     let referrer = Referrer {
@@ -111,7 +111,7 @@ fn verification(
         grants: false,
         invalid_kind: "InvalidKind",
     };
-    let resolved = authorities::resolve(ca_certificate_refs, referrer, reading);
+    let resolved = authorities::resolve(ca_certificate_refs, referrer, resolver);
     let well_known = well_known_ca_certificates.as_deref().filter(|name| !name.is_empty());
     let invalid = |message: String| -> Result<Authorities, Fault> { Err(("Invalid", message)) };
     let authorities = match (well_known, resolved.authorities, &resolved.fault) {

@@ -1,4 +1,4 @@
-//! What the status of a Gateway and its Service are made of, beside the verdicts.
+//! The content of the status of a Gateway and of its Service, except for the verdicts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

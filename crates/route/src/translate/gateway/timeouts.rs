@@ -8,7 +8,7 @@ use crate::model::Retry;
 use crate::objects::gateway::HttpRule;
 use crate::translate::problem::Reason;
 
-/// The conditions of a retry beside the statuses of the rule: no response was received.
+/// The conditions of a retry in addition to the statuses of the rule: no response was received.
 const CONDITIONS: &str = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes";
 /// The number of further tries of a rule that names none.
 const ATTEMPTS: u32 = 1;
@@ -16,7 +16,7 @@ const ATTEMPTS: u32 = 1;
 /// Returns the time limit of a response and the retry policy of a rule. Source: Gateway API v1, `HTTPRouteTimeouts` and
 /// `HTTPRouteRetry`.
 pub fn parse(field: &str, rule: &HttpRule, parser: &mut Parser) -> (Option<Duration>, Option<Box<Retry>>) {
-    let settings = parser.reading.context.settings;
+    let settings = parser.resolver.context.settings;
     let mut limit = |name: &str, text: Option<&String>| -> Option<Option<Duration>> {
         let text = text?;
         match duration::parse(text) {

@@ -42,7 +42,7 @@ pub fn virtual_host(
         let precedence = &route.precedence;
         let within = |candidate: &&Candidate| !refused.contains_key(&(precedence, place(candidate)));
         for candidate in route.candidates(certificate).iter().filter(within) {
-            // Equal matches are no fault: the older route takes precedence.
+            // Equal matches are not a fault: the older route takes precedence.
             let _ = merged.offer(candidate.matches(), Competitor { precedence, candidate });
         }
     }

@@ -1,4 +1,4 @@
-//! What the owner of an object can do about a problem, by reason. docs/reference/events.md has the same texts.
+//! The remedies of problems for the owner of an object, by reason. docs/reference/events.md has the same texts.
 
 use super::Reason;
 
@@ -33,7 +33,7 @@ impl Reason {
         Self::XdsRejected,
     ];
 
-    /// Returns what the owner of the object can do: a sentence in the imperative.
+    /// Returns the remedy for the owner of the object: a sentence in the imperative.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::ServiceUnresolvedReference => "Create the Service, or correct the name or the port of the backend.",

@@ -1,4 +1,4 @@
-//! Gateway API and tenants: what the author of a route or a Gateway can take from other namespaces.
+//! Gateway API and tenants: attempts of the author of a route or a Gateway to take resources of other namespaces.
 
 use super::gateway::{conditions, translated, world_of};
 use crate::model::{Host, ListenerId};

@@ -1,4 +1,4 @@
-//! HTTPPolicies: what they change, and what they never change.
+//! HTTPPolicies: their effects, and the parts that they must not affect.
 
 use super::gateway::{conditions, translated, world_of};
 use crate::model::{Action, Host, Route, Touched};

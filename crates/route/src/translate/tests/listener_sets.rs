@@ -309,7 +309,7 @@ fn a_changed_set_changes_its_own_hosts_and_routes_alone() {
     // A wider name: the routes of others stay where they are.
     let done = update(&mut translator, &mut objects, set("s7", "*.test"));
     assert_eq!(done.sources.len(), 3, "{:?}", done.sources);
-    // A narrower name takes hosts from the wider one.
+    // A narrower name removes hosts from the wider one.
     let done = update(&mut translator, &mut objects, set("s8", "a.test"));
     let sources: Vec<String> = done.sources.iter().map(ToString::to_string).collect();
     assert_eq!(sources, ["Gateway shop/public", "HTTPRoute shop/r7", "HTTPRoute shop/r8", "ListenerSet shop/s8"]);

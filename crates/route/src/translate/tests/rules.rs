@@ -79,7 +79,7 @@ fn a_bad_path_or_host_costs_only_itself() {
         [
             "Ingress shop/i: spec.rules[0].http.paths[0].path: path \"a\" does not start with \"/\"; path left out",
             "Ingress shop/i: spec.rules[0].http.paths[1].path: path \"/[\" is not a regular expression that Envoy \
-             takes: unclosed character class; path left out",
+             accepts: unclosed character class; path left out",
             "Ingress shop/i: spec.rules[1].host: host \"bad_host\" is not a DNS name; rule left out",
         ]
     );

@@ -1,4 +1,4 @@
-//! ListenerSets beyond those that a Gateway reads: they are refused, and cost others nothing.
+//! ListenerSets beyond the limit of a Gateway: they are rejected, and do not affect others.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ fn a_gateway_reads_a_bounded_number_of_sets_of_each_namespace() {
     assert_eq!(sources(&done), ["ListenerSet bad/s250"]);
     assert_eq!(accepted(&translator, "bad/s250"), "");
 
-    // The next one takes the place of one that is deleted, and gives it back to an older one.
+    // The next one replaces a deleted one, until an older one is added again.
     delete(&mut translator, &mut objects, Kind::LISTENER_SET, "bad/s5");
     assert_eq!(accepted(&translator, "bad/s128"), "False ListenersNotValid");
     assert_eq!(accepted(&translator, "bad/s129"), "False TooManyListeners");

@@ -10,8 +10,8 @@ use crate::translate::{ChangedInputs, Dialect, Input, Translator, Verdict, ingre
 
 /// A dialect of Ingresses with the verdict that each Ingress is accepted, twice, and conflicts against it.
 pub(super) static DIALECTS: [Dialect; 1] = [Dialect {
-    parse: |object, reading| {
-        let mut parsed = (ingresses::DIALECT.parse)(object, reading)?;
+    parse: |object, resolver| {
+        let mut parsed = (ingresses::DIALECT.parse)(object, resolver)?;
         parsed.verdicts = [accepted(object.object_ref()), accepted(object.object_ref())].into();
         Some(parsed)
     },

@@ -46,7 +46,12 @@ pub type NewClusters = BTreeMap<ClusterId, Made>;
 impl Clusters {
     /// Returns the body of a 403 if access to the cluster of a port is denied, or the reason why the cluster cannot be
     /// built. A new cluster is built and added to `new`.
-    pub fn judge(&self, located: &Located, context: Context, new: &mut NewClusters) -> Result<Option<Arc<str>>, Fault> {
+    pub fn authorize(
+        &self,
+        located: &Located,
+        context: Context,
+        new: &mut NewClusters,
+    ) -> Result<Option<Arc<str>>, Fault> {
         let id = &located.cluster;
         let made = match self.entries.get(id).and_then(|entry| entry.made.as_ref()) {
             Some(made) => made,

@@ -1,6 +1,6 @@
 //! Conflicts: the problems of sources that are found where the sources of a host meet.
 //!
-//! A dialect judges its objects by themselves. A conflict with other objects becomes a verdict too, in the condition that
+//! A dialect declares verdicts on single objects. A conflict with other objects becomes a verdict too, in the condition that
 //! the dialect defines for it. The status writers therefore read verdicts alone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ impl Conflicts {
     }
 
     /// Records that a source has new verdicts of its own.
-    pub fn judged(&mut self, id: &ObjectId) {
+    pub fn verdicts_changed(&mut self, id: &ObjectId) {
         if self.found.contains_key(id) {
             self.changed.insert(id.clone());
         }
@@ -60,12 +60,12 @@ impl Translator {
         }
         self.ledger.replace(before, now);
         for problem in now {
-            if let Some(id) = judged(self.dialects, problem) {
+            if let Some(id) = source_of(self.dialects, problem) {
                 self.conflicts.add(id, (place.clone(), problem.clone()));
             }
         }
         for problem in before {
-            if let Some(id) = judged(self.dialects, problem) {
+            if let Some(id) = source_of(self.dialects, problem) {
                 self.conflicts.remove(id, &(place.clone(), problem.clone()));
             }
         }
@@ -95,7 +95,7 @@ impl Translator {
 }
 
 /// Returns the source of a problem if its kind has a condition for conflicts.
-fn judged(dialects: &[Dialect], problem: &Problem) -> Option<ObjectId> {
+fn source_of(dialects: &[Dialect], problem: &Problem) -> Option<ObjectId> {
     let object = &problem.object;
     let kind = match dialect::by_name(dialects, object.kind) {
         Some(dialect) => (dialect.conflict)(problem).map(|_| dialect.kind),

@@ -62,9 +62,9 @@ pub struct Answer {
     pub path: String,
     /// The domain of the virtual host, or the server name of forwarded connections.
     pub host: Option<Host>,
-    /// What Envoy does.
+    /// The decision of Envoy.
     pub action: Done,
-    /// The routes that take the request, each with its share of the requests that the routes before it leave.
+    /// The routes that serve the request, each with its share of the requests that remain after the routes before it.
     pub steps: Vec<(Option<Share>, Step)>,
     /// The routes that match too, and are not reached.
     pub later: Vec<Step>,
@@ -74,7 +74,7 @@ pub struct Answer {
     pub problems: Vec<Arc<Problem>>,
 }
 
-/// What Envoy does with a request.
+/// The decision of Envoy on a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Done {
     /// The connection is closed.
@@ -83,7 +83,7 @@ pub enum Done {
     Answered(u16, &'static str),
     /// Envoy redirects to the normalized path with status 307.
     RedirectedTo(String),
-    /// A route takes the request.
+    /// A route serves the request.
     Routed,
     /// The connection is forwarded to clusters with these weights. The last number is the weight of refused connections.
     Forwarded(ObjectRef, Vec<(Backend, u32)>, u32),
@@ -393,8 +393,8 @@ impl Answer {
         objects
     }
 
-    /// Returns whether the listener knows the host of the request: a virtual host or a server name other than that of all
-    /// hosts takes it, or a route does.
+    /// Returns whether the listener serves the host of the request: with a virtual host or a server name other than
+    /// that of all hosts, or with a route.
     pub fn knows_host(&self) -> bool {
         let of_name = [self.host.as_ref(), self.tls.as_ref().map(|tls| &tls.server_name)];
         let is_named = of_name.into_iter().flatten().any(|host| *host != Host::Any);

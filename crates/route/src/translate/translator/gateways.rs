@@ -32,7 +32,7 @@ use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
 use crate::translate::backend::{Context, Located};
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::few::Few;
 use crate::translate::gateway::attach::{ListenerName, Parent};
 use crate::translate::gateway::fleet::{self, Referent};
@@ -46,7 +46,7 @@ use crate::translate::gateway::{
 };
 use crate::translate::graph::Input;
 use crate::translate::problem::Problem;
-use crate::translate::source::Reads;
+use crate::translate::source::Dependencies;
 use crate::translate::verdict::{self, Status, Verdict};
 
 /// The kinds of Gateway API whose objects are units of the translation.
@@ -76,7 +76,7 @@ pub struct Gateways {
     /// The Gateways with dedicated fleets.
     dedicated: Arc<Dedicated>,
     /// The inputs of every Gateway and route, of ours or not.
-    reads: BTreeMap<ObjectId, Box<[Input]>>,
+    dependencies: BTreeMap<ObjectId, Box<[Input]>>,
     /// The routes of each host.
     pub(super) hosts: BTreeMap<(ListenerId, Host), Few<Precedence>>,
     /// The problems of each host.
@@ -135,7 +135,7 @@ impl Gateways {
 
     /// Returns the inputs of a Gateway or a route, of ours or not.
     pub fn inputs(&self, id: &ObjectId) -> &[Input] {
-        self.reads.get(id).map_or(&[], |inputs| inputs)
+        self.dependencies.get(id).map_or(&[], |inputs| inputs)
     }
 
     /// Returns the objects that are ours.
@@ -205,7 +205,7 @@ impl Gateways {
 }
 
 /// The result of parsing a unit, with the clusters that were built meanwhile.
-type Parsed<T> = (Result<T, Reads>, NewClusters);
+type Parsed<T> = (Result<T, Dependencies>, NewClusters);
 
 impl Translator {
     /// Updates Gateways, routes, and their hosts. `due` are the units that read a changed input.
@@ -264,7 +264,7 @@ impl Translator {
             }
             update.sources.insert(id);
         }
-        for set in self.judge_surplus(regrouped.sets, &others, objects, update) {
+        for set in self.update_surplus(regrouped.sets, &others, objects, update) {
             due.extend(self.graph.readers(&Input::new(set.kind, set.key)).cloned());
         }
         for kind in ROUTES {
@@ -290,8 +290,8 @@ impl Translator {
         for key in reported {
             self.report(&key);
         }
-        self.judge_policies(policies, &services, update);
-        self.judge_http_policies(changed_policies, replaced.into_iter(), update);
+        self.update_policy_verdicts(policies, &services, update);
+        self.update_http_policy_verdicts(changed_policies, replaced.into_iter(), update);
     }
 
     /// Updates a GatewayClass.
@@ -321,49 +321,49 @@ impl Translator {
     }
 
     /// Calls `parse` with a reading of the objects. Returns its result and the new clusters.
-    fn read<T>(&self, objects: &Objects, settings: &Settings, parse: impl FnOnce(Reading) -> T) -> (T, NewClusters) {
+    fn read<T>(&self, objects: &Objects, settings: &Settings, parse: impl FnOnce(Resolver) -> T) -> (T, NewClusters) {
         let client_certificate = self.general.ground.client_certificate.as_ref();
         let context = Context { objects, settings, client_certificate };
         let mut made = NewClusters::new();
-        let mut judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
-        let result = parse(Reading::new(context, None, &mut judge));
+        let mut authorize = |located: &Located<'_>| self.clusters.authorize(located, context, &mut made);
+        let result = parse(Resolver::new(context, None, &mut authorize));
         (result, made)
     }
 
     fn parse_gateway(&self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Parsed<Gateway> {
         let Some(gateway) = objects.get::<objects_of::Gateway>(key) else {
-            return (Err(Reads::default()), NewClusters::new());
+            return (Err(Dependencies::default()), NewClusters::new());
         };
         let sets: Vec<&ListenerSet> = self.gateways.named.of(key).filter_map(|set| objects.get(set)).collect();
-        self.read(objects, settings, |reading| listener::parse(gateway, &sets, reading))
+        self.read(objects, settings, |resolver| listener::parse(gateway, &sets, resolver))
     }
 
     fn parse_route(&self, id: &ObjectId, objects: &Objects, settings: &Settings) -> Parsed<Attached> {
         let units = Units { parent: |id: &ObjectId| self.gateways.parent(id), policies: &self.gateways.policies };
         if let Some(route) = objects.get::<HttpRoute>(&id.key).filter(|_| id.kind == Kind::HTTP_ROUTE) {
-            return self.read(objects, settings, |reading| http_route::parse(route, units, reading));
+            return self.read(objects, settings, |resolver| http_route::parse(route, units, resolver));
         }
         if let Some(route) = objects.get::<GrpcRoute>(&id.key).filter(|_| id.kind == Kind::GRPC_ROUTE) {
-            return self.read(objects, settings, |reading| http_route::parse_grpc(route, units, reading));
+            return self.read(objects, settings, |resolver| http_route::parse_grpc(route, units, resolver));
         }
         if let Some(route) = objects.get::<TcpRoute>(&id.key).filter(|_| id.kind == Kind::TCP_ROUTE) {
-            return self.read(objects, settings, |reading| stream_route::parse_tcp(route, units, reading));
+            return self.read(objects, settings, |resolver| stream_route::parse_tcp(route, units, resolver));
         }
         if let Some(route) = objects.get::<UdpRoute>(&id.key).filter(|_| id.kind == Kind::UDP_ROUTE) {
-            return self.read(objects, settings, |reading| stream_route::parse_udp(route, units, reading));
+            return self.read(objects, settings, |resolver| stream_route::parse_udp(route, units, resolver));
         }
         if let Some(route) = objects.get::<TlsRoute>(&id.key).filter(|_| id.kind == Kind::TLS_ROUTE) {
-            return self.read(objects, settings, |reading| stream_route::parse_tls(route, units, reading));
+            return self.read(objects, settings, |resolver| stream_route::parse_tls(route, units, resolver));
         }
-        (Err(Reads::default()), NewClusters::new())
+        (Err(Dependencies::default()), NewClusters::new())
     }
 
     /// Replaces the recorded inputs of a unit.
     fn replace_inputs(&mut self, id: &ObjectId, now: &[Input]) {
-        let before = self.gateways.reads.remove(id).unwrap_or_default();
+        let before = self.gateways.dependencies.remove(id).unwrap_or_default();
         self.graph.replace(id, &before, now);
         if !now.is_empty() {
-            self.gateways.reads.insert(id.clone(), now.into());
+            self.gateways.dependencies.insert(id.clone(), now.into());
         }
     }
 

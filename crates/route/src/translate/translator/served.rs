@@ -1,4 +1,4 @@
-//! The sources that are served: those with a route in the model.
+//! The served sources: those with a route in the model.
 //!
 //! A source can lose all its routes to others. It then receives no requests, and its status must reflect that.
 

@@ -50,7 +50,7 @@ impl Parser<'_, '_> {
     /// Returns how the clients of a listener are validated.
     pub fn clients(&mut self, listener: &GatewayListener, protocol: &Protocol) -> Option<ClientValidation> {
         let Protocol::Https(_) = protocol else { return None };
-        let clients = client_certificates::of_port(self.gateway, listener.port, &mut self.reading);
+        let clients = client_certificates::of_port(self.gateway, listener.port, &mut self.resolver);
         for (condition, reason, message) in clients.faults {
             self.declared.verdict(Some(&listener.name), condition, Status::False, reason, message);
         }
@@ -70,11 +70,11 @@ impl Parser<'_, '_> {
             return invalid(format!("certificates of kind {kind:?} of group {group:?} are not supported"));
         }
         let grant = Reference { from, namespace: &own, group: "", kind: "Secret", to: &key };
-        if !self.reading.permits(&grant) {
+        if !self.resolver.permits(&grant) {
             return Err(("RefNotPermitted", format!("no ReferenceGrant permits the reference to Secret \"{key}\"")));
         }
         let id = SecretId::new(key.clone(), SecretPart::KeyPair);
-        let Some(secret) = self.reading.secret(key.clone()) else {
+        let Some(secret) = self.resolver.secret(key.clone()) else {
             return invalid(format!("Secret \"{key}\" does not exist"));
         };
         match (&secret.pair, &secret.fault) {

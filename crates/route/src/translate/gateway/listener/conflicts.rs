@@ -59,7 +59,7 @@ impl<'a> Claims<'a> {
         self.count >= LISTENERS || accepted >= LISTENERS_OF_NAMESPACE || parsed >= most
     }
 
-    /// Adds the listeners of an object. Refuses those that contradict earlier ones, or exceed a limit.
+    /// Adds the listeners of an object. Rejects listeners that conflict with earlier ones, or exceed a limit.
     pub fn add(&mut self, declared: &mut Declared) {
         let namespace = declared.set.as_ref().map(|set| set.namespace.clone());
         if let Some(namespace) = &namespace {

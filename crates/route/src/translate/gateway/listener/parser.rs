@@ -9,22 +9,26 @@ use crate::model::ListenerId;
 use crate::objects::gateway::{self, EnvoyFleetSpec, GatewayClass, ListenerSet};
 use crate::objects::{GatewayService, Kind, ObjectKey, Revision, Service, Transport};
 use crate::settings::Listeners;
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::gateway::{TARGET_PORTS, client_certificates, fleet, service_key};
 use crate::translate::graph::Input;
-use crate::translate::source::Reads;
+use crate::translate::source::Dependencies;
 use crate::translate::verdict::Status;
 
 /// Parses a Gateway with `sets`, the ListenerSets that name it. Returns its inputs alone if its class is not one of ours.
-pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Reading) -> Result<Gateway, Reads> {
+pub fn parse(
+    gateway: &gateway::Gateway,
+    sets: &[&ListenerSet],
+    mut resolver: Resolver,
+) -> Result<Gateway, Dependencies> {
     let key = ObjectKey::new("", &gateway.spec.gateway_class_name);
-    let objects = reading.context.objects;
-    let controller = &reading.context.settings.gateway.controller;
+    let objects = resolver.context.objects;
+    let controller = &resolver.context.settings.gateway.controller;
     let class = objects.get::<GatewayClass>(&key).filter(|class| class.spec.controller_name == *controller);
-    reading.record(Input::new(Kind::GATEWAY_CLASS, key));
-    let Some(class) = class else { return Err(reading.into_reads()) };
+    resolver.record(Input::new(Kind::GATEWAY_CLASS, key));
+    let Some(class) = class else { return Err(resolver.into_dependencies()) };
     let declared = Declared::new(gateway.meta.object_ref(Kind::GATEWAY), None);
-    let mut parser = Parser { gateway, declared, reading };
+    let mut parser = Parser { gateway, declared, resolver };
     let service = parser.service();
     let certificate = parser.client_certificate();
     for listener in &gateway.spec.listeners {
@@ -36,9 +40,9 @@ pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Rea
     let mut claims = Claims::new(&gateway.meta.key);
     claims.add(&mut parser.declared);
     let fleet = parser.whole(class);
-    let Parser { declared: mut own, reading, .. } = parser;
-    let (mut sets, reading) = sets::parse(gateway, sets, &own, &mut claims, reading);
-    let settings = reading.context.settings;
+    let Parser { declared: mut own, resolver, .. } = parser;
+    let (mut sets, resolver) = sets::parse(gateway, sets, &own, &mut claims, resolver);
+    let settings = resolver.context.settings;
     let ports = Ports { gateway, service, reserved: &settings.listeners, of_operator: objects.from_operator };
     let mut wanted = Vec::new();
     if own.is_served() {
@@ -68,7 +72,7 @@ pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Rea
         is_moving: fleet.is_some() && service.is_some_and(|service| !service.is_dedicated),
         fleet,
         ports: wanted,
-        reads: reading.into_reads(),
+        dependencies: resolver.into_dependencies(),
         verdicts: own.verdicts.into(),
         origin: own.origin,
     })
@@ -134,15 +138,15 @@ pub(super) struct Parser<'p, 'r> {
     /// The Gateway or a ListenerSet, whose listeners are parsed.
     pub declared: Declared,
     /// The inputs.
-    pub reading: Reading<'r>,
+    pub resolver: Resolver<'r>,
 }
 
 impl<'r> Parser<'_, 'r> {
     /// Returns the Service of the Gateway, if it has been created.
     fn service(&mut self) -> Option<&'r GatewayService> {
         let key = service_key(&self.gateway.meta.key, &self.gateway.spec.gateway_class_name);
-        let service = self.reading.context.objects.get::<Service>(&key);
-        self.reading.record(Input::new(Kind::SERVICE, key));
+        let service = self.resolver.context.objects.get::<Service>(&key);
+        self.resolver.record(Input::new(Kind::SERVICE, key));
         service?.gateway.as_deref().filter(|service| service.name == self.gateway.meta.key.name)
     }
 
@@ -154,7 +158,7 @@ impl<'r> Parser<'_, 'r> {
             let message = format!("address type {:?} is not supported", address.r#type.as_deref().unwrap_or_default());
             self.declared.verdict(None, "Accepted", Status::False, "UnsupportedAddress", message);
         }
-        let fleet = fleet::of_gateway(self.gateway, class, &mut self.reading).unwrap_or_else(|message| {
+        let fleet = fleet::of_gateway(self.gateway, class, &mut self.resolver).unwrap_or_else(|message| {
             self.declared.verdict(None, "Accepted", Status::False, "InvalidParameters", message);
             None
         });

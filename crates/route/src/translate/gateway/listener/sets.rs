@@ -8,7 +8,7 @@ use super::parser::Parser;
 use super::{Listener, Namespaces};
 use crate::objects::gateway::{self, ListenerSet};
 use crate::objects::{Kind, ObjectKey, Precedence, Revision};
-use crate::translate::dialect::Reading;
+use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
 use crate::translate::verdict::{Status, Verdict};
 
@@ -60,21 +60,21 @@ pub fn parse<'p, 'r>(
     sets: &[&'p ListenerSet],
     own: &Declared,
     claims: &mut Claims,
-    mut reading: Reading<'r>,
-) -> (Vec<Draft<'p>>, Reading<'r>) {
+    mut resolver: Resolver<'r>,
+) -> (Vec<Draft<'p>>, Resolver<'r>) {
     let allowed = allowed(gateway);
     let mut ranked: Vec<(Precedence, &'p ListenerSet)> = Vec::new();
     for set in sets {
         let namespace = ObjectKey { namespace: "".into(), name: set.meta.key.namespace.clone() };
-        reading.record(Input::new(Kind::NAMESPACE, namespace));
-        ranked.push((reading.context.objects.precedence(Kind::LISTENER_SET, &set.meta), *set));
+        resolver.record(Input::new(Kind::NAMESPACE, namespace));
+        ranked.push((resolver.context.objects.precedence(Kind::LISTENER_SET, &set.meta), *set));
     }
     ranked.sort_by(|(one, _), (other, _)| one.cmp(other));
     let mut parsed = Vec::new();
     for (precedence, set) in ranked {
         let key = &set.meta.key;
         let mut declared = Declared::new(set.meta.object_ref(Kind::LISTENER_SET), Some(key.clone()));
-        let refused = match allowed.allow(&key.namespace, &gateway.meta.key.namespace, &mut reading) {
+        let refused = match allowed.allow(&key.namespace, &gateway.meta.key.namespace, &mut resolver) {
             false => Some(("NotAllowed", "the Gateway does not allow ListenerSets of this namespace")),
             true if !own.is_served() => Some(("ParentNotAccepted", "the Gateway is not accepted")),
             true if claims.is_exhausted(&key.namespace) => Some((
@@ -88,16 +88,16 @@ pub fn parse<'p, 'r>(
             parsed.push(Draft { precedence, set, attached: false, declared });
             continue;
         }
-        let mut parser = Parser { gateway, declared, reading };
+        let mut parser = Parser { gateway, declared, resolver };
         for listener in &set.spec.listeners {
             let listener = parser.listener(listener);
             parser.declared.listeners.push(listener);
         }
         claims.add(&mut parser.declared);
         parsed.push(Draft { precedence, set, attached: true, declared: parser.declared });
-        reading = parser.reading;
+        resolver = parser.resolver;
     }
-    (parsed, reading)
+    (parsed, resolver)
 }
 
 /// Returns a ListenerSet and its listeners, after they have their ports.

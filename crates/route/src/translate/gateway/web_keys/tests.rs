@@ -185,7 +185,7 @@ fn set(keys: &[Value]) -> String {
 }
 
 /// Validates sets with a real Envoy, each of a route.
-fn judge(sets: impl IntoIterator<Item = Arc<str>>) -> Result<(), String> {
+fn authorize(sets: impl IntoIterator<Item = Arc<str>>) -> Result<(), String> {
     let route = |(i, jwks): (usize, Arc<str>)| {
         let path = PathMatch::Exact(format!("/{i}").into());
         let providers = vec![JwtProvider { issuer: "https://issuer.test".into(), audiences: Vec::new(), jwks }];
@@ -201,10 +201,10 @@ fn judge(sets: impl IntoIterator<Item = Arc<str>>) -> Result<(), String> {
 
 /// Returns one of the sets that a real Envoy rejects. Its message names neither the route nor the key.
 fn rejected(mut sets: Vec<Arc<str>>) -> Option<(Arc<str>, String)> {
-    let mut fault = judge(sets.clone()).err()?;
+    let mut fault = authorize(sets.clone()).err()?;
     while sets.len() > 1 {
         let half = sets.split_off(sets.len() / 2);
-        if let Err(message) = judge(half.clone()) {
+        if let Err(message) = authorize(half.clone()) {
             (sets, fault) = (half, message);
         }
     }
@@ -272,7 +272,7 @@ fn sets_that_a_real_envoy_rejects_are_refused() {
     for (name, set, expected) in cases {
         let fault = parse(&set).expect_err(name);
         assert!(fault.starts_with(expected), "{name}: {fault}");
-        match judge([set.into()]) {
+        match authorize([set.into()]) {
             Ok(()) => stricter.push(name),
             Err(verdict) => assert!(verdict.contains("jwks"), "{name}: {verdict}"),
         }
@@ -281,7 +281,7 @@ fn sets_that_a_real_envoy_rejects_are_refused() {
     // Envoy rejects these, but accepts the form that Lockgate sends.
     for set in [deep, twice] {
         let sent = parse(&set).expect("a set");
-        assert!(judge([set.as_str().into()]).is_err() && judge([sent]).is_ok(), "{set}");
+        assert!(authorize([set.as_str().into()]).is_err() && authorize([sent]).is_ok(), "{set}");
     }
 }
 

@@ -45,7 +45,7 @@ impl World {
                 |_| (),
             )
             .unwrap();
-            translator.clusters.judge(&located, context, &mut new).unwrap();
+            translator.clusters.authorize(&located, context, &mut new).unwrap();
             located.cluster
         };
         let ids: Vec<ClusterId> = policies.iter().map(&mut locate).collect();

@@ -12,7 +12,7 @@ use crate::translate::gateway::listener::Gateway;
 /// The Gateways that the shared Envoys do not serve.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dedicated {
-    /// The Gateway of each Envoy listener that only its own fleet serves, or nobody.
+    /// The Gateway of each Envoy listener that only its own fleet serves, or that is not served.
     pub listeners: BTreeMap<ListenerId, ObjectKey>,
     /// The listeners among these that the shared Envoys serve too, until the fleet is ready.
     pub moving: BTreeSet<ListenerId>,
@@ -85,7 +85,7 @@ impl Translator {
         moved.filter(|key| before.refused.get(*key) != now.refused.get(*key)).cloned().collect()
     }
 
-    /// Returns the Gateways whose fleets serve an object. `None` stands for the shared Envoys.
+    /// Returns the Gateways whose fleets serve an object. `None`: the shared Envoys serve it.
     pub fn fleets_of(&self, id: &ObjectId) -> BTreeSet<Option<ObjectKey>> {
         let gateways = &self.gateways;
         let own = |key: &ObjectKey| {

@@ -15,7 +15,7 @@ use crate::translate::gateway::virtual_host::{not_found, virtual_host};
 use crate::translate::problem::Problem;
 use crate::translate::translator::set;
 
-/// The maximum number of listeners for HTTPS on one port that tell hosts of other listeners from unknown hosts.
+/// The maximum number of listeners for HTTPS on one port that distinguish hosts of other listeners from unknown hosts.
 const LISTED: usize = 64;
 
 impl Translator {

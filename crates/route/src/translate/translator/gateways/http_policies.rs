@@ -36,18 +36,20 @@ impl Translator {
             let policy = objects.get::<HttpPolicy>(&id.key);
             let (now, made) = policy
                 .map(|policy| {
-                    self.read(objects, settings, |reading| http_policy::parse(policy, &self.gateways.policies, reading))
+                    self.read(objects, settings, |resolver| {
+                        http_policy::parse(policy, &self.gateways.policies, resolver)
+                    })
                 })
                 .map_or_else(Default::default, |(now, made)| (Some(now), made));
             self.clusters.add(made, &mut self.ledger);
-            self.replace_inputs(&id, now.as_ref().map_or(&[], |policy| &policy.reads.inputs));
+            self.replace_inputs(&id, now.as_ref().map_or(&[], |policy| &policy.dependencies.inputs));
             let now = now.map(Arc::new);
             let before = self.gateways.http_policies.get(&id.key).cloned();
             if before == now {
                 continue;
             }
             let clusters = |policy: &Option<Arc<Policy>>| {
-                policy.as_ref().map(|policy| policy.reads.clusters.clone()).unwrap_or_default()
+                policy.as_ref().map(|policy| policy.dependencies.clusters.clone()).unwrap_or_default()
             };
             self.clusters.read(&clusters(&before), &clusters(&now));
             changed.targets.extend(self.gateways.http_policies.replace(&id.key, now));
@@ -71,7 +73,7 @@ impl Translator {
     }
 
     /// Updates the conditions of changed policies, of the policies that compete with them, and of the policies of `objects`.
-    pub(super) fn judge_http_policies(
+    pub(super) fn update_http_policy_verdicts(
         &mut self,
         changed: ChangedPolicies,
         objects: impl Iterator<Item = ObjectId>,
@@ -81,17 +83,17 @@ impl Translator {
         for object in targets.into_iter().chain(objects) {
             policies.extend(self.gateways.http_policies.targeting(&object).cloned());
         }
-        policies.iter().for_each(|key| self.judge_http_policy(key, update));
+        policies.iter().for_each(|key| self.update_http_policy_verdict(key, update));
     }
 
     /// Updates the conditions and the problems of a policy. It is ours if a target is ours, or does not exist.
-    fn judge_http_policy(&mut self, key: &ObjectKey, update: &mut Update) {
+    fn update_http_policy_verdict(&mut self, key: &ObjectKey, update: &mut Update) {
         let id = Kind::HTTP_POLICY.id(key.clone());
         let policy = self.gateways.http_policies.get(key).cloned();
-        let judged: Vec<(u16, Option<Fault>)> =
-            policy.iter().flat_map(|policy| self.judged_targets(policy).collect::<Vec<_>>()).collect();
+        let targets: Vec<(u16, Option<Fault>)> =
+            policy.iter().flat_map(|policy| self.target_verdicts(policy).collect::<Vec<_>>()).collect();
         let problems = match &policy {
-            Some(policy) if !judged.is_empty() => problems(policy, &judged),
+            Some(policy) if !targets.is_empty() => problems(policy, &targets),
             _ => Vec::new(),
         };
         let before = self.gateways.http_policy_problems.remove(key).unwrap_or_default();
@@ -100,12 +102,12 @@ impl Translator {
             self.gateways.http_policy_problems.insert(key.clone(), problems);
         }
         let verdicts: Vec<Verdict> =
-            policy.iter().flat_map(|policy| judged.iter().map(|(i, fault)| verdict(policy, *i, fault))).collect();
+            policy.iter().flat_map(|policy| targets.iter().map(|(i, fault)| verdict(policy, *i, fault))).collect();
         match verdicts.is_empty() {
             true => drop(self.verdicts.remove(&id)),
             false => drop(self.verdicts.insert(id.clone(), verdict::bounded(&verdicts))),
         }
-        match policy.filter(|_| !judged.is_empty()) {
+        match policy.filter(|_| !targets.is_empty()) {
             Some(policy) => drop(self.gateways.http_policies_of_ours.insert(key.clone(), policy.revision)),
             None => drop(self.gateways.http_policies_of_ours.remove(key)),
         }
@@ -113,8 +115,8 @@ impl Translator {
     }
 
     /// Returns the targets of a policy that are ours or do not exist, each with the fault of the condition `Accepted`.
-    fn judged_targets(&self, policy: &Policy) -> impl Iterator<Item = (u16, Option<Fault>)> {
-        let judged = move |(i, target): (usize, &Result<Target, Fault>)| {
+    fn target_verdicts(&self, policy: &Policy) -> impl Iterator<Item = (u16, Option<Fault>)> {
+        let verdict = move |(i, target): (usize, &Result<Target, Fault>)| {
             let index = u16::try_from(i).unwrap_or(u16::MAX);
             match target {
                 Err(fault) => Some((index, Some(fault.clone()))),
@@ -128,7 +130,7 @@ impl Translator {
                 Ok(_) => None,
             }
         };
-        policy.targets.iter().enumerate().filter_map(judged)
+        policy.targets.iter().enumerate().filter_map(verdict)
     }
 
     /// Returns whether an object is a Gateway or a route of ours.
@@ -164,8 +166,8 @@ fn verdict(policy: &Policy, target: u16, fault: &Option<Fault>) -> Verdict {
     Verdict { parent: Some(target), ..verdict }
 }
 
-/// Returns the problems of a policy: those of its features, and those of its targets.
-fn problems(policy: &Policy, judged: &[(u16, Option<Fault>)]) -> Vec<Arc<Problem>> {
+/// Returns the problems of a policy: of its features, and of its targets.
+fn problems(policy: &Policy, targets: &[(u16, Option<Fault>)]) -> Vec<Arc<Problem>> {
     let of_target = |(i, fault): &(u16, Option<Fault>)| {
         let (reason, message) = fault.as_ref()?;
         let (reason, consequence) = match *reason {
@@ -179,5 +181,5 @@ fn problems(policy: &Policy, judged: &[(u16, Option<Fault>)]) -> Vec<Arc<Problem
         let (message, consequence) = (message.clone(), consequence.to_owned());
         Some(Arc::new(Problem { object, field, reason, message, consequence }))
     };
-    policy.problems.iter().cloned().chain(judged.iter().filter_map(of_target)).collect()
+    policy.problems.iter().cloned().chain(targets.iter().filter_map(of_target)).collect()
 }

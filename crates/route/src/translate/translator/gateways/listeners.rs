@@ -12,7 +12,7 @@ use crate::objects::{Kind, ObjectId};
 use crate::settings::{Discovery, Settings};
 use crate::translate::gateway::hostname::covers;
 use crate::translate::gateway::listener::{self, Gateway, Protocol};
-use crate::translate::source::Reads;
+use crate::translate::source::Dependencies;
 use crate::translate::verdict;
 
 impl Translator {
@@ -21,12 +21,12 @@ impl Translator {
     pub(super) fn replace_gateway(
         &mut self,
         id: &ObjectId,
-        now: Result<Gateway, Reads>,
+        now: Result<Gateway, Dependencies>,
         settings: &Settings,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
         update: &mut Update,
     ) -> Option<BTreeSet<ObjectId>> {
-        let reads = now.as_ref().map_or_else(|reads| reads, |gateway| &gateway.reads);
+        let reads = now.as_ref().map_or_else(|reads| reads, |gateway| &gateway.dependencies);
         self.replace_inputs(id, &reads.inputs);
         let now = now.ok().map(Arc::new);
         // The content of its ConfigMaps may have changed.

@@ -26,8 +26,8 @@ impl Translator {
         let (mut changed, mut services) = (BTreeSet::new(), BTreeSet::new());
         for id in due {
             let policy = objects.get::<BackendTlsPolicy>(&id.key);
-            let now = policy.map(|policy| self.read(objects, settings, |reading| policy::parse(policy, reading)).0);
-            self.replace_inputs(&id, now.as_ref().map_or(&[], |policy| &policy.reads.inputs));
+            let now = policy.map(|policy| self.read(objects, settings, |resolver| policy::parse(policy, resolver)).0);
+            self.replace_inputs(&id, now.as_ref().map_or(&[], |policy| &policy.dependencies.inputs));
             // The content of its ConfigMaps may have changed.
             update.touched.secrets.extend(now.as_ref().and_then(Policy::secret).cloned());
             let now = now.map(Arc::new);
@@ -77,25 +77,25 @@ impl Translator {
     }
 
     /// Updates the conditions of these policies, and of all policies for these Services.
-    pub(super) fn judge_policies(
+    pub(super) fn update_policy_verdicts(
         &mut self,
         mut policies: BTreeSet<ObjectKey>,
         services: &BTreeSet<ObjectKey>,
         update: &mut Update,
     ) {
         policies.extend(services.iter().flat_map(|service| self.gateways.policies.of_service(service)).cloned());
-        policies.iter().for_each(|key| self.judge_policy(key, update));
+        policies.iter().for_each(|key| self.update_policy_verdict(key, update));
     }
 
     /// Updates the conditions, the report, and the problems of a policy. A policy without a route of ours to its targets has
     /// none.
-    fn judge_policy(&mut self, key: &ObjectKey, update: &mut Update) {
+    fn update_policy_verdict(&mut self, key: &ObjectKey, update: &mut Update) {
         let id = Kind::BACKEND_TLS_POLICY.id(key.clone());
         let policies = &self.gateways.policies;
-        let judged = policies.get(key).map(|policy| (policy.clone(), policies.gateways(policy)));
-        let judged = judged.filter(|(_, gateways)| !gateways.is_empty());
+        let policy_and_gateways = policies.get(key).map(|policy| (policy.clone(), policies.gateways(policy)));
+        let policy_and_gateways = policy_and_gateways.filter(|(_, gateways)| !gateways.is_empty());
         let before = self.gateways.policy_problems.remove(key).unwrap_or_default();
-        let Some((policy, gateways)) = judged else {
+        let Some((policy, gateways)) = policy_and_gateways else {
             self.ledger.replace(&before, &[]);
             self.verdicts.remove(&id);
             if self.gateways.policy_reports.remove(key).is_some() {
@@ -130,7 +130,7 @@ fn gateways_of(route: &Attached) -> BTreeSet<&ObjectKey> {
 
 /// Returns the Services whose policies apply to a route.
 fn services_of(route: &Attached) -> BTreeSet<&ObjectKey> {
-    let inputs = route.reads.inputs.iter().filter(|input| input.kind() == Kind::BACKEND_TLS_POLICY);
+    let inputs = route.dependencies.inputs.iter().filter(|input| input.kind() == Kind::BACKEND_TLS_POLICY);
     inputs.map(Input::key).collect()
 }
 

@@ -7,7 +7,7 @@ use super::Translator;
 use crate::model::{Host, ListenerId};
 use crate::objects::{ObjectId, ObjectKey};
 use crate::translate::gateway::parser::Attached;
-use crate::translate::source::Reads;
+use crate::translate::source::Dependencies;
 use crate::translate::verdict;
 
 impl Translator {
@@ -16,12 +16,12 @@ impl Translator {
     pub(super) fn replace_route(
         &mut self,
         id: &ObjectId,
-        now: Result<Attached, Reads>,
+        now: Result<Attached, Dependencies>,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
         reported: &mut BTreeSet<ObjectKey>,
         services: &mut BTreeSet<ObjectKey>,
     ) {
-        let reads = now.as_ref().map_or_else(|reads| reads, |route| &route.reads);
+        let reads = now.as_ref().map_or_else(|reads| reads, |route| &route.dependencies);
         self.replace_inputs(id, &reads.inputs);
         let now = now.ok().map(Arc::new);
         let before = self.gateways.routes.get(id).cloned();
@@ -30,7 +30,7 @@ impl Translator {
         }
         self.recount_routes(before.as_deref(), now.as_deref(), services);
         let clusters = |route: &Option<Arc<Attached>>| {
-            route.as_ref().map(|route| route.reads.clusters.clone()).unwrap_or_default()
+            route.as_ref().map(|route| route.dependencies.clusters.clone()).unwrap_or_default()
         };
         self.clusters.read(&clusters(&before), &clusters(&now));
         let problems =
@@ -40,7 +40,7 @@ impl Translator {
             Some(route) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&route.verdicts))),
             None => drop(self.verdicts.remove(id)),
         }
-        self.conflicts.judged(id);
+        self.conflicts.verdicts_changed(id);
         for route in before.iter() {
             for attachment in &route.attachments {
                 let name = &attachment.listener;

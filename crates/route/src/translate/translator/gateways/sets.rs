@@ -75,7 +75,7 @@ impl SetsByGateway {
     fn replace(&mut self, set: &ObjectKey, now: Option<(ObjectKey, Rank)>, regrouped: &mut Regrouped) {
         regrouped.sets.insert(set.clone());
         if let Some((gateway, rank)) = self.places.get(set).cloned() {
-            // If it was parsed, the first surplus one takes its place.
+            // The first surplus one replaces it, if it was parsed.
             if self.surplus_at(set).is_none() {
                 regrouped.sets.extend(self.first_surplus(&gateway, &set.namespace).map(|(.., key)| key.clone()));
                 regrouped.gateways.insert(gateway.clone());
@@ -156,7 +156,7 @@ impl Translator {
 
     /// Updates the conditions of the ListenerSets in `keys`, and of all that name one of the `gateways`, if they are or were
     /// surplus. Returns those whose routes it may change.
-    pub(super) fn judge_surplus(
+    pub(super) fn update_surplus(
         &mut self,
         mut keys: BTreeSet<ObjectKey>,
         gateways: &BTreeSet<ObjectKey>,

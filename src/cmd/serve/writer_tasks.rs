@@ -1,4 +1,4 @@
-//! Who writes to the API server, and what.
+//! The tasks that write to the API server: leader election and the writers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::leader::{Candidate, Leader, Timing};
 use crate::metrics::Metrics;
 use crate::settings::{LeaderElection, ServerOptions, Source, Writes};
 use crate::source;
-use crate::status::{self, AllEnvoys, Chosen, Template, Writer};
+use crate::status::{self, AllEnvoys, Template, Writer, WriterSettings};
 
-/// The tasks of the election and of the writer, if there are any.
-pub(super) struct Writing {
-    /// Whether this replica may write. Where nobody is elected, that is for those to decide who want to.
+/// The tasks of leader election and of the writers, if this replica writes.
+pub(super) struct WriterTasks {
+    /// The leadership of this replica. Without an election, it always leads.
     pub leader: Leader,
     installation: Option<Installation>,
     tasks: Vec<(&'static str, JoinHandle<()>)>,
 }
 
-/// Who writes.
+/// The client and the identity of the writers.
 struct Installation {
     client: kube::Client,
     instance: String,
@@ -32,18 +32,18 @@ struct Installation {
     fleets: Option<(Arc<Template>, String)>,
 }
 
-/// What the writer needs to know of the rest.
-pub(super) struct Known {
+/// The inputs of the writers.
+pub(super) struct Inputs {
     pub inspected: watch::Receiver<Arc<Inspection>>,
     pub expiring: watch::Receiver<Problems>,
     pub rejected: watch::Receiver<Problems>,
-    pub settings: watch::Receiver<Chosen>,
+    pub settings: watch::Receiver<WriterSettings>,
     pub envoys: AllEnvoys,
     pub metrics: Metrics,
 }
 
-impl Writing {
-    /// Takes part in the election, if `options` ask for one, until `stopping` is true.
+impl WriterTasks {
+    /// Starts leader election if `options` enable it. The election ends when `stopping` is true.
     pub async fn elect(
         source: &Source,
         options: &ServerOptions,
@@ -63,7 +63,7 @@ impl Writing {
             &options.process.leader_election;
         tracing::info!(namespace, lease, instance, elected, "may write status and Events");
         let (leader, election) = if elected {
-            // With a connection of its own: a renewal must not wait behind other answers.
+            // The election has a separate connection, so that renewals do not wait for other responses.
             let client = client().await?;
             let timing = Timing { lease: *lease_duration, renew_deadline: *renew_deadline, retry: *retry_period };
             let candidate = Candidate::new(client, &namespace, lease, instance.clone(), timing, metrics.clone());
@@ -82,10 +82,10 @@ impl Writing {
         Ok(Self { leader, installation: Some(installation), tasks: vec![("the election", election)] })
     }
 
-    /// Begins to write.
-    pub fn begin(&mut self, known: Known) {
+    /// Starts the writers.
+    pub fn start_writers(&mut self, known: Inputs) {
         let Some(Installation { client, instance, manager, fleets }) = self.installation.take() else { return };
-        let Known { inspected, expiring, rejected, settings, envoys, metrics } = known;
+        let Inputs { inspected, expiring, rejected, settings, envoys, metrics } = known;
         let leader = self.leader.clone();
         let writer = Writer {
             client,
@@ -103,7 +103,7 @@ impl Writing {
         self.tasks.push(("the status writer", tokio::spawn(writer.run())));
     }
 
-    /// Why one of the tasks has ended; while they work, or when there are none, this waits.
+    /// Waits until a task ends, and returns the reason. Waits forever without tasks.
     pub async fn failed(&mut self) -> anyhow::Error {
         if self.tasks.is_empty() {
             return std::future::pending().await;
@@ -111,12 +111,12 @@ impl Writing {
         let (ended, at, _) = select_all(self.tasks.iter_mut().map(|(_, task)| task)).await;
         let what = self.tasks.get(at).map_or("a task", |(what, _)| what);
         match ended.with_context(|| format!("{what} panicked")) {
-            Ok(()) => anyhow!("{what} ended by itself"),
+            Ok(()) => anyhow!("{what} ended unexpectedly"),
             Err(error) => error,
         }
     }
 
-    /// Waits until the Lease is given up; the election was told to stop.
+    /// Waits until the election has released the Lease. It has received the signal to stop before.
     pub async fn stopped(self) {
         let mut tasks = self.tasks.into_iter();
         if let Some((_, election)) = tasks.next() {
@@ -126,7 +126,7 @@ impl Writing {
     }
 }
 
-/// Reads the template of fleets. The controller restarts when it changes.
+/// Reads the template of fleets. The controller restarts when the file changes.
 fn template(file: &Path, namespace: &str) -> anyhow::Result<Template> {
     let named = || format!("gateway.dedicatedFleets.template: {}", file.display());
     let text = std::fs::read_to_string(file).with_context(named)?;
@@ -134,7 +134,7 @@ fn template(file: &Path, namespace: &str) -> anyhow::Result<Template> {
     Template::new(namespace, deployment).map_err(anyhow::Error::msg).with_context(named)
 }
 
-/// A name that no other living process has: the pod's, else one of this process.
+/// Returns a unique name: the name of the pod, otherwise a name of this process.
 fn identity() -> String {
     let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
     pod.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! A desk that looks at what has changed, against one that looks at everything each time.
+//! Compares a queue that processes changed objects with one that processes all objects.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,10 +7,10 @@ use super::*;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// What may happen, to the Ingress of a number or to both desks.
+/// A change of one Ingress, or of both queues.
 #[derive(Debug, Clone)]
 enum Step {
-    /// The Ingress is there in this revision, ours or not, served or not, with our address, another, or none.
+    /// Creates or changes the Ingress. Its address is ours, another one, or missing.
     Applied {
         at: usize,
         ours: bool,
@@ -19,17 +19,17 @@ enum Step {
         addresses: u8,
     },
     Deleted(usize),
-    /// All Envoys have accepted it.
+    /// All Envoys accept the Ingress.
     Accepted(usize),
-    /// What is due is begun, and what was begun first ends.
+    /// Starts the next write.
     Start,
     Finish(Outcome),
-    /// Our addresses change.
+    /// The addresses of the Envoys change.
     Ours(u8),
-    /// So many milliseconds go by.
+    /// Milliseconds pass.
     Time(u64),
-    /// What has changed is told.
-    Look,
+    /// Processes the changes.
+    Update,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => outcome.prop_map(Step::Finish),
         1 => (0..3_u8).prop_map(Step::Ours),
         2 => (0..200_000_u64).prop_map(Step::Time),
-        5 => Just(Step::Look),
+        5 => Just(Step::Update),
     ]
 }
 
@@ -56,16 +56,16 @@ fn addresses(number: u8) -> Vec<Address> {
     }
 }
 
-/// All that decides what comes next. Desks differ in what they have looked at in between, and in nothing else.
-fn state(desk: &Desk<Ingress>) -> String {
-    let Desk { left, written, open, waiting, agenda, .. } = desk;
-    format!("{left:?}\n{written:?}\n{open:?}\n{waiting:?}\n{agenda:?}")
+/// Returns the part of the state that decides the next steps. It does not depend on the processed objects.
+fn state(queue: &StatusQueue<Ingress>) -> String {
+    let StatusQueue { withdrawing, written, tasks, waiting, timers, .. } = queue;
+    format!("{withdrawing:?}\n{written:?}\n{tasks:?}\n{waiting:?}\n{timers:?}")
 }
 
 proptest! {
     #[test]
     fn looking_at_changes_is_as_good_as_looking_at_everything(steps in vec(step(), 1..80)) {
-        let (mut follows, mut looks) = (desk(), desk());
+        let (mut incremental, mut full) = (queue(), queue());
         let mut now = Instant::now();
         let mut inspection = Inspection { complete: true, ..Inspection::default() };
         let mut our_addresses: Arc<[Address]> = ours();
@@ -100,21 +100,21 @@ proptest! {
                 }
                 Step::Accepted(at) => {
                     let key = given(NAMES[at]).key();
-                    let waits = waiting(&follows).into_iter().find(|(waits, _)| *waits == key);
+                    let waits = waiting(&incremental).into_iter().find(|(waits, _)| *waits == key);
                     if let Some((key, what)) = waits {
-                        follows.accepted(&key, &what, 1, now);
-                        looks.accepted(&key, &what, 1, now);
+                        incremental.accepted(&key, &what, 1, now);
+                        full.accepted(&key, &what, 1, now);
                     }
                 }
                 Step::Start => {
-                    let write = follows.start(now);
-                    prop_assert_eq!(&write, &looks.start(now));
+                    let write = incremental.start(now);
+                    prop_assert_eq!(&write, &full.start(now));
                     busy.extend(write);
                 }
                 Step::Finish(outcome) => {
                     if let Some(write) = busy.pop_front() {
-                        follows.finished(&write, outcome, now);
-                        looks.finished(&write, outcome, now);
+                        incremental.finished(&write, outcome, now);
+                        full.finished(&write, outcome, now);
                         if outcome == Outcome::Gone {
                             inspection.objects.delete(Kind::INGRESS, &write.key);
                             inspection.sources.remove(&Kind::INGRESS.id(write.key.clone()));
@@ -123,11 +123,11 @@ proptest! {
                 }
                 Step::Ours(number) => our_addresses = addresses(number).into(),
                 Step::Time(ms) => now += Duration::from_millis(ms),
-                Step::Look => {
+                Step::Update => {
                     let inspection = Arc::new(inspection.clone());
-                    follows.look(inspection.clone(), our_addresses.clone(), now);
-                    looks.take_in(inspection, our_addresses.clone().into(), true, now);
-                    prop_assert_eq!(state(&follows), state(&looks));
+                    incremental.update(inspection.clone(), our_addresses.clone(), now);
+                    full.update_objects(inspection, our_addresses.clone().into(), true, now);
+                    prop_assert_eq!(state(&incremental), state(&full));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A ledger that follows what differs, against one that begins with everything.
+//! Compares an incremental tracker with one that starts with the final state.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use super::*;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const REASONS: [Reason; 3] = [Reason::ServiceUnresolvedReference, Reason::Conflicted, Reason::Ambiguous];
 
-/// What may happen to the Ingress of a number.
+/// A change of the Ingress with this index.
 #[derive(Debug, Clone)]
 enum Step {
-    /// It is there with this uid, ours or not.
+    /// Creates or replaces the Ingress with this uid, served or not.
     Applied(usize, &'static str, bool),
     Deleted(usize),
-    /// Something is wrong, or no longer.
+    /// Adds or removes a problem.
     Wrong {
         at: usize,
         field: &'static str,
@@ -25,10 +25,10 @@ enum Step {
         generation: i64,
         is: bool,
     },
-    /// The same, found beside translation.
+    /// Adds or removes a problem from outside of the translation.
     Expiring(usize, bool),
-    /// What has changed is told.
-    Look,
+    /// Processes the changes.
+    Update,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -40,23 +40,23 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (at, field, 0..REASONS.len(), 0..3_i64, any::<bool>())
             .prop_map(|(at, field, reason, generation, is)| Step::Wrong { at, field, reason, generation, is }),
         1 => (0..NAMES.len(), any::<bool>()).prop_map(|(at, is)| Step::Expiring(at, is)),
-        3 => Just(Step::Look),
+        3 => Just(Step::Update),
     ]
 }
 
-/// What is wrong, by object, reason and uid, without order.
-fn open(ledger: &Ledger) -> BTreeMap<(String, &'static str), Notice> {
+/// Returns the notices of all problems, by object and reason.
+fn open(tracker: &ProblemTracker) -> BTreeMap<(String, &'static str), Notice> {
     let key = |notice: &Notice| (notice.object.to_string(), notice.reason);
-    ledger.all().into_iter().map(|notice| (key(&notice), notice)).collect()
+    tracker.all().into_iter().map(|notice| (key(&notice), notice)).collect()
 }
 
 proptest! {
     #[test]
     fn following_is_as_good_as_beginning_anew(steps in vec(step(), 1..60)) {
-        let mut ledger = Ledger::default();
+        let mut tracker = ProblemTracker::default();
         let mut expiring = Problems::new();
         let mut seen = Inspection { complete: true, ..Inspection::default() };
-        ledger.look(&Arc::new(seen.clone()), &expiring);
+        tracker.update(&Arc::new(seen.clone()), &expiring);
         for step in steps {
             match step {
                 Step::Applied(at, uid, ours) => {
@@ -88,15 +88,15 @@ proptest! {
                         false => drop(expiring.remove(&problem)),
                     }
                 }
-                Step::Look => {
+                Step::Update => {
                     let now = Arc::new(seen.clone());
-                    let before = open(&ledger);
-                    let notices = ledger.look(&now, &expiring);
-                    let mut anew = Ledger::default();
-                    anew.look(&now, &expiring);
-                    let after = open(&anew);
-                    prop_assert_eq!(&open(&ledger), &after);
-                    // Told is what is other than before, and healed is what is gone of an object that is still there.
+                    let before = open(&tracker);
+                    let notices = tracker.update(&now, &expiring);
+                    let mut full = ProblemTracker::default();
+                    full.update(&now, &expiring);
+                    let after = open(&full);
+                    prop_assert_eq!(&open(&tracker), &after);
+                    // Each changed problem has a warning. Each solved problem of an existing object has a recovery.
                     let key = |notice: &Notice| (notice.object.to_string(), notice.subject);
                     let mut warnings: Vec<Notice> = notices.iter().filter(|told| told.is_warning).cloned().collect();
                     warnings.sort_by_key(key);

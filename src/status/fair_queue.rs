@@ -1,4 +1,4 @@
-//! Due writes in turns by namespace, so that the writes of one namespace do not delay those of another.
+//! The due writes, fair between namespaces, so that the writes of one namespace do not delay those of another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -7,25 +7,25 @@ use std::sync::Arc;
 use lockgate_route::objects::ObjectKey;
 use tokio::time::Instant;
 
-/// The objects whose time has come. The namespaces take turns; the objects of a namespace are in the order of their times.
+/// A queue of due objects, in which the namespaces take turns. The objects of a namespace are sorted by time.
 ///
-/// A tenant with 10,000 changed objects delays its own writes, and the write of another namespace by one turn of each
-/// namespace that has any.
+/// A tenant with 10,000 changed objects delays its own writes. It delays a write of another namespace by at most one
+/// turn of each namespace in the queue.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    /// The due objects of each namespace that has any.
+pub(super) struct FairQueue {
+    /// The due objects of each namespace in the queue.
     queues: BTreeMap<Arc<str>, BTreeSet<(Instant, Arc<str>)>>,
     /// The namespace that had the last turn.
     last: Arc<str>,
 }
 
-impl Turns {
+impl FairQueue {
     /// Adds an object that is due since `at`.
     pub fn push(&mut self, at: Instant, key: ObjectKey) {
         self.queues.entry(key.namespace).or_default().insert((at, key.name));
     }
 
-    /// Returns the time since when an object is due, if there is one.
+    /// Returns the time at which an object became due, if there is one.
     pub fn first(&self) -> Option<Instant> {
         self.queues.values().next()?.first().map(|(at, _)| *at)
     }
@@ -51,16 +51,16 @@ mod tests {
     #[test]
     fn namespaces_take_turns() {
         let now = Instant::now();
-        let mut turns = Turns::default();
-        let pop = |turns: &mut Turns| turns.pop().map(|(_, key)| key.to_string()).unwrap_or_default();
+        let mut fair_queue = FairQueue::default();
+        let pop = |fair_queue: &mut FairQueue| fair_queue.pop().map(|(_, key)| key.to_string()).unwrap_or_default();
         for (i, name) in ["c", "b", "a"].into_iter().enumerate() {
-            turns.push(now + std::time::Duration::from_millis(i as u64), ObjectKey::new("crowd", name));
+            fair_queue.push(now + std::time::Duration::from_millis(i as u64), ObjectKey::new("crowd", name));
         }
-        assert_eq!(pop(&mut turns), "crowd/c", "in the order of their times");
-        turns.push(now + std::time::Duration::from_secs(1), ObjectKey::new("shop", "cart"));
-        turns.push(now, ObjectKey::new("", "class"));
-        let all: Vec<String> = (0..4).map(|_| pop(&mut turns)).collect();
+        assert_eq!(pop(&mut fair_queue), "crowd/c", "in the order of their times");
+        fair_queue.push(now + std::time::Duration::from_secs(1), ObjectKey::new("shop", "cart"));
+        fair_queue.push(now, ObjectKey::new("", "class"));
+        let all: Vec<String> = (0..4).map(|_| pop(&mut fair_queue)).collect();
         assert_eq!(all, ["shop/cart", "class", "crowd/b", "crowd/a"]);
-        assert_eq!((turns.first(), &*pop(&mut turns)), (None, ""));
+        assert_eq!((fair_queue.first(), &*pop(&mut fair_queue)), (None, ""));
     }
 }

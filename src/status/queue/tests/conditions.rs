@@ -1,4 +1,4 @@
-//! A kind whose status has conditions: those of the verdicts, and `Programmed`.
+//! A kind with conditions: those of the verdicts, and `Programmed`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -29,7 +29,7 @@ impl Typed for Widget {
 }
 
 impl HasStatus for Widget {
-    /// With the epoch as the time of all transitions: [`Widget::patch`] knows them.
+    /// All transition times are the epoch. [`Widget::patch`] sets the real times.
     type Status = Vec<Condition>;
 
     fn version(&self) -> &Arc<str> {
@@ -38,9 +38,13 @@ impl HasStatus for Widget {
 
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Self::Status>> {
         let epoch = |condition: &Condition| Condition { last_transition_time: at(0), ..condition.clone() };
-        let is: Vec<Condition> = self.conditions.iter().map(epoch).collect();
+        let current: Vec<Condition> = self.conditions.iter().map(epoch).collect();
         let Some(published) = facts.published else {
-            return (facts.left && !is.is_empty()).then(|| Goal { status: Vec::new(), needs: None, cause: 0 });
+            return (facts.withdrawing && !current.is_empty()).then(|| Goal {
+                status: Vec::new(),
+                needs: None,
+                cause: 0,
+            });
         };
         let condition = |type_: &str, status: Status, reason: &str, message: String| Condition {
             type_: type_.to_owned(),
@@ -53,13 +57,13 @@ impl HasStatus for Widget {
         let mut pending: Vec<Condition> = Vec::new();
         pending.extend(facts.verdicts.iter().map(|v| condition(v.condition, v.status, v.reason, v.message.clone())));
         let mut done = pending.clone();
-        // The revision in the message tells the next leader what the Envoys have accepted.
+        // The next leader reads the accepted revision from the message.
         let message = || format!("revision {}", published.revision);
         pending.push(condition("Programmed", Status::Unknown, "Pending", message()));
         done.push(condition("Programmed", Status::True, "Programmed", message()));
         match () {
-            () if is == done => None,
-            () if is == pending => Some(Goal { status: done, needs: Some(published.clone()), cause: 0 }),
+            () if current == done => None,
+            () if current == pending => Some(Goal { status: done, needs: Some(published.clone()), cause: 0 }),
             () => Some(Goal { status: pending, needs: None, cause: 0 }),
         }
     }
@@ -82,9 +86,9 @@ fn at(second: i64) -> Time {
     Time(Timestamp::from_second(second).unwrap())
 }
 
-/// A Widget with a desk, and a watch that brings back each write at once.
+/// A Widget with a queue, and a watch that brings back each write at once.
 struct World {
-    desk: Desk<Widget>,
+    queue: StatusQueue<Widget>,
     widget: Widget,
     published: Published,
     accepted: Status,
@@ -104,7 +108,7 @@ impl World {
         };
         let now = Instant::now();
         Self {
-            desk: Desk::new(US.into()),
+            queue: StatusQueue::new(US.into()),
             widget: Widget { meta, conditions: Vec::new(), version: "1".into() },
             published: Published {
                 uid: "u".into(),
@@ -119,7 +123,7 @@ impl World {
         }
     }
 
-    fn look(&mut self) {
+    fn update(&mut self) {
         let mut inspection = Inspection { complete: true, ..Inspection::default() };
         let id = Widget::KIND.id(self.widget.meta.key.clone());
         let verdict = Verdict {
@@ -134,27 +138,27 @@ impl World {
         inspection.objects.apply(Object::new(self.widget.clone()));
         inspection.sources.insert(id.clone(), self.published.clone());
         inspection.verdicts.insert(id, [verdict].into());
-        self.desk.look(Arc::new(inspection), Outside::default(), self.now);
+        self.queue.update(Arc::new(inspection), ExternalFacts::default(), self.now);
     }
 
-    /// Performs the write that is due now, if there is one. Returns its summary.
+    /// Performs the write that is due, if there is one. Returns its summary.
     fn write(&mut self) -> Option<String> {
-        self.look();
-        let write = self.desk.start(self.now)?;
+        self.update();
+        let write = self.queue.start(self.now)?;
         let second = i64::try_from((self.now - self.start).as_secs()).unwrap();
         let patch = self.widget.patch(&write.status, 0, at(second).0);
-        self.desk.finished(&write, Outcome::Done, self.now);
+        self.queue.finished(&write, Outcome::Done, self.now);
         self.widget.conditions = serde_json::from_value(patch["conditions"].clone()).unwrap();
         self.widget.version = format!("{}1", self.widget.version).into();
-        self.look();
+        self.update();
         Some(Widget::summary(&write.status).trim().to_owned())
     }
 
     /// Waits for the next write. Returns its summary.
     fn next_write(&mut self) -> String {
-        self.look();
+        self.update();
         loop {
-            self.now = self.desk.next().expect("a write to come").max(self.now);
+            self.now = self.queue.next().expect("a write to come").max(self.now);
             if let Some(written) = self.write() {
                 return written;
             }
@@ -162,14 +166,14 @@ impl World {
     }
 
     fn waiting(&self) -> Vec<Published> {
-        self.desk.waiting().some(None, usize::MAX).into_iter().map(|(_, published)| published).collect()
+        self.queue.waiting().batch(None, usize::MAX).into_iter().map(|(_, published)| published).collect()
     }
 
     fn accept(&mut self, published: &Published) {
-        self.desk.accepted(&self.widget.meta.key, published, 2, self.now);
+        self.queue.accepted(&self.widget.meta.key, published, 2, self.now);
     }
 
-    /// Status, observedGeneration, and the second of the last transition of each condition.
+    /// Returns the status, the observedGeneration, and the second of the last transition of each condition.
     fn conditions(&self) -> Vec<(&str, &str, i64, i64)> {
         let condition = |one: &Condition| one.last_transition_time.0.as_second();
         let all = self.widget.conditions.iter();
@@ -188,7 +192,7 @@ fn conditions_follow_the_verdicts_at_once_and_the_envoys_later() {
     world.accept(&world.published.clone());
     assert_eq!(world.next_write(), "Accepted=True Programmed=True");
     assert_eq!(world.conditions(), [("Accepted", "True", 1, 0), ("Programmed", "True", 1, 10)]);
-    assert_eq!((world.write(), world.desk.len()), (None, 0));
+    assert_eq!((world.write(), world.queue.len()), (None, 0));
     // A new generation with a negative verdict.
     world.now += 10 * SECOND;
     (world.widget.meta.generation, world.published.revision, world.accepted) = (2, Revision(2), Status::False);

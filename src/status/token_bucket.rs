@@ -1,31 +1,31 @@
-//! How often something may be done: a bucket of tokens that fills by time. Time comes as an argument.
+//! A token bucket, which limits a rate. No I/O; time comes as an argument.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many at once, and so many a second from then on.
+/// A token bucket: a burst, and then a constant rate.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct TokenBucket {
     per_second: u32,
     burst: u32,
-    /// When the bucket will be full, if nothing is taken.
+    /// The time at which the bucket is full if no token is taken.
     full: Option<Instant>,
 }
 
-impl Bucket {
-    /// A full bucket.
+impl TokenBucket {
+    /// Creates a full bucket.
     pub fn new(per_second: u32, burst: u32) -> Self {
         Self { per_second: per_second.max(1), burst: burst.max(1), full: None }
     }
 
-    /// When the next token can be taken; not before `now`.
+    /// Returns the time at which the next token is available, at least `now`.
     pub fn next(&self, now: Instant) -> Instant {
         let room = self.time(self.burst - 1);
         self.full.and_then(|full| full.checked_sub(room)).map_or(now, |at| at.max(now))
     }
 
-    /// Takes a token, if there is one.
+    /// Takes a token if one is available. Returns whether it did.
     pub fn take(&mut self, now: Instant) -> bool {
         let there = self.next(now) <= now;
         if there {
@@ -34,7 +34,7 @@ impl Bucket {
         there
     }
 
-    /// Whether no token is missing.
+    /// Returns whether the bucket is full.
     pub fn is_full(&self, now: Instant) -> bool {
         self.full.is_none_or(|full| full <= now)
     }
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_burst_and_then_an_even_rate() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(10, 5);
+        let mut bucket = TokenBucket::new(10, 5);
         let taken = (0..20).filter(|_| bucket.take(start)).count();
         assert_eq!(taken, 5);
         assert_eq!(bucket.next(start), start + Duration::from_millis(100));

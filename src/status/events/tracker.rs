@@ -1,5 +1,4 @@
-//! What is wrong with which object, and what to tell when that changes. It follows by what differs, so that a change
-//! costs what it changes.
+//! The problems of each object, and the notices of their changes. The cost of an update is proportional to the change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,17 +11,17 @@ use lockgate_xds::provenance::ObjectRef;
 use super::notice::{HEALED, Notice, healed, note};
 use crate::inspection::{Inspection, changed_objects};
 
-/// What is wrong, by object and reason.
+/// The known problems, by object and reason.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct ProblemTracker {
     open: BTreeMap<ObjectRef, ByReason>,
-    /// What was looked at last; incomplete if nothing was.
+    /// The last inspection. It is incomplete before the first update.
     seen: Arc<Inspection>,
-    /// And what was wrong beside it.
-    beside: Problems,
+    /// The last problems from outside of the translation.
+    others: Problems,
 }
 
-/// What is wrong with one object.
+/// The problems of one object.
 type ByReason = BTreeMap<Reason, Open>;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -31,47 +30,47 @@ struct Open {
     note: String,
 }
 
-impl Ledger {
-    /// Takes in what is wrong now, for translation and `beside` it; what is to be told of the difference.
-    pub fn look(&mut self, inspection: &Arc<Inspection>, beside: &Problems) -> Vec<Notice> {
+impl ProblemTracker {
+    /// Updates the problems: those of the translation, and `others`. Returns the notices of the difference.
+    pub fn update(&mut self, inspection: &Arc<Inspection>, others: &Problems) -> Vec<Notice> {
         if !inspection.complete {
             return Vec::new();
         }
         let seen = std::mem::replace(&mut self.seen, inspection.clone());
-        let was_beside = std::mem::replace(&mut self.beside, beside.clone());
+        let previous_others = std::mem::replace(&mut self.others, others.clone());
         let is_new = seen.complete;
-        let (mut healings, mut warnings) = (Vec::new(), Vec::new());
-        for object in self.touched((&seen, &was_beside), (inspection, beside)) {
+        let (mut recoveries, mut warnings) = (Vec::new(), Vec::new());
+        for object in self.affected((&seen, &previous_others), (inspection, others)) {
             let uid = uid(&inspection.objects, &object);
-            let now = by_reason([&inspection.problems, beside], &object, uid.clone().unwrap_or_default());
+            let now = by_reason([&inspection.problems, others], &object, uid.clone().unwrap_or_default());
             let before = match now.is_empty() {
                 true => self.open.remove(&object),
                 false => self.open.insert(object.clone(), now.clone()),
             };
             let before = before.unwrap_or_default();
             for (reason, was) in before.iter().filter(|(reason, _)| !now.contains_key(reason)) {
-                // Gone with its object, or no longer ours to judge.
+                // Without a notice: the object is gone, or Lockgate no longer serves it.
                 if uid.as_ref() == Some(&was.uid) && is_served(inspection, &object) {
                     let note = healed(reason.as_str(), &was.note);
-                    let healing = warning(&object, *reason, was, is_new);
-                    healings.push(Notice { note, reason: HEALED, is_warning: false, ..healing });
+                    let recovery = warning(&object, *reason, was, is_new);
+                    recoveries.push(Notice { note, reason: HEALED, is_warning: false, ..recovery });
                 }
             }
             let changed = now.iter().filter(|(reason, now)| before.get(reason) != Some(*now));
             warnings.extend(changed.map(|(reason, now)| warning(&object, *reason, now, is_new)));
         }
-        healings.extend(warnings);
-        healings
+        recoveries.extend(warnings);
+        recoveries
     }
 
-    /// The objects of which something else may have to be told: those with other problems, and those at fault that
-    /// may be others of the same name. Of no particular generation.
-    fn touched(&self, seen: (&Inspection, &Problems), now: (&Inspection, &Problems)) -> BTreeSet<ObjectRef> {
-        let ((seen, was_beside), (now, beside)) = (seen, now);
-        let problems = seen.problems.diff(&now.problems).chain(was_beside.diff(beside)).map(|item| match item {
+    /// Returns the objects whose notices may change, without generation: those with a changed problem, and changed
+    /// objects with problems, which may be new objects of the same name.
+    fn affected(&self, seen: (&Inspection, &Problems), now: (&Inspection, &Problems)) -> BTreeSet<ObjectRef> {
+        let ((seen, previous_others), (now, others)) = (seen, now);
+        let problems = seen.problems.diff(&now.problems).chain(previous_others.diff(others)).map(|item| match item {
             DiffItem::Add(problem) | DiffItem::Remove(problem) => problem.object.clone().at(0),
         });
-        let mut touched: BTreeSet<ObjectRef> = problems.collect();
+        let mut affected: BTreeSet<ObjectRef> = problems.collect();
         for kind in Kind::ALL {
             let first = ObjectRef::new(kind.as_str(), "", "");
             if self.open.range(first..).next().is_some_and(|(object, _)| object.kind == kind.as_str()) {
@@ -82,22 +81,22 @@ impl Ledger {
                     name,
                     generation: 0,
                 });
-                touched.extend(changed.filter(|object| self.open.contains_key(object)));
+                affected.extend(changed.filter(|object| self.open.contains_key(object)));
             }
         }
-        touched
+        affected
     }
 
-    /// All that is wrong, for who cannot know what was told.
+    /// Returns a notice of each problem. A new leader cannot know which of them the last leader reported.
     pub fn all(&self) -> Vec<Notice> {
         let all = self.open.iter().flat_map(|(object, open)| open.iter().map(move |open| (object, open)));
         all.map(|(object, (reason, now))| warning(object, *reason, now, false)).collect()
     }
 }
 
-/// What is wrong with this object, whose uid this is.
+/// Returns the problems of an object with this uid.
 fn by_reason(problems: [&Problems; 2], object: &ObjectRef, uid: Arc<str>) -> ByReason {
-    // Nothing is before it that is of this object.
+    // The smallest problem of the object in the sorted set.
     let first = Problem {
         object: object.clone().at(i64::MIN),
         field: String::new(),
@@ -133,14 +132,14 @@ fn warning(object: &ObjectRef, reason: Reason, open: &Open, is_new: bool) -> Not
     }
 }
 
-/// The uid of an object; `None` if it does not exist.
+/// Returns the uid of an object. `None`: it does not exist.
 fn uid(objects: &Objects, object: &ObjectRef) -> Option<Arc<str>> {
     let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == object.kind)?;
     let key = ObjectKey { namespace: object.namespace.clone(), name: object.name.clone() };
     objects.meta(kind, &key).map(|meta| meta.uid.clone())
 }
 
-/// Whether what is said of an object is said because it is served: an Ingress may also have left our class.
+/// Returns whether Lockgate serves an object. An Ingress can change to another class.
 fn is_served(inspection: &Inspection, object: &ObjectRef) -> bool {
     let key = ObjectKey { namespace: object.namespace.clone(), name: object.name.clone() };
     object.kind != Kind::INGRESS.as_str() || inspection.published(Kind::INGRESS, &key).is_some()

@@ -1,0 +1,350 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use k8s_openapi::api::networking::v1::IngressSpec;
+use lockgate_route::objects::{Ingress, IngressStatus, Kind, Meta, Revision};
+
+use super::*;
+use crate::status::kind::{Address, ExternalFacts};
+
+const US: &str = "lockgate/ingress/lockgate";
+
+fn ip(address: &str) -> Address {
+    Address { ip: Some(address.into()), ..Address::default() }
+}
+
+/// The Ingress of a test.
+#[derive(Clone)]
+struct Given {
+    namespace: &'static str,
+    name: &'static str,
+    ours: bool,
+    served: bool,
+    revision: u64,
+    version: u32,
+    addresses: Vec<Address>,
+    writers: Vec<&'static str>,
+}
+
+fn given(name: &'static str) -> Given {
+    Given {
+        namespace: "shop",
+        name,
+        ours: true,
+        served: true,
+        revision: 1,
+        version: 1,
+        addresses: vec![],
+        writers: vec![],
+    }
+}
+
+impl Given {
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace, self.name)
+    }
+
+    fn published(&self) -> Published {
+        Published {
+            uid: self.name.into(),
+            revision: Revision(self.revision),
+            since: 7,
+            served: self.served,
+            fleets: Arc::default(),
+        }
+    }
+
+    /// Returns the Ingress after this write.
+    fn written(&self, write: &Write<Vec<Address>>) -> Self {
+        assert_eq!(*write.version, *self.version.to_string());
+        Self { version: self.version + 1, addresses: write.status.clone(), writers: vec![US], ..self.clone() }
+    }
+}
+
+fn inspection(given: &[Given]) -> Arc<Inspection> {
+    let mut inspection = Inspection { complete: true, ..Inspection::default() };
+    for given in given {
+        let meta = Meta {
+            key: given.key(),
+            uid: given.name.into(),
+            // The generation stays when an annotation changes.
+            generation: 1,
+            created: 0,
+            terminating: false,
+            annotations: BTreeMap::new(),
+        };
+        let status = IngressStatus {
+            addresses: given.addresses.clone(),
+            writers: given.writers.iter().map(|writer| Arc::from(*writer)).collect(),
+            version: given.version.to_string().into(),
+        };
+        inspection.objects.apply(Object::new(Ingress { meta, spec: IngressSpec::default(), status }));
+        if given.ours {
+            inspection.sources.insert(Kind::INGRESS.id(given.key()), given.published());
+        }
+    }
+    Arc::new(inspection)
+}
+
+fn ours() -> Arc<[Address]> {
+    [ip("192.0.2.1")].into()
+}
+
+fn queue() -> StatusQueue<Ingress> {
+    StatusQueue::new(US.into())
+}
+
+fn waiting(queue: &StatusQueue<Ingress>) -> Vec<(ObjectKey, Published)> {
+    queue.waiting().batch(None, usize::MAX)
+}
+
+/// Lets the Envoys accept the Ingress. Returns the next write.
+#[track_caller]
+fn accepted_and_started(queue: &mut StatusQueue<Ingress>, given: &Given, now: Instant) -> Write<Vec<Address>> {
+    assert_eq!(waiting(queue), [(given.key(), given.published())]);
+    assert_eq!(queue.start(now), None, "before the ACK");
+    queue.accepted(&given.key(), &given.published(), 2, now);
+    queue.start(now).expect("a write")
+}
+
+#[test]
+fn an_address_is_written_when_all_envoys_have_accepted_and_once() {
+    let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
+    queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let write = accepted_and_started(&mut queue, &cart, now);
+    assert_eq!((&*write.status, &*write.version), (&[ip("192.0.2.1")][..], "1"));
+    assert_eq!(write.programmed, Some((cart.published(), 2)));
+    queue.finished(&write, Outcome::Done, now);
+    assert_eq!((queue.start(now + DEBOUNCE), waiting(&queue)), (None, vec![]));
+    queue.update(inspection(&[cart.written(&write)]), ours(), now);
+    assert_eq!((queue.len(), queue.start(now + WATCH_TIMEOUT)), (0, None));
+}
+
+const DEBOUNCE: Duration = Duration::from_secs(1);
+
+#[test]
+fn what_is_right_is_not_written() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let right = Given { addresses: ours().to_vec(), ..given("right") };
+    let other = Given { ours: false, addresses: vec![ip("203.0.113.1")], ..given("other") };
+    queue.update(inspection(&[right, other]), ours(), now);
+    assert_eq!((queue.len(), queue.next()), (0, None));
+}
+
+#[test]
+fn nothing_is_written_while_the_own_address_is_unknown_or_lists_are_missing() {
+    let (mut queue, now) = (queue(), Instant::now());
+    queue.update(inspection(&[given("cart")]), ExternalFacts::default(), now);
+    assert_eq!(queue.len(), 0);
+    let mut incomplete = inspection(&[given("cart")]);
+    Arc::make_mut(&mut incomplete).complete = false;
+    queue.update(incomplete, ours(), now);
+    assert_eq!(queue.len(), 0);
+}
+
+#[test]
+fn an_ack_of_another_revision_does_not_count() {
+    let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
+    queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let newer = Given { revision: 2, version: 2, ..cart.clone() };
+    queue.update(inspection(std::slice::from_ref(&newer)), ours(), now);
+    queue.accepted(&cart.key(), &cart.published(), 1, now);
+    assert_eq!(queue.start(now), None);
+    accepted_and_started(&mut queue, &newer, now);
+}
+
+#[test]
+fn a_change_after_the_ack_waits_for_the_next() {
+    let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
+    queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+    queue.accepted(&cart.key(), &cart.published(), 1, now);
+    let newer = Given { revision: 2, version: 2, ..cart };
+    queue.update(inspection(std::slice::from_ref(&newer)), ours(), now);
+    accepted_and_started(&mut queue, &newer, now);
+}
+
+#[test]
+fn of_one_that_is_no_longer_ours_only_our_address_is_withdrawn() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let both = vec![ip("203.0.113.1"), ip("192.0.2.1")];
+    let left = Given { ours: false, addresses: both, writers: vec![US], ..given("left") };
+    queue.update(inspection(std::slice::from_ref(&left)), ours(), now);
+    let write = queue.start(now).expect("a write, without an ACK");
+    assert_eq!((&*write.status, &write.programmed), (&[ip("203.0.113.1")][..], &None));
+    queue.finished(&write, Outcome::Done, now);
+    queue.update(inspection(&[left.written(&write)]), ours(), now);
+    assert_eq!(queue.len(), 0);
+}
+
+#[test]
+fn one_that_lost_everything_gets_no_address_until_it_is_served() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let lost = Given { served: false, ..given("cart") };
+    queue.update(inspection(std::slice::from_ref(&lost)), ours(), now);
+    assert_eq!((queue.len(), waiting(&queue)), (0, vec![]));
+    let served = Given { served: true, ..lost };
+    queue.update(inspection(std::slice::from_ref(&served)), ours(), now);
+    accepted_and_started(&mut queue, &served, now);
+}
+
+#[test]
+fn one_that_loses_everything_loses_its_address_at_once() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let cart = Given { addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
+    queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let lost = Given { served: false, version: 2, ..cart };
+    queue.update(inspection(std::slice::from_ref(&lost)), ours(), now);
+    let write = queue.start(now).expect("a write, without an ACK");
+    assert_eq!((&*write.status, &write.programmed), (&[][..], &None));
+    queue.finished(&write, Outcome::Done, now);
+    // Another writer adds the address repeatedly. The withdrawals are delayed.
+    let again = Given { version: 4, writers: vec!["other"], ..lost };
+    queue.update(inspection(std::slice::from_ref(&again)), ours(), now);
+    assert_eq!(
+        (queue.start(now), queue.start(now + FAILURE_BACKOFF.0).map(|write| write.status)),
+        (None, Some(vec![]))
+    );
+}
+
+#[test]
+fn what_others_wrote_stays_where_everything_is_lost() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let lost = |addresses| Given { served: false, addresses, writers: vec!["other"], ..given("cart") };
+    queue.update(inspection(&[lost(vec![ip("203.0.113.1")])]), ours(), now);
+    assert_eq!(queue.len(), 0);
+    queue.update(inspection(&[lost(vec![ip("203.0.113.1"), ip("192.0.2.1")])]), ours(), now);
+    assert_eq!(queue.start(now).expect("a write").status, [ip("203.0.113.1")]);
+}
+
+#[test]
+fn an_equal_address_that_somebody_else_wrote_is_not_ours() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let other = Given { ours: false, addresses: ours().to_vec(), writers: vec!["other"], ..given("other") };
+    queue.update(inspection(&[other]), ours(), now);
+    assert_eq!(queue.len(), 0);
+}
+
+#[test]
+fn an_address_beside_which_others_wrote_is_withdrawn_once() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let cart = Given { addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
+    queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let both = vec![ip("192.0.2.1"), ip("203.0.113.1")];
+    let left = Given { ours: false, version: 2, addresses: both.clone(), writers: vec!["other"], ..cart };
+    queue.update(inspection(std::slice::from_ref(&left)), ours(), now);
+    let write = queue.start(now).expect("a write");
+    assert_eq!(write.status, [ip("203.0.113.1")]);
+    queue.finished(&write, Outcome::Done, now);
+    // The new owner writes the address again.
+    queue.update(inspection(&[Given { version: 4, addresses: both, ..left }]), ours(), now);
+    assert_eq!((queue.len(), queue.start(now + WATCH_TIMEOUT)), (0, None));
+}
+
+#[test]
+fn a_conflict_is_tried_again_over_what_the_other_wrote() {
+    let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
+    queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let write = accepted_and_started(&mut queue, &cart, now);
+    queue.finished(&write, Outcome::Conflict, now);
+    assert_eq!(queue.start(now), None);
+    queue.update(inspection(&[Given { version: 5, ..cart }]), ours(), now);
+    let again = queue.start(now + CONFLICT_BACKOFF.0).expect("a write, for the spec is the same");
+    assert_eq!(&*again.version, "5");
+}
+
+#[test]
+fn failures_are_tried_again_ever_less_often() {
+    let (mut queue, mut now, cart) = (queue(), Instant::now(), given("cart"));
+    queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let mut write = accepted_and_started(&mut queue, &cart, now);
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        queue.finished(&write, Outcome::Failed, now);
+        let at = queue.next().unwrap();
+        waits.push((at - now).as_millis());
+        assert_eq!(queue.start(at - Duration::from_millis(1)), None);
+        now = at;
+        write = queue.start(now).unwrap();
+    }
+    assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000]);
+    queue.finished(&write, Outcome::Gone, now);
+    assert_eq!(queue.len(), 0);
+}
+
+#[test]
+fn a_fight_with_another_writer_slows_down() {
+    let (mut queue, start, mut cart) = (queue(), Instant::now(), given("cart"));
+    let mut now = start;
+    let mut writes = 0;
+    while now < start + Duration::from_secs(60) {
+        queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+        queue.accepted(&cart.key(), &cart.published(), 1, now);
+        let write = loop {
+            now = queue.next().expect("a write to come").max(now);
+            if let Some(write) = queue.start(now) {
+                break write;
+            }
+        };
+        writes += 1;
+        queue.finished(&write, Outcome::Done, now);
+        let theirs = vec![ip("203.0.113.1")];
+        cart = Given { version: cart.version + 2, addresses: theirs, writers: vec!["other"], ..cart };
+    }
+    assert!(writes < 10, "{writes}");
+}
+
+#[test]
+fn what_the_watch_does_not_bring_back_is_looked_at_again() {
+    let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
+    queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let write = accepted_and_started(&mut queue, &cart, now);
+    queue.finished(&write, Outcome::Done, now);
+    assert_eq!(queue.start(now + WATCH_TIMEOUT), None);
+    assert_eq!(queue.waiting().len(), 1);
+}
+
+#[test]
+fn what_changes_while_a_write_is_under_way_is_seen_when_it_ends() {
+    let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
+    queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let write = accepted_and_started(&mut queue, &cart, now);
+    // The watch brings back the write before the response arrives, and Lockgate no longer serves the Ingress.
+    let left = Given { ours: false, version: 3, ..cart.written(&write) };
+    queue.update(inspection(std::slice::from_ref(&left)), ours(), now);
+    queue.finished(&write, Outcome::Done, now);
+    let withdrawal = queue.start(now).expect("a withdrawal");
+    assert_eq!((withdrawal.status.len(), &*withdrawal.version), (0, "3"));
+
+    // The Ingress is deleted during the write.
+    queue.update(inspection(&[]), ours(), now);
+    queue.finished(&withdrawal, Outcome::Gone, now);
+    assert_eq!((queue.len(), queue.start(now + WATCH_TIMEOUT)), (0, None));
+}
+
+#[test]
+fn a_new_address_is_written_to_all() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let cart = Given { addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
+    let inspection = inspection(std::slice::from_ref(&cart));
+    queue.update(inspection.clone(), ours(), now);
+    assert_eq!(queue.len(), 0);
+    queue.update(inspection, Arc::from([ip("192.0.2.2")]), now);
+    assert_eq!(accepted_and_started(&mut queue, &cart, now).status, [ip("192.0.2.2")]);
+}
+
+#[test]
+fn the_writes_of_one_namespace_do_not_delay_those_of_another() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let crowd = ["a", "b", "c", "d"].map(|name| Given { namespace: "crowd", ..given(name) });
+    let all: Vec<Given> = crowd.into_iter().chain([given("cart"), given("blog")]).collect();
+    queue.update(inspection(&all), ours(), now);
+    for (given, ms) in all.iter().zip([0, 0, 0, 0, 1, 2]) {
+        queue.accepted(&given.key(), &given.published(), 1, now + Duration::from_millis(ms));
+    }
+    let later = now + DEBOUNCE;
+    let order: Vec<String> = std::iter::from_fn(|| Some(queue.start(later)?.key.to_string())).collect();
+    assert_eq!(order, ["crowd/a", "shop/cart", "crowd/b", "shop/blog", "crowd/c", "crowd/d"]);
+    assert_eq!(queue.len(), 6, "all are under way");
+}
+
+mod conditions;
+mod incremental;
