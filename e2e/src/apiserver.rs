@@ -67,7 +67,7 @@ impl ApiServer {
         let etcd_args = [&["--unsafe-no-fsync"], etcd_args.as_flattened(), etcd_flags].concat();
         let etcd = Process::start("etcd", &lab("etcd"), &etcd_args, &directory.path().join("etcd.log"));
 
-        // Nobody reaches it under its advertised address, which must not be loopback: there is no Endpoints reconciler.
+        // The advertised address must not be loopback, but nothing uses it, because there is no Endpoints reconciler.
         let mut args = [
             format!("--etcd-servers={client}"),
             format!("--secure-port={port}"),

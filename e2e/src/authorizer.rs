@@ -1,6 +1,6 @@
-//! A server that says which requests may pass: Envoy's service `Authorization` over gRPC, and its like over HTTP.
+//! An external authorization server: Envoy's service `Authorization` over gRPC, and its equivalent over HTTP.
 //!
-//! Both let pass what is not asked with `?deny`, and say who the user is.
+//! Both deny requests with `?deny`, and return the name of the user.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,27 +21,27 @@ use tonic::service::Routes;
 
 use crate::server::{ANY_PORT, Server};
 
-/// The header by which it says who the user is.
+/// The response header with the user.
 pub const USER: (&str, &str) = ("x-user", "alice");
 
-/// What it answers about those who may not pass: status, a header, a body.
+/// The response to denied requests: status, a header, and the body.
 pub const DENIED: (u16, (&str, &str), &str) = (401, ("www-authenticate", "Test"), "who are you?");
 
-/// One by gRPC.
+/// An authorization server over gRPC.
 pub struct Authorizer {
-    /// Where it listens.
+    /// The address.
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<AttributeContext>>>,
     _server: Server,
 }
 
 impl Authorizer {
-    /// Starts one on a free port.
+    /// Starts a server on a free port.
     pub async fn start() -> Self {
         Self::start_at(ANY_PORT.into()).await
     }
 
-    /// Starts one at an address.
+    /// Starts a server at an address.
     ///
     /// # Panics
     /// If the address is taken.
@@ -52,20 +52,20 @@ impl Authorizer {
         Self { address: server.address, seen, _server: server }
     }
 
-    /// What it was asked about, one after the other.
+    /// Returns the received checks in order.
     pub fn seen(&self) -> Vec<AttributeContext> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What it was last asked about a path, and of that what it was told about the request itself.
+    /// Returns the attributes of the request in the last check of a path.
     ///
     /// # Panics
-    /// If it was not asked.
+    /// If there was no check.
     pub fn asked(&self, path: &str) -> (AttributeContext, attribute_context::HttpRequest) {
         self.about(path).unwrap_or_else(|| panic!("it was not asked about {path}"))
     }
 
-    /// Whether it was asked about a path.
+    /// Returns whether there was a check of a path.
     pub fn was_asked(&self, path: &str) -> bool {
         self.about(path).is_some()
     }
@@ -111,32 +111,32 @@ impl Authorization for Checks {
     }
 }
 
-/// A request that an [`HttpAuthorizer`] got.
+/// A request that an [`HttpAuthorizer`] received.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Its method.
+    /// The method.
     pub method: Method,
-    /// Its path.
+    /// The path.
     pub uri: Uri,
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
 }
 
-/// One by HTTP, which fails for `?fail`.
+/// An authorization server over HTTP, which fails for `?fail`.
 pub struct HttpAuthorizer {
-    /// Where it listens.
+    /// The address.
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Asked>>>,
     _server: Server,
 }
 
 impl HttpAuthorizer {
-    /// Starts one on a free port.
+    /// Starts a server on a free port.
     ///
     /// # Panics
-    /// If there is no port.
+    /// If no port is free.
     pub async fn start() -> Self {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let kept = seen.clone();
@@ -144,7 +144,7 @@ impl HttpAuthorizer {
         Self { address: server.address, seen, _server: server }
     }
 
-    /// What it was asked, one after the other.
+    /// Returns the received requests in order.
     pub fn seen(&self) -> Vec<Asked> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

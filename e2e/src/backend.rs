@@ -1,4 +1,4 @@
-//! HTTP servers that say who they are.
+//! HTTP servers that return their name.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,11 +17,11 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::wait_until;
 
-/// A server on a port of this machine. It answers every request 200, with its name as `x-backend` and as the body; after
-/// 1,500 ms if the path is `/after/1500`.
-/// Dropped without [`Backend::stop`] it ends at once, as a pod that crashes.
+/// A server on a local port. It answers every request 200 with its name as `x-backend` and as the body, after 1,500 ms
+/// if the path is `/after/1500`. If it is dropped without [`Backend::stop`], it ends immediately, like a pod that
+/// crashes.
 pub struct Backend {
-    /// Where it listens.
+    /// The address.
     pub address: SocketAddr,
     requests: Arc<AtomicU64>,
     stop: watch::Sender<bool>,
@@ -31,18 +31,18 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// Starts one on a free port.
+    /// Starts a server on a free port.
     ///
     /// # Panics
-    /// If there is no port.
+    /// If no port is free.
     pub async fn start(name: &str) -> Self {
         Self::start_at(name, Ipv4Addr::LOCALHOST.into()).await
     }
 
-    /// The same at another address of this machine.
+    /// Starts a server at another local address.
     ///
     /// # Panics
-    /// If it has none such, or no port is left.
+    /// If the address does not exist, or no port is free.
     pub async fn start_at(name: &str, address: IpAddr) -> Self {
         let listener = TcpListener::bind((address, 0)).await.expect("a port for a backend");
         let address = listener.local_addr().expect("the address of a backend");
@@ -53,24 +53,24 @@ impl Backend {
         Self { address, requests, stop, task: tokio::spawn(serving), open }
     }
 
-    /// Its port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// How many requests it has answered.
+    /// Returns the number of answered requests.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// The number of open connections.
+    /// Returns the number of open connections.
     pub fn connections(&self) -> usize {
-        // `Backend` and the accept loop hold one each.
+        // `Backend` and the accept loop hold one clone each.
         Arc::strong_count(&self.open).saturating_sub(2)
     }
 
-    /// Stops the server in good order once no worker of Envoy uses it any more: each has closed its connections, and the
-    /// requests that `traffic` waits for go to other backends. A pod has 30 s for this.
+    /// Stops the server gracefully when no worker of Envoy uses it any more: each has closed its connections, and the
+    /// requests that `traffic` waits for use other backends. A pod has 30 s for this.
     pub async fn stop_when_unused(self, traffic: impl AsyncFn()) {
         loop {
             let before = self.requests();
@@ -82,8 +82,8 @@ impl Backend {
         }
     }
 
-    /// Ends it as a pod ends that shuts down in good order: no new connections, requests under way are answered, idle
-    /// connections are closed.
+    /// Stops the server gracefully, like a pod: it accepts no connections, answers active requests, and closes idle
+    /// connections.
     pub async fn stop(mut self) {
         let _ = self.stop.send(true);
         let _ = (&mut self.task).await;

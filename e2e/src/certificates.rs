@@ -32,7 +32,7 @@ impl Authority {
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
         let key = KeyPair::generate().expect("a key");
-        // Of two authorities of the same name, Envoy tries one only.
+        // Envoy tries only one of two authorities with the same name.
         let number: String = key.public_key_raw()[1..5].iter().map(|byte| format!("{byte:02x}")).collect();
         params.distinguished_name.push(DnType::CommonName, format!("test authority {number}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

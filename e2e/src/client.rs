@@ -1,5 +1,5 @@
-//! An HTTP client over TCP or TLS that hides nothing: one connection is one object, nothing is tried again. HTTP/1.1, or
-//! HTTP/2 in clear text where a target says so.
+//! An HTTP client over TCP or TLS without automatic behavior: each connection is an object, and nothing is retried. It
+//! uses HTTP/1.1, or HTTP/2 in clear text if the target requires it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,22 +19,22 @@ use tokio::net::TcpStream;
 
 use crate::certificates::Pair;
 
-/// Why a request got no answer.
+/// The reason why a request has no answer.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where requests go: an address, a `Host`, and whom to trust if it is TLS.
+/// The destination of requests: an address, a `Host`, and the trusted authority for TLS.
 #[derive(Clone)]
 pub struct Target {
     address: SocketAddr,
     host: String,
-    /// If not the host.
+    /// The server name, if it differs from the host.
     server_name: Option<String>,
     fields: Vec<(HeaderName, HeaderValue)>,
     tls: Option<Arc<rustls::ClientConfig>>,
     http2: bool,
 }
 
-/// The connection was closed before the request was sent: whoever sends it again, sends it once.
+/// The connection was closed before the request was sent, so it can be sent again.
 #[derive(Debug)]
 pub struct Unsent;
 
@@ -60,36 +60,36 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The value of a header field, empty if there is none.
+    /// Returns the value of a header field. Empty: it is absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-/// One connection.
+/// A connection.
 pub struct Connection {
     sender: Sender,
     host: String,
     fields: Vec<(HeaderName, HeaderValue)>,
-    /// The certificate that the server presented.
+    /// The certificate of the server.
     pub certificate: Option<CertificateDer<'static>>,
-    /// What TLS agreed on, if it is TLS.
+    /// The result of the TLS handshake.
     pub agreed: Option<Agreed>,
 }
 
-/// What a TLS handshake agreed on.
+/// The result of a TLS handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreed {
     /// The version of TLS.
     pub version: rustls::ProtocolVersion,
     /// The cipher suite.
     pub cipher_suite: rustls::CipherSuite,
-    /// The protocol chosen by ALPN; empty if none was.
+    /// The protocol chosen by ALPN. Empty: none.
     pub alpn: String,
     /// The group of the key exchange.
     pub group: rustls::NamedGroup,
@@ -101,30 +101,31 @@ enum Sender {
 }
 
 impl Target {
-    /// Plain HTTP to a port of this machine, for a host.
+    /// Returns the target of a host over plain HTTP at a local port.
     pub fn http(port: u16, host: &str) -> Self {
         let address = (Ipv4Addr::LOCALHOST, port).into();
         Self { address, host: host.into(), server_name: None, fields: vec![], tls: None, http2: false }
     }
 
-    /// The same by HTTP/2, without asking first whether the server speaks it.
+    /// Uses HTTP/2 without negotiation.
     #[must_use]
     pub fn over_http2(self) -> Self {
         Self { http2: true, ..self }
     }
 
-    /// HTTPS with `host` as server name; only what `root` has signed is accepted.
+    /// Returns the target of a host over HTTPS at a local port, with `host` as the server name. The certificate must be
+    /// signed by `root`.
     ///
     /// # Panics
-    /// If `root` is no certificate.
+    /// If `root` is not a certificate.
     pub fn https(port: u16, host: &str, root: CertificateDer<'static>) -> Self {
         Self::https_by(port, host, root, rustls::ALL_VERSIONS, &[])
     }
 
-    /// The same with these versions of TLS alone, and these protocols offered by ALPN.
+    /// Like [`Target::https`], with only these versions of TLS and these ALPN protocols.
     ///
     /// # Panics
-    /// If `root` is no certificate.
+    /// If `root` is not a certificate.
     pub fn https_by(
         port: u16,
         host: &str,
@@ -146,10 +147,10 @@ impl Target {
         Self { address, host: host.into(), server_name: None, fields: vec![], tls, http2: false }
     }
 
-    /// The same with a certificate that is shown if the server asks for one.
+    /// Adds a client certificate, which is sent if the server requests one.
     ///
     /// # Panics
-    /// If it is not TLS, or the pair is none.
+    /// If the target has no TLS, or the pair is invalid.
     #[must_use]
     pub fn showing(mut self, pair: &Pair) -> Self {
         let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("a private key");
@@ -159,23 +160,23 @@ impl Target {
         self
     }
 
-    /// The same over connections that are opened for another host.
+    /// Uses connections for another server name.
     #[must_use]
     pub fn opened_for(self, server_name: &str) -> Self {
         Self { server_name: Some(server_name.into()), ..self }
     }
 
-    /// The same at another address than this machine's.
+    /// Uses another address than loopback.
     #[must_use]
     pub fn at(mut self, address: IpAddr) -> Self {
         self.address.set_ip(address);
         self
     }
 
-    /// The same with a header field in every request, instead of one of that name that it had.
+    /// Sets a header field of every request.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is invalid.
     #[must_use]
     pub fn field(mut self, name: &str, value: &str) -> Self {
         let name: HeaderName = name.parse().expect("a field's name");
@@ -184,15 +185,15 @@ impl Target {
         self
     }
 
-    /// A new connection.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// If there is none, or TLS fails.
+    /// If the connection or the TLS handshake fails.
     pub async fn connect(&self) -> Result<Connection, Error> {
         let tcp = TcpStream::connect(self.address).await?;
         tcp.set_nodelay(true)?;
-        // It ends with a reset: nobody drops one before its answer, and a closed one would keep its port for a minute, of
-        // which there are 28,000: too few for the load of two specs in a row.
+        // Connections end with a reset. They are not dropped before the answer, and a regular close would occupy one of
+        // 28,000 ports for a minute. The load of two consecutive specs needs more.
         tcp.set_zero_linger()?;
         let (host, fields) = (self.host.clone(), self.fields.clone());
         let Some(config) = &self.tls else {
@@ -218,7 +219,7 @@ impl Target {
         Ok(Connection { sender: self.handshake(tls).await?, host, fields, certificate, agreed: Some(agreed) })
     }
 
-    /// A request over a connection of its own.
+    /// Sends a request over a new connection.
     ///
     /// # Errors
     /// If there is no complete answer.
@@ -226,7 +227,7 @@ impl Target {
         self.connect().await?.send(Method::GET, path, Bytes::new()).await
     }
 
-    /// As [`Target::get`], with a body.
+    /// Like [`Target::get`], with a body.
     ///
     /// # Errors
     /// If there is no complete answer.
@@ -249,7 +250,7 @@ impl Target {
         Ok(Sender::One(sender))
     }
 
-    /// Whether a request is answered 200, and by which backend.
+    /// Sends a request. Returns the backend if the answer is 200.
     pub async fn backend(&self, path: &str) -> Option<String> {
         let answer = self.get(path).await.ok()?;
         (answer.status == 200).then(|| answer.header("x-backend").to_owned())
@@ -257,7 +258,7 @@ impl Target {
 }
 
 impl Connection {
-    /// Whether another request can be sent: not once the server has closed.
+    /// Returns whether another request can be sent: the server has not closed the connection.
     pub async fn usable(&mut self) -> bool {
         match &mut self.sender {
             Sender::One(sender) => sender.ready().await.is_ok(),
@@ -265,10 +266,10 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the complete answer.
     ///
     /// # Errors
-    /// If there is no complete answer; [`Unsent`] if the request has not left.
+    /// If there is no complete answer; [`Unsent`] if the request was not sent.
     pub async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Answer, Error> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
@@ -294,10 +295,10 @@ impl Connection {
     }
 }
 
-/// Writes `bytes` to a port of this machine, and reads until `enough` or until the other side has closed.
+/// Writes `bytes` to a local port, and reads until `enough` or until the other side closes the connection.
 ///
 /// # Panics
-/// If there is no connection, or nothing comes for [`crate::PATIENCE`].
+/// If there is no connection, or no data arrives for [`crate::PATIENCE`].
 pub async fn raw(port: u16, bytes: &[u8], enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("a connection");
     stream.write_all(bytes).await.expect("bytes written");
@@ -305,7 +306,7 @@ pub async fn raw(port: u16, bytes: &[u8], enough: impl Fn(&[u8]) -> bool) -> Vec
     while !enough(&read) {
         let more = tokio::time::timeout(crate::PATIENCE, stream.read_buf(&mut read)).await;
         match more.unwrap_or_else(|_| panic!("nothing more after {:?}", String::from_utf8_lossy(&read))) {
-            // A connection that is reset is closed as well.
+            // A reset closes the connection too.
             Ok(0) | Err(_) => break,
             Ok(_) => {}
         }

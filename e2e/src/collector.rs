@@ -1,4 +1,4 @@
-//! A collector of spans: OTLP over gRPC, in clear text.
+//! A trace collector: OTLP over gRPC, in clear text.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -11,22 +11,22 @@ use hyper::{HeaderMap, Request, Response};
 
 use crate::server::Server;
 
-/// What `opentelemetry.proto.collector.trace.v1.TraceService` is asked by.
+/// The path of the method of `opentelemetry.proto.collector.trace.v1.TraceService`.
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// A collector on a port of this machine, which keeps what it is sent.
+/// A collector on a local port, which stores the received messages.
 pub struct Collector {
-    /// Where it listens.
+    /// The address.
     pub address: SocketAddr,
     exports: Arc<Mutex<Vec<Bytes>>>,
     _server: Server,
 }
 
 impl Collector {
-    /// Starts one on a free port.
+    /// Starts a collector on a free port.
     ///
     /// # Panics
-    /// If there is no port.
+    /// If no port is free.
     pub async fn start() -> Self {
         let exports = Arc::new(Mutex::new(Vec::new()));
         let kept = exports.clone();
@@ -34,19 +34,19 @@ impl Collector {
         Self { address: server.address, exports, _server: server }
     }
 
-    /// The messages that it was sent, each encoded. Texts in them stand as they are.
+    /// Returns the received messages in their encoded form. It contains all texts unchanged.
     pub fn exports(&self) -> Vec<Bytes> {
         self.exports.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether one of the messages holds all of these texts.
+    /// Returns whether one of the messages contains all of these texts.
     pub fn has(&self, texts: &[&str]) -> bool {
         let holds = |message: &Bytes, text: &str| message.windows(text.len()).any(|part| part == text.as_bytes());
         self.exports().iter().any(|message| texts.iter().all(|text| holds(message, text)))
     }
 }
 
-/// Keeps the message, and answers with an empty one. Source: gRPC over HTTP/2.
+/// Stores the message, and answers with an empty one. Source: gRPC over HTTP/2.
 async fn answer(
     request: Request<Incoming>,
     kept: Arc<Mutex<Vec<Bytes>>>,

@@ -14,10 +14,10 @@ use hyper::{Request, Response};
 
 use crate::server::Server;
 
-/// A server on a port of this machine. It answers 200, and its body is the request: a line as `GET /path HTTP/1.1`, then
-/// the headers, each as `name: value` in small letters. A query may ask for more: `bytes=5000` for as long a body,
-/// `wait=300` for an answer after so many milliseconds, `status=500` for another status, `pieces=9&every=200` for a body that goes on
-/// with nine more bytes, one after 200 milliseconds each.
+/// A server on a local port. It answers 200, and its body is the request: a line such as `GET /path HTTP/1.1`, then the
+/// headers as `name: value` in lower case. A query changes the response: `bytes=5000` sets the length of the body,
+/// `wait=300` delays it by milliseconds, `status=500` sets the status, and `pieces=9&every=200` adds nine bytes to the
+/// body, one after each 200 milliseconds.
 pub struct Echo {
     /// The address.
     pub address: SocketAddr,

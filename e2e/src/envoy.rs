@@ -12,7 +12,7 @@ use crate::client::{Answer, Target};
 use crate::process::{Process, program, repository};
 use crate::{Lockgate, ports, wait_until};
 
-/// How Envoy asks.
+/// The variant of the xDS protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Incremental xDS.
@@ -21,7 +21,7 @@ pub enum Mode {
     Sotw,
 }
 
-/// Envoy, started from what `lockgate bootstrap` wrote.
+/// An Envoy with a bootstrap of `lockgate bootstrap`.
 pub struct Envoy {
     process: Process,
     directory: tempfile::TempDir,
@@ -30,25 +30,25 @@ pub struct Envoy {
 }
 
 impl Envoy {
-    /// Starts it and waits until it is ready: all that it asked for has come.
+    /// Starts Envoy, and waits until it is ready: it has received its initial resources.
     pub async fn start(lockgate: &Lockgate, mode: Mode) -> Self {
         let mut envoy = Self::launch(lockgate, mode);
         envoy.wait_ready().await;
         envoy
     }
 
-    /// Starts it.
+    /// Starts Envoy.
     pub fn launch(lockgate: &Lockgate, mode: Mode) -> Self {
         let admin = ports::free();
         Self::launch_with(&lockgate.bootstrap(mode, admin, &format!("envoy-{admin}")), admin)
     }
 
-    /// Starts it from a bootstrap with this admin port.
+    /// Starts Envoy with a bootstrap with this admin port.
     pub fn launch_with(bootstrap: &str, admin: u16) -> Self {
         Self::launch_with_flags(bootstrap, admin, &[])
     }
 
-    /// The same with flags of its own: `--drain-time-s`, or `--concurrency` instead of 2.
+    /// Starts Envoy with additional flags: `--drain-time-s`, or `--concurrency` instead of 2.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -60,12 +60,12 @@ impl Envoy {
         Self { process, directory, flags, admin }
     }
 
-    /// Waits until it is ready.
+    /// Waits until Envoy is ready.
     pub async fn wait_ready(&mut self) -> Duration {
         self.wait_status(|status| status == 200).await
     }
 
-    /// Waits until a route leads to this cluster.
+    /// Waits until a route uses this cluster.
     pub async fn wait_routed_to(&self, cluster: &str) {
         wait_until(&format!("a route to {cluster}"), async || {
             self.get("/config_dump?resource=dynamic_route_configs").await.text().contains(cluster)
@@ -73,7 +73,7 @@ impl Envoy {
         .await;
     }
 
-    /// Waits until its admin address answers, ready or not.
+    /// Waits until the admin address responds, even if Envoy is not ready.
     pub async fn wait_answering(&mut self) -> Duration {
         self.wait_status(|_| true).await
     }
@@ -88,58 +88,58 @@ impl Envoy {
         .await
     }
 
-    /// Ends it without a warning and starts it again.
+    /// Kills Envoy and starts it again.
     pub fn restart(&mut self) {
         self.process.kill();
         self.process = launch(&self.directory, &self.flags);
     }
 
-    /// How many instances of inotify it has.
+    /// Returns the number of its inotify instances.
     ///
     /// # Panics
-    /// If it is gone.
+    /// If the process does not exist.
     pub fn inotify_instances(&self) -> usize {
         let fds = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("Envoy's open files");
         let targets = fds.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
         targets.filter(|target| target.to_string_lossy().contains("inotify")).count()
     }
 
-    /// Its process.
+    /// Returns the process.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
-    /// Its log.
+    /// Returns the log.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Its log's lines of level warning and above.
+    /// Returns the log lines of level warning and above.
     pub fn warnings(&self) -> Vec<String> {
         let severe = |line: &&str| ["[warning]", "[error]", "[critical]"].iter().any(|level| line.contains(level));
         self.log().lines().filter(severe).map(ToOwned::to_owned).collect()
     }
 
-    /// What its admin address answers.
+    /// Requests a page of the admin address.
     ///
     /// # Panics
-    /// If it does not.
+    /// If there is no answer.
     pub async fn get(&self, path: &str) -> Answer {
         let answer = Target::http(self.admin, "localhost").get(path).await;
         answer.unwrap_or_else(|error| panic!("{path} of Envoy: {error}"))
     }
 
-    /// Sets the level of all its loggers.
+    /// Sets the level of all loggers.
     ///
     /// # Panics
-    /// If it does not take it.
+    /// If Envoy does not accept it.
     pub async fn log_level(&self, level: &str) {
         let path = format!("/logging?level={level}");
         let answer = Target::http(self.admin, "localhost").send(Method::POST, &path, "").await;
         assert_eq!(answer.map(|answer| answer.status).ok(), Some(200), "POST {path}");
     }
 
-    /// Its counters and gauges whose names match a regular expression.
+    /// Returns the counters and gauges whose names match a regular expression.
     pub async fn stats(&self, filter: &str) -> BTreeMap<String, u64> {
         let text = self.get(&format!("/stats?filter={filter}")).await.text();
         text.lines()
@@ -150,16 +150,16 @@ impl Envoy {
             .collect()
     }
 
-    /// One counter or gauge, 0 if it has none of this name.
+    /// Returns a counter or gauge, or 0 if it does not exist.
     pub async fn stat(&self, name: &str) -> u64 {
         self.stats(&format!("^{}$", name.replace('.', "\\."))).await.get(name).copied().unwrap_or_default()
     }
 
-    /// The entries of one list of its configuration: `dynamic_active_clusters`, `dynamic_route_configs`, `dynamic_listeners`,
-    /// `dynamic_active_secrets`, `dynamic_warming_clusters`.
+    /// Returns the entries of one list of the configuration: `dynamic_active_clusters`, `dynamic_route_configs`,
+    /// `dynamic_listeners`, `dynamic_active_secrets`, `dynamic_warming_clusters`.
     ///
     /// # Panics
-    /// If the answer is no JSON.
+    /// If the answer is not JSON.
     pub async fn config_dump(&self, resource: &str) -> Vec<Value> {
         let answer = self.get(&format!("/config_dump?resource={resource}")).await;
         let dump: Value = serde_json::from_slice(&answer.body).expect("JSON of /config_dump");
@@ -167,13 +167,13 @@ impl Envoy {
     }
 }
 
-/// What `envoy --mode validate` says about a bootstrap.
+/// Runs `envoy --mode validate` for a bootstrap.
 ///
 /// # Errors
-/// Its output if it refuses.
+/// The output if Envoy rejects the bootstrap.
 ///
 /// # Panics
-/// If it cannot be run.
+/// If Envoy cannot be run.
 pub fn validate(bootstrap: &str) -> Result<String, String> {
     let directory = tempfile::Builder::new().prefix("envoy-").tempdir().expect("a temporary directory");
     let path = directory.path().join("bootstrap.yaml");
@@ -187,7 +187,7 @@ pub fn validate(bootstrap: &str) -> Result<String, String> {
 fn launch(directory: &tempfile::TempDir, flags: &[String]) -> Process {
     let bootstrap = directory.path().join("bootstrap.yaml").display().to_string();
     let mut args = vec!["--config-path", &bootstrap, "--use-dynamic-base-id", "--log-level", "info"];
-    // Envoy does not take a flag twice.
+    // Envoy accepts each flag once.
     if !flags.iter().any(|flag| flag == "--concurrency") {
         args.extend(["--concurrency", "2"]);
     }
@@ -195,7 +195,7 @@ fn launch(directory: &tempfile::TempDir, flags: &[String]) -> Process {
     Process::start("envoy", &binary(), &args, &directory.path().join("envoy.log"))
 }
 
-/// The program.
+/// Returns the path of the program.
 pub fn binary() -> PathBuf {
     let path = std::env::var_os("ENVOY").map_or_else(|| repository().join(".venv/bin/envoy-bin"), PathBuf::from);
     program(path, "make envoy")

@@ -1,4 +1,4 @@
-//! `lockgate export`, as its user starts it.
+//! The program `lockgate export`.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -8,28 +8,28 @@ use crate::lockgate::{binary, run};
 use crate::process::Process;
 use crate::{Source, ports, wait_until};
 
-/// A directory of files, and the program that keeps it.
+/// A directory of files, and the program that maintains it.
 pub struct Export {
     process: Process,
     args: Vec<String>,
     files: tempfile::TempDir,
     log: tempfile::TempDir,
     flags: Vec<String>,
-    /// Port of Envoy's plain-text listener.
+    /// The port of Envoy's plain HTTP listener.
     pub http: u16,
-    /// Port of Envoy's TLS listener.
+    /// The port of Envoy's TLS listener.
     pub https: u16,
 }
 
 impl Export {
-    /// Starts it and waits until the files are complete.
+    /// Starts the program, and waits until the files are complete.
     pub async fn start(source: &Source, flags: &[&str]) -> Self {
         let mut export = Self::launch(source, flags);
         export.wait_complete().await;
         export
     }
 
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Panics
     /// If it was not built.
@@ -53,7 +53,7 @@ impl Export {
         Self { process, args, files, log, flags, http, https }
     }
 
-    /// Waits until the last file is there.
+    /// Waits until the last file exists.
     pub async fn wait_complete(&mut self) {
         let (files, process) = (self.files.path().to_owned(), &mut self.process);
         wait_until("the file of listeners", async || {
@@ -63,47 +63,47 @@ impl Export {
         .await;
     }
 
-    /// Ends it without a warning.
+    /// Kills the program.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it again, with the same flags; the log goes on.
+    /// Starts the program again with the same flags and log file.
     pub fn restart(&mut self) {
         self.process.kill();
         self.process = Process::start("lockgate export", &binary(), &self.args, &self.log.path().join("log"));
     }
 
-    /// Its log.
+    /// Returns the log.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// The directory that it keeps.
+    /// Returns the directory of the files.
     pub fn path(&self) -> &Path {
         self.files.path()
     }
 
-    /// A file in it.
+    /// Returns the path of a file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.files.path().join(name)
     }
 
-    /// The files, but for hidden ones: inode and time of the last change, by name. A file that was written is another.
+    /// Returns the inode and modification time of each file, except hidden ones. Both change with each write.
     ///
     /// # Panics
-    /// If the metadata of a file that exists cannot be read.
+    /// If the metadata of an existing file cannot be read.
     pub fn files(&self) -> BTreeMap<String, (u64, i64, i64)> {
         let look = |name: String| match std::fs::metadata(self.file(&name)) {
             Ok(data) => Some((name, (data.ino(), data.mtime(), data.mtime_nsec()))),
-            // The export removed it after the names were listed.
+            // The export has removed it since the names were listed.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => panic!("{name}: {error}"),
         };
         names(self.files.path()).into_iter().filter_map(look).collect()
     }
 
-    /// Makes `content` that of a file, by renaming or in place.
+    /// Replaces the content of a file, by a rename or in place.
     ///
     /// # Panics
     /// If that fails.
@@ -116,7 +116,7 @@ impl Export {
         }
     }
 
-    /// `lockgate bootstrap` for an Envoy that sees the files at `directory`.
+    /// Returns the output of `lockgate bootstrap` for an Envoy with the files at `directory`.
     pub fn bootstrap(&self, directory: &Path, admin: u16) -> String {
         let (directory, admin) = (directory.display().to_string(), format!("127.0.0.1:{admin}"));
         let mut args = vec!["bootstrap", "--mode", "files", "--dir", &directory, "--admin-address", &admin];

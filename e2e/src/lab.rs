@@ -99,7 +99,7 @@ impl Lab {
             .unwrap_or_else(|error| panic!("kubectl {}: {error}\n{stdin}", args.join(" ")))
     }
 
-    /// The same.
+    /// Like [`Lab::kubectl`], and returns failures.
     ///
     /// # Errors
     /// The error output of kubectl.
@@ -126,7 +126,7 @@ impl Lab {
     /// If pods stay.
     pub async fn drain(&self, node: &str) {
         for namespace in self.namespaces("Terminating").await {
-            // It may have gone meanwhile, or have no pods.
+            // The pod may be gone, or the node may have no pods.
             let _ = self.try_kubectl(&["label", "pods", "--all", "--namespace", &namespace, "going=true"], "").await;
         }
         let all = ["--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=!going", "--timeout=120s"];
@@ -141,7 +141,7 @@ impl Lab {
         self.try_helm(args).await.unwrap_or_else(|error| panic!("helm {}: {error}", args.join(" ")))
     }
 
-    /// The same.
+    /// Like [`Lab::helm`], and returns failures.
     ///
     /// # Errors
     /// The error output of helm.

@@ -1,9 +1,10 @@
-//! What the end-to-end tests stand on: the real program, a real Envoy, a real API server, and a load generator.
+//! The tools of the end-to-end tests: the real program, a real Envoy, a real API server, and a load generator.
 //!
-//! Nothing here links the controller's code: the tests in `tests/` see what its user sees. The one exception compares a check
-//! of the controller with Envoy's for thousands of inputs (`isolation::key_pairs`). Everything waits on conditions
-//! with a deadline; a program that is missing fails and says how to get it, for a skip would look like a pass. Ports and
-//! directories are a test's own, so tests run side by side, unless they measure (see `tests/hitless.rs`).
+//! The tests do not link the code of the controller; they see what users see. The only exception compares a check of
+//! the controller with Envoy for thousands of inputs (`isolation::key_pairs`). Tests wait for conditions with a
+//! deadline. A missing program fails the test with a hint how to install it, because a skipped test would look like a
+//! passed one. Tests have their own ports and directories, so they run in parallel, except for those that measure times
+//! (see `tests/hitless.rs`).
 
 pub mod apiserver;
 pub mod attacks;

@@ -1,5 +1,5 @@
-//! A load generator at a fixed rate: the clock decides when a request is due, not the answer to the one before, so that a
-//! stall shows in the latencies of all the requests that were due in it.
+//! A load generator with a fixed rate. The clock determines when a request is due, not the previous answer. A stall
+//! therefore shows in the latencies of all requests that were due meanwhile.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,31 +15,31 @@ use crate::client::{Connection, Target, Unsent};
 use crate::figures::Durations;
 use crate::lab::echo::Echoed;
 
-/// What is sent.
+/// The requests of a load.
 #[derive(Clone)]
 pub struct Plan {
-    /// Where to.
+    /// The target.
     pub target: Target,
     /// The path.
     pub path: String,
-    /// Requests a second, over all connections.
+    /// Requests per second, over all connections.
     pub rate: u32,
-    /// Connections, each with one request at a time.
+    /// The number of connections. Each sends one request at a time.
     pub connections: u32,
-    /// Every how many requests a connection is closed and a new one made; `None` keeps it as long as the server does.
+    /// The number of requests after which a connection is renewed. `None`: it is kept as long as the server keeps it.
     pub renew_after: Option<u32>,
-    /// The namespace of the lab's echo server that must answer, if it must be one.
+    /// The namespace of the lab's echo server that must answer, if any.
     pub namespace: Option<String>,
 }
 
 impl Plan {
-    /// 1,000 requests a second over 20 connections that are kept.
+    /// 1,000 requests per second over 20 kept connections.
     pub fn new(target: Target, path: &str) -> Self {
         Self { target, path: path.into(), rate: 1000, connections: 20, renew_after: None, namespace: None }
     }
 }
 
-/// Load that is under way, on a thread of its own.
+/// A running load, on a separate thread.
 pub struct Load {
     state: Arc<State>,
     thread: std::thread::JoinHandle<Report>,
@@ -52,24 +52,24 @@ struct State {
     failed: AtomicU64,
 }
 
-/// What became of it.
+/// The results of a load.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How long it ran.
+    /// The elapsed time.
     pub elapsed: Duration,
-    /// From the moment when a request was due to its complete answer, of those answered right.
+    /// The latencies of successful requests, from the time when each was due to its complete answer.
     pub latencies: Durations,
-    /// What else happened to a request: how often, and how many seconds after the start for the first time.
+    /// The failures: the count, and the seconds from the start to the first one.
     pub failures: BTreeMap<String, (u64, f64)>,
-    /// Connections made.
+    /// The number of connections.
     pub connections: u64,
 }
 
 impl Load {
-    /// Starts; the first answer has come when this returns.
+    /// Starts a load, and waits for the first answer.
     ///
     /// # Panics
-    /// If no answer comes.
+    /// If no answer arrives.
     pub async fn start(plan: Plan) -> Self {
         let state = Arc::new(State::default());
         let thread = std::thread::spawn({
@@ -84,7 +84,7 @@ impl Load {
         load
     }
 
-    /// Waits until this many more requests have been answered.
+    /// Waits until this many more requests are answered.
     pub async fn answers(&self, count: u64) {
         let answered = || self.state.answered.load(Ordering::Relaxed);
         let goal = answered() + count;
@@ -96,7 +96,7 @@ impl Load {
         crate::wait_until("failures of the load", async || self.state.failed.load(Ordering::Relaxed) >= count).await;
     }
 
-    /// Ends it.
+    /// Ends the load.
     ///
     /// # Panics
     /// If the generator itself failed.
@@ -107,13 +107,13 @@ impl Load {
 }
 
 impl Report {
-    /// Requests that were not answered 200, or by a wrong backend.
+    /// Returns the number of requests that were not answered 200, or by a wrong backend.
     pub fn failed(&self) -> u64 {
         self.failures.values().map(|(count, _)| count).sum()
     }
 }
 
-/// `12,345 requests in 12.3 s (1000/s), 0 failed; median ...`, then a line a kind of failure.
+/// Formats `12,345 requests in 12.3 s (1000/s), 0 failed; median ...`, and a line for each kind of failure.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let requests = self.latencies.count() as u64 + self.failed();
@@ -186,14 +186,14 @@ async fn worker(plan: Plan, start: Instant, offset: Duration, interval: Duration
     report
 }
 
-/// An error and what is behind it.
+/// Formats an error with its causes.
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// One request. A connection that the server has closed since the last answer is replaced, as every client does; once
-/// the request is on its way, whatever happens to it counts.
+/// Sends one request. A connection that the server has closed since the last answer is replaced, as by every client.
+/// After the request is sent, any error is a failure.
 async fn request(plan: &Plan, slot: &mut Option<Connection>, connections: &mut u64) -> Result<(), String> {
     let mut kept = slot.take();
     if let Some(connection) = &mut kept

@@ -1,4 +1,4 @@
-//! The real program, started as users start it.
+//! The program `lockgate serve`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -222,7 +222,7 @@ impl Lockgate {
         let list = self.json(HOSTS).await;
         for host in list.as_array().into_iter().flatten() {
             let name = host["name"].as_str().unwrap_or_default().replace('*', "%2A");
-            // One that is there no more is not the one.
+            // A draining listener is not the current one.
             let page = self.get(&format!("{HOSTS}&name={name}")).await;
             let Ok(mut host) = serde_json::from_slice::<Value>(&page.body) else { continue };
             let domains = host["resource"]["domains"].as_array();

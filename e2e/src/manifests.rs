@@ -1,4 +1,4 @@
-//! A directory of Kubernetes YAML, and the objects that the tests put in.
+//! A directory of Kubernetes YAML, and the objects of the tests.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use crate::process::{output, repository};
 /// A directory that `lockgate serve --manifests` reads.
 pub struct Manifests {
     directory: tempfile::TempDir,
-    /// Beside the directory: a file is written here and then moved, so that a reader never sees half of one.
+    /// A directory beside it. Files are written here and then moved, so that readers see only complete files.
     draft: tempfile::TempDir,
 }
 
 impl Manifests {
-    /// An empty one.
+    /// Creates an empty directory.
     ///
     /// # Panics
-    /// If the system has no place for it.
+    /// If it cannot be created.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         let new = || tempfile::Builder::new().prefix("lockgate-").tempdir().expect("a temporary directory");
         Self { directory: new(), draft: new() }
     }
 
-    /// A copy of a directory of the repository.
+    /// Copies a directory of the repository.
     ///
     /// # Panics
     /// If it cannot be read.
@@ -39,17 +39,17 @@ impl Manifests {
         copy
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// A file in it.
+    /// Returns the path of a file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Writes a file, all at once.
+    /// Writes a file atomically.
     ///
     /// # Panics
     /// If that fails.
@@ -59,10 +59,10 @@ impl Manifests {
         std::fs::rename(&draft, self.file(name)).expect("a file moved");
     }
 
-    /// Rewrites a file with every `from` replaced.
+    /// Replaces every `from` in a file.
     ///
     /// # Panics
-    /// If the file does not have it: then nothing would change.
+    /// If the file does not contain it, because nothing would change.
     pub fn replace(&self, name: &str, from: &str, to: &str) {
         let old = read(&self.file(name));
         assert!(old.contains(from), "{name} has no {from:?}:\n{old}");
@@ -72,7 +72,7 @@ impl Manifests {
     /// Removes a file.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it does not exist.
     pub fn remove(&self, name: &str) {
         std::fs::remove_file(self.file(name)).expect("a file removed");
     }
@@ -82,15 +82,15 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// An IngressClass of ours that is the default.
+/// Formats the default IngressClass of the controller.
 pub fn ingress_class() -> String {
     "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata:\n  name: lockgate\n  annotations:\n    \
      ingressclass.kubernetes.io/is-default-class: \"true\"\nspec:\n  controller: lockgate.dev/ingress-controller\n"
         .into()
 }
 
-/// A Service in `default` with the port 80, named `http`, and where it is served. `annotations` is a YAML flow mapping's
-/// inside: `lockgate.dev/connect-timeout: 3s`.
+/// Formats a Service in `default` with the port 80 named `http`, and its endpoints. `annotations` is the content of a
+/// YAML flow mapping: `lockgate.dev/connect-timeout: 3s`.
 pub fn service(name: &str, annotations: &str, endpoints: &[SocketAddr]) -> String {
     let port = endpoints.first().map_or(8080, SocketAddr::port);
     let addresses: String = endpoints
@@ -108,7 +108,7 @@ pub fn service(name: &str, annotations: &str, endpoints: &[SocketAddr]) -> Strin
     )
 }
 
-/// An Ingress in `default` for one host, with `/` for a Service; `tls` is the Secret of that host.
+/// Formats an Ingress in `default` for one host, with the path `/` to a Service. `tls` is the Secret of the host.
 pub fn ingress(name: &str, host: &str, service: &str, tls: Option<&str>) -> String {
     let tls = tls.map(|secret| format!("  tls: [{{ hosts: [{host}], secretName: {secret} }}]\n")).unwrap_or_default();
     format!(
@@ -118,7 +118,7 @@ pub fn ingress(name: &str, host: &str, service: &str, tls: Option<&str>) -> Stri
     )
 }
 
-/// The CustomResourceDefinitions of these kinds of Gateway API (`gateways`), as the official module has them.
+/// Returns the CustomResourceDefinitions of these kinds of Gateway API (`gateways`) from the official module.
 ///
 /// # Panics
 /// If the module cannot be found.
@@ -134,7 +134,7 @@ pub async fn gateway_definitions(kinds: &[&str]) -> String {
     documents(&kinds.iter().map(text).collect::<Vec<_>>())
 }
 
-/// Documents of one file.
+/// Joins documents for one file.
 pub fn documents(all: &[String]) -> String {
     all.join("---\n")
 }

@@ -58,13 +58,13 @@ pub fn commands(text: &str) -> Vec<Command> {
             _ if line.trim().is_empty() => continue,
             _ => commands.push(Command { line: prompted.unwrap_or(line).to_owned(), output: Vec::new() }),
         }
-        open = commands.last().is_some_and(|last| last.output.is_empty() && goes_on(&last.line));
+        open = commands.last().is_some_and(|last| last.output.is_empty() && is_continued(&last.line));
     }
     commands
 }
 
-/// Whether a command goes on in the next line: after a backslash, or within quotes.
-fn goes_on(command: &str) -> bool {
+/// Returns whether a command continues on the next line: after a backslash, or within quotes.
+fn is_continued(command: &str) -> bool {
     let quotes = command.matches('\'').count();
     command.ends_with('\\') || quotes % 2 == 1
 }
@@ -117,8 +117,8 @@ pub fn pages() -> Vec<(String, String)> {
     pages.into_iter().map(read).collect()
 }
 
-/// Returns whether `actual` has the `expected` lines in this order. Other lines may stand between them. `...` in an
-/// expected line stands for any text, and spaces at the ends of lines do not count.
+/// Returns whether `actual` contains the `expected` lines in this order, with any lines between them. `...` in an
+/// expected line matches any text, and spaces at the ends of lines are ignored.
 pub fn shows(actual: &str, expected: &[String]) -> bool {
     let mut lines = actual.lines().map(str::trim_end);
     expected

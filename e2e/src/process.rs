@@ -98,7 +98,7 @@ impl Process {
     /// Returns the last lines of its output.
     pub fn tail(&self) -> String {
         let log = self.log();
-        // Envoy's access log would leave no room for what matters.
+        // Lines of Envoy's access log would hide the relevant ones.
         let lines: Vec<&str> = log.lines().filter(|line| !line.contains(" HTTP/1.1\" 200 ")).collect();
         lines[lines.len().saturating_sub(30)..].join("\n")
     }
@@ -125,7 +125,7 @@ pub async fn output(mut command: Command, stdin: &str) -> Result<String, String>
     let run = move || {
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
-        // It may well end without having read all of it.
+        // The program may exit before it has read all input.
         let _ = child.stdin.take().expect("standard input").write_all(stdin.as_bytes());
         child.wait_with_output().expect("the end of a program")
     };

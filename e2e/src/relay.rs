@@ -1,4 +1,4 @@
-//! A load balancer for TCP connections, as kube-proxy is one: it decides once, when a connection is made.
+//! A load balancer for TCP connections. Like kube-proxy, it chooses the target when a connection is opened.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A port that leads to others, in turn.
+/// A port that forwards to others, in turn.
 pub struct Relay {
     /// The port.
     pub port: u16,
@@ -19,15 +19,15 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Leads to these ports.
+    /// Starts a relay to these local ports.
     pub async fn start(targets: &[u16]) -> Self {
         Self::start_until(targets, b"").await
     }
 
-    /// The same, but no connection passes on what a server sends from `marker` on, until [`Relay::release`].
+    /// Starts a relay that holds the responses of a server from `marker` on, until [`Relay::release`].
     ///
     /// # Panics
-    /// If there is no port.
+    /// If no port is free.
     pub async fn start_until(targets: &[u16], marker: &'static [u8]) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port for a relay");
         let port = listener.local_addr().expect("the address of a relay").port();
@@ -37,17 +37,17 @@ impl Relay {
         Self { port, targets, released, task }
     }
 
-    /// Where new connections lead from now on; those that are open stay.
-    pub fn lead_to(&self, targets: &[u16]) {
-        self.lead_elsewhere(local(targets));
+    /// Sets the targets of new connections. Open connections stay.
+    pub fn set_targets(&self, targets: &[u16]) {
+        self.set_remote_targets(local(targets));
     }
 
-    /// The same, to other machines.
-    pub fn lead_elsewhere(&self, targets: Vec<SocketAddr>) {
+    /// Sets targets on other machines.
+    pub fn set_remote_targets(&self, targets: Vec<SocketAddr>) {
         *self.targets.lock().unwrap() = targets;
     }
 
-    /// Passes everything on, also what was held.
+    /// Forwards all data, including held responses.
     pub fn release(&self) {
         self.released.send_replace(true);
     }
@@ -78,23 +78,23 @@ async fn accept(
         };
         let released = released.clone();
         connections.spawn(async move {
-            // Nobody to lead to, or nobody there: the client sees its connection closed.
+            // Without a reachable target, the connection of the client is closed.
             let Some(target) = target else { return };
             let Ok(server) = TcpStream::connect(target).await else { return };
             let _ = (client.set_nodelay(true), server.set_nodelay(true), server.set_zero_linger());
             let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-            // A reset on one side is one on the other.
+            // A reset is forwarded to the other side.
             let _ = tokio::try_join!(
-                pass(from_client, to_server, b"", released.clone()),
-                pass(from_server, to_client, marker, released)
+                forward(from_client, to_server, b"", released.clone()),
+                forward(from_server, to_client, marker, released)
             );
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-/// Passes on what comes from one side, and its end.
-async fn pass(
+/// Forwards the data of one side, and its end.
+async fn forward(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     marker: &[u8],

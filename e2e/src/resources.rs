@@ -1,4 +1,4 @@
-//! Envoy resources as JSON, what `lockgate serve --resources` reads, for every way in which an Envoy can fetch them.
+//! Envoy resources as JSON for `lockgate serve --resources`, for each transport.
 
 use std::net::SocketAddr;
 
@@ -6,36 +6,36 @@ use serde_json::{Value, json};
 
 use crate::certificates::Pair;
 
-/// How an Envoy fetches all that it fetches.
+/// The xDS transport of an Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fetch {
     /// All types over one stream, incremental.
     AdsDelta,
     /// All types over one stream, state of the world.
     AdsSotw,
-    /// A stream for each type, and for each name of a type that is asked for by name; incremental.
+    /// A stream for each type, and for each name of a type with named subscriptions; incremental.
     StreamsDelta,
-    /// The same, state of the world.
+    /// Like `Delta`, state of the world.
     StreamsSotw,
     /// Polling: JSON over HTTP/1.1.
     Rest,
 }
 
-/// The name of the controller among an Envoy's clusters.
+/// The name of the cluster of the controller in Envoy.
 const CONTROLLER: &str = "controller";
 
 impl Fetch {
-    /// Whether all types come over one stream, so that an order between them can be kept.
+    /// Returns whether all types use one stream, so that the server can keep an order between them.
     pub fn aggregated(self) -> bool {
         matches!(self, Fetch::AdsDelta | Fetch::AdsSotw)
     }
 
-    /// Whether only what has changed is sent.
+    /// Returns whether only changes are sent.
     pub fn delta(self) -> bool {
         matches!(self, Fetch::AdsDelta | Fetch::StreamsDelta)
     }
 
-    /// A `ConfigSource`: where a resource, or a bootstrap, says that others are to be had.
+    /// Returns a `ConfigSource` for resources and bootstraps.
     pub fn source(self) -> Value {
         match self {
             Fetch::AdsDelta | Fetch::AdsSotw => json!({ "ads": {}, "resource_api_version": "V3" }),
@@ -45,7 +45,7 @@ impl Fetch {
         }
     }
 
-    /// How the server is called.
+    /// Returns the API type.
     fn api(self) -> Value {
         let grpc = |kind: &str| {
             let pause = json!({ "base_interval": "0.1s", "max_interval": "0.5s" });
@@ -61,7 +61,7 @@ impl Fetch {
         }
     }
 
-    /// The bootstrap of an Envoy that fetches clusters and listeners from the controller at this port.
+    /// Returns the bootstrap of an Envoy that fetches clusters and listeners from the controller at this port.
     pub fn bootstrap(self, xds: u16, admin: u16) -> Value {
         let mut controller = json!({ "name": CONTROLLER, "type": "STATIC", "connect_timeout": "1s",
             "load_assignment": load_assignment(CONTROLLER, &[local(xds)]) });
@@ -92,20 +92,20 @@ fn address(at: SocketAddr) -> Value {
     json!({ "socket_address": { "address": at.ip().to_string(), "port_value": at.port() } })
 }
 
-/// A message of this type.
+/// Formats a message of this type.
 pub fn typed(name: &str, mut message: Value) -> Value {
     message["@type"] = format!("type.googleapis.com/{name}").into();
     message
 }
 
-/// A cluster whose endpoints come from `source`.
+/// Formats a cluster whose endpoints come from `source`.
 pub fn cluster(name: &str, source: &Value) -> Value {
     let cluster = json!({ "name": name, "type": "EDS", "connect_timeout": "1s",
         "eds_cluster_config": { "eds_config": source } });
     typed("envoy.config.cluster.v3.Cluster", cluster)
 }
 
-/// The endpoints of a cluster.
+/// Formats the endpoints of a cluster.
 pub fn endpoints(name: &str, at: &[SocketAddr]) -> Value {
     typed("envoy.config.endpoint.v3.ClusterLoadAssignment", load_assignment(name, at))
 }
@@ -115,15 +115,15 @@ fn load_assignment(name: &str, at: &[SocketAddr]) -> Value {
     json!({ "cluster_name": name, "endpoints": [{ "lb_endpoints": endpoints }] })
 }
 
-/// A listener of plain HTTP on a port of this machine. `routes` is the part of its connection manager that says where
-/// its routes are to be had: [`rds`] and its like.
+/// Formats a listener for plain HTTP on a local port. `routes` is the part of its connection manager with the source of
+/// its routes, such as [`rds`].
 pub fn listener(name: &str, port: u16, routes: Value) -> Value {
     let listener = json!({ "name": name, "address": address(local(port)),
         "filter_chains": [{ "filters": [{ "name": "http", "typed_config": manager(name, routes) }] }] });
     typed("envoy.config.listener.v3.Listener", listener)
 }
 
-/// A listener as [`listener`] makes it, with TLS: its key pair is the secret `pair` from `source`.
+/// Formats a listener like [`listener`] with TLS. Its key pair is the secret `pair` from `source`.
 pub fn tls_listener(name: &str, port: u16, routes: Value, pair: &str, source: &Value) -> Value {
     let mut listener = listener(name, port, routes);
     let context = json!({ "common_tls_context": {
@@ -133,7 +133,7 @@ pub fn tls_listener(name: &str, port: u16, routes: Value, pair: &str, source: &V
     listener
 }
 
-/// A connection manager.
+/// Formats a connection manager.
 fn manager(name: &str, routes: Value) -> Value {
     let mut manager = json!({ "stat_prefix": name, "http_filters": [router()] });
     for (field, value) in routes.as_object().into_iter().flatten() {
@@ -142,28 +142,28 @@ fn manager(name: &str, routes: Value) -> Value {
     typed("envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", manager)
 }
 
-/// The HTTP filter that ends every chain.
+/// Formats the last HTTP filter of every chain.
 pub fn router() -> Value {
     json!({ "name": "router", "typed_config": typed("envoy.extensions.filters.http.router.v3.Router", json!({})) })
 }
 
-/// Routes that come from `source`, for [`listener`].
+/// Formats routes that come from `source`, for [`listener`].
 pub fn rds(name: &str, source: &Value) -> Value {
     json!({ "rds": { "route_config_name": name, "config_source": source } })
 }
 
-/// A route configuration with these virtual hosts.
+/// Formats a route configuration with these virtual hosts.
 pub fn routes(name: &str, hosts: &[Value]) -> Value {
     let routes = json!({ "name": name, "virtual_hosts": hosts });
     typed("envoy.config.route.v3.RouteConfiguration", routes)
 }
 
-/// A virtual host: everything for a domain goes to a cluster.
+/// Formats a virtual host that forwards all requests for a domain to a cluster.
 pub fn virtual_host(name: &str, domain: &str, cluster: &str) -> Value {
     json!({ "name": name, "domains": [domain], "routes": [{ "match": { "prefix": "/" }, "route": { "cluster": cluster } }] })
 }
 
-/// A key pair.
+/// Formats a key pair.
 pub fn secret(name: &str, pair: &Pair) -> Value {
     let pair = json!({ "certificate_chain": { "inline_string": pair.certificate },
         "private_key": { "inline_string": pair.key } });

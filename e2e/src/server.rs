@@ -1,4 +1,4 @@
-//! What all servers of the tests have in common: a port, and an end with whoever holds them.
+//! The common part of all test servers: a port, and shutdown on drop.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,18 +14,18 @@ use tokio::task::JoinHandle;
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 
-/// Any free port of this machine.
+/// Any free local port.
 pub const ANY_PORT: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
-/// A server in clear text; it ends when dropped, with all its connections to come.
+/// A server in clear text. It stops accepting connections when it is dropped.
 pub struct Server {
-    /// Where it listens.
+    /// The address.
     pub address: SocketAddr,
     task: JoinHandle<()>,
 }
 
 impl Server {
-    /// Services by gRPC.
+    /// Starts a server for gRPC services.
     ///
     /// # Panics
     /// If the address is taken.
@@ -37,10 +37,10 @@ impl Server {
         .await
     }
 
-    /// HTTP/1.1 and HTTP/2, each request by itself.
+    /// Starts a server for HTTP/1.1 and HTTP/2 with a handler of requests.
     ///
     /// # Panics
-    /// If there is no port.
+    /// If no port is free.
     pub async fn http<A, F, B>(answer: A) -> Self
     where
         A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,

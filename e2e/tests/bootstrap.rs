@@ -1,4 +1,4 @@
-//! What `lockgate bootstrap` writes, Envoy takes without a word.
+//! Envoy accepts the output of `lockgate bootstrap` without warnings.
 
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, envoy, lockgate, ports, wait_until};
@@ -29,7 +29,7 @@ async fn envoy_starts_without_warnings(mode: Mode, flags: &[&str]) {
     let target = Target::http(lockgate.http, "shop.test");
     wait_until("the shop to be served", async || target.backend("/").await.is_some()).await;
     assert_eq!(envoy.warnings(), Vec::<String>::new(), "{mode:?}");
-    // So that "no warnings" means something.
+    // Shows that warnings are detected.
     assert!(envoy.log().contains("[info]"), "{}", envoy.log());
 }
 
@@ -43,7 +43,7 @@ async fn envoy_starts_without_warnings_sotw() {
     envoy_starts_without_warnings(Mode::Sotw, &[]).await;
 }
 
-/// A directory with a key pair for both ends of xDS, and the authority behind it.
+/// Creates a directory with a key pair for both ends of xDS, and their authority.
 fn xds_certificates(authority: &Authority) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let pair = authority.issue(&["127.0.0.1", "envoy"]);
@@ -67,7 +67,7 @@ async fn an_envoy_with_a_foreign_certificate_gets_nothing() {
     manifests.write("class.yaml", &ingress_class());
     let flags = ["--xds-tls", ours.path().to_str().expect("a path in UTF-8")];
     let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
-    // It trusts the controller's authority, and shows a certificate of another.
+    // It trusts the controller's authority, but its certificate has another issuer.
     let ca = std::fs::read(ours.path().join("ca.crt")).expect("ca.crt");
     std::fs::write(theirs.path().join("ca.crt"), ca).expect("a file written");
     let path = |directory: &tempfile::TempDir| directory.path().display().to_string();
@@ -77,7 +77,7 @@ async fn an_envoy_with_a_foreign_certificate_gets_nothing() {
     let mut envoy = Envoy::launch_with(&bootstrap, admin);
     envoy.wait_answering().await;
     wait_until("several attempts", async || envoy.stat("cluster.lockgate-xds.upstream_cx_total").await >= 3).await;
-    // Not `control_plane.connected_state`: it is 1 for a moment in each attempt.
+    // `control_plane.connected_state` is not suitable: it is briefly 1 during each attempt.
     for received in ["cluster_manager.cds.update_success", "listener_manager.lds.update_success"] {
         assert_eq!(envoy.stat(received).await, 0, "{received}: {}", lockgate.log());
     }

@@ -1,4 +1,4 @@
-//! `lockgate check`: exit codes, inputs and outputs of the program, and the check against a real API server.
+//! `lockgate check`: exit codes, inputs, and outputs of the program, and the check against a real API server.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,7 +8,7 @@ use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{ApiServer, Manifests, lockgate};
 use serde_json::Value;
 
-/// What the program answered.
+/// The result of the program.
 struct Answer {
     code: Option<i32>,
     output: String,
@@ -16,9 +16,9 @@ struct Answer {
 }
 
 impl Answer {
-    /// Checks the exit code, and that one line of the output, or of the errors, has all of `parts`.
+    /// Asserts the exit code, and that one line of the output or of the errors contains all `parts`.
     #[track_caller]
-    fn is(&self, code: i32, parts: &[&str]) {
+    fn assert(&self, code: i32, parts: &[&str]) {
         let Self { output, errors, .. } = self;
         assert_eq!(self.code, Some(code), "{output}\n{errors}");
         let mut lines = output.lines().chain(errors.lines());
@@ -26,13 +26,13 @@ impl Answer {
     }
 }
 
-/// Runs `lockgate check` with these arguments, in `directory`.
+/// Runs `lockgate check` with these arguments in `directory`.
 fn check_in(directory: &Path, args: &[&str], stdin: &[u8]) -> Answer {
     let mut command = Command::new(lockgate::binary());
     command.arg("check").args(args).current_dir(directory);
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().expect("the program");
-    // It may well end without having read all of it.
+    // The program may exit before it has read all input.
     let _ = child.stdin.take().expect("standard input").write_all(stdin);
     let output = child.wait_with_output().expect("the end of the program");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -53,22 +53,23 @@ fn broken() -> String {
 
 #[test]
 fn the_exit_code_tells_problems_from_wrong_usage() {
-    check(&["-"], shop().as_bytes()).is(0, &["no findings in 1 file"]);
-    check(&["-"], broken().as_bytes()).is(1, &["-:", ": error: Ingress default/shop spec.rules[0].host:", "Remedy: "]);
-    // A note is no problem.
+    check(&["-"], shop().as_bytes()).assert(0, &["no findings in 1 file"]);
+    check(&["-"], broken().as_bytes())
+        .assert(1, &["-:", ": error: Ingress default/shop spec.rules[0].host:", "Remedy: "]);
+    // A note is not a problem.
     check(&["-"], ingress("shop", "shop.test", "shop", None).as_bytes())
-        .is(0, &[": note: ", "is not in the manifests"]);
+        .assert(0, &[": note: ", "is not in the manifests"]);
     check(&["--complete", "-"], ingress("shop", "shop.test", "shop", None).as_bytes())
-        .is(1, &["NotServed", ""].map(|_| "warning"));
-    check(&[], b"").is(2, &["FILE"]);
-    check(&["--output", "xml", "-"], b"").is(2, &["xml"]);
-    check(&["missing.yaml"], b"").is(2, &["missing.yaml: there is no such file or directory"]);
+        .assert(1, &["NotServed", ""].map(|_| "warning"));
+    check(&[], b"").assert(2, &["FILE"]);
+    check(&["--output", "xml", "-"], b"").assert(2, &["xml"]);
+    check(&["missing.yaml"], b"").assert(2, &["missing.yaml: there is no such file or directory"]);
 }
 
 #[test]
 fn the_lowest_level_decides_what_is_printed_and_the_exit_code() {
     let doubtful = shop().replace("path: /\n", "path: /(a|b)\n").replace("Prefix", "ImplementationSpecific");
-    check(&["-"], doubtful.as_bytes()).is(1, &["warning: ", "(a|b)"]);
+    check(&["-"], doubtful.as_bytes()).assert(1, &["warning: ", "(a|b)"]);
     let answer = check(&["--level", "error", "-"], doubtful.as_bytes());
     assert_eq!((answer.code, &*answer.output), (Some(0), ""), "{}", answer.errors);
 }
@@ -77,18 +78,18 @@ fn the_lowest_level_decides_what_is_printed_and_the_exit_code() {
 fn directories_are_read_and_files_that_cannot_be_read_are_reported() {
     let manifests = Manifests::new();
     let run = |args: &[&str]| check_in(manifests.path(), args, b"");
-    run(&["."]).is(2, &["has no *.yaml, *.yml, or *.json files"]);
+    run(&["."]).assert(2, &["has no *.yaml, *.yml, or *.json files"]);
     manifests.write("shop.yaml", &broken());
     manifests.write("notes.txt", "no manifest");
-    run(&["."]).is(1, &["./shop.yaml:", "error: "]);
-    run(&["shop.yaml"]).is(1, &["shop.yaml:", "error: "]);
+    run(&["."]).assert(1, &["./shop.yaml:", "error: "]);
+    run(&["shop.yaml"]).assert(1, &["shop.yaml:", "error: "]);
     manifests.write("yaml.yaml", "a: [\n");
-    run(&["yaml.yaml"]).is(1, &["yaml.yaml:1: error: ", "the document is not read"]);
+    run(&["yaml.yaml"]).assert(1, &["yaml.yaml:1: error: ", "the document is not read"]);
     // The other files are still checked.
     std::fs::write(manifests.file("binary.yaml"), [0x7f, b'\n', 0xff]).expect("a file");
     let answer = run(&["."]);
-    answer.is(2, &["./binary.yaml: error: line 2: not UTF-8"]);
-    answer.is(2, &["./shop.yaml:", "error: "]);
+    answer.assert(2, &["./binary.yaml: error: line 2: not UTF-8"]);
+    answer.assert(2, &["./shop.yaml:", "error: "]);
 }
 
 #[test]
@@ -101,9 +102,9 @@ fn a_large_file_is_announced_and_checked() {
     let size = std::fs::metadata(manifests.file("many.yaml")).expect("the file").len();
     assert!(size > 16 << 20, "{size}");
     let answer = check_in(manifests.path(), &["many.yaml"], b"");
-    answer.is(1, &["reading many.yaml: ", "MiB"]);
-    answer.is(1, &["spec.rules[0].host"]);
-    answer.is(1, &["checked 1005 objects"]);
+    answer.assert(1, &["reading many.yaml: ", "MiB"]);
+    answer.assert(1, &["spec.rules[0].host"]);
+    answer.assert(1, &["checked 1005 objects"]);
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn programs_read_json_and_sarif() {
     assert_eq!((&log["version"], &result["ruleId"]), (&"2.1.0".into(), &"HostNotValid".into()));
 }
 
-/// A role that may list everything but Secrets.
+/// A role that may list all kinds except Secrets.
 const ROLE: &str = r#"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -143,7 +144,7 @@ async fn manifests_are_checked_against_a_cluster() {
     let server = ApiServer::start().await;
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: { name: other }\n".to_owned();
     let first = ingress("first", "taken.test", "shop", None);
-    // Its own problem is not one of the manifests.
+    // An existing problem of the cluster is not a problem of the manifests.
     let second = ingress("second", "lonely.test", "missing", None);
     server
         .apply(&documents(&[namespace, ROLE.to_owned(), ingress_class(), service("shop", "", &[]), first, second]))
@@ -154,27 +155,27 @@ async fn manifests_are_checked_against_a_cluster() {
         check(&args, manifests.as_bytes())
     };
     let current = ["--against", "current"];
-    // The Service and the class are in the cluster.
+    // The Service and the class exist in the cluster.
     let fine = ingress("fine", "fine.test", "shop", None);
-    run("admin", &current, &fine).is(0, &["no findings"]);
-    run("admin", &["--against", "e2e"], &fine).is(0, &["no findings"]);
-    run("admin", &["--against", "nobody"], &fine).is(2, &["--against", "nobody"]);
+    run("admin", &current, &fine).assert(0, &["no findings"]);
+    run("admin", &["--against", "e2e"], &fine).assert(0, &["no findings"]);
+    run("admin", &["--against", "nobody"], &fine).assert(2, &["--against", "nobody"]);
     let missing = fine.replace("name: shop", "name: basket");
-    run("admin", &current, &missing).is(1, &["error: ", "Service \"default/basket\" does not exist"]);
+    run("admin", &current, &missing).assert(1, &["error: ", "Service \"default/basket\" does not exist"]);
     let theirs = ingress("late", "taken.test", "shop", None).replace("namespace: default", "namespace: other");
-    run("admin", &current, &theirs).is(1, &["error: Ingress other/late", "taken.test"]);
-    // The first Ingress would take the host of the second one: it is older, or its name is.
+    run("admin", &current, &theirs).assert(1, &["error: Ingress other/late", "taken.test"]);
+    // The first Ingress would take the host of the second one, because it is older or its name sorts first.
     let moved = ingress("first", "lonely.test", "shop", None);
     let answer = run("admin", &current, &moved);
-    answer.is(1, &["(cluster): error: Ingress default/second", "Remedy: "]);
+    answer.assert(1, &["(cluster): error: Ingress default/second", "Remedy: "]);
     assert!(!answer.output.contains("missing"), "{}", answer.output);
 
-    // Secrets may not be listed, so nothing is known of them.
+    // Secrets may not be listed, so their content is unknown.
     let tls = fine.replace("spec:\n", "spec:\n  tls: [{ hosts: [fine.test], secretName: cert }]\n");
-    run("admin", &current, &tls).is(1, &["error: ", "Secret \"default/cert\" does not exist"]);
+    run("admin", &current, &tls).assert(1, &["error: ", "Secret \"default/cert\" does not exist"]);
     let answer = run("controller", &current, &tls);
-    answer.is(0, &["note: ", "Secret \"default/cert\" is not in the manifests"]);
-    answer.is(0, &["cannot list secrets", "references to these objects are notes"]);
+    answer.assert(0, &["note: ", "Secret \"default/cert\" is not in the manifests"]);
+    answer.assert(0, &["cannot list secrets", "references to these objects are notes"]);
 }
 
 #[test]
@@ -186,5 +187,5 @@ fn a_cluster_that_cannot_be_reached_is_no_problem_of_the_manifests() {
     std::fs::write(&config, text).expect("a file");
     let config = config.display().to_string();
     check(&["--against", "current", "--kubeconfig", &config, "-"], shop().as_bytes())
-        .is(2, &["--against: cannot list"]);
+        .assert(2, &["--against: cannot list"]);
 }

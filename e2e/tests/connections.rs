@@ -1,20 +1,20 @@
-//! A12: connections that come to their end while Envoy serves. A real Envoy connects anew, and loses no request.
+//! A12: connections with a maximum age. A real Envoy reconnects and loses no request.
 
 use e2e::load::Plan;
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{Backend, Envoy, Load, Lockgate, Manifests, Mode, Source, Target, wait_until};
 
 const HOST: &str = "shop.test";
-/// Connections that end in the time of a test.
+/// The number of connections that end during a test.
 const ENDS: usize = 5;
 
-/// A Service of this name, where it is served, and an Ingress that leads to it.
+/// Formats a Service with its endpoints, and an Ingress with this Service as the backend.
 fn shop(name: &str, backend: &Backend) -> String {
     documents(&[service(name, "", &[backend.address]), ingress("shop", HOST, name, None)])
 }
 
-/// Every connection is told to go away after a second, while the Service behind the route is renamed again and again if
-/// `renaming`.
+/// Every connection receives a GOAWAY after one second. With `renaming`, the Service behind the route is renamed
+/// repeatedly.
 async fn connections_end_under_load(mode: Mode, renaming: bool) {
     let backend = Backend::start("a").await;
     let manifests = Manifests::new();

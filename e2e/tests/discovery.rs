@@ -1,5 +1,5 @@
-//! The routes of plain HTTP in every form in which Envoys get them (`routes.discovery`): one site, the same answers, and
-//! not one failed request when it changes.
+//! Each form of the routes of plain HTTP (`routes.discovery`): the same site, the same answers, and no failed request
+//! during changes.
 
 use std::time::Duration;
 
@@ -14,24 +14,24 @@ const MOVES: usize = 10;
 const COMINGS: usize = 10;
 const MANY: usize = 200;
 
-/// A form, and what asks for it.
+/// A form of routes, and the setting and transport that select it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Form {
     setting: &'static str,
     mode: Mode,
-    /// What Envoy's route configurations have then.
+    /// Text in Envoy's route configurations that shows this form.
     sign: &'static str,
 }
 
-/// Asked for by delta, as it is not by itself.
+/// Route configurations over a delta stream need an explicit setting.
 const RDS: Form = Form { setting: "rds", mode: Mode::Delta, sign: "\"virtual_hosts\": [" };
-/// What an Envoy of the state of the world gets by itself.
+/// The default form over a state-of-the-world stream.
 const RDS_SOTW: Form = Form { setting: "auto", mode: Mode::Sotw, sign: "\"virtual_hosts\": [" };
 const VHDS: Form = Form { setting: "auto", mode: Mode::Delta, sign: "\"vhds\": {" };
 const BUCKETS: Form = Form { setting: "buckets", mode: Mode::Delta, sign: "\"http/63\"" };
 const BUCKETS_SOTW: Form = Form { setting: "buckets", mode: Mode::Sotw, sign: "\"http/63\"" };
 
-/// An Envoy in one form, and two backends, `a` and `b`, each a Service of that name.
+/// An Envoy with one form of routes, and two backends `a` and `b`. Each has a Service of the same name.
 struct Site {
     form: Form,
     manifests: Manifests,
@@ -43,7 +43,7 @@ struct Site {
 }
 
 impl Site {
-    /// With nothing to serve.
+    /// Starts a site without objects.
     async fn open(form: Form) -> Self {
         let (a, b) = (Backend::start("a").await, Backend::start("b").await);
         let (manifests, config) = (Manifests::new(), Manifests::new());
@@ -60,14 +60,14 @@ impl Site {
         Target::http(self.lockgate.http, host)
     }
 
-    /// Waits until a host is answered by a backend.
-    async fn served(&self, host: &str, by: &str) -> Duration {
+    /// Waits until a backend serves a host.
+    async fn wait_served(&self, host: &str, by: &str) -> Duration {
         let target = self.target(host);
         wait_everywhere(&format!("{host} by {by}"), async || target.backend("/").await.as_deref() == Some(by)).await
     }
 
-    /// Waits until a host is answered so.
-    async fn answered(&self, host: &str, status: u16) -> Duration {
+    /// Waits until a host answers with this status.
+    async fn wait_status(&self, host: &str, status: u16) -> Duration {
         let what = format!("{status} for {host}");
         wait_everywhere(&what, async || self.target(host).get("/").await.is_ok_and(|answer| answer.status == status))
             .await
@@ -77,8 +77,8 @@ impl Site {
         Load::start(Plan { rate: 500, connections: 8, ..Plan::new(self.target(host), "/") }).await
     }
 
-    /// Ends the load. Nothing may have failed, and nothing been rejected.
-    async fn unfailing(&self, step: &str, load: Load) {
+    /// Ends the load. No request may have failed, and no resource may have been rejected.
+    async fn assert_no_failure(&self, step: &str, load: Load) {
         let report = load.stop().await;
         println!("{:?}, {step}: {report}", self.form);
         assert_eq!(report.failed(), 0, "{step}: {report}");
@@ -88,7 +88,7 @@ impl Site {
     }
 }
 
-/// What Envoy makes of a host is the same in every form.
+/// Envoy matches hosts equally in every form.
 async fn hosts_match(form: Form) {
     let site = Site::open(form).await;
     let mut rules = vec![ingress("wild", "'*.wild.test'", "b", None), ingress("shop", "shop.test", "a", None)];
@@ -107,42 +107,42 @@ async fn hosts_match(form: Form) {
     ];
     let unknown = ["wild.test", "x.y.wild.test", "other.test", "10.0.0.1", "[::1]:80", "_"];
     for (host, by) in known {
-        site.served(host, by).await;
+        site.wait_served(host, by).await;
         assert_eq!(site.target(host).over_http2().backend("/").await.as_deref(), Some(by), "{host} over HTTP/2");
     }
     for host in unknown {
         assert_eq!(site.target(host).get("/").await.map_or(0, |answer| answer.status), 404, "{host}");
     }
-    // What clients make up leads nowhere else.
+    // Unknown hosts and paths are not served.
     let forged = site.target("shop.test").field("x-lockgate-bucket", "http/1").field("x-lockgate-server-name", "x");
     for _ in 0..20 {
         assert_eq!(forged.backend("/").await.as_deref(), Some("a"));
     }
 
-    // A default backend takes what is unknown, except under a rule's wildcard host with one label.
+    // A default backend serves unknown hosts, except below a wildcard host with one label.
     let default = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: { name: default, namespace: default }\n\
                    spec: { defaultBackend: { service: { name: b, port: { name: http } } } }\n";
     site.manifests.write("default.yaml", default);
     for host in unknown {
-        site.served(host, "b").await;
+        site.wait_served(host, "b").await;
     }
     for (host, by) in known {
-        site.served(host, by).await;
+        site.wait_served(host, by).await;
     }
     site.manifests.remove("default.yaml");
     for host in unknown {
-        site.answered(host, 404).await;
+        site.wait_status(host, 404).await;
     }
     let load = site.load("shop.test").await;
-    site.unfailing("as it was", load).await;
+    site.assert_no_failure("as it was", load).await;
 }
 
-/// Every kind of change, under load on a host that it moves or must not touch.
+/// All kinds of changes, under load on a host that is moved or must not be affected.
 async fn changes_lose_nothing(form: Form) {
     let site = Site::open(form).await;
     let shop = |name: &str, service: &str| ingress(name, "shop.test", service, None);
     site.manifests.write("shop.yaml", &shop("shop", "a"));
-    site.served("shop.test", "a").await;
+    site.wait_served("shop.test", "a").await;
 
     let load = site.load("shop.test").await;
     for i in 0..RENAMES {
@@ -152,17 +152,17 @@ async fn changes_lose_nothing(form: Form) {
         site.envoy.wait_routed_to(&format!("default/{name}/http")).await;
         load.answers(20).await;
     }
-    site.unfailing(&format!("{RENAMES} renames of a Service"), load).await;
+    site.assert_no_failure(&format!("{RENAMES} renames of a Service"), load).await;
 
     let load = site.load("shop.test").await;
     for i in 0..MOVES {
         let (owner, by) = [("other", "b"), ("shop", "a")][i % 2];
         site.manifests.write("shop.yaml", &shop(owner, by));
-        site.served("shop.test", by).await;
+        site.wait_served("shop.test", by).await;
     }
-    site.unfailing(&format!("{MOVES} moves of a host to another Ingress and backend"), load).await;
+    site.assert_no_failure(&format!("{MOVES} moves of a host to another Ingress and backend"), load).await;
 
-    // Those that come have the routes of the one under load: they join its virtual host, and leave it again.
+    // New hosts have the same routes as the host under load. They join its virtual host and leave it.
     let load = site.load("shop.test").await;
     for i in 0..COMINGS {
         let host = format!("{}.test", ["aa", "zz"][i % 2]);
@@ -171,51 +171,51 @@ async fn changes_lose_nothing(form: Form) {
              backend: {{ service: {{ name: a, port: {{ name: http }} }} }}\n"
         );
         site.manifests.write("shop.yaml", &format!("{}{rule}", shop("shop", "a")));
-        site.served(&host, "a").await;
+        site.wait_served(&host, "a").await;
         site.manifests.write("shop.yaml", &shop("shop", "a"));
-        site.answered(&host, 404).await;
+        site.wait_status(&host, 404).await;
     }
-    site.unfailing(&format!("{COMINGS} hosts with equal routes come and go"), load).await;
+    site.assert_no_failure(&format!("{COMINGS} hosts with equal routes come and go"), load).await;
 
     let load = site.load("shop.test").await;
     let many: Vec<String> = (0..MANY).map(|i| ingress(&format!("i-{i}"), &format!("{i}.test"), "b", None)).collect();
     site.manifests.write("many.yaml", &documents(&many));
-    let time = site.served(&format!("{}.test", MANY - 1), "b").await;
+    let time = site.wait_served(&format!("{}.test", MANY - 1), "b").await;
     println!("{form:?}: the last of {MANY} hosts is served after {} ms", time.as_millis());
     for i in 0..MANY {
-        site.served(&format!("{i}.test"), "b").await;
+        site.wait_served(&format!("{i}.test"), "b").await;
     }
     let moved = documents(&many).replace("name: b, port", "name: a, port");
     site.manifests.write("many.yaml", &moved);
     for i in 0..MANY {
-        site.served(&format!("{i}.test"), "a").await;
+        site.wait_served(&format!("{i}.test"), "a").await;
     }
     site.manifests.remove("many.yaml");
     for i in 0..MANY {
-        site.answered(&format!("{i}.test"), 404).await;
+        site.wait_status(&format!("{i}.test"), 404).await;
     }
-    site.unfailing(&format!("{MANY} hosts come, change and go at one stroke"), load).await;
+    site.assert_no_failure(&format!("{MANY} hosts come, change and go at one stroke"), load).await;
     assert!(site.a.requests() > 0 && site.b.requests() > 0);
 }
 
-/// A listener without routes opens at once, and what comes later is served.
+/// A listener without routes opens immediately, and later routes are served.
 async fn nothing_to_serve_is_404(form: Form) {
     let site = Site::open(form).await;
-    let time = site.answered("shop.test", 404).await;
+    let time = site.wait_status("shop.test", 404).await;
     assert!(time < Duration::from_secs(5), "{time:?}");
     site.manifests.write("shop.yaml", &ingress("shop", "shop.test", "a", None));
-    site.served("shop.test", "a").await;
+    site.wait_served("shop.test", "a").await;
     site.manifests.remove("shop.yaml");
-    site.answered("shop.test", 404).await;
+    site.wait_status("shop.test", 404).await;
 }
 
-/// Envoy goes on while the controller is away, and learns afterwards what came and what went.
+/// Envoy works without the controller, and receives the changes afterwards.
 async fn an_outage_costs_nothing(form: Form) {
     let mut site = Site::open(form).await;
     let rule = |name: &str, by: &str| ingress(name, &format!("{name}.test"), by, None);
     site.manifests.write("rules.yaml", &documents(&[rule("shop", "a"), rule("goes", "a"), rule("turns", "a")]));
     for host in ["shop.test", "goes.test", "turns.test"] {
-        site.served(host, "a").await;
+        site.wait_served(host, "a").await;
     }
     let load = site.load("shop.test").await;
     site.lockgate.kill();
@@ -223,12 +223,12 @@ async fn an_outage_costs_nothing(form: Form) {
     site.manifests.write("rules.yaml", &documents(&[rule("shop", "a"), rule("comes", "b"), rule("turns", "b")]));
     site.lockgate.restart();
     site.lockgate.wait_ready().await;
-    site.served("turns.test", "b").await;
-    site.served("comes.test", "b").await;
-    site.answered("goes.test", 404).await;
-    site.unfailing("an outage of the controller", load).await;
+    site.wait_served("turns.test", "b").await;
+    site.wait_served("comes.test", "b").await;
+    site.wait_status("goes.test", 404).await;
+    site.assert_no_failure("an outage of the controller", load).await;
 
-    // Nothing has changed: no resource is sent again.
+    // Without a change, no resource is sent again.
     let load = site.load("shop.test").await;
     site.lockgate.restart();
     site.lockgate.wait_ready().await;
@@ -237,7 +237,7 @@ async fn an_outage_costs_nothing(form: Form) {
     if form.mode == Mode::Delta {
         assert_eq!(site.lockgate.metric("lockgate_xds_pushed_resources_total", &[]).await, 0.0);
     }
-    site.unfailing("a restart of the controller", load).await;
+    site.assert_no_failure("a restart of the controller", load).await;
     site.envoy.restart();
     site.envoy.wait_ready().await;
     for (host, by) in [("shop.test", "a"), ("comes.test", "b"), ("turns.test", "b")] {
@@ -245,7 +245,7 @@ async fn an_outage_costs_nothing(form: Form) {
     }
 }
 
-/// Redirects to https, which all hosts share; and no header of ours reaches a backend.
+/// Redirects to https, which all hosts share. No internal header reaches a backend.
 async fn redirects_and_headers(form: Form) {
     let (site, echo, authority) = (Site::open(form).await, Echo::start().await, Authority::new());
     let redirecting = |name: &str| {
@@ -268,32 +268,33 @@ async fn redirects_and_headers(form: Form) {
         ("two.test", "https://two.test/a?b=c"),
         ("two.test:8080", "https://two.test:443/a?b=c"),
     ] {
-        site.answered(host, 301).await;
+        site.wait_status(host, 301).await;
         let answer = site.target(host).get("/a?b=c").await.expect("a redirect");
         assert_eq!(answer.header("location"), location, "{host}");
     }
-    // TLS hosts are scopes too, on the same subscription.
+    // Hosts behind TLS are scopes too, on the same subscription.
     for host in ["one.test", "two.test"] {
         let target = Target::https(site.lockgate.https, host, authority.der());
         wait_until(&format!("{host} over TLS"), async || target.backend("/").await.as_deref() == Some("a")).await;
     }
-    site.answered("echo.test", 200).await;
+    site.wait_status("echo.test", 200).await;
     let asked = site.target("echo.test").field("x-lockgate-bucket", "forged").get("/").await.expect("an echo").text();
     match form.setting {
         "buckets" => assert!(!asked.contains("lockgate"), "{asked}"),
-        // A field like any other.
+        // A header without special meaning.
         _ => assert!(asked.contains("x-lockgate-bucket: forged"), "{asked}"),
     }
     assert_eq!(site.lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0);
 }
 
-/// Another form while Envoy serves: to have everything in one piece costs no request. To have it in several, some are
-/// answered 404 on the way, since Envoy has the frame before it asks for what belongs there.
+/// Changes the form of routes while Envoy serves. A change to complete route configurations fails no request. In the
+/// other direction, some requests are answered 404, because Envoy has the route configuration before it requests its
+/// virtual hosts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_form_is_taken_up() {
     let mut site = Site::open(RDS).await;
     site.manifests.write("shop.yaml", &ingress("shop", "shop.test", "a", None));
-    site.served("shop.test", "a").await;
+    site.wait_served("shop.test", "a").await;
     for form in [VHDS, RDS, VHDS, RDS, BUCKETS, VHDS] {
         let load = site.load("shop.test").await;
         let in_one_piece = form == RDS && site.form != BUCKETS;
@@ -306,20 +307,20 @@ async fn a_change_of_form_is_taken_up() {
         .await;
         load.answers(200).await;
         if in_one_piece {
-            site.unfailing("a change of form", load).await;
+            site.assert_no_failure("a change of form", load).await;
         } else {
             let report = load.stop().await;
             println!("a change to {form:?}: {report}");
             assert!(report.failures.keys().all(|what| what.starts_with("status 404")), "{report}");
         }
         site.manifests.write("shop.yaml", &ingress("shop", "shop.test", "b", None));
-        site.served("shop.test", "b").await;
+        site.wait_served("shop.test", "b").await;
         site.manifests.write("shop.yaml", &ingress("shop", "shop.test", "a", None));
-        site.served("shop.test", "a").await;
+        site.wait_served("shop.test", "a").await;
     }
 }
 
-/// Each of these in every form.
+/// Runs each case in every form.
 macro_rules! in_every_form {
     ($($case:ident),* $(,)?) => {
         in_every_form!(@ rds RDS $($case)*);

@@ -11,7 +11,7 @@ use e2e::pages::{self, Block};
 use e2e::process::repository;
 use serde_json::Value;
 
-/// The languages of blocks. Highlighters know them.
+/// The languages of code blocks that highlighters support.
 const LANGUAGES: [&str; 6] = ["console", "json", "rust", "text", "toml", "yaml"];
 
 fn all() -> Vec<Block> {
@@ -52,26 +52,26 @@ fn every_block_states_how_it_is_tested() {
     );
 }
 
-/// The top-level keys of the settings file, from its schema.
+/// Returns the top-level keys of the settings file, from its schema.
 fn groups_of_settings() -> BTreeSet<String> {
     let schema = std::fs::read_to_string(repository().join("docs/settings.schema.json")).expect("the schema");
     let schema: Value = serde_json::from_str(&schema).expect("a schema");
     schema["properties"].as_object().expect("properties").keys().cloned().collect()
 }
 
-/// The top-level keys of a YAML text.
+/// Returns the top-level keys of a YAML text.
 fn keys(text: &str) -> impl Iterator<Item = &str> {
     let key = |line: &&str| line.starts_with(|c: char| c.is_ascii_alphabetic());
     text.lines().filter(key).filter_map(|line| line.split_once(':')).map(|(key, _)| key)
 }
 
-/// Runs a program to its end.
-fn ran(program: PathBuf, args: &[&str], stdin: &str) -> Output {
+/// Runs a program until it exits.
+fn run_program(program: PathBuf, args: &[&str], stdin: &str) -> Output {
     let mut command = Command::new(program);
     command.args(args).current_dir(repository());
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().expect("the program");
-    // It may well end without having read all of it.
+    // The program may exit before it has read all input.
     let _ = child.stdin.take().expect("standard input").write_all(stdin.as_bytes());
     child.wait_with_output().expect("the end of the program")
 }
@@ -79,7 +79,7 @@ fn ran(program: PathBuf, args: &[&str], stdin: &str) -> Output {
 /// Returns the fault of a YAML block, if it has one.
 fn fault_of(block: &Block, groups: &BTreeSet<String>) -> Option<String> {
     if keys(&block.text).any(|key| key == "apiVersion") {
-        let answer = ran(binary(), &["check", "--output", "json", "-"], &block.text);
+        let answer = run_program(binary(), &["check", "--output", "json", "-"], &block.text);
         let findings: Vec<Value> = serde_json::from_slice(&answer.stdout).expect("findings as JSON");
         let problems = findings.iter().filter(|finding| finding["level"] != "note");
         let rules: BTreeSet<&str> = problems.filter_map(|finding| finding["rule"].as_str()).collect();
@@ -88,10 +88,10 @@ fn fault_of(block: &Block, groups: &BTreeSet<String>) -> Option<String> {
         return (rules != expected).then(|| format!("{rules:?} instead of {expected:?}: {findings:#?}"));
     }
     let answer = match keys(&block.text).all(|key| groups.contains(key)) {
-        true => ran(binary(), &["config", "check", "/dev/stdin"], &block.text),
+        true => run_program(binary(), &["config", "check", "/dev/stdin"], &block.text),
         false => {
             let chart = ["template", "lockgate", "charts/lockgate", "--namespace", "lockgate", "--values", "-"];
-            ran(e2e::lab::program("helm"), &chart, &block.text)
+            run_program(e2e::lab::program("helm"), &chart, &block.text)
         }
     };
     (!answer.status.success()).then(|| String::from_utf8_lossy(&answer.stderr).into_owned())

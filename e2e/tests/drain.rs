@@ -1,4 +1,4 @@
-//! The end of an Envoy: `lockgate envoy-drain`, on real Envoys behind a load balancer that learns late.
+//! The drain of an Envoy with `lockgate envoy-drain`: real Envoys behind a load balancer that reacts late.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 const HOST: &str = "shop.test";
 
-/// They measure.
+/// These tests measure times.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// A controller with an Envoy whose admin interface is a socket, as in a pod.
@@ -55,14 +55,14 @@ impl Node {
         ["envoy-drain", "--admin-address", &admin].iter().chain(flags).map(ToString::to_string).collect()
     }
 
-    /// `lockgate envoy-drain now` and these flags.
+    /// Runs `lockgate envoy-drain now` with these flags.
     fn drain_now(&self, flags: &[&str]) -> Output {
         let output = Command::new(lockgate::binary()).args(self.args(flags)).arg("now").output().expect("lockgate");
         println!("{}", String::from_utf8_lossy(&output.stderr));
         output
     }
 
-    /// The container beside Envoy.
+    /// Starts the sidecar of Envoy.
     fn sidecar(&self, flags: &[&str]) -> Process {
         let log = self.directory.path().join("drain.log");
         Process::start("drain", &lockgate::binary(), &self.args(flags), &log)
@@ -84,7 +84,7 @@ fn shop(backend: &Backend) -> Manifests {
     manifests
 }
 
-/// Under load, one of two Envoys is ended as the kubelet ends a pod; the load balancer notices by `/ready`, and late.
+/// Stops one of two Envoys under load, like the kubelet stops a pod. The load balancer reads `/ready`, and reacts late.
 async fn clients_move(http2: bool) {
     let _alone = ONE_AT_A_TIME.lock().await;
     let backend = Backend::start("a").await;
@@ -105,14 +105,14 @@ async fn clients_move(http2: bool) {
     let slow = Load::start(Plan { rate: 8, connections: 20, ..Plan::new(target, "/after/2000") }).await;
     load.answers(1000).await;
 
-    // Both at once, as the kubelet does: SIGTERM for the sidecar, the hook for Envoy.
+    // Both happen at once, as with the kubelet: SIGTERM for the sidecar, and the preStop hook of Envoy.
     let start = Instant::now();
     drain.signal("TERM");
     let asked = tokio::spawn(async move { hook.get("/drained").await });
     let unready = wait_until("/ready to fail", async || !one.ready().await).await;
-    // The load balancer goes on for a second and a half.
+    // The load balancer still sends requests for 1.5 s.
     load.answers(1500).await;
-    relay.lead_to(&[other.lockgate.http]);
+    relay.set_targets(&[other.lockgate.http]);
     let answer = asked.await.expect("a task").expect("the hook's answer");
     assert_eq!((answer.status, answer.text().as_str()), (200, "Envoy has exited\n"));
     assert!(one.envoy.ended().await.success() && drain.ended().await.success());
@@ -158,11 +158,11 @@ async fn a_connection_that_never_ends_meets_the_deadline_and_envoy_starts_anew()
     assert!(idle.usable().await, "without --quit nothing is cut");
     assert!(!node.ready().await && target.connect().await.is_err(), "the listeners are closed");
 
-    // One may be left: now it is done at once, and Envoy ends.
+    // With one permitted connection, the drain is complete immediately, and Envoy exits.
     let output = node.drain_now(&["--min-drain-time", "0s", "--min-connections", "1", "--quit"]);
     assert!(output.status.success());
     assert!(node.envoy.ended().await.success());
-    // What it has left behind is in nobody's way.
+    // The files of the previous run do not prevent a restart.
     assert!(node.directory.path().join("admin.sock").exists());
     node.envoy = envoy(node.directory.path());
     node.wait_ready().await;
@@ -185,10 +185,10 @@ async fn without_an_envoy_it_says_so() {
     }
 }
 
-/// How long Envoy by default waits for a resource before it goes on without, and a little more.
+/// Slightly longer than Envoy's default timeout of the first response for a resource.
 const ENVOYS_OWN_PATIENCE: Duration = Duration::from_secs(17);
 
-/// An Envoy that is sent everything but one type is not ready, however long that lasts; then it is, with everything.
+/// An Envoy that lacks one type is not ready, for any duration. It becomes ready with the last type.
 async fn not_ready_without(marker: &'static [u8]) {
     let backend = Backend::start("a").await;
     let manifests = shop(&backend);

@@ -14,7 +14,7 @@ use hyper::Method;
 use rustls::pki_types::CertificateDer;
 use serde_json::Value;
 
-/// Response headers that show what Envoy did.
+/// Response headers that show the decision of Envoy.
 const SETTINGS: &str = "\
 headers:
   response:
@@ -25,14 +25,14 @@ headers:
 tls: { defaultSecret: infra/default }
 ";
 
-/// Rounds with other objects, and requests of each round.
+/// The number of rounds with different objects, and of requests in each round.
 const ROUNDS: u64 = 6;
 const REQUESTS: usize = 150;
 
-/// The time after which Envoy uses all that it has accepted.
+/// The time after which Envoy uses all accepted resources.
 const SETTLED: Duration = Duration::from_secs(5);
 
-/// A generator of numbers: xorshift.
+/// A random number generator: xorshift.
 struct Dice(u64);
 
 impl Dice {
@@ -63,7 +63,7 @@ const PATHS: [(&str, &str); 10] = [
     ("/", "Exact"),
 ];
 
-/// An Ingress with random rules. Every path has a Service of its own, so the cluster tells which path was taken.
+/// Generates an Ingress with random rules. Every path has its own Service, so the cluster identifies the path.
 fn ingress(dice: &mut Dice, number: usize, services: &mut Vec<(String, String)>) -> String {
     let namespace = dice.of(&NAMESPACES);
     let mut count = 0;
@@ -107,7 +107,7 @@ fn ingress(dice: &mut Dice, number: usize, services: &mut Vec<(String, String)>)
     )
 }
 
-/// An HTTPRoute with random hosts and matches.
+/// Generates an HTTPRoute with random hosts and matches.
 fn http_route(dice: &mut Dice, number: usize, services: &mut Vec<(String, String)>) -> String {
     let namespace = dice.of(&NAMESPACES);
     let mut spec = "  parentRefs:\n  - { name: public, namespace: infra }\n".to_owned();
@@ -154,7 +154,7 @@ fn service(namespace: &str, name: &str, backend: &Backend) -> String {
     )
 }
 
-/// The Gateway, with a listener for each of two host patterns and for TLS.
+/// Formats the Gateway, with listeners for two host patterns and for TLS.
 fn gateway(http: u16, https: u16) -> String {
     let all = "allowedRoutes: { namespaces: { from: All } }";
     let tls = "tls: { certificateRefs: [{ name: default }] }";
@@ -215,7 +215,7 @@ impl Site {
         assert!(!log.contains("its previous content stays"), "{log}");
     }
 
-    /// The explanation of a request.
+    /// Returns the explanation of a request.
     async fn explain(&self, request: &Sent) -> Value {
         let scheme = if request.server_name.is_some() { "https" } else { "http" };
         let mut headers = format!("host: {}\n", request.host);
@@ -242,8 +242,8 @@ impl Site {
         target.send(request.method.clone(), &request.path, "").await.map_err(|error| error.to_string())
     }
 
-    /// Returns how the explanation of a request differs from what Envoy does. Until `settled`, Envoy is asked again: it opens
-    /// a port, and uses a new certificate, some time after it has accepted the listener.
+    /// Returns how the explanation of a request differs from the behavior of Envoy. Until `settled`, requests are
+    /// repeated, because Envoy opens a port or uses a new certificate some time after it has accepted the listener.
     async fn compare(
         &self,
         request: &Sent,
@@ -278,7 +278,7 @@ fn request(dice: &mut Dice, site: &Site) -> Sent {
     let (http, https) = site.gateway;
     let (port, is_tls) =
         [(site.lockgate.http, false), (site.lockgate.https, true), (http, false), (https, true)][dice.below(4)];
-    // Now and then, a connection for one name is used for another.
+    // Occasionally, a connection for one name is used for another.
     let server_name = if dice.below(4) == 0 { dice.of(&names) } else { host };
     let host = match dice.below(8) {
         0 => host.to_uppercase(),
@@ -319,7 +319,7 @@ fn request(dice: &mut Dice, site: &Site) -> Sent {
     Sent { port, server_name: is_tls.then(|| server_name.to_owned()), host, method, path: path.to_owned(), headers }
 }
 
-/// Returns how the explanation differs from what Envoy did.
+/// Returns how the explanation differs from the behavior of Envoy.
 fn difference(report: &Value, answer: &Result<Answer, String>) -> Option<String> {
     let answers = report["answers"].as_array().expect("answers");
     let [explained] = answers.as_slice() else { return Some(format!("{} answers", answers.len())) };
@@ -342,7 +342,7 @@ fn difference(report: &Value, answer: &Result<Answer, String>) -> Option<String>
                 && explained["path"] == path.as_str()
         }
         "redirect" | "respond" => {
-            // The redirect to https is shared by all hosts.
+            // All hosts share the redirect to https.
             let is_named = route == object || route == "https-redirect" || route.is_empty() || object.is_empty();
             expected == Some(u64::from(answer.status)) && is_named && cluster.is_empty()
         }
@@ -354,8 +354,8 @@ fn difference(report: &Value, answer: &Result<Answer, String>) -> Option<String>
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_envoy_does_what_is_explained() {
     let site = Site::start().await;
-    // It covers every name that a client asks for: the client verifies it, whichever chain presents it. For rustls, `*.test`
-    // covers nothing.
+    // The certificate covers every name that clients request, because they verify it at every chain. For rustls,
+    // `*.test` covers no name.
     let wildcards = ["*.test", "*.deep.test", "p.q.deep.test", "c.example.net", "none.org"];
     let names = [&wildcards[..], &["a.test", "b.test", "y.test"]].concat();
     let pair = site.authority.issue(&names);
@@ -399,7 +399,7 @@ async fn paths_have_the_form_that_envoy_gives_them() {
     let ingress =
         format!("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: i, namespace: one }}\n{rules}");
     site.serve(&[ingress_class(), service("one", "first", &site.backend), ingress]).await;
-    // Every byte that a path can have, as it is and escaped; spaces and control characters end the line of the request.
+    // All bytes that a path can contain, plain and escaped. Spaces and control characters would end the request line.
     let plain = (0x21..0x7f_u8).map(char::from).filter(|one| !"?#".contains(*one)).map(String::from);
     let escaped = (0..=0xff_u8).flat_map(|byte| [format!("%{byte:02X}"), format!("%{byte:02x}")]);
     let dots = ["/.", "/..", "/./x", "/../x", "/%2e%2E/x", "/a%2e/b", "/.../x", "//x//", "/a/%2e", "%", "%4", "%4g"]
@@ -477,7 +477,7 @@ async fn the_program_prints_the_status_and_explanations_of_a_controller() {
     assert_eq!(json["request"], "GET a.test");
     let text = run(&["status"]).await;
     assert!(text.starts_with("1 of 1 Envoys are up to date; 1 of 1 replicas answer; 1 Ingress served."), "{text}");
-    // A replica that does not answer is told, and is no error while another one answers.
+    // A replica that does not respond is reported. It is not an error while another one responds.
     let gone = format!("127.0.0.1:{}", ports::free());
     let json = run(&["status", "--admin-address", &gone, "-o", "json"]).await;
     let json: Value = serde_json::from_str(&json).expect("JSON");

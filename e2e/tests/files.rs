@@ -1,6 +1,6 @@
-//! `lockgate export`, and a real Envoy that has its files and no network to anybody.
+//! `lockgate export`, and a real Envoy with its files and without a network connection to the controller.
 //!
-//! These tests can fail: with routes written ahead of their clusters in `src/export/plan.rs`, renames of a Service lose
+//! These tests can fail: if `src/export/plan.rs` writes routes before their clusters, renames of a Service lose
 //! requests.
 
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use e2e::{
 const HOST: &str = "shop.test";
 const RENAMES: u64 = 10;
 
-/// Manifests with one Service and an Ingress that leads there.
+/// Creates manifests with one Service and an Ingress for it.
 fn manifests(service: &str, backend: &Backend) -> Manifests {
     let manifests = Manifests::new();
     manifests.write("class.yaml", &ingress_class());
@@ -27,7 +27,7 @@ fn shop(name: &str, backend: &Backend) -> String {
     documents(&[service(name, "", &[backend.address]), ingress("shop", HOST, name, None)])
 }
 
-/// An Envoy that sees the files at `directory`, and is ready.
+/// Starts an Envoy with the files at `directory`, and waits until it is ready.
 async fn envoy_at(export: &Export, directory: &Path) -> Envoy {
     let admin = ports::free();
     let mut envoy = Envoy::launch_with(&export.bootstrap(directory, admin), admin);
@@ -40,7 +40,7 @@ async fn served_by(target: &Target, name: &str) {
         .await;
 }
 
-/// No read of a file has failed, nothing was rejected, nothing warned of.
+/// Asserts that no file was unreadable or rejected, and that there are no warnings.
 async fn assert_content(envoy: &Envoy) {
     let failures = envoy.stats("update_failure|update_rejected").await;
     assert!(failures.values().all(|count| *count == 0), "{failures:?}\n{:?}", envoy.warnings());
@@ -60,7 +60,7 @@ async fn format(format: &str) {
     served_by(&plain, "first").await;
     served_by(&tls, "first").await;
 
-    // Endpoints alone: one file, written at once.
+    // A change of endpoints writes one file, immediately.
     let before = export.files();
     manifests.write("shop.yaml", &shop("shop", &second));
     served_by(&plain, "second").await;
@@ -69,7 +69,7 @@ async fn format(format: &str) {
     assert_eq!(written.len(), 1, "{written:?}");
     assert_eq!(written[0].0, &format!("endpoints.default__shop__http.{format}"));
 
-    // A rotated key pair: for its owner only.
+    // The file of a rotated key pair is readable only by its owner.
     let next = authority.issue(&[HOST]);
     manifests.write("secret.yaml", &next.secret("default", "cert"));
     wait_until("the new certificate", async || {
@@ -115,7 +115,7 @@ async fn f1_renames_of_a_service_lose_no_request() {
     served_by(&target, "a").await;
     let load = Load::start(Plan::new(target.clone(), "/")).await;
     for i in 1..=RENAMES {
-        // Every third time, it comes about while the program is away.
+        // Every third rename happens while the program is stopped.
         if i % 3 == 0 {
             export.kill();
         }
@@ -143,7 +143,7 @@ async fn f1_renames_of_a_service_lose_no_request() {
     assert_eq!(report.failed(), 0, "{report}");
     assert_content(&envoy).await;
 
-    // What is gone is gone: the route first, the cluster after it.
+    // The route is removed first, then the cluster.
     manifests.remove("shop.yaml");
     wait_until("a host that is not there", async || target.get("/").await.is_ok_and(|answer| answer.status == 404))
         .await;
@@ -181,7 +181,7 @@ async fn f1_once_writes_what_there_is_and_says_by_its_exit_code_whether_it_could
     };
     let (success, log) = export(&to);
     assert!(success && to.join("listeners.yaml").exists(), "{log}");
-    // Again, nothing is left to be written.
+    // The second run has nothing to write.
     let (success, log) = export(&to);
     assert!(success && log.contains("all written") && !log.contains(" written type_url"), "{log}");
     let (success, log) = export(&to.join("listeners.yaml/below"));
@@ -194,7 +194,7 @@ async fn f1_once_writes_what_there_is_and_says_by_its_exit_code_whether_it_could
 async fn f2_envoy_needs_the_files_before_it_starts() {
     let backend = Backend::start("a").await;
     let manifests = Manifests::new();
-    // A class alone: files without any resource of a Service are files too.
+    // With only a class, the files exist, but contain no resource of a Service.
     manifests.write("class.yaml", &ingress_class());
     let export = Export::start(&Source::Manifests(manifests.path().into()), &[]).await;
     let nowhere = export.file("nowhere");
@@ -207,7 +207,7 @@ async fn f2_envoy_needs_the_files_before_it_starts() {
     manifests.write("shop.yaml", &shop("shop", &backend));
     served_by(&Target::http(export.http, HOST), "a").await;
     assert_content(&envoy).await;
-    // The order of the first files, by which whoever waits for the last has all of them.
+    // The order of the first files. Waiting for the last one is sufficient.
     let log = export.log();
     let written: Vec<_> = log.lines().filter(|line| line.contains(" written ")).collect();
     let place = |kind: &str| written.iter().position(|line| line.contains(&format!("type_url={kind} ")));

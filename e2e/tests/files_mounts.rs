@@ -1,4 +1,5 @@
-//! A real Envoy with files that break, and with directories of other kinds: mounted ConfigMaps, file systems that tell nothing.
+//! A real Envoy with broken files, and with special directories: mounted ConfigMaps, and file systems without
+//! notifications.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -20,7 +21,7 @@ fn manifests(service: &str, backend: &Backend) -> Manifests {
     manifests
 }
 
-/// An Envoy that sees the files at `directory`, and is ready.
+/// Starts an Envoy with the files at `directory`, and waits until it is ready.
 async fn envoy_at(export: &Export, directory: &Path) -> Envoy {
     let admin = ports::free();
     let mut envoy = Envoy::launch_with(&export.bootstrap(directory, admin), admin);
@@ -51,13 +52,13 @@ async fn f3_a_file_that_does_not_parse_is_a_failure_and_the_next_good_one_heals(
     load.answers(500).await;
     assert_eq!(envoy.stat("cluster_manager.cds.update_rejected").await, 0);
 
-    // Written in place, even what is good is not looked at: Envoy waits for a file that is renamed.
+    // Envoy ignores a file that is written in place, even if it is valid. It waits for a rename.
     let attempts = envoy.stat("cluster_manager.cds.update_attempt").await;
     export.overwrite("clusters.json", "{}", false);
     load.answers(500).await;
     assert_eq!(envoy.stat("cluster_manager.cds.update_attempt").await, attempts);
 
-    // The next change of what is served writes good ones over both.
+    // The next change writes valid content to both files.
     let success = envoy.stat("cluster_manager.cds.update_success").await;
     manifests.write("shop.yaml", &shop("renamed", &second));
     served_by(&target, "second").await;
@@ -102,7 +103,7 @@ filter_chains:
     let target = Target::http(port, "any.test");
     served_by(&target, "first").await;
 
-    // Only Envoy knows that a cluster of this type takes no host names.
+    // Only Envoy itself detects that a cluster of this type permits no host names.
     files.write("bad.yaml", &cluster("bad", "shop.example.com"));
     wait_until("a rejection", async || envoy.stat("cluster_manager.cds.update_rejected").await == 1).await;
     assert_eq!(envoy.stat("cluster_manager.cds.update_failure").await, 0);
@@ -114,8 +115,9 @@ filter_chains:
     assert_eq!(target.backend("/").await.as_deref(), Some("first"));
 }
 
-/// What the kubelet does with a ConfigMap of the files in `from`: a new directory with all of them, to which the link
-/// `..data` is moved; files of the mount are links through it, and those that are gone are removed.
+/// Updates a mount like the kubelet updates a ConfigMap with the files in `from`: a new directory with all files, to
+/// which the link `..data` is moved. The files of the mount are links through `..data`. Links of missing files are
+/// removed.
 fn sync(from: &Path, mount: &Path, number: u32) {
     let directory = format!("..{number}");
     std::fs::create_dir_all(mount.join(&directory)).expect("a directory");
@@ -156,14 +158,14 @@ async fn f5_a_mounted_config_map_is_followed() {
     served_by(&target, "first").await;
     let load = Load::start(Plan::new(target.clone(), "/")).await;
 
-    // Each step of the export is synced by itself, as it is when these take longer than the kubelet's rounds.
+    // Each step of the export is synced separately, as if the steps took longer than the interval of the kubelet.
     let mut number = 0;
     let mut seen = export.files();
     manifests.write("shop.yaml", &shop("renamed", &second));
     wait_until("the new backend, through the mount", async || {
         let files = export.files();
         if files != seen {
-            // The endpoints are written just before the cluster: one step.
+            // The endpoints are written just before the cluster, in one step.
             let step = std::fs::read_to_string(export.file("clusters.yaml")).expect("clusters");
             if step.contains("renamed") {
                 number += 1;
@@ -203,7 +205,7 @@ async fn f6_a_file_system_that_tells_nothing_is_polled() {
     println!("polled files: {report}");
     assert_eq!(report.failed(), 0, "{report}");
 
-    // No event, no rename: a file that is written in place is found, too.
+    // Without events and renames, a file that is written in place is detected too.
     let endpoints = "endpoints.default__renamed__http.json";
     let content = std::fs::read_to_string(export.file(endpoints)).expect("endpoints");
     let moved = content.replace(&first.port().to_string(), &second.port().to_string());
@@ -228,12 +230,12 @@ async fn f6_more_files_than_envoy_can_watch_are_polled() {
     let mut envoy = envoy_at(&export, export.path()).await;
     let target = Target::http(export.http, HOST);
     served_by(&target, "a").await;
-    // One for each of: clusters, listeners, the endpoints and the routes.
+    // One each for clusters, listeners, endpoints, and routes.
     assert_eq!(envoy.inotify_instances(), 4);
     let load = Load::start(Plan::new(target, "/")).await;
     manifests.write("more.yaml", &more(200));
     served_by(&Target::http(export.http, "more-199.test"), "a").await;
-    // Beside clusters and listeners there are still the routes of the listener that drains.
+    // In addition to clusters and listeners, there are the routes of the draining listener.
     wait_until("no endpoints watched", async || envoy.inotify_instances() <= 3).await;
     assert!(export.log().contains("too many files"), "{}", export.log());
     envoy.process().assert_running();

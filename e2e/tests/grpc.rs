@@ -1,4 +1,4 @@
-//! gRPC clients and servers without a proxy: real grpcio, configured by the real program.
+//! gRPC clients and servers without a proxy: real grpcio with the bootstrap of the program.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -9,14 +9,14 @@ use e2e::{Authority, Envoy, GrpcBackend, GrpcClient, Lockgate, Manifests, Mode, 
 const HOST: &str = "shop.test";
 const TARGET: &str = "xds:///shop.test";
 
-/// A controller on a directory of Kubernetes YAML.
+/// A controller with a directory of Kubernetes YAML.
 struct Shop {
     manifests: Manifests,
     lockgate: Lockgate,
 }
 
 impl Shop {
-    /// Serves a host by a Service.
+    /// Serves a host with a Service.
     async fn open(service: &str, backends: &[SocketAddr], flags: &[&str]) -> Self {
         let manifests = Manifests::new();
         manifests.write("class.yaml", &ingress_class());
@@ -26,12 +26,12 @@ impl Shop {
     }
 }
 
-/// A Service, where it is served, and an Ingress that leads to it: one file, changed all at once.
+/// Formats a Service with its endpoints, and an Ingress, in one file that is replaced atomically.
 fn shop(name: &str, backends: &[SocketAddr]) -> String {
     documents(&[service(name, "", backends), ingress("shop", HOST, name, None)])
 }
 
-/// A controller on a directory of Envoy resources.
+/// A controller with a directory of Envoy resources.
 struct Resources {
     files: Manifests,
     lockgate: Lockgate,
@@ -48,7 +48,7 @@ impl Resources {
     }
 }
 
-/// The listener of a target with these routes inside, YAML of a list.
+/// Formats the API listener of a target with inline routes. `routes` is a YAML list.
 fn api_listener(name: &str, routes: &str) -> String {
     format!(
         r#""@type": type.googleapis.com/envoy.config.listener.v3.Listener
@@ -67,7 +67,7 @@ api_listener:
     )
 }
 
-/// A cluster, with `more` fields, and its endpoints.
+/// Formats a cluster with additional fields, and its endpoints.
 fn cluster(name: &str, more: &str, backends: &[SocketAddr]) -> String {
     let endpoints: Vec<String> = backends
         .iter()
@@ -106,7 +106,7 @@ async fn p1_two_backends_share_the_calls_of_a_target() {
     let first = client.calls(TARGET, 1).await;
     assert_eq!(first.answered(), 1, "{first:?}\n{}", client.log());
     println!("the first answer of a new target: after {:.0} ms", first.milliseconds);
-    // A backend answers as soon as it is connected, so the other may come a little later.
+    // A backend responds as soon as it is connected. The other one may connect later.
     wait_until("both backends", async || client.calls(TARGET, 10).await.answers.len() == 2).await;
     let calls = client.calls(TARGET, 1000).await;
     assert_eq!((calls.failed(), calls.answered()), (0, 1000), "{calls:?}");
@@ -135,10 +135,10 @@ async fn p1_types_are_asked_one_after_another_and_acked() {
     assert_eq!(sent(&log, "Cluster"), ["default/shop/http"]);
 }
 
-/// What the log tells of the client that `GrpcClient::start` starts.
+/// The node ID of `GrpcClient::start` in the log.
 const NODE: &str = "node_id=grpc-client";
 
-/// The value of a field in a line of the log.
+/// Returns the value of a field in a log line.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(&format!(" {name}="))?;
     match rest.strip_prefix('"') {
@@ -147,7 +147,7 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     }
 }
 
-/// The names in each response of a type to the client, as the log tells them.
+/// Returns the resource names in each response of a type to the client, from the log.
 fn sent<'a>(log: &'a str, kind: &str) -> Vec<&'a str> {
     let of_kind = |line: &&str| line.contains(" sent ") && line.contains(NODE) && field(line, "type_url") == Some(kind);
     log.lines().filter(of_kind).filter_map(|line| field(line, "names")).collect()
@@ -163,17 +163,17 @@ async fn p10_a_host_and_a_service_have_their_names_with_and_without_port() {
     for name in names {
         assert_eq!(client.backend(&format!("xds:///{name}")).await.as_deref(), Some("a"), "{name}: {}", client.log());
     }
-    // A channel that sends another authority gets the routes of its target all the same.
+    // A channel with another authority still receives the routes of its target.
     let calls = client.calls_with(TARGET, "authority=other.test").await;
     assert_eq!(calls.answered(), 1, "{calls:?}");
-    // There is no TLS for this host.
+    // The host has no TLS.
     for name in ["shop.test:443", "shop.default", "shop.default:8080"] {
         let calls = client.calls(&format!("xds:///{name}"), 1).await;
         assert!(calls.failure().contains("does not exist"), "{name}: {calls:?}");
     }
 }
 
-/// Every form of path, of weights and of localities that objects can ask for: grpcio takes all that is made of them.
+/// All forms of paths, weights, and localities that objects can express. grpcio accepts all resources.
 #[tokio::test(flavor = "multi_thread")]
 async fn p6_p7_p8_p9_a_client_takes_all_that_is_made_for_it() {
     let (a, b) = (GrpcBackend::start("a").await, GrpcBackend::start("b").await);
@@ -223,7 +223,7 @@ async fn p6_p7_p8_p9_a_client_takes_all_that_is_made_for_it() {
         );
     }
     assert!(call("/empty/x").await.failure().contains("default/empty/http"));
-    // Nobody is there, but the cluster is one that gRPC takes.
+    // The Service has no endpoints, but gRPC accepts its cluster.
     let unreachable = call("/address/x").await;
     assert!(
         unreachable.failure().contains("192.0.2.1") || unreachable.failure().contains("DEADLINE"),
@@ -246,7 +246,7 @@ async fn weights_divide_the_calls() {
     let resources = Resources::open(&files).await;
     let client = GrpcClient::start(&resources.lockgate, true).await;
     wait_until("both clusters", async || client.calls(TARGET, 50).await.answers.len() == 2).await;
-    // A few at a time: of more than 1,024 under way, gRPC's own circuit breaker drops the rest.
+    // A few calls at a time: the default circuit breaker of gRPC drops calls above 1,024.
     let (mut canary, mut all) = (0, 0);
     for _ in 0..6 {
         let calls = client.calls(TARGET, 500).await;
@@ -261,7 +261,7 @@ async fn weights_divide_the_calls() {
     client.served_by(TARGET, "b").await;
 }
 
-/// A route goes from one Service to another and back, all in one change, while calls are made.
+/// A route moves between two Services in one change, while calls are made.
 #[tokio::test(flavor = "multi_thread")]
 async fn p2_a_route_moves_to_a_new_cluster_without_a_failed_call() {
     const MOVES: usize = 20;
@@ -280,13 +280,13 @@ async fn p2_a_route_moves_to_a_new_cluster_without_a_failed_call() {
     println!("{MOVES} moves of a route to another Service: {calls:?}");
     assert_eq!(calls.failed(), 0, "{calls:?}\n{}", client.log());
     assert!(calls.answers.len() == 2, "{calls:?}");
-    // What is asked for is answered in full: [c], [c, d]; for [d] alone there is nothing to say.
+    // Responses contain all requested resources: [c], [c, d]. A request for [d] alone needs no response.
     let log = shop.lockgate.log();
     let clusters = sent(&log, "Cluster");
     assert_eq!(clusters[..2], ["default/shop-0/http", "default/shop-0/http, default/shop-1/http"], "{log}");
 }
 
-/// Calls a second, under load.
+/// Calls per second under load.
 const RATE: u32 = 300;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -317,8 +317,8 @@ async fn p4_backends_are_swapped_without_a_failed_call() {
     }
 }
 
-/// A new set of endpoints for every cluster of a target, together more than a gRPC library takes in one message: all but
-/// one address of each are unhealthy, so that they are not called.
+/// New endpoints for every cluster of a target, which exceed the maximum message size of a gRPC library. All but one
+/// address of each are unhealthy, so that they receive no calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn s35_new_addresses_of_5_mib_reach_a_client_in_messages_that_it_takes() {
     const CLUSTERS: usize = 5;
@@ -398,7 +398,7 @@ async fn p5_a_rejected_cluster_is_named_and_its_neighbour_is_used() {
     assert!(line.contains("lb_policy"), "{line}");
     let calls = client.calls_with(TARGET, "method=/bad.Cart/Get").await;
     assert!(calls.failure().contains("bad"), "{calls:?}");
-    // Mended, it is used.
+    // The corrected cluster is used.
     resources.files.write("bad.yaml", &cluster("bad", "lb_policy: RING_HASH", &[backend.address]));
     wait_until("the mended cluster", async || client.calls_with(TARGET, "method=/bad.Cart/Get").await.answered() == 1)
         .await;
@@ -429,13 +429,14 @@ async fn p12_an_unknown_target_fails_at_once_and_works_once_it_is_there() {
     assert!(calls.milliseconds < 5000.0, "{calls:?}");
     shop.manifests.write("new.yaml", &ingress("new", "new.test", "shop", None));
     client.served_by("xds:///new.test", "a").await;
-    // Once it is gone again, the client goes on with what it had (gRFC A88).
+    // After the removal, the client keeps the last version (gRFC A88).
     shop.manifests.remove("new.yaml");
     wait_until("the removal to be told", async || sent(&shop.lockgate.log(), "Listener").len() > 2).await;
     assert_eq!(client.backend("xds:///new.test").await.as_deref(), Some("a"));
 }
 
-/// A client that does not take resource errors waits 15 s for an unknown target, and is not harmed by them.
+/// A client without support for resource errors waits 15 s for an unknown target. The errors have no other effect on
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn p12_an_older_client_is_not_harmed_by_resource_errors() {
     let backend = GrpcBackend::start("a").await;
@@ -534,7 +535,8 @@ async fn a_client_and_the_controller_prove_who_they_are() {
     assert_eq!(client.backend(TARGET).await.as_deref(), Some("a"), "{}", client.log());
 }
 
-/// Both at one controller: each has the listeners that are for it, and a change of the one is none for the other.
+/// Envoy and a gRPC client at one controller. Each receives its own listeners, and a change for one sends nothing to
+/// the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn envoy_knows_nothing_of_api_listeners() {
     let backend = GrpcBackend::start("a").await;

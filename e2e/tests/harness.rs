@@ -1,4 +1,4 @@
-//! The tests' own tools: a load generator that cannot see a failure would let every other test pass.
+//! The tests of the test tools. A load generator that misses failures would make all other tests pass.
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
-//! Changes under load: at 1,000 requests a second through a real Envoy, not one may fail.
+//! Changes under load: no request may fail at 1,000 requests per second through a real Envoy.
 //!
-//! A failed request is one that is not answered 200, or not at all. The tests of this file run one after another: they
-//! measure. They can fail: with `ROUTES` on the other side of the gate in `src/xds/order.rs`, so that routes do not wait
-//! for their clusters, 102 of 3,819 requests are answered 503 during the renames.
+//! A request fails without an answer, or with another status than 200. The tests of this file run one after another,
+//! because they measure times.
+//!
+//! They can fail: if `server::order` sends `ROUTES` without waiting for clusters, 102 of 3,819 requests are answered
+//! 503 during the renames.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,7 @@ const KILLS: usize = 5;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// The whole path, serving one host.
+/// A controller and an Envoy that serve one host.
 struct Shop {
     manifests: Manifests,
     lockgate: Lockgate,
@@ -28,7 +30,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// Started and serving, with one backend behind a Service of this name.
+    /// Starts a shop with one backend behind a Service of this name.
     async fn open(mode: Mode, service: &str, backend: &Backend, tls: Option<&str>) -> Self {
         let alone = ONE_AT_A_TIME.lock().await;
         let manifests = Manifests::new();
@@ -49,7 +51,7 @@ impl Shop {
         Target::http(self.lockgate.http, HOST)
     }
 
-    /// Renames the Service, in one change of one file, and waits until Envoy's routes lead to the new name.
+    /// Renames the Service in one change of one file, and waits until Envoy's routes use the new name.
     async fn rename(&self, name: &str, backend: &Backend) -> Duration {
         let start = Instant::now();
         self.manifests.write("shop.yaml", &shop(name, backend, false));
@@ -62,7 +64,7 @@ impl Shop {
     }
 }
 
-/// A Service, where it is served, and an Ingress that leads to it: one file, changed all at once.
+/// Formats a Service with its endpoints, and an Ingress, in one file that is replaced atomically.
 fn shop(name: &str, backend: &Backend, tls: bool) -> String {
     documents(&[service(name, "", &[backend.address]), ingress("shop", HOST, name, tls.then_some("cert"))])
 }
@@ -78,7 +80,7 @@ async fn renames(mode: Mode) {
         times.push(shop.rename(&format!("shop-{i}"), &backend).await);
         load.answers(10).await;
     }
-    // The load goes on until Envoy has nothing of the old names either.
+    // The load continues until Envoy has removed all old names.
     wait_until("the removal of all the old clusters", async || {
         shop.envoy.stat("cluster_manager.cluster_removed").await - removed >= RENAMES
     })
@@ -100,7 +102,7 @@ async fn renames_of_a_service_sotw() {
     renames(Mode::Sotw).await;
 }
 
-/// The endpoint moves to a new backend; the old one ends, in good order, once it is no longer asked.
+/// Moves the endpoint to a new backend. The old backend shuts down gracefully when it receives no more requests.
 async fn swaps(mode: Mode) {
     let mut backend = Backend::start("b-0").await;
     let shop = Shop::open(mode, "shop", &backend, None).await;
@@ -138,7 +140,7 @@ async fn rotations(mode: Mode) {
     let shop = Shop::open(mode, "shop", &backend, Some(&first.secret("default", "cert"))).await;
     let target = Target::https(shop.lockgate.https, HOST, authority.der());
     wait_until("the shop to be served over TLS", async || target.backend("/").await.is_some()).await;
-    // Each connection is renewed after 20 requests: 50 handshakes a second, all through the rotation.
+    // Each connection is renewed after 20 requests. There are 50 handshakes per second throughout the rotation.
     let load = Load::start(Plan { renew_after: Some(20), ..Plan::new(target.clone(), "/") }).await;
     let mut times = Durations::default();
     for _ in 0..ROTATIONS {
@@ -181,8 +183,8 @@ async fn kills_of_the_controller(mode: Mode) {
         shop.lockgate.restart();
         shop.lockgate.wait_ready().await;
         if mode == Mode::Sotw {
-            // A change while Envoy is away: with delta, Envoy says on the new stream which clusters it has, and none is
-            // removed before the routes have left it. State of the world has no words for that, and a few requests fail.
+            // A change while Envoy is disconnected. With delta, the new stream contains the clusters of Envoy, and none
+            // is removed before the routes. State of the world cannot express that, and a few requests fail.
             wait_until("Envoy's stream", async || {
                 shop.lockgate.metric("lockgate_xds_acks_total", &["ClusterLoadAssignment"]).await > 0.0
             })
@@ -208,7 +210,7 @@ async fn kills_of_the_controller_sotw() {
     kills_of_the_controller(Mode::Sotw).await;
 }
 
-/// The Service is renamed while the controller is down: Envoy comes back with a cluster that nobody knows any more.
+/// The Service is renamed while the controller is down. Envoy reconnects with a cluster that no longer exists.
 async fn renames_while_the_controller_is_down(mode: Mode) {
     let backend = Backend::start("a").await;
     let mut shop = Shop::open(mode, "shop-0", &backend, None).await;
@@ -237,7 +239,7 @@ async fn o30_renames_while_the_controller_is_down_sotw() {
     renames_while_the_controller_is_down(Mode::Sotw).await;
 }
 
-/// Envoy cannot answer while it is away; what counts is how soon it answers again, and that it then answers all.
+/// A restarting Envoy cannot answer. The test measures when it answers again, and that all later requests succeed.
 async fn restart_of_envoy(mode: Mode) {
     let backend = Backend::start("a").await;
     let mut shop = Shop::open(mode, "shop", &backend, None).await;

@@ -1,4 +1,5 @@
-//! Clients that take what they can get, on the real program: its memory stays bounded, and the others are served.
+//! Clients that use excessive resources, against the real program: its memory stays bounded, and other clients are
+//! served.
 
 use std::iter::empty;
 use std::net::IpAddr;
@@ -10,7 +11,7 @@ const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const ELSEWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// The controller over a directory of resources, and a client that behaves.
+/// A controller with a directory of resources, and a well-behaved client.
 struct Bench {
     files: Manifests,
     lockgate: Lockgate,
@@ -32,7 +33,7 @@ impl Bench {
         Self { files, lockgate, healthy, updates: 1 }
     }
 
-    /// The client that behaves gets what has just changed, and nothing else.
+    /// Asserts that the well-behaved client receives exactly the next change.
     async fn healthy_gets_an_update(&mut self) {
         self.updates += 1;
         self.files.write("e.yaml", &endpoints("e", self.updates));
@@ -41,7 +42,7 @@ impl Bench {
         self.healthy.answer(ENDPOINTS, &response, false);
     }
 
-    /// Resident memory.
+    /// Returns the resident memory.
     async fn memory(&self) -> f64 {
         self.lockgate.metric("process_resident_memory_bytes", &[]).await
     }
@@ -50,7 +51,7 @@ impl Bench {
         self.lockgate.metric("lockgate_xds_streams", &[]).await
     }
 
-    /// Checks, and tells, how much memory was taken since it was `before`.
+    /// Asserts and prints the growth of memory since `before`.
     async fn assert_grown_less_than(&self, before: f64, mib: f64, what: &str) {
         let grown = (self.memory().await - before) / MIB;
         println!("{what}: {grown:.0} MiB more than the {:.0} MiB before", before / MIB);
@@ -90,7 +91,7 @@ async fn ten_thousand_streams() {
             stream.ask(ENDPOINTS, ["e".to_owned(), "nowhere".to_owned()].into_iter(), empty());
             held.push(stream);
         }
-        // The next one of this connection has to wait.
+        // The next stream of this connection must wait.
         let more = tokio::time::timeout(std::time::Duration::from_millis(50), connection.stream()).await;
         assert!(more.is_err(), "there are 1,000 streams on a connection");
         held.push(stream(&bench.lockgate, HERE).await);
@@ -139,7 +140,7 @@ async fn clients_that_never_read() {
     for _ in 0..20 {
         bench.healthy_gets_an_update().await;
     }
-    // 50 of them asked 200 times for 1.3 MiB: 13 GiB.
+    // 50 clients request 1.3 MiB 200 times: 13 GiB.
     bench.assert_grown_less_than(before, 400.0, "50 clients that ask 200 times for 1.3 MiB and read nothing").await;
     drop(held);
 }
@@ -167,7 +168,7 @@ async fn large_requests_are_not_kept() {
     let mut held = Vec::new();
     for _ in 0..20 {
         let mut stream = stream(&bench.lockgate, HERE).await;
-        // 20 MiB that ask for one thing.
+        // 20 MiB that request one resource.
         let much = (0..20 * 1024).map(|i| format!("{i:01020}"));
         stream.ask(ENDPOINTS, ["e".to_owned()].into_iter(), much);
         assert_eq!(stream.next().await.resources, 1);

@@ -1,16 +1,16 @@
-//! The xDS server as a library: the project `examples/xds-server` and two real Envoys of different groups.
+//! The xDS server as a library: the project `examples/xds-server` with two real Envoys of different groups.
 
 use e2e::process::{Process, program};
 use e2e::{Backend, Envoy, Fetch, Target, ports, wait_for, wait_until};
 
-/// The program of the example, built beside this test.
+/// Returns the program of the example, which is built beside this test.
 fn example() -> std::path::PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     let target = test.parent().and_then(|deps| deps.parent()).expect("the target directory");
     program(target.join("xds-server"), "scripts/example.sh")
 }
 
-/// An Envoy of the group `cluster`.
+/// Starts an Envoy of the group `cluster`.
 fn envoy(fetch: Fetch, xds: u16, cluster: &str) -> Envoy {
     let admin = ports::free();
     let mut bootstrap = fetch.bootstrap(xds, admin);
@@ -35,7 +35,7 @@ async fn two_groups_of_envoys_are_served_differently() {
         envoy.wait_ready().await;
     }
 
-    // Each answers by routes of its own group, and each change reaches it.
+    // Each group has its own routes, and receives each change of them.
     let by_routes = async |port: u16| {
         let answer = Target::http(port, "any.test").get("/").await.ok().filter(|answer| answer.status == 200)?;
         assert_eq!(answer.text(), "web", "the cluster is common to both");
@@ -52,7 +52,7 @@ async fn two_groups_of_envoys_are_served_differently() {
         assert!(!listeners.contains(&other.to_string()), "{listeners}");
     }
 
-    // One of no group is refused and gets nothing.
+    // An Envoy without a group is refused and receives nothing.
     let mut stranger = envoy(Fetch::AdsDelta, xds, "red");
     stranger.wait_answering().await;
     wait_until("the refusal", async || {
@@ -64,7 +64,7 @@ async fn two_groups_of_envoys_are_served_differently() {
     assert_eq!(stranger.stat("cluster_manager.active_clusters").await, 1, "the one to the server");
     assert_eq!(stranger.stat("cluster_manager.cds.update_success").await, 0);
 
-    // What the hooks have printed; and a clean end.
+    // The hooks have printed their lines, and the program exits cleanly.
     let printed = server.log();
     for expected in ["of blue", "of green", "asked for", "sent type.googleapis.com/", "Acked"] {
         assert!(printed.contains(expected), "{expected:?} is not in\n{printed}");

@@ -1,4 +1,5 @@
-//! Every metric that the process registers changes when its subject does, and nothing asks for a metric that does not exist.
+//! Every registered metric of the process changes with its subject, and the dashboard, alerts, and documents name only
+//! existing metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,7 +13,7 @@ use e2e::{Lockgate, Manifests, Source, wait_until};
 
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 
-/// Metrics that need an API server or certificates of xDS: the file and the test that shows each of them change.
+/// Metrics that need an API server or certificates of xDS, with the file and the test that changes each of them.
 const ELSEWHERE: [(&str, &str, &str); 11] = [
     (
         "lockgate_leader",
@@ -44,10 +45,10 @@ const ELSEWHERE: [(&str, &str, &str); 11] = [
         "an_exchange_ends_no_stream_and_bad_files_change_nothing",
     ),
     ("lockgate_statistics_objects", "e2e/tests/statistics.rs", "namespaces_share_the_limit"),
-    // It never changes: its labels are what it says.
+    // Its value never changes. Its labels contain the information.
     ("lockgate_build", "e2e/tests/scraping.rs", "metrics_are_for_those_who_show_a_certificate"),
 ];
-/// Labels of Envoy's statistics of single objects. `statistics` checks them.
+/// Labels of Envoy's statistics of single objects, which `statistics` checks.
 const LABELS: [&str; 5] =
     ["lockgate_listener", "lockgate_host", "lockgate_kind", "lockgate_namespace", "lockgate_name"];
 const FLOODS: &str = "e2e/tests/isolation/floods.rs";
@@ -57,7 +58,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The names under which metrics are registered, without units and the ends that their types add.
+/// Returns the names of registered metrics, without units and the suffixes of their types.
 fn registered() -> BTreeSet<String> {
     let source = read("src/metrics.rs");
     let calls = source.split("registry.register").skip(1).filter_map(|call| {
@@ -69,7 +70,7 @@ fn registered() -> BTreeSet<String> {
     names
 }
 
-/// The registered name of a series, without its labels.
+/// Returns the registered name of a series, without its labels.
 fn registered_name(registered: &BTreeSet<String>, series: &str) -> Option<String> {
     let name = series.split('{').next().unwrap_or_default();
     let bare = ["", "_total", "_info", "_bucket", "_sum", "_count"].iter().filter_map(|end| name.strip_suffix(end));
@@ -77,7 +78,7 @@ fn registered_name(registered: &BTreeSet<String>, series: &str) -> Option<String
     bare.find_map(|bare| bare.and_then(|bare| registered.get(bare))).cloned()
 }
 
-/// What has changed in a process so far.
+/// The metrics of a process that have changed so far.
 struct Watched {
     lockgate: Lockgate,
     registered: BTreeSet<String>,
@@ -88,14 +89,14 @@ struct Watched {
 impl Watched {
     async fn start(lockgate: Lockgate) -> Self {
         let mut watched = Self { lockgate, registered: registered(), last: BTreeMap::new(), moved: BTreeSet::new() };
-        watched.look().await;
-        // A series with labels is there from the first time that it counts. One without is there from the beginning.
+        watched.poll().await;
+        // A series with labels appears when it is first counted. One without labels always exists.
         let last = &watched.last;
         watched.moved.retain(|name| !last.contains_key(name) && !last.contains_key(&format!("{name}_total")));
         watched
     }
 
-    async fn look(&mut self) {
+    async fn poll(&mut self) {
         let now = self.lockgate.metrics().await;
         let changed = now.iter().filter(|(series, value)| self.last.get(*series) != Some(*value));
         let names = changed.filter_map(|(series, _)| registered_name(&self.registered, series));
@@ -106,20 +107,20 @@ impl Watched {
     /// Waits until these metrics have changed.
     async fn until(&mut self, names: &[&str]) {
         wait_until(&names.join(", "), async || {
-            self.look().await;
+            self.poll().await;
             names.iter().all(|name| self.moved.contains(&format!("lockgate_{name}")))
         })
         .await;
     }
 
     /// Waits until a metric has this value.
-    async fn shows(&mut self, name: &str, value: f64) {
+    async fn wait_value(&mut self, name: &str, value: f64) {
         wait_until(&format!("{name} {value}"), async || self.lockgate.metric(name, &[]).await == value).await;
-        self.look().await;
+        self.poll().await;
     }
 }
 
-/// An expired key pair.
+/// Creates an expired key pair.
 fn expired(name: &str) -> Pair {
     let mut params = rcgen::CertificateParams::new([name.to_owned()]).expect("a name");
     (params.not_before, params.not_after) = (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2021, 1, 1));
@@ -137,7 +138,7 @@ async fn every_metric_of_the_process_changes_with_its_subject() {
     let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
     let mut watched = Watched::start(lockgate).await;
 
-    // Objects, good and bad.
+    // Valid and invalid objects.
     let shop = |backend: u8| {
         let address = ([127, 0, 0, backend], 80).into();
         documents(&[
@@ -153,17 +154,17 @@ async fn every_metric_of_the_process_changes_with_its_subject() {
     watched.until(&["source_listed", "source_lists", "objects", "problems", "translation", "resources"]).await;
     watched.until(&["publications", "source_faulty", "source_faults"]).await;
     manifests.write("broken.yaml", "");
-    watched.shows("lockgate_source_faulty", 0.0).await;
+    watched.wait_value("lockgate_source_faulty", 0.0).await;
 
-    // Settings, applied, waiting, and refused.
+    // Settings that apply, wait for a restart, or are rejected.
     settings.write("lockgate.yaml", "xds: { maxConnections: 7 }\n");
     watched.until(&["settings_reads", "settings_waiting"]).await;
     settings.write("lockgate.yaml", "http: { trustedHops: many }\n");
     watched.until(&["settings_valid"]).await;
     settings.write("lockgate.yaml", "http: { trustedHops: 1 }\n");
-    watched.shows("lockgate_settings_valid", 1.0).await;
+    watched.wait_value("lockgate_settings_valid", 1.0).await;
 
-    // A client that accepts, one that rejects, one that says nothing, and one that does not say who it is.
+    // Clients that accept, reject, do not answer, or do not identify themselves.
     let connect = async || Connection::open(watched.lockgate.xds, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
     let mut connection = connect().await.expect("a connection");
     let any = |name: &str| std::iter::once(name.to_owned());
@@ -174,7 +175,7 @@ async fn every_metric_of_the_process_changes_with_its_subject() {
     watched.until(&["xds_streams", "xds_responses", "xds_pushed_resources", "xds_pushed", "xds_acks"]).await;
     watched.until(&["xds_push_to_ack"]).await;
     drop(good);
-    watched.shows("lockgate_xds_streams", 0.0).await;
+    watched.wait_value("lockgate_xds_streams", 0.0).await;
 
     let mut bad = connection.stream().await.expect("a stream");
     bad.ask(CLUSTER, any("*"), std::iter::empty());
@@ -184,7 +185,7 @@ async fn every_metric_of_the_process_changes_with_its_subject() {
     }
     watched.until(&["xds_nacks", "xds_rejected_resources"]).await;
     drop(bad);
-    watched.shows("lockgate_xds_rejected_resources", 0.0).await;
+    watched.wait_value("lockgate_xds_rejected_resources", 0.0).await;
 
     let mut silent = connection.stream().await.expect("a stream");
     silent.ask(CLUSTER, any("*"), std::iter::empty());
@@ -234,7 +235,7 @@ fn the_dashboard_the_alerts_and_the_docs_name_metrics_that_exist() {
     for path in found {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        // The library's name, in filters of the log and in paths of Rust.
+        // The name of the library in log filters and Rust paths.
         let words = words.filter(|word| *word != "lockgate_xds" && !LABELS.contains(word));
         for word in words.filter(|word| word.starts_with("lockgate_") && !word.ends_with('_')) {
             named += 1;

@@ -1,5 +1,5 @@
-//! `lockgate migrate ingress`: the same requests have the same answers before, beside, and after a migration, on a real Envoy; and
-//! the exit codes, outputs, and the input of a real API server.
+//! `lockgate migrate ingress`: the answers to requests are the same before, during, and after a migration with a real
+//! Envoy. Also exit codes, outputs, and the input from a real API server.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -19,7 +19,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The namespaces, the classes, and the Services.
+/// Returns the namespaces, the classes, and the Services.
 fn base(shop: &Backend, cart: &Backend) -> String {
     let namespace = |name: &str| {
         format!(
@@ -77,7 +77,7 @@ spec:
   defaultBackend: { service: { name: shop, port: { number: 80 } } }
 ";
 
-/// The requests: whether over TLS, the host, and the path.
+/// Returns the requests: whether over TLS, the host, and the path.
 fn requests() -> Vec<(bool, &'static str, &'static str)> {
     let paths = [
         "/",
@@ -101,14 +101,14 @@ fn requests() -> Vec<(bool, &'static str, &'static str)> {
     of_shop.chain(others.map(|(is_tls, host)| (is_tls, host, "/cart"))).collect()
 }
 
-/// Returns the answer to each request: the status, the location of redirects, and the backend. A closed connection has none.
+/// Returns the answer to each request: status, location of redirects, and backend. A closed connection has no answer.
 async fn answers(http: u16, https: u16, authority: &Authority) -> Vec<String> {
     let mut answers = Vec::new();
     for (is_tls, host, path) in requests() {
         let target = if is_tls { Target::https(https, host, authority.der()) } else { Target::http(http, host) };
         let answer = match target.get(path).await {
             Ok(answer) if answer.status == 200 => format!("200 {}", answer.text()),
-            // A backend that does not exist is 503 for an Ingress, and 500 for an HTTPRoute.
+            // A missing backend is 503 for an Ingress, and 500 for an HTTPRoute.
             Ok(answer) if [500, 503].contains(&answer.status) => "500 or 503".to_owned(),
             Ok(answer) => format!("{} {}", answer.status, answer.header("location")),
             Err(_) => "closed".to_owned(),
@@ -151,7 +151,7 @@ async fn the_same_requests_have_the_same_answers() {
     assert!(report.contains("Ingress default/shop spec.rules[0].http.paths[6]"), "{report}");
     assert!(report.contains("wrote 1 Gateway, 4 HTTPRoutes, 1 ReferenceGrant"), "{report}");
 
-    // Both are served side by side.
+    // Both kinds are served at the same time.
     manifests.write("gateway.yaml", &text(&output.stdout));
     wait_everywhere("the Gateway", async || {
         Target::https(new_https, "shop.test", authority.der()).backend("/cart").await.as_deref() == Some("cart")

@@ -1,5 +1,5 @@
-//! The types that few use, with a real Envoy: extension configurations (ECDS), runtime layers (RTDS), scoped routes (SRDS).
-//! Start, change and removal each.
+//! Less common types with a real Envoy: extension configurations (ECDS), runtime layers (RTDS), and scoped routes
+//! (SRDS). Each is started, changed, and removed.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const FLIPS: usize = 10;
 
-/// An Envoy with the clusters `a` and `b`, to which further resources come.
+/// An Envoy with the clusters `a` and `b`, and additional resources.
 struct Site {
     fetch: Fetch,
     backends: [Backend; 2],
@@ -21,7 +21,7 @@ struct Site {
 }
 
 impl Site {
-    /// `extend` changes the bootstrap; `resources` is what there is at the start.
+    /// Starts a site. `extend` changes the bootstrap, and `resources` returns the initial resources.
     async fn open(fetch: Fetch, extend: impl FnOnce(&mut Value), resources: impl FnOnce(u16) -> Vec<Value>) -> Self {
         let backends = [Backend::start("a").await, Backend::start("b").await];
         let (files, port, admin) = (Manifests::new(), ports::free(), ports::free());
@@ -36,7 +36,7 @@ impl Site {
         site
     }
 
-    /// Publishes these, and the clusters.
+    /// Publishes `resources` and the clusters.
     fn publish(&self, mut resources: Vec<Value>) {
         let source = self.fetch.source();
         for (name, backend) in ["a", "b"].iter().zip(&self.backends) {
@@ -49,7 +49,7 @@ impl Site {
         Target::http(self.port, host)
     }
 
-    async fn served(&self, host: &str, by: &str) {
+    async fn wait_served(&self, host: &str, by: &str) {
         let target = self.target(host);
         wait_everywhere(&format!("{host} by {by}"), async || target.backend("/").await.as_deref() == Some(by)).await;
     }
@@ -58,21 +58,21 @@ impl Site {
         Load::start(Plan { rate: 300, connections: 8, ..Plan::new(self.target(host), "/") }).await
     }
 
-    async fn unfailing(&self, step: &str, load: Load) {
+    async fn assert_no_failure(&self, step: &str, load: Load) {
         let report = load.stop().await;
         println!("{:?}, {step}: {report}", self.fetch);
         assert_eq!(report.failed(), 0, "{report}");
     }
 }
 
-/// A filter that marks each answer with `x-mark`.
+/// Returns a filter that adds `x-mark` to each response.
 fn mark(value: &str) -> Value {
     let header = json!({ "append": { "header": { "key": "x-mark", "value": value } } });
     let name = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation";
     typed(name, json!({ "mutations": { "response_mutations": [header] } }))
 }
 
-/// An HTTP filter whose configuration is discovered, with one to go by while there is none.
+/// An HTTP filter with a discovered configuration, and a default configuration until it arrives.
 async fn a_filter_configuration(fetch: Fetch) {
     let source = fetch.source();
     let world = |port: u16, marked: Option<&str>| {
@@ -106,13 +106,13 @@ async fn a_filter_configuration(fetch: Fetch) {
         site.publish(world(site.port, Some("again")));
         marked("again").await;
     }
-    site.unfailing(&format!("{FLIPS} changes of a filter's configuration"), load).await;
+    site.assert_no_failure(&format!("{FLIPS} changes of a filter's configuration"), load).await;
     site.publish(vec![]);
     let target = site.target("any.test");
     wait_until("no listener", async || target.get("/").await.is_err()).await;
 }
 
-/// A runtime layer, by which requests are led elsewhere.
+/// A runtime layer that redirects requests to another cluster.
 async fn a_runtime_layer(fetch: Fetch) {
     let source = fetch.source();
     let world = |port: u16, percent: Option<u32>| {
@@ -129,26 +129,26 @@ async fn a_runtime_layer(fetch: Fetch) {
     let layer = json!({ "name": "discovered", "rtds_layer": { "name": "layer", "rtds_config": source } });
     let extend = |bootstrap: &mut Value| bootstrap["layered_runtime"] = json!({ "layers": [layer] });
     let site = Site::open(fetch, extend, |port| world(port, Some(100))).await;
-    site.served("any.test", "b").await;
+    site.wait_served("any.test", "b").await;
     let load = site.load("any.test").await;
     for i in 0..FLIPS {
         let (percent, by) = [(0, "a"), (100, "b")][i % 2];
         site.publish(world(site.port, Some(percent)));
-        site.served("any.test", by).await;
+        site.wait_served("any.test", by).await;
     }
     if fetch.delta() {
         site.publish(world(site.port, None));
-        site.served("any.test", "a").await;
+        site.wait_served("any.test", "a").await;
         site.publish(world(site.port, Some(100)));
-        site.served("any.test", "b").await;
+        site.wait_served("any.test", "b").await;
     }
-    site.unfailing(&format!("{FLIPS} changes of a runtime layer"), load).await;
+    site.assert_no_failure(&format!("{FLIPS} changes of a runtime layer"), load).await;
 }
 
-/// Scopes by host, each with a route configuration of its own, by name.
+/// Scopes by host, each with its own named route configuration.
 async fn o15_scoped_routes(fetch: Fetch) {
     let source = fetch.source();
-    // By host: the name of its routes, and the cluster that they lead to.
+    // The name of the routes and the cluster of each host.
     let world = |port: u16, scopes: &[(&str, &str, &str)]| {
         let by_host = json!({ "fragments": [{ "header_value_extractor": { "name": ":authority", "index": 0 } }] });
         let scoped = json!({ "scoped_routes": { "name": "scopes", "scope_key_builder": by_host,
@@ -165,49 +165,49 @@ async fn o15_scoped_routes(fetch: Fetch) {
     };
     let site =
         Site::open(fetch, |_| {}, |port| world(port, &[("one.test", "one", "a"), ("two.test", "two", "b")])).await;
-    site.served("one.test", "a").await;
-    site.served("two.test", "b").await;
+    site.wait_served("one.test", "a").await;
+    site.wait_served("two.test", "b").await;
     assert_eq!(site.target("three.test").get("/").await.expect("an answer").status, 404);
     let load = site.load("one.test").await;
     for i in 0..FLIPS {
         let cluster = ["b", "a"][i % 2];
         site.publish(world(site.port, &[("one.test", "one", cluster), ("two.test", "two", "b")]));
-        site.served("one.test", cluster).await;
+        site.wait_served("one.test", cluster).await;
     }
     site.publish(world(site.port, &[("one.test", "one", "a"), ("two.test", "two", "b"), ("three.test", "three", "a")]));
-    site.served("three.test", "a").await;
+    site.wait_served("three.test", "a").await;
     site.publish(world(site.port, &[("one.test", "one", "a"), ("three.test", "three", "a")]));
     let two = site.target("two.test");
     wait_until("the end of two.test", async || two.get("/").await.is_ok_and(|answer| answer.status == 404)).await;
-    site.served("one.test", "a").await;
-    site.unfailing(&format!("{FLIPS} changes of scoped routes, a scope added, one removed"), load).await;
+    site.wait_served("one.test", "a").await;
+    site.assert_no_failure(&format!("{FLIPS} changes of scoped routes, a scope added, one removed"), load).await;
 
-    // Other routes for a scope: Envoy leads there at once, so it must have them, by another scope; else it answers 404
-    // until they come, which is counted.
+    // A scope with other routes. Envoy uses them immediately, so another scope must already reference them. Otherwise,
+    // Envoy answers 404 until they arrive, which is counted.
     let leads_to = |routes: &'static str, cluster: &'static str| {
         [("one.test", routes, cluster), ("three.test", "three", "a"), ("spare.test", "spare", "b")]
     };
     site.publish(world(site.port, &leads_to("one", "a")));
-    site.served("spare.test", "b").await;
+    site.wait_served("spare.test", "b").await;
     let load = site.load("one.test").await;
     for i in 0..FLIPS {
         let (name, cluster) = [("spare", "b"), ("three", "a")][i % 2];
         site.publish(world(site.port, &leads_to(name, cluster)));
-        site.served("one.test", cluster).await;
+        site.wait_served("one.test", cluster).await;
     }
-    site.unfailing(&format!("{FLIPS} times routes of another scope for a scope"), load).await;
+    site.assert_no_failure(&format!("{FLIPS} times routes of another scope for a scope"), load).await;
     let load = site.load("one.test").await;
     for i in 0..FLIPS {
         let (name, cluster) = [("new", "b"), ("newer", "a")][i % 2];
         site.publish(world(site.port, &leads_to(name, cluster)));
-        site.served("one.test", cluster).await;
+        site.wait_served("one.test", cluster).await;
     }
     let report = load.stop().await;
     println!("{fetch:?}, {FLIPS} times new routes for a scope: {report}");
     assert_eq!(site.lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0);
 }
 
-/// Each of these in each way of fetching.
+/// Runs each case with each transport.
 macro_rules! in_every_way {
     ($($case:ident),* $(,)?) => {
         in_every_way!(@ over_an_aggregated_delta_stream AdsDelta $($case)*);

@@ -1,4 +1,4 @@
-//! Running it: readiness, metrics, log, end.
+//! Operation of the program: readiness, metrics, log, and shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn shop(backend: &Backend) -> Manifests {
     manifests
 }
 
-/// What `/readyz` answers while it is not ready.
+/// Returns the body of `/readyz` while the program is not ready.
 async fn not_ready(lockgate: &mut Lockgate) -> String {
     let target = lockgate.target();
     let answered = async || {
@@ -57,7 +57,7 @@ async fn readiness_names_what_the_api_server_refuses() {
     server.apply(&role("'*'")).await;
     lockgate.wait_ready().await;
 
-    // An API server that goes away takes nothing from those who are served.
+    // Served resources stay when the API server becomes unavailable.
     server.kill();
     server.restart();
     server.wait_ready().await;
@@ -108,8 +108,8 @@ async fn metrics_count_what_happens() {
     assert_eq!(lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0);
 }
 
-/// 1,000 pods behind 20 Services come and go, one after another, and nothing that is served depends on them: each change of
-/// a pod is a new version of its EndpointSlice, as the controller of Kubernetes writes it.
+/// Adds and removes 1,000 pods behind 20 Services that no served object references. Each change of a pod is a new
+/// version of its EndpointSlice, like those of the controller of Kubernetes.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_nothing_served_depends_on_leave_the_log_alone() {
     const SERVICES: usize = 20;
@@ -149,7 +149,7 @@ async fn pods_that_nothing_served_depends_on_leave_the_log_alone() {
         write(Method::DELETE, &format!("{slices}/{noise}"), Value::Null).await;
         write(Method::DELETE, &format!("{services}/{noise}"), Value::Null).await;
     }
-    // A change of the shop comes after all of these, and is told.
+    // A later change of the shop is logged.
     server.kubectl(&["annotate", "ingress", "shop", "projectcontour.io/response-timeout=7s"], "").await;
     lockgate.logged(&["object changed", "Ingress", "shop"]).await;
     let (elapsed, log) = (start.elapsed(), lockgate.log());

@@ -1,4 +1,4 @@
-//! What the process itself goes by, from the settings file alone: it takes effect, and what a change of it does.
+//! The settings of the process in the settings file: their effect, and the effect of changes.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{ApiServer, Authority, Backend, Envoy, Lockgate, Manifests, Mode, Target, lockgate, ports, wait_until};
 use serde_json::Value;
 
-/// Where everything listens, and a header that tells which edition holds.
+/// Formats a settings file with the addresses, and a response header with the edition.
 fn file(edition: usize, process: &str) -> String {
     format!(
         "listeners: {{ http: {{ port: HTTP_PORT }}, https: {{ port: HTTPS_PORT }}, stats: {{ port: STATS }} }}\n\
@@ -30,7 +30,7 @@ fn path(manifests: &Manifests) -> [&str; 2] {
     ["--manifests", manifests.path().to_str().expect("a path in UTF-8")]
 }
 
-/// The header `x-edition` of an answer for `shop.test`, once there is one.
+/// Returns the header `x-edition` of a response for `shop.test`, if there is a response.
 async fn edition(lockgate: &Lockgate) -> Option<String> {
     let answer = Target::http(lockgate.http, "shop.test").get("/").await.ok()?;
     (answer.status == 200).then(|| answer.header("x-edition").to_owned())
@@ -63,7 +63,7 @@ async fn addresses_certificates_and_the_log_are_those_of_the_file() {
     let envoy = Envoy::launch_with(&std::fs::read_to_string(&bootstrap).expect("the bootstrap"), admin);
     wait_until("an answer", async || edition(&lockgate).await.as_deref() == Some("1")).await;
     assert!(envoy.stat("cluster.lockgate-xds.ssl.handshake").await > 0);
-    // And again, since connections get no older than a second.
+    // A second request uses a new connection, because connections are at most one second old.
     wait_until("a second connection", async || envoy.stat("cluster.lockgate-xds.ssl.handshake").await > 1).await;
     let log = lockgate.log();
     for line in log.lines() {
@@ -84,7 +84,8 @@ async fn what_needs_a_restart_waits_for_it_and_the_rest_of_the_edit_holds() {
     wait_until("the first edition", async || edition(&lockgate).await.as_deref() == Some("1")).await;
     assert!(!lockgate.log().contains("overrides the value in the settings file"), "the flag says the same as the file");
 
-    // An address for the next start, a time that a flag hides, a level that holds at once, and a header for Envoy.
+    // The edit changes an address for the next start, a timeout that a flag overrides, a log level that applies at
+    // once, and a header for Envoy.
     let next = ports::free();
     let second =
         first.replace("127.0.0.1:ADMIN", &format!("127.0.0.1:{next}")).replace("gateTimeout: 9s", "gateTimeout: 8s");
@@ -106,7 +107,7 @@ async fn what_needs_a_restart_waits_for_it_and_the_rest_of_the_edit_holds() {
     assert!(line.trim().starts_with(&format!("address: \"{}\"", ports[0])), "{line}");
     assert!(text.lines().any(|line| line.contains("# --gate-timeout; ") && line.ends_with(" says 8s")), "{text}");
 
-    // An edit of Envoy's settings alone neither tells it again nor forgets it.
+    // A change of Envoy's settings alone does not repeat the line, and the settings still wait.
     lockgate.write(&file(3, &second));
     wait_until("the third edition", async || edition(&lockgate).await.as_deref() == Some("3")).await;
     assert_eq!(lockgate.log().matches("needs a restart of the controller").count(), 1, "{}", lockgate.log());
@@ -116,14 +117,14 @@ async fn what_needs_a_restart_waits_for_it_and_the_rest_of_the_edit_holds() {
     lockgate.admin = next;
     lockgate.wait_ready().await;
     assert_eq!(lockgate.metric("lockgate_settings_waiting", &[]).await, 0.0);
-    // What is taken back before it has held waits no more.
+    // A setting that is reset before the restart no longer waits.
     lockgate.write(&file(3, &second.replace("xds: {", "xds: { maxConnections: 7,")));
     wait_until("one that waits", async || lockgate.metric("lockgate_settings_waiting", &[]).await == 1.0).await;
     lockgate.write(&file(3, &second));
     wait_until("none that waits", async || lockgate.metric("lockgate_settings_waiting", &[]).await == 0.0).await;
 }
 
-/// Names and namespaces, so that none of them is the default.
+/// Names and namespaces, all different from the defaults.
 const CLUSTER: &str = "\
 watch: { namespaces: [shop] }
 xds:

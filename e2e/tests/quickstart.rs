@@ -1,4 +1,4 @@
-//! What `make run` starts: the directory `examples/`, edited while it is served.
+//! The objects of `make run`: the directory `examples/`, edited while it is served.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use e2e::{Backend, Durations, Envoy, Lockgate, Manifests, Mode, Source, Target, 
 
 const EDITS: usize = 20;
 
-/// `examples/` with backends of its own, served.
+/// A controller that serves `examples/` with backends of the test.
 struct Quickstart {
     manifests: Manifests,
     lockgate: Lockgate,
@@ -39,12 +39,12 @@ impl Quickstart {
         certificate_in(&std::fs::read_to_string(self.manifests.file("tls.yaml")).expect("tls.yaml"))
     }
 
-    /// Waits until a path is answered by this backend.
+    /// Waits until this backend serves a path.
     async fn until(&self, what: &str, target: &Target, path: &str, backend: &str) -> Duration {
         wait_until(what, async || target.backend(path).await.as_deref() == Some(backend)).await
     }
 
-    /// Exchanges the two Services of the shop's Ingress.
+    /// Swaps the two Services of the shop's Ingress.
     fn swap(&self) {
         let old = std::fs::read_to_string(self.manifests.file("shop.yaml")).expect("shop.yaml");
         let (shop, cart) = ("                name: shop\n", "                name: cart\n");
@@ -80,7 +80,8 @@ async fn an_edit_is_served_at_once() {
         times.push(start.elapsed());
     }
     println!("{EDITS} edits of examples/shop.yaml, until Envoy serves it: {times}");
-    // A person takes half a second for at once. BENCHMARKS.md has the latency of a change; this machine runs other tests.
+    // Half a second is immediate for a user. BENCHMARKS.md has the latency of a change. This machine also runs other
+    // tests.
     assert!(times.quantile(0.5) < Duration::from_millis(500), "{times}");
 }
 
@@ -89,7 +90,7 @@ async fn the_log_tells_of_an_edit() {
     let quickstart = Quickstart::start().await;
     quickstart.swap();
     quickstart.until("the edited Ingress", &quickstart.shop(), "/", "cart").await;
-    // Which object changed, which resources went out, which Envoy acknowledged them.
+    // The log contains the changed object, the sent resources, and the Envoy that acknowledged them.
     println!(
         "{}",
         quickstart.lockgate.logged(&["object changed", "kind=Ingress", "namespace=demo", "name=shop"]).await
@@ -114,7 +115,7 @@ async fn a_broken_file_leaves_what_it_gave_before() {
     println!("{line}");
     assert!(line.contains("document 1") && line.contains("line ") && line.contains("spec.rules[0]"), "{line}");
     assert_eq!(quickstart.shop().backend("/").await.as_deref(), Some("shop"));
-    // Healed, it counts again.
+    // The corrected file is used again.
     quickstart.manifests.write("shop.yaml", &good);
     quickstart.swap();
     quickstart.until("the healed file", &quickstart.shop(), "/", "cart").await;
@@ -139,7 +140,7 @@ async fn a_restart_with_the_same_input_sends_nothing_again() {
     quickstart.lockgate.restart();
     quickstart.lockgate.wait_ready().await;
     wait_until("Envoy's stream", async || quickstart.lockgate.metric("lockgate_xds_streams", &[]).await == 1.0).await;
-    // One change of a route: once that has arrived, so has all that was to be sent before it.
+    // A change of a route. When it has arrived, all earlier responses have arrived too.
     quickstart.swap();
     quickstart.until("the edited Ingress", &quickstart.shop(), "/", "cart").await;
     let metrics = quickstart.lockgate.metrics().await;
@@ -147,7 +148,7 @@ async fn a_restart_with_the_same_input_sends_nothing_again() {
     let pushed: Vec<(&str, f64)> =
         pushed.map(|(name, value)| (name.as_str(), *value)).filter(|(_, value)| *value > 0.0).collect();
     println!("resources sent after a restart, and one change: {pushed:?}");
-    // The shop's routes, for http and for https.
+    // The routes of the shop, for http and for https.
     let routes = ["VirtualHost", "ScopedRouteConfiguration"];
     let is_one_of_routes = |(name, sent): &(&str, f64)| routes.iter().any(|one| name.contains(one)) && *sent == 1.0;
     assert!(pushed.iter().all(is_one_of_routes), "{pushed:?}");

@@ -1,8 +1,8 @@
-//! `lockgate serve --resources`: Envoy's own messages in files, served to a real Envoy.
+//! `lockgate serve --resources`: Envoy messages in files, served to a real Envoy.
 
 use e2e::{Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, ports, wait_until};
 
-/// A listener with its routes inside, as YAML.
+/// Formats a listener with inline routes, in YAML.
 fn listener(port: u16, cluster: &str) -> String {
     format!(
         r#""@type": type.googleapis.com/envoy.config.listener.v3.Listener
@@ -27,7 +27,7 @@ filter_chains:
     )
 }
 
-/// A cluster with its endpoints inside, as JSON.
+/// Formats a cluster with inline endpoints, in JSON.
 fn cluster(name: &str, backend: &Backend) -> String {
     format!(
         r#"{{
@@ -60,20 +60,20 @@ async fn a_directory_of_resources(mode: Mode) {
     };
     served_by("first").await;
 
-    // A new cluster and a listener that leads to it, in two files.
+    // A new cluster and a listener that uses it, in two files.
     files.write("second.json", &cluster("second", &second));
     files.write("web.yaml", &listener(port, "second"));
     let time = served_by("second").await;
     println!("a listener edited in a directory of resources, {mode:?}: served after {} ms", time.as_millis());
 
-    // A field that Envoy does not have: named with its place; its previous content stays.
+    // An unknown field is reported with its place, and the previous content stays.
     files.write("web.yaml", &listener(port, "first").replace("stat_prefix", "stat_prefiks"));
     println!("{}", lockgate.logged(&["web.yaml", "stat_prefiks"]).await);
     assert_eq!(target.backend("/").await.as_deref(), Some("second"));
     files.write("web.yaml", &listener(port, "first"));
     served_by("first").await;
 
-    // Several in one file, and a file that is gone.
+    // Several resources in one file, and a removed file.
     files.write("web.yaml", &format!("{}---\n{}", listener(port, "third"), cluster("third", &second)));
     served_by("second").await;
     files.remove("web.yaml");

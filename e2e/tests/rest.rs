@@ -45,7 +45,7 @@ async fn an_envoy_that_polls_is_served() {
     files.write("routes.json", &routes("other"));
     served_by("first").await;
 
-    // Polls that find nothing new are held and end well: no failure is ever counted.
+    // Polls without changes are delayed, and succeed. No failure is counted.
     wait_until("some polls", async || envoy.stat("cluster_manager.cds.update_attempt").await >= 5).await;
     let failures = envoy.stats("update_failure|update_rejected").await;
     assert!(failures.values().all(|count| *count == 0), "{failures:?}\n{:?}", envoy.warnings());

@@ -1,5 +1,5 @@
-//! The start of a controller: one that comes back sends nothing to an Envoy that has everything, and one large file takes no
-//! more memory than many small ones.
+//! The start of a controller. A restarted controller sends nothing to an Envoy that has everything. One large file
+//! takes no more memory than many small ones.
 
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
@@ -32,12 +32,12 @@ async fn a_thousand_hosts_are_not_sent_again() {
     lockgate.restart();
     lockgate.wait_ready().await;
     wait_until("Envoy's stream", async || lockgate.metric("lockgate_xds_streams", &[]).await > 0.0).await;
-    // One more host: once that is served, so is all that was to be sent before it.
+    // A new host. When it is served, all earlier responses have arrived too.
     manifests.write("last.yaml", &host("last"));
     served(&lockgate, "last").await;
     let (resources, bytes) = (pushed(&lockgate, "resources").await, pushed(&lockgate, "bytes").await);
     println!("sent at first: {all} resources; after a restart, and one more host: {resources} in {bytes} bytes");
-    // Its endpoints go ahead, and again if Envoy asked for them before it had them.
+    // Its endpoints are sent before, and again if Envoy requested them before they arrived.
     let of =
         async |kind: &str| lockgate.metric("lockgate_xds_pushed_resources_total", &[&format!("type=\"{kind}\"")]).await;
     let (cluster, endpoints, host) = (of("Cluster").await, of("ClusterLoadAssignment").await, of("VirtualHost").await);

@@ -1,16 +1,17 @@
-//! `make run`: one command, everything up; Ctrl-C, everything gone.
+//! `make run`: one command starts all programs, and Ctrl-C stops them.
 
 use std::path::Path;
 
 use e2e::process::{Process, repository};
 use e2e::{Target, lockgate, ports, wait_until};
 
-/// The script behind `make run`, on ports of its own. (The backends' ports are those in `examples/services.yaml`.)
+/// Starts the script of `make run` with separate ports. The ports of the backends are those in
+/// `examples/services.yaml`.
 fn start(http: u16, https: u16, log: &Path) -> Process {
-    // What starts tests in the background has them ignore Ctrl-C, and a shell cannot take that back.
+    // Programs in the background ignore Ctrl-C, and a shell cannot revert that.
     let mut args = vec!["--default-signal=INT".to_owned(), format!("HTTP={http}"), format!("HTTPS={https}")];
     args.extend(["XDS", "ADMIN", "STATS", "ENVOY_ADMIN"].map(|name| format!("{name}={}", ports::free())));
-    // Cargo inside of a test would build anew, for it sees other variables than outside.
+    // Cargo would rebuild inside of a test, because the environment variables differ.
     args.push(format!("LOCKGATE={}", lockgate::binary().display()));
     args.push(repository().join("scripts/run.sh").display().to_string());
     Process::start("run.sh", Path::new("env"), &args, log)
@@ -32,10 +33,10 @@ async fn it_serves_and_leaves_nothing_behind() {
     for step in 1..=4 {
         assert!(run.log().contains(&format!("] {step}/4 ")), "step {step} is not shown: {}", run.log());
     }
-    // The log of the controller is there too.
+    // The log of the controller is in the same directory.
     wait_until("the controller's log", async || run.log().contains("INFO")).await;
 
-    // A second one says which port is taken.
+    // A second run reports the port in use.
     let mut second = start(http, https, &directory.path().join("second"));
     assert!(!second.ended().await.success());
     assert!(second.log().contains(&format!("port {http} is in use")), "{}", second.log());

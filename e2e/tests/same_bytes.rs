@@ -1,11 +1,11 @@
-//! The same YAML, from a directory and from a real API server, becomes the same resources, byte for byte.
+//! The same YAML from a directory and from a real API server produces the same resources, byte for byte.
 
 use std::collections::BTreeMap;
 
 use e2e::manifests::{documents, ingress, ingress_class};
 use e2e::{ApiServer, Authority, Lockgate, Manifests, Source, wait_until};
 
-/// Every kind of object that is read, with the fields that an API server fills in left out where YAML may leave them out.
+/// Returns an object of every kind. Fields with defaults of the API server are omitted where YAML permits it.
 fn everything() -> String {
     let pair = Authority::new().issue(&["shop.test", "*.wild.test"]);
     documents(&[
@@ -27,7 +27,7 @@ async fn a_directory_and_an_api_server_give_the_same_resources() {
     let server = ApiServer::start().await;
     server.apply(&yaml).await;
 
-    // The listeners hold their ports; nothing listens there in this test.
+    // The listeners keep their ports. Nothing listens on them in this test.
     let flags = ["--http-port", "8080", "--https-port", "8443", "--stats-port", "8002"];
     let offline = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
     let online = Lockgate::start(&Source::Kubeconfig(server.kubeconfig("admin")), &flags).await;
@@ -39,7 +39,7 @@ async fn a_directory_and_an_api_server_give_the_same_resources() {
         assert!(first.keys().any(|name| name.starts_with(&format!("{kind} "))), "no {kind} to compare");
     }
 
-    // Changed, new and gone: one by a watch, one by inotify.
+    // Changed, new, and deleted objects, by a watch and by inotify.
     let edited = yaml.replace("connect-timeout: 3s", "connect-timeout: 4s").replace("zone: b", "zone: c");
     let late = ingress("late", "late.test", "headless", None).replace("name: http", "name: grpc");
     let (kept, fallback) = edited.split_at(edited.rfind("---\n").expect("several documents"));
@@ -65,7 +65,7 @@ async fn a_directory_and_an_api_server_give_the_same_resources() {
     println!("the same again {} ms after a change of both", time.as_millis());
 }
 
-/// What both have.
+/// Waits until both have the same resources, and returns them.
 async fn same(offline: &Lockgate, online: &Lockgate) -> BTreeMap<String, String> {
     let (offline, online) = (offline.resources().await, online.resources().await);
     let different: Vec<_> = offline.iter().filter(|(name, version)| online.get(*name) != Some(*version)).collect();

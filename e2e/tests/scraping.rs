@@ -1,11 +1,11 @@
-//! The controller's metrics at an address of their own, by TLS.
+//! The controller's metrics at a separate address, over TLS.
 
 use e2e::{Authority, Lockgate, Manifests, Mount, Source, Target, ports, wait_until};
 
-/// The address that certificates are for.
+/// The name in the certificates.
 const NAME: &str = "metrics.test";
 
-/// A controller whose metrics are served by what `mount` has.
+/// Starts a controller that serves its metrics with the certificates in `mount`.
 async fn served(manifests: &Manifests, mount: &Mount) -> (Lockgate, u16) {
     let port = ports::free();
     let address = format!("127.0.0.1:{port}");
@@ -19,7 +19,7 @@ async fn metrics_are_for_those_who_show_a_certificate() {
     let (pair, trusted) = (servers.issue(&[NAME]), scrapers.pem());
     let mut mount = Mount::new(&[("tls.crt", &pair.certificate), ("tls.key", &pair.key), ("ca.crt", &trusted)]);
     let (lockgate, port) = served(&manifests, &mount).await;
-    // Those who say nothing hold up nobody.
+    // Silent connections do not block others.
     let silent = (0..3).map(|_| std::net::TcpStream::connect(("127.0.0.1", port)).expect("a connection"));
     let _silent: Vec<_> = silent.collect();
     let anonymous = Target::https(port, NAME, servers.der());
@@ -33,13 +33,13 @@ async fn metrics_are_for_those_who_show_a_certificate() {
     assert!(anonymous.get("/metrics").await.is_err(), "without a certificate");
     assert!(anonymous.clone().showing(&servers.issue(&["prometheus"])).get("/metrics").await.is_err(), "of others");
     assert!(Target::http(port, NAME).get("/metrics").await.is_err(), "in clear text");
-    // Not where they are otherwise; the rest is.
+    // The admin address no longer serves metrics, but still serves the other pages.
     assert_eq!(lockgate.get("/metrics").await.status, 404);
     for path in ["/healthz", "/readyz", "/debug/"] {
         assert_eq!(lockgate.get(path).await.status, 200, "{path}");
     }
 
-    // New files are taken up, and whoever is connected stays so.
+    // New files are loaded, and open connections stay open.
     let mut held = scraper.connect().await.expect("a connection");
     let (other, others) = (servers.issue(&[NAME]), Authority::new());
     let scraper = anonymous.clone().showing(&others.issue(&["prometheus"]));
@@ -51,7 +51,7 @@ async fn metrics_are_for_those_who_show_a_certificate() {
     let answer = held.send(hyper::Method::GET, "/metrics", bytes::Bytes::new()).await.expect("an answer");
     assert_eq!(answer.status, 200);
 
-    // Files of no use change nothing, nor does it open a door that one has gone.
+    // Unusable files change nothing. Missing files of authorities do not disable client authentication.
     mount.swap(&[("tls.crt", &pair.certificate), ("tls.key", &other.key), ("ca.crt", &trusted)]);
     lockgate.logged(&["new certificates of /metrics are unusable: ", "stay in use"]).await;
     mount.swap(&[("tls.crt", &pair.certificate), ("tls.key", &pair.key)]);

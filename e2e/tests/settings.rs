@@ -1,4 +1,4 @@
-//! The settings file: checked, printed, and applied to a running process.
+//! The settings file: check, print, and hot reload.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// A ConfigMap as the kubelet mounts it: the file is a link through `..data`, and a change swaps that link.
+/// A ConfigMap like the kubelet mounts it: the file is a link through `..data`, and a change replaces that link.
 struct Mounted {
     directory: tempfile::TempDir,
     version: usize,
@@ -43,7 +43,7 @@ impl Mounted {
     }
 }
 
-/// A backend that answers with a body of as many chunks as the test sends it.
+/// A backend whose response body consists of the chunks that the test sends.
 async fn slow_backend() -> (std::net::SocketAddr, mpsc::Sender<&'static str>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -58,13 +58,13 @@ async fn slow_backend() -> (std::net::SocketAddr, mpsc::Sender<&'static str>) {
             stream.write_all(framed.as_bytes()).await.expect("written");
         }
         stream.write_all(b"0\r\n\r\n").await.expect("written");
-        // Envoy closes the connection when it likes.
+        // Envoy may close the connection at any time.
         let _ = stream.read(&mut request).await;
     });
     (address, sender)
 }
 
-/// Reads from `stream` until what was read holds `end`.
+/// Reads from `stream` until the data contains `end`.
 async fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut text = String::new();
     let mut buffer = [0; 4096];
@@ -77,7 +77,7 @@ async fn read_until(stream: &mut TcpStream, end: &str) -> String {
     text
 }
 
-/// The header `x-edition` of an answer, once there is one.
+/// Returns the header `x-edition` of a response, if there is a response.
 async fn edition(target: &Target) -> Option<String> {
     let answer = target.get("/").await.ok()?;
     (answer.status == 200).then(|| answer.header("x-edition").to_owned())
@@ -113,13 +113,13 @@ async fn a_change_is_served_at_once_and_a_bad_one_never() {
     let shop = Target::http(lockgate.http, "shop.test");
     wait_until("the first edition", async || edition(&shop).await.is_some_and(|edition| edition == "0")).await;
 
-    // A download that goes on all the time.
+    // A download that never ends.
     let mut download = TcpStream::connect(("127.0.0.1", lockgate.http)).await.expect("Envoy");
     download.write_all(b"GET / HTTP/1.1\r\nhost: slow.test\r\n\r\n").await.expect("written");
     chunks.send("first").await.expect("a backend");
     read_until(&mut download, "first").await;
 
-    // Routes (the header) and listeners (the limit of streams) change with each edition.
+    // Each edition changes routes (the header) and listeners (the limit of streams).
     let mut fastest = Duration::MAX;
     for number in 1..=5 {
         let start = Instant::now();
@@ -135,7 +135,7 @@ async fn a_change_is_served_at_once_and_a_bad_one_never() {
     assert!(line("trustedHops: 2").ends_with("lockgate.yaml:5 says 1"), "{text}");
     assert!(line("set: {x-edition: \"5\"}").contains("lockgate.yaml:3"), "{text}");
 
-    // A file with two faults: each is told, and nothing of it holds.
+    // A file with two faults. Both are reported, and nothing of the file applies.
     mounted.write(&edited(6).replace("trustedHops: 1", "trustedHops: many\n  trustedHop: 1"));
     let first = lockgate
         .logged(&["lockgate.yaml:5:16", "http.trustedHops", "many", "the previous settings stay in effect"])
@@ -149,7 +149,7 @@ async fn a_change_is_served_at_once_and_a_bad_one_never() {
     assert!(text.starts_with("# NOT APPLIED: ") && text.contains("x-edition: \"5\""), "{text}");
     assert_eq!(edition(&shop).await.as_deref(), Some("5"));
 
-    // Healed.
+    // The corrected file applies.
     mounted.write(&edited(7));
     wait_until("the edition after it", async || edition(&shop).await.is_some_and(|edition| edition == "7")).await;
     assert_eq!(lockgate.metric("lockgate_settings_valid", &[]).await, 1.0);
@@ -164,7 +164,7 @@ async fn a_change_is_served_at_once_and_a_bad_one_never() {
     envoy.process().assert_running();
 }
 
-/// `lockgate` with these arguments.
+/// Runs `lockgate` with these arguments.
 fn lockgate(args: &[&str]) -> Output {
     Command::new(binary()).args(args).output().expect("the program")
 }
@@ -199,7 +199,7 @@ fn a_file_is_checked_before_it_is_applied() {
     ] {
         assert!(told.contains(part), "{part:?} is not in {told}");
     }
-    // What a check refuses, nothing starts with.
+    // `lockgate serve` rejects the same files as the check.
     let served = lockgate(&["serve", "--manifests", directory.path().to_str().expect("text"), "--config", &file]);
     assert_eq!(served.status.code(), Some(1));
     assert!(stderr(&served).contains("lockgate.yaml:2:12"), "{}", stderr(&served));

@@ -1,5 +1,5 @@
-//! Statistics of single objects: a real Envoy counts the requests of each Ingress and HTTPRoute on each host, with labels that
-//! no tenant can imitate.
+//! Statistics of single objects: a real Envoy counts the requests of each Ingress and HTTPRoute on each host, with
+//! labels that no tenant can forge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ const COMPLETED: &str = "envoy_vhost_route_upstream_rq_completed";
 const CLASSES: &str = "envoy_vhost_route_upstream_rq_xx";
 const TIMES: &str = "envoy_vhost_route_upstream_rq_time_count";
 
-/// A Service `web`, and one without endpoints, `gone`.
+/// Formats a Service `web`, and a Service `gone` without endpoints.
 fn services(namespace: &str, port: u16) -> String {
     let service = |name: &str, endpoints: &str| {
         format!(
@@ -27,7 +27,7 @@ fn services(namespace: &str, port: u16) -> String {
     documents(&[service("web", "{ addresses: [127.0.0.1] }"), service("gone", "")])
 }
 
-/// An Ingress with a path of each host.
+/// Formats an Ingress with one path for each host.
 fn ingress(namespace: &str, name: &str, rules: &[(&str, &str, &str)]) -> String {
     let rules = rules.iter().map(|(host, path, service)| {
         format!(
@@ -42,7 +42,7 @@ fn ingress(namespace: &str, name: &str, rules: &[(&str, &str, &str)]) -> String 
     )
 }
 
-/// A Gateway, and an HTTPRoute for one host.
+/// Formats a Gateway, and an HTTPRoute for one host.
 fn gateway(port: u16) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {{ name: lockgate }}\nspec: {{ controllerName: \
@@ -54,7 +54,7 @@ fn gateway(port: u16) -> String {
     )
 }
 
-/// The program with these objects, a limit, and a real Envoy.
+/// The program with these objects, a limit of statistics, and a real Envoy.
 struct Site {
     lockgate: Lockgate,
     manifests: Manifests,
@@ -83,7 +83,7 @@ impl Site {
         Self { lockgate, manifests, stats, echo, _envoy: envoy, _settings: settings }
     }
 
-    /// Sends requests to a host until one is forwarded, which Envoy counts. While Envoy does not know the host, it answers 404.
+    /// Sends requests to a host until one is forwarded, which Envoy counts. Until Envoy has the host, it answers 404.
     async fn wait(&self, port: u16, host: &str, path: &str) {
         let target = Target::http(port, host);
         wait_until(host, async || target.get(path).await.is_ok_and(|answer| answer.status != 404)).await;
@@ -100,7 +100,8 @@ impl Site {
         self.stats.get("/stats/prometheus").await.expect("statistics").text()
     }
 
-    /// The values of a statistic by the object on a host: `Ingress one/cart shop.test`, with the class of the response.
+    /// Returns the values of a statistic by object and host: `Ingress one/cart shop.test`, with the class of the
+    /// response.
     async fn values(&self, name: &str) -> BTreeMap<String, f64> {
         let mut values = BTreeMap::new();
         for (series, value) in series(&self.page().await) {
@@ -118,8 +119,8 @@ impl Site {
         values
     }
 
-    /// Waits until a statistic has these values other than 0. Workers hand over their histograms every few seconds.
-    async fn shows(&self, name: &str, expected: &[(&str, f64)]) {
+    /// Waits until a statistic has these values other than 0. Workers publish their histograms every few seconds.
+    async fn wait_values(&self, name: &str, expected: &[(&str, f64)]) {
         let expected: BTreeMap<String, f64> = expected.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
         let mut last = BTreeMap::new();
         wait_until(&format!("{name}: {expected:?}"), async || {
@@ -134,7 +135,7 @@ impl Site {
     }
 }
 
-/// A name of an object and a host that look like parts of the names of statistics.
+/// The names of an object and of a host that resemble parts of the names of statistics.
 const NAME: &str = "web.route.ingress.two.web.upstream-rq-total";
 const HOST: &str = "a.route.ingress.b.test";
 
@@ -166,7 +167,7 @@ async fn requests_are_counted_exactly_for_each_object_and_host() {
     site.send(http, "shared.test", "/unknown", 6, 404).await;
     site.send(port, "route.test", "/?status=500", 7, 500).await;
     let own = |rest: &str| format!("Ingress one/{NAME} {rest}");
-    site.shows(
+    site.wait_values(
         CLASSES,
         &[
             (&own(&format!("{HOST} 2")), 3.0),
@@ -181,7 +182,7 @@ async fn requests_are_counted_exactly_for_each_object_and_host() {
     )
     .await;
     // Requests that reach no endpoint have no latency.
-    site.shows(
+    site.wait_values(
         TIMES,
         &[
             (&own(HOST), 6.0),
@@ -196,7 +197,7 @@ async fn requests_are_counted_exactly_for_each_object_and_host() {
 }
 
 impl Site {
-    /// Every query of the dashboard names statistics and labels that Envoy has.
+    /// Asserts that every query of the dashboard uses existing statistics and labels of Envoy.
     async fn dashboard_has_its_statistics(&self) {
         let file = repository().join("charts/lockgate/dashboards/lockgate-objects.json");
         let text = std::fs::read_to_string(file).expect("the dashboard");
@@ -257,11 +258,11 @@ async fn namespaces_share_the_limit() {
         "Ingress two/web two.test",
     ];
     counted(&of[..3]).await;
-    // Another tenant gets its share.
+    // Another tenant has its own share of the limit.
     site.manifests.write("two.yaml", &ingress("two", "web", &[("two.test", "/", "web")]));
     site.wait(http, "two.test", "/").await;
     omitted(3.0).await;
-    // A statistic stays in the page of Envoy while its routes are in use.
+    // A statistic stays on the page of Envoy while its routes are in use.
     counted(&[of[0], of[1], of[3]]).await;
     site.manifests.remove("two.yaml");
     omitted(2.0).await;

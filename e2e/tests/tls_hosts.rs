@@ -1,5 +1,5 @@
-//! Hosts behind TLS, which share filter chains: what each server name is presented with and led to, and that no connection
-//! notices when others come, go, or get another certificate.
+//! Hosts behind TLS, which share filter chains: the certificate and the routes of each server name. Connections are not
+//! affected by other hosts that are added, removed, or get another certificate.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,10 +14,10 @@ use e2e::{
 use hyper::Method;
 use hyper::body::Bytes;
 
-/// How many hosts join a chain, and how often one moves.
+/// The number of hosts that join a chain, and of moves.
 const JOINS: usize = 20;
 const MOVES: usize = 10;
-/// Secrets, each with a certificate of its own for all hosts.
+/// Secrets, each with its own certificate for all hosts.
 const SECRETS: [&str; 3] = ["one", "other", "default"];
 
 /// A controller, an Envoy, and TLS hosts by name, each with its Secret.
@@ -44,7 +44,7 @@ impl Site {
         let file = config.file("lockgate.yaml").display().to_string();
         let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
         let admin = ports::free();
-        // Whoever is drained would be cut off within the time of a test.
+        // Long enough that drained connections are not closed during a test.
         let flags = ["--drain-time-s", "2"];
         let mut envoy = Envoy::launch_with_flags(&lockgate.bootstrap(mode, admin, "envoy"), admin, &flags);
         envoy.wait_ready().await;
@@ -64,8 +64,8 @@ impl Site {
         Target::https_by(self.lockgate.https, host, self.authority.der(), versions, &["h2"]).over_http2()
     }
 
-    /// Whose certificate clients of this server name are presented.
-    async fn presented(&self, server_name: &str) -> &'static str {
+    /// Returns the Secret whose certificate is presented for this server name.
+    async fn presented_secret(&self, server_name: &str) -> &'static str {
         let connection = self.target(server_name).connect().await.expect("a connection");
         self.secret_of(&connection.certificate.expect("a certificate"))
     }
@@ -75,25 +75,25 @@ impl Site {
         found.map_or("nobody's", |(secret, _)| secret)
     }
 
-    async fn served(&self, host: &str) {
+    async fn wait_served(&self, host: &str) {
         let target = self.target(host);
         wait_everywhere(host, async || target.get("/").await.is_ok_and(|answer| answer.status == 200)).await;
     }
 
-    /// Waits for a connection to a new host. The first that is taken is answered by its service.
-    async fn joined(&self, host: &str) {
+    /// Waits until connections to a new host are accepted. The first accepted connection must be served by its service.
+    async fn wait_joined(&self, host: &str) {
         let (target, deadline) = (self.target(host), Instant::now() + PATIENCE);
         loop {
             if let Ok(mut connection) = target.connect().await {
                 return ok(&mut connection).await;
             }
             assert!(Instant::now() < deadline, "no connection to {host}");
-            // No pause as in `wait_until`: it is a matter of less than a millisecond.
+            // No pause as in `wait_until`, because the transition takes less than a millisecond.
             tokio::task::yield_now().await;
         }
     }
 
-    /// What a request for `host` is answered over a connection for `server_name`.
+    /// Returns the status of a request for `host` over a connection for `server_name`.
     async fn status(&self, server_name: &str, host: &str) -> u16 {
         let target = self.target(host).opened_for(server_name);
         target.get("/").await.expect("an answer").status
@@ -117,13 +117,13 @@ async fn ok(connection: &mut client::Connection) {
     assert_eq!((answer.status, answer.header("connection")), (200, ""), "{}", answer.text());
 }
 
-/// Hosts join the chain of others and leave it, one moves to another chain and back, while requests go on over connections that
-/// are kept, and over new ones.
+/// Hosts join and leave the chain of others, and one moves to another chain and back. Requests continue over kept and
+/// over new connections.
 async fn hosts_come_go_and_move(mode: Mode) {
     let backend = Backend::start("a").await;
     let hosts = [("kept.shop.test", "one"), ("moving.shop.test", "one"), ("aside.shop.test", "other")];
     let mut site = Site::open(mode, service("shop", "", &[backend.address]), "", &hosts).await;
-    site.served("moving.shop.test").await;
+    site.wait_served("moving.shop.test").await;
     let plan =
         |host: &str, renew_after| Plan { rate: 200, connections: 4, renew_after, ..Plan::new(site.target(host), "/") };
     let kept = [Load::start(plan("kept.shop.test", None)).await, Load::start(plan("moving.shop.test", None)).await];
@@ -140,7 +140,7 @@ async fn hosts_come_go_and_move(mode: Mode) {
         let host = format!("h{i}.shop.test");
         site.hosts.insert(host.clone(), "one");
         site.publish();
-        site.joined(&host).await;
+        site.wait_joined(&host).await;
         for stream in &mut streams {
             ok(stream).await;
         }
@@ -153,14 +153,14 @@ async fn hosts_come_go_and_move(mode: Mode) {
         let secret = SECRETS[i % 2];
         site.hosts.insert("moving.shop.test".into(), secret);
         site.publish();
-        wait_until("the other certificate", async || site.presented("moving.shop.test").await == secret).await;
+        wait_until("the other certificate", async || site.presented_secret("moving.shop.test").await == secret).await;
         for stream in &mut streams {
             ok(stream).await;
         }
     }
     assert_eq!(site.draining().await, 0, "no chain has changed");
     for load in &kept {
-        // Longer than a chain drains.
+        // Longer than the drain of a chain.
         load.answers(600).await;
     }
     for stream in &mut streams {
@@ -176,7 +176,7 @@ async fn hosts_come_go_and_move(mode: Mode) {
         println!("{JOINS} joins and {MOVES} moves, {mode:?}, connections renewed: {report}");
         assert_eq!(report.failed(), 0, "{report}");
     }
-    // The last host of a chain takes it along, and nothing else.
+    // A chain is removed with its last host, without other effects.
     site.hosts.remove("aside.shop.test");
     site.publish();
     wait_until("the end of aside.shop.test", async || site.target("aside.shop.test").connect().await.is_err()).await;
@@ -195,30 +195,30 @@ async fn hosts_come_go_and_move_sotw() {
     hosts_come_go_and_move(Mode::Sotw).await;
 }
 
-/// Asks Envoy for a certificate by TLS 1.2, in which it comes in plain text, with a server name just as it is written.
+/// Requests a certificate from Envoy with TLS 1.2, which sends it in plain text. The server name is sent unchanged.
 async fn presented_to(port: u16, server_name: &str) -> Vec<u8> {
-    let field = |kind: u16, content: &[u8]| [&kind.to_be_bytes(), &sized(content)[..], content].concat();
-    let name = [&[0][..], &sized(server_name.as_bytes()), server_name.as_bytes()].concat();
+    let field = |kind: u16, content: &[u8]| [&kind.to_be_bytes(), &length(content)[..], content].concat();
+    let name = [&[0][..], &length(server_name.as_bytes()), server_name.as_bytes()].concat();
     let extensions = [
-        field(0, &[&sized(&name)[..], &name].concat()), // server_name
-        field(10, &[0, 2, 0, 23]),                      // supported_groups: P-256
-        field(11, &[1, 0]),                             // ec_point_formats: uncompressed
-        field(13, &[0, 2, 4, 3]),                       // signature_algorithms: ecdsa_secp256r1_sha256
+        field(0, &[&length(&name)[..], &name].concat()), // server_name
+        field(10, &[0, 2, 0, 23]),                       // supported_groups: P-256
+        field(11, &[1, 0]),                              // ec_point_formats: uncompressed
+        field(13, &[0, 2, 4, 3]),                        // signature_algorithms: ecdsa_secp256r1_sha256
     ]
     .concat();
     let suites = [0, 2, 0xc0, 0x2b]; // ECDHE-ECDSA-AES128-GCM-SHA256
-    let hello = [&[3, 3][..], &[7; 32], &[0], &suites, &[1, 0], &sized(&extensions), &extensions].concat();
-    let hello = [&[1, 0][..], &sized(&hello), &hello].concat();
-    let record = [&[22, 3, 1][..], &sized(&hello), &hello].concat();
-    // ServerHelloDone ends what the server has to say, with a record of its own.
+    let hello = [&[3, 3][..], &[7; 32], &[0], &suites, &[1, 0], &length(&extensions), &extensions].concat();
+    let hello = [&[1, 0][..], &length(&hello), &hello].concat();
+    let record = [&[22, 3, 1][..], &length(&hello), &hello].concat();
+    // ServerHelloDone is the last message of the server, in its own record.
     client::raw(port, &record, |read| read.ends_with(&[14, 0, 0, 0])).await
 }
 
-fn sized(content: &[u8]) -> [u8; 2] {
+fn length(content: &[u8]) -> [u8; 2] {
     u16::try_from(content.len()).expect("less than 64 KiB").to_be_bytes()
 }
 
-fn holds(bytes: &[u8], part: &[u8]) -> bool {
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
@@ -235,7 +235,7 @@ async fn server_names_lead_to_certificates_and_routes() {
     let echo = Echo::start().await;
     let settings = "tls: { defaultSecret: default/default }\n";
     let mut site = Site::open(Mode::Delta, service("shop", "", &[echo.address]), settings, &CHOICE).await;
-    site.served("a.shop.test").await;
+    site.wait_served("a.shop.test").await;
     for (name, secret) in [
         ("a.shop.test", "one"),
         ("c.shop.test", "other"),
@@ -243,14 +243,14 @@ async fn server_names_lead_to_certificates_and_routes() {
         ("x.deep.shop.test", "one"),
         ("shop.test", "default"),
     ] {
-        assert_eq!(site.presented(name).await, secret, "{name}");
+        assert_eq!(site.presented_secret(name).await, secret, "{name}");
     }
-    // Whatever the case, and of any depth below a wildcard.
+    // Server names match in any case, and at any depth below a wildcard.
     for (name, secret) in
         [("A.Shop.Test", "one"), ("X.SHOP.TEST", "other"), ("x.y.shop.test", "other"), ("nobody.example", "default")]
     {
         let said = presented_to(site.lockgate.https, name).await;
-        assert!(holds(&said, &site.pairs[secret].der), "{name} is not presented the certificate {secret:?}");
+        assert!(contains(&said, &site.pairs[secret].der), "{name} is not presented the certificate {secret:?}");
     }
 
     for (server_name, host, expected) in [
@@ -259,7 +259,7 @@ async fn server_names_lead_to_certificates_and_routes() {
         ("x.shop.test", "x.shop.test", 200),
         ("x.shop.test", "y.shop.test", 200),
         ("x.deep.shop.test", "x.deep.shop.test", 200),
-        // Another host, of the same chain or not.
+        // Another host, on the same chain or not.
         ("a.shop.test", "b.shop.test", 421),
         ("a.shop.test", "c.shop.test", 421),
         ("a.shop.test", "x.shop.test", 421),
@@ -267,31 +267,31 @@ async fn server_names_lead_to_certificates_and_routes() {
         ("x.shop.test", "x.deep.shop.test", 421),
         ("x.deep.shop.test", "x.shop.test", 421),
         ("a.shop.test", "nobody.example", 421),
-        // A wildcard is one label.
+        // A wildcard covers one label.
         ("x.y.shop.test", "x.y.shop.test", 404),
         ("shop.test", "shop.test", 404),
     ] {
         assert_eq!(site.status(server_name, host).await, expected, "{host} over a connection for {server_name}");
     }
 
-    // By what Envoy finds the routes is its own: a client cannot choose, and backends are not told.
+    // The header with which Envoy finds the routes is internal: clients cannot set it, and backends do not receive it.
     let header = "x-lockgate-server-name";
     let spoofed = site.target("a.shop.test").field(header, "c.shop.test").get("/").await.expect("an answer");
     assert_eq!(spoofed.status, 200);
     assert!(spoofed.text().contains("host: a.shop.test"), "{}", spoofed.text());
     assert!(!spoofed.text().contains(header), "{}", spoofed.text());
 
-    // Without a scope for a while, and with one again.
+    // The scope is removed and added again.
     site.hosts.retain(|host, _| host.starts_with('*'));
     site.publish();
-    wait_until("the wildcard for a.shop.test", async || site.presented("a.shop.test").await == "other").await;
+    wait_until("the wildcard for a.shop.test", async || site.presented_secret("a.shop.test").await == "other").await;
     assert_eq!(site.status("a.shop.test", "a.shop.test").await, 200);
     for (host, secret) in CHOICE {
         site.hosts.insert(host.into(), secret);
     }
     site.publish();
-    wait_until("a.shop.test", async || site.presented("a.shop.test").await == "one").await;
-    site.served("a.shop.test").await;
+    wait_until("a.shop.test", async || site.presented_secret("a.shop.test").await == "one").await;
+    site.wait_served("a.shop.test").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -299,7 +299,7 @@ async fn server_names_lead_to_certificates_and_routes_over_http3() {
     let echo = Echo::start().await;
     let settings = "tls: { defaultSecret: default/default }\nhttp: { http3: { enabled: true } }\n";
     let mut site = Site::open(Mode::Delta, service("shop", "", &[echo.address]), settings, &CHOICE).await;
-    site.served("a.shop.test").await;
+    site.wait_served("a.shop.test").await;
     let open = async |site: &Site, name: &str| {
         http3::Connection::open(site.lockgate.https, name, site.authority.der()).await.expect("a connection")
     };
@@ -318,11 +318,11 @@ async fn server_names_lead_to_certificates_and_routes_over_http3() {
     }
     let mut connection = open(&site, "a.shop.test").await;
     assert_eq!(connection.get("b.shop.test", "/").await.expect("an answer").status, 421);
-    // A host that joins, and one that moves, leave connections as they are.
+    // A new host and a moved host do not affect open connections.
     site.hosts.insert("new.shop.test".into(), "one");
     site.hosts.insert("b.shop.test".into(), "other");
     site.publish();
-    wait_until("the move of b.shop.test", async || site.presented("b.shop.test").await == "other").await;
+    wait_until("the move of b.shop.test", async || site.presented_secret("b.shop.test").await == "other").await;
     assert_eq!(open(&site, "new.shop.test").await.get("new.shop.test", "/").await.expect("an answer").status, 200);
     let certificate = open(&site, "b.shop.test").await.certificate().expect("a certificate");
     assert_eq!(site.secret_of(&certificate), "other");

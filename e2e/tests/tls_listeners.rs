@@ -1,5 +1,5 @@
-//! TLS listeners on several ports, with several hosts and several key pairs behind a server name. The resources are
-//! built from a model and served from a directory, so the test does not depend on a kind of object.
+//! TLS listeners on several ports, with several hosts and key pairs behind a server name. The resources are built from
+//! a model and served from a directory, so the test does not depend on a kind of object.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,7 +16,7 @@ use lockgate_xds::protobuf;
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::Resource;
 
-/// The host `*.shop.test`, `shop.test`, or `*`.
+/// Parses a host: `*.shop.test`, `shop.test`, or `*`.
 fn host(text: &str) -> Host {
     match text.strip_prefix("*.") {
         _ if text == "*" => Host::Any,
@@ -29,7 +29,7 @@ fn secret_id(name: &str) -> SecretId {
     SecretId::new(ObjectKey::new("shop", name), SecretPart::KeyPair)
 }
 
-/// The key pair with this name.
+/// Returns a Secret with this name and key pair.
 fn secret(name: &str, pair: &Pair) -> (SecretId, Secret) {
     let pair = KeyPair {
         certificate_chain: pair.certificate.clone().into_bytes(),
@@ -41,7 +41,7 @@ fn secret(name: &str, pair: &Pair) -> (SecretId, Secret) {
     (secret_id(name), Secret { material: Material::Pair(pair.into()), origin: ObjectRef::new("Secret", "shop", name) })
 }
 
-/// Virtual hosts that answer with these texts.
+/// Returns virtual hosts with these response texts.
 fn served(hosts: &[(&str, &str)]) -> ServedHosts {
     let one = |(name, text): &(&str, &str)| {
         let action = Action::Respond { status: 200, body: Some((*text).into()) };
@@ -51,7 +51,7 @@ fn served(hosts: &[(&str, &str)]) -> ServedHosts {
     hosts.iter().map(one).collect()
 }
 
-/// A server name with these key pairs and hosts.
+/// Returns a server name with these key pairs and hosts.
 fn server_name(secrets: &[&str], hosts: &[(&str, &str)]) -> TlsHost {
     TlsHost {
         secrets: secrets.iter().map(|name| secret_id(name)).collect(),
@@ -64,7 +64,7 @@ fn server_name(secrets: &[&str], hosts: &[(&str, &str)]) -> TlsHost {
     }
 }
 
-/// A listener for these server names on `port`, with or without HTTP/3.
+/// Returns a listener for these server names on `port`, with or without HTTP/3.
 fn listener(port: u16, http3: Option<&str>, hosts: BTreeMap<Host, TlsHost>) -> Listener {
     let http3 = http3.map(ListenerId::new);
     let traffic = Traffic::Https(TlsHosts { hosts, http3, ..TlsHosts::default() });
@@ -83,7 +83,7 @@ fn publish(files: &Manifests, model: &Model, settings: &Settings) {
     files.write("all.yaml", &all.join("\n---\n"));
 }
 
-/// The first listener, and the same server name on the second one, with another key pair and other routes.
+/// The first listener, and a second one with the same server name, another key pair, and other routes.
 const FIRST: &str = "gateway/shop/web/443";
 const SECOND: &str = "gateway/shop/web/8443";
 
@@ -144,9 +144,9 @@ async fn each_listener_has_its_certificates_and_routes() {
             let expected = (200, format!("{prefix} {expected}"));
             assert_eq!(answer(port, name, requested).await, expected, "{requested} at {name}");
         }
-        // After the handshake.
+        // The handshake is complete.
         assert_eq!(answer(port, "empty.shop.test", "empty.shop.test").await.0, 404);
-        // A host of another server name, and a host of nobody.
+        // A host of another server name, and an unknown host.
         for (name, requested) in [("b.shop.test", "a.shop.test"), ("a.shop.test", "b.shop.test"), ("b.shop.test", "x")]
         {
             assert_eq!(answer(port, name, requested).await.0, 421, "{requested} at {name}");
@@ -163,7 +163,7 @@ async fn each_listener_has_its_certificates_and_routes() {
         assert_eq!((answer.status, answer.text()), (200, text.to_owned()), "{name}");
     }
 
-    // A further host behind a server name changes neither listener: the connection stays.
+    // Another host behind a server name changes no listener, so the connection stays open.
     let mut kept = target(first, "b.shop.test").connect().await.expect("a connection");
     if let Some(Traffic::Https(tls)) = model.listeners.get_mut(FIRST).map(|listener| &mut listener.traffic)
         && let Some(tls) = tls.hosts.get_mut(&host("*.shop.test"))

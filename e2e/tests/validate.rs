@@ -1,4 +1,4 @@
-//! Envoy takes a bootstrap that speaks TLS with the controller, in every form in which it is written.
+//! Envoy accepts each form of a bootstrap with TLS to the controller.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! Virtual hosts discovered on their own (VHDS) by a real Envoy, over the aggregated stream and over one of their own.
+//! Virtual host discovery (VHDS) by a real Envoy, over the aggregated stream and over a separate stream.
 //!
-//! Envoy was seen to need more than the ordinary delta rules; each thing that it needs is a test.
+//! Envoy needs more than the general delta rules. Each requirement has a test.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
-/// Without an answer of the right form, a listener warms this long.
+/// The time for which a listener warms without a valid response.
 const WARMING: Duration = Duration::from_secs(15);
 const FLIPS: usize = 20;
 
-/// A route configuration, and the listener that asks for it.
+/// A route configuration, and the listener that uses it.
 struct Routes {
     port: u16,
     /// Whether its virtual hosts are discovered.
@@ -27,7 +27,7 @@ struct Routes {
 
 /// An Envoy with two clusters, `a` and `b`.
 struct Site {
-    /// How all but the virtual hosts is fetched, and how these are.
+    /// The transport of the virtual hosts, and of all other resources.
     fetch: Fetch,
     hosts_from: Fetch,
     routes: BTreeMap<String, Routes>,
@@ -38,7 +38,7 @@ struct Site {
     envoy: Envoy,
 }
 
-/// `r/shop`: a virtual host for one domain, or several.
+/// Returns the virtual host `r/shop` with these domains.
 fn host(name: &str, domains: &[&str], cluster: &str) -> (String, Value) {
     let mut host = resources::virtual_host(name, "", cluster);
     host["domains"] = json!(domains);
@@ -46,14 +46,14 @@ fn host(name: &str, domains: &[&str], cluster: &str) -> (String, Value) {
 }
 
 impl Site {
-    /// With the route configuration `r` and these hosts. Envoy has been started; nothing has been waited for.
+    /// Starts a site with the route configuration `r` and these hosts. It does not wait for Envoy.
     async fn launch(fetch: Fetch, hosts_from: Fetch, hosts: impl IntoIterator<Item = (String, Value)>) -> Self {
         let backends = [Backend::start("a").await, Backend::start("b").await];
         let files = Manifests::new();
         let lockgate = Lockgate::launch(&Source::Resources(files.path().into()), &[]);
         let admin = ports::free();
         let bootstrap = fetch.bootstrap(lockgate.xds, admin).to_string();
-        // Its routes are those of a listener that is gone for as long as that is drained.
+        // Short, because the routes of a removed listener stay until it is drained.
         let envoy = Envoy::launch_with_flags(&bootstrap, admin, &["--drain-time-s", "1"]);
         let hosts = hosts.into_iter().collect();
         let mut site = Self { fetch, hosts_from, routes: BTreeMap::new(), hosts, backends, files, lockgate, envoy };
@@ -63,14 +63,14 @@ impl Site {
         site
     }
 
-    /// The same, and ready.
+    /// Like [`Site::launch`], and waits until Envoy is ready.
     async fn open(hosts_from: Fetch, hosts: impl IntoIterator<Item = (String, Value)>) -> Self {
         let mut site = Self::launch(Fetch::AdsDelta, hosts_from, hosts).await;
         site.envoy.wait_ready().await;
         site
     }
 
-    /// Adds a route configuration that discovers its hosts.
+    /// Adds a route configuration with discovered virtual hosts.
     fn discovering(&mut self, name: &str) {
         let filters = vec![resources::router()];
         let stat_prefix = name.into();
@@ -114,12 +114,12 @@ impl Site {
         Target::http(self.routes[routes].port, host)
     }
 
-    /// Waits until a host of `r` is answered by a backend.
-    async fn served(&self, host: &str, by: &str) -> Duration {
-        self.served_at("r", host, by).await
+    /// Waits until a backend serves a host of `r`.
+    async fn wait_served(&self, host: &str, by: &str) -> Duration {
+        self.wait_served_at("r", host, by).await
     }
 
-    async fn served_at(&self, routes: &str, host: &str, by: &str) -> Duration {
+    async fn wait_served_at(&self, routes: &str, host: &str, by: &str) -> Duration {
         let target = self.target(routes, host);
         let what = format!("{host} of {routes} to be served by {by}");
         wait_everywhere(&what, async || target.backend("/").await.as_deref() == Some(by)).await
@@ -129,8 +129,8 @@ impl Site {
         self.target("r", host).get("/").await.map_or(0, |answer| answer.status)
     }
 
-    /// Waits until a host of `r` is answered so.
-    async fn answered(&self, host: &str, status: u16) {
+    /// Waits until a host of `r` answers with this status.
+    async fn wait_status(&self, host: &str, status: u16) {
         wait_everywhere(&format!("{status} for {host}"), async || self.status(host).await == status).await;
     }
 
@@ -138,7 +138,7 @@ impl Site {
         Load::start(Plan { rate: 500, connections: 8, ..Plan::new(self.target("r", host), "/") }).await
     }
 
-    /// Virtual hosts sent, and responses with virtual hosts rejected.
+    /// Returns the number of virtual hosts in responses, sent or rejected.
     async fn sent(&self) -> u64 {
         self.lockgate.metric("lockgate_xds_pushed_resources_total", &["VirtualHost"]).await as u64
     }
@@ -148,35 +148,36 @@ impl Site {
     }
 }
 
-async fn unfailing(step: &str, site: &Site, load: Load) {
+async fn assert_no_failure(step: &str, site: &Site, load: Load) {
     let report = load.stop().await;
     println!("virtual hosts from {:?}, {step}: {report}", site.hosts_from);
     assert_eq!(report.failed(), 0, "{report}");
 }
 
-/// Trap 1 is in the removal: Envoy removes by `VirtualHost.name`, so the resource has the same.
+/// Trap 1 concerns removals: Envoy removes virtual hosts by `VirtualHost.name`, so it must equal the name of the
+/// resource.
 async fn d27_hosts_come_change_and_go_unasked(from: Fetch) {
     let mut site = Site::open(from, [host("r/shop", &["shop.test"], "a"), host("r/b", &["b.test"], "b")]).await;
-    site.served("shop.test", "a").await;
-    site.served("b.test", "b").await;
+    site.wait_served("shop.test", "a").await;
+    site.wait_served("b.test", "b").await;
     assert_eq!(site.status("unknown.test").await, 404, "plain and at once");
     let load = site.load("shop.test").await;
     site.set("r/late", &["late.test"], "b");
     site.publish();
-    site.served("late.test", "b").await;
+    site.wait_served("late.test", "b").await;
     for i in 0..FLIPS {
         let cluster = ["b", "a"][i % 2];
         site.set("r/shop", &["shop.test"], cluster);
         site.publish();
-        site.served("shop.test", cluster).await;
+        site.wait_served("shop.test", cluster).await;
     }
     site.hosts.remove("r/late");
     site.publish();
-    site.answered("late.test", 404).await;
+    site.wait_status("late.test", 404).await;
     site.set("r/nowhere", &["nowhere.test"], "no-such-cluster");
     site.publish();
-    site.answered("nowhere.test", 503).await;
-    unfailing(&format!("{FLIPS} changes of one, one added, one removed"), &site, load).await;
+    site.wait_status("nowhere.test", 503).await;
+    assert_no_failure(&format!("{FLIPS} changes of one, one added, one removed"), &site, load).await;
     assert_eq!(site.rejected().await, 0);
 }
 
@@ -186,12 +187,12 @@ async fn d27_domains_match_as_those_of_routes_do(from: Fetch) {
     for (name, by) in
         [("one.test", "a"), ("x.wild.test", "a"), ("X.WILD.test", "a"), ("one.test:8080", "a"), ("z.test", "b")]
     {
-        site.served(name, by).await;
+        site.wait_served(name, by).await;
     }
     site.set("r/several", &["two.test"], "a");
     site.hosts.remove("r/any");
     site.publish();
-    site.served("two.test", "a").await;
+    site.wait_served("two.test", "a").await;
     for gone in ["one.test", "x.wild.test", "z.test"] {
         assert_eq!(site.status(gone).await, 404, "{gone}");
     }
@@ -199,11 +200,11 @@ async fn d27_domains_match_as_those_of_routes_do(from: Fetch) {
 
 async fn d27_updates_of_routes_and_listener_keep_the_hosts(from: Fetch) {
     let mut site = Site::open(from, [host("r/shop", &["shop.test"], "a")]).await;
-    site.served("shop.test", "a").await;
+    site.wait_served("shop.test", "a").await;
     let (load, sent) = (site.load("shop.test").await, site.sent().await);
     site.r().inline = vec![resources::virtual_host("inline", "inline.test", "b")];
     site.publish();
-    site.served("inline.test", "b").await;
+    site.wait_served("inline.test", "b").await;
     let modified = site.envoy.stat("listener_manager.listener_modified").await;
     site.r().stat_prefix = "other".into();
     site.publish();
@@ -213,58 +214,58 @@ async fn d27_updates_of_routes_and_listener_keep_the_hosts(from: Fetch) {
     })
     .await;
     load.answers(200).await;
-    unfailing("an update of their routes and of the listener", &site, load).await;
+    assert_no_failure("an update of their routes and of the listener", &site, load).await;
     assert_eq!(site.sent().await, sent, "none is sent again");
 
     site.r().discovers = false;
     site.publish();
-    site.answered("shop.test", 404).await;
-    site.served("inline.test", "b").await;
+    site.wait_status("shop.test", 404).await;
+    site.wait_served("inline.test", "b").await;
     site.r().discovers = true;
     site.publish();
-    site.served("shop.test", "a").await;
+    site.wait_served("shop.test", "a").await;
 }
 
 async fn d27_a_domain_that_is_taken_inline_is_rejected_and_nothing_lost(from: Fetch) {
     let mut site = Site::open(from, [host("r/shop", &["shop.test"], "a")]).await;
     site.r().inline = vec![resources::virtual_host("inline", "inline.test", "b")];
     site.publish();
-    site.served("inline.test", "b").await;
+    site.wait_served("inline.test", "b").await;
     site.set("r/twin", &["inline.test"], "a");
     site.publish();
     wait_until("a rejection", async || site.rejected().await > 0).await;
-    site.served("inline.test", "b").await;
-    site.served("shop.test", "a").await;
+    site.wait_served("inline.test", "b").await;
+    site.wait_served("shop.test", "a").await;
     site.set("r/twin", &["twin.test"], "a");
     site.publish();
-    site.served("twin.test", "a").await;
+    site.wait_served("twin.test", "a").await;
 }
 
 async fn d27_a_domain_moves_between_hosts_in_one_response(from: Fetch) {
     let mut site =
         Site::open(from, [host("r/a", &["a.test", "moving.test"], "a"), host("r/b", &["b.test"], "b")]).await;
-    site.served("moving.test", "a").await;
+    site.wait_served("moving.test", "a").await;
     let load = site.load("moving.test").await;
     for i in 0..FLIPS {
         let to_b = i % 2 == 0;
         site.set("r/a", if to_b { &["a.test"] } else { &["a.test", "moving.test"] }, "a");
         site.set("r/b", if to_b { &["b.test", "moving.test"] } else { &["b.test"] }, "b");
         site.publish();
-        site.served("moving.test", if to_b { "b" } else { "a" }).await;
+        site.wait_served("moving.test", if to_b { "b" } else { "a" }).await;
     }
     site.hosts.remove("r/a");
     site.set("r/b", &["b.test", "moving.test"], "b");
     site.publish();
-    site.served("moving.test", "b").await;
-    site.answered("a.test", 404).await;
-    unfailing("a domain that moves", &site, load).await;
+    site.wait_served("moving.test", "b").await;
+    site.wait_status("a.test", 404).await;
+    assert_no_failure("a domain that moves", &site, load).await;
     assert_eq!(site.rejected().await, 0);
 }
 
-/// Envoy drops the whole response; what was good in it goes out again with the next that mends it.
+/// Envoy rejects the whole response. Its valid resources are sent again with the next correction.
 async fn d27_a_bad_host_costs_its_response_until_it_is_mended(from: Fetch) {
     let mut site = Site::open(from, [host("r/shop", &["shop.test"], "a")]).await;
-    site.served("shop.test", "a").await;
+    site.wait_served("shop.test", "a").await;
     let load = site.load("shop.test").await;
     site.set("r/bad", &["shop.test"], "b");
     site.set("r/good", &["good.test"], "b");
@@ -272,19 +273,19 @@ async fn d27_a_bad_host_costs_its_response_until_it_is_mended(from: Fetch) {
     wait_until("a rejection", async || site.rejected().await > 0).await;
     site.set("r/other", &["other.test"], "b");
     site.publish();
-    site.served("other.test", "b").await;
+    site.wait_served("other.test", "b").await;
     site.set("r/bad", &["bad.test"], "b");
     site.publish();
-    site.served("bad.test", "b").await;
-    site.served("good.test", "b").await;
-    unfailing("a rejected one", &site, load).await;
+    site.wait_served("bad.test", "b").await;
+    site.wait_served("good.test", "b").await;
+    assert_no_failure("a rejected one", &site, load).await;
 }
 
-/// Trap 5: what is gone must be said after a reconnection.
+/// Trap 5: after a reconnection, removed resources must be reported.
 async fn d27_an_outage_costs_nothing_and_what_is_gone_is_told(from: Fetch) {
     let all = [host("r/shop", &["shop.test"], "a"), host("r/b", &["b.test"], "b"), host("r/c", &["c.test"], "b")];
     let mut site = Site::open(from, all).await;
-    site.served("c.test", "b").await;
+    site.wait_served("c.test", "b").await;
     let load = site.load("shop.test").await;
     let streams = site.lockgate.metric("lockgate_xds_streams", &[]).await;
     site.lockgate.restart();
@@ -292,7 +293,7 @@ async fn d27_an_outage_costs_nothing_and_what_is_gone_is_told(from: Fetch) {
     wait_until("the streams", async || site.lockgate.metric("lockgate_xds_streams", &[]).await >= streams).await;
     site.set("r/late", &["late.test"], "b");
     site.publish();
-    site.served("late.test", "b").await;
+    site.wait_served("late.test", "b").await;
     assert_eq!(site.sent().await, 1, "all else Envoy has");
 
     site.lockgate.kill();
@@ -302,12 +303,12 @@ async fn d27_an_outage_costs_nothing_and_what_is_gone_is_told(from: Fetch) {
     site.publish();
     site.lockgate.restart();
     site.lockgate.wait_ready().await;
-    site.served("b.test", "a").await;
-    site.answered("c.test", 404).await;
-    unfailing("two outages of the controller", &site, load).await;
+    site.wait_served("b.test", "a").await;
+    site.wait_status("c.test", 404).await;
+    assert_no_failure("two outages of the controller", &site, load).await;
 }
 
-/// Trap 2: an empty first answer would leave the listener closed for 15 s.
+/// Trap 2: without an empty first response, the listener would warm for 15 s.
 async fn d27_a_listener_without_hosts_opens_at_once(from: Fetch) {
     let mut site = Site::launch(Fetch::AdsDelta, from, []).await;
     let time = site.envoy.wait_ready().await;
@@ -316,14 +317,14 @@ async fn d27_a_listener_without_hosts_opens_at_once(from: Fetch) {
     assert_eq!(site.status("shop.test").await, 404);
     site.set("r/shop", &["shop.test"], "a");
     site.publish();
-    site.served("shop.test", "a").await;
+    site.wait_served("shop.test", "a").await;
 }
 
-/// Traps 3 and 4: for a second route configuration Envoy asks nothing, nor for one that went and comes again; and it
-/// throws away hosts that come before their routes.
+/// Traps 3 and 4: Envoy sends no request for a second route configuration, or for one that is added again. It also
+/// discards virtual hosts that arrive before their routes.
 async fn d27_other_route_configurations_get_their_hosts_too(from: Fetch) {
     let mut site = Site::open(from, [host("r/shop", &["shop.test"], "a")]).await;
-    site.served("shop.test", "a").await;
+    site.wait_served("shop.test", "a").await;
     for (name, with_a_host) in [("second", true), ("empty", false)] {
         site.discovering(name);
         if with_a_host {
@@ -331,7 +332,7 @@ async fn d27_other_route_configurations_get_their_hosts_too(from: Fetch) {
         }
         site.publish();
         let time = match with_a_host {
-            true => site.served_at(name, "shop.test", "b").await,
+            true => site.wait_served_at(name, "shop.test", "b").await,
             false => {
                 let target = site.target(name, "shop.test");
                 wait_until("an open listener", async || target.get("/").await.is_ok_and(|a| a.status == 404)).await
@@ -340,7 +341,7 @@ async fn d27_other_route_configurations_get_their_hosts_too(from: Fetch) {
         println!("virtual hosts from {from:?}, of the route configuration {name}: after {} ms", time.as_millis());
         assert!(time < WARMING / 2, "{time:?}");
     }
-    site.served("shop.test", "a").await;
+    site.wait_served("shop.test", "a").await;
 
     let second = site.routes.remove("second").expect("the second");
     site.publish();
@@ -351,11 +352,11 @@ async fn d27_other_route_configurations_get_their_hosts_too(from: Fetch) {
     .await;
     site.routes.insert("second".into(), second);
     site.publish();
-    let time = site.served_at("second", "shop.test", "b").await;
+    let time = site.wait_served_at("second", "shop.test", "b").await;
     assert!(time < WARMING / 2, "{time:?}");
 }
 
-/// Trap 6: the listener opens after the first part, so there must be one part.
+/// Trap 6: the listener opens after the first response, so all virtual hosts must be in one response.
 async fn d27_many_hosts_are_all_there_when_the_listener_opens(from: Fetch) {
     const HOSTS: usize = 2000;
     let names: Vec<String> = (0..HOSTS).map(|i| format!("{i}.test")).collect();
@@ -369,38 +370,39 @@ async fn d27_many_hosts_are_all_there_when_the_listener_opens(from: Fetch) {
     assert_eq!(responses, 1.0);
 }
 
-/// Trap 8, the filter `on_demand`: it asks for a host that Envoy has not, by name, and holds the request meanwhile.
+/// Trap 8, the filter `on_demand`: Envoy requests an unknown host by name, and holds the request of the client
+/// meanwhile.
 async fn d27_on_demand_an_unknown_host_is_answered(from: Fetch) {
     let mut site = Site::launch(Fetch::AdsDelta, from, [host("r/shop", &["shop.test"], "a")]).await;
     let filter = resources::typed("envoy.extensions.filters.http.on_demand.v3.OnDemand", json!({}));
     site.r().filters.insert(0, json!({ "name": "on_demand", "typed_config": filter }));
     site.publish();
     site.envoy.wait_ready().await;
-    site.served("shop.test", "a").await;
-    site.answered("unknown.test", 404).await;
+    site.wait_served("shop.test", "a").await;
+    site.wait_status("unknown.test", 404).await;
     site.set("r/unknown.test", &["unknown.test"], "b");
     site.publish();
-    site.served("unknown.test", "b").await;
-    site.served("shop.test", "a").await;
+    site.wait_served("unknown.test", "b").await;
+    site.wait_served("shop.test", "a").await;
 }
 
-/// Trap 7: a state-of-the-world stream cannot carry them, one of their own beside it can.
+/// Trap 7: a state-of-the-world stream cannot carry virtual hosts, but a separate delta stream can.
 #[tokio::test(flavor = "multi_thread")]
 async fn d27_beside_a_sotw_stream_they_come_over_their_own() {
     let mut site = Site::launch(Fetch::AdsSotw, Fetch::StreamsDelta, [host("r/shop", &["shop.test"], "a")]).await;
     site.envoy.wait_ready().await;
-    site.served("shop.test", "a").await;
+    site.wait_served("shop.test", "a").await;
     site.set("r/shop", &["shop.test"], "b");
     site.publish();
-    site.served("shop.test", "b").await;
+    site.wait_served("shop.test", "b").await;
     site.hosts_from = Fetch::AdsSotw;
     site.publish();
     let nack = site.lockgate.logged(&["NACK", "DELTA_GRPC"]).await;
     assert!(nack.contains("RouteConfiguration"), "{nack}");
-    site.served("shop.test", "b").await;
+    site.wait_served("shop.test", "b").await;
 }
 
-/// Each of these over the aggregated stream, and over one of their own.
+/// Runs each case over the aggregated stream, and over a separate one.
 macro_rules! both_ways {
     ($($case:ident),* $(,)?) => {
         mod over_the_aggregated_stream {

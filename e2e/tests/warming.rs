@@ -1,4 +1,4 @@
-//! A change of a cluster alone makes Envoy warm it again; it must not wait there for endpoints that have not changed.
+//! A change of a cluster alone makes Envoy warm it again. It must not wait for endpoints that have not changed.
 
 use std::time::{Duration, Instant};
 

@@ -1,14 +1,14 @@
-//! A real Envoy that asks by names that are URIs: singletons, collections by glob, and the endpoints of a locality.
+//! A real Envoy that subscribes to URIs: singletons, glob collections, and the endpoints of a locality.
 
 use std::net::SocketAddr;
 
 use e2e::{Backend, Envoy, Fetch, Lockgate, Manifests, Source, Target, ports, resources, wait_until};
 use serde_json::{Value, json};
 
-/// What an endpoint is called, and the collections of them.
+/// The prefix of names of endpoints, and of their collections.
 const ENDPOINT: &str = "xdstp://lockgate/envoy.config.endpoint.v3.LbEndpoint";
 
-/// An endpoint as a resource of its own, which has no name but in a wrapper.
+/// Formats an endpoint as a separate resource, which has its name only in a wrapper.
 fn endpoint(name: &str, at: SocketAddr) -> String {
     let mut endpoints = resources::endpoints("", &[at]);
     let mut endpoint = endpoints["endpoints"][0]["lb_endpoints"][0].take();
@@ -16,7 +16,7 @@ fn endpoint(name: &str, at: SocketAddr) -> String {
     json!({ "name": format!("{ENDPOINT}/{name}"), "resource": endpoint }).to_string()
 }
 
-/// Endpoints that come from the collection `collection`.
+/// Formats an assignment whose endpoints are in the collection `collection`.
 fn assignment(fetch: Fetch, name: &str, collection: &str) -> Value {
     let mut assignment = resources::endpoints(name, &[]);
     assignment["endpoints"] = json!([{
@@ -28,7 +28,7 @@ fn assignment(fetch: Fetch, name: &str, collection: &str) -> Value {
     assignment
 }
 
-/// A directory with a listener `web` whose routes lead to the cluster `shop`.
+/// Creates a directory with a listener `web` whose routes use the cluster `shop`.
 fn site(fetch: Fetch, port: u16) -> Manifests {
     let source = fetch.source();
     let files = Manifests::new();
@@ -107,7 +107,7 @@ async fn v6_clusters_and_listeners_are_collections_and_endpoints_have_a_context(
     let port = ports::free();
     let source = Fetch::AdsDelta.source();
     let named = |kind: &str, id: &str| format!("xdstp://lockgate/envoy.config.{kind}/{id}");
-    // The same name, spelled in two ways.
+    // Two spellings of the same name.
     let (wanted, given) = ("eds?zone=b&env=test", "eds?env=test&zone=%62");
     let assignment = |at: SocketAddr| {
         let asked = named("endpoint.v3.ClusterLoadAssignment", wanted);

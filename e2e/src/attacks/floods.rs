@@ -1,10 +1,10 @@
-//! Objects with as many problems, or as much text, as the API server stores.
+//! Objects with as many problems, or as much text, as the API server accepts.
 
 use serde_json::{Value, json};
 
-/// The paths of an Ingress of about 1 MB.
+/// The number of paths of an Ingress of about 1 MB.
 pub const PATHS: usize = 11_000;
-/// The length of the longest text in an annotation, in characters.
+/// The maximum length of the text in an annotation, in characters.
 pub const TEXT: usize = 250_000;
 
 /// Annotations with three problems.
@@ -16,12 +16,13 @@ pub fn annotations() -> Value {
     })
 }
 
-/// An annotation of [`TEXT`] characters, which is no duration.
+/// Formats an annotation of [`TEXT`] characters, which is not a duration.
 pub fn long_annotation() -> Value {
     json!({ "projectcontour.io/response-timeout": "x".repeat(TEXT) })
 }
 
-/// An Ingress with these annotations and so many paths that no Service serves. Its host is its name below `test`.
+/// Formats an Ingress with these annotations and this number of paths without a Service. Its host is its name below
+/// `test`.
 pub fn wrong(namespace: &str, name: &str, class: &str, annotations: Value, paths: usize) -> Value {
     let path = |at: usize| {
         let backend = json!({ "service": { "name": "none", "port": { "number": 1 } } });

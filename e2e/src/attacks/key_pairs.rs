@@ -1,4 +1,4 @@
-//! Key pairs that Envoy rejects, and with them all others of the same response.
+//! Key pairs that Envoy rejects, together with all others in the same response.
 
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
@@ -6,16 +6,16 @@ use rustls::pki_types::pem::PemObject;
 use crate::certificates::{Pair, pem};
 use crate::process::repository;
 
-/// A file in the fixtures of the check of key pairs.
+/// Reads a fixture of the check of key pairs.
 ///
 /// # Panics
-/// If there is none.
+/// If it does not exist.
 pub fn fixture(name: &str) -> Vec<u8> {
     let path = repository().join("src/source/secret/tests").join(name);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A certificate that `x509-parser` reads and BoringSSL does not: its common name is not UTF-8.
+/// Returns a certificate that `x509-parser` accepts and BoringSSL rejects: its common name is not UTF-8.
 ///
 /// # Panics
 /// If the certificate is not one of [`crate::Authority`].
@@ -27,7 +27,7 @@ pub fn malformed(pair: &Pair) -> Pair {
     Pair { certificate: pem("CERTIFICATE", &der), der: der.into(), key: pair.key.clone() }
 }
 
-/// The same with one byte of the certificate changed.
+/// Returns a certificate with one changed byte.
 ///
 /// # Panics
 /// If the certificate is shorter.
@@ -37,7 +37,7 @@ pub fn mutated(pair: &Pair, at: usize) -> Pair {
     Pair { certificate: pem("CERTIFICATE", &der), der: der.into(), key: pair.key.clone() }
 }
 
-/// An RSA certificate of 5,000 bits with a key of the same modulus that signs nothing.
+/// Returns an RSA certificate of 5,000 bits with a key of the same modulus that cannot sign.
 ///
 /// # Panics
 /// If the fixture is not as expected.
@@ -48,7 +48,7 @@ pub fn mismatched() -> Pair {
         panic!("a key in PKCS #8")
     };
     let mut key = key.secret_pkcs8_der().to_vec();
-    // After the modulus of 625 bytes and the short public exponent: inside of the private one.
+    // A byte of the private exponent, after the modulus of 625 bytes and the short public exponent.
     key[900] ^= 0x01;
     Pair { certificate, der, key: pem("PRIVATE KEY", &key) }
 }

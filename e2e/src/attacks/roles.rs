@@ -1,5 +1,5 @@
-//! What a client of the xDS port gets depends on the names in its certificate. A certificate of the right authority alone
-//! gives it nothing.
+//! The access of an xDS client depends on the names in its certificate. A certificate of the right authority alone
+//! permits nothing.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::client::Target;
 
 const SECRETS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 
-/// What a client is answered, by every way in: the status of HTTP, or `grpc-status`.
+/// The answers to a client over each transport: the HTTP status, or `grpc-status`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answers {
-    /// The answer of each way.
+    /// The answer of each transport.
     pub by_way: BTreeMap<&'static str, String>,
-    /// Whether a private key was in an answer.
+    /// Whether an answer contained a private key.
     pub key: bool,
 }
 
-/// A request for `secret`, or for resources of another type, in protobuf, framed for gRPC.
+/// Encodes a request for `secret`, or for resources of another type, in protobuf with gRPC framing.
 fn request(type_url: &str, secret: &str) -> Bytes {
     let node = [&[1 << 3 | 2, 4][..], b"test"].concat();
     let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("a short field");
@@ -32,8 +32,8 @@ fn request(type_url: &str, secret: &str) -> Bytes {
     [&[0][..], &size, &message].concat().into()
 }
 
-/// Asks for a secret, clusters, the status of clients, and what replicas ask each other. `target` is the xDS port by TLS.
-pub async fn ask(target: &Target, secret: &str) -> Answers {
+/// Requests a secret, clusters, the status of clients, and the pages for replicas. `target` is the xDS port over TLS.
+pub async fn request_all(target: &Target, secret: &str) -> Answers {
     const DISCOVERY: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService";
     let grpc = target.clone().over_http2().field("content-type", "application/grpc").field("te", "trailers");
     let json = Bytes::from(format!(r#"{{"node": {{"id": "test"}}, "resource_names": ["{secret}"]}}"#));
@@ -75,7 +75,7 @@ pub async fn ask(target: &Target, secret: &str) -> Answers {
             Ok(answer) => {
                 key |= answer.body.windows(b"PRIVATE KEY".len()).any(|part| part == b"PRIVATE KEY");
                 match answer.header("grpc-status") {
-                    // In trailers if there was something before.
+                    // The status is in the trailers if there was data before.
                     "" if way.contains("REST") => answer.status.to_string(),
                     "" if answer.body.is_empty() => "gRPC, nothing".to_owned(),
                     "" => "gRPC, answered".to_owned(),
@@ -92,7 +92,7 @@ pub async fn ask(target: &Target, secret: &str) -> Answers {
     Answers { by_way, key }
 }
 
-/// The answers of gRPC and of REST are these, `but` for some ways.
+/// Returns these answers for all gRPC and REST transports, with exceptions.
 pub fn answers(key: bool, all: [&str; 2], but: &[(&'static str, &str)]) -> Answers {
     let ways = ["ADS", "SDS", "SDS unary", "CDS unary", "CSDS", "CSDS stream"].map(|way| (way, all[0]));
     let rest = ["REST secrets", "REST clusters", "REST status", "replica"].map(|way| (way, all[1]));
@@ -101,7 +101,7 @@ pub fn answers(key: bool, all: [&str; 2], but: &[(&'static str, &str)]) -> Answe
     Answers { by_way, key }
 }
 
-/// A client whose certificate gives it no role gets nothing.
-pub fn nothing() -> Answers {
+/// Asserts that a client without a role receives nothing.
+pub fn no_answers() -> Answers {
     answers(false, ["gRPC 7", "403"], &[])
 }

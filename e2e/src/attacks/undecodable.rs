@@ -1,12 +1,12 @@
 //! Objects with text that is not UTF-8, in the protobuf form of the API server, which accepts and stores them.
 
-/// Not UTF-8.
+/// Bytes that are not UTF-8.
 const BYTES: &[u8] = b"\xff\xfe";
 
 /// The `content-type` of objects in protobuf.
 pub const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// A protobuf field with a length.
+/// Encodes a protobuf field with a length.
 fn field(number: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
     let value = value.as_ref();
     let mut bytes = vec![number << 3 | 2];
@@ -20,19 +20,19 @@ fn field(number: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
     bytes
 }
 
-/// An object in the form that the API server stores: four bytes, then a `runtime.Unknown`.
+/// Encodes an object in the form that the API server stores: four bytes, then a `runtime.Unknown`.
 fn envelope(api_version: &str, kind: &str, fields: &[Vec<u8>]) -> Vec<u8> {
     let type_meta = [field(1, api_version), field(2, kind)].concat();
     [b"k8s\0".to_vec(), field(1, type_meta), field(2, fields.concat())].concat()
 }
 
-/// Metadata with a label, so that each edition is a change.
+/// Encodes metadata with a label, so that each edition is a change.
 fn metadata(name: &str, edition: &str) -> Vec<u8> {
     let label = field(11, [field(1, "edition"), field(2, edition)].concat());
     field(1, [field(1, name), label].concat())
 }
 
-/// An Ingress for `host` with two paths. The first is `/` and two bytes that are not UTF-8, the second `/good`.
+/// Encodes an Ingress for `host` with two paths: `/` and two bytes that are not UTF-8, and `/good`.
 pub fn broken_ingress(name: &str, class: &str, host: &str, edition: &str) -> Vec<u8> {
     let backend = field(4, [field(1, "none"), field(2, vec![2 << 3, 80])].concat());
     let path = |path: &[u8]| field(1, [field(1, path), field(2, &backend), field(3, "Prefix")].concat());
@@ -42,12 +42,12 @@ pub fn broken_ingress(name: &str, class: &str, host: &str, edition: &str) -> Vec
     envelope("networking.k8s.io/v1", "Ingress", &[metadata(name, edition), field(2, spec)])
 }
 
-/// A Secret whose type is not UTF-8.
+/// Encodes a Secret whose type is not UTF-8.
 pub fn broken_secret(name: &str, edition: &str) -> Vec<u8> {
     envelope("v1", "Secret", &[metadata(name, edition), field(3, BYTES)])
 }
 
-/// An object of a kind whose annotation `lockgate.dev/text` is not UTF-8.
+/// Encodes an object of a kind whose annotation `lockgate.dev/text` is not UTF-8.
 pub fn annotated(kind: &str, api_version: &str, name: &str) -> Vec<u8> {
     let annotation = field(12, [field(1, "lockgate.dev/text"), field(2, BYTES)].concat());
     let metadata = field(1, [field(1, name), annotation].concat());

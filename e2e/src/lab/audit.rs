@@ -1,4 +1,4 @@
-//! What the API server noted of requests made with service accounts' tokens (`lab/audit.yaml`).
+//! The audit log of the API server for requests of service accounts (`lab/audit.yaml`).
 
 use std::fmt;
 
@@ -6,50 +6,51 @@ use serde_json::Value;
 
 use super::Lab;
 
-/// How the tests call themselves: what they ask with the controller's token, to be refused, is not the controller's doing.
+/// The user agent of the tests. Their requests with the controller's token, which are refused on purpose, are not
+/// counted.
 pub const OWN_AGENT: &str = "lockgate-e2e";
 
-/// One request.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// `system:serviceaccount:NAMESPACE:NAME`
+    /// The user: `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
-    /// `list`, `watch`, `patch` ...
+    /// The verb: `list`, `watch`, `patch` ...
     pub verb: String,
-    /// Path and query.
+    /// The path and query.
     pub uri: String,
-    /// `ingresses`
+    /// The resource: `ingresses`.
     pub resource: String,
-    /// The object's namespace, empty if it is in none.
+    /// The namespace of the object. Empty: it has none.
     pub namespace: String,
-    /// The object's name, empty if there is not one.
+    /// The name of the object. Empty: there is not a single object.
     pub name: String,
-    /// Status code of the answer.
+    /// The status code of the answer.
     pub status: u64,
-    /// What the client calls itself.
+    /// The user agent.
     pub agent: String,
-    /// Whether its roles allow it. A request may be refused nevertheless, in a namespace that is being removed, say.
+    /// Whether its roles permit it. The request can still be refused, for example in a namespace that is being deleted.
     pub allowed: bool,
-    /// Why it was allowed or refused, where the server says so.
+    /// The reason of the decision, if the server states it.
     pub reason: String,
-    /// When it came, in ISO 8601, UTC, with microseconds.
+    /// The time in ISO 8601, UTC, with microseconds.
     pub time: String,
 }
 
 impl Request {
-    /// Whether it is from a controller of ours.
+    /// Returns whether a controller sent the request.
     pub fn is_from_lockgate(&self) -> bool {
         self.account().is_some_and(|(_, name)| name.contains("lockgate")) && self.agent != OWN_AGENT
     }
 
-    /// Namespace and name of the service account.
+    /// Returns the namespace and the name of the service account.
     fn account(&self) -> Option<(&str, &str)> {
         self.user.strip_prefix("system:serviceaccount:")?.split_once(':')
     }
 }
 
 impl Lab {
-    /// All requests so far.
+    /// Returns all requests so far.
     ///
     /// # Panics
     /// If there is no audit log.
@@ -58,9 +59,9 @@ impl Lab {
         log.lines().filter_map(|line| request(&serde_json::from_str(line).ok()?)).collect()
     }
 
-    /// Requests of controllers that were refused (403) for what they may not do. What does not count: an API server that
-    /// has just started refuses everybody, until it has read its roles and bindings; and a release that is being removed
-    /// loses its rights a moment before its pods end.
+    /// Returns the requests of controllers that were refused (403) for lack of permissions. Some refusals do not count:
+    /// a starting API server refuses all requests until it has read its roles and bindings, and the permissions of a
+    /// removed release are deleted shortly before its pods.
     pub fn refused(&self) -> Vec<Request> {
         let starts = std::fs::read_to_string(self.file("kube-apiserver.starts")).unwrap_or_default();
         let starting = |time: &str| {
@@ -79,7 +80,7 @@ impl Lab {
     }
 }
 
-/// Whether the last that happened before this request to the bindings of its account was that they went.
+/// Returns whether the last change of the bindings of the account before this request was a deletion.
 fn removed(request: &Request, all: &[Request]) -> bool {
     let Some((namespace, account)) = request.account() else { return false };
     let binding = |other: &&Request| match &*other.resource {
@@ -109,7 +110,7 @@ fn request(event: &Value) -> Option<Request> {
     })
 }
 
-/// `system:serviceaccount:lockgate:lockgate list /api/v1/secrets: 403`
+/// Formats `system:serviceaccount:lockgate:lockgate list /api/v1/secrets: 403`.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {} {}: {}", self.time, self.user, self.verb, self.uri, self.status)?;

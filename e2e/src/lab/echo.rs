@@ -75,7 +75,7 @@ pub struct Echoed {
 }
 
 impl Echoed {
-    /// What is in an answer, if an echo server has given it.
+    /// Parses an answer, if an echo server has sent it.
     pub fn of(answer: &Answer) -> Option<Self> {
         let value: Value = serde_json::from_slice(&answer.body).ok()?;
         let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();

@@ -50,7 +50,7 @@ impl<'a> Namespace<'a> {
         self.lab.kubectl(&[&["--namespace", &self.name], args].concat(), stdin).await
     }
 
-    /// `kubectl apply` of YAML.
+    /// Applies YAML with kubectl.
     pub async fn apply(&self, yaml: &str) {
         self.kubectl(&["apply", "-f", "-"], yaml).await;
     }
@@ -70,7 +70,7 @@ impl<'a> Namespace<'a> {
             let slices = self.lab.list(&path).await;
             let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten());
             let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] != Value::Bool(false));
-            // One may be in two slices for a while.
+            // An endpoint may be in two slices for a while.
             let addresses = ready.map(|endpoint| endpoint["addresses"].to_string()).collect::<BTreeSet<_>>();
             (addresses.len() == count).then_some(())
         };

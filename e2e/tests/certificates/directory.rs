@@ -1,4 +1,4 @@
-//! Certificates in directories, which change as mounts do: the controller reads them anew, and so does Envoy.
+//! Certificates in directories that change like mounts. The controller and Envoy reload them.
 
 use e2e::certificates::Pair;
 use e2e::load::Plan;
@@ -6,7 +6,7 @@ use e2e::{Authority, Load, Mount, Source};
 
 use super::*;
 
-/// Who issues, and who is trusted, on each side.
+/// The issuing and the trusted authorities of each side.
 struct World {
     authorities: Vec<Authority>,
     server: Mount,
@@ -31,8 +31,8 @@ impl World {
         self.authorities.iter().map(Authority::pem).collect()
     }
 
-    /// What the kubelet does, some time later on the one node than on the other: Envoy's first or the server's first.
-    async fn spread(&mut self, envoy: &Envoy, lockgate: &Lockgate, envoy_first: bool) {
+    /// Updates the mounts like the kubelets of two nodes, at different times: Envoy's first, or the server's first.
+    async fn update_mounts(&mut self, envoy: &Envoy, lockgate: &Lockgate, envoy_first: bool) {
         let trusted = self.trusted();
         for first in [true, false] {
             if first == envoy_first {
@@ -48,22 +48,22 @@ impl World {
         }
     }
 
-    /// The three steps in which everything is exchanged. After each, `between` happens.
+    /// The three steps of a complete rotation. `between` runs after each step.
     async fn rotate(&mut self, envoy: &Envoy, lockgate: &Lockgate, mut between: impl AsyncFnMut()) {
         self.authorities.push(Authority::new());
-        self.spread(envoy, lockgate, true).await;
+        self.update_mounts(envoy, lockgate, true).await;
         between().await;
         let new = &self.authorities[1];
         self.pairs = [new.issue(&["127.0.0.1"]), new.issue(&["envoy"])];
-        self.spread(envoy, lockgate, false).await;
+        self.update_mounts(envoy, lockgate, false).await;
         between().await;
         self.authorities.remove(0);
-        self.spread(envoy, lockgate, true).await;
+        self.update_mounts(envoy, lockgate, true).await;
         between().await;
     }
 }
 
-/// A controller whose connections end twice a second, and an Envoy that it serves, by the certificates of `world`.
+/// A controller whose connections end twice per second, and an Envoy that it serves, with the certificates of `world`.
 struct Served {
     backend: Backend,
     manifests: Manifests,
@@ -99,7 +99,7 @@ async fn everything_is_exchanged_under_load_while_connections_come_and_go() {
     for _ in 0..rotations {
         world
             .rotate(&envoy, &lockgate, async || {
-                // A new connection, by what is there now, and a change that comes over it.
+                // A new connection with the current certificates, and a change over it.
                 let before = connections().await;
                 wait_until("a new connection", async || connections().await > before).await;
                 renames += 1;
@@ -117,7 +117,7 @@ async fn everything_is_exchanged_under_load_while_connections_come_and_go() {
     let opened = lockgate.log().matches("stream closed").count();
     let aged = lockgate.log().matches("its connection is to be closed").count();
     assert_eq!(opened, aged, "streams end by their age alone\n{}", lockgate.log());
-    // What is in use is what came last.
+    // The last certificates are in use.
     let certificates = envoy.get("/certs").await.text();
     assert_eq!(certificates.matches("\"ca_cert\"").count(), 1, "{certificates}");
 }
@@ -155,16 +155,16 @@ async fn an_exchange_ends_no_stream_and_bad_files_change_nothing() {
         lockgate.logged(&["ERROR", world.server.text(), part, "the previous ones stay in use"]).await;
     }
 
-    // Everything has been exchanged, and the first stream is still there, and served.
+    // After the complete rotation, the first stream is still open and receives changes.
     manifests.write("shop.yaml", &shop("renamed", &backend));
     envoy.wait_routed_to("default/renamed/http").await;
     assert_eq!(lockgate.log().matches("stream opened").count(), 1, "{}", lockgate.log());
-    // Another Envoy comes in by the certificates from before the bad ones.
+    // Another Envoy connects with the last valid certificates.
     let (mut late, _late_files) = super::envoy(&lockgate, "127.0.0.1", world.envoy.text());
     late.wait_ready().await;
 }
 
-/// So that "no handshake failed" means something: the steps are needed.
+/// Shows that the steps are necessary, so that "no handshake failed" is meaningful.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_authority_that_takes_over_without_notice_is_refused() {
     let Served { backend, manifests, mut world, lockgate: _lockgate, envoy, _files } = Served::start().await;
@@ -175,7 +175,7 @@ async fn an_authority_that_takes_over_without_notice_is_refused() {
     world.server.swap(&files(&world.pairs[0], &world.trusted()));
     let refused = async || envoy.stat("cluster.lockgate-xds.ssl.fail_verify_error").await > before;
     wait_until("Envoy to refuse the controller", refused).await;
-    // And back it comes, as soon as it has been told.
+    // Envoy connects again as soon as it trusts the new authority.
     world.envoy.swap(&files(&world.pairs[1], &world.trusted()));
     manifests.write("shop.yaml", &shop("renamed", &backend));
     envoy.wait_routed_to("default/renamed/http").await;

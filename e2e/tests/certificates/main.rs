@@ -1,4 +1,5 @@
-//! The certificates of xDS: exchanged under load without a refused connection, made and kept at a real API server.
+//! The certificates of xDS: rotated under load without a refused connection, and issued and stored at a real API
+//! server.
 
 mod directory;
 mod replicas;
@@ -11,7 +12,7 @@ use e2e::{Backend, Envoy, Lockgate, Manifests, Target, lockgate, ports, wait_unt
 
 const HOST: &str = "shop.test";
 
-/// A Service of this name, where it is served, and an Ingress that leads to it.
+/// Formats a Service with its endpoints, and an Ingress with this Service as the backend.
 fn shop(name: &str, backend: &Backend) -> String {
     documents(&[service(name, "", &[backend.address]), ingress("shop", HOST, name, None)])
 }
@@ -23,7 +24,8 @@ fn manifests(backend: &Backend) -> Manifests {
     manifests
 }
 
-/// An Envoy that watches the certificates at `mount`, and calls its controller `host`. Keep the directory of its files.
+/// Starts an Envoy that watches the certificates at `mount` and connects to its controller as `host`. Keep the returned
+/// directory.
 fn envoy(lockgate: &Lockgate, host: &str, mount: &str) -> (Envoy, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("envoy.yaml");
@@ -48,12 +50,12 @@ fn envoy(lockgate: &Lockgate, host: &str, mount: &str) -> (Envoy, tempfile::Temp
     (Envoy::launch_with(&bootstrap, admin), directory)
 }
 
-/// Envoy's certificate for xDS and whom it trusts have been exchanged so many times.
+/// Returns how often Envoy's certificate for xDS and its trusted authorities were rotated.
 async fn exchanges(envoy: &Envoy) -> u64 {
     envoy.stat("cluster.lockgate-xds.client_ssl_socket_factory.ssl_context_update_by_sds").await
 }
 
-/// Nothing that has to do with TLS has ever failed between the two.
+/// Asserts that no TLS handshake between Envoy and the controller has failed.
 async fn assert_no_handshake_failed(envoy: &Envoy, lockgate: &Lockgate) {
     let failed = envoy.stats("cluster.lockgate-xds.*(fail_verify|connection_error|no_certificate|connect_fail)").await;
     assert!(!failed.is_empty(), "these counters are called otherwise");

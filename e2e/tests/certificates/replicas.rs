@@ -1,4 +1,4 @@
-//! Last good key pairs, which are in no object any more: a replica that starts has them from the others.
+//! Last good key pairs that no object contains any more: a starting replica receives them from the others.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const FLAGS: [&str; 6] = ["--http-port", "8080", "--https-port", "8443", "--stats-port", "8002"];
 
-/// A controller whose replicas are asked at port `peer`.
+/// Starts a controller that asks its replica at port `peer`.
 async fn start(manifests: &Manifests, tls: &Mount, peer: u16) -> Lockgate {
     let peers = format!("localhost:{peer}");
     let flags = [&FLAGS[..], &["--xds-tls", tls.text(), "--peers", &peers]].concat();
@@ -24,7 +24,7 @@ fn site(backend: &Backend, secret: &str) -> String {
     ])
 }
 
-/// The names of the resources that differ.
+/// Returns the names of resources that differ.
 fn different(one: &BTreeMap<String, String>, two: &BTreeMap<String, String>) -> Vec<String> {
     let names = one.keys().chain(two.keys()).filter(|name| one.get(*name) != two.get(*name));
     names.cloned().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
@@ -44,14 +44,14 @@ async fn a_replica_that_starts_serves_the_last_good_key_pair_of_the_others() {
     let before = old.resources().await;
     assert!(before.contains_key("Secret default/cert"), "{before:?}");
 
-    // The Secret no longer has its key pair, and the host goes on with it.
+    // The Secret no longer contains a key pair, and the host still uses the last one.
     let other = authority.issue(&[HOST]);
     let broken = Pair { key: other.key.clone(), ..good.clone() };
     manifests.write("shop.yaml", &site(&backend, &broken.secret("default", "cert")));
     old.logged(&["WARN", "last good key pair kept"]).await;
     assert_eq!(old.resources().await, before);
 
-    // One that knows nobody has only what the objects have: that is the difference which the others make.
+    // A replica without peers has only the content of the objects. This shows the effect of the peers.
     let alone = start(&manifests, &tls, ports::free()).await;
     let without = different(&before, &alone.resources().await);
     println!("a replica that has nobody to ask differs in {without:?}");
@@ -64,14 +64,14 @@ async fn a_replica_that_starts_serves_the_last_good_key_pair_of_the_others() {
         assert!(!log.contains("PRIVATE KEY"), "{log}");
     }
 
-    // A file that is gone is a deleted Secret, and the one that came last has it when the first one is gone.
+    // A removed file is a deleted Secret. The last replica still has the key pair after the first one has stopped.
     manifests.write("shop.yaml", &site(&backend, ""));
     new.logged(&["WARN", "the Secret was deleted; last good key pair kept"]).await;
     drop(old);
     let next = start(&manifests, &tls, new.xds).await;
     assert_eq!(different(&before, &next.resources().await), [""; 0], "{}", next.log());
 
-    // A new pair is the end of it.
+    // A new key pair replaces the last good one.
     manifests.write("shop.yaml", &site(&backend, &other.secret("default", "cert")));
     for replica in [&new, &next] {
         wait_until("the new pair", async || different(&before, &replica.resources().await) == ["Secret default/cert"])

@@ -1,4 +1,4 @@
-//! Certificates in Secrets of a real API server, which the controller makes and keeps.
+//! Certificates in Secrets of a real API server, which the controller issues and maintains.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use super::*;
 
-/// The server name is one that this machine knows.
+/// The server name resolves to this machine.
 const FLAGS: [&str; 6] = ["--xds-tls", "auto", "--xds-service", "localhost", "--watch-namespaces", "shop"];
 
-/// What the chart grants: the three Secrets by name, and what is read in the namespaces that are watched.
+/// The permissions of the chart: the three Secrets by name, and the objects in the watched namespaces.
 const ROLES: &str = r#"
 apiVersion: v1
 kind: Namespace
@@ -63,7 +63,7 @@ roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: control
 subjects: [{ apiGroup: rbac.authorization.k8s.io, kind: User, name: controller }]
 "#;
 
-/// The Secrets as the chart makes them: of no content.
+/// The empty Secrets that the chart creates.
 const EMPTY: &str = r#"
 { apiVersion: v1, kind: Secret, metadata: { name: lockgate-xds-ca, namespace: default, labels: { from: chart } }, type: Opaque }
 ---
@@ -72,7 +72,7 @@ const EMPTY: &str = r#"
 { apiVersion: v1, kind: Secret, metadata: { name: lockgate-xds-envoy, namespace: default, labels: { from: chart } }, type: Opaque }
 "#;
 
-/// What is in a Secret of the controller's own.
+/// Returns the data of a Secret of the controller.
 async fn secret(server: &ApiServer, name: &str) -> BTreeMap<String, String> {
     let name = format!("lockgate-xds-{name}");
     let text = server.kubectl(&["get", "secret", &name, "--ignore-not-found", "--output", "json"], "").await;
@@ -98,8 +98,8 @@ fn certificates(pem: &str) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(pem.as_bytes()).map(|der| der.expect("a certificate")).collect()
 }
 
-/// What a client is answered that trusts `trusted`, and shows a certificate or none.
-async fn ask(port: u16, trusted: &str, own: Option<(&str, &str)>) -> Result<u16, e2e::client::Error> {
+/// Returns the status of a request by a client that trusts `trusted`, with or without a client certificate.
+async fn status_of(port: u16, trusted: &str, own: Option<(&str, &str)>) -> Result<u16, e2e::client::Error> {
     let mut roots = RootCertStore::empty();
     certificates(trusted).into_iter().for_each(|root| roots.add(root).expect("a root"));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -122,9 +122,12 @@ async fn ask(port: u16, trusted: &str, own: Option<(&str, &str)>) -> Result<u16,
     Ok(sender.send_request(request).await?.status().as_u16())
 }
 
-/// What Envoy's Secret lets in.
-async fn let_in(port: u16, envoy: &BTreeMap<String, String>) -> Result<u16, e2e::client::Error> {
-    ask(port, &envoy["ca.crt"], Some((&envoy["tls.crt"], &envoy["tls.key"]))).await
+/// Returns the status of a request with the certificate in Envoy's Secret.
+async fn status_with_envoys_certificate(
+    port: u16,
+    envoy: &BTreeMap<String, String>,
+) -> Result<u16, e2e::client::Error> {
+    status_of(port, &envoy["ca.crt"], Some((&envoy["tls.crt"], &envoy["tls.key"]))).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,28 +153,30 @@ async fn two_controllers_that_start_at_once_have_one_authority() {
     assert_eq!(ca["ca.crt"], envoy["ca.crt"]);
     assert!(!envoy.contains_key("ca.key"));
 
-    // Both serve who shows what is in Envoy's Secret, and nobody else.
+    // Both controllers serve only clients with the certificate in Envoy's Secret.
     let stranger = Authority::new().issue(&["envoy"]);
     for replica in &replicas {
-        assert_eq!(let_in(replica.xds, &envoy).await.expect("a connection"), 200);
-        ask(replica.xds, &ca["ca.crt"], None).await.expect_err("nobody");
-        ask(replica.xds, &ca["ca.crt"], Some((&stranger.certificate, &stranger.key))).await.expect_err("a stranger");
+        assert_eq!(status_with_envoys_certificate(replica.xds, &envoy).await.expect("a connection"), 200);
+        status_of(replica.xds, &ca["ca.crt"], None).await.expect_err("nobody");
+        status_of(replica.xds, &ca["ca.crt"], Some((&stranger.certificate, &stranger.key)))
+            .await
+            .expect_err("a stranger");
     }
     let mount = mount(&envoy);
     let (mut real, _files) = super::envoy(&replicas[1], "localhost", mount.text());
     real.wait_ready().await;
 
-    // A replica that comes back takes what there is.
+    // A restarted replica uses the existing certificates.
     replicas[0].restart();
     replicas[0].wait_ready().await;
     assert_eq!(secret(&server, "ca").await, ca);
-    assert_eq!(let_in(replicas[0].xds, &envoy).await.expect("a connection"), 200);
+    assert_eq!(status_with_envoys_certificate(replicas[0].xds, &envoy).await.expect("a connection"), 200);
 
-    // The chart's Secrets are the chart's still.
+    // The metadata of the chart's Secrets is unchanged.
     let labels = server.kubectl(&["get", "secrets", "--selector", "from=chart", "--output", "name"], "").await;
     assert_eq!(labels.lines().count(), 3, "{labels}");
 
-    // A Secret that was emptied is filled, one that was deleted is asked for: nobody may create any.
+    // A Secret without data is filled. A deleted Secret is reported, because the controller may not create it.
     server
         .kubectl(
             &[
@@ -192,12 +197,19 @@ async fn two_controllers_that_start_at_once_have_one_authority() {
     server.apply(EMPTY).await;
     wait_until("a new key pair", async || secret(&server, "envoy").await.contains_key("tls.key")).await;
     for replica in &replicas {
-        assert_eq!(let_in(replica.xds, &envoy).await.expect("a connection"), 200, "the old one is good");
-        assert_eq!(let_in(replica.xds, &secret(&server, "envoy").await).await.expect("a connection"), 200);
+        assert_eq!(
+            status_with_envoys_certificate(replica.xds, &envoy).await.expect("a connection"),
+            200,
+            "the old one is good"
+        );
+        assert_eq!(
+            status_with_envoys_certificate(replica.xds, &secret(&server, "envoy").await).await.expect("a connection"),
+            200
+        );
     }
 }
 
-/// The Lease of the leader, as the chart grants and makes it.
+/// The Lease of the leader, and its permissions in the chart.
 const LEASE: &str = r#"
 { apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: { name: lockgate, namespace: default } }
 ---
@@ -229,15 +241,16 @@ async fn another_leader_goes_on_where_one_was_killed() {
     annotate(&server, "ca", "now").await;
     wait_until("two authorities", async || authorities(&secret(&server, "envoy").await) == 2).await;
     first.kill();
-    // What is half done is good: the replica that is left serves on.
-    assert_eq!(let_in(second.xds, &before).await.expect("a connection"), 200);
-    // The Lease of the one that was killed has to run out first.
+    // An incomplete rotation is consistent: the remaining replica still serves.
+    assert_eq!(status_with_envoys_certificate(second.xds, &before).await.expect("a connection"), 200);
+    // The Lease of the killed leader must expire first.
     let alone = async || (authorities(&secret(&server, "envoy").await) == 1).then_some(());
     e2e::wait::wait_at_most(PATIENCE * 2, PATIENCE / 100, "the new authority alone", alone).await;
     let after = secret(&server, "envoy").await;
     assert_ne!(after["ca.crt"], before["ca.crt"]);
     assert!(!after["ca.crt"].is_empty() && second.log().contains("the old authority is no longer trusted"));
-    wait_until("the new pair to be let in", async || let_in(second.xds, &after).await.is_ok()).await;
+    wait_until("the new pair to be let in", async || status_with_envoys_certificate(second.xds, &after).await.is_ok())
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,27 +263,28 @@ async fn where_it_may_create_secrets_it_does_and_makes_lost_ones_anew() {
     server.kubectl(&["delete", "secret", "lockgate-xds-server"], "").await;
     wait_until("another one", async || secret(&server, "server").await.contains_key("tls.key")).await;
     assert_eq!(secret(&server, "ca").await, ca);
-    assert_eq!(let_in(lockgate.xds, &envoy).await.expect("a connection"), 200);
+    assert_eq!(status_with_envoys_certificate(lockgate.xds, &envoy).await.expect("a connection"), 200);
 
-    // The authority is lost: the old one is trusted until nothing of it is in use.
+    // The authority is lost. The old one stays trusted until no certificate of it is in use.
     server.kubectl(&["delete", "secret", "lockgate-xds-ca"], "").await;
     wait_until("two authorities", async || authorities(&secret(&server, "envoy").await) == 2).await;
     assert_eq!(secret(&server, "envoy").await["tls.crt"], envoy["tls.crt"]);
-    assert_eq!(let_in(lockgate.xds, &envoy).await.expect("a connection"), 200);
+    assert_eq!(status_with_envoys_certificate(lockgate.xds, &envoy).await.expect("a connection"), 200);
     wait_until("the new one alone", async || authorities(&secret(&server, "envoy").await) == 1).await;
     let new = secret(&server, "envoy").await;
     assert_ne!(new["ca.crt"], envoy["ca.crt"]);
-    assert_eq!(let_in(lockgate.xds, &new).await.expect("a connection"), 200);
-    let refused = async || let_in(lockgate.xds, &envoy).await.is_err();
+    assert_eq!(status_with_envoys_certificate(lockgate.xds, &new).await.expect("a connection"), 200);
+    let refused = async || status_with_envoys_certificate(lockgate.xds, &envoy).await.is_err();
     wait_until("the old one to be refused", refused).await;
 
-    // A key has leaked.
+    // A private key has leaked.
     annotate(&server, "ca", "at-once").await;
     wait_until("a new authority", async || secret(&server, "envoy").await["ca.crt"] != new["ca.crt"]).await;
     let newest = secret(&server, "envoy").await;
     assert_eq!(authorities(&newest), 1);
-    wait_until("the newest to be let in", async || let_in(lockgate.xds, &newest).await.is_ok()).await;
-    let_in(lockgate.xds, &new).await.expect_err("what has leaked");
+    wait_until("the newest to be let in", async || status_with_envoys_certificate(lockgate.xds, &newest).await.is_ok())
+        .await;
+    status_with_envoys_certificate(lockgate.xds, &new).await.expect_err("what has leaked");
     for line in lockgate.log().lines().filter(|line| line.contains("written: ") || line.contains("certificate")) {
         println!("{line}");
     }
@@ -290,14 +304,14 @@ async fn rotations_of_all_kinds_under_load_refuse_nobody() {
     server.apply(ROLES).await;
     server.apply(EMPTY).await;
     let source = Source::Kubeconfig(server.kubeconfig("controller"));
-    // A key pair is renewed after 16 s; the kubelet below is never 4 s late.
+    // A key pair is renewed after 16 s, and the simulated kubelet is at most 4 s late.
     let lives = ["--xds-certificate-lifetime", "24s", "--xds-ca-lifetime", "96s", "--xds-rotation-pause", "4s"];
     let flags = [&FLAGS[..], &lives, &["--xds-max-connection-age", "500ms"]].concat();
     let lockgate = Lockgate::start(&source, &flags).await;
     let mut mount = mount(&secret(&server, "envoy").await);
     let (mut envoy, _files) = super::envoy(&lockgate, "localhost", mount.text());
     envoy.wait_ready().await;
-    // The API server takes no addresses of this machine in EndpointSlices: what answers is Envoy itself.
+    // The API server accepts no loopback addresses in EndpointSlices. Envoy itself answers the requests.
     let load = Load::start(Plan { rate: 200, ..Plan::new(Target::http(lockgate.stats, "localhost"), "/ready") }).await;
 
     let (mut seen, mut rotations, mut renewals) = (secret(&server, "envoy").await, 0, 0);
@@ -306,7 +320,7 @@ async fn rotations_of_all_kinds_under_load_refuse_nobody() {
     let end = tokio::time::Instant::now() + PATIENCE * 4;
     while rotations < 2 || renewals < 3 {
         assert!(tokio::time::Instant::now() < end, "{rotations} rotations, {renewals} renewals\n{}", lockgate.log());
-        // The lateness of a kubelet, which this loop stands for; what is waited for is the condition above.
+        // The simulated delay of the kubelet. The loop waits for the condition above.
         tokio::time::sleep(late).await;
         let now = secret(&server, "envoy").await;
         if now == seen {
@@ -325,7 +339,7 @@ async fn rotations_of_all_kinds_under_load_refuse_nobody() {
     println!("{rotations} rotations, {renewals} new key pairs, {connections} connections: {report}");
     assert_eq!(report.failed(), 0, "{report}");
     assert_no_handshake_failed(&envoy, &lockgate).await;
-    // Those who lead write, and only what is due.
+    // Only leaders have written, and only necessary changes.
     let written = lockgate.log().matches("written: ").count();
     assert!(written < 60, "{written} writes");
 }

@@ -1,4 +1,4 @@
-//! The dashboard asks for numbers that a real Envoy has. `metrics` checks those of the controller.
+//! The dashboard uses existing statistics of Envoy. `metrics` checks the metrics of the controller.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::process::repository;
 use e2e::{Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
 
-/// The names of Envoy's numbers in the dashboard's queries.
+/// Returns the names of Envoy's statistics in the queries of the dashboard.
 fn asked() -> BTreeSet<String> {
     let file = repository().join("charts/lockgate/dashboards/lockgate.json");
     let text = std::fs::read_to_string(file).expect("the dashboard");
@@ -14,7 +14,7 @@ fn asked() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for panel in dashboard["panels"].as_array().expect("panels") {
         for target in panel["targets"].as_array().into_iter().flatten() {
-            // What is between braces are labels, in brackets times.
+            // Braces contain labels, and brackets contain durations.
             let query = target["expr"].as_str().expect("a query");
             let query = query
                 .split('{')
@@ -50,7 +50,7 @@ async fn it_asks_for_what_envoy_counts() {
     // The variable `tenant` of the dashboard is the text before the first `_`: the namespace of the Service.
     let text = stats.get("/stats/prometheus").await.expect("statistics").text();
     assert!(text.contains("envoy_cluster_membership_healthy{envoy_cluster_name=\"default_shop_"), "{text}");
-    // Workers hand over what they count every few seconds.
+    // Workers publish their counters every few seconds.
     wait_until("all numbers of Envoy", async || {
         let text = stats.get("/stats/prometheus").await.expect("statistics").text();
         let names: BTreeSet<&str> = text.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();

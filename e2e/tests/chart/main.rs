@@ -1,4 +1,5 @@
-//! The chart, by helm and a real API server: what it renders is taken without a warning, and a wrong value is refused by name.
+//! The chart with helm and a real API server. The API server accepts its objects without warnings, and invalid values
+//! are rejected by name.
 
 mod dashboard;
 mod rendered;
@@ -8,10 +9,10 @@ use std::process::{Command, Output, Stdio};
 
 use e2e::process::{program, repository};
 
-/// What a program wrote to its standard output.
+/// Returns the standard output of a program.
 ///
 /// # Errors
-/// What it wrote to standard error if it failed.
+/// The standard error if the program fails.
 fn run(command: &mut Command, stdin: &str) -> Result<String, String> {
     let output = output(command, stdin);
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
@@ -24,7 +25,7 @@ fn output(command: &mut Command, stdin: &str) -> Output {
     let mut input = child.stdin.take().expect("standard input");
     let stdin = stdin.to_owned();
     let writer = std::thread::spawn(move || {
-        // It may well end without having read all of it.
+        // The program may exit before it has read all input.
         let _ = input.write_all(stdin.as_bytes());
     });
     let output = child.wait_with_output().expect("the end of the program");
@@ -36,16 +37,16 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A program of the lab.
+/// Returns the path of a program of the lab.
 fn lab(name: &str) -> Command {
     let directory = std::env::var_os("BIN").map_or_else(|| repository().join("e2e/lab/bin"), Into::into);
     Command::new(program(directory.join(name), "make lab-build"))
 }
 
-/// The chart, rendered with `--set` for each of `values`, as the release `lockgate` in the namespace `lockgate`.
+/// Renders the chart with `--set` for each of `values`, as the release `lockgate` in the namespace `lockgate`.
 ///
 /// # Errors
-/// What helm says.
+/// The error of helm.
 fn template(values: &[&str]) -> Result<String, String> {
     let mut command = lab("helm");
     command.args(["template", "lockgate", "charts/lockgate", "--namespace", "lockgate"]);

@@ -1,4 +1,4 @@
-//! What the chart renders, as a real API server understands it.
+//! The rendered chart, checked by a real API server.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::{lab, output, run, template, text};
 
-/// The kinds of others that the chart can render, with the fields that it uses of them and no more.
+/// The foreign kinds that the chart can render, with exactly the fields that it uses.
 const CRDS: &str = include_str!("crds.yaml");
 
-/// Sets of values. Between them each branch of each template is taken.
+/// Sets of values that together cover each branch of each template.
 const SETS: &[(&str, &[&str])] = &[
     ("defaults", &[]),
     (
@@ -181,7 +181,7 @@ const SETS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// `kubectl apply --dry-run=server`, which refuses unknown fields: the objects as they would be stored, and warnings.
+/// Runs `kubectl apply --dry-run=server`, which rejects unknown fields. Returns the objects and the warnings.
 fn dry_run(kubeconfig: &Path, objects: &str) -> Result<(Vec<Value>, String), String> {
     let mut command = lab("kubectl");
     command.env("KUBECONFIG", kubeconfig).args([
@@ -207,7 +207,7 @@ async fn a_real_api_server_takes_it_with_any_values() {
     for name in ["lockgate", "shop", "payments", "shop-2"] {
         server.kubectl(&["create", "namespace", name], "").await;
     }
-    // Whatever a pod does that the strictest standard for pods does not allow becomes a warning.
+    // A violation of the strictest pod security standard becomes a warning.
     let strict = ["label", "namespace", "lockgate", "pod-security.kubernetes.io/warn=restricted"];
     server.kubectl(&strict, "").await;
     let kubeconfig = server.kubeconfig("admin");
@@ -228,8 +228,7 @@ async fn a_real_api_server_takes_it_with_any_values() {
     dry_run(&kubeconfig, &manifests).unwrap_or_else(|error| panic!("manifests/lockgate.yaml: {error}"));
 }
 
-/// There is a NetworkPolicy for the pods of each workload, and it names ports that they have. Of the ports that are for
-/// somebody, none is open to everybody.
+/// The pods of each workload have a NetworkPolicy with existing ports. No port for specific clients is open to all.
 fn assert_policies_fit(set: &str, objects: &[Value], wanted: bool) {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let policies: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "NetworkPolicy").collect();
@@ -250,7 +249,7 @@ fn assert_policies_fit(set: &str, objects: &[Value], wanted: bool) {
                 let named = ports.iter().any(|own| own["name"] == *name && own["protocol"] == *protocol);
                 assert!(named || name.is_number(), "{set}: {name} {protocol} is no port of {ports:?}");
                 let open = ["http", "https", "http3"].iter().any(|open| name == open);
-                // Those that a set asks for are numbers, or the rule for `controllerIngress`.
+                // Ports of a set of values are numbers, and a named port belongs to `controllerIngress`.
                 let asked = name.is_number() || set.contains("more than the default") && name == "admin";
                 assert!(rule["from"].is_array() != open || asked, "{set}: {rule}");
             }
@@ -258,7 +257,7 @@ fn assert_policies_fit(set: &str, objects: &[Value], wanted: bool) {
     }
 }
 
-/// Every container whose image is ours is given flags that the program takes.
+/// The program accepts the flags of every container with its image.
 fn assert_flags_parse(set: &str, objects: &[Value]) {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut commands = 0;
@@ -271,7 +270,7 @@ fn assert_flags_parse(set: &str, objects: &[Value]) {
                 .iter()
                 .map(|arg| arg.as_str().expect("text").replace("$(POD_NAME)", "a-1"))
                 .collect();
-            // What stands before --help is parsed, and not run.
+            // Flags before --help are parsed, but the command is not run.
             let parsed = run(Command::new(e2e::lockgate::binary()).args(&args).arg("--help"), "");
             parsed.unwrap_or_else(|error| panic!("{set}: {}: {error}", container["name"]));
             commands += 1;

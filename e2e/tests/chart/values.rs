@@ -1,4 +1,4 @@
-//! Wrong values, each with what helm must say of it.
+//! Invalid values, each with the expected error of helm.
 
 use e2e::process::repository;
 
@@ -69,7 +69,7 @@ fn values_that_do_not_fit_each_other_are_named() {
     assert_refused(&["envoy.service.ipFamilies={v4}"], &["/envoy/service/ipFamilies/0", "'IPv4'"]);
 }
 
-/// What the chart says by a flag, which would hide it, or what other objects of the chart depend on.
+/// Settings that the chart sets by a flag, which would override them, or that other objects of the chart depend on.
 #[test]
 fn a_setting_that_is_the_charts_own_is_told_where_it_belongs() {
     for (value, instead) in [
@@ -93,7 +93,7 @@ fn a_setting_that_is_the_charts_own_is_told_where_it_belongs() {
     assert!(template(&[alone, "controller.replicas=1"]).is_ok());
 }
 
-/// The documents of a kind, rendered with `values`.
+/// Returns the documents of a kind, rendered with `values`.
 fn documents(kind: &str, values: &[&str]) -> Vec<String> {
     let rendered = template(values).unwrap_or_else(|error| panic!("{values:?}: {error}"));
     let kind = format!("\nkind: {kind}\n");
@@ -185,7 +185,7 @@ fn the_permissions_for_dedicated_fleets_are_granted_on_request_only() {
     }
     let rendered = template(&[]).unwrap_or_else(|error| panic!("{error}"));
     assert!(!rendered.contains("[deployments]") && !rendered.contains("-fleet"), "{rendered}");
-    // The template has the pods of the shared Envoys, which its Service must not select.
+    // The template has the labels of shared Envoys, which the Service must not select.
     let template =
         documents("ConfigMap", &on).into_iter().find(|map| map.contains("deployment.yaml: |")).expect("a template");
     assert!(template.contains("secretName: lockgate-xds-fleets") && !template.contains("hostPort"), "{template}");
@@ -203,7 +203,7 @@ fn the_permissions_for_dedicated_fleets_are_granted_on_request_only() {
     }
 }
 
-/// Values in the documentation can be copied as they stand.
+/// Values in the documentation can be copied unchanged.
 #[test]
 fn the_values_of_the_documentation_are_taken() {
     let page = std::fs::read_to_string(repository().join("docs/install.md")).expect("the page");
@@ -216,14 +216,14 @@ fn the_values_of_the_documentation_are_taken() {
     }
 }
 
-/// The alerts of the chart are those of the documentation, with the same thresholds.
+/// The alerts of the chart equal those of the documentation, with the same thresholds.
 #[test]
 fn alerts_are_documented() {
     let alerts = std::fs::read_to_string(repository().join("charts/lockgate/alerts.yaml")).expect("the alerts");
     let page = |name: &str| std::fs::read_to_string(repository().join("docs").join(name)).expect("a page");
     let (operate, certificates) = (page("operate.md"), page("certificates.md"));
     for expression in alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: '")?.strip_suffix('\'')) {
-        // The namespace tells releases apart.
+        // The label of the namespace distinguishes releases.
         let documented = expression.replace(" by (namespace) ", "").replace("(namespace, ", "(");
         assert!(operate.contains(&format!("| `{documented}`")), "{documented} is not in docs/operate.md");
     }
@@ -232,7 +232,7 @@ fn alerts_are_documented() {
     assert!(!documents("PrometheusRule", &["prometheusRule.enabled=true"])[0].contains("null"));
 }
 
-/// The pods of the controller, and nothing else, are made anew for what only a new process takes up.
+/// Values that only a new process applies restart the pods of the controller, and no others.
 #[test]
 fn what_needs_a_restart_gets_new_pods() {
     let pods = |values: &[&str]| -> Vec<String> {

@@ -1,8 +1,8 @@
-//! Run by `scripts/e2e.sh` after all other specs.
+//! Checks the audit log of the API server. `scripts/e2e.sh` runs this spec after all others.
 
 use e2e::Lab;
 
-/// Whatever Lockgate did in all the specs, it asked for nothing that it may not do.
+/// During all specs, Lockgate has sent no request that it has no permission for.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controller_was_never_refused() {
     let lab = Lab::alone().await;

@@ -1,4 +1,4 @@
-//! Objects that are broken, applied by kubectl next to sound ones, with the chart installed by helm.
+//! Broken objects beside valid ones, applied by kubectl to an installation of the chart.
 
 #[path = "../status/broken/cases.rs"]
 mod cases;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use cases::{CASES, Case};
 
-/// The release, its namespace and its class, which is the default class.
+/// The name of the release, of its namespace, and of its class, which is the default class.
 const RELEASE: &str = "broken";
 const FLAGS: &[&str] = &[
     "--set=ingressClass.name=broken",
@@ -23,7 +23,7 @@ const FLAGS: &[&str] = &[
     "--set=envoy.replicas=1",
 ];
 
-/// What a debug page of the controller says to its own pod.
+/// Returns a debug page of the controller, requested from its own pod.
 async fn debug(lab: &Lab, lockgate: &Installation<'_>, path: &str) -> Value {
     let pod = &lockgate.controllers().await[0].name;
     let process = lab.process_of(&lockgate.namespace, pod, "lockgate").to_string();
@@ -34,7 +34,7 @@ async fn debug(lab: &Lab, lockgate: &Installation<'_>, path: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
 }
 
-/// The virtual host for a host name, anywhere in a value.
+/// Finds the virtual host of a host name anywhere in a value.
 fn virtual_host<'a>(value: &'a Value, host: &str) -> Option<&'a Value> {
     match value {
         Value::Object(fields) => {
@@ -49,9 +49,10 @@ fn virtual_host<'a>(value: &'a Value, host: &str) -> Option<&'a Value> {
     }
 }
 
-/// What the sound objects come to: clusters, endpoints and key pairs by their version, and the routes of their hosts.
-async fn sound(lab: &Lab, lockgate: &Installation<'_>, space: &Namespace<'_>) -> BTreeMap<String, String> {
-    let mut sound = BTreeMap::new();
+/// Returns the state of the valid objects: the versions of clusters, endpoints, and key pairs, and the routes of their
+/// hosts.
+async fn valid_objects(lab: &Lab, lockgate: &Installation<'_>, space: &Namespace<'_>) -> BTreeMap<String, String> {
+    let mut valid_objects = BTreeMap::new();
     let (cluster, pair) = (format!("{}/good/http", space.name), format!("{}/good-pair", space.name));
     let of_sound = ["good", "good-default", "tls"].map(|name| format!("Ingress/{}/{name}", space.name));
     let types = debug(lab, lockgate, "resources").await;
@@ -60,28 +61,28 @@ async fn sound(lab: &Lab, lockgate: &Installation<'_>, space: &Namespace<'_>) ->
         for resource in list.as_array().into_iter().flatten() {
             let name = resource["name"].as_str().unwrap_or_default();
             if name == cluster || name.contains(&pair) {
-                sound.insert(format!("{kind} {name}"), resource["version"].to_string());
+                valid_objects.insert(format!("{kind} {name}"), resource["version"].to_string());
             }
             if ["RouteConfiguration", "VirtualHost"].contains(&&**kind) {
                 let whole = debug(lab, lockgate, &format!("resources?type={kind}&name={name}")).await;
                 for host in ["good.test", "good-default.test", "tls.test"] {
                     let found = virtual_host(&whole, host).and_then(|found| found["routes"].as_array());
-                    // What a broken object has that is not broken stands beside them.
+                    // The valid parts of broken objects are in the same list.
                     let theirs = |route: &&Value| of_sound.iter().any(|name| route["name"] == **name);
                     let routes: Vec<&Value> = found.into_iter().flatten().filter(theirs).collect();
                     if !routes.is_empty() {
-                        // The name of the resource may be another: hosts with equal routes share one.
+                        // The resource may have another name, because hosts with equal routes share it.
                         let listener = name.split('/').next().unwrap_or_default();
-                        sound.insert(format!("{listener} {host}"), format!("{routes:?}"));
+                        valid_objects.insert(format!("{listener} {host}"), format!("{routes:?}"));
                     }
                 }
             }
         }
     }
-    sound
+    valid_objects
 }
 
-/// Reason, type, note and count of the Events of this installation in a namespace, by object.
+/// Returns the reason, type, note, and count of the Events of this installation in a namespace, by object.
 async fn events(lab: &Lab, namespace: &str) -> BTreeMap<String, Vec<(String, String, String, i64)>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut events = BTreeMap::<String, Vec<_>>::new();
@@ -129,14 +130,14 @@ async fn broken_objects_cost_only_themselves_and_say_so() {
     for name in ["good", "good-default", "tls"] {
         space.ingress_address(name).await;
     }
-    let before = sound(&lab, &lockgate, &space).await;
+    let before = valid_objects(&lab, &lockgate, &space).await;
     assert!(before.len() >= 6, "{before:#?}");
 
     let class = "controller: lockgate.dev/ingress-controller";
     space.apply(&here(cases::yaml("default")).replace(class, "controller: broken.test/lockgate")).await;
     let told = async || {
         let mut events = events(&lab, &space.name).await;
-        // Those of objects without a namespace.
+        // Events on cluster-scoped objects.
         events.extend(self::events(&lab, "default").await);
         events
     };
@@ -144,7 +145,7 @@ async fn broken_objects_cost_only_themselves_and_say_so() {
         let events = told().await;
         let is_told = |case: &&Case| {
             events.get(case.0).into_iter().flatten().any(|(why, kind, note, _)| {
-                (&**why, &**kind) == (case.1, "Warning") && cases::says(note, case, &space.name)
+                (&**why, &**kind) == (case.1, "Warning") && cases::matches_case(note, case, &space.name)
             })
         };
         CASES.iter().filter(|case| !is_told(case)).map(|case| case.0).collect()
@@ -167,9 +168,9 @@ async fn broken_objects_cost_only_themselves_and_say_so() {
     for object in ["good", "good-default", "tls"] {
         assert!(told.get(object).into_iter().flatten().all(|(_, kind, ..)| kind == "Normal"), "{:?}", told[object]);
     }
-    assert_eq!(sound(&lab, &lockgate, &space).await, before, "what is sound has changed");
+    assert_eq!(valid_objects(&lab, &lockgate, &space).await, before, "what is sound has changed");
     lab.until("the sound ones to be served still", served).await;
-    // As its owner sees it.
+    // The output that the owner of the object sees.
     let described = space.kubectl(&["describe", "ingress", "bad-timeout"], "").await;
     assert!(described.contains("InvalidAnnotation") && described.contains("\"soon\" is not a duration"), "{described}");
     lab.kubectl(&["delete", "ingressclass", "second"], "").await;

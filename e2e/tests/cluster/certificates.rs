@@ -1,4 +1,4 @@
-//! The certificates between controller and Envoy, with mounts that a kubelet keeps up to date.
+//! Rotation of the certificates between controller and Envoy, with mounted Secrets that a kubelet updates.
 
 use e2e::lab::{Installation, echo};
 use e2e::load::Plan;
@@ -9,7 +9,7 @@ use super::first::ingress;
 const PATCH: &str = r#"[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--xds-rotation-pause=10s"},
     {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--xds-max-connection-age=2s"}]"#;
 
-/// The Secret of Envoy: its certificate, and how many authorities it trusts.
+/// Returns Envoy's certificate and the number of trusted authorities in its Secret.
 async fn envoys(lab: &Lab, lockgate: &Installation<'_>) -> (String, usize) {
     use base64::Engine;
     let secret = lab.get(&format!("/api/v1/namespaces/{}/secrets/lockgate-xds-envoy", lockgate.namespace)).await;
@@ -31,7 +31,7 @@ async fn all_of_them_are_exchanged_under_load() {
     let target = lockgate.http("certificates.test");
     lab.until("the first 200", async || target.get("/").await.ok().filter(|answer| answer.status == 200)).await;
 
-    // Steps that follow each other quickly, and connections that end often.
+    // Short rotation intervals and short-lived connections.
     let at = ["--namespace", &*lockgate.namespace];
     let kubectl = async |args: &[&str]| lab.kubectl(&[&at[..], args].concat(), "").await;
     kubectl(&["patch", "deployment", "lockgate", "--type=json", "--patch", PATCH]).await;
@@ -44,7 +44,7 @@ async fn all_of_them_are_exchanged_under_load() {
         println!("{what}: {:.1} s", time.as_secs_f64());
     }
     assert_ne!(envoys(&lab, &lockgate).await.0, before);
-    // By what came last: a change that is served.
+    // A served change shows that the last certificates work.
     shop.apply(&ingress("late", "late.certificates.test", "echo")).await;
     let late = lockgate.http("late.certificates.test");
     lab.until("the late host", async || late.get("/").await.ok().filter(|answer| answer.status == 200)).await;

@@ -1,12 +1,14 @@
-//! The scenarios of the conformance suite for Ingress v1 (Kubernetes SIG Network, 2021), restated. `make ingress-conformance`
-//! runs the suite itself.
+//! A reimplementation of the scenarios of the conformance suite for Ingress v1 (Kubernetes SIG Network, 2021). `make
+//! ingress-conformance` runs the suite itself.
 //!
-//! Each example has a namespace of its own. The Ingress is created once its backends have endpoints. From the moment when
-//! its status has an address, every request is sent once and must be answered right. As in the suite, the namespace is
-//! deleted after the example, and nobody waits for that: the next example has the same hosts. Here a finalizer holds the
-//! namespace, so the older Ingress is still there, without pods, in every run and not only in most.
+//! Each example has its own namespace. The Ingress is created when its backends have endpoints. As soon as its status
+//! has an address, every request is sent once and must be answered correctly.
 //!
-//! They run alone: a default backend answers for every host that no Ingress names, those of other specs included.
+//! As in the suite, the namespace is deleted after the example without waiting, and the next example uses the same
+//! hosts. A finalizer keeps the namespace. Therefore, the older Ingress without pods still exists in every run, not
+//! only in most.
+//!
+//! These specs run alone, because a default backend serves every unknown host, including those of other specs.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,10 +21,10 @@ use e2e::lab::{Namespace, echo};
 use e2e::{Authority, Lab, Target};
 use hyper::{Method, Version};
 
-/// What the requests call themselves, to see whether it arrives.
+/// The `User-Agent` of the requests, to check that it reaches the backend.
 const AGENT: &str = "ingress-conformance/1";
 
-/// An Ingress that is served, as its status says.
+/// An Ingress with an address in its status.
 struct Site<'a> {
     space: Namespace<'a>,
     address: IpAddr,
@@ -31,7 +33,7 @@ struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// Backends, then the Ingress with this spec (two spaces are put before each line).
+    /// Creates the backends, then an Ingress with this spec, which is indented by two spaces.
     async fn open(lab: &'a Lab, space: Namespace<'a>, services: &[(&str, u32)], spec: &str) -> Self {
         lab.lockgate().await;
         let backends: String = services.iter().map(|(name, count)| echo(name).replicas(*count).yaml()).collect();
@@ -39,7 +41,7 @@ impl<'a> Site<'a> {
         for (name, count) in services {
             space.endpoints(name, *count as usize).await;
         }
-        space.apply(HELD).await;
+        space.apply(HELD_POD).await;
         space.apply(&ingress("conformance", "lockgate", spec)).await;
         let address = space.ingress_address("conformance").await;
         Self { space, address, requests: 0, faults: vec![] }
@@ -49,7 +51,8 @@ impl<'a> Site<'a> {
         Target::http(80, host).at(self.address).field("user-agent", AGENT)
     }
 
-    /// One request, answered with this status, and if that is 200, by this Service of this example's namespace.
+    /// Sends a request. The expected answer has status 200 and comes from this Service in the namespace of the example.
+    /// `None`: see `what`.
     async fn expect(&mut self, target: &Target, what: &str, path: &str, expected: Option<&str>) {
         self.requests += 1;
         let found = match target.get(path).await {
@@ -66,7 +69,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// One request to the default backend, which reaches it as it was sent.
+    /// Sends a request to the default backend. The backend must receive it unchanged.
     async fn send(&mut self, method: &Method, host: &str, path: &str) {
         self.requests += 1;
         let answer = match self.http(host).send(method.clone(), path, Bytes::new()).await {
@@ -91,30 +94,30 @@ impl<'a> Site<'a> {
         hold(echoed.headers["User-Agent"][0] == AGENT, "User-Agent");
     }
 
-    /// Deletes the namespace, waits for the end of nothing but its pods, and gives the verdict. `left` holds the namespace.
-    async fn leave(self, example: &str, left: &mut Left) {
+    /// Deletes the namespace, waits only for its pods, and checks the results. `terminating` keeps the namespace.
+    async fn finish(self, example: &str, terminating: &mut TerminatingNamespaces) {
         let Self { space, address, requests, faults } = self;
         println!("{example}: {requests} requests, {} not as they should be", faults.len());
-        left.0.push((space.name.clone(), address));
+        terminating.0.push((space.name.clone(), address));
         assert!(faults.is_empty(), "{}", faults.join("\n"));
         space.kubectl(&["delete", "namespace", &space.name, "--wait=false"], "").await;
         let lab = space.lab();
-        // The API server removes nothing else of the namespace before its pods are gone, and one of them never goes.
+        // The API server removes other objects of the namespace only after its pods. One pod stays.
         let pods = async || lab.pods(&space.name, "").await.iter().all(|pod| pod.name == "held").then_some(());
         lab.until("the pods to end", pods).await;
     }
 }
 
-/// A pod that no node takes. Its finalizer keeps its namespace, and all else in it, until somebody removes it.
-const HELD: &str = "apiVersion: v1\nkind: Pod\nmetadata: { name: held, finalizers: [example.com/held] }\n\
+/// A pod that no node accepts. Its finalizer keeps its namespace and all other objects in it.
+const HELD_POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: { name: held, finalizers: [example.com/held] }\n\
     spec: { nodeSelector: { example.com/nowhere: here }, containers: [{ name: none, image: none }] }\n";
 
-/// The namespaces that are left to terminate. When this is dropped they may go.
+/// The namespaces that are being terminated. Dropping this value removes their finalizers.
 #[derive(Default)]
-struct Left(Vec<(String, IpAddr)>);
+struct TerminatingNamespaces(Vec<(String, IpAddr)>);
 
-impl Left {
-    /// Lets the namespaces go and waits until nothing of them is served: other specs shall find nothing of it.
+impl TerminatingNamespaces {
+    /// Removes the finalizers, and waits until nothing of the namespaces is served. Other specs must not be affected.
     async fn end(mut self, lab: &Lab) {
         self.release();
         let Some((_, address)) = self.0.pop() else { return };
@@ -132,7 +135,7 @@ impl Left {
     }
 }
 
-impl Drop for Left {
+impl Drop for TerminatingNamespaces {
     fn drop(&mut self) {
         self.release();
     }
@@ -145,7 +148,7 @@ fn ingress(name: &str, class: &str, spec: &str) -> String {
     )
 }
 
-/// `paths` of a rule: path, type and Service.
+/// Formats a rule with `paths`: path, type, and Service.
 fn rule(host: &str, paths: &[(&str, &str, &str)]) -> String {
     let paths: String = paths
         .iter()
@@ -161,7 +164,7 @@ fn rule(host: &str, paths: &[(&str, &str, &str)]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn default_backend() {
     let lab = Lab::alone().await;
-    let mut left = Left::default();
+    let mut terminating = TerminatingNamespaces::default();
     for (method, host, path) in [
         (Method::GET, "my-host", "/"),
         (Method::GET, "my-host", "/sub-path"),
@@ -174,9 +177,9 @@ async fn default_backend() {
         let mut site = Site::open(&lab, space, &[("echo-service", 1)], DEFAULT_BACKEND).await;
         let what = format!("{method} {host}{path}");
         site.send(&method, host, path).await;
-        site.leave(&format!("default backend: {what}"), &mut left).await;
+        site.finish(&format!("default backend: {what}"), &mut terminating).await;
     }
-    left.end(&lab).await;
+    terminating.end(&lab).await;
 }
 
 const DEFAULT_BACKEND: &str = "defaultBackend: { service: { name: echo-service, port: { number: 8080 } } }";
@@ -184,7 +187,7 @@ const DEFAULT_BACKEND: &str = "defaultBackend: { service: { name: echo-service, 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_rules() {
     let lab = Lab::alone().await;
-    let mut left = Left::default();
+    let mut terminating = TerminatingNamespaces::default();
     let spec = format!(
         "tls: [{{ hosts: [foo.bar.com], secretName: conformance-tls }}]\nrules:\n{}\
          - host: foo.bar.com\n  http:\n    paths:\n    - {{ path: /, pathType: Prefix, backend: {{ service: {{ name: foo-bar-com, \
@@ -207,15 +210,15 @@ async fn host_rules() {
         ] {
             site.expect(&site.http(host), &format!("http://{host}"), "/", service).await;
         }
-        site.leave(&format!("host rules, round {round}"), &mut left).await;
+        site.finish(&format!("host rules, round {round}"), &mut terminating).await;
     }
-    left.end(&lab).await;
+    terminating.end(&lab).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn path_rules() {
     let lab = Lab::alone().await;
-    let mut left = Left::default();
+    let mut terminating = TerminatingNamespaces::default();
     let rules = [
         rule("exact-path-rules", &[("/foo", "Exact", "foo-exact")]),
         rule(
@@ -265,29 +268,29 @@ async fn path_rules() {
             let host = format!("{host}-path-rules");
             site.expect(&site.http(&host), &format!("http://{host}"), path, service).await;
         }
-        site.leave(&format!("path rules, round {round}"), &mut left).await;
+        site.finish(&format!("path rules, round {round}"), &mut terminating).await;
     }
-    left.end(&lab).await;
+    terminating.end(&lab).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ingress_class() {
     let lab = Lab::alone().await;
-    let mut left = Left::default();
+    let mut terminating = TerminatingNamespaces::default();
     let space = lab.namespace("ingress-class").await;
     space.apply(&ingress("nobodys", "some-invalid-class-name", DEFAULT_BACKEND)).await;
-    // Once one of ours that was made later has its address, the other would have had its own.
+    // A later Ingress of our class already has its address, so the other one would have one too.
     let site = Site::open(&lab, space, &[("echo-service", 1)], DEFAULT_BACKEND).await;
     let status = site.space.ingress("nobodys").await["status"]["loadBalancer"].clone();
     assert_eq!(status, serde_json::json!({}), "an Ingress of a class that nobody serves");
-    site.leave("ingress class", &mut left).await;
-    left.end(&lab).await;
+    site.finish("ingress class", &mut terminating).await;
+    terminating.end(&lab).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn load_balancing() {
     let lab = Lab::alone().await;
-    let mut left = Left::default();
+    let mut terminating = TerminatingNamespaces::default();
     for replicas in [1, 10] {
         let space = lab.namespace("load-balancing").await;
         let mut site = Site::open(&lab, space, &[("echo-service", replicas)], DEFAULT_BACKEND).await;
@@ -303,7 +306,7 @@ async fn load_balancing() {
         if !reached {
             site.faults.push(format!("{replicas} pods expected, and 100 requests have reached {pods:?}"));
         }
-        site.leave(&format!("load balancing over {replicas}"), &mut left).await;
+        site.finish(&format!("load balancing over {replicas}"), &mut terminating).await;
     }
-    left.end(&lab).await;
+    terminating.end(&lab).await;
 }

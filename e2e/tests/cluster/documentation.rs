@@ -1,4 +1,5 @@
-//! The commands of the documentation, typed as a reader types them, page by page. A shown output has to appear.
+//! Runs the commands of the documentation page by page, in a shell like that of a reader. The output must contain the
+//! shown text.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -9,7 +10,7 @@ use e2e::Lab;
 use e2e::pages::{self, Block};
 use e2e::process::repository;
 
-/// The page whose commands come first on each page of tasks.
+/// The page whose commands precede those of each page of tasks.
 const FIRST: &str = "docs/tasks/README.md";
 const MARK: &str = "run in the lab";
 
@@ -25,7 +26,7 @@ impl Reader {
         let config = std::fs::read_to_string(lab.file("kubeconfig")).expect("the kubeconfig of the lab");
         std::fs::write(reader.path().join("kubeconfig"), config).expect("a file");
         symlink(repository().join("charts"), reader.path().join("charts")).expect("a link");
-        reader.types(&format!("kubectl config set-context --current --namespace {namespace}")).expect("a context");
+        reader.run(&format!("kubectl config set-context --current --namespace {namespace}")).expect("a context");
         reader
     }
 
@@ -33,13 +34,13 @@ impl Reader {
         self.directory.path()
     }
 
-    /// Runs a command; what it wrote, as an error if it failed.
-    fn types(&self, line: &str) -> Result<String, String> {
+    /// Runs a command. Returns its output, as an error if the command failed.
+    fn run(&self, line: &str) -> Result<String, String> {
         let programs = [e2e::lab::program("kubectl"), e2e::lockgate::binary()];
         let directories =
             programs.iter().filter_map(|program| program.parent()).map(|parent| parent.display().to_string());
         let path: Vec<String> = directories.chain(std::env::var("PATH")).collect();
-        // Assigned variables are there for the next command.
+        // Assigned variables are available to the next command.
         let script = format!("set -a; [ ! -e .variables ] || . ./.variables\n{line}\nexport -p >.variables\n");
         let mut command = Command::new("bash");
         command.args(["-euo", "pipefail", "-c", &script]).current_dir(self.path()).env("PATH", path.join(":"));
@@ -49,18 +50,19 @@ impl Reader {
         if output.status.success() { Ok(text) } else { Err(text) }
     }
 
-    /// Runs a command until it shows the output of the page. A command without one has to succeed at once.
-    async fn follows(&self, place: &str, command: &pages::Command) {
+    /// Runs a command until it prints the output on the page. A command without output on the page must succeed
+    /// immediately.
+    async fn run_until_shown(&self, place: &str, command: &pages::Command) {
         let pages::Command { line, output } = command;
         println!("{place}: {line}");
         if output.is_empty() {
-            let written = self.types(line);
+            let written = self.run(line);
             assert!(written.is_ok(), "{place}: {line}\n{}", written.unwrap_err());
             return;
         }
         let start = Instant::now();
         loop {
-            let written = self.types(line).unwrap_or_else(|failed| failed);
+            let written = self.run(line).unwrap_or_else(|failed| failed);
             if pages::shows(&written, output) {
                 return;
             }
@@ -72,7 +74,7 @@ impl Reader {
         }
     }
 
-    async fn reads(&self, blocks: &[Block]) -> usize {
+    async fn run_page(&self, blocks: &[Block]) -> usize {
         let mut commands = 0;
         for block in blocks {
             if let Some(name) = block.mark("file:") {
@@ -80,7 +82,7 @@ impl Reader {
             }
             if block.mark(MARK).is_some() {
                 for command in pages::commands(&block.text) {
-                    self.follows(&block.place, &command).await;
+                    self.run_until_shown(&block.place, &command).await;
                     commands += 1;
                 }
             }
@@ -105,14 +107,14 @@ async fn the_commands_of_the_pages_do_what_the_pages_say() {
         let space = lab.namespace("docs").await;
         let reader = Reader::new(&lab, &space.name);
         if page.starts_with("docs/tasks/") {
-            total += reader.reads(&first).await;
+            total += reader.run_page(&first).await;
         }
-        let commands = reader.reads(blocks).await;
+        let commands = reader.run_page(blocks).await;
         total += commands;
         println!("{page}: {commands} commands in {:.1} s", start.elapsed().as_secs_f64());
     }
     assert!(total > 10, "only {total} commands");
-    // The other specs expect the release as they have installed it.
+    // The other specs expect the release in its original state.
     let restore =
         ["upgrade", "lockgate", "charts/lockgate", "--namespace", &lockgate.namespace, "--reset-values", "--wait"];
     lab.helm(&restore).await;

@@ -1,5 +1,5 @@
-//! `lockgate status` and `lockgate explain` in a cluster: all replicas, through port-forwards of the API server, with the
-//! permissions that docs/explain.md names and no others.
+//! `lockgate status` and `lockgate explain` in a cluster: requests to all replicas through port-forwards of the API
+//! server, with exactly the permissions in docs/explain.md.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::first::ingress;
 
-/// The Role and its binding in docs/explain.md, for a service account `explain` instead of the user `jane`.
+/// Returns the Role and its binding from docs/explain.md, for a service account `explain` instead of the user `jane`.
 fn documented() -> String {
     let page = std::fs::read_to_string(repository().join("docs/explain.md")).expect("docs/explain.md");
     let (_, rest) = page.split_once("```yaml\napiVersion: rbac").expect("the Role in docs/explain.md");
@@ -32,7 +32,7 @@ async fn all_replicas_are_asked_through_port_forwards_with_few_permissions() {
     let target = lockgate.http("explain.test");
     lab.until("the first 200", async || target.get("/").await.ok().filter(|answer| answer.status == 200)).await;
 
-    // A user with these permissions alone.
+    // A user with only these permissions.
     lab.kubectl(&["--namespace", "lockgate", "create", "serviceaccount", "explain"], "").await;
     let token = lab.kubectl(&["--namespace", "lockgate", "create", "token", "explain"], "").await;
     let config = lab.kubectl(&["config", "view", "--raw", "--minify", "--output", "json"], "").await;
@@ -83,7 +83,7 @@ async fn all_replicas_are_asked_through_port_forwards_with_few_permissions() {
     assert!(text.contains(&object) && text.contains(&format!("Service {}/web port http", space.name)), "{text}");
     assert!(!text.contains("Note:"), "{text}");
 
-    // As a plugin of kubectl.
+    // As a kubectl plugin.
     symlink(e2e::lockgate::binary(), directory.path().join("kubectl-lockgate")).expect("a link");
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(e2e::lab::program("kubectl"));

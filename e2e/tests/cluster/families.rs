@@ -1,4 +1,4 @@
-//! Families of addresses: a cluster with IPv4, with IPv6, or with both. `make e2e` runs this spec in a lab of each kind.
+//! Address families: a cluster with IPv4, with IPv6, or with both. `make e2e` runs this spec in a lab of each kind.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use e2e::{Lab, Target};
 
 use crate::first::ingress;
 
-/// A replica that looks for the others where nobody listens gives up after 30 s.
+/// A replica needs 30 s to give up on other replicas that do not listen.
 const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,7 +20,7 @@ async fn all_is_served_and_found_by_each_family_of_addresses() {
         "--set=ingressClass.name=families",
         "--set=settings.ingress.controllerName=families.test/lockgate",
     ];
-    // helm waits until all pods are ready: their probes come to the first address of each pod.
+    // helm waits until all pods are ready. Probes use the first address of each pod.
     let lockgate = Installation::new(&lab, "families", "families", &flags).await;
     let service = lab.get("/api/v1/namespaces/families/services/families-lockgate-envoy").await;
     let addresses = addresses_in(&service);
@@ -46,7 +46,7 @@ async fn all_is_served_and_found_by_each_family_of_addresses() {
         let target = Target::http(80, "families.test").at(*address);
         let answer = target.get("/").await.expect("an answer");
         let echoed = Echoed::of(&answer).expect("an echo server's answer");
-        // The client as it is: no `::ffff:10.244.0.1`.
+        // The backend sees the address of the client in its own family, not as `::ffff:10.244.0.1`.
         let client = echoed.headers["X-Forwarded-For"][0].as_str().unwrap_or_default().parse::<IpAddr>();
         let client = client.expect("the client's address");
         assert_eq!((client.is_ipv4(), client.to_canonical()), (address.is_ipv4(), client), "by {address}");

@@ -5,7 +5,7 @@ use std::time::Instant;
 use e2e::Lab;
 use e2e::lab::echo;
 
-/// An Ingress for a host, with `/` for a Service's port `http`.
+/// Formats an Ingress for a host with the path `/` to port `http` of a Service.
 pub fn ingress(name: &str, host: &str, service: &str) -> String {
     format!(
         "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: {name} }}\nspec:\n  ingressClassName: lockgate\n  \

@@ -1,4 +1,4 @@
-//! The life of a release: installed, upgraded, rolled back, uninstalled, by helm.
+//! The life cycle of a helm release: install, upgrade, roll back, uninstall.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use e2e::process::{output, repository};
 use e2e::{Load, Target};
 use serde_json::Value;
 
-/// The release; its objects are called `edge-lockgate…`.
+/// The name of the release. Its objects are named `edge-lockgate…`.
 const RELEASE: &str = "edge";
 const NAMESPACE: &str = "edge";
 
-/// What every namespace has, and what the cluster writes by itself.
+/// The kinds of objects that exist in every namespace, or that the cluster creates itself.
 const OF_THE_CLUSTER: [&str; 4] =
     ["Event ", "ConfigMap edge/kube-root-ca.crt", "ServiceAccount edge/default", "Namespace /edge"];
 
-/// Every object of every kind, as `KIND NAMESPACE/NAME`.
+/// Returns every object of every kind, as `KIND NAMESPACE/NAME`.
 async fn inventory(lab: &Lab) -> BTreeSet<String> {
     let kinds = lab.kubectl(&["api-resources", "--verbs=list", "--output=name"], "").await;
     let kinds = kinds.split_whitespace().collect::<Vec<_>>().join(",");
@@ -32,7 +32,7 @@ async fn inventory(lab: &Lab) -> BTreeSet<String> {
     objects.filter(|object| !OF_THE_CLUSTER.iter().any(|known| object.starts_with(known))).collect()
 }
 
-/// The data of a Secret that the controller writes.
+/// Returns the data of a Secret that the controller writes.
 async fn secret(lab: &Lab, name: &str) -> Value {
     lab.get(&format!("/api/v1/namespaces/{NAMESPACE}/secrets/{RELEASE}-lockgate-xds-{name}")).await["data"].clone()
 }
@@ -42,7 +42,7 @@ async fn pods(lab: &Lab, component: &str) -> BTreeSet<String> {
     lab.pods(NAMESPACE, &labels).await.into_iter().filter(|pod| pod.ready).map(|pod| pod.name).collect()
 }
 
-/// `helm upgrade` with these flags, until everything is rolled out.
+/// Runs `helm upgrade` with these flags, and waits for the rollout.
 async fn upgrade(lab: &Lab, flags: &[&str]) -> Result<String, String> {
     let fixed =
         ["upgrade", RELEASE, "charts/lockgate", "--namespace", NAMESPACE, "--reuse-values", "--wait", "--timeout=120s"];
@@ -60,7 +60,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
             .replace("ingressClassName: lockgate", "ingressClassName: edge"),
     )
     .await;
-    // The chart as a release has it: one file.
+    // The chart in the form of a release: one file.
     let package = tempfile::tempdir().expect("a temporary directory");
     let mut packaging = std::process::Command::new(repository().join("scripts/release.sh"));
     packaging.args(["check", "chart"]).env("DIST", package.path());
@@ -70,7 +70,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     let before = inventory(&lab).await;
     let earlier = lab.requests().len();
 
-    // From nothing to the first 200 at the address of the load balancer.
+    // From the installation to the first 200 at the address of the load balancer.
     let start = Instant::now();
     let notes = lab
         .helm(&[
@@ -111,12 +111,13 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     assert!(first < Duration::from_secs(60), "{first:?}");
     assert!(notes.contains("kubectl --namespace edge rollout status deployment/edge-lockgate-envoy"), "{notes}");
 
-    // The status says it too, once Envoy has it.
+    // The status contains the address as soon as Envoy serves the Ingress.
     assert_eq!(shop.ingress_address("echo").await, address);
     let [ca, server, envoy] = [secret(&lab, "ca").await, secret(&lab, "server").await, secret(&lab, "envoy").await];
     assert!(ca["ca.crt"].is_string() && server["tls.key"].is_string() && envoy["tls.key"].is_string());
 
-    // Settings: no new pod. More Envoys: only these. Neither costs a request.
+    // A change of settings restarts no pod. A change of the number of Envoys affects only Envoys. Neither fails a
+    // request.
     let load = Load::start(Plan::new(target.clone(), "/")).await;
     load.answers(500).await;
     lab.until("two controllers", async || (pods(&lab, "controller").await.len() == 2).then_some(())).await;
@@ -134,7 +135,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     assert!(three.len() == 3 && three.is_superset(&envoys), "{envoys:?} became {three:?}");
     assert_eq!(pods(&lab, "controller").await, controllers);
 
-    // A wrong value changes nothing.
+    // An invalid value changes nothing.
     let error = upgrade(&lab, &["--set", "envoy.replica=4"]).await.expect_err("a value that does not exist");
     assert!(error.contains("replica"), "{error}");
 
@@ -144,12 +145,12 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     let report = load.stop().await;
     println!("upgrades and a rollback: {report}");
     assert_eq!(report.failed(), 0, "{report}");
-    // What the controller wrote is its own, whatever helm does.
+    // helm does not change the content that the controller has written.
     assert_eq!(
         [secret(&lab, "ca").await, secret(&lab, "server").await, secret(&lab, "envoy").await],
         [ca, server, envoy]
     );
-    // Later its rights go before it does.
+    // Its permissions are removed before its pods.
     let requests = lab.requests().into_iter().skip(earlier);
     let refused: Vec<_> = requests.filter(|request| request.user.contains(":edge:") && request.status == 403).collect();
     assert!(refused.is_empty(), "{refused:?}");
@@ -159,7 +160,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     let mut left = BTreeSet::new();
     let gone = async || {
         left = inventory(&lab).await.difference(&before).cloned().collect();
-        // Helm keeps the definition of HTTPPolicies and its APIService, and with them the policies of users.
+        // helm keeps the definition of HTTPPolicies and its APIService, and with them the policies of users.
         left.retain(|object: &String| !object.ends_with(".lockgate.dev"));
         left.is_empty().then_some(())
     };

@@ -1,9 +1,10 @@
-//! A victim under load while a tenant, a pod, and a client of the xDS port attack it, one attack after the other. The victim
-//! loses no request, and its changes are still served. The tenant reads on its own objects why it got nothing.
+//! A victim under load while a tenant, a pod, and a client of the xDS port attack it, one attack after the other. The
+//! victim loses no request, and its changes are still served. The tenant finds the reason of each refusal on its own
+//! objects.
 //!
-//! Each attack has tests of its own in `tests/isolation/`, which also look at limits and settings. This spec adds what only a
-//! whole cluster shows: all attacks on one installation of the chart, with the permissions of a tenant, and then Envoys and
-//! controllers that start with everything that the attackers left behind.
+//! `tests/isolation/` tests each attack separately, including limits and settings. This spec runs all attacks against
+//! one installation of the chart, with the permissions of a tenant. Then it restarts Envoys and controllers with all
+//! objects of the attackers.
 
 mod objects;
 mod tenant;
@@ -18,7 +19,7 @@ use e2e::Lab;
 use tenant::{Leaving, Tenant};
 use victim::{HOSTS, Host, INHERITED, Loads, RELEASE, Victim};
 
-/// How soon a change of the victim is served by every Envoy, on a machine that does other things too.
+/// The time limit for serving a change of the victim at every Envoy, on a busy machine.
 const PROMPT: Duration = Duration::from_secs(15);
 
 /// An installation under attack.
@@ -30,8 +31,8 @@ struct Siege<'a> {
 }
 
 impl Siege<'_> {
-    /// Runs an attack, and asserts that the victim notices nothing: every request is answered right, and so is a new host with
-    /// a new certificate. What the attack returns, such as open connections, is held until then.
+    /// Runs an attack, and asserts that the victim is not affected: every request is answered correctly, and a new host
+    /// with a new certificate is served. The result of the attack, such as open connections, is kept until then.
     async fn withstand<T>(&mut self, attack: &str, run: impl Future<Output = T>) -> T {
         println!("{attack}:");
         let start = Instant::now();
@@ -41,7 +42,7 @@ impl Siege<'_> {
         self.victim.assert_served(&self.hosts).await;
         let seconds = [attacked, change].map(|time| time.as_secs_f64());
         println!("    attack {:.1} s; a new host of the victim is served after {:.1} s", seconds[0], seconds[1]);
-        // The next load is there before this one ends, so no moment is without load.
+        // The next load starts before this one ends, so the victim is always under load.
         let next = self.victim.load(&self.hosts).await;
         std::mem::replace(&mut self.loads, next).assert_answered(attack).await;
         assert!(change < PROMPT, "{attack}: a change took {change:?}");
@@ -66,7 +67,7 @@ async fn a_victim_under_load_notices_no_attack() {
     siege.withstand("hosts, paths, and certificates of the victim", objects::takeovers(&tenant)).await;
     siege.withstand("a namespace that terminates", leaving.terminate(&victim)).await;
     siege.hosts.push(INHERITED);
-    siege.withstand("Services that lead inward", objects::inward(&tenant, &victim)).await;
+    siege.withstand("Services that lead inward", objects::internal_targets(&tenant, &victim)).await;
     siege.withstand("headers and escaped slashes", wire::requests(&victim)).await;
     siege.withstand("regular expressions", objects::regexes(&tenant, &victim)).await;
     siege.withstand("debug pages", wire::debug_pages(&victim)).await;
@@ -76,7 +77,7 @@ async fn a_victim_under_load_notices_no_attack() {
     victim.assert_nothing_rejected().await;
     victim.assert_nothing_restarted().await;
 
-    // Everything that the attackers left behind is there when an Envoy and a controller start.
+    // An Envoy and a controller start with all objects of the attackers.
     let controllers = format!("deployment/{}", victim.lockgate.name());
     let envoys = format!("{controllers}-envoy");
     siege.withstand("a new Envoy", victim.kubectl(&["scale", &envoys, "--replicas=3"])).await;

@@ -1,10 +1,10 @@
-//! The lab does what a cluster does, where other specs depend on it: mounted files that change, probes, sidecars, drains, an
-//! API server that goes and comes.
+//! The features of the lab that other specs depend on: mounted files that change, probes, sidecars, drains, and
+//! restarts of the API server.
 
 use e2e::Lab;
 use e2e::lab::{Namespace, Pod, echo};
 
-/// A Deployment of one pod from the fields of its spec, in YAML.
+/// Formats a Deployment of one pod from the fields of its spec, in YAML.
 fn deployment(name: &str, replicas: u32, spec: &str) -> String {
     let spec: String = spec.lines().map(|line| format!("      {line}\n")).collect();
     format!(
@@ -13,8 +13,8 @@ fn deployment(name: &str, replicas: u32, spec: &str) -> String {
     )
 }
 
-/// Waits until the last line of a container's log is this.
-async fn says(namespace: &Namespace<'_>, pod: &str, container: &str, line: &str) {
+/// Waits until the last log line of a container is `line`.
+async fn wait_for_last_line(namespace: &Namespace<'_>, pod: &str, container: &str, line: &str) {
     let last = async || {
         let log = namespace.lab().logs(&namespace.name, pod, container).await;
         (log.lines().last() == Some(line)).then_some(())
@@ -47,12 +47,12 @@ containers:
     space.kubectl(&["create", "configmap", "map", "--from-literal=word=first"], "").await;
     space.rolled_out("deployment/reader").await;
     let pod = only_pod(&space, "app=reader").await.name;
-    says(&space, &pod, "main", "first first").await;
-    // A file mounted by itself stays what it was, as with the kubelet.
+    wait_for_last_line(&space, &pod, "main", "first first").await;
+    // As with the kubelet, a file that is mounted individually does not change.
     space.kubectl(&["patch", "configmap", "map", "--patch", r#"{"data":{"word":"second"}}"#], "").await;
-    says(&space, &pod, "main", "second first").await;
+    wait_for_last_line(&space, &pod, "main", "second first").await;
     space.kubectl(&["create", "secret", "generic", "late", "--from-literal=word=secret"], "").await;
-    says(&space, &pod, "main", "second secret first").await;
+    wait_for_last_line(&space, &pod, "main", "second secret first").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,7 +139,7 @@ async fn pods_outlive_the_api_server() {
     lab.start("kube-apiserver").await;
     assert_eq!(only_pod(&space, "app=echo").await, before);
     assert_eq!(lab.process_of(&space.name, &before.name, "echo"), process);
-    // And the nodes take up new ones.
+    // The nodes also start new pods.
     space.kubectl(&["scale", "deployment/echo", "--replicas=2"], "").await;
     space.endpoints("echo", 2).await;
 }

@@ -1,5 +1,5 @@
-//! Specs in a Kubernetes cluster: `make e2e T=cluster`, and `FILTER=` for some of them. Those that wait for each other or
-//! stop what others need say so by [`e2e::Lab::alone`]; all others run side by side.
+//! Specs in a Kubernetes cluster: `make e2e T=cluster`, with `FILTER=` for a selection. Specs that affect others run
+//! alone ([`e2e::Lab::alone`]). All others run in parallel.
 
 mod audit;
 mod broken;

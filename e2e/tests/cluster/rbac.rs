@@ -1,4 +1,4 @@
-//! What the controller's ServiceAccount may do: what docs/security.md says, and not one thing more.
+//! The permissions of the controller's ServiceAccount are exactly those in docs/security.md.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use e2e::{Lab, Target};
 use hyper::Method;
 use serde_json::{Value, json};
 
-/// `list networking.k8s.io/ingresses`, `get /secrets NAME`.
+/// Permissions: `list networking.k8s.io/ingresses`, `get /secrets NAME`.
 pub type Rights = BTreeSet<String>;
 
-/// The first `tables` in docs/security.md for a release: the rights in a namespace that is so many of `cluster`, `watched`, `own`,
-/// `default`. The second table has the rights for dedicated fleets.
+/// Returns the permissions of a release in the first `tables` tables of docs/security.md. `place` contains the roles of the namespace:
+/// `cluster`, `watched`, `own`, `default`. The second table has the permissions for dedicated fleets.
 pub fn documented(release: &str, place: &[&str], tables: usize) -> Rights {
     let path = e2e::process::repository().join("docs/security.md");
     let text = std::fs::read_to_string(path).expect("docs/security.md");
@@ -38,7 +38,7 @@ fn add(rights: &mut Rights, groups: &[&str], resources: &[&str], names: &[String
     }
 }
 
-/// A service account's own requests.
+/// A client with the permissions of a service account.
 pub struct Account {
     api: Target,
 }
@@ -54,7 +54,7 @@ impl Account {
         (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
     }
 
-    /// All that the API server says it may do in a namespace.
+    /// Returns all permissions in a namespace, as reported by the API server.
     async fn rights(&self, namespace: &str) -> Rights {
         let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
         let review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
@@ -79,7 +79,7 @@ impl Account {
     }
 }
 
-/// What it may do beyond what every service account may.
+/// Returns the permissions in addition to those of every service account.
 pub async fn rights(lab: &Lab, account: &Account, namespace: &str) -> Rights {
     let everybody = Account::new(lab, "default", "default").await.rights(namespace).await;
     let own = account.rights(namespace).await;
@@ -119,7 +119,7 @@ async fn with_watched_namespaces_it_is_refused_everything_in_others() {
     let namespaces = format!("watchNamespaces={{{}}}", watched.name);
     let flags = ["--set", &namespaces, "--set", "ingressClass.create=false", "--set", "controller.replicas=1"];
     let flags = [&flags[..], &["--set", "envoy.replicas=1"]].concat();
-    // It is installed to its end, so it becomes ready with these rights.
+    // It becomes ready with only these permissions.
     let narrow = Installation::new(&lab, "narrow", &own.name, &flags).await;
     let account = Account::new(&lab, &own.name, &narrow.name()).await;
     for (namespace, place) in [
@@ -162,7 +162,7 @@ async fn with_watched_namespaces_it_is_refused_everything_in_others() {
     }
     println!("{} requests with its token, all refused", refused.len());
 
-    // The one way to write an Ingress leads to its status alone.
+    // The only way to write an Ingress is its status.
     let merge = Account { api: account.api.field("content-type", "application/merge-patch+json") };
     let patch = json!({ "spec": { "rules": [{ "host": "taken.test" }] },
         "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.1" }] } } });

@@ -1,4 +1,4 @@
-//! Other ways to come to a release: by the words that helm prints, from plain manifests, with certificates of others.
+//! Other ways to install a release: the commands in helm's notes, plain manifests, and certificates of cert-manager.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::first::ingress;
 
-/// The commands in helm's notes: the lines that are indented by five.
+/// Returns the commands in helm's notes: the lines with an indentation of five.
 fn commands(notes: &str) -> String {
     notes.lines().filter_map(|line| line.strip_prefix("     ")).collect::<Vec<_>>().join("\n")
 }
@@ -28,7 +28,8 @@ async fn the_commands_that_helm_prints_lead_to_the_first_200() {
         lab.helm(&[&["install", "notes", "charts/lockgate", "--namespace", &space.name][..], &flags].concat()).await;
     let script = commands(&notes);
     assert_eq!(script.matches("kubectl").count(), 4, "{notes}");
-    // As somebody types it whose kubectl has this namespace set; the curl of the notes asks until Envoy has the Ingress.
+    // Runs the commands with this namespace as the default of kubectl. The curl command of the notes repeats until
+    // Envoy serves the Ingress.
     let kubectl = e2e::lab::program("kubectl");
     let shell = format!(
         "set -euo pipefail\nkubectl() {{ {} --namespace {} \"$@\"; }}\n\
@@ -56,7 +57,7 @@ async fn what_plain_manifests_made_is_taken_over_by_helm_without_a_failed_reques
         "--namespace",
         &space.name,
     ];
-    // As scripts/manifests.sh makes manifests/lockgate.yaml, under other names than those that other specs use.
+    // The same commands as in scripts/manifests.sh, with other names than those of other specs.
     let rendered = lab.helm(&[&["template", "taken", "charts/lockgate"][..], &flags].concat()).await;
     let of_helm = ["app.kubernetes.io/managed-by: Helm", "helm.sh/chart: "];
     let plain = rendered.lines().filter(|line| !of_helm.iter().any(|label| line.trim().starts_with(label)));
@@ -73,7 +74,7 @@ async fn what_plain_manifests_made_is_taken_over_by_helm_without_a_failed_reques
 
     let load = Load::start(Plan::new(target.clone(), "/")).await;
     load.answers(200).await;
-    // By the flags of docs/upgrade.md.
+    // The flags in docs/upgrade.md.
     let page = std::fs::read_to_string(repository().join("docs/upgrade.md")).expect("docs/upgrade.md");
     let line =
         page.lines().find_map(|line| line.strip_prefix("helm install lockgate charts/lockgate --namespace lockgate "));
@@ -89,7 +90,7 @@ async fn what_plain_manifests_made_is_taken_over_by_helm_without_a_failed_reques
     lab.until("an end that leaves nothing", async || lab.find(&path).await.is_none().then_some(())).await;
 }
 
-/// The kinds of cert-manager that the chart uses, as far as the API server must know them.
+/// Returns the definitions of the cert-manager kinds that the chart uses.
 fn kinds_of_cert_manager() -> String {
     let kind = |kind: &str, plural: &str| {
         format!(
@@ -102,7 +103,7 @@ fn kinds_of_cert_manager() -> String {
     kind("Certificate", "certificates") + &kind("Issuer", "issuers")
 }
 
-/// There is no cert-manager in the lab: what it would make of the chart's Certificates is made here, from their fields.
+/// The lab has no cert-manager. The test creates its Secrets from the Certificates of the chart.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_certificates_may_be_those_of_cert_manager() {
     let lab = Lab::alone().await;

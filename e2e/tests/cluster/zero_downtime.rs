@@ -1,7 +1,7 @@
-//! What happens in the life of a cluster, under 1,000 requests a second through the address of the load balancer: not one
-//! request fails. A fifth of the requests come on connections of their own, as from clients that keep none.
+//! Restarts, replacements, and outages under 1,000 requests per second through the address of the load balancer. No
+//! request fails. One fifth of the requests uses new connections, like clients without keep-alive.
 //!
-//! Not here: a rotation of the certificates of xDS (`certificates.rs`).
+//! `certificates.rs` tests the rotation of the certificates of xDS.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -13,13 +13,13 @@ use e2e::load::Plan;
 use e2e::lockgate::series;
 use e2e::{Lab, Load, Relay, Target};
 
-/// The installation, a shop with two backends, and load on it.
+/// The installation, a shop with two backends, and the load on it.
 struct Shop<'a> {
     lab: &'a Lab,
     lockgate: Installation<'a>,
     space: Namespace<'a>,
     host: String,
-    /// On connections that are kept, and on new ones.
+    /// The loads on kept connections and on new ones.
     load: Vec<Load>,
     what: &'static str,
     start: Instant,
@@ -29,16 +29,16 @@ impl<'a> Shop<'a> {
     async fn open(lab: &'a Lab, what: &'static str) -> Self {
         let lockgate = lab.lockgate().await;
         let space = lab.namespace("zero").await;
-        // As applications do it that care: they serve on until nobody is sent to them any more.
+        // Applications that shut down gracefully serve until they receive no more requests.
         let shop = echo("echo").replicas(2).container("lifecycle: {preStop: {sleep: {seconds: 5}}}");
         space.apply(&shop.yaml()).await;
         space.endpoints("echo", 2).await;
-        // The namespace of the spec before may still be going.
+        // The namespace of the previous spec may still be terminating.
         let host = format!("{}.test", space.name);
         space.apply(&super::first::ingress("echo", &host, "echo")).await;
         let target = lockgate.http(&host);
         let ready = async |target: &Target| target.get("/").await.is_ok_and(|answer| answer.status == 200);
-        // Every Envoy, for the load goes to all of them.
+        // Waits for every Envoy, because the load uses all of them.
         for envoy in lockgate.envoys().await.iter().filter_map(|pod| pod.ip) {
             let one = Target::http(8080, &host).at(envoy);
             lab.until("an Envoy to serve the shop", async || ready(&one).await.then_some(())).await;
@@ -54,7 +54,7 @@ impl<'a> Shop<'a> {
         self.lab.kubectl(&[&["--namespace", &self.lockgate.namespace], args].concat(), "").await
     }
 
-    /// Waits until two pods are there that were not before, and no other.
+    /// Waits until exactly two pods exist, and both are new.
     async fn replaced(&self, old: &[Pod], mut pods: impl AsyncFnMut() -> Vec<Pod>) {
         let replaced = async || {
             let new = pods().await;
@@ -64,7 +64,7 @@ impl<'a> Shop<'a> {
         self.lab.until("new pods in the place of the old", replaced).await;
     }
 
-    /// An Ingress that is made now is served, by every Envoy.
+    /// Creates an Ingress, and waits until every Envoy serves it.
     async fn change(&self) {
         let start = Instant::now();
         let host = format!("after-{}", self.host);
@@ -80,8 +80,8 @@ impl<'a> Shop<'a> {
         );
     }
 
-    /// How many resources the controllers have sent since they started, by type. Not counted are answers that say only that
-    /// there is nothing: whoever asks and has nothing may have asked for the first time.
+    /// Returns the number of resources that the controllers have sent since they started, by type. Responses that only
+    /// report missing resources do not count.
     async fn sent(&self) -> BTreeMap<String, f64> {
         let mut sent = BTreeMap::new();
         for controller in self.lockgate.controllers().await {
@@ -97,8 +97,8 @@ impl<'a> Shop<'a> {
         sent
     }
 
-    /// Waits until an Envoy has no cluster of a namespace that is gone or going: those of the specs before go last, after
-    /// what is sent when their hosts go.
+    /// Waits until an Envoy has no cluster of a terminated namespace. Clusters of previous specs are removed last,
+    /// after their hosts.
     async fn settled(&self, envoy: &Pod) {
         let target = Target::http(8002, "localhost").at(envoy.ip.expect("the address of an Envoy"));
         self.lab
@@ -107,7 +107,7 @@ impl<'a> Shop<'a> {
                 let active = |name: &str| namespaces.iter().any(|namespace| name.starts_with(&format!("{namespace}_")));
                 let stats = target.get("/stats?filter=%5Ecluster%5C..*%5C.membership_total").await.ok()?.text();
                 let names = stats.lines().filter_map(|line| line.strip_prefix("cluster.")?.split('.').next());
-                // Those of the bootstrap have no namespace.
+                // Clusters of the bootstrap have no namespace.
                 names.filter(|name| name.contains('_')).all(active).then_some(())
             })
             .await;
@@ -117,7 +117,7 @@ impl<'a> Shop<'a> {
         self.lockgate.http(&self.host)
     }
 
-    /// Ends the load, of which nothing may have failed.
+    /// Ends the load. No request may have failed.
     async fn close(mut self) {
         self.pause().await;
     }
@@ -147,7 +147,7 @@ async fn a_rolling_restart_of_the_controllers() {
     shop.kubectl(&["rollout", "restart", &format!("deployment/{}", shop.lockgate.name())]).await;
     shop.replaced(&old, async || shop.lockgate.controllers().await).await;
     shop.change().await;
-    // Every Envoy has moved to a controller that has what it had: it was sent nothing but the change.
+    // Every Envoy has moved to a controller with the same resources. It has received only the change.
     let one_host_each = BTreeMap::from([("{type=\"VirtualHost\"}".to_owned(), envoys.len() as f64)]);
     assert_eq!(shop.sent().await, one_host_each);
     shop.close().await;
@@ -218,12 +218,12 @@ async fn kill_9_of_the_leader() {
         pods.iter().all(|pod| pod.ready).then_some(())
     };
     lab.until("the killed one to be back", ready).await;
-    // Somebody leads: what only the leader writes is written.
+    // A leader exists, because a status is written.
     println!("the address in the status of an Ingress made afterwards: {}", shop.space.ingress_address("after").await);
     shop.close().await;
 }
 
-/// Keeps a load balancer with health checks of its own up to date: it leads to those whose /ready answers 200.
+/// Simulates a load balancer with its own health checks: it forwards only to Envoys whose /ready answers 200.
 async fn check_health(balancer: &Relay, envoys: &[Pod]) {
     let addresses: Vec<IpAddr> = envoys.iter().filter_map(|envoy| envoy.ip).collect();
     let mut ticks = tokio::time::interval(Duration::from_millis(200));
@@ -235,12 +235,12 @@ async fn check_health(balancer: &Relay, envoys: &[Pod]) {
                 ready.push(SocketAddr::from((*address, 8080)));
             }
         }
-        balancer.lead_elsewhere(ready);
+        balancer.set_remote_targets(ready);
         ticks.tick().await;
     }
 }
 
-/// Drains an Envoy and ends it, as `kubectl exec` of the same command does; the node starts its container again.
+/// Drains and stops an Envoy, like `kubectl exec` with the same command. The node restarts its container.
 async fn restart_in_place(lab: &Lab, namespace: &str, envoy: &Pod) {
     let (drain, old) =
         (lab.process_of(namespace, &envoy.name, "drain"), lab.process_of(namespace, &envoy.name, "envoy"));
@@ -258,10 +258,11 @@ async fn restart_in_place(lab: &Lab, namespace: &str, envoy: &Pod) {
     println!("    the new Envoy is ready {:.1} s after the end of the old one", took.as_secs_f64());
 }
 
-/// While there is no API server, nobody can tell kube-proxy that an Envoy is not ready: for as long as it takes to start
-/// one in the place of another, connections that kube-proxy still leads there are refused, whatever is served. So an Envoy
-/// is restarted behind a load balancer that checks the health of Envoys by itself; what is lost by way of kube-proxy is
-/// measured beside it. What is shown: the new Envoy gets its whole configuration from what the controllers remember.
+/// During an outage of the API server, kube-proxy cannot learn that an Envoy is not ready. Until the restarted Envoy
+/// listens, kube-proxy forwards connections to it, and they are refused. The load therefore uses a load balancer with
+/// its own health checks. The failures through kube-proxy are measured in addition.
+///
+/// The spec shows that the restarted Envoy receives its whole configuration from the memory of the controllers.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_of_the_api_server_with_a_restart_of_an_envoy() {
     let seconds = std::env::var("OUTAGE_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
@@ -294,8 +295,7 @@ async fn an_outage_of_the_api_server_with_a_restart_of_an_envoy() {
             assert_eq!(report.failed(), 0, "{report}");
         }
         println!("    by kube-proxy, which cannot be told, new connections: {}", by_proxy.stop().await);
-        // Its watches would come back when they have waited as long as they have learned to, for minutes: what the next
-        // specs wait for.
+        // With their current backoff, the watches would reconnect only after minutes. The next specs need them.
         lab.stop("kube-controller-manager", "TERM").await;
         lab.start("kube-controller-manager").await;
     };

@@ -37,11 +37,11 @@ enum Step {
     KillAndMove(Kind),
     /// The controller is killed and starts again.
     Kill,
-    /// The load gets this many answers.
+    /// The load receives this many answers.
     Pause(u64),
 }
 
-/// xorshift64.
+/// A random number generator: xorshift64.
 struct Random(u64);
 
 impl Random {
@@ -68,11 +68,11 @@ impl Random {
     }
 }
 
-/// The served state of a history.
+/// The state of a history.
 struct History {
     world: World,
     lockgate: Lockgate,
-    /// The number of clusters so far. The route leads to the last one.
+    /// The number of clusters so far. The route uses the last one.
     clusters: usize,
     kind: Kind,
     changes: usize,
@@ -142,7 +142,7 @@ impl History {
     }
 }
 
-/// Takes these steps. Then the route moves to a last cluster.
+/// Performs these steps. Then the route moves to a last cluster.
 async fn history(fetch: Fetch, form: Form, what: &str, steps: impl IntoIterator<Item = Step>) {
     let world = World::of(fetch, form).await;
     let lockgate = world.controller().await;

@@ -1,4 +1,4 @@
-//! A world of one listener, whose routes lead to one cluster.
+//! A site with one listener, whose routes use one cluster.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl World {
         [resources::cluster(name, &self.fetch.source()), resources::endpoints(name, &[self.backend.address])]
     }
 
-    /// A cluster that is warm after this time.
+    /// Adds a cluster that is warm after this time.
     pub fn slow(&self, name: &str, warm_up: Duration) -> [Value; 2] {
         let [mut cluster, endpoints] = self.cluster(name);
         cluster["health_checks"] = json!([{ "timeout": "60s", "interval": "60s", "healthy_threshold": 1,
@@ -46,7 +46,7 @@ impl World {
         [cluster, endpoints]
     }
 
-    /// A cluster that Envoy rejects.
+    /// Adds a cluster that Envoy rejects.
     pub fn bad(&self, name: &str) -> [Value; 2] {
         let [mut cluster, endpoints] = self.cluster(name);
         cluster["type"] = "STATIC".into();
@@ -56,7 +56,8 @@ impl World {
         [cluster, endpoints]
     }
 
-    /// The listener and its routes, which lead to `to`. Envoy rejects `broken` routes: two virtual hosts have the same domain.
+    /// Returns the listener and its routes to `to`. Envoy rejects `broken` routes: two virtual hosts have the same
+    /// domain.
     fn routes(&self, to: &str, broken: bool) -> Vec<Value> {
         let source = self.fetch.source();
         let host = |name: &str| resources::virtual_host(name, "*", to);
@@ -91,12 +92,12 @@ impl World {
         }
     }
 
-    /// Publishes these clusters, and routes that lead to `to`, in one change.
+    /// Publishes these clusters, and routes to `to`, in one change.
     pub fn publish(&self, to: &str, clusters: &[[Value; 2]]) {
         self.publish_with(clusters, self.routes(to, false));
     }
 
-    /// The same with routes that Envoy rejects.
+    /// Publishes routes that Envoy rejects.
     pub fn publish_broken_routes(&self, to: &str, clusters: &[[Value; 2]]) {
         self.publish_with(clusters, self.routes(to, true));
     }
@@ -118,7 +119,7 @@ impl World {
         Lockgate::start(&Source::Resources(self.files.path().into()), flags).await
     }
 
-    /// An Envoy that serves `a`.
+    /// Starts an Envoy that serves `a`.
     pub async fn envoy(&self, lockgate: &Lockgate) -> Envoy {
         self.publish("a", &[self.cluster("a")]);
         let admin = ports::free();

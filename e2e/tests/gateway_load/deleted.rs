@@ -7,10 +7,10 @@
 
 use e2e::{Mode, wait_for};
 
-use super::site::{HOST, Listener, Site, gateway, load, refuses, serves, undisturbed, unharmed};
+use super::site::{HOST, Listener, Site, assert_no_failure, assert_undisturbed, gateway, load, refuses, serves};
 
 const DELETIONS: usize = 10;
-/// Requests over new connections after the first answer.
+/// The number of requests over new connections after the first answer.
 const REQUESTS: usize = 50;
 
 async fn deletions(discovery: &str, mode: Mode) {
@@ -34,12 +34,13 @@ async fn deletions(discovery: &str, mode: Mode) {
         let report = clients.stop().await;
         let is_expected = |what: &String| what.starts_with("no ") || what.starts_with("status 404");
         assert!(report.failures.keys().all(is_expected), "a wrong answer: {report}");
-        unharmed("the clients of the new Gateway", later).await;
+        assert_no_failure("the clients of the new Gateway", later).await;
     }
-    // Whoever is drained is cut off after two seconds.
+    // Drained connections are closed after two seconds.
     others[0].answers(1000).await;
     for (which, others) in ["another Gateway", "the Ingress"].into_iter().zip(others) {
-        undisturbed(&format!("{DELETIONS} deletions of a Gateway, {discovery}, {mode:?}: {which}"), others).await;
+        assert_undisturbed(&format!("{DELETIONS} deletions of a Gateway, {discovery}, {mode:?}: {which}"), others)
+            .await;
     }
 }
 

@@ -3,11 +3,11 @@
 use e2e::Mode;
 use e2e::manifests::{documents, service};
 
-use super::site::{HOST, Site, answers, load, route, serves, undisturbed, unharmed};
+use super::site::{HOST, Site, answers, assert_no_failure, assert_undisturbed, load, route, serves};
 
 const REVOCATIONS: usize = 10;
 const GRANTED: &str = "granted.test";
-/// Permits HTTPRoutes of `default` to refer to all Services of `pay`.
+/// Permits HTTPRoutes of `default` to reference all Services of `pay`.
 const GRANT: &str = "apiVersion: gateway.networking.k8s.io/v1
 kind: ReferenceGrant
 metadata: { name: shop, namespace: pay }
@@ -28,7 +28,7 @@ async fn revocations(mode: Mode) {
         serves(&target).await;
         let clients = load(target.clone()).await;
         clients.answers(100).await;
-        unharmed("the clients of the granted route", clients).await;
+        assert_no_failure("the clients of the granted route", clients).await;
         let clients = load(target.clone()).await;
         site.manifests.remove("grant.yaml");
         answers(&target, 500).await;
@@ -39,7 +39,7 @@ async fn revocations(mode: Mode) {
         assert_eq!(site.backends[1].requests(), before, "no request passes a revoked grant");
     }
     for (which, others) in ["Gateway one", "Gateway two", "the Ingress"].into_iter().zip(others) {
-        undisturbed(&format!("{REVOCATIONS} revocations of a grant, {mode:?}: {which}"), others).await;
+        assert_undisturbed(&format!("{REVOCATIONS} revocations of a grant, {mode:?}: {which}"), others).await;
     }
 }
 

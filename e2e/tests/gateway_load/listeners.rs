@@ -3,11 +3,11 @@
 use e2e::manifests::documents;
 use e2e::{Mode, Target, ports};
 
-use super::site::{HOST, Listener, Site, gateway, load, refuses, route, serves, undisturbed};
+use super::site::{HOST, Listener, Site, assert_undisturbed, gateway, load, refuses, route, serves};
 
 const CHANGES: usize = 10;
 
-/// The listener has a port of its own.
+/// The listener has its own port.
 async fn on_another_port(mode: Mode) {
     let site = Site::open(mode).await;
     let first = Listener::http("http", site.ports[0]);
@@ -20,10 +20,10 @@ async fn on_another_port(mode: Mode) {
         site.manifests.write("one.yaml", &gateway("one", &[first]));
         refuses(&target).await;
     }
-    // Whoever is drained is cut off after two seconds.
+    // Drained connections are closed after two seconds.
     others[0].answers(1000).await;
     for (which, others) in ["its other listener", "another Gateway", "the Ingress"].into_iter().zip(others) {
-        undisturbed(&format!("{CHANGES} x a listener on another port, {mode:?}: {which}"), others).await;
+        assert_undisturbed(&format!("{CHANGES} x a listener on another port, {mode:?}: {which}"), others).await;
     }
 }
 
@@ -61,7 +61,7 @@ async fn on_the_same_port(mode: Mode) {
         }
         site.manifests.write("one.yaml", &gateway("one", &base));
         changed(&site, "new.shop.test", false).await;
-        // The listener `wild` serves the host then.
+        // Afterwards, the listener `wild` serves the host.
         for target in [target("new.shop.test"), site.target(0, "new.test")] {
             serves(&target).await;
         }
@@ -70,7 +70,7 @@ async fn on_the_same_port(mode: Mode) {
     others[0].answers(1000).await;
     let names = ["HTTPS", "HTTPS, the wildcard", "HTTP", "another Gateway", "the Ingress"];
     for (which, others) in names.into_iter().zip(others) {
-        undisturbed(&format!("{CHANGES} x a listener on the same port, {mode:?}: {which}"), others).await;
+        assert_undisturbed(&format!("{CHANGES} x a listener on the same port, {mode:?}: {which}"), others).await;
     }
 }
 

@@ -4,7 +4,7 @@ use e2e::load::Plan;
 use e2e::manifests::{documents, service};
 use e2e::{Load, Mode, wait_everywhere, wait_until};
 
-use super::site::{Listener, Site, gateway, unharmed};
+use super::site::{Listener, Site, assert_no_failure, gateway};
 use super::web_keys::{SHARED, of_tenant, tenant_route};
 
 /// A rate limit of the owner of the Gateway, which no test exceeds.
@@ -52,5 +52,5 @@ async fn a_route_with_many_copies_of_a_policy_is_closed_alone() {
     assert!(is_named && problems.contains("can take 321 MiB"), "{problems}");
     site.manifests.write("bert.yaml", &documents(&[backend("bert"), narrow]));
     answers("/bert", 200).await;
-    unharmed("many copies of a policy of a tenant", clients).await;
+    assert_no_failure("many copies of a policy of a tenant", clients).await;
 }

@@ -2,13 +2,13 @@
 
 use e2e::Mode;
 
-use super::site::{Site, answers, load, route, serves, undisturbed};
+use super::site::{Site, answers, assert_undisturbed, load, route, serves};
 
 const MOVES: usize = 20;
 const MOVED: &str = "moved.test";
 const GATEWAYS: [&str; 2] = ["one", "two"];
 
-/// The route is attached to the new Gateway first and detached from the old one then. The clients follow in between.
+/// The route is first attached to the new Gateway, and later detached from the old one. The clients move in between.
 async fn moves(mode: Mode) {
     let site = Site::open(mode).await;
     let attach = |gateways: &[&str]| site.manifests.write("moved.yaml", &route("moved", gateways, MOVED, &[("b", 1)]));
@@ -23,12 +23,12 @@ async fn moves(mode: Mode) {
         serves(&site.target(to, MOVED)).await;
         let following = load(site.target(to, MOVED)).await;
         clients.answers(20).await;
-        undisturbed("the clients of the old Gateway", clients).await;
+        assert_undisturbed("the clients of the old Gateway", clients).await;
         attach(&GATEWAYS[to..=to]);
         answers(&site.target(from, MOVED), 404).await;
         clients = following;
     }
-    undisturbed("the clients that followed", clients).await;
+    assert_undisturbed("the clients that followed", clients).await;
     // A move in one step: requests to the old Gateway are answered 404, and no other request fails.
     let clusters = site.envoy.stat("cluster_manager.cluster_removed").await;
     for i in 0..MOVES {
@@ -39,7 +39,7 @@ async fn moves(mode: Mode) {
     }
     assert_eq!(site.envoy.stat("cluster_manager.cluster_removed").await, clusters, "the cluster of the route stays");
     for (gateway, others) in GATEWAYS.into_iter().zip(others) {
-        undisturbed(&format!("{} moves, {mode:?}: another route of Gateway {gateway}", 2 * MOVES), others).await;
+        assert_undisturbed(&format!("{} moves, {mode:?}: another route of Gateway {gateway}", 2 * MOVES), others).await;
     }
 }
 

@@ -11,7 +11,7 @@ use hyper::Method;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 
-use super::site::{HOST, Listener, Site, answers, gateway, load, route, serves, undisturbed, unharmed};
+use super::site::{HOST, Listener, Site, answers, assert_no_failure, assert_undisturbed, gateway, load, route, serves};
 
 /// Returns an HTTPPolicy in `default` for an HTTPRoute.
 fn policy(name: &str, spec: &str) -> String {
@@ -162,7 +162,7 @@ async fn changes(mode: Mode) {
     answers(&probe, 403).await;
     // Drained connections are closed, and their clients open others.
     tokio::time::timeout(Duration::from_secs(60), first.answers(1000)).await.expect("answers");
-    unharmed(&format!("the first policy, {mode:?}: the Gateway"), first).await;
+    assert_no_failure(&format!("the first policy, {mode:?}: the Gateway"), first).await;
     let before = site.listener_changes().await;
     let clients = load(site.target(0, HOST)).await;
     let other = policy("other", "localRateLimit: { requests: 1000000, unit: second }\n  maxRequestBody: 1MiB");
@@ -180,14 +180,14 @@ async fn changes(mode: Mode) {
         answers(&probe, 403).await;
     }
     assert_eq!(site.listener_changes().await, before, "further policies change no listener");
-    undisturbed(&format!("{CHANGES} changes of policies, {mode:?}: the Gateway"), clients).await;
+    assert_undisturbed(&format!("{CHANGES} changes of policies, {mode:?}: the Gateway"), clients).await;
     let clients = load(site.target(0, HOST)).await;
     site.manifests.remove("policy.yaml");
     site.manifests.remove("other.yaml");
     serves(&probe).await;
-    unharmed(&format!("the last policy, {mode:?}: the Gateway"), clients).await;
+    assert_no_failure(&format!("the last policy, {mode:?}: the Gateway"), clients).await;
     for (which, others) in ["the other Gateway", "the Ingress"].into_iter().zip(others) {
-        undisturbed(&format!("{CHANGES} changes of policies, {mode:?}: {which}"), others).await;
+        assert_undisturbed(&format!("{CHANGES} changes of policies, {mode:?}: {which}"), others).await;
     }
 }
 
@@ -201,8 +201,8 @@ async fn policies_change_sotw() {
     changes(Mode::Sotw).await;
 }
 
-/// A tenant adds the first policy and the first CORS filter of a listener that several namespaces share, and removes them, again and
-/// again.
+/// A tenant repeatedly adds and removes the first policy and the first CORS filter of a listener that several
+/// namespaces share.
 async fn first_and_last(mode: Mode) {
     let site = Site::open(mode).await;
     let shared = gateway("one", &[Listener::http("http", site.ports[0])])
@@ -237,7 +237,7 @@ async fn first_and_last(mode: Mode) {
         }
     }
     assert_eq!(site.listener_changes().await, before, "no policy of a tenant changes a shared listener");
-    undisturbed(&format!("{CHANGES} first and last policies of a tenant, {mode:?}: the Gateway"), clients).await;
+    assert_undisturbed(&format!("{CHANGES} first and last policies of a tenant, {mode:?}: the Gateway"), clients).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

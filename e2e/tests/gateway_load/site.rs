@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, MutexGuard};
 /// The host that all listeners serve, from the backend `a`.
 pub const HOST: &str = "shop.test";
 
-/// Requests a second of one load, and its connections.
+/// The number of requests per second of one load, and of its connections.
 const RATE: u32 = 300;
 const CONNECTIONS: u32 = 10;
 
@@ -21,7 +21,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 pub struct Listener {
     /// The name.
     pub name: &'static str,
-    /// The port, on which Envoy listens as well.
+    /// The port of the listener and of Envoy.
     pub port: u16,
     /// The host names.
     pub host: Option<&'static str>,
@@ -41,7 +41,8 @@ impl Listener {
     }
 }
 
-/// All of it, running. The Gateway `one` and the Gateway `two` have a listener each, and the route `stays` on both.
+/// All running programs. The Gateways `one` and `two` have one listener each, and the route `stays` is attached to
+/// both.
 pub struct Site {
     /// The objects: `one.yaml`, `two.yaml`, and files of the test.
     pub manifests: Manifests,
@@ -60,12 +61,12 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts it, and waits until every listener serves.
+    /// Starts all programs, and waits until every listener serves.
     pub async fn open(mode: Mode) -> Self {
         Self::open_with(mode, "auto").await
     }
 
-    /// Starts it with this setting of `routes.discovery`, and waits until every listener serves.
+    /// Like [`Site::start`], with this setting of `routes.discovery`.
     pub async fn open_with(mode: Mode, discovery: &str) -> Self {
         let alone = ONE_AT_A_TIME.lock().await;
         let (manifests, authority) = (Manifests::new(), Authority::new());
@@ -131,19 +132,19 @@ pub async fn refuses(target: &Target) {
     wait_everywhere("the end of a listener", async || target.connect().await.is_err()).await;
 }
 
-/// Starts a load on a target over connections that are kept.
+/// Starts a load on a target over kept connections.
 pub async fn load(target: Target) -> Load {
     Load::start(Plan { rate: RATE, connections: CONNECTIONS, ..Plan::new(target, "/") }).await
 }
 
 /// Ends a load. None of its requests may have failed, and none of its connections may have been closed.
-pub async fn undisturbed(what: &str, load: Load) {
-    let report = unharmed(what, load).await;
+pub async fn assert_undisturbed(what: &str, load: Load) {
+    let report = assert_no_failure(what, load).await;
     assert_eq!(report.connections, u64::from(CONNECTIONS), "{what}: a connection was closed: {report}");
 }
 
 /// Ends a load. None of its requests may have failed.
-pub async fn unharmed(what: &str, load: Load) -> Report {
+pub async fn assert_no_failure(what: &str, load: Load) -> Report {
     let report = load.stop().await;
     println!("    {what}: {report}");
     assert_eq!(report.failed(), 0, "{what}: {report}");

@@ -1,15 +1,15 @@
-//! A JSON Web Key that Envoy rejects costs the other tenants of a host nothing.
+//! A JSON Web Key that Envoy rejects does not affect the other tenants of a host.
 
 use e2e::load::Plan;
 use e2e::manifests::{documents, service};
 use e2e::{Load, Mode, wait_everywhere, wait_until};
 
-use super::site::{Listener, Site, gateway, route, unharmed};
+use super::site::{Listener, Site, assert_no_failure, gateway, route};
 
 /// The host that two tenants share.
 pub const SHARED: &str = "shared.test";
 
-/// Moves an object of `default` to the namespace of a tenant, with a reference to the Gateway in `default`.
+/// Moves an object from `default` to the namespace of a tenant, with a reference to the Gateway in `default`.
 pub fn of_tenant(namespace: &str, text: &str) -> String {
     text.replace("namespace: default", &format!("namespace: {namespace}"))
         .replace("parentRefs: [{ name: one }]", "parentRefs: [{ name: one, namespace: default }]")
@@ -74,7 +74,7 @@ async fn costs_nothing(mode: Mode) {
     }
     let rejected: u64 = site.envoy.stats("update_rejected$").await.values().sum();
     assert_eq!(rejected, 0, "{:?}", site.envoy.warnings());
-    unharmed(&format!("unusable keys of a tenant, {mode:?}"), clients).await;
+    assert_no_failure(&format!("unusable keys of a tenant, {mode:?}"), clients).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

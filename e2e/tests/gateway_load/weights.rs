@@ -4,7 +4,7 @@ use e2e::Mode;
 use e2e::load::Plan;
 use e2e::{Load, wait_everywhere};
 
-use super::site::{Site, route, undisturbed};
+use super::site::{Site, assert_undisturbed, route};
 
 const CHANGES: usize = 10;
 const CANARY: &str = "canary.test";
@@ -38,7 +38,7 @@ async fn weights(mode: Mode) {
         .await;
         println!("    weights {weights:?}, {mode:?}: {:.1} % to the second backend", found * 100.0);
     }
-    undisturbed(&format!("{CHANGES} changes of weights, {mode:?}"), canary).await;
+    assert_undisturbed(&format!("{CHANGES} changes of weights, {mode:?}"), canary).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

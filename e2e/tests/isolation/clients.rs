@@ -1,4 +1,5 @@
-//! Clients that nobody knows, on the ports that any pod reaches: they take memory and places, and the others wait.
+//! Anonymous clients on ports that any pod can reach. They occupy memory and connections, and other clients must not
+//! wait.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use tokio::net::{TcpSocket, TcpStream};
 const MIB: f64 = 1024.0 * 1024.0;
 const FETCH_STATUS: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
 
-/// A controller that knows its Envoys by certificates.
+/// A controller that identifies its Envoys by certificates.
 struct Served {
     lockgate: Lockgate,
     authority: Authority,
@@ -34,7 +35,7 @@ impl Served {
         Self { lockgate, authority, envoy, _manifests: manifests, _mount: mount }
     }
 
-    /// An Envoy that connects now is served; how long that takes.
+    /// Asserts that a new Envoy is served. Returns the elapsed time.
     async fn assert_envoy_is_served(&self) -> Duration {
         let start = Instant::now();
         let root = self.authority.der();
@@ -47,7 +48,7 @@ impl Served {
     }
 }
 
-/// Resident memory of a process, in MiB: the metrics would need a request.
+/// Returns the resident memory of a process in MiB. The metrics would need a request.
 fn memory(lockgate: &mut Lockgate) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", lockgate.process().id())).expect("a process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
@@ -55,7 +56,7 @@ fn memory(lockgate: &mut Lockgate) -> f64 {
     kib * 1024.0 / MIB
 }
 
-/// Waits until the other end has closed a connection.
+/// Waits until the other side has closed a connection.
 async fn closed(mut socket: TcpStream) {
     let mut rest = Vec::new();
     let end = tokio::time::timeout(e2e::PATIENCE, socket.read_to_end(&mut rest)).await;
@@ -67,7 +68,7 @@ async fn silent_clients_lock_out_nobody() {
     let mut served = Served::start(&["--xds-max-connections", "4"]).await;
     served.assert_envoy_is_served().await;
     let before = memory(&mut served.lockgate);
-    // Nothing, one byte, half a record, and a record of the largest size that is half there.
+    // Nothing, one byte, half a record, and half of the largest record.
     let half = [&b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc"[..], &[0; 16_000]].concat();
     let mut silent = Vec::new();
     for said in [&b""[..], b"\x16", b"\x16\x03\x01\x02\x00\x01", &half].into_iter().cycle().take(2000) {
@@ -95,7 +96,7 @@ async fn clients_without_a_certificate_lock_out_nobody() {
     let root = served.authority.der();
     let mut held = Vec::new();
     for _ in 0..300 {
-        // The client's part of the handshake is done before the server has looked for a certificate.
+        // The handshake of the client is complete before the server has checked its certificate.
         if let Ok(stream) = e2e::xds::tls(served.lockgate.xds, &root, None, "h2").await {
             held.push(stream);
         }
@@ -115,8 +116,8 @@ async fn clients_without_a_certificate_lock_out_nobody() {
     assert!(grown < 32.0, "{grown} MiB");
 }
 
-/// A request for the status of clients that claims 1 MiB and lacks its last byte.
-fn almost(size: usize) -> Bytes {
+/// A request for the status of clients that declares 1 MiB and lacks its last byte.
+fn incomplete_request(size: usize) -> Bytes {
     let length = u32::try_from(size).expect("less than 4 GiB").to_be_bytes();
     [&[0][..], &length, &vec![0; size - 1]].concat().into()
 }
@@ -141,7 +142,7 @@ async fn stalled_requests_for_the_status_of_clients_are_small() {
                 connections.extend(Connection::secured(port, &root, own).await.ok());
             }
             let Some(connection) = connections.last_mut() else { continue };
-            let answer = match connection.unfinished(FETCH_STATUS, almost(size)).await {
+            let answer = match connection.unfinished(FETCH_STATUS, incomplete_request(size)).await {
                 Ok((status, rest)) => {
                     held.push(rest);
                     status.unwrap_or_else(|| "none yet".to_owned())
@@ -157,7 +158,7 @@ async fn stalled_requests_for_the_status_of_clients_are_small() {
     served.assert_envoy_is_served().await;
 }
 
-/// Answers of probes while `attack` is going on: the slowest of each.
+/// Returns the slowest answer of each probe while `attack` runs.
 async fn slowest(target: &Target, paths: &[&str], times: usize) -> Duration {
     let mut slowest = Duration::ZERO;
     for _ in 0..times {
@@ -172,7 +173,7 @@ async fn slowest(target: &Target, paths: &[&str], times: usize) -> Duration {
     slowest
 }
 
-/// Opens a connection and sends as much of `request` as is taken within a moment.
+/// Opens a connection, and sends as much of `request` as is accepted within a moment.
 async fn send_some(port: u16, from: IpAddr, request: &[u8]) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::new(from, 0)).expect("an address of this machine");
@@ -193,7 +194,7 @@ async fn half_sent_requests_leave_the_admin_port_to_probes() {
     let half = [&b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: "[..], &[b'x'; 390 << 10]].concat();
     let mut held = Vec::new();
     for i in 0..1000_usize {
-        // From the address of the probes, and from others.
+        // From the address of the probes, and from other addresses.
         let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, [1, 2, 3][i % 3]));
         held.push(send_some(lockgate.admin, from, &half).await);
     }
@@ -201,7 +202,7 @@ async fn half_sent_requests_leave_the_admin_port_to_probes() {
     let grown = memory(&mut lockgate) - before;
     println!("1,000 half-sent requests: {grown:.1} MiB more; the slowest of 80 probes took {slow:?}");
     assert!(grown < 32.0, "{grown} MiB");
-    // A few bytes each, which no limit of size stops.
+    // A few bytes each, which no size limit stops.
     let mut silent = Vec::new();
     for _ in 0..1000 {
         silent.push(send_some(lockgate.admin, IpAddr::V4(Ipv4Addr::LOCALHOST), b"GET /healthz HTTP/1.1\r\n").await);

@@ -1,4 +1,5 @@
-//! `/debug/` names every tenant's objects and changes the log. Other pods and web pages reach the admin port too.
+//! `/debug/` shows the objects of all tenants, and can change the log level. Other pods and web pages can reach the
+//! admin port too.
 
 use std::net::SocketAddr;
 
@@ -7,7 +8,7 @@ use e2e::{Lockgate, Manifests, ports};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
-/// The status of the answer to `request`, sent from one address to another.
+/// Returns the status of the answer to `request`, sent from one address to another.
 async fn status(port: u16, from: &str, to: &str, request: &str) -> u16 {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::new(from.parse().expect("an address"), 0)).expect("an address of this machine");
@@ -27,7 +28,7 @@ fn put_log(fields: &str) -> String {
     format!("PUT /debug/log HTTP/1.1\r\n{fields}Connection: close\r\nContent-Length: 5\r\n\r\ndebug")
 }
 
-/// The admin address is open to the network, as the chart has it.
+/// The admin address is open to the network, as in the chart.
 async fn open() -> (Manifests, Lockgate) {
     let manifests = Manifests::new();
     manifests.write("class.yaml", &ingress_class());
@@ -44,7 +45,7 @@ async fn debug_pages_are_for_this_machine_alone() {
     let (_manifests, lockgate) = open().await;
     let mut ends = vec![
         ("127.0.0.1".to_owned(), "127.0.0.1".to_owned(), 200),
-        // The sidecar of a service mesh passes on what other pods send from 127.0.0.6.
+        // The sidecar of a service mesh forwards requests of other pods from 127.0.0.6.
         ("127.0.0.6".to_owned(), "127.0.0.1".to_owned(), 403),
         ("127.0.0.1".to_owned(), "127.0.0.6".to_owned(), 403),
         ("127.0.0.6".to_owned(), "127.0.0.6".to_owned(), 403),
@@ -62,7 +63,7 @@ async fn debug_pages_are_for_this_machine_alone() {
         for request in [get("/debug/objects", "Host: localhost:18001\r\n"), put_log("Host: localhost\r\n")] {
             assert_eq!(status(lockgate.admin, from, to, &request).await, *expected, "{from} to {to}: {request}");
         }
-        // What is for everybody stays so.
+        // Public pages are still available.
         for path in ["/healthz", "/readyz", "/metrics"] {
             let request = get(path, "Host: 10.0.0.1:18001\r\n");
             assert_eq!(status(lockgate.admin, from, to, &request).await, 200, "{from} to {to}: {path}");
@@ -71,8 +72,8 @@ async fn debug_pages_are_for_this_machine_alone() {
     println!("{} pairs of addresses, own address {own:?}", ends.len());
 }
 
-/// A web page that a user of this machine looks at, which has made its own name one of 127.0.0.1 (DNS rebinding), or posts
-/// to localhost.
+/// A web page in a browser on this machine, which resolves its own name to 127.0.0.1 (DNS rebinding), or posts to
+/// localhost.
 #[tokio::test(flavor = "multi_thread")]
 async fn debug_pages_are_not_for_web_pages() {
     let (_manifests, lockgate) = open().await;

@@ -1,11 +1,11 @@
-//! A tenant's Service leads to Envoy's own machine, or to the metadata of its cloud.
+//! A Service of a tenant resolves to Envoy's own machine, or to the metadata service of its cloud.
 
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{ApiServer, Lockgate, Source, Target};
 
 use crate::site::Site;
 
-/// An EndpointSlice of the Service `shop`.
+/// Formats an EndpointSlice of the Service `shop`.
 fn slice(name: &str, family: &str, addresses: &[&str]) -> String {
     let endpoints: String = addresses.iter().map(|address| format!("  - {{ addresses: ['{address}'] }}\n")).collect();
     format!(
@@ -17,7 +17,7 @@ fn slice(name: &str, family: &str, addresses: &[&str]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn endpoints_of_a_tenant_lead_to_other_hosts_alone() {
     let server = ApiServer::start().await;
-    // The API server itself refuses loopback and link-local addresses, and takes these.
+    // The API server itself rejects loopback and link-local addresses, and accepts these.
     let shop = [
         ingress_class(),
         ingress("shop", "shop.test", "shop", None),

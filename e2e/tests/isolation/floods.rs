@@ -1,4 +1,4 @@
-//! One tenant floods the log, the pages, and the Events that all tenants share.
+//! One tenant floods the log, the debug pages, and the Events that all tenants share.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use e2e::manifests::{ingress, ingress_class};
 use e2e::{ApiServer, Lockgate, Source, wait_until};
 use serde_json::{Value, json};
 
-/// Ingresses of the flood, each with three Events to be told.
+/// The number of Ingresses of the flood. Each causes three Events.
 const INGRESSES: usize = 1000;
-/// How soon the victim is told, on a machine that does other things too. A fault is held for one second.
+/// The time limit for the victim's Event, on a busy machine. A problem is held for one second.
 const PROMPT: Duration = Duration::from_secs(8);
 
 async fn start(server: &ApiServer) -> Lockgate {
     Lockgate::start(&Source::Kubeconfig(server.kubeconfig("admin")), &["--leader-election", "on"]).await
 }
 
-/// The Events of this controller on an object.
+/// Returns the Events of this controller on an object.
 async fn events(server: &ApiServer, namespace: &str, name: &str) -> Vec<Value> {
     let args = ["get", "events.v1.events.k8s.io", "--namespace", namespace, "--output", "json"];
     let list: Value = serde_json::from_str(&server.kubectl(&args, "").await).expect("JSON");
@@ -25,7 +25,7 @@ async fn events(server: &ApiServer, namespace: &str, name: &str) -> Vec<Value> {
     all.filter(|event| event["regarding"]["name"] == name).collect()
 }
 
-/// The lines of the log about objects of a namespace, without those that only say that an object changed.
+/// Returns the log lines about objects of a namespace, except for those about changed objects.
 fn lines(lockgate: &Lockgate, namespace: &str) -> Vec<String> {
     let field = format!("namespace={namespace}");
     let log = lockgate.log();
@@ -33,7 +33,7 @@ fn lines(lockgate: &Lockgate, namespace: &str) -> Vec<String> {
     lines.filter(|line| !line.contains("object changed")).map(str::to_owned).collect()
 }
 
-/// An Ingress in `attacker` with annotations and paths that no Service serves.
+/// Formats an Ingress in `attacker` with annotations, and paths without a Service.
 fn wrong(name: &str, annotations: Value, paths: usize) -> Value {
     floods::wrong("attacker", name, "lockgate", annotations, paths)
 }
@@ -59,7 +59,7 @@ async fn an_object_as_large_as_it_may_be_writes_little() {
     assert!(lines.len() <= 40, "{} lines", lines.len());
     assert!(longest <= 2000, "a line of {longest} bytes");
     assert!(page.len() <= 30_000, "/debug/problems: {} bytes", page.len());
-    // What is left out is stated, and what is counted is true.
+    // The pages state the number of omitted entries, and the counts are correct.
     lockgate.logged(&["name=long", &format!("({TEXT} characters) is not a duration")]).await;
     lockgate.logged(&["name=large", &format!("{} more problems", PATHS - 20)]).await;
     let count = lockgate.metric("lockgate_problems", &["reason=\"ServiceUnresolvedReference\""]).await;
@@ -99,7 +99,7 @@ async fn a_flood_of_events_does_not_delay_those_of_another_tenant() {
     assert!(dropped > 0.0, "a namespace has room for fewer Events than the flood has");
     assert!(told < PROMPT, "the victim's Event came after {told:?}");
 
-    // The log has the victim's line, and of the attacker's no more than its quota of a minute.
+    // The log contains the line of the victim, and at most the quota of the attacker per minute.
     lockgate.logged(&["namespace=default", "name=cart", "does not exist"]).await;
     let (attacker, started) = (lines(&lockgate, "attacker").len(), lockgate.log());
     println!("{attacker} of {} lines of the attacker are in the log", 3 * INGRESSES);

@@ -1,4 +1,4 @@
-//! `lockgate export` on a disk that is full: what was written stays whole, and no draft takes up the last space.
+//! `lockgate export` on a full disk: existing files stay complete, and no temporary file occupies the last space.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::process::Process;
 use e2e::{Manifests, lockgate, wait_until};
 
-/// A small filesystem in memory, mounted on a directory. Needs root.
+/// A small filesystem in memory, mounted on a directory. It requires root.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -50,13 +50,13 @@ async fn a_full_disk_leaves_no_draft() {
     wait_until("the routes", async || routes().is_some()).await;
     let before = routes();
 
-    // More than the disk has room for.
+    // More content than fits on the disk.
     manifests.write("shop.yaml", &shop(1000));
     wait_until("the full disk to be reported", async || export.log().contains("No space left on device")).await;
     assert!(!disk.path().join(".lockgate.draft").exists(), "a draft is left behind");
     assert_eq!(routes(), before, "the routes are whole, as they were");
 
-    // With less to write, it goes on.
+    // With less content, the export continues.
     manifests.write("shop.yaml", &shop(2));
     wait_until("the second host", async || routes().is_some_and(|routes| routes.contains("h1.shop.test"))).await;
 }

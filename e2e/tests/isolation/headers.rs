@@ -1,8 +1,8 @@
-//! A client sends headers by which proxies speak to each other.
+//! A client sends headers that proxies use among each other.
 
 use crate::site::{By, Site, received};
 
-/// Headers that steer an Envoy which trusts the client. Source: Envoy, "HTTP header manipulation" and "Router".
+/// Headers that control an Envoy which trusts the client. Source: Envoy, "HTTP header manipulation" and "Router".
 const STEERING: [(&str, &str); 16] = [
     ("x-envoy-retry-on", "5xx"),
     ("x-envoy-retry-grpc-on", "internal"),
@@ -22,7 +22,7 @@ const STEERING: [(&str, &str); 16] = [
     ("x-envoy-downstream-service-node", "mine"),
 ];
 
-/// Headers by which a proxy tells a backend about the client or the original request.
+/// Headers that describe the client or the original request to a backend.
 const TELLING: [(&str, &str); 21] = [
     ("x-envoy-original-path", "/mine"),
     ("x-envoy-original-method", "MINE"),
@@ -47,7 +47,7 @@ const TELLING: [(&str, &str); 21] = [
     ("X-Forwarded-Host", "twice.test"),
 ];
 
-/// Every way to Envoy, also past a trusted proxy that is not there.
+/// All transports to Envoy, also with a trusted proxy that is bypassed.
 const SETTINGS: [&str; 2] =
     ["http: { http3: { enabled: true } }\n", "http: { trustedHops: 1, http3: { enabled: true } }\n"];
 const WAYS: [By; 4] = [By::Http, By::Http2, By::Https, By::Http3];

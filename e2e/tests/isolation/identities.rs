@@ -1,8 +1,9 @@
-//! Who holds a certificate of the same authority is not yet an Envoy: private keys are for the names of Envoys alone.
+//! A certificate of the same authority is not sufficient: private keys are sent only to clients with the names of
+//! Envoys.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use e2e::attacks::roles::{self, Answers, answers, nothing};
+use e2e::attacks::roles::{self, Answers, answers, no_answers};
 use e2e::certificates::{Pair, issue};
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{ApiServer, Authority, Lockgate, Manifests, Mount, Source, Target, wait_until};
@@ -10,35 +11,35 @@ use rustls::pki_types::CertificateDer;
 
 const HOST: &str = "shop.test";
 
-/// Asks for the host's certificate, and for all else, on a port of this machine.
+/// Requests the certificate of the host, and all other resources, on a local port.
 async fn ask(port: u16, root: &CertificateDer<'static>, own: &Pair) -> Answers {
-    roles::ask(&Target::https(port, "localhost", root.clone()).showing(own), "default/cert").await
+    roles::request_all(&Target::https(port, "localhost", root.clone()).showing(own), "default/cert").await
 }
 
-/// What an Envoy is answered: everything, but not what replicas ask.
+/// The expected answers to an Envoy: everything except requests of replicas.
 fn envoy() -> Answers {
     answers(true, ["gRPC, answered", "200"], &[("replica", "403")])
 }
 
-/// The same of a controller that serves no host by TLS.
+/// The expected answers to an Envoy if no host has TLS.
 fn envoy_without_hosts() -> Answers {
     let but = [("ADS", "gRPC, nothing"), ("SDS", "gRPC, nothing"), ("replica", "403")];
     answers(false, ["gRPC, answered", "200"], &but)
 }
 
-/// What a gRPC client is answered: no secrets, nothing of others.
+/// The expected answers to a gRPC client: no secrets, and nothing about other clients.
 fn grpc() -> Answers {
-    // The stream is open when the request for secrets comes: its status is in trailers.
+    // The stream is already open when the request for secrets arrives, so its status is in the trailers.
     let but = [("ADS", "gRPC, nothing"), ("CDS unary", "gRPC, answered"), ("REST clusters", "200")];
     answers(false, ["gRPC 7", "403"], &but)
 }
 
-/// What a replica is answered.
+/// The expected answers to a replica.
 fn replica() -> Answers {
     answers(false, ["gRPC 7", "403"], &[("replica", "200")])
 }
 
-/// A controller with a host by TLS, and certificates from a directory.
+/// A controller with a TLS host and certificates from a directory.
 async fn served(authority: &Authority, own: &Pair, flags: &[&str]) -> (Lockgate, Manifests, Mount) {
     let manifests = Manifests::new();
     manifests.write("class.yaml", &ingress_class());
@@ -60,16 +61,16 @@ async fn a_certificate_of_the_authority_alone_gets_nothing() {
     let (lockgate, _manifests, _mount) = served(&authority, &own, &[]).await;
     let asked = async |names: &[&str]| ask(lockgate.xds, &authority.der(), &authority.issue(names)).await;
     assert_eq!(asked(&["envoy"]).await, envoy(), "{}", lockgate.log());
-    assert_eq!(asked(&["web.shop.svc", "spiffe://cluster.local/ns/shop/sa/web"]).await, nothing());
+    assert_eq!(asked(&["web.shop.svc", "spiffe://cluster.local/ns/shop/sa/web"]).await, no_answers());
     let line = lockgate.logged(&["WARN", "xDS connection refused", "DNS:web.shop.svc", "xds.envoyNames"]).await;
     println!("{line}");
     assert!(line.contains("URI:spiffe://cluster.local/ns/shop/sa/web"), "{line}");
     for names in [&["127.0.0.1"][..], &["envoy.shop.svc"], &["my-envoy"], &["spiffe://envoy"]] {
-        assert_eq!(asked(names).await, nothing(), "{names:?}");
+        assert_eq!(asked(names).await, no_answers(), "{names:?}");
     }
     let refused = lockgate.metric("lockgate_xds_connections_refused_total", &["reason=\"name\""]).await;
     assert_eq!(refused, 50.0, "5 clients, 10 connections each");
-    // Replicas have the controller's own certificate, or one of its names.
+    // Replicas have the controller's own certificate, or one with its names.
     assert_eq!(ask(lockgate.xds, &authority.der(), &own).await, replica());
     assert_eq!(asked(&["lockgate"]).await, replica());
 }
@@ -92,18 +93,18 @@ async fn the_settings_say_which_names_have_which_role() {
         ("spiffe://test/ns/edge/sa/envoy", envoy()),
         ("spiffe://test/ns/shop/sa/client-1", grpc()),
         ("replica", replica()),
-        ("envoy", nothing()),
-        ("localhost", nothing()),
-        ("a.b.envoys.test", nothing()),
-        ("spiffe://test/ns/edge/sa/envoy/x", nothing()),
-        ("spiffe://other/ns/edge/sa/envoy", nothing()),
+        ("envoy", no_answers()),
+        ("localhost", no_answers()),
+        ("a.b.envoys.test", no_answers()),
+        ("spiffe://test/ns/edge/sa/envoy/x", no_answers()),
+        ("spiffe://other/ns/edge/sa/envoy", no_answers()),
     ] {
         let answers = ask(lockgate.xds, &authority.der(), &authority.issue(&[name])).await;
         assert_eq!(answers, expected, "{name}\n{}", lockgate.log());
     }
 }
 
-/// The authority of `auto` signs for two names. A certificate that somebody else got signed by it is neither.
+/// The authority of `auto` issues certificates for two names. Another certificate of it has no role.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_of_the_controllers_own_authority_needs_its_name_too() {
     let server = ApiServer::start().await;
@@ -134,9 +135,9 @@ async fn a_certificate_of_the_controllers_own_authority_needs_its_name_too() {
     for name in
         ["envoy", "localhost", "spiffe://lockgate.dev/ns/other/lockgate-xds/envoy", &format!("{own}/envoy/x"), own]
     {
-        assert_eq!(asked(&issue(&issuer, &[name])).await, nothing(), "{name}");
+        assert_eq!(asked(&issue(&issuer, &[name])).await, no_answers(), "{name}");
     }
-    // What any version has issued has this name.
+    // All versions have issued this name.
     assert_eq!(asked(&issue(&issuer, &[&format!("{own}/envoy")])).await, envoy_without_hosts());
     wait_until("a line in the log", async || lockgate.log().contains("xds.envoyNames")).await;
 }

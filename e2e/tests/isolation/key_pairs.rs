@@ -1,5 +1,5 @@
-//! A key pair that Envoy rejects never reaches it: all key pairs go there in one response, and one bad pair would cost a
-//! fresh Envoy those of all tenants.
+//! A key pair that Envoy rejects is never sent. All key pairs are in one response, so one invalid pair would prevent a
+//! new Envoy from receiving those of all tenants.
 
 mod der;
 mod mutation;
@@ -20,17 +20,17 @@ use rustls::pki_types::pem::PemObject;
 use mutation::Numbers;
 use verdicts::{Judge, Subject, pem};
 
-/// How many listeners Envoy is sent at once.
+/// The number of listeners in one update of Envoy.
 const BATCH: usize = 250;
-/// Hosts of the victims.
+/// The number of hosts of the victims.
 const VICTIMS: usize = 13;
 
-/// When certificates are judged: those of the fixtures are valid then.
+/// The time of the checks, at which the certificates of the fixtures are valid.
 fn now() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_830_000_000)
 }
 
-/// A chain of certificates and the key of the first, DER.
+/// A chain of certificates and the key of the first one, in DER.
 #[derive(Clone)]
 struct Material {
     chain: Vec<Vec<u8>>,
@@ -65,7 +65,7 @@ impl Material {
     }
 }
 
-/// What Lockgate would send to Envoy for a subject, or why it sends nothing.
+/// Returns the key pair that Lockgate would send to Envoy for a subject, or the reason for rejecting it.
 fn checked(subject: &Subject) -> Result<Subject, String> {
     match subject {
         Subject::Pair { chain, key } => secret::key_pair(chain, key, now())
@@ -75,7 +75,7 @@ fn checked(subject: &Subject) -> Result<Subject, String> {
     }
 }
 
-/// How two judges compare.
+/// The combinations of the results of Lockgate and Envoy.
 #[derive(Default)]
 struct Comparison {
     both_accept: usize,
@@ -85,8 +85,8 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Judges subjects, each with a name. Of those that Lockgate accepts, Envoy judges what Lockgate would send; of the
-    /// others, what is in the Secret.
+    /// Checks subjects, each with a name. If Lockgate accepts a subject, Envoy checks the key pair that Lockgate would
+    /// send. Otherwise, Envoy checks the content of the Secret.
     async fn add(&mut self, judge: &mut Judge, subjects: &[(String, Subject)]) {
         let ours: Vec<Result<Subject, String>> = subjects.iter().map(|(_, subject)| checked(subject)).collect();
         let sent: Vec<Subject> = ours
@@ -187,7 +187,7 @@ struct Site {
 }
 
 impl Site {
-    /// All victims and the attacker are there from the start. A fresh Envoy gets all key pairs in one response.
+    /// The victims and the attacker exist from the start. A new Envoy receives all key pairs in one response.
     async fn under_attack(attack: impl Fn(&Authority) -> Pair, settings: &str, backend: &Backend) -> Self {
         let (manifests, config, authority) = (Manifests::new(), Manifests::new(), Authority::new());
         let mut victims = vec![ingress_class(), service("shop", "", &[([127, 0, 0, 1], backend.port()).into()])];
@@ -211,7 +211,7 @@ impl Site {
         target.get("/").await.is_ok_and(|answer| answer.status == 200)
     }
 
-    /// Asserts that fresh Envoys of both variants serve all victims and reject nothing.
+    /// Asserts that new Envoys of both variants serve all victims and reject nothing.
     async fn assert_victims_served(&self) {
         for mode in [Mode::Delta, Mode::Sotw] {
             let envoy = Envoy::start(&self.lockgate, mode).await;
@@ -241,7 +241,7 @@ async fn a_bad_key_pair_costs_other_tenants_nothing() {
     let problems = site.problems().await;
     assert!(problems.contains("attacker") && problems.contains("certificate 1 is not X.509"), "{problems}");
 
-    // A pair that turns bad keeps its last good one, also for an Envoy that comes later.
+    // The last good key pair stays when a Secret becomes invalid, also for a later Envoy.
     site.victims[3] = malformed(&site.authority.issue(&[&host(0)])).secret("default", "victim-0");
     site.manifests.write("victims.yaml", &documents(&site.victims));
     wait_until("the problem of the victim", async || site.problems().await.contains("victim-0")).await;

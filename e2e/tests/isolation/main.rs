@@ -1,7 +1,7 @@
 //! Attacks by a tenant, a pod, and an xDS client on the real program, a real Envoy, and a real API server.
 //!
-//! One module per attack. Each test plays the attack and asserts that the victim notices nothing, and that the attacker's
-//! object states what was rejected.
+//! Each module contains one attack. Each test performs the attack, and asserts that the victim is not affected and that
+//! the attacker's object states the reason of the rejection.
 
 mod clients;
 mod debug_pages;

@@ -1,7 +1,7 @@
-//! Attacks on hosts and certificates of another namespace, by Ingresses that are newer than the victim's.
+//! Attacks on hosts and certificates of another namespace, with Ingresses that are newer than the victim's.
 //!
-//! Each attack runs in both modes of `namespaceOwnership`. The attacker's file also has a host of its own, so the test knows
-//! when Envoy has the whole attack: then the victim's answers and certificates must be those of before.
+//! Each attack runs in both modes of `namespaceOwnership`. The attacker's file also contains a separate host, so the
+//! test detects when Envoy has the complete attack. The answers and certificates of the victim must then be unchanged.
 
 use bytes::Bytes;
 use e2e::certificates::Pair;
@@ -9,10 +9,10 @@ use e2e::manifests::{documents, ingress_class, service};
 use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
 use hyper::Method;
 
-/// The hosts of the victim, each with TLS: by the default certificate, except the last.
+/// The hosts of the victim, each with TLS. All except the last use the default certificate.
 const HOSTS: [&str; 4] = ["shop.test", "api.platform.test", "all.wild.test", "shop.victim.test"];
 
-/// A controller, an Envoy, and a victim that is served.
+/// A controller, an Envoy, and a served victim.
 struct Site {
     manifests: Manifests,
     authority: Authority,
@@ -24,7 +24,7 @@ struct Site {
     backends: [Backend; 2],
 }
 
-/// Which namespaces may share hosts.
+/// The namespaces that may share hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ownership {
     Strict,
@@ -33,13 +33,13 @@ enum Ownership {
 
 const MODES: [Ownership; 2] = [Ownership::Strict, Ownership::InterNamespaceAllowed];
 
-/// The Service `web` of a namespace.
+/// Formats the Service `web` of a namespace.
 fn web(namespace: &str, backend: &Backend) -> String {
     let address = ([127, 0, 0, 1], backend.port()).into();
     service("web", "", &[address]).replace("namespace: default", &format!("namespace: {namespace}"))
 }
 
-/// An Ingress. `created` is a year, `spec` a YAML flow mapping.
+/// Formats an Ingress. `created` is a year, and `spec` is a YAML flow mapping.
 fn ingress(namespace: &str, name: &str, created: u16, spec: &str) -> String {
     format!(
         "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: {name}, namespace: {namespace}, \
@@ -47,7 +47,7 @@ fn ingress(namespace: &str, name: &str, created: u16, spec: &str) -> String {
     )
 }
 
-/// A rule with one path to `web`.
+/// Formats a rule with one path to `web`.
 fn rule(host: &str, path_type: &str, path: &str) -> String {
     format!(
         "{{ host: \"{host}\", http: {{ paths: [{{ path: \"{path}\", pathType: {path_type}, \
@@ -104,7 +104,8 @@ impl Site {
         Target::https(self.lockgate.https, host, self.authority.der())
     }
 
-    /// Applies the attacker's objects, and waits until Envoy has accepted all of them and the log names those that were rejected.
+    /// Applies the attacker's objects. Waits until Envoy has accepted all of them and the log contains the rejected
+    /// ones.
     async fn attack(&self, name: &str, objects: &[String], told: &[&[&str]]) {
         let canary = format!("{name}.evil.test");
         let own = ingress("evil", "canary", 2030, &format!("{{ rules: [{}] }}", rule(&canary, "Prefix", "/")));
@@ -117,7 +118,7 @@ impl Site {
         }
     }
 
-    /// Asserts that all hosts of the victim have its answers and its certificates.
+    /// Asserts that all hosts of the victim have its answers and certificates.
     async fn assert_unharmed(&self, mode: Ownership, attack: &str) {
         let at = |what: &str| format!("{mode:?}, {attack}: {what}");
         for (host, path, expected) in [
@@ -147,13 +148,13 @@ impl Site {
         }
     }
 
-    /// Takes the default certificate away: only the last host of the victim still has TLS.
+    /// Removes the default certificate. Only the last host of the victim still has TLS.
     async fn without_default(&self, mode: Ownership) {
         self.config.write("lockgate.yaml", &format!("namespaceOwnership: {mode:?}\n"));
         wait_until("no default certificate", async || self.over_tls(HOSTS[0]).await.is_none()).await;
     }
 
-    /// The backend that answers TLS connections for `host`, whatever the certificate; `None` if there is none.
+    /// Returns the backend that answers TLS connections for `host`, with any certificate. `None`: there is none.
     async fn over_tls(&self, host: &str) -> Option<String> {
         self.tls(host).backend("/").await
     }
@@ -185,7 +186,7 @@ async fn a_regular_expression_does_not_take_the_requests_of_another_namespace() 
         if mode == Ownership::Strict {
             site.attack("regex", &[evil], &[told]).await;
         } else {
-            // A name below a shared wildcard is a host of its own.
+            // A name below a shared wildcard is a separate host.
             let evil = evil.replace(HOSTS[2], "other.wild.test");
             site.attack("regex", &[evil], &[told]).await;
         }
@@ -202,9 +203,9 @@ async fn a_default_backend_gets_no_request_for_a_host_of_another_namespace() {
         site.attack("default", &[evil], &[]).await;
         assert_eq!(site.plain("nobody.test").backend("/").await.as_deref(), Some("evil"));
         site.assert_unharmed(mode, "default backend").await;
-        // A host with a dot at its end is the same host.
+        // A host with a trailing dot is the same host.
         assert_eq!(site.plain("api.platform.test.").get("/other").await.expect("an answer").status, 404);
-        // A browser may send a request over a connection for another name, if the certificate covers both.
+        // A browser can use a connection for another name if the certificate covers both.
         let elsewhere = |host| site.tls(host).opened_for("unknown.test");
         assert_eq!(elsewhere("unknown.test").backend("/").await.as_deref(), Some("evil"));
         for (host, status) in [(HOSTS[1], 421), ("plain.test", 404)] {
@@ -221,7 +222,7 @@ async fn a_tls_entry_does_not_replace_the_certificate_of_another_namespace() {
         let secret = own.secret("evil", "own");
         let hosts = format!("[{}, \"*.platform.test\", \"*.wild.test\", \"*.victim.test\"]", HOSTS[0]);
         let spec = format!("{{ tls: [{{ hosts: {hosts}, secretName: own }}], rules: [{{ host: own.evil.test }}] }}");
-        // Older than the victim's, but without a rule for these hosts.
+        // An Ingress that is older than the victim's, but has no rule for these hosts.
         let evil = ingress("evil", "certificate", 2010, &spec);
         let told = ["namespace=evil name=certificate", "spec.tls[0]", "shop.test", "Ingress victim/site", "not used"];
         site.attack("certificate", &[secret, evil], &[&told]).await;
@@ -264,14 +265,14 @@ async fn a_wildcard_certificate_does_not_serve_the_host_of_another_namespace() {
             }
             assert_eq!(site.over_tls("login.victim.test").await.is_some(), default, "{mode:?}");
             assert_eq!(site.over_tls(HOSTS[3]).await.as_deref(), Some("victim"), "{mode:?}");
-            // Nor over a connection for a name of the victim.
+            // Connections for a name of the victim are not affected either.
             let other = site.tls("login.victim.test").opened_for("any.victim.test").get("/").await.expect("an answer");
             assert_eq!(other.status, 421, "{mode:?}");
         }
     }
 }
 
-/// A chain of its own for a name below the wildcard would make Envoy answer 421 on connections for the wildcard.
+/// With a separate chain for a name below the wildcard, Envoy would answer 421 on connections for the wildcard.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_rejected_below_a_wildcard_leaves_its_connections_as_they_are() {
     for mode in MODES {

@@ -1,11 +1,11 @@
-//! Requests of unusual form: the rows of the table in docs/requests.md, each shown on a real Envoy.
+//! Unusual requests: each row of the table in docs/requests.md with a real Envoy.
 
 use e2e::client::raw;
 use e2e::manifests::ingress;
 
 use crate::site::{By, HOST, Site};
 
-/// An Ingress whose `/admin` nobody may reach: its Service has no endpoints, so it answers 503.
+/// Formats an Ingress with a forbidden path `/admin`: its Service has no endpoints, so it answers 503.
 fn closed() -> String {
     let service = "apiVersion: v1\nkind: Service\nmetadata: { name: nobody, namespace: default }\nspec:\n  ports: [{ name: \
                    http, port: 80 }]\n";
@@ -13,7 +13,8 @@ fn closed() -> String {
     format!("{service}---\n{closed}")
 }
 
-/// What a raw request by HTTP/1.1 is answered: the status, `location`, and what the backend was asked, if anything.
+/// Returns the answer to a raw HTTP/1.1 request: the status, `location`, and the request that the backend received, if
+/// any.
 async fn ask(site: &Site, request: &str) -> (String, String, String) {
     let bytes = raw(site.lockgate.http, request.as_bytes(), |_| false).await;
     let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -25,7 +26,7 @@ async fn ask(site: &Site, request: &str) -> (String, String, String) {
     (status, location, asked)
 }
 
-/// A `GET` of `path`.
+/// Formats a `GET` request for `path`.
 fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n")
 }
@@ -42,7 +43,7 @@ async fn an_escaped_slash_opens_no_closed_path() {
         assert_eq!(site.get(By::Http, "/admin", &[]).await.status, 503, "the path is closed");
         for (path, (status, location, asked)) in [("/x/..%2Fadmin", escaped), ("/x/..%5Cadmin", backslash)] {
             let answer = ask(&site, &get(path)).await;
-            // Envoy writes the whole URL.
+            // Envoy writes the complete URL.
             let answer = (answer.0.as_str(), answer.1.trim_start_matches(&format!("http://{HOST}")), answer.2.as_str());
             assert_eq!(answer, (status, location, asked), "{setting}{path}");
         }
@@ -58,7 +59,7 @@ async fn unusual_requests_are_treated_as_the_table_says() {
     let with = |request: &str| format!("{request}\r\nConnection: close\r\n\r\n");
     let host = format!("Host: {HOST}");
     let long = "x".repeat(70 * 1024);
-    // The request; status, and what the backend was asked if it was.
+    // The request, the status, and the request that the backend received, if any.
     let rows: &[(&str, String, &str, &str)] = &[
         ("double slashes", get("//a///b"), "200", "GET /a/b"),
         ("double slashes before a closed path", get("//admin"), "503", ""),

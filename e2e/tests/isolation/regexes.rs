@@ -1,4 +1,4 @@
-//! A tenant's regular expressions keep a worker of Envoy busy, and with it the requests of everybody else.
+//! Regular expressions of a tenant keep a worker of Envoy busy, and delay all other requests.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::site::{HOST, Site};
 /// The attacker's host.
 const ATTACKER: &str = "attacker.test";
 
-/// An Ingress for `host` with these paths of type `ImplementationSpecific`.
+/// Formats an Ingress for `host` with these paths of type `ImplementationSpecific`.
 fn ingress(name: &str, host: &str, annotations: &str, paths: &[String]) -> String {
     let mut text = format!(
         "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: {name}, namespace: default, annotations: {{ \
@@ -28,7 +28,7 @@ fn ingress(name: &str, host: &str, annotations: &str, paths: &[String]) -> Strin
     text
 }
 
-/// How long a request for the attacker's host takes.
+/// Returns the duration of a request for the attacker's host.
 async fn time(site: &Site, host: &str, path: &str) -> Duration {
     let mut connection = Target::http(site.lockgate.http, host).connect().await.expect("a connection");
     let start = Instant::now();
@@ -41,7 +41,7 @@ async fn regexes_that_would_block_a_worker_are_rejected_and_told() {
     let bad = rejected();
     let objects = [ingress("attacker", ATTACKER, "", &bad), service("attacker", "", &[])];
     let site = Site::with_objects("", &objects).await;
-    // The log lists the first problems of an object, and counts the others.
+    // The log contains the first problems of an object, and counts the others.
     for (i, path) in [&bad[0], &bad[27]].into_iter().enumerate() {
         let field = format!("spec.rules[0].http.paths[{}].path", i * 27);
         let line = site.lockgate.logged(&["RegexTooExpensive", &field, path.as_str()]).await;
@@ -80,7 +80,7 @@ async fn the_worst_that_a_tenant_can_still_do_takes_milliseconds() {
         let mut cold = Duration::ZERO;
         let mut warm = Vec::new();
         for seed in 0..12 {
-            // Envoy builds the automata with the first request, and with every change of the host.
+            // Envoy builds the automata with the first request, and after every change of the host.
             let took = time(&site, host, &long_path(b"ab01", seed)).await;
             if seed == 0 { cold = took } else { warm.push(took) }
         }
@@ -115,7 +115,7 @@ async fn a_host_has_a_budget_which_others_do_not_use_up() {
         service("second", "", &[]),
     ];
     let site = Site::with_objects("", &objects).await;
-    // 32 at the most: the last eight of the newer Ingress are left out.
+    // At most 32 are served: the last eight of the newer Ingress are omitted.
     site.lockgate.logged(&["RegexTooExpensive", "paths[12].path", "/second/12/", "32 regular expressions"]).await;
     let status = async |path: &str| Target::http(site.lockgate.http, HOST).get(path).await.expect("an answer").status;
     assert_eq!(

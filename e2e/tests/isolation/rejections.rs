@@ -1,18 +1,19 @@
-//! A resource that Envoy rejects, among twelve that are good, in one change of all: the good ones are served at once, the
-//! bad one as it was before, without a failed request, and it heals with new content. For each type that Envoy can reject.
+//! One of thirteen resources is rejected by Envoy, in one change of all. The others are served at once. The rejected
+//! one keeps its previous version without a failed request, and is served again after a correction. Each type that
+//! Envoy can reject has a test.
 
 use e2e::certificates::Pair;
 use e2e::load::Plan;
 use e2e::{Authority, Backend, Envoy, Fetch, Load, Lockgate, Manifests, Source, Target, ports, resources, wait_until};
 use serde_json::{Value, json};
 
-/// Resources of a type, and which of them is to be bad.
+/// The number of resources of a type, and the index of the invalid one.
 const MANY: usize = 13;
 const VICTIM: usize = 6;
-/// 2·log2(13)+2 messages to find it, and the one that was rejected.
+/// The maximum number of responses: 2·log2(13)+2 to find the invalid one, and the rejected one.
 const BOUND: f64 = 2.0 * 4.0 + 2.0 + 1.0;
 
-/// What a resource says.
+/// The content of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Content {
     A,
@@ -36,7 +37,7 @@ struct World {
     fetch: Fetch,
     ports: [u16; MANY],
     backends: [Backend; 2],
-    /// Who signs contents A and B, and one pair of each.
+    /// The authority of contents A and B, and one key pair of each.
     authorities: [Authority; 2],
     pairs: [Pair; 2],
     files: Manifests,
@@ -73,7 +74,7 @@ impl World {
         resources::typed("envoy.config.cluster.v3.Cluster", cluster)
     }
 
-    /// A route configuration; one that is bad has a domain twice.
+    /// Formats a route configuration. An invalid one contains a domain twice.
     fn routes(&self, name: &str, content: Content) -> Value {
         let cluster = if content == Content::B { "b" } else { "a" };
         let mut hosts = vec![resources::virtual_host("all", "*", cluster)];
@@ -89,7 +90,7 @@ impl World {
         routes
     }
 
-    /// The resource under test.
+    /// Formats a resource under test.
     fn resource(&self, at: usize, content: Content) -> Value {
         let name = name(at);
         match self.kind {
@@ -128,7 +129,7 @@ impl World {
         }
     }
 
-    /// What the resources under test need around them.
+    /// Formats the other resources that the resources under test need.
     fn others(&self) -> Vec<Value> {
         let source = self.fetch.source();
         let mut all = vec![self.cluster("a", Content::A), self.cluster("b", Content::B)];
@@ -174,14 +175,14 @@ impl World {
         all
     }
 
-    /// Publishes all, the good ones and the bad one.
+    /// Publishes all resources, valid ones and the invalid one.
     fn publish(&self, others: Content, victim: Content) {
         let mut all = self.others();
         all.extend((0..MANY).map(|at| self.resource(at, if at == VICTIM { victim } else { others })));
         self.files.write("world.json", &Value::Array(all).to_string());
     }
 
-    /// Where a resource shows, if it has this content.
+    /// Returns where a resource is visible if it has this content.
     fn target(&self, at: usize, content: Content) -> Target {
         let shared = matches!(self.kind, Kind::VirtualHost | Kind::ScopedRouteConfiguration);
         let port = self.ports[if shared { 0 } else { at }];
@@ -193,16 +194,17 @@ impl World {
         }
     }
 
-    async fn shows(&self, at: usize, content: Content) -> bool {
+    async fn has_content(&self, at: usize, content: Content) -> bool {
         let by = if self.kind != Kind::Secret && content == Content::B { "b" } else { "a" };
         self.target(at, content).backend("/").await.as_deref() == Some(by)
     }
 
-    async fn served(&self, others: Content, victim: Option<Content>) {
+    async fn wait_served(&self, others: Content, victim: Option<Content>) {
         for at in 0..MANY {
             let content = if at == VICTIM { victim } else { Some(others) };
             let Some(content) = content else { continue };
-            wait_until(&format!("{:?} {at} with {content:?}", self.kind), async || self.shows(at, content).await).await;
+            wait_until(&format!("{:?} {at} with {content:?}", self.kind), async || self.has_content(at, content).await)
+                .await;
         }
     }
 
@@ -226,14 +228,14 @@ async fn a_bad_one_harms_no_other(kind: Kind, fetch: Fetch) {
     let lockgate = Lockgate::start(&Source::Resources(world.files.path().into()), &[]).await;
     let mut envoy = world.envoy(&lockgate);
     envoy.wait_ready().await;
-    world.served(Content::A, Some(Content::A)).await;
+    world.wait_served(Content::A, Some(Content::A)).await;
     let plan = Plan { rate: 200, connections: 4, ..Plan::new(world.target(VICTIM, Content::A), "/") };
     let load = Load::start(plan).await;
 
-    // All change at once, and one of them is bad.
+    // All resources change at once, and one of them is invalid.
     let before = world.count(&lockgate, RESPONSES).await;
     world.publish(Content::B, Content::Bad);
-    world.served(Content::B, Some(Content::A)).await;
+    world.wait_served(Content::B, Some(Content::A)).await;
     wait_until("the culprit to be known", async || world.count(&lockgate, REJECTED).await == 1.0).await;
     let (messages, nacks) = (world.count(&lockgate, RESPONSES).await - before, world.count(&lockgate, NACKS).await);
     println!("{kind:?}, {fetch:?}, an Envoy that runs: {messages} messages, {nacks} of them rejected");
@@ -241,47 +243,47 @@ async fn a_bad_one_harms_no_other(kind: Kind, fetch: Fetch) {
     let named = if kind == Kind::VirtualHost { "name=r/n6 " } else { "name=n6 " };
     println!("{}", lockgate.logged(&["ERROR", "rejected, and left out", named, "world.json"]).await);
 
-    // Other changes do not bring it back.
+    // Other changes do not send it again.
     world.publish(Content::A, Content::Bad);
-    world.served(Content::A, Some(Content::A)).await;
+    world.wait_served(Content::A, Some(Content::A)).await;
     assert_eq!(world.count(&lockgate, NACKS).await, nacks, "no new NACK without new content");
     load.answers(100).await;
     let report = load.stop().await;
     assert_eq!(report.failed(), 0, "{report}");
 
-    // A fresh Envoy has the good ones, and the last good form of the bad one.
+    // A new Envoy has the valid resources, and the last good version of the invalid one.
     drop(envoy);
     let mut envoy = world.envoy(&lockgate);
     envoy.wait_ready().await;
-    world.served(Content::A, Some(Content::A)).await;
+    world.wait_served(Content::A, Some(Content::A)).await;
     wait_until("the culprit to be known again", async || world.count(&lockgate, REJECTED).await == 1.0).await;
     let again = world.count(&lockgate, NACKS).await - nacks;
     println!("{kind:?}, {fetch:?}, a fresh Envoy: {again} messages rejected");
     assert_eq!(again, 1.0, "what is known to be bad is sent alone");
 
     world.publish(Content::A, Content::B);
-    world.served(Content::A, Some(Content::B)).await;
+    world.wait_served(Content::A, Some(Content::B)).await;
     wait_until("nothing to be rejected", async || world.count(&lockgate, REJECTED).await == 0.0).await;
     drop(envoy);
 }
 
-/// A controller and an Envoy that know nothing of what was before.
+/// Starts a controller and an Envoy without any history.
 async fn a_bad_one_harms_no_other_from_the_beginning(kind: Kind, fetch: Fetch) {
     let world = World::new(kind, fetch).await;
     world.publish(Content::A, Content::Bad);
     let lockgate = Lockgate::start(&Source::Resources(world.files.path().into()), &[]).await;
     let mut envoy = world.envoy(&lockgate);
     envoy.wait_ready().await;
-    world.served(Content::A, None).await;
+    world.wait_served(Content::A, None).await;
     wait_until("the culprit to be known", async || world.count(&lockgate, REJECTED).await == 1.0).await;
     let messages = world.count(&lockgate, RESPONSES).await;
     println!("{kind:?}, {fetch:?}, from the beginning: {messages} messages");
-    // Envoy asks for some types name by name, so that more than one is the first.
+    // Envoy requests some types name by name, so several requests are the first.
     let asked =
         if matches!(kind, Kind::Listener | Kind::Cluster | Kind::ScopedRouteConfiguration) { 1.0 } else { 13.0 };
     assert!(messages <= BOUND + asked, "{messages}");
     world.publish(Content::A, Content::B);
-    world.served(Content::A, Some(Content::B)).await;
+    world.wait_served(Content::A, Some(Content::B)).await;
 }
 
 macro_rules! cases {

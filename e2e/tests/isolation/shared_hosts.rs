@@ -1,4 +1,5 @@
-//! Envoy rejects the path of one Ingress on a host that several Ingresses share: only the owner of that path is told.
+//! Envoy rejects the path of one Ingress on a host that several Ingresses share. Only the owner of that path receives
+//! an Event.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ fn ingress(name: &str, path: &str) -> String {
     )
 }
 
-/// Starts an Envoy that rejects some regular expressions of the controller: it has the limit that is Envoy's default.
+/// Starts an Envoy that rejects some regular expressions of the controller: it has Envoy's default limit.
 fn strict_envoy(lockgate: &Lockgate, mode: Mode) -> Envoy {
     let admin = ports::free();
     let text = lockgate.bootstrap(mode, admin, "strict");
@@ -26,7 +27,7 @@ fn strict_envoy(lockgate: &Lockgate, mode: Mode) -> Envoy {
     Envoy::launch_with(&text.replace(line, &format!("{field}: 100")), admin)
 }
 
-/// The notes of the Events about rejections, by object.
+/// Returns the notes of the Events about rejections, by object.
 async fn rejections(server: &ApiServer) -> BTreeMap<String, Vec<String>> {
     let list =
         server.kubectl(&["get", "events.v1.events.k8s.io", "--namespace", "default", "--output", "json"], "").await;
@@ -48,7 +49,7 @@ async fn only_the_owner_of_a_rejected_path_is_told(mode: Mode) {
     let lockgate = Lockgate::start(&Source::Kubeconfig(server.kubeconfig("admin")), &["--leader-election", "on"]).await;
     let mut envoy = strict_envoy(&lockgate, mode);
     envoy.wait_ready().await;
-    // The Service has no endpoints: 503 is the answer of a route, 404 of none.
+    // The Service has no endpoints: a route answers 503, and without a route, the answer is 404.
     let target = Target::http(lockgate.http, HOST);
     let status = async |path: &str| target.get(path).await.map_or(0, |answer| answer.status);
     for name in names {
@@ -68,12 +69,12 @@ async fn only_the_owner_of_a_rejected_path_is_told(mode: Mode) {
     assert!(told["carl"].iter().all(|note| note.contains("program size")), "{told:?}");
     assert_eq!(status("/carl").await, 503, "the last version that Envoy accepted stays");
 
-    // Without the change of dora, carl alone is at fault.
+    // Without the change of dora, only carl has caused the rejection.
     server.apply(&ingress("dora", "/dora")).await;
     let alone = |notes: &Vec<String>| notes.iter().any(|note| !note.contains("other object"));
     wait_until("the Event of carl alone", async || rejections(&server).await.get("carl").is_some_and(alone)).await;
 
-    // A new Envoy, which has accepted nothing before, changes no suspicion.
+    // A new Envoy, which has accepted nothing before, does not change the suspects.
     drop(envoy);
     let mut envoy = strict_envoy(&lockgate, mode);
     envoy.wait_ready().await;

@@ -1,4 +1,4 @@
-//! The program, an Envoy, and two backends behind the host [`HOST`], in clear text, by TLS, and by HTTP/3.
+//! The program, an Envoy, and two backends behind the host [`HOST`], in clear text, over TLS, and over HTTP/3.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +11,11 @@ use e2e::{Authority, Echo, Envoy, Lockgate, Manifests, Mode, Source, Target, htt
 use http_body_util::Full;
 use hyper::{HeaderMap, Response};
 
-/// The host that is served.
+/// The served host.
 pub const HOST: &str = "shop.test";
 
-/// `/` leads to a backend that echoes requests, `/failing` to one that answers 503, without and with retries.
+/// `/` is served by a backend that echoes requests. `/failing` is served by one that answers 503, with and without
+/// retries.
 const INGRESSES: &str = "apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata: { name: shop, namespace: default }
@@ -41,7 +42,7 @@ spec:
           - { path: /retried, pathType: Prefix, backend: { service: { name: failing, port: { name: http } } } }
 ";
 
-/// All of it, running.
+/// All running programs.
 pub struct Site {
     _manifests: Manifests,
     /// The controller.
@@ -53,7 +54,7 @@ pub struct Site {
     _servers: (Echo, Server),
 }
 
-/// How a request travels.
+/// The transport of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// In clear text.
@@ -67,12 +68,12 @@ pub enum By {
 }
 
 impl Site {
-    /// Starts all of it with a settings file, and waits until it is served.
+    /// Starts all programs with a settings file, and waits until the host is served.
     pub async fn with(settings: &str) -> Self {
         Self::with_objects(settings, &[]).await
     }
 
-    /// The same with more objects.
+    /// Like [`Site::start`], with additional objects.
     pub async fn with_objects(settings: &str, objects: &[String]) -> Self {
         let (echo, authority, failed) = (Echo::start().await, Authority::new(), Arc::new(AtomicU64::new(0)));
         let count = failed.clone();
@@ -98,7 +99,7 @@ impl Site {
         Self { _manifests: manifests, lockgate, envoy, authority, failed, _servers: (echo, failing) }
     }
 
-    /// A `GET` of `path` with these header fields.
+    /// Sends a `GET` of `path` with these header fields.
     pub async fn get(&self, by: By, path: &str, fields: &[(&str, &str)]) -> Answer {
         let Lockgate { http, https, .. } = self.lockgate;
         let target = match by {
@@ -114,14 +115,14 @@ impl Site {
         target.get(path).await.expect("an answer")
     }
 
-    /// How many requests reached the failing backend while `requests` were made.
+    /// Returns the number of requests that the failing backend received while `requests` ran.
     pub async fn failures(&self, requests: impl AsyncFnOnce()) -> u64 {
         let before = self.failed.load(Ordering::Relaxed);
         requests().await;
         self.failed.load(Ordering::Relaxed) - before
     }
 
-    /// Waits until the host is served over HTTP/3 too, if it is on.
+    /// Waits until the host is served over HTTP/3 too, if it is enabled.
     pub async fn wait_for(&self, by: By) {
         wait_until("the host by this way", async || match by {
             By::Http3 => http3::get(self.lockgate.https, HOST, "/", self.authority.der()).await.is_ok(),
@@ -131,7 +132,7 @@ impl Site {
     }
 }
 
-/// The header fields that the echoing backend was sent.
+/// Returns the header fields that the echoing backend received.
 pub fn received(answer: &Answer) -> HeaderMap {
     let text = answer.text();
     let fields = text.lines().skip(1).filter_map(|line| line.split_once(": "));

@@ -1,6 +1,6 @@
-//! An older Ingress that is being deleted, or whose namespace is, keeps its hosts from nobody.
+//! An older Ingress that is being deleted, or whose namespace is, does not reserve its hosts.
 //!
-//! As in the attack, nothing is behind the older Ingress any more: it is answered 503. The newer one is answered 301.
+//! As in the attack, the older Ingress has no backends any more and answers 503. The newer one answers 301.
 
 use e2e::manifests::{documents, ingress, ingress_class};
 use e2e::{ApiServer, Envoy, Lockgate, Mode, Source, Target, wait_until};
@@ -10,7 +10,7 @@ const ADDRESS: &str = "192.0.2.10";
 const OLD: u16 = 503;
 const NEW: u16 = 301;
 
-/// An Ingress of the namespace `name` with a default backend for all hosts.
+/// Formats an Ingress of the namespace `name` with a default backend for all hosts.
 fn default_backend(namespace: &str) -> String {
     format!(
         "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: rest, namespace: {namespace} }}\n\
@@ -18,13 +18,13 @@ fn default_backend(namespace: &str) -> String {
     )
 }
 
-/// An Ingress of a namespace for `shop.test`, with more metadata in YAML's flow style.
+/// Formats an Ingress of a namespace for `shop.test`, with additional metadata in YAML's flow style.
 fn shop(namespace: &str, metadata: &str) -> String {
     let ingress = ingress("shop", "shop.test", "none", None);
     ingress.replace("namespace: default }", &format!("namespace: {namespace}, {metadata} }}"))
 }
 
-/// What makes an Ingress answer 301, without a backend.
+/// The annotation that makes an Ingress answer 301 without a backend.
 const REDIRECT: &str = "annotations: { ingress.kubernetes.io/force-ssl-redirect: \"true\" }";
 
 /// A cluster with older objects in the namespace `first`, which are served.
@@ -49,32 +49,32 @@ impl Site {
         site
     }
 
-    /// Waits until a host is answered so.
+    /// Waits until a host answers with this status.
     async fn until_answered(&self, host: &str, status: u16) {
         let target = Target::http(self.lockgate.http, host);
         let answered = async || target.get("/").await.is_ok_and(|answer| answer.status == status);
         wait_until(&format!("{host} to be answered {status}"), answered).await;
     }
 
-    /// Whether our address is in the status of an Ingress.
+    /// Returns whether our address is in the status of an Ingress.
     async fn has_address(&self, namespace: &str, name: &str) -> bool {
         let get = ["get", "ingress", name, "--namespace", namespace, "--output", "json"];
         let object: Value = serde_json::from_str(&self.server.kubectl(&get, "").await).expect("JSON of kubectl");
         object["status"]["loadBalancer"]["ingress"][0]["ip"] == ADDRESS
     }
 
-    /// Waits until an Ingress has our address, or has it no longer.
+    /// Waits until an Ingress has our address, or no longer has it.
     async fn until_address(&self, namespace: &str, name: &str, expected: bool) {
         let what = format!("an address in the status of {namespace}/{name}: {expected}");
         wait_until(&what, async || self.has_address(namespace, name).await == expected).await;
     }
 
-    /// Applies a newer object that loses, and has no address therefore.
-    async fn loses(&self, name: &str, newer: &str, host: &str) {
+    /// Applies a newer object that loses the conflict and therefore has no address.
+    async fn assert_loses(&self, name: &str, newer: &str, host: &str) {
         self.server.apply(newer).await;
         let lost = ["Conflicted", "second", name];
         self.lockgate.logged(&lost).await;
-        // What is served has its address by then, for it came after.
+        // A later object that is served already has its address.
         self.server.apply(&ingress("later", &format!("later-{name}.test"), "none", None)).await;
         self.until_address("default", "later", true).await;
         self.server.kubectl(&["delete", "ingress", "later"], "").await;
@@ -86,13 +86,13 @@ impl Site {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_ingress_that_a_finalizer_holds_loses_to_a_newer_one() {
     let site = Site::open(&shop("first", "finalizers: [example.com/held]")).await;
-    site.loses("shop", &shop("second", REDIRECT), "shop.test").await;
+    site.assert_loses("shop", &shop("second", REDIRECT), "shop.test").await;
     site.server.kubectl(&["delete", "ingress", "shop", "--namespace", "first", "--wait=false"], "").await;
     site.until_answered("shop.test", NEW).await;
     site.until_address("second", "shop", true).await;
-    // It is still there, and its status no longer says that it is served.
+    // The object still exists, and its status no longer has the address.
     site.until_address("first", "shop", false).await;
-    // Without a rival it is served until it is gone.
+    // Without a competitor, it is served until it is deleted.
     site.server.kubectl(&["delete", "ingress", "shop", "--namespace", "second"], "").await;
     site.until_answered("shop.test", OLD).await;
     site.until_address("first", "shop", true).await;
@@ -105,18 +105,18 @@ async fn an_older_ingress_that_a_finalizer_holds_loses_to_a_newer_one() {
 async fn an_older_ingress_in_a_terminating_namespace_loses_to_a_newer_one() {
     let site = Site::open(&documents(&[shop("first", ""), default_backend("first")])).await;
     site.until_answered("other.test", OLD).await;
-    site.loses("shop", &shop("second", REDIRECT), "shop.test").await;
+    site.assert_loses("shop", &shop("second", REDIRECT), "shop.test").await;
     let redirect = format!("namespace: second, {REDIRECT} }}");
     let rest = default_backend("second").replace("namespace: second }", &redirect);
-    site.loses("rest", &rest, "other.test").await;
-    // No controller manager runs here: the namespace stays as it is, with all objects in it.
+    site.assert_loses("rest", &rest, "other.test").await;
+    // The test has no controller manager, so the namespace and its objects stay.
     site.server.kubectl(&["delete", "namespace", "first", "--wait=false"], "").await;
     for (name, host) in [("shop", "shop.test"), ("rest", "other.test")] {
         site.until_answered(host, NEW).await;
         site.until_address("second", name, true).await;
         site.until_address("first", name, false).await;
     }
-    // No Event can be written in that namespace, and nobody tries.
+    // Events cannot be created in that namespace, and the controller does not try.
     let log = site.lockgate.log();
     assert!(!log.contains("cannot write an Event"), "{log}");
 }

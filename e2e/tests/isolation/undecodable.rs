@@ -12,7 +12,7 @@ const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/attacker/ingresse
 const SECRETS: &str = "/api/v1/namespaces/attacker/secrets";
 const ATTACKER: &str = "{ apiVersion: v1, kind: Namespace, metadata: { name: attacker } }\n";
 
-/// An Ingress of the attacker, of the default class.
+/// Formats an Ingress of the attacker, with the default class.
 fn broken_ingress(name: &str, edition: &str) -> Vec<u8> {
     undecodable::broken_ingress(name, "lockgate", "attacker.test", edition)
 }
@@ -24,7 +24,7 @@ async fn write(server: &ApiServer, method: Method, path: &str, object: Vec<u8>) 
     assert!(answer.status < 300, "{path}: {} {}", answer.status, answer.text());
 }
 
-/// An Ingress of the victim that answers 301 for its host, and presents a certificate for it.
+/// Formats an Ingress of the victim that answers 301 for its host, and presents a certificate for it.
 fn shop(name: &str) -> String {
     let annotation = "annotations: { ingress.kubernetes.io/force-ssl-redirect: \"true\" }";
     let ingress = ingress(name, &format!("{name}.test"), "none", Some(&format!("{name}-tls")));
@@ -38,7 +38,7 @@ struct Victim<'a> {
 }
 
 impl Victim<'_> {
-    /// Adds a host and renews its certificate, and waits until Envoy serves the one and presents the other.
+    /// Adds a host and renews its certificate. Waits until Envoy serves both.
     async fn assert_served(&self, lockgate: &Lockgate, name: &str) {
         let host = format!("{name}.test");
         let plain = Target::http(lockgate.http, &host);
@@ -56,7 +56,7 @@ impl Victim<'_> {
     }
 }
 
-/// The problems with this reason: object and field.
+/// Returns the problems with this reason: object and field.
 async fn problems(lockgate: &Lockgate) -> Vec<(String, String)> {
     let all: Vec<Value> = serde_json::from_str(&lockgate.get("/debug/problems").await.text()).expect("JSON");
     let of_text = all.iter().filter(|problem| problem["reason"] == "InvalidEncoding");
@@ -67,7 +67,7 @@ async fn problems(lockgate: &Lockgate) -> Vec<(String, String)> {
     of_text.map(|problem| (object(problem), problem["field"].as_str().unwrap_or_default().to_owned())).collect()
 }
 
-/// What the controller says of the attacker's two objects.
+/// The expected problems of the attacker's two objects.
 fn expected() -> [(String, String); 2] {
     [("Ingress attacker/broken", "spec.rules[0].http.paths[0].path"), ("Secret attacker/broken", "type")]
         .map(|(object, field)| (object.to_owned(), field.to_owned()))
@@ -105,21 +105,21 @@ async fn an_object_that_is_not_utf_8_harms_no_other() {
     wait_until("the path beside", async || good.get("/good").await.is_ok_and(|answer| answer.status == 503)).await;
     assert_eq!(good.get("/").await.expect("an answer").status, 404);
 
-    // A version that is as bad, again and again.
+    // Another invalid version, repeatedly.
     for edition in ["2", "3", "4"] {
         write(&server, Method::PUT, &format!("{INGRESSES}/broken"), broken_ingress("broken", edition)).await;
         write(&server, Method::PUT, &format!("{SECRETS}/broken"), broken_secret("broken", edition)).await;
     }
     victim.assert_served(&lockgate, "updated").await;
 
-    // A new process finds both in its first lists.
+    // A new process finds both objects in its initial lists.
     lockgate.kill();
     lockgate.restart();
     lockgate.wait_ready().await;
     victim.assert_served(&lockgate, "restarted").await;
     assert_eq!(problems(&lockgate).await, expected());
 
-    // Both are deleted, and one is mended.
+    // One object is deleted, and one is corrected.
     write(&server, Method::POST, INGRESSES, broken_ingress("mended", "1")).await;
     wait_until("the third problem", async || problems(&lockgate).await.len() == 3).await;
     let mended = broken_ingress("mended", "1").into_iter().map(|byte| if byte >= 0xfe { b'a' } else { byte }).collect();
@@ -134,7 +134,7 @@ async fn an_object_that_is_not_utf_8_harms_no_other() {
     assert_eq!(lockgate.metric("lockgate_source_faults_total", &[]).await, 0.0);
 }
 
-/// Kind, `apiVersion`, and path of the collection.
+/// The kind, `apiVersion`, and path of the collection.
 const KINDS: [(&str, &str, &str); 6] = [
     ("Ingress", "networking.k8s.io/v1", INGRESSES),
     ("IngressClass", "networking.k8s.io/v1", "/apis/networking.k8s.io/v1/ingressclasses"),
@@ -179,7 +179,7 @@ async fn every_kind_goes_on_and_shows_when_it_last_did() {
     for (kind, api_version, path) in KINDS {
         let before = last(&lockgate, kind).await;
         assert!((0.0..60.0).contains(&(now() - before)), "{kind}: {before}");
-        // So that it is another second.
+        // The next second begins.
         wait_until("the next second", async || now() - before > 1.5).await;
         write(&server, Method::POST, path, annotated(kind, api_version, "again")).await;
         wait_until(&format!("news of {kind}"), async || last(&lockgate, kind).await > before).await;

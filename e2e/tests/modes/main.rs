@@ -1,8 +1,8 @@
-//! One Envoy for each way of fetching: start, change, removal, a controller that is away, rejection; all of it under load.
+//! Each xDS transport with one Envoy under load: start, change, removal, an outage of the controller, and rejection.
 //!
-//! What must not fail in any mode is a change whose parts do not need an order, or that its author has put in order. What
-//! needs an order between types, all in one change, fails nothing over an aggregated stream; over other ways no server can
-//! keep an order, so failures are only counted there, and that it ends well is what is asserted.
+//! No transport may fail a request during changes that need no order, or whose author has ordered them. A change that
+//! needs an order between types fails no request over an aggregated stream. Over other transports, no server can keep
+//! the order. Failures are only counted there, and the final state is checked.
 
 mod site;
 
@@ -18,7 +18,7 @@ const RETIMINGS: u32 = 3;
 const ROTATIONS: usize = 3;
 const CLUSTERS: usize = 300;
 
-/// All steps in one mode, on one Envoy.
+/// Runs all steps with one transport and one Envoy.
 async fn every_step(fetch: Fetch) {
     let mut backend = Backend::start("first").await;
     let mut site = Site::open(fetch, &backend).await;
@@ -83,48 +83,48 @@ async fn a_certificate_is_rotated(site: &mut Site) {
     site.check(&format!("{ROTATIONS} rotations of a certificate"), Promise::NoFailure, load).await;
 }
 
-/// Another host with its cluster comes, and both go again; the one under load must not notice.
+/// Adds and removes another host with its cluster. The host under load must not be affected.
 async fn a_host_comes_and_goes(site: &mut Site, backend: &Backend) {
     let load = site.load().await;
     site.world.clusters.insert("other".into(), Cluster::of(backend));
     site.world.hosts.insert("other.test".into(), "other".into());
     site.publish();
-    site.serves("other.test").await;
+    site.wait_served("other.test").await;
     site.world.clusters.remove("other");
     site.world.hosts.remove("other.test");
     site.publish();
     let target = site.target("other.test");
     wait_until("the end of other.test", async || target.get("/").await.is_ok_and(|a| a.status == 404)).await;
-    site.has_no_cluster("other").await;
+    site.wait_without_cluster("other").await;
     site.check("a host comes and goes", Promise::NoFailure, load).await;
 }
 
-/// The name of the cluster that the host is to lead to now, and before.
+/// Returns the names of the next and of the current cluster of the host.
 fn next_name(site: &Site, i: usize, step: &str) -> (String, String) {
     (format!("{step}-{i}"), site.world.hosts[HOST].clone())
 }
 
-/// First the new cluster, then the route, then the old cluster's removal, each when Envoy has the one before: the order
-/// that an aggregated stream keeps by itself.
+/// Adds the new cluster, moves the route, and removes the old cluster, each after Envoy has applied the previous
+/// change. An aggregated stream has this order by itself.
 async fn renames_in_order(site: &mut Site, backend: &Backend) {
     let load = site.load().await;
     for i in 1..=RENAMES {
         let (new, old) = next_name(site, i, "ordered");
         site.world.clusters.insert(new.clone(), Cluster::of(backend));
         site.publish();
-        site.has_cluster(&new).await;
+        site.wait_for_cluster(&new).await;
         site.world.hosts.insert(HOST.into(), new.clone());
         site.publish();
-        site.leads_to(&new).await;
+        site.wait_routed_to(&new).await;
         load.answers(100).await;
         site.world.clusters.remove(&old);
         site.publish();
-        site.has_no_cluster(&old).await;
+        site.wait_without_cluster(&old).await;
     }
     site.check(&format!("{RENAMES} renames of a cluster, in order"), Promise::NoFailure, load).await;
 }
 
-/// Renames the cluster that the host leads to, in one change.
+/// Renames the cluster of the host in one change.
 fn rename(site: &mut Site, new: &str, old: &str, backend: &Backend) {
     site.world.clusters.remove(old);
     site.world.clusters.insert(new.into(), Cluster::of(backend));
@@ -132,11 +132,11 @@ fn rename(site: &mut Site, new: &str, old: &str, backend: &Backend) {
     site.publish();
 }
 
-async fn renamed(site: &Site, new: &str, old: &str) {
-    site.leads_to(new).await;
-    site.has_cluster(new).await;
-    site.has_no_cluster(old).await;
-    site.serves(HOST).await;
+async fn wait_renamed(site: &Site, new: &str, old: &str) {
+    site.wait_routed_to(new).await;
+    site.wait_for_cluster(new).await;
+    site.wait_without_cluster(old).await;
+    site.wait_served(HOST).await;
 }
 
 async fn renames_at_one_stroke(site: &mut Site, backend: &Backend) {
@@ -144,14 +144,14 @@ async fn renames_at_one_stroke(site: &mut Site, backend: &Backend) {
     for i in 1..=RENAMES {
         let (new, old) = next_name(site, i, "stroke");
         rename(site, &new, &old, backend);
-        renamed(site, &new, &old).await;
+        wait_renamed(site, &new, &old).await;
         load.answers(60).await;
     }
     let promise = Promise::no_failure_if(site.fetch.aggregated());
     site.check(&format!("{RENAMES} renames of a cluster, at one stroke"), promise, load).await;
 }
 
-/// Ends the controller as `kill -9` does, has `meanwhile` happen, and starts it again.
+/// Kills the controller, runs `meanwhile`, and restarts the controller.
 async fn outage(site: &mut Site, load: &e2e::Load, meanwhile: impl FnOnce(&mut Site)) {
     site.lockgate.kill();
     load.answers(100).await;
@@ -166,7 +166,7 @@ async fn an_outage_without_a_change(site: &mut Site) {
     outage(site, &load, |_| {}).await;
     if site.fetch == Fetch::Rest {
         let before = site.envoy.stat("cluster_manager.cds.update_attempt").await;
-        site.counts("cluster_manager.cds.update_attempt", before + 3).await;
+        site.wait_counted("cluster_manager.cds.update_attempt", before + 3).await;
     } else {
         wait_until("all of Envoy's streams", async || site.streams().await == streams).await;
     }
@@ -188,7 +188,7 @@ async fn an_outage_with_other_endpoints(site: &mut Site, backend: &mut Backend) 
         site.publish();
     })
     .await;
-    site.swapped(&load, backend, next).await;
+    site.finish_swap(&load, backend, next).await;
     site.check("kill -9, and other endpoints after it", Promise::NoFailure, load).await;
 }
 
@@ -196,14 +196,16 @@ async fn an_outage_with_a_rename(site: &mut Site, backend: &Backend) {
     let load = site.load().await;
     let old = site.world.hosts[HOST].clone();
     outage(site, &load, |site| rename(site, "shop", &old, backend)).await;
-    renamed(site, "shop", &old).await;
-    // What Envoy has must not go before the routes have left it. Delta says on a new stream what that is; of state of the
-    // world it is found out by the version, as the settings of the renamed cluster are those of one that is served.
+    wait_renamed(site, "shop", &old).await;
+    // The clusters of Envoy must stay until the routes no longer use them. A new delta stream contains their names. For
+    // state of the world, the controller identifies them by the version, because the settings of the renamed cluster
+    // are those of a served one.
     let promise = Promise::no_failure_if([Fetch::AdsDelta, Fetch::AdsSotw].contains(&site.fetch));
     site.check("kill -9, and a rename after it", promise, load).await;
 }
 
-/// Envoy does not take a cluster: the one under load and a new one. All else goes on, what it had of the first included.
+/// Envoy rejects two clusters: a change of the one under load, and a new one. Everything else works, including the
+/// previous version of the first.
 async fn a_rejected_cluster(site: &mut Site, backend: &mut Backend) {
     let rejected = "cluster_manager.cds.update_rejected";
     let (load, before) = (site.load().await, site.envoy.stat(rejected).await);
@@ -211,21 +213,21 @@ async fn a_rejected_cluster(site: &mut Site, backend: &mut Backend) {
     let bad = Cluster { broken: true, ..Cluster::of(backend) };
     site.world.clusters.insert("bad".into(), bad);
     site.publish();
-    site.counts(rejected, before).await;
+    site.wait_counted(rejected, before).await;
 
     site.swap(&load, backend).await;
     site.world.clusters.insert("healthy".into(), Cluster::of(backend));
     site.world.hosts.insert("healthy.test".into(), "healthy".into());
     site.publish();
-    site.has_cluster("healthy").await;
-    site.serves("healthy.test").await;
+    site.wait_for_cluster("healthy").await;
+    site.wait_served("healthy.test").await;
     site.world.clusters.insert("bad".into(), Cluster::of(backend));
     site.world.clusters.insert("healthy".into(), Cluster::of(backend));
     site.world.clusters.insert("shop".into(), Cluster { connect_timeout: 9, ..Cluster::of(backend) });
     site.world.hosts.insert("bad.test".into(), "bad".into());
     site.publish();
-    site.serves("bad.test").await;
-    site.serves("healthy.test").await;
+    site.wait_served("bad.test").await;
+    site.wait_served("healthy.test").await;
     wait_until("the good cluster shop", async || {
         let clusters = site.envoy.config_dump("dynamic_active_clusters").await;
         clusters.iter().any(|entry| entry["cluster"]["connect_timeout"] == "9s")
@@ -234,7 +236,7 @@ async fn a_rejected_cluster(site: &mut Site, backend: &mut Backend) {
     site.check("two rejected clusters, healed", Promise::NoFailure, load).await;
 }
 
-/// Envoy does not take the routes: it goes on with what it had, and clusters and endpoints go on changing.
+/// Envoy rejects the routes. It keeps the previous ones, and clusters and endpoints still change.
 async fn rejected_routes(site: &mut Site, backend: &mut Backend) {
     let rejected = "http.http.rds.web.update_rejected";
     let (load, before) = (site.load().await, site.envoy.stat(rejected).await);
@@ -242,8 +244,8 @@ async fn rejected_routes(site: &mut Site, backend: &mut Backend) {
     site.world.clusters.insert("late".into(), Cluster::of(backend));
     site.world.hosts.insert("late.test".into(), "late".into());
     site.publish();
-    site.counts(rejected, before).await;
-    site.has_cluster("late").await;
+    site.wait_counted(rejected, before).await;
+    site.wait_for_cluster("late").await;
     site.swap(&load, backend).await;
     site.world.broken_routes = false;
     let endpoints: Vec<String> = site.world.clusters.keys().cloned().collect();
@@ -251,7 +253,7 @@ async fn rejected_routes(site: &mut Site, backend: &mut Backend) {
         site.world.clusters.get_mut(&name).expect("a cluster").at = backend.address;
     }
     site.publish();
-    site.serves("late.test").await;
+    site.wait_served("late.test").await;
     site.check("rejected routes, healed", Promise::NoFailure, load).await;
 }
 
@@ -265,12 +267,12 @@ async fn everything_is_removed(site: &mut Site) {
     site.world.hosts.clear();
     site.publish();
     for name in names {
-        site.has_no_cluster(&name).await;
+        site.wait_without_cluster(&name).await;
     }
     assert_eq!(site.envoy.stat("listener_manager.total_listeners_active").await, 0);
 }
 
-/// Envoy opens a stream for the endpoints of each cluster, over one connection: each costs what one name costs.
+/// Envoy opens a stream for the endpoints of each cluster, over one connection. Each stream costs as much as one name.
 async fn many_streams(fetch: Fetch) {
     let backend = Backend::start("first").await;
     let mut site = Site::open(fetch, &backend).await;

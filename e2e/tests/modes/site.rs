@@ -1,4 +1,4 @@
-//! A site that one Envoy serves, and the load on it.
+//! A site with one Envoy, and the load on it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,16 +9,16 @@ use e2e::load::{Plan, Report};
 use e2e::{Authority, Backend, Envoy, Fetch, Load, Lockgate, Manifests, Source, Target, ports, resources, wait_until};
 use serde_json::{Value, json};
 
-/// The host that is under load.
+/// The host under load.
 pub const HOST: &str = "shop.test";
 const RATE: u32 = 300;
 
-/// What is to be served. All of it is one file, changed at one stroke.
+/// The served resources, all in one file, which is replaced atomically.
 pub struct World {
     pub clusters: BTreeMap<String, Cluster>,
-    /// By host, the cluster.
+    /// The cluster of each host.
     pub hosts: BTreeMap<String, String>,
-    /// A route configuration that no Envoy takes: two virtual hosts with the same domain.
+    /// Whether there is a route configuration that Envoy rejects: two virtual hosts with the same domain.
     pub broken_routes: bool,
     pub listening: bool,
     pub pair: Pair,
@@ -28,7 +28,7 @@ pub struct World {
 pub struct Cluster {
     pub at: SocketAddr,
     pub connect_timeout: u32,
-    /// No Envoy takes it: an address that is no address.
+    /// Whether Envoy rejects the cluster, because its address is invalid.
     pub broken: bool,
 }
 
@@ -38,11 +38,11 @@ impl Cluster {
     }
 }
 
-/// Whether a failed request is a failed test.
+/// Whether failed requests fail the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
     NoFailure,
-    /// It ends well; what happens on the way is counted.
+    /// Only the final state is checked. Failures are counted.
     Counted,
 }
 
@@ -65,7 +65,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Started and serving; how long Envoy took from its start to the first answer is the first result.
+    /// Starts a site. The first result is the time from the start of Envoy to the first answer.
     pub async fn open(fetch: Fetch, backend: &Backend) -> Self {
         let authority = Authority::new();
         let world = World {
@@ -82,12 +82,12 @@ impl Site {
         let mut envoy = Envoy::launch_with(&fetch.bootstrap(lockgate.xds, admin).to_string(), admin);
         envoy.wait_ready().await;
         let mut site = Self { fetch, world, lockgate, envoy, authority, files, http, https, results: Vec::new() };
-        site.serves(HOST).await;
+        site.wait_served(HOST).await;
         site.result(format!("start: answers after {} ms", start.elapsed().as_millis()));
         site
     }
 
-    /// Publishes the world as it now is.
+    /// Publishes the current resources.
     pub fn publish(&self) {
         self.files.write("world.json", &self.world.resources(self.fetch, self.http, self.https));
     }
@@ -100,14 +100,14 @@ impl Site {
         Target::https(self.https, HOST, self.authority.der())
     }
 
-    /// Waits until a host is answered 200.
-    pub async fn serves(&self, host: &str) {
+    /// Waits until a host answers 200.
+    pub async fn wait_served(&self, host: &str) {
         let target = self.target(host);
         wait_until(&format!("{host} to be served"), async || target.backend("/").await.is_some()).await;
     }
 
-    /// Waits until Envoy's routes lead to a cluster.
-    pub async fn leads_to(&self, cluster: &str) {
+    /// Waits until Envoy's routes use a cluster.
+    pub async fn wait_routed_to(&self, cluster: &str) {
         wait_until(&format!("a route to {cluster}"), async || {
             let dump = self.envoy.get("/config_dump?resource=dynamic_route_configs").await.text();
             dump.contains(&format!("\"cluster\": \"{cluster}\""))
@@ -115,8 +115,8 @@ impl Site {
         .await;
     }
 
-    /// Waits until Envoy has a cluster, with its endpoints, and nothing warms.
-    pub async fn has_cluster(&self, cluster: &str) {
+    /// Waits until Envoy has a cluster with its endpoints, and no cluster is warming.
+    pub async fn wait_for_cluster(&self, cluster: &str) {
         let healthy = format!("cluster.{cluster}.membership_healthy");
         wait_until(&format!("the cluster {cluster}"), async || {
             self.envoy.stat(&healthy).await > 0 && self.envoy.stat("cluster_manager.warming_clusters").await == 0
@@ -124,45 +124,46 @@ impl Site {
         .await;
     }
 
-    /// Waits until Envoy has no such cluster.
-    pub async fn has_no_cluster(&self, cluster: &str) {
+    /// Waits until Envoy does not have a cluster.
+    pub async fn wait_without_cluster(&self, cluster: &str) {
         let filter = format!("^cluster\\.{cluster}\\.membership_total$");
         wait_until(&format!("the removal of {cluster}"), async || self.envoy.stats(&filter).await.is_empty()).await;
     }
 
-    /// Waits until Envoy has been told something since a moment when a counter stood at `before`.
-    pub async fn counts(&self, stat: &str, before: u64) {
+    /// Waits until a counter of Envoy exceeds `before`.
+    pub async fn wait_counted(&self, stat: &str, before: u64) {
         wait_until(&format!("{stat} above {before}"), async || self.envoy.stat(stat).await > before).await;
     }
 
-    /// How many streams the controller has open.
+    /// Returns the number of open streams of the controller.
     pub async fn streams(&self) -> usize {
         self.lockgate.metric("lockgate_xds_streams", &[]).await as usize
     }
 
-    /// Load on the host.
+    /// Starts load on the host.
     pub async fn load(&self) -> Load {
         Load::start(Plan { rate: RATE, connections: 10, ..Plan::new(self.target(HOST), "/") }).await
     }
 
-    /// Load on the host over TLS, with a handshake for every 10 requests.
+    /// Starts load on the host over TLS, with a handshake for every 10 requests.
     pub async fn tls_load(&self) -> Load {
         let plan = Plan::new(self.tls_target(), "/");
         Load::start(Plan { rate: RATE, connections: 10, renew_after: Some(10), ..plan }).await
     }
 
-    /// Moves the endpoint of the cluster `shop` to a new backend, and ends the old one when it is no longer asked.
+    /// Moves the endpoint of the cluster `shop` to a new backend, and stops the old one when it receives no more
+    /// requests.
     pub async fn swap(&mut self, load: &Load, backend: &mut Backend) -> Duration {
         let next = Backend::start("next").await;
         let start = Instant::now();
         self.world.clusters.get_mut("shop").expect("the cluster shop").at = next.address;
         self.publish();
-        self.swapped(load, backend, next).await;
+        self.finish_swap(load, backend, next).await;
         start.elapsed()
     }
 
-    /// Waits until `next` is asked and `backend` is not, ends that and puts `next` in its place.
-    pub async fn swapped(&self, load: &Load, backend: &mut Backend, next: Backend) {
+    /// Waits until `next` receives requests and `backend` does not. Then stops `backend` and replaces it with `next`.
+    pub async fn finish_swap(&self, load: &Load, backend: &mut Backend, next: Backend) {
         wait_until("a request to the new backend", async || next.requests() > 0).await;
         loop {
             let before = backend.requests();
@@ -174,7 +175,7 @@ impl Site {
         std::mem::replace(backend, next).stop().await;
     }
 
-    /// Ends the load and notes what became of it.
+    /// Ends the load and records its result.
     ///
     /// # Panics
     /// If a request failed against the promise.
@@ -191,14 +192,14 @@ impl Site {
         self.results.push(line);
     }
 
-    /// All results.
+    /// Returns all results.
     pub fn results(&self) -> String {
         format!("{:?}\n    {}", self.fetch, self.results.join("\n    "))
     }
 }
 
 impl World {
-    /// Its resources.
+    /// Returns the resources in YAML.
     fn resources(&self, fetch: Fetch, http: u16, https: u16) -> String {
         let source = fetch.source();
         let mut all = vec![resources::secret("pair", &self.pair)];

@@ -1,4 +1,4 @@
-//! A server that is asked about each request, as it sees them, and as clients see what it says.
+//! An external authorization server: the requests that it receives, and the effect of its answers on clients.
 
 use std::net::SocketAddr;
 
@@ -15,14 +15,14 @@ fn settings(address: SocketAddr, more: &str) -> String {
     format!("externalAuthorization:\n  endpoint: {address}\n{more}")
 }
 
-/// The answer is that of the authorization server.
+/// The response comes from the authorization server.
 #[track_caller]
 fn assert_denied(answer: &Answer) {
     let (status, (header, value), body) = DENIED;
     assert_eq!((answer.status, answer.header(header), &*answer.text()), (status, value, body));
 }
 
-/// What a backend sees of the authorization server's word.
+/// The headers of the authorization server that the backend receives.
 fn user() -> String {
     format!("{}: {}", USER.0, USER.1)
 }
@@ -74,7 +74,7 @@ async fn nobody_is_asked_about_what_leads_nowhere() {
     for discovery in ["vhds", "rds", "buckets"] {
         let routes = format!("routes: {{ discovery: {discovery} }}\n");
         let site = Site::with(&(settings(server.address, "  context: { site: eu-1 }\n") + &routes)).await;
-        let plain = site.redirecting("secure.test").await;
+        let plain = site.add_redirected_host("secure.test").await;
         let before = server.seen().len();
         let redirect = get(&plain, "/cart?deny").await;
         assert_eq!((redirect.status, redirect.header("location")), (301, "https://secure.test/cart?deny"));
@@ -84,7 +84,7 @@ async fn nobody_is_asked_about_what_leads_nowhere() {
         let elsewhere = Target::https(site.lockgate.https, "nobody.test", site.authority.der()).opened_for(HOST);
         assert_eq!(get(&elsewhere, "/?deny").await.status, 421);
         assert_eq!(server.seen().len(), before, "{:?}", server.seen());
-        // And about the rest it is, with what the settings say.
+        // The other properties of the requests follow the settings.
         assert_denied(&get(&site.plain(), &format!("/{discovery}?deny")).await);
         let (context, _) = server.asked(&format!("/{discovery}?deny"));
         assert_eq!(context.context_extensions["site"], "eu-1", "{discovery}");
@@ -123,7 +123,7 @@ async fn without_a_server_nothing_passes_unless_it_shall() {
     }
     site.config.write("lockgate.yaml", &settings(address, ""));
     wait_until("requests that do not pass", async || get(&site.plain(), "/").await.status == 403).await;
-    // Once it is there it is asked.
+    // Once the server exists, it receives requests.
     let server = Authorizer::start_at(address).await;
     wait_until("a server that is asked", async || get(&site.plain(), "/late").await.status == 200).await;
     assert_eq!(server.asked("/late").1.method, "GET");

@@ -1,11 +1,12 @@
-//! Annotations of other ingress controllers that restrict access: denied on a real Envoy, unless the settings say otherwise.
+//! Annotations of other ingress controllers that restrict access: a real Envoy denies access, unless the settings
+//! ignore them.
 
 use e2e::manifests::{documents, ingress};
 use e2e::{Target, wait_everywhere};
 
 use crate::{HOST, Site};
 
-/// An Ingress for a host with annotations, the inside of a YAML flow mapping.
+/// Formats an Ingress for a host with annotations, the content of a YAML flow mapping.
 fn annotated(name: &str, host: &str, annotations: &str) -> String {
     let with = format!("namespace: default, annotations: {{ {annotations} }}");
     ingress(name, host, "shop", None).replace("namespace: default", &with)
@@ -32,7 +33,7 @@ async fn what_another_controller_would_protect_is_denied_unless_the_settings_ign
     let ingresses: Vec<String> = cases
         .iter()
         .map(|(host, name, value)| annotated(host, host, &format!("{name}: '{value}'")))
-        // Restricts nobody.
+        // This annotation restricts no access.
         .chain([annotated("open", "open.test", "nginx.ingress.kubernetes.io/whitelist-source-range: '0.0.0.0/0,::/0'")])
         .chain([annotated("plain", "plain.test", "nginx.ingress.kubernetes.io/proxy-body-size: 1m")])
         .collect();

@@ -1,4 +1,4 @@
-//! What HTTP looks like: compression, headers, PROXY protocol, paths, versions.
+//! Effects on HTTP: compression, headers, PROXY protocol, paths, and versions.
 
 use bytes::Bytes;
 use e2e::Target;
@@ -7,7 +7,7 @@ use hyper::Method;
 
 use crate::{HOST, Site, assert_asked};
 
-/// One answer has been read, whole or without its body.
+/// Returns whether one response was read completely, with or without its body.
 fn answered(read: &[u8]) -> bool {
     read.windows(4).any(|end| end == b"\r\n\r\n")
 }
@@ -55,7 +55,7 @@ async fn headers_are_set_and_removed_in_both_directions() {
         assert_eq!(answer.header("strict-transport-security"), "max-age=600");
         assert!(!answer.headers.contains_key("x-powered-by"));
     }
-    // Also what Envoy answers itself.
+    // Envoy's own responses too.
     let nobody = Target::http(site.lockgate.http, "nobody.test").get("/").await.expect("an answer");
     assert_eq!((nobody.status, nobody.header("strict-transport-security")), (404, "max-age=600"));
 }
@@ -74,7 +74,7 @@ async fn a_proxy_header_says_who_the_client_is() {
     let two = text(raw(site.lockgate.http, &version_2, |_| false).await);
     assert!(two.contains("x-forwarded-for: 203.0.113.8\n"), "{two}");
     assert_eq!(raw(site.lockgate.http, request.as_bytes(), |_| false).await, b"");
-    // The listener for probes has none.
+    // The listener for probes does not use it.
     let ready = Target::http(site.lockgate.stats, "localhost").get("/ready").await.expect("an answer");
     assert_eq!(ready.status, 200);
 }

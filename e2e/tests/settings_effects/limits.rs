@@ -1,4 +1,4 @@
-//! Time limits, and bounds of what a client may take.
+//! Timeouts, and limits of the resources of clients.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ async fn each_time_limit_ends_what_it_is_about() {
     .await;
     let late = site.plain().get("/?wait=10000").await.expect("an answer");
     assert_eq!((late.status, late.text()), (504, "upstream request timeout".to_owned()));
-    // Headers that never end, and a body that never comes.
+    // Headers that never end, and a missing body.
     let headers = format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n");
     let answer = raw(site.lockgate.http, headers.as_bytes(), |_| false).await;
     assert!(answer.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&answer));
@@ -35,7 +35,7 @@ async fn a_stream_may_not_be_idle_for_longer() {
     assert_eq!((answer.status, answer.text()), (504, "stream timeout".to_owned()));
 }
 
-/// Downloads, server-sent events and gRPC streams: what goes on is not cut off, what stands still is.
+/// Downloads, server-sent events, and gRPC streams: active transfers continue, and idle ones are closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_response_may_take_longer_than_the_idle_limit_as_long_as_it_goes_on() {
     let site = Site::with("timeouts: { streamIdle: 1s }\n").await;
@@ -44,7 +44,7 @@ async fn a_response_may_take_longer_than_the_idle_limit_as_long_as_it_goes_on() 
     assert_eq!((answer.status, answer.body.len()), (200, 1015));
     assert!(start.elapsed() > Duration::from_secs(2), "{:?}", start.elapsed());
     assert!(site.plain().get("/?pieces=1&every=60000").await.is_err(), "a response stood still");
-    // A limit of the whole response is one of the setting, or of an annotation.
+    // A timeout of the whole response exists only with a setting or an annotation.
     let cut = Site::with("timeouts: { response: 500ms }\n").await;
     assert!(cut.plain().get("/?pieces=100&every=100").await.is_err(), "a response passed its limit");
 }
@@ -103,7 +103,7 @@ async fn connections_are_limited_without_a_change_of_the_listener() {
         held.push(connection);
     }
     assert!(site.plain().get("/").await.is_err(), "a third connection was served");
-    // Probes come through.
+    // Probes still succeed.
     assert_eq!(Target::http(site.lockgate.stats, "localhost").get("/ready").await.expect("an answer").status, 200);
     let after = version().await;
     let changed: Vec<_> = after.iter().filter(|(name, version)| before.get(*name) != Some(*version)).collect();
@@ -119,7 +119,7 @@ async fn an_overloaded_envoy_is_ready_for_probes_but_not_for_load_balancers() {
         async |port| Target::http(port, "localhost").get("/ready").await.is_ok_and(|answer| answer.status == 200);
     assert!(ready(port).await && ready(site.lockgate.stats).await);
     let mut held = Vec::new();
-    // A connection of an earlier request can hold a slot until Envoy has closed it.
+    // A connection of an earlier request can occupy a slot until Envoy has closed it.
     wait_until("three connections and no room for another", async || {
         let mut connection = site.plain().connect().await.expect("a connection");
         if connection.send(hyper::Method::GET, "/", bytes::Bytes::new()).await.is_ok() {
@@ -164,7 +164,7 @@ async fn the_admin_interface_can_be_read_and_nothing_else() {
     {
         assert_eq!(admin.get(path).await.expect("an answer").status, 404, "{path}");
     }
-    // This machine's own address, and no other.
+    // Only the own address of this machine.
     let other = admin.at("127.0.0.2".parse().expect("an address")).get("/ready").await;
     assert!(other.is_err(), "{:?}", other.map(|answer| answer.status));
     site.plain().get("/").await.expect("an answer");

@@ -1,4 +1,4 @@
-//! Settings that change while Envoy serves.
+//! Hot reload of settings while Envoy serves.
 
 use bytes::Bytes;
 use e2e::load::Plan;
@@ -55,7 +55,8 @@ async fn changes_of_listeners_cost_no_request() {
     let report = load.stop().await;
     println!("{} changes of listeners: {report}", changes.len());
     assert_eq!(report.failed(), 0, "{report}");
-    // Other options are another socket: what waits at the old one to be accepted is reset by the kernel, so without load.
+    // Other socket options create a new socket, and the kernel resets connections that wait at the old one. The test
+    // therefore runs without load.
     site.config.write("lockgate.yaml", "listeners: { socketOptions: { tos: 64, trafficClass: 64 } }\n");
     changed(changes.len() as u64 + 1).await;
     assert_eq!(site.plain().get("/").await.expect("an answer").status, 200);

@@ -1,8 +1,8 @@
-//! The access log, as Envoy writes it.
+//! The access log of Envoy.
 
 use crate::Site;
 
-/// The JSON object in a line.
+/// Parses the JSON object in a line.
 fn object(line: &str) -> serde_json::Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
@@ -77,7 +77,7 @@ async fn a_level_leaves_out_what_went_well() {
 async fn there_may_be_no_log() {
     let site = Site::with("accessLog: { format: off }\n").await;
     site.plain().get("/cart").await.expect("an answer");
-    // Once the log is on again, lines of before would be there too.
+    // The log is enabled again. Earlier requests are not logged.
     site.config.write("lockgate.yaml", "accessLog: { text: \"now %REQ(:PATH)%\" }\n");
     e2e::wait_until("a log again", async || {
         site.plain().get("/again").await.expect("an answer");

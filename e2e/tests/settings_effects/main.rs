@@ -1,4 +1,4 @@
-//! The settings whose effect a client can see, on the real program and a real Envoy.
+//! Settings whose effect is visible to clients, with the real program and a real Envoy.
 
 mod authorization;
 mod foreign;
@@ -16,10 +16,10 @@ mod tracing;
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{Authority, Echo, Envoy, Lockgate, Manifests, Source, Target, lockgate, ports, wait_everywhere};
 
-/// The host that is served, behind TLS too.
+/// The served host, with and without TLS.
 const HOST: &str = "shop.test";
 
-/// A controller with a settings file, an Envoy, and a backend that answers with what it was asked.
+/// A controller with a settings file, an Envoy, and a backend that echoes requests.
 struct Site {
     manifests: Manifests,
     config: Manifests,
@@ -30,12 +30,12 @@ struct Site {
 }
 
 impl Site {
-    /// Starts all of it, and waits until it is served.
+    /// Starts all programs, and waits until the host is served.
     async fn with(settings: &str) -> Self {
         Self::with_flags(settings, &[]).await
     }
 
-    /// The same with flags for `lockgate bootstrap`.
+    /// Like [`Site::start`], with flags for `lockgate bootstrap`.
     async fn with_flags(settings: &str, flags: &[&str]) -> Self {
         let (echo, authority) = (Echo::start().await, Authority::new());
         let (manifests, config) = (Manifests::new(), Manifests::new());
@@ -53,37 +53,38 @@ impl Site {
         let (xds, admin_address) = (format!("127.0.0.1:{}", lockgate.xds), format!("127.0.0.1:{admin}"));
         let bootstrap = ["bootstrap", "--xds-address", &xds, "--admin-address", &admin_address];
         let bootstrap = lockgate::run(&[&bootstrap, flags].concat());
-        // Envoy keeps lines of the access log for 10 s unless told otherwise.
+        // By default, Envoy buffers lines of the access log for 10 s.
         let mut envoy = Envoy::launch_with_flags(&bootstrap, admin, &["--file-flush-interval-msec", "20"]);
         envoy.wait_ready().await;
         Self { manifests, config, authority, lockgate, envoy, _echo: echo }
     }
 
-    /// The shop in plain text.
+    /// Returns the target of the shop in clear text.
     fn plain(&self) -> Target {
         Target::http(self.lockgate.http, HOST)
     }
 
-    /// Adds a host whose plain HTTP is a redirect to https, and waits until it is served; gives its plain side.
-    async fn redirecting(&self, host: &str) -> Target {
+    /// Adds a host whose plain HTTP is redirected to https, and waits until it is served. Returns its target in clear
+    /// text.
+    async fn add_redirected_host(&self, host: &str) -> Target {
         let redirect = "annotations: { ingress.kubernetes.io/force-ssl-redirect: 'true' }, namespace: default";
         let pair = self.authority.issue(&[host]).secret("default", "redirecting-tls");
         let ingress = ingress("redirecting", host, "shop", Some("redirecting-tls"));
         self.manifests.write("redirecting.yaml", &documents(&[pair, ingress.replace("namespace: default", redirect)]));
         let plain = Target::http(self.lockgate.http, host);
         wait_everywhere("a redirect", async || plain.get("/").await.is_ok_and(|answer| answer.status == 301)).await;
-        // Each worker of Envoy adds the certificate's filter chain on its own.
+        // Each worker of Envoy adds the filter chain of the certificate at its own time.
         let tls = Target::https(self.lockgate.https, host, self.authority.der());
         wait_everywhere("the certificate of the redirected host", async || tls.connect().await.is_ok()).await;
         plain
     }
 
-    /// The shop behind TLS.
+    /// Returns the target of the shop over TLS.
     fn tls(&self) -> Target {
         Target::https(self.lockgate.https, HOST, self.authority.der())
     }
 
-    /// Waits until a line of the access log holds all of `parts`; gives that line.
+    /// Waits for a line of the access log that contains all `parts`, and returns it.
     async fn logged(&self, parts: &[&str]) -> String {
         let what = format!("a line of Envoy's log with {parts:?}");
         let log = || self.envoy.log();
@@ -92,7 +93,7 @@ impl Site {
     }
 }
 
-/// What the backend was asked, with one of its headers: `x-forwarded-for: 127.0.0.1`.
+/// Returns a header of the request that the backend received: `x-forwarded-for: 127.0.0.1`.
 #[track_caller]
 fn assert_asked(answer: &e2e::client::Answer, line: &str) {
     assert_eq!(answer.status, 200, "{}", answer.text());

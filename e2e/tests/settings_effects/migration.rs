@@ -1,4 +1,4 @@
-//! Settings that other ingress controllers have globally: redirects to HTTPS, HSTS, the limit of a body, retries.
+//! Global settings of other ingress controllers: redirects to HTTPS, HSTS, body size limits, and retries.
 
 use bytes::Bytes;
 use e2e::client::raw;
@@ -10,7 +10,7 @@ use crate::{HOST, Site};
 
 const ANNOTATION: &str = "annotations: { ingress.kubernetes.io/force-ssl-redirect: 'false' }, namespace: default";
 
-/// `target` answers with this status.
+/// Waits until `target` answers with this status.
 async fn answers(target: &Target, status: u16) {
     let what = format!("an answer with {status}");
     wait_everywhere(&what, async || target.get("/").await.is_ok_and(|answer| answer.status == status)).await;
@@ -36,7 +36,7 @@ async fn plain_http_is_redirected_for_hosts_behind_tls() {
     assert_eq!((redirect.status, redirect.header("location")), (308, "https://shop.test/a?b=1"));
     assert_eq!(site.plain().get("/.well-known/acme-challenge/token").await.expect("an answer").status, 200);
     assert_eq!(site.tls().get("/").await.expect("an answer").status, 200);
-    // It holds at once, and goes without a restart.
+    // The setting applies and is removed without a restart.
     site.config.write("lockgate.yaml", "tls: { redirect: false }\n");
     answers(&site.plain(), 200).await;
 }
@@ -66,9 +66,9 @@ async fn bodies_are_limited_whether_their_length_is_known_or_not() {
         String::from_utf8_lossy(&answer[9..12]).into_owned()
     };
     assert_eq!([chunked(100 * 1024, "").await, chunked(100 * 1024 + 1, "").await], ["200", "413"]);
-    // A stream of gRPC has no end, and Envoy must not wait for it.
+    // A gRPC stream has no end, so Envoy must not wait for it.
     assert_eq!(chunked(100 * 1024 + 1, "Content-Type: application/grpc\r\n").await, "200");
-    // By default there is no limit.
+    // There is no default limit.
     site.config.write("lockgate.yaml", "");
     wait_everywhere("no limit", async || {
         let body = Bytes::from(vec![b'x'; 200 * 1024]);

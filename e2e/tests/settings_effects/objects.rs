@@ -1,4 +1,4 @@
-//! Settings that name an object, with a real API server: the object takes effect, and so does each change of it.
+//! Settings that reference an object, with a real API server: the object and its changes take effect.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::HOST;
 
-/// The settings that name an object, and where a test with a real API server shows that they take effect.
+/// The settings that reference an object, and the test with a real API server that shows their effect.
 const TESTED: [(&str, &str); 13] = [
     ("ingress.controllerName", "here"),
     ("ingress.classNames", "here"),
@@ -29,7 +29,7 @@ const TESTED: [(&str, &str); 13] = [
     ("leaderElection.lease", "process_settings"),
 ];
 
-/// What `docs/settings.md` calls values that name an object.
+/// The values in `docs/settings.md` that reference an object.
 const TYPES: [&str; 5] = [
     "`namespace/name`",
     "name of an object",
@@ -66,13 +66,13 @@ fn settings(stats_tls: u16) -> String {
     )
 }
 
-/// An Ingress of a class, for a host behind TLS without a Secret of its own.
+/// Formats an Ingress of a class for a host behind TLS without its own Secret.
 fn of_class(name: &str, class: &str, host: &str) -> String {
     let spec = format!("spec:\n  ingressClassName: {class}\n  tls: [{{ hosts: [{host}] }}]\n");
     ingress(name, host, "shop", None).replace("spec:\n", &spec)
 }
 
-/// What the settings name, all of one edition.
+/// Formats all objects that the settings reference, of one edition.
 struct Edition {
     default: Pair,
     stats: Pair,
@@ -99,7 +99,7 @@ impl Edition {
         this
     }
 
-    /// `upstream.clientCertificate`: whether Envoy presents the certificate to the backend.
+    /// Asserts whether Envoy presents the certificate of `upstream.clientCertificate` to the backend.
     async fn is_presented(&self, envoy: &Envoy) -> bool {
         let uses = |cluster: &Value| cluster.to_string().contains("edge/client-tls");
         let chain = BASE64_STANDARD.encode(&self.client.certificate);
@@ -111,9 +111,9 @@ impl Edition {
                 .any(|secret| secret.to_string().contains("edge/client-tls") && secret.to_string().contains(&chain))
     }
 
-    /// `listeners.stats.tls`: whether who has a certificate of `clientCa`, and nobody else, is shown the statistics, under
-    /// the certificate of `secret`.
-    async fn protects(&self, anonymous: &Target, authority: &Authority) -> bool {
+    /// Asserts for `listeners.stats.tls` that only clients with a certificate of `clientCa` receive the statistics, and
+    /// that the server presents the certificate of `secret`.
+    async fn assert_protected(&self, anonymous: &Target, authority: &Authority) -> bool {
         let scraper = anonymous.clone().showing(&self.scrapers.issue(&["prometheus"]));
         let shown = scraper.connect().await.is_ok_and(|shown| shown.certificate == Some(self.stats.der.clone()));
         let stranger = anonymous.clone().showing(&authority.issue(&["prometheus"]));
@@ -149,7 +149,7 @@ async fn what_a_setting_names_takes_effect_and_so_does_its_change() {
             let shown = async || tls.connect().await.is_ok_and(|shown| shown.certificate == default);
             wait_until(&format!("the default certificate for {host}"), shown).await;
         }
-        wait_until("the statistics", async || edition.protects(&anonymous, &authority).await).await;
+        wait_until("the statistics", async || edition.assert_protected(&anonymous, &authority).await).await;
         wait_until("the client certificate", async || edition.is_presented(&envoy).await).await;
         wait_until("the address of the Service", async || {
             let ingress = server.kubectl(&["get", "ingress", "shop", "--output=json"], "").await;
@@ -160,7 +160,8 @@ async fn what_a_setting_names_takes_effect_and_so_does_its_change() {
     }
 }
 
-/// An HTTPS health check by address, and clients with a name that nobody serves: they can connect, and reach nothing.
+/// An HTTPS health check by IP address, and clients with an unknown server name: they can connect, but no host is
+/// served.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_fallback_certificate_is_for_those_whom_nobody_serves_and_leads_nowhere() {
     let server = ApiServer::start().await;
@@ -170,7 +171,8 @@ async fn the_fallback_certificate_is_for_those_whom_nobody_serves_and_leads_nowh
     let objects = [
         NAMESPACE.to_owned(),
         CLASS.to_owned(),
-        // Without endpoints, which may not be on this machine: what a rule leads to is answered 503.
+        // The Service has no endpoints, because the API server accepts no local addresses. Matching requests are
+        // answered 503.
         service("shop", "", &[]),
         own.secret("default", "own"),
         ingress("shop", HOST, "shop", Some("own")).replace("spec:\n", "spec:\n  ingressClassName: edge\n"),
@@ -194,7 +196,7 @@ async fn the_fallback_certificate_is_for_those_whom_nobody_serves_and_leads_nowh
     wait_until("the rule for all hosts", async || plain.get("/").await.is_ok_and(|answer| answer.status == 503)).await;
     assert_eq!(answered("127.0.0.1", "127.0.0.1").await, None, "there is no fallback yet");
     server.apply(&fallback.secret("edge", "fallback-tls")).await;
-    // A client that connects to an address sends no server name.
+    // A client that connects to an IP address sends no server name.
     wait_until("the fallback", async || answered("127.0.0.1", "127.0.0.1").await == Some(404)).await;
     for server_name in ["127.0.0.1", "nobody.test", "broken.test"] {
         let shown = over(server_name, HOST).connect().await.expect("a connection").certificate;

@@ -1,4 +1,4 @@
-//! A service that counts requests, and clients that send too many.
+//! A rate limit service, and clients that exceed the limit.
 
 use std::net::SocketAddr;
 
@@ -36,7 +36,7 @@ async fn what_is_more_than_the_limit_is_refused() {
         let answer = get(&tenant(shop, "a"), "/").await;
         assert_eq!((answer.status, answer.header("x-envoy-ratelimited")), (429, "true"));
     }
-    // Another tenant has a limit of its own, and who is none has no limit.
+    // Another tenant has its own limit. Requests without a tenant have no limit.
     assert_eq!(get(&tenant(site.tls(), "b"), "/").await.status, 200);
     for _ in 0..5 {
         assert_eq!(get(&site.plain(), "/").await.status, 200);
@@ -44,8 +44,8 @@ async fn what_is_more_than_the_limit_is_refused() {
     let counts = limiter.counts();
     let expected = [("edge remote_address=127.0.0.1 tenant=a", 6), ("edge remote_address=127.0.0.1 tenant=b", 1)];
     assert_eq!(counts.iter().map(|(name, count)| (&**name, *count)).collect::<Vec<_>>(), expected);
-    // What goes to no backend is not counted.
-    let redirect = site.redirecting("secure.test").await;
+    // Requests without a backend are not counted.
+    let redirect = site.add_redirected_host("secure.test").await;
     assert_eq!(get(&tenant(redirect, "a"), "/").await.status, 301);
     assert_eq!(limiter.counts(), counts);
     let over_quic = http3::get(site.lockgate.https, HOST, "/", site.authority.der()).await.expect("an answer");
@@ -79,7 +79,7 @@ async fn each_kind_of_entry_tells_what_it_says() {
     let entries: Vec<String> = (0..).zip(&entries).map(|(number, entry)| marked(number, entry)).collect();
     let entries: Vec<&str> = entries.iter().map(String::as_str).collect();
     let site = Site::with(&settings(limiter.address, "", &entries)).await;
-    // Of each descriptor that was sent its number, and what the entry said.
+    // The counts of all descriptors, and their entries.
     let mut before = limiter.counts();
     let mut told = async |target: Target| {
         assert_eq!(get(&target, "/cart").await.status, 200);
@@ -142,7 +142,7 @@ async fn services_come_and_go_without_a_failed_request() {
     site.config.write("lockgate.yaml", &both);
     wait_until("services that are asked", async || !server.seen().is_empty() && !limiter.counts().is_empty()).await;
     load.answers(200).await;
-    // A connection of now, which is then left alone for a while.
+    // A connection that is then idle for a while.
     let mut old = site.plain().connect().await.expect("a connection");
     assert_eq!(old.send(Method::GET, "/", Bytes::new()).await.expect("an answer").status, 200);
     site.config.write("lockgate.yaml", "");
@@ -154,11 +154,11 @@ async fn services_come_and_go_without_a_failed_request() {
         !server.was_asked(&path)
     })
     .await;
-    // For longer than clusters stay that no route leads to.
+    // Longer than the removal grace of unused clusters.
     load.answers(400).await;
     let report = load.stop().await;
     assert_eq!(report.failed(), 0, "{report}");
-    // What comes over connections of before is asked about until they are drained.
+    // Requests over existing connections are still checked until the connections are drained.
     assert_eq!(old.send(Method::GET, "/old", Bytes::new()).await.expect("an answer").status, 200);
     assert!(server.was_asked("/old"));
     assert!(site.envoy.warnings().is_empty(), "{:?}", site.envoy.warnings());

@@ -1,22 +1,22 @@
-//! Envoy's statistics by TLS.
+//! Envoy's statistics over TLS.
 
 use e2e::{Authority, Target, wait_until};
 
 use crate::Site;
 
-/// What scrapers ask for.
+/// The path of scrapers.
 const PATHS: [&str; 2] = ["/stats", "/stats/prometheus"];
 
-/// A site whose statistics are served by TLS, and who scrapes it.
+/// A site with statistics over TLS, and its scrapers.
 struct Scraped {
     site: Site,
     port: u16,
-    /// Of those who may scrape.
+    /// The authority of permitted scrapers.
     scrapers: Authority,
 }
 
 impl Scraped {
-    /// With these Secrets beside it, made by the authority of servers and that of scrapers.
+    /// Starts a site with these additional Secrets, signed by the authorities of servers and of scrapers.
     async fn with(secrets: impl FnOnce(&Authority, &Authority) -> String) -> Self {
         let (port, scrapers) = (e2e::ports::free(), Authority::new());
         let tls = format!("port: {port}, secret: default/stats-tls, clientCa: default/scrapers");
@@ -25,17 +25,17 @@ impl Scraped {
         Self { site, port, scrapers }
     }
 
-    /// By TLS, without a certificate.
+    /// Requests the statistics over TLS without a certificate.
     fn anonymous(&self) -> Target {
         Target::https(self.port, "stats.test", self.site.authority.der())
     }
 
-    /// By TLS, with a certificate of the scrapers.
+    /// Requests the statistics over TLS with a certificate of the scrapers.
     fn scraper(&self) -> Target {
         self.anonymous().showing(&self.scrapers.issue(&["prometheus"]))
     }
 
-    /// In clear text, nobody is told anything but that Envoy is ready.
+    /// Asserts that clear text requests are answered only with the readiness.
     async fn assert_nothing_in_clear(&self) {
         let plain = Target::http(self.site.lockgate.stats, "localhost");
         for path in PATHS {
@@ -73,7 +73,7 @@ async fn statistics_are_for_those_who_show_a_certificate() {
     }
     scraped.assert_nothing_in_clear().await;
 
-    // Another certificate is presented, and whoever is connected stays so.
+    // Another certificate is presented, and open connections stay open.
     let mut held = scraper.connect().await.expect("a connection");
     let before = held.certificate.clone().expect("a certificate");
     let other = scraped.site.authority.issue(&["stats.test"]);
@@ -86,7 +86,7 @@ async fn statistics_are_for_those_who_show_a_certificate() {
         shown == other.der
     })
     .await;
-    // Other authorities, too.
+    // Other authorities apply too.
     let secrets = [other.secret("default", "stats-tls"), authorities.secret("default", "scrapers")];
     scraped.site.manifests.write("stats.yaml", &e2e::manifests::documents(&secrets));
     wait_until("the end of the old authority", async || scraper.get("/stats").await.is_err()).await;
@@ -119,7 +119,7 @@ async fn statistics_that_cannot_be_protected_are_not_served() {
         assert!(scraped.site.lockgate.log().contains("no statistics are served"));
         assert!(scraped.scraper().get("/stats").await.is_err());
         scraped.assert_nothing_in_clear().await;
-        // Nor once they are mended, but then there are some.
+        // Corrected authorities do not permit clear text either, but the statistics are available again.
         scraped.site.manifests.write("stats.yaml", &secrets(&scraped.site.authority, &scraped.scrapers, ""));
         let scraper = scraped.scraper();
         wait_until("statistics", async || scraper.get("/stats").await.is_ok_and(|answer| answer.status == 200)).await;

@@ -1,4 +1,4 @@
-//! What TLS agrees on with clients, and HTTP/3.
+//! TLS negotiation with clients, and HTTP/3.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn http3_is_served_where_clients_are_told() {
     assert!(answer.text().starts_with("GET /a?bytes=100000 HTTP/1.1\n"), "{}", answer.text());
     assert!(answer.text().contains("x-forwarded-proto: https\n"));
     site.logged(&["GET /a?bytes=100000 HTTP/3", "Ingress/default/shop"]).await;
-    // Another name is nobody's.
+    // Another name is not served.
     assert!(http3::get(site.lockgate.https, "other.test", "/", site.authority.der()).await.is_err());
 }
 
@@ -56,7 +56,7 @@ async fn http3_is_served_where_clients_are_told() {
 async fn http3_comes_and_goes_without_a_restart() {
     let site = Site::with("").await;
     let reached = async || {
-        // A handshake with nobody goes on for half a minute, also once there is a listener.
+        // A handshake without a listener is retried for half a minute, even after the listener exists.
         let answer = http3::get(site.lockgate.https, HOST, "/", site.authority.der());
         tokio::time::timeout(Duration::from_secs(2), answer).await.is_ok_and(|answer| answer.is_ok())
     };
@@ -69,7 +69,7 @@ async fn http3_comes_and_goes_without_a_restart() {
     .await;
     wait_until("no listener for HTTP/3", async || {
         let listeners = site.envoy.config_dump("dynamic_listeners").await;
-        // One that drains is listed for as long as that takes.
+        // A draining listener is listed until the end of its drain.
         listeners.iter().all(|listener| listener["name"] != "http3" || listener["active_state"].is_null())
     })
     .await;

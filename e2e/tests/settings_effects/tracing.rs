@@ -1,4 +1,4 @@
-//! Spans, as a collector gets them.
+//! Tracing: the spans that a collector receives.
 
 use e2e::{Collector, wait_until};
 

@@ -1,5 +1,5 @@
-//! Objects that are broken, next to sound ones: these are served as before, byte for byte, and each of those says in an
-//! Event which field is wrong and what was done instead.
+//! Broken objects beside valid ones. The valid objects are served unchanged, byte for byte. An Event of each broken
+//! object names the field and the consequence.
 
 mod cases;
 
@@ -14,7 +14,7 @@ use cases::CASES;
 use super::events::all_events;
 use super::{redirect, start};
 
-/// What `find` finds in a JSON value, anywhere.
+/// Finds a value in JSON at any depth.
 fn search<'a>(value: &'a Value, find: &impl Fn(&Value) -> bool) -> Option<&'a Value> {
     if find(value) {
         return Some(value);
@@ -26,17 +26,17 @@ fn search<'a>(value: &'a Value, find: &impl Fn(&Value) -> bool) -> Option<&'a Va
     }
 }
 
-/// What the sound objects come to: virtual hosts, a filter chain, and whole resources by their version.
-async fn sound(lockgate: &Lockgate) -> BTreeMap<String, String> {
+/// Returns the state of the valid objects: virtual hosts, a filter chain, and the versions of whole resources.
+async fn valid_objects(lockgate: &Lockgate) -> BTreeMap<String, String> {
     let is_one_of_ours = |name: &str| {
         ["default/good/http", "https/tls.test"].iter().any(|ours| name.ends_with(ours)) || name.contains("good-pair")
     };
-    let mut sound: BTreeMap<String, String> =
+    let mut valid_objects: BTreeMap<String, String> =
         lockgate.resources().await.into_iter().filter(|(name, _)| is_one_of_ours(name)).collect();
     for host in ["good.test", "redirect.test"] {
         let found = lockgate.virtual_host(host).await.unwrap_or_else(|| panic!("no virtual host for {host}"));
-        // Hosts with equal routes share one: whose domains it has is no matter.
-        sound.insert(format!("VirtualHost {host}"), found["routes"].to_string());
+        // Hosts with equal routes share a virtual host, so its domains are ignored.
+        valid_objects.insert(format!("VirtualHost {host}"), found["routes"].to_string());
     }
     for (kind, name, list, host) in [("Listener", "https", "name", "https/default/good-pair")] {
         let text = lockgate.get(&format!("/debug/resources?type={kind}&name={name}")).await.text();
@@ -46,9 +46,9 @@ async fn sound(lockgate: &Lockgate) -> BTreeMap<String, String> {
             name => name.is_some_and(|name| name == host),
         });
         let found = found.unwrap_or_else(|| panic!("{kind} {name} has nothing for {host}: {text}"));
-        sound.insert(format!("{kind} {host}"), found.to_string());
+        valid_objects.insert(format!("{kind} {host}"), found.to_string());
     }
-    sound
+    valid_objects
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +72,7 @@ async fn broken_objects_cost_only_themselves_and_say_so() {
         .await;
     let lockgate = start(&server, &["--status-address", "192.0.2.10"]).await;
     let mut envoy = Envoy::start(&lockgate, Mode::Delta).await;
-    let before = sound(&lockgate).await;
+    let before = valid_objects(&lockgate).await;
     assert!(before.len() >= 6, "{before:?}");
 
     server.apply(&cases::yaml("default")).await;
@@ -82,7 +82,7 @@ async fn broken_objects_cost_only_themselves_and_say_so() {
         let events = all_events(&server).await;
         let is_told = |case: &&cases::Case| {
             events.get(case.0).into_iter().flatten().any(|(why, kind, note, _)| {
-                (&**why, &**kind) == (case.1, "Warning") && cases::says(note, case, "default")
+                (&**why, &**kind) == (case.1, "Warning") && cases::matches_case(note, case, "default")
             })
         };
         let left: Vec<_> = CASES.iter().filter(|case| !is_told(case)).map(|case| case.0).collect();
@@ -105,7 +105,7 @@ async fn broken_objects_cost_only_themselves_and_say_so() {
         assert!(events.get(object).into_iter().flatten().all(|(_, kind, ..)| kind == "Normal"), "{object}");
     }
 
-    assert_eq!(sound(&lockgate).await, before, "what is sound has changed");
+    assert_eq!(valid_objects(&lockgate).await, before, "what is sound has changed");
     let answer = Target::http(lockgate.http, "redirect.test").get("/").await.expect("an answer");
     assert_eq!(answer.status, 301);
     assert_eq!(lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0);

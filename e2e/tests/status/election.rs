@@ -1,21 +1,21 @@
-//! Of two replicas one leads, whatever happens to it.
+//! Leader election between two replicas, during failures.
 
 use std::time::{Duration, Instant};
 
 use e2e::{ApiServer, Lockgate, wait_until};
 
-use super::{get, leads, start};
+use super::{get, is_leader, start};
 
-/// The Lease lasts so long, and the others look so often.
+/// The duration of the Lease, and the retry period of the other replica.
 const LEASE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(2);
-/// What a busy machine may need besides.
+/// Additional time for a busy machine.
 const SLACK: Duration = Duration::from_secs(3);
 
-/// Waits until this one leads; never may both.
+/// Waits until this replica leads. Both must never lead at the same time.
 async fn until_leads(next: &Lockgate, other: &Lockgate) -> Duration {
     wait_until("the other replica to lead", async || {
-        let (next, other) = (leads(next).await, leads(other).await);
+        let (next, other) = (is_leader(next).await, is_leader(other).await);
         assert!(!(next && other), "both lead");
         next
     })
@@ -32,10 +32,10 @@ async fn holder(server: &ApiServer) -> (String, i64) {
 async fn another_replica_leads_after_a_crash_a_clean_stop_and_an_api_server_that_was_away() {
     let mut server = ApiServer::start().await;
     let mut one = start(&server, &[]).await;
-    wait_until("the first replica to lead", async || leads(&one).await).await;
+    wait_until("the first replica to lead", async || is_leader(&one).await).await;
     let mut two = start(&server, &[]).await;
     two.logged(&["another replica leads"]).await;
-    assert!(!leads(&two).await);
+    assert!(!is_leader(&two).await);
     let (first, transitions) = holder(&server).await;
 
     one.kill();
@@ -60,12 +60,12 @@ async fn another_replica_leads_after_a_crash_a_clean_stop_and_an_api_server_that
     two.restart();
     two.wait_ready().await;
     server.kill();
-    let time = wait_until("nobody to lead", async || !leads(&one).await && !leads(&two).await).await;
+    let time = wait_until("nobody to lead", async || !is_leader(&one).await && !is_leader(&two).await).await;
     println!("the API server is away: the leader steps down after {:.1} s", time.as_secs_f64());
     assert!(time < LEASE, "{time:?}");
     one.logged(&["no longer leads"]).await;
     server.restart();
-    wait_until("one to lead again", async || leads(&one).await || leads(&two).await).await;
+    wait_until("one to lead again", async || is_leader(&one).await || is_leader(&two).await).await;
     one.process().assert_running();
     two.process().assert_running();
     let failures = one.log().matches("cannot write the lease").count();

@@ -1,4 +1,4 @@
-//! The owner of an object reads in its Events what is wrong with it, once.
+//! Events tell the owner of an object once what is wrong with it.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{ApiServer, Envoy, Mode, wait_until};
 use serde_json::Value;
 
-use super::{get, leads, redirect, start};
+use super::{get, is_leader, redirect, start};
 
-/// Reason, type, note and count of an Event.
+/// The reason, type, note, and count of an Event.
 pub(super) type Told = (String, String, String, i64);
 
-/// The Events of an object, sorted.
+/// Returns the Events of an object, sorted.
 async fn events(server: &ApiServer, object: &str) -> Vec<Told> {
     all_events(server).await.remove(object).unwrap_or_default()
 }
 
-/// The Events of all objects, by their name.
+/// Returns the Events of all objects, by name.
 pub(super) async fn all_events(server: &ApiServer) -> BTreeMap<String, Vec<Told>> {
     let list = get(server, &["events.v1.events.k8s.io", "--all-namespaces"]).await;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut events = BTreeMap::<String, Vec<Told>>::new();
     for event in list["items"].as_array().into_iter().flatten() {
-        // The API server has Events of its own.
+        // The API server creates Events of its own.
         if event["reportingController"] != "lockgate.dev/ingress-controller" {
             continue;
         }
@@ -51,17 +51,17 @@ async fn a_fault_is_told_once_and_healed_once() {
     };
     until("the Event", vec![unresolved(1)]).await;
 
-    // As a user sees it.
+    // The output that a user sees.
     let described = server.kubectl(&["describe", "ingress", "cart"], "").await;
     println!("{described}");
     let line = described.lines().find(|line| line.contains("ServiceUnresolvedReference")).expect("the Event");
     assert!(line.contains("Warning") && line.contains("answered 503"), "{line}");
 
-    // A new process finds it told.
+    // A new process does not repeat the Event.
     lockgate.kill();
     lockgate.restart();
     lockgate.wait_ready().await;
-    wait_until("the new process to lead", async || leads(&lockgate).await).await;
+    wait_until("the new process to lead", async || is_leader(&lockgate).await).await;
     let conflicts = async || lockgate.metric("lockgate_status_writes_total", &["kind=\"Event\""]).await;
     wait_until("the Event to be tried", async || conflicts().await == 1.0).await;
     assert_eq!(events(&server, "cart").await, [unresolved(1)]);
@@ -73,14 +73,14 @@ async fn a_fault_is_told_once_and_healed_once() {
     server.apply(&service("cart", "", &[])).await;
     until("the healing", vec![healed(1), unresolved(1)]).await;
 
-    // Again the same: counted.
+    // The same problem again is counted.
     server.kubectl(&["delete", "service", "cart"], "").await;
     until("the second time", vec![healed(1), unresolved(2)]).await;
     server.apply(&service("cart", "", &[])).await;
     until("the second healing", vec![healed(2), unresolved(2)]).await;
     assert_eq!(lockgate.metric("lockgate_events_dropped_total", &[]).await, 0.0);
 
-    // What is applied in the wrong order and whole a moment later is no fault.
+    // Objects that are applied in the wrong order, and complete a moment later, cause no Event.
     let quick = ingress("quick", "quick.test", "quick", None);
     server.apply(&documents(&[quick, service("quick", "", &[])])).await;
     server.apply(&ingress("late", "late.test", "none", None)).await;

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::gateway::{CLASS, assign, condition, definitions, find, until_programmed};
-use super::{get, leads};
+use super::{get, is_leader};
 
-/// The template of the Deployments, as far as the API server requires it.
+/// The template of the Deployments, with the fields that the API server requires.
 const TEMPLATE: &str = "
 apiVersion: apps/v1
 kind: Deployment
@@ -38,7 +38,7 @@ fn fleet(spec: &str) -> String {
 
 const PARAMETERS: &str = "parametersRef: { group: lockgate.dev, kind: EnvoyFleet, name: own }";
 
-/// A Gateway with an HTTPS listener whose key pair has its name, and an HTTPRoute that answers 301.
+/// Formats a Gateway with an HTTPS listener whose key pair has the same name, and an HTTPRoute that answers 301.
 fn gateway(name: &str, infrastructure: &str) -> String {
     let listener = format!(
         "{{ name: https, port: 443, protocol: HTTPS, hostname: {name}.test, tls: {{ certificateRefs: [{{ name: {name} }}] }} }}"
@@ -52,7 +52,7 @@ fn gateway(name: &str, infrastructure: &str) -> String {
     )
 }
 
-/// A controller that issues certificates and creates fleets.
+/// Starts a controller that issues certificates and creates fleets.
 async fn start(server: &ApiServer, template: &str) -> Lockgate {
     let kubeconfig = server.kubeconfig("admin").display().to_string();
     let settings = format!(
@@ -63,11 +63,11 @@ async fn start(server: &ApiServer, template: &str) -> Lockgate {
     );
     let mut lockgate = Lockgate::launch_by_file(&["--kubeconfig", &kubeconfig], &settings);
     lockgate.wait_ready().await;
-    wait_until("the replica to lead", async || leads(&lockgate).await).await;
+    wait_until("the replica to lead", async || is_leader(&lockgate).await).await;
     lockgate
 }
 
-/// The data of a Secret.
+/// Returns the data of a Secret.
 async fn secret(server: &ApiServer, name: &str) -> BTreeMap<String, String> {
     let secret = find(server, "secrets", name).await;
     let decode = |value: &Value| BASE64_STANDARD.decode(value.as_str().unwrap_or_default()).expect("base64");
@@ -75,7 +75,8 @@ async fn secret(server: &ApiServer, name: &str) -> BTreeMap<String, String> {
     data.map(|(key, value)| (key.clone(), String::from_utf8(decode(value)).expect("PEM"))).collect()
 }
 
-/// Starts an Envoy with the key pair whose parts have these keys. It says that it is of the fleet of the Gateway `own`.
+/// Starts an Envoy with the key pair in these keys of the Secret. Its node claims to be of the fleet of the Gateway
+/// `own`.
 fn envoy(lockgate: &Lockgate, secret: &BTreeMap<String, String>, pair: [&str; 2]) -> (Envoy, (Mount, TempDir)) {
     let files = [("tls.crt", pair[0]), ("tls.key", pair[1]), ("ca.crt", "ca.crt")];
     let files = files.map(|(file, key)| (file, &*secret[key]));
@@ -89,11 +90,11 @@ fn envoy(lockgate: &Lockgate, secret: &BTreeMap<String, String>, pair: [&str; 2]
     let more = [["--node-cluster", "fleet/default/own"], ["--output", &output]];
     lockgate::run(&[&["bootstrap"], options.as_flattened(), more.as_flattened()].concat());
     let bootstrap = std::fs::read_to_string(&file).expect("the bootstrap");
-    // A removed listener is soon gone, and its key pair with it.
+    // Short, so that the listener and its key pair are removed soon.
     (Envoy::launch_with_flags(&bootstrap, admin, &["--drain-time-s", "1"]), (mount, directory))
 }
 
-/// The names of the listeners for Gateways, and of the secrets from the controller.
+/// Returns the names of the listeners for Gateways, and of the secrets of the controller.
 async fn received(envoy: &Envoy) -> (Vec<String>, Vec<String>) {
     let names = async |resource: &str, part: &str| {
         let all = envoy.config_dump(resource).await;
@@ -130,7 +131,7 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys_alone() {
     let authority = Authority::new();
     let pair = |name: &str| authority.issue(&[&format!("{name}.test")]).secret("default", name);
     let envoys = service("envoy", "", &["192.0.2.1:8080".parse().expect("an address")]);
-    // `own` first: it has to be the older one, even if a second of the clock ends between the two.
+    // `own` is created first: it must be older, even if a second ends between the two.
     let gateways = [gateway("own", PARAMETERS), gateway("public", "")];
     server.apply(&documents(&[CLASS.into(), fleet("replicas: 3"), envoys, pair("public"), pair("own")])).await;
     server.apply(&documents(&gateways)).await;
@@ -153,7 +154,7 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys_alone() {
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["containers"][0]["resources"]["limits"]["memory"], "1Gi", "as the API server writes it");
     assert_eq!(pod["volumes"][0]["secret"]["items"][0]["key"], "default.own.crt");
-    // A change by somebody else is repaired, and only that.
+    // A change by another writer is repaired, and nothing else is written.
     let generation = deployment["metadata"]["generation"].clone();
     server.kubectl(&["scale", "deployment", &name, "--replicas", "9"], "").await;
     wait_until("the repair", async || find_fleet("deployments").await["spec"]["replicas"] == 3).await;
@@ -164,7 +165,7 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys_alone() {
     let selector = &deployment["spec"]["selector"];
     assert_eq!((&budget["spec"]["maxUnavailable"], &budget["spec"]["selector"]), (&json!(1), selector));
 
-    // An autoscaler takes over the number of Envoys as it is.
+    // The autoscaler starts with the current number of Envoys.
     let contradictory = fleet("replicas: 3, autoscaling: { maxReplicas: 4 }");
     let refused = server.try_kubectl(&["apply", "-f", "-"], &contradictory).await.expect_err("a contradiction");
     assert!(refused.contains("replicas and autoscaling exclude each other"), "{refused}");
@@ -187,7 +188,7 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys_alone() {
     .await;
     assert_eq!(find_fleet("deployments").await["spec"]["replicas"], 4, "the number of the autoscaler");
 
-    // The Service of the Gateway is exposed as the EnvoyFleet says.
+    // The EnvoyFleet specifies how the Service of the Gateway is exposed.
     wait_until("the type of the Service", async || {
         let service = find(&server, "services", "own-edge").await;
         let spec = &service["spec"];
@@ -243,7 +244,7 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys_alone() {
     })
     .await;
 
-    // The limit of the namespace: the younger Gateway leaves the shared Envoys, and gets none of its own.
+    // The limit of the namespace: the younger Gateway leaves the shared Envoys, and has no Envoys.
     server.apply(&gateway("public", PARAMETERS)).await;
     until_received(&shared, &[]).await;
     let refused = until_programmed(&server, "public", "False NoResources").await;
@@ -251,7 +252,8 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys_alone() {
     assert!(programmed.contains("maxPerNamespace"), "{programmed}");
     until_received(&own, &["own"]).await;
 
-    // The older Gateway returns to the shared Envoys, so the younger one gets a fleet. Its Deployment goes.
+    // The older Gateway returns to the shared Envoys, so the younger one gets a fleet. The Deployment of the older one
+    // is deleted.
     server.apply(&gateway("own", "")).await;
     until_received(&shared, &["own"]).await;
     wait_until("the end of the Deployment", async || find_fleet("deployments").await.is_null()).await;
@@ -300,7 +302,7 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys_alone() {
     let labels = find(&server, "services", "own-edge").await["metadata"]["labels"].clone();
     assert_eq!(labels["lockgate.dev/draining"], "true", "open connections keep their routes");
 
-    // A reference that is not valid is no reason to serve the Gateway elsewhere.
+    // With an invalid reference, the Gateway is not moved to the shared Envoys.
     server.kubectl(&["delete", "envoyfleet", "own"], "").await;
     wait_until("the condition", async || {
         let accepted = condition(&find(&server, "gateways", "own").await["status"], "Accepted");

@@ -4,11 +4,11 @@ use e2e::manifests::{documents, gateway_definitions, service};
 use e2e::{ApiServer, Envoy, Lockgate, Mode, Source, Target, wait_until};
 use serde_json::{Value, json};
 
-use super::{get, leads};
+use super::{get, is_leader};
 
 const KINDS: [&str; 4] = ["gatewayclasses", "gateways", "httproutes", "referencegrants"];
 
-/// The CustomResourceDefinitions of Gateway API, as the official module has them.
+/// Returns the CustomResourceDefinitions of Gateway API from the official module.
 pub(super) async fn definitions() -> String {
     gateway_definitions(&KINDS).await
 }
@@ -31,7 +31,7 @@ const ROUTE: &str = "{ apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute
                      spec: { parentRefs: [{ name: public }], hostnames: [cart.test], rules: [{ filters: [{ \
                      type: RequestRedirect, requestRedirect: { scheme: https, statusCode: 301 } }] }] } }\n";
 
-/// A controller with a GatewayClass of its own.
+/// Starts a controller with its own GatewayClass.
 async fn start(server: &ApiServer) -> Lockgate {
     let kubeconfig = server.kubeconfig("admin").display().to_string();
     let settings = "xds: { address: '127.0.0.1:XDS' }\nadmin: { address: '127.0.0.1:ADMIN' }\n\
@@ -40,7 +40,7 @@ async fn start(server: &ApiServer) -> Lockgate {
                     status: { envoyService: default/envoy }\n";
     let mut lockgate = Lockgate::launch_by_file(&["--kubeconfig", &kubeconfig], settings);
     lockgate.wait_ready().await;
-    wait_until("the replica to lead", async || leads(&lockgate).await).await;
+    wait_until("the replica to lead", async || is_leader(&lockgate).await).await;
     lockgate
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn until_programmed(server: &ApiServer, name: &str, expected: &
     find(server, "gateways", name).await
 }
 
-/// Does what a load balancer does.
+/// Simulates a load balancer.
 pub(super) async fn assign(server: &ApiServer, service: &str, address: &str) {
     let status = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": address }] } } }).to_string();
     server.kubectl(&["patch", "service", service, "--subresource=status", "--type=merge", "-p", &status], "").await;
@@ -93,7 +93,7 @@ async fn a_gateway_gets_a_service_an_address_and_a_status() {
     let foreign = find(&server, "services", "taken-edge").await;
     let mut lockgate = start(&server).await;
 
-    // The Service, which has a port of Envoy and no selector, and the EndpointSlice.
+    // The Service has ports of Envoy and no selector. The EndpointSlice contains the Envoys.
     until_programmed(&server, "public", "False AddressNotAssigned").await;
     let created = find(&server, "services", "public-edge").await;
     let [(80, target)] = ports(&created)[..] else { panic!("{created}") };
@@ -107,7 +107,7 @@ async fn a_gateway_gets_a_service_an_address_and_a_status() {
     })
     .await;
 
-    // The address, and Envoy.
+    // The address, and the acceptance by Envoy.
     assign(&server, "public-edge", "192.0.2.30").await;
     until_programmed(&server, "public", "False Pending not all Envoys").await;
     let envoy = Envoy::start(&lockgate, Mode::Delta).await;
@@ -129,17 +129,17 @@ async fn a_gateway_gets_a_service_an_address_and_a_status() {
     let features = class["status"]["supportedFeatures"].as_array().expect("features");
     assert!(features.iter().any(|feature| feature["name"] == "Gateway"), "{class}");
 
-    // The Service of another owner stays as it is.
+    // The Service of another owner is unchanged.
     let taken = until_programmed(&server, "taken", "False Invalid").await;
     assert!(condition(&taken["status"], "Programmed").contains("\"default/taken-edge\""), "{taken}");
     assert_eq!(find(&server, "services", "taken-edge").await, foreign);
 
-    // Another leader writes nothing that is right.
+    // A new leader writes nothing, because the status is current.
     let before = [find(&server, "services", "public-edge").await, find(&server, "gateways", "public").await];
     lockgate.kill();
     lockgate.restart();
     lockgate.wait_ready().await;
-    wait_until("the new process to lead", async || leads(&lockgate).await).await;
+    wait_until("the new process to lead", async || is_leader(&lockgate).await).await;
     server.apply(&gateway("second", &[80])).await;
     wait_until("the Service of a new Gateway", async || {
         ports(&find(&server, "services", "second-edge").await).len() == 1
@@ -150,7 +150,7 @@ async fn a_gateway_gets_a_service_an_address_and_a_status() {
     let after = [find(&server, "services", "public-edge").await, find(&server, "gateways", "public").await];
     assert_eq!(after, before);
 
-    // Listeners come and go, and so do their ports; the others stay.
+    // Ports follow the listeners that are added and removed. The other ports stay.
     server.apply(&gateway("public", &[80, 8080])).await;
     let has = async |expected: &[u64]| {
         let ports = ports(&find(&server, "services", "public-edge").await);
@@ -164,7 +164,7 @@ async fn a_gateway_gets_a_service_an_address_and_a_status() {
     assert_eq!(ports(&find(&server, "services", "public-edge").await), [(8080, second)]);
     until_programmed(&server, "public", "True Programmed").await;
 
-    // A Service that somebody deletes comes back with its ports.
+    // A Service that somebody deletes is created again with the same ports.
     server.kubectl(&["delete", "service", "public-edge"], "").await;
     wait_until("the Service to come back", async || has(&[8080]).await).await;
     assert_eq!(ports(&find(&server, "services", "public-edge").await), [(8080, second)]);

@@ -1,4 +1,4 @@
-//! What the leader writes to a real API server, and who leads.
+//! The writes of the leader to a real API server, and leader election.
 
 mod broken;
 mod election;
@@ -11,24 +11,24 @@ mod many;
 use e2e::{ApiServer, Lockgate, Source};
 use serde_json::Value;
 
-/// A controller that may do everything, and takes part in the election.
+/// Starts a controller with all permissions that takes part in the election.
 async fn start(server: &ApiServer, flags: &[&str]) -> Lockgate {
     let flags = [&["--leader-election", "on"], flags].concat();
     Lockgate::start(&Source::Kubeconfig(server.kubeconfig("admin")), &flags).await
 }
 
-/// Whether it leads; `false` if it does not answer.
-async fn leads(lockgate: &Lockgate) -> bool {
+/// Returns whether the replica leads. Returns `false` if it does not respond.
+async fn is_leader(lockgate: &Lockgate) -> bool {
     lockgate.target().get("/metrics").await.is_ok_and(|answer| answer.text().contains("lockgate_leader 1\n"))
 }
 
-/// `kubectl get` in the namespace `default`, as JSON.
+/// Runs `kubectl get` in the namespace `default`, and returns the JSON.
 async fn get(server: &ApiServer, what: &[&str]) -> Value {
     let text = server.kubectl(&[&["get", "--output", "json"], what].concat(), "").await;
     serde_json::from_str(&text).expect("JSON of kubectl")
 }
 
-/// An Ingress that answers 301 for its host, and needs no backend for it.
+/// Formats an Ingress that answers 301 for its host, without a backend.
 fn redirect(name: &str, host: &str) -> String {
     let ingress = e2e::manifests::ingress(name, host, "none", None);
     let annotation = "annotations: { ingress.kubernetes.io/force-ssl-redirect: \"true\" }";

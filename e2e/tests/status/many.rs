@@ -1,4 +1,4 @@
-//! Many Ingresses at once, as at a first installation.
+//! Many Ingresses at once, as after a first installation.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -7,11 +7,11 @@ use super::{get, redirect};
 use e2e::manifests::ingress_class;
 use e2e::{ApiServer, Envoy, Lockgate, Mode, Source, wait_until};
 
-/// How many, and how many kubectl takes in at a time.
+/// The number of Ingresses, and of Ingresses in one call of kubectl.
 const INGRESSES: usize = 1000;
 const AT_A_TIME: usize = 500;
 
-/// The sum of a metric of the API server over its labels, those that contain all of `labels`.
+/// Returns the sum of a metric of the API server over all series with these labels.
 async fn metric(server: &ApiServer, name: &str, labels: &[&str]) -> f64 {
     let text = server.kubectl(&["get", "--raw", "/metrics"], "").await;
     let lines = text.lines().filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '));
@@ -23,7 +23,7 @@ async fn metric(server: &ApiServer, name: &str, labels: &[&str]) -> f64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_ingresses_at_once_are_all_written_once_each_and_none_is_refused() {
     let server = ApiServer::start().await;
-    // Under priority and fairness, as admin would not be.
+    // The user is subject to API priority and fairness, in contrast to admin.
     let binding = ["create", "clusterrolebinding", "controller", "--clusterrole=cluster-admin", "--user=controller"];
     server.kubectl(&binding, "").await;
     server.apply(&ingress_class()).await;
@@ -43,7 +43,7 @@ async fn many_ingresses_at_once_are_all_written_once_each_and_none_is_refused() 
     let before = cpu().await;
     let mut envoy = Envoy::start(&lockgate, Mode::Delta).await;
     let start = Instant::now();
-    // One metric of ours is looked at, not the API server, which has enough to do.
+    // The test polls a metric of the controller, because the API server is busy.
     while pending().await > 0.0 {
         let left = pending().await;
         wait_until("the next addresses", async || pending().await < left).await;

@@ -1,4 +1,4 @@
-//! Attacks by objects, with the permissions of a tenant.
+//! Attacks with objects, with the permissions of a tenant.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use super::PROMPT;
 use super::tenant::{Tenant, ingress, path, tls};
 use super::victim::{BELOW, CLASS, DEFAULT, OWN, Victim};
 
-/// Ingresses of a flood, each with three problems.
+/// The number of Ingresses of a flood. Each has three problems.
 const FLOOD: usize = 300;
-/// Requests by each of four clients that keep Envoy's regular expressions busy.
+/// The number of requests of each of four clients that keep Envoy busy with regular expressions.
 const REQUESTS: u64 = 60;
 
-/// Objects with text that is not UTF-8: the watches of their kinds must go on.
+/// Objects with text that is not UTF-8. The watches of their kinds must continue.
 pub async fn undecodable(tenant: &Tenant<'_>) {
     let (core, networking, discovery) = ("/api/v1", "/apis/networking.k8s.io/v1", "/apis/discovery.k8s.io/v1");
     for (name, host) in [("broken-ingress", "broken.attacker.test"), ("broken-conflict", OWN)] {
@@ -32,14 +32,15 @@ pub async fn undecodable(tenant: &Tenant<'_>) {
     let slice = annotated("EndpointSlice", "discovery.k8s.io/v1", "broken-slice");
     tenant.post(discovery, "endpointslices", slice).await;
     for name in ["broken-ingress", "broken-conflict", "broken-secret", "broken-service", "broken-slice"] {
-        tenant.told(name, &["InvalidEncoding", "not valid UTF-8"]).await;
+        tenant.wait_warned(name, &["InvalidEncoding", "not valid UTF-8"]).await;
     }
 }
 
-/// Key pairs that Envoy would reject, and with them every other key pair of the same response.
+/// Key pairs that Envoy would reject, together with all other key pairs in the same response.
 pub async fn key_pairs(tenant: &Tenant<'_>) {
     let good = tenant.authority.issue(&["*.attacker.test"]);
-    // Tags and lengths of the certificate's outer parts, each of which makes it unreadable, and any other byte.
+    // Mutations of the tags and lengths of the certificate's outer structure, which make it unreadable, and of any
+    // other byte.
     let tags = [0, 1, 4, 5, 8, 9];
     let mutated =
         tags.into_iter().chain((10..250).step_by(12)).map(|at| (format!("mutated-{at}"), pairs::mutated(&good, at)));
@@ -54,11 +55,11 @@ pub async fn key_pairs(tenant: &Tenant<'_>) {
     tenant.apply(&objects.join("---\n")).await;
     println!("    {} key pairs", all.len());
     for (name, _) in all.iter().take(2 + tags.len()) {
-        tenant.told(name, &["SecretNotValid"]).await;
+        tenant.wait_warned(name, &["SecretNotValid"]).await;
     }
 }
 
-/// Hosts, paths, and certificates of the victim, by objects that are newer than the victim's.
+/// Conflicts with the hosts, paths, and certificates of the victim. The objects are newer than those of the victim.
 pub async fn takeovers(tenant: &Tenant<'_>) {
     let trap = path("/", "Prefix", "trap");
     let takeover = |name: &str, host: &str, kind: &str, at: &str| ingress(name, host, &path(at, kind, "trap"), "");
@@ -85,13 +86,13 @@ pub async fn takeovers(tenant: &Tenant<'_>) {
     ];
     tenant.apply(&objects.join("---\n")).await;
     for name in ["regex", "exact", "regex-below", "regex-wildcard", "certificate", "below"] {
-        tenant.told(name, &["Conflicted", "namespaceOwnership"]).await;
+        tenant.wait_warned(name, &["Conflicted", "namespaceOwnership"]).await;
     }
-    tenant.told("certificate-own", &["spec.tls[0]"]).await;
+    tenant.wait_warned("certificate-own", &["spec.tls[0]"]).await;
 }
 
-/// Services that lead to Envoy's own pod, or to the metadata of its cloud.
-pub async fn inward(tenant: &Tenant<'_>, victim: &Victim<'_>) {
+/// Services that resolve to Envoy's own pod, or to the metadata service of the cloud.
+pub async fn internal_targets(tenant: &Tenant<'_>, victim: &Victim<'_>) {
     let slice = |name: &str, family: &str, address: &str| {
         format!(
             "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {{ name: {name}, labels: {{ \
@@ -105,7 +106,7 @@ pub async fn inward(tenant: &Tenant<'_>, victim: &Victim<'_>) {
         )
     };
     let route = |name: &str| ingress(name, &format!("{name}.attacker.test"), &path("/", "Prefix", name), "");
-    // The API server refuses 127.0.0.1 and 169.254.169.254 by itself.
+    // The API server itself rejects 127.0.0.1 and 169.254.169.254.
     let slices =
         [("v4", "IPv4", "100.100.100.200"), ("v6", "IPv6", "fd00:ec2::254"), ("nat64", "IPv6", "64:ff9b::7f00:1")];
     let names = [("local", "localhost"), ("number", "2130706433"), ("metadata", "169.254.169.254")];
@@ -117,10 +118,10 @@ pub async fn inward(tenant: &Tenant<'_>, victim: &Victim<'_>) {
     }
     tenant.apply(&objects.join("---\n")).await;
     for (name, ..) in slices {
-        tenant.told(name, &["EndpointNotValid"]).await;
+        tenant.wait_warned(name, &["EndpointNotValid"]).await;
     }
     for (name, _) in names {
-        tenant.told(name, &["ExternalNameNotAllowed"]).await;
+        tenant.wait_warned(name, &["ExternalNameNotAllowed"]).await;
     }
     for name in ["slices", "local", "number", "metadata"] {
         let target = victim.lockgate.http(&format!("{name}.attacker.test"));
@@ -129,7 +130,7 @@ pub async fn inward(tenant: &Tenant<'_>, victim: &Victim<'_>) {
     }
 }
 
-/// Regular expressions that would block a worker, the most costly ones that are accepted, and requests for both.
+/// Regular expressions that would block a worker, the most expensive accepted ones, and requests for both.
 pub async fn regexes(tenant: &Tenant<'_>, victim: &Victim<'_>) {
     let regexes = |name: &str, all: Vec<String>| {
         let paths: Vec<String> = all.iter().map(|regex| path(regex, "ImplementationSpecific", "trap")).collect();
@@ -141,7 +142,7 @@ pub async fn regexes(tenant: &Tenant<'_>, victim: &Victim<'_>) {
         ingress("last", "last.attacker.test", &path("/", "Prefix", "trap"), ""),
     ];
     tenant.apply(&objects.join("---\n")).await;
-    tenant.told("rejected", &["RegexTooExpensive"]).await;
+    tenant.wait_warned("rejected", &["RegexTooExpensive"]).await;
     let target = victim.lockgate.http("last.attacker.test");
     let served = async || target.get("/").await.is_ok_and(|answer| answer.status == 200).then_some(());
     tenant.space.lab().until("the attacker's last host", served).await;
@@ -156,7 +157,7 @@ pub async fn regexes(tenant: &Tenant<'_>, victim: &Victim<'_>) {
     println!("    {} requests with paths of 60 KB, the slowest {slowest:?}", 4 * REQUESTS);
 }
 
-/// Sends requests with long paths, one after the other. How long the slowest took.
+/// Sends requests with long paths, one after the other. Returns the longest duration.
 async fn busy(target: Target, seed: u64) -> Duration {
     let mut connection = target.connect().await.expect("a connection");
     let mut slowest = Duration::ZERO;
@@ -170,19 +171,19 @@ async fn busy(target: Target, seed: u64) -> Duration {
     slowest
 }
 
-/// Objects that would fill the log, the pages, and the Events of all.
+/// Objects that would flood the log, the debug pages, and the Events.
 pub async fn floods(tenant: &Tenant<'_>, victim: &Victim<'_>) {
     let wrong = |name: &str, annotations, paths| floods::wrong(&tenant.space.name, name, CLASS, annotations, paths);
     tenant.apply(&wrong("large", json!({}), PATHS).to_string()).await;
     tenant.apply(&wrong("long", floods::long_annotation(), 1).to_string()).await;
-    tenant.told("large", &["does not exist"]).await;
-    tenant.told("long", &["is not a duration"]).await;
+    tenant.wait_warned("large", &["does not exist"]).await;
+    tenant.wait_warned("long", &["is not a duration"]).await;
     let mut flood = String::new();
     for at in 0..FLOOD {
         write!(flood, "---\n{}\n", wrong(&format!("flood-{at}"), floods::annotations(), 1)).expect("memory");
     }
     tenant.apply(&flood).await;
-    let told = victim.mistake().await;
+    let told = victim.make_mistake().await;
     println!("    {FLOOD} Ingresses with three problems each; the victim is told of a mistake after {told:?}");
     assert!(told < PROMPT, "{told:?}");
 }

@@ -1,4 +1,4 @@
-//! The attackers: a tenant who may edit its namespace alone, and a namespace that terminates.
+//! The attackers: a tenant with edit permissions in its own namespace, and a terminating namespace.
 
 use bytes::Bytes;
 use e2e::attacks::undecodable::CONTENT_TYPE;
@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::victim::{CLASS, INHERITED, OWN, Victim, warning};
 
-/// The attacker's namespace.
+/// The namespace of the attacker.
 pub struct Tenant<'a> {
     pub space: Namespace<'a>,
-    /// Signs the attacker's certificates. Clients of the victim do not trust it.
+    /// The authority of the attacker's certificates. Clients of the victim do not trust it.
     pub authority: Authority,
     api: Target,
 }
@@ -22,24 +22,24 @@ impl<'a> Tenant<'a> {
         let space = lab.namespace("attacker").await;
         let account = format!("--serviceaccount={}:default", space.name);
         space.kubectl(&["create", "rolebinding", "edit", "--clusterrole=edit", &account], "").await;
-        // Since Kubernetes 1.22, the role `edit` does not include these; some clusters grant them.
+        // Since Kubernetes 1.22, the role `edit` does not include these permissions. Some clusters grant them.
         let slices = ["create", "role", "slices", "--verb=*", "--resource=endpointslices.discovery.k8s.io"];
         space.kubectl(&slices, "").await;
         space.kubectl(&["create", "rolebinding", "slices", "--role=slices", &account], "").await;
-        // Requests that are stolen end here.
+        // The backend of stolen requests.
         space.apply(&echo("trap").yaml()).await;
         space.endpoints("trap", 1).await;
         let token = space.kubectl(&["create", "token", "default"], "").await;
         Self { space, authority: Authority::new(), api: lab.api_with_token(token.trim()) }
     }
 
-    /// `kubectl apply` with the permissions of the tenant.
+    /// Runs `kubectl apply` with the permissions of the tenant.
     pub async fn apply(&self, yaml: &str) {
         let user = format!("--as=system:serviceaccount:{}:default", self.space.name);
         self.space.kubectl(&["apply", "--server-side", &user, "-f", "-"], yaml).await;
     }
 
-    /// Creates an object in protobuf, at this path below `/apis/GROUP/VERSION/` or `/api/v1/`.
+    /// Creates an object in protobuf at this path below `/apis/GROUP/VERSION/` or `/api/v1/`.
     pub async fn post(&self, api: &str, resource: &str, object: Vec<u8>) {
         let path = format!("{api}/namespaces/{}/{resource}", self.space.name);
         let api = self.api.clone().field("content-type", CONTENT_TYPE);
@@ -47,13 +47,13 @@ impl<'a> Tenant<'a> {
         assert!(answer.status < 300, "{path}: {} {}", answer.status, answer.text());
     }
 
-    /// The manifest of a Secret with a certificate for these hosts.
+    /// Returns the manifest of a Secret with a certificate for these hosts.
     pub fn secret(&self, name: &str, hosts: &[&str]) -> String {
         self.authority.issue(hosts).secret(&self.space.name, name)
     }
 
-    /// Waits for a warning on an object of the tenant that has all these parts.
-    pub async fn told(&self, object: &str, parts: &[&str]) {
+    /// Waits for a warning on an object of the tenant that contains all `parts`.
+    pub async fn wait_warned(&self, object: &str, parts: &[&str]) {
         let (lab, name) = (self.space.lab(), &self.space.name);
         let warned = async || {
             let events = lab.list(&format!("/apis/events.k8s.io/v1/namespaces/{name}/events")).await;
@@ -66,7 +66,7 @@ impl<'a> Tenant<'a> {
     }
 }
 
-/// A namespace with the oldest Ingress for a host. Finalizers keep its Ingresses while it terminates.
+/// A namespace with the oldest Ingress of a host. Finalizers keep its Ingresses while it terminates.
 pub struct Leaving<'a> {
     space: Namespace<'a>,
 }
@@ -79,10 +79,10 @@ impl<'a> Leaving<'a> {
         Self { space }
     }
 
-    /// Has the namespace terminate, and its Ingress name other hosts too.
+    /// Starts the termination of the namespace. Then adds hosts of the victim to its Ingress.
     pub async fn terminate(&self, victim: &Victim<'_>) {
         self.space.kubectl(&["delete", "namespace", &self.space.name, "--wait=false"], "").await;
-        println!("    the host is inherited after {:.1} s", victim.served(INHERITED).await.as_secs_f64());
+        println!("    the host is inherited after {:.1} s", victim.wait_served(INHERITED).await.as_secs_f64());
         let backend = json!({ "service": { "name": "gone", "port": { "name": "http" } } });
         let paths = json!([{ "path": "/", "pathType": "Exact", "backend": backend },
             { "path": "/.*", "pathType": "ImplementationSpecific", "backend": backend }]);
@@ -92,14 +92,14 @@ impl<'a> Leaving<'a> {
         self.space.kubectl(&["patch", "ingress", "held", "--type=merge", "--patch", &patch], "").await;
     }
 
-    /// Lets the namespace go.
+    /// Removes the finalizers.
     pub async fn release(&self) {
         let patch = json!({ "metadata": { "finalizers": null } }).to_string();
         self.space.kubectl(&["patch", "ingress", "held", "--type=merge", "--patch", &patch], "").await;
     }
 }
 
-/// An Ingress for a host. `extra` is a further field of its spec.
+/// Formats an Ingress for a host. `extra` is an additional field of its spec.
 pub fn ingress(name: &str, host: &str, paths: &str, extra: &str) -> String {
     format!(
         "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: {name} }}\nspec:\n  ingressClassName: {CLASS}\n  \
@@ -107,14 +107,14 @@ pub fn ingress(name: &str, host: &str, paths: &str, extra: &str) -> String {
     )
 }
 
-/// A path to the port `http` of a Service.
+/// Formats a path to port `http` of a Service.
 pub fn path(path: &str, kind: &str, service: &str) -> String {
     format!(
         "{{ path: '{path}', pathType: {kind}, backend: {{ service: {{ name: {service}, port: {{ name: http }} }} }} }}"
     )
 }
 
-/// A TLS entry.
+/// Formats a TLS entry.
 pub fn tls(host: &str, secret: &str) -> String {
     format!("tls: [{{ hosts: [\"{host}\"], secretName: {secret} }}]")
 }

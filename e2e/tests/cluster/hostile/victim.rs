@@ -13,11 +13,12 @@ use serde_json::Value;
 
 use super::tenant::{ingress, path, tls};
 
-/// The release and its namespace.
+/// The name of the release and of its namespace.
 pub const RELEASE: &str = "hostile";
-/// The class of all Ingresses here.
+/// The class of all Ingresses of this spec.
 pub const CLASS: &str = "hostile";
-/// A default certificate serves hosts without one of their own. ExternalNames are on, so that their targets are judged.
+/// A default certificate for hosts without their own. ExternalName Services are allowed, so that their targets are
+/// checked.
 const FLAGS: &[&str] = &[
     "--set=ingressClass.name=hostile",
     "--set=settings.ingress.controllerName=hostile.test/lockgate",
@@ -27,7 +28,7 @@ const FLAGS: &[&str] = &[
     "--set=envoy.drain.deadlineSeconds=20",
 ];
 
-/// A host of the victim, and a path that is served.
+/// A host of the victim, and a served path.
 #[derive(Debug, Clone, Copy)]
 pub struct Host {
     pub name: &'static str,
@@ -35,22 +36,22 @@ pub struct Host {
     tls: bool,
 }
 
-/// A host with a certificate of its own.
+/// A host with its own certificate.
 pub const OWN: &str = "own.victim.test";
 /// A host with the default certificate.
 pub const DEFAULT: &str = "default.platform.test";
-/// A host that only the victim's wildcard names.
+/// A host that only matches the wildcard host of the victim.
 pub const BELOW: &str = "a.wild.victim.test";
-/// A host of which the victim serves the path `/only`, in clear text.
+/// A host with the single path `/only`, in clear text.
 pub const NARROW: &str = "narrow.victim.test";
-/// All of them.
+/// All hosts.
 pub const HOSTS: [Host; 4] = [
     Host { name: OWN, path: "/", tls: true },
     Host { name: DEFAULT, path: "/", tls: true },
     Host { name: BELOW, path: "/", tls: true },
     Host { name: NARROW, path: "/only", tls: false },
 ];
-/// A host that a namespace owns until it terminates.
+/// A host that another namespace owns until it terminates.
 pub const INHERITED: Host = Host { name: "inherited.test", path: "/", tls: true };
 
 /// The victim's namespace, its certificates, and the installation that serves it.
@@ -62,7 +63,7 @@ pub struct Victim<'a> {
     changes: AtomicU32,
 }
 
-/// Load on each host.
+/// The load on each host.
 pub struct Loads(Vec<(&'static str, Load)>);
 
 impl<'a> Victim<'a> {
@@ -76,7 +77,7 @@ impl<'a> Victim<'a> {
         space.endpoints("echo", 2).await;
         let (wild, root) = ("*.wild.victim.test", path("/", "Prefix", "echo"));
         let secret = |name: &str, host: &str| authority.issue(&[host]).secret(&space.name, name);
-        // No two certificates cover the same host, so a host that is answered has its own.
+        // No two certificates cover the same host, so each host is served with its own certificate.
         let objects = [
             secret("own", OWN),
             secret("wild", wild),
@@ -90,7 +91,7 @@ impl<'a> Victim<'a> {
         space.apply(&objects.join("---\n")).await;
         let victim = Self { lab, lockgate, space, authority, changes: AtomicU32::new(0) };
         for host in HOSTS {
-            victim.served(host).await;
+            victim.wait_served(host).await;
         }
         victim
     }
@@ -105,17 +106,17 @@ impl<'a> Victim<'a> {
         kubectl(&["rollout", "status", what, "--timeout=120s"]).await;
     }
 
-    /// Addresses of the Envoys that are ready.
+    /// Returns the addresses of the ready Envoys.
     pub async fn envoys(&self) -> Vec<IpAddr> {
         addresses(&self.lockgate.envoys().await)
     }
 
-    /// Addresses of the controllers that are ready.
+    /// Returns the addresses of the ready controllers.
     pub async fn controllers(&self) -> Vec<IpAddr> {
         addresses(&self.lockgate.controllers().await)
     }
 
-    /// A host at one Envoy.
+    /// Returns the target of a host at one Envoy.
     fn at(&self, envoy: IpAddr, host: Host) -> Target {
         let target = match host.tls {
             true => Target::https(8443, host.name, self.authority.der()),
@@ -124,7 +125,7 @@ impl<'a> Victim<'a> {
         target.at(envoy)
     }
 
-    /// A host by the load balancer.
+    /// Returns the target of a host through the load balancer.
     fn balanced(&self, host: Host) -> Target {
         match host.tls {
             true => self.lockgate.https(host.name, self.authority.der()),
@@ -132,7 +133,7 @@ impl<'a> Victim<'a> {
         }
     }
 
-    /// Returns what is wrong with the answer for a host: its status, its backend, or its certificate.
+    /// Returns the fault of the answer for a host: a wrong status, backend, or certificate.
     async fn fault(&self, target: &Target, path: &str) -> Option<String> {
         match target.get(path).await {
             Err(error) => Some(error.to_string()),
@@ -145,7 +146,7 @@ impl<'a> Victim<'a> {
     }
 
     /// Waits until every Envoy serves a host.
-    pub async fn served(&self, host: Host) -> Duration {
+    pub async fn wait_served(&self, host: Host) -> Duration {
         let start = Instant::now();
         for envoy in self.envoys().await {
             let target = self.at(envoy, host);
@@ -155,7 +156,8 @@ impl<'a> Victim<'a> {
         start.elapsed()
     }
 
-    /// Asserts that every Envoy serves these hosts with their certificates now, and nobody serves what the victim left out.
+    /// Asserts that every Envoy serves these hosts with their certificates now, and that no Envoy serves paths that the
+    /// victim has not declared.
     pub async fn assert_served(&self, hosts: &[Host]) {
         let envoys = self.envoys().await;
         for envoy in &envoys {
@@ -172,7 +174,7 @@ impl<'a> Victim<'a> {
     /// Adds a host with a certificate, and waits until every Envoy serves it.
     pub async fn change(&self) -> Duration {
         let number = self.changes.fetch_add(1, Ordering::Relaxed);
-        // Below the victim's wildcard, so nobody else may have it.
+        // The host matches the wildcard host of the victim, so no other namespace may own it.
         let (name, secret) = (format!("change-{number}.wild.victim.test"), format!("change-{number}"));
         let pair = self.authority.issue(&[&name]).secret(&self.space.name, &secret);
         let object = ingress(&secret, &name, &path("/", "Prefix", "echo"), &tls(&name, &secret));
@@ -186,7 +188,7 @@ impl<'a> Victim<'a> {
         start.elapsed()
     }
 
-    /// Starts load on hosts. Connections by TLS are often made anew: each checks the certificate.
+    /// Starts load on hosts. TLS connections are renewed often, and each handshake verifies the certificate.
     pub async fn load(&self, hosts: &[Host]) -> Loads {
         let mut loads = Vec::new();
         for host in hosts {
@@ -202,7 +204,7 @@ impl<'a> Victim<'a> {
         Loads(loads)
     }
 
-    /// Asserts that no controller has had a response rejected: no bad resource was sent.
+    /// Asserts that no response of a controller was rejected: no invalid resource was sent.
     pub async fn assert_nothing_rejected(&self) {
         for controller in self.controllers().await {
             let page = Target::http(18001, "localhost").at(controller).get("/metrics").await.expect("/metrics").text();
@@ -212,13 +214,13 @@ impl<'a> Victim<'a> {
         }
     }
 
-    /// Asserts that no probe has had a container restarted.
+    /// Asserts that no container was restarted because of a failed probe.
     pub async fn assert_nothing_restarted(&self) {
         let pods = [self.lockgate.controllers().await, self.lockgate.envoys().await].concat();
         assert!(pods.iter().all(|pod| pod.ready && pod.restarts == 0), "{pods:?}");
     }
 
-    /// Asserts that no Event warns the victim, but of the host that it inherits and of its mistake.
+    /// Asserts that no Event warns the victim, except for the inherited host and its own mistake.
     pub async fn assert_not_warned(&self) {
         let warned: Vec<String> = self.events().await.iter().filter_map(warning).collect();
         let expected = |warning: &&String| ["inherited: ", "mistake: "].iter().any(|known| warning.starts_with(known));
@@ -226,8 +228,8 @@ impl<'a> Victim<'a> {
         assert!(others.is_empty(), "{others:#?}");
     }
 
-    /// Makes a mistake, and waits for the Event about it.
-    pub async fn mistake(&self) -> Duration {
+    /// Creates an invalid object, and waits for the Event about it.
+    pub async fn make_mistake(&self) -> Duration {
         self.space.apply(&ingress("mistake", "mistake.test", &path("/", "Prefix", "nobody"), "")).await;
         let told = async || {
             let events = self.events().await;
@@ -241,8 +243,8 @@ impl<'a> Victim<'a> {
     }
 }
 
-/// `NAME: REASON: NOTE` of a warning of this installation. Of an object that cannot be decoded nobody knows the class, so all
-/// installations tell the same, and the first one's Event is for all.
+/// Formats a warning of this installation as `NAME: REASON: NOTE`. The class of an object that cannot be decoded is
+/// unknown. All installations then report the same Event, and the first one creates it.
 pub fn warning(event: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let ours = event["reportingController"] == "hostile.test/lockgate" || event["reason"] == "InvalidEncoding";
@@ -255,7 +257,7 @@ fn addresses(pods: &[Pod]) -> Vec<IpAddr> {
 }
 
 impl Loads {
-    /// Ends the load, of which nothing may have failed.
+    /// Ends the load. No request may have failed.
     pub async fn assert_answered(self, what: &str) {
         for (_, load) in &self.0 {
             load.answers(20).await;

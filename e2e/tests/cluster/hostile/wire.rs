@@ -1,5 +1,5 @@
-//! Attacks by connections and requests: of clients of the victim's hosts, of a pod that reaches the ports of the
-//! installation, and of a client of the xDS port.
+//! Attacks with connections and requests: by clients of the victim's hosts, by a pod with access to the ports of the
+//! installation, and by a client of the xDS port.
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 
 use super::victim::{NARROW, RELEASE, Victim};
 
-/// Headers by which proxies steer an Envoy, or describe a client.
+/// Headers that control an Envoy or describe its client.
 const HEADERS: [&str; 8] = [
     "X-Envoy-Max-Retries",
     "X-Envoy-Retry-On",
@@ -30,10 +30,10 @@ const HEADERS: [&str; 8] = [
     "X-Real-Ip",
     "Forwarded",
 ];
-/// Connections of each kind that stall, at each address.
+/// The number of stalled connections of each kind at each address.
 const STALLED: usize = 150;
 
-/// Requests for the victim's host that would steer Envoy, forge the original request, or leave the path that is served.
+/// Requests for the victim's host that try to control Envoy, to forge the original request, or to reach other paths.
 pub async fn requests(victim: &Victim<'_>) {
     let plain = victim.lockgate.http(NARROW);
     let forged = HEADERS.iter().fold(plain.clone(), |target, name| target.field(name, "1"));
@@ -49,7 +49,7 @@ pub async fn requests(victim: &Victim<'_>) {
     println!("    {} headers removed", HEADERS.len());
 }
 
-/// A request for a page of a controller by curl, in the network namespace of its pod. The status of the answer.
+/// Requests a page of a controller with curl in the network namespace of its pod. Returns the status.
 async fn curl(victim: &Victim<'_>, pod: &str, args: &[&str]) -> String {
     let process = victim.lab.process_of(RELEASE, pod, "lockgate").to_string();
     let mut command = Command::new("nsenter");
@@ -58,7 +58,7 @@ async fn curl(victim: &Victim<'_>, pod: &str, args: &[&str]) -> String {
     process::output(command, "").await.unwrap_or_else(|error| panic!("{args:?}: {error}"))
 }
 
-/// The debug pages from other pods, from the address of a sidecar, and with the name of a web page.
+/// Requests for the debug pages from other pods, from the address of a sidecar, and with the host name of a web page.
 pub async fn debug_pages(victim: &Victim<'_>) {
     let page = "http://127.0.0.1:18001/debug/objects";
     let log = "http://127.0.0.1:18001/debug/log";
@@ -83,10 +83,10 @@ pub async fn debug_pages(victim: &Victim<'_>) {
     println!("    403 for every request but that of the pod itself");
 }
 
-/// The authority of xDS, and the name of its server.
+/// The authority of xDS, and the server name.
 struct Trust {
     root: CertificateDer<'static>,
-    /// A certificate that the authority has signed, for a name without a role.
+    /// A certificate of the authority for a name without a role.
     stranger: Pair,
     /// The certificate of the Envoys.
     envoy: Pair,
@@ -125,21 +125,21 @@ impl Trust {
     }
 }
 
-/// A client with a certificate of the authority of xDS that has no role.
+/// A client whose certificate has no role.
 pub async fn without_role(victim: &Victim<'_>) {
     let trust = Trust::of(victim).await;
     let secret = format!("{}/own", victim.space.name);
     for controller in victim.controllers().await {
-        let answers = roles::ask(&trust.target(controller, &trust.stranger), &secret).await;
-        assert_eq!(answers, roles::nothing(), "{controller}");
-        // The same requests are answered to an Envoy.
-        let answers = roles::ask(&trust.target(controller, &trust.envoy), &secret).await;
+        let answers = roles::request_all(&trust.target(controller, &trust.stranger), &secret).await;
+        assert_eq!(answers, roles::no_answers(), "{controller}");
+        // The same requests of an Envoy are answered.
+        let answers = roles::request_all(&trust.target(controller, &trust.envoy), &secret).await;
         assert_eq!(answers.by_way["CDS unary"], "gRPC, answered", "{answers:?}");
         println!("    nothing at {controller}; to an Envoy: {answers:?}");
     }
 }
 
-/// Connections that send nothing, or half of something, to controllers and Envoys.
+/// Connections to controllers and Envoys that send nothing, or an incomplete message.
 pub async fn stalled(victim: &Victim<'_>) -> Vec<Box<dyn std::any::Any + Send>> {
     let trust = Trust::of(victim).await;
     let mut held: Vec<Box<dyn std::any::Any + Send>> = Vec::new();
@@ -169,7 +169,7 @@ pub async fn stalled(victim: &Victim<'_>) -> Vec<Box<dyn std::any::Any + Send>> 
         for _ in 0..STALLED {
             held.extend(trust.connect(*controller, None).await.map(|stream| Box::new(stream) as _));
         }
-        // A request for the status of clients that claims 1 MiB and lacks its last byte.
+        // A request for the status of clients that declares 1 MiB and lacks its last byte.
         let almost = Bytes::from([&[0, 0, 16, 0, 0][..], &vec![0; (1 << 20) - 1]].concat());
         for _ in 0..10 {
             let Some(stream) = trust.connect(*controller, Some(&trust.stranger)).await else { continue };
@@ -182,7 +182,7 @@ pub async fn stalled(victim: &Victim<'_>) -> Vec<Box<dyn std::any::Any + Send>> 
         }
     }
     println!("    {plain} connections and {} TLS connections or streams held", held.len() - plain);
-    // Probes are answered meanwhile.
+    // Probes still succeed.
     let mut slowest = Duration::ZERO;
     let probes = [(controllers, 18001, "/readyz"), (envoys, 8002, "/ready")];
     for (addresses, port, path) in probes {

@@ -1,12 +1,12 @@
-//! The kinds of broken objects, and what is told of each: with an API server alone, and in a cluster.
+//! The kinds of broken objects and their Events, for the tests with an API server and in a cluster.
 
 use e2e::Authority;
 
-/// Object; reason; field; what is wrong, in part; what was done instead. The objects are in broken.yaml; where the namespace
-/// is `default` here, it is that of the test.
+/// A case: object, reason, field, part of the message, and consequence. The objects are in broken.yaml. The namespace
+/// `default` stands for the namespace of the test.
 pub type Case = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
-/// All of them.
+/// All cases.
 pub const CASES: &[Case] = &[
     (
         "missing-service",
@@ -124,13 +124,13 @@ const SECRET: &str = "SecretNotValid";
 const TLS: &str = "TLSConfigNotValid";
 const ANNOTATION: &str = "InvalidAnnotation";
 
-/// Whether a note says what a case is told, in a namespace.
-pub fn says(note: &str, (_, _, field, fault, consequence): &Case, namespace: &str) -> bool {
+/// Returns whether a note reports a case in a namespace.
+pub fn matches_case(note: &str, (_, _, field, fault, consequence): &Case, namespace: &str) -> bool {
     let fault = fault.replace("default/", &format!("{namespace}/"));
     [field, &*fault, consequence].iter().all(|part| note.contains(part))
 }
 
-/// The objects, for a namespace.
+/// Returns the objects for a namespace.
 pub fn yaml(namespace: &str) -> String {
     let other = Authority::new().issue(&["pair.test", "pair-2.test"]);
     let stranger = Authority::new().issue(&["pair.test"]);
