@@ -126,16 +126,14 @@ async fn files_come_change_and_go() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_within_a_moment_of_the_writers_close() {
-    let mut lab = Lab::with(&[("a.yaml", service("a", 1))]).await;
-    let mut best = Duration::MAX;
+async fn a_change_is_read_when_its_writer_closes_the_file() {
+    // The other occasion is an hour later.
+    let delays = Delays { held_open: Duration::from_secs(3600), ..DELAYS };
+    let mut lab = Lab::patient(&[("a.yaml", service("a", 1))], delays).await;
     for port in 2..12 {
         lab.write("a.yaml", &service("a", port));
-        let start = Instant::now();
         lab.until_services(&[&format!("a:{port}")]).await;
-        best = best.min(start.elapsed());
     }
-    assert!(best < Duration::from_millis(20), "{best:?}");
 }
 
 #[tokio::test]
