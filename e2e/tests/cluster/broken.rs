@@ -168,7 +168,7 @@ async fn broken_objects_cost_only_themselves_and_say_so() {
     for object in ["good", "good-default", "tls"] {
         assert!(told.get(object).into_iter().flatten().all(|(_, kind, ..)| kind == "Normal"), "{:?}", told[object]);
     }
-    assert_eq!(valid_objects(&lab, &lockgate, &space).await, before, "what is sound has changed");
+    assert_eq!(valid_objects(&lab, &lockgate, &space).await, before, "valid objects have changed");
     lab.until("the sound ones to be served still", served).await;
     // The output that the owner of the object sees.
     let described = space.kubectl(&["describe", "ingress", "bad-timeout"], "").await;

@@ -1,5 +1,5 @@
 //! A key pair that Envoy rejects is never sent. All key pairs are in one response, so one invalid pair would prevent a
-//! new Envoy from receiving those of all tenants.
+//! new Envoy from receiving the key pairs of all tenants.
 
 mod der;
 mod mutation;

@@ -105,7 +105,7 @@ async fn broken_objects_cost_only_themselves_and_say_so() {
         assert!(events.get(object).into_iter().flatten().all(|(_, kind, ..)| kind == "Normal"), "{object}");
     }
 
-    assert_eq!(valid_objects(&lockgate).await, before, "what is sound has changed");
+    assert_eq!(valid_objects(&lockgate).await, before, "valid objects have changed");
     let answer = Target::http(lockgate.http, "redirect.test").get("/").await.expect("an answer");
     assert_eq!(answer.status, 301);
     assert_eq!(lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0);

@@ -1,4 +1,4 @@
-//! Events tell the owner of an object once what is wrong with it.
+//! Events report each problem of an object to its owner once.
 
 use std::collections::BTreeMap;
 

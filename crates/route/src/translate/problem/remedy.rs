@@ -79,7 +79,8 @@ impl Reason {
                 "Keep the annotation ingressclass.kubernetes.io/is-default-class on one IngressClass only."
             }
             Self::ListenerNotValid => {
-                "Correct the listener: a supported protocol, a port and hostname of its own, and a usable certificate."
+                "Correct the field that the message names. A listener needs a supported protocol, a port and hostname of its own, \
+                 and a usable certificate."
             }
             Self::PolicyNotValid => {
                 "Correct the target and the values of the policy, and create the ConfigMap or the Service that it names."

@@ -393,8 +393,8 @@ impl Answer {
         objects
     }
 
-    /// Returns whether the listener serves the host of the request: with a virtual host or a server name other than
-    /// that of all hosts, or with a route.
+    /// Returns whether the listener serves the host of the request: a virtual host or a server name for this host
+    /// matches, or a route of the entry for all hosts.
     pub fn knows_host(&self) -> bool {
         let of_name = [self.host.as_ref(), self.tls.as_ref().map(|tls| &tls.server_name)];
         let is_named = of_name.into_iter().flatten().any(|host| *host != Host::Any);

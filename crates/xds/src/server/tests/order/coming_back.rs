@@ -102,7 +102,7 @@ fn o30_a_renamed_cluster_stays_in_a_full_state_until_its_routes_have_moved() {
     assert_eq!(bench.wait(GRACE), "CDS{d} EDS{a}", "the cluster is gone before its endpoints");
 }
 
-/// The clusters of the client cannot be guessed if their settings differ from those of all served clusters.
+/// The server cannot identify the clusters of a client if their settings differ from all served clusters.
 #[test]
 fn o30_a_cluster_of_unknown_settings_goes_at_once() {
     let mut bench =
