@@ -2,7 +2,7 @@
 
 use lockgate_route::model::{
     Action, ClientValidation, Cluster, ClusterFilter, Discovery, Endpoints, ForwardFilter, HeaderChange, HeaderMatch,
-    Health, Match, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Share, TlsVersion,
+    Health, Match, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Session, Share, TlsVersion,
     UpstreamProtocol, ValueMatch,
 };
 use lockgate_route::translate::explained::{Answer, Backend, Done, Step};
@@ -182,6 +182,10 @@ pub fn filters(route: &Route) -> Vec<String> {
                 all.push(format!("mirror {} of the requests to cluster {}", share(mirror.share), mirror.cluster));
             }
             ForwardFilter::Cors(_) => all.push("CORS: answer preflight requests".to_owned()),
+            ForwardFilter::Session(session) => all.push(match &**session {
+                Session::Cookie(cookie) => format!("session persistence by cookie {}", cookie.name),
+                Session::Header(name) => format!("session persistence by header {name}"),
+            }),
             ForwardFilter::IdleTimeout(limit) => all.push(match limit {
                 Some(limit) => format!("idle timeout {limit:?}"),
                 None => "no idle timeout".to_owned(),

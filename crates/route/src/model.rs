@@ -13,6 +13,7 @@ mod matches;
 mod part;
 mod policy;
 mod route;
+mod session;
 mod tls;
 mod touched;
 mod verification;
@@ -40,6 +41,7 @@ pub use policy::{AddressRange, ClientAddresses, CompressionAlgorithm, Jwt, JwtPr
 pub use route::{
     Action, CommonEnds, Forward, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,
 };
+pub use session::{CookieName, Session, SessionCookie};
 pub use tls::{Others, ServedHosts, TlsHost, TlsVersion};
 pub use touched::Touched;
 pub use verification::{Authorities, ClientValidation, PeerName, Verification};

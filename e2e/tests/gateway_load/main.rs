@@ -9,6 +9,7 @@ mod listeners;
 mod memory;
 mod moves;
 mod policies;
+mod sessions;
 mod site;
 mod web_keys;
 mod weights;

@@ -332,7 +332,8 @@ fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
 fn changes_requests(forward: &Forward) -> bool {
     let by_route = |filter: &ForwardFilter| match filter {
         ForwardFilter::RequestHeaders(_) | ForwardFilter::Rewrite(_) => true,
-        ForwardFilter::Mirror(_) | ForwardFilter::Cors(_) | ForwardFilter::IdleTimeout(_) => false,
+        ForwardFilter::Mirror(_) | ForwardFilter::Cors(_) => false,
+        ForwardFilter::IdleTimeout(_) | ForwardFilter::Session(_) => false,
     };
     let by_cluster = |filter: &ClusterFilter| matches!(filter, ClusterFilter::RequestHeaders(_));
     let mut of_clusters = forward.clusters.iter().flat_map(|cluster| cluster.filters.iter());

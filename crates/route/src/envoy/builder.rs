@@ -6,12 +6,12 @@ use std::sync::Arc;
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
 use super::chains::Chains;
-use super::cors;
 use super::hcm::RouteFilters;
 use super::route::{self, Buckets, VirtualHosts};
 use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
 use super::{cluster, endpoint, listener, policy, runtime, secret, services, stats, stream};
+use super::{cors, session};
 use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic, VirtualHost};
 use crate::parallel;
 use crate::settings::Settings;
@@ -79,6 +79,8 @@ struct Needs {
     cors: BTreeSet<Host>,
     /// The hosts with a route that needs the filters for policies.
     policy: BTreeSet<Host>,
+    /// The hosts with a route that needs the filter for session persistence.
+    session: BTreeSet<Host>,
     /// Whether all filters are present before a route needs them.
     is_shared: bool,
 }
@@ -98,7 +100,12 @@ impl Needs {
                 Traffic::Https(tls) => tls.hosts.get(host).is_some_and(|tls| tls.virtual_hosts.values().any(uses)),
                 Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => false,
             };
-            for (hosts, uses) in [(&mut self.cors, cors::is_used as fn(&_) -> _), (&mut self.policy, policy::is_used)] {
+            let filters = [
+                (&mut self.cors, cors::is_used as fn(&_) -> _),
+                (&mut self.policy, policy::is_used),
+                (&mut self.session, session::is_used),
+            ];
+            for (hosts, uses) in filters {
                 match is_any(uses) {
                     true => drop(hosts.insert(host.clone())),
                     false => drop(hosts.remove(host)),
@@ -109,8 +116,9 @@ impl Needs {
     }
 
     fn filters(&self) -> RouteFilters {
-        let Self { cors, policy, is_shared } = self;
-        RouteFilters { cors: *is_shared || !cors.is_empty(), policy: *is_shared || !policy.is_empty() }
+        let Self { cors, policy, session, is_shared } = self;
+        let is_needed = |hosts: &BTreeSet<Host>| *is_shared || !hosts.is_empty();
+        RouteFilters { cors: is_needed(cors), policy: is_needed(policy), session: is_needed(session) }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Cross-origin requests (CORS).
 
-use std::collections::HashMap;
-
 use envoy_types::pb::envoy::extensions::filters::http::cors::v3 as cors_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
@@ -31,9 +29,9 @@ pub fn is_used(host: &VirtualHost) -> bool {
     })
 }
 
-/// Returns the configuration of a route with `filters`. It is empty without a policy.
-pub fn per_route(filters: &[ForwardFilter]) -> HashMap<String, google::Any> {
-    policy_of(filters).map(|cors| (FILTER.to_owned(), wire::any(&policy(cors)))).into_iter().collect()
+/// Returns the configuration of a route with `filters`, with the name of the filter.
+pub fn per_route(filters: &[ForwardFilter]) -> Option<(String, google::Any)> {
+    policy_of(filters).map(|cors| (FILTER.to_owned(), wire::any(&policy(cors))))
 }
 
 /// Returns the effective policy.

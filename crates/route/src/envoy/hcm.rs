@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_muta
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
 use super::route::buckets;
-use super::{authorization, body_limit, compression, cors, headers, names, policy, rate_limit, tracing, wire};
+use super::{authorization, body_limit, compression, cors, headers, names, policy, rate_limit, session, tracing, wire};
 use crate::model::ListenerId;
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
 
@@ -35,6 +35,8 @@ pub struct RouteFilters {
     pub cors: bool,
     /// The filters for policies.
     pub policy: bool,
+    /// The filter for session persistence.
+    pub session: bool,
 }
 
 /// The transport of HTTP.
@@ -270,7 +272,7 @@ fn server_header(chosen: ServerHeader) -> hcm_v3::http_connection_manager::Serve
 
 /// Builds the HTTP filters in order. Authorization precedes the rate limit and the body limit, so denied requests are
 /// not counted and their bodies are not read. A preflight request has no credentials, so CORS precedes authorization.
-/// Policies follow authorization, which may change the route.
+/// Policies follow authorization, which may change the route. Session persistence reads the final route.
 fn http_filters(filters: RouteFilters, settings: &Settings) -> Vec<hcm_v3::HttpFilter> {
     let cors = filters.cors.then(cors::filter).into_iter();
     let authorization = authorization::filter(&settings.external_authorization);
@@ -278,8 +280,9 @@ fn http_filters(filters: RouteFilters, settings: &Settings) -> Vec<hcm_v3::HttpF
     let compression = compression::filters(&settings.compression, filters.policy).into_iter();
     let body_limit = settings.http.max_request_body_bytes.map(body_limit::filter);
     let policies = filters.policy.then(|| policy::filters(settings)).into_iter().flatten();
+    let session = filters.session.then(session::filter);
     let unlimited = cors.chain(compression).chain(authorization).chain(policies);
-    unlimited.chain(rate_limit).chain(body_limit).chain([router()]).collect()
+    unlimited.chain(rate_limit).chain(body_limit).chain(session).chain([router()]).collect()
 }
 
 /// Builds the last HTTP filter. It is required: gRPC clients and Envoy reject a connection manager without it.

@@ -21,8 +21,8 @@ use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 
 use super::statistics::{self, Counted, Statistics};
-use super::{authorization, cors, headers, names, policy, wire};
-use crate::model::{Action, CompressionAlgorithm, Host, ListenerId, Route, VirtualHost};
+use super::{authorization, cors, headers, names, policy, session, wire};
+use crate::model::{Action, CompressionAlgorithm, ForwardFilter, Host, ListenerId, Route, VirtualHost};
 use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
 
 pub(super) use action::{direct_response, route_action};
@@ -200,8 +200,16 @@ fn names_objects(settings: &Settings) -> bool {
 }
 
 /// Builds `route` for requests with these headers. A redirect may take two routes of Envoy: see [`redirect::redirects`].
+/// Sessions that stay at one of several clusters take a route for each cluster: see [`session::by_cluster`].
 /// A `counted` route has statistics, which all routes of its object on this host share.
 fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks, counted: bool) -> Vec<route_v3::Route> {
+    if let Some((by_cluster, new)) = session::by_cluster(route) {
+        let kept = by_cluster.into_iter().flat_map(|(route, cookie)| {
+            let headers: Vec<_> = headers.iter().cloned().chain([cookie]).collect();
+            self::route(&route, &headers, marks, counted)
+        });
+        return kept.chain(self::route(&new, headers, marks, counted)).collect();
+    }
     let policy = route.policy();
     let Route { matches, filters, action, origin } = route;
     let (built, forward) = match action {
@@ -224,7 +232,7 @@ fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks, coun
         metadata: marks.named.then(|| metadata(origin)),
         stat_prefix: if counted { names::route(origin) } else { String::new() },
         action: built,
-        typed_per_filter_config: forward.map(|forward| cors::per_route(&forward.filters)).unwrap_or_default(),
+        typed_per_filter_config: forward.map(|forward| filter_config(&forward.filters)).unwrap_or_default(),
         ..Default::default()
     };
     action::add_header_changes(&mut route, filters, forward);
@@ -240,6 +248,11 @@ fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks, coun
         routes.iter_mut().for_each(|route| route.typed_per_filter_config.extend(config.clone()));
     }
     routes
+}
+
+/// Builds the configuration of HTTP filters for a route with these filters.
+fn filter_config(filters: &[ForwardFilter]) -> HashMap<String, google::Any> {
+    cors::per_route(filters).into_iter().chain(session::per_route(filters)).collect()
 }
 
 /// Builds the metadata that names the object of a route, for the access log and for readers of a configuration dump.

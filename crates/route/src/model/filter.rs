@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClusterId, HeaderChange, HeaderName, HeaderValue, RoutePolicy};
+use super::{ClusterId, HeaderChange, HeaderName, HeaderValue, RoutePolicy, Session};
 
 /// Filters in the order in which they apply. Of two that decide the same thing, the later one counts.
 ///
@@ -55,6 +55,8 @@ pub enum ForwardFilter {
     Cors(Box<Cors>),
     /// Limits the time without any data of a request or its response; `None` is no limit.
     IdleTimeout(Option<Duration>),
+    /// Sends the requests of a session to one endpoint.
+    Session(Box<Session>),
 }
 
 /// A filter for the requests to one of several weighted clusters. It applies after the filters of the route.

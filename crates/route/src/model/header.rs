@@ -11,10 +11,15 @@ pub struct HeaderName(Arc<str>);
 impl HeaderName {
     /// Returns the name that `text` is in any case, or `None` if it is not one. Source: RFC 9110 section 5.6.2, `token`.
     pub fn parse(text: &str) -> Option<Self> {
+        let is_valid = Self::is_token(text) && !text.eq_ignore_ascii_case("host");
+        is_valid.then(|| Self(text.to_ascii_lowercase().into()))
+    }
+
+    /// Returns whether `text` is a token of at most 256 bytes. Source: RFC 9110 section 5.6.2.
+    pub fn is_token(text: &str) -> bool {
         const LONGEST: usize = 256;
-        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        let valid = !text.is_empty() && text.len() <= LONGEST && text.bytes().all(is_token);
-        (valid && !text.eq_ignore_ascii_case("host")).then(|| Self(text.to_ascii_lowercase().into()))
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        !text.is_empty() && text.len() <= LONGEST && text.bytes().all(is_allowed)
     }
 }
 

@@ -40,7 +40,7 @@ pub use reference::{
 pub use route::{
     CorsFilter, Fraction, HeaderFilter, HttpBackendRef, HttpFilter, HttpHeader, HttpMatch, HttpPathMatch, HttpRoute,
     HttpRouteSpec, HttpRule, MirrorFilter, NamedMatch, PathModifier, RedirectFilter, RetryPolicy, RewriteFilter,
-    Timeouts,
+    SessionPersistence, Timeouts,
 };
 pub use status::{
     AncestorStatus, Condition, Feature, GatewayClassStatus, GatewayStatus, ListenerStatus, ParentStatus, PolicyStatus,

@@ -25,6 +25,7 @@ pub mod policies;
 pub mod policy;
 pub mod policy_memory;
 mod report;
+mod session;
 pub mod stream_route;
 mod timeouts;
 pub mod virtual_host;

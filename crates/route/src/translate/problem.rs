@@ -72,6 +72,8 @@ pub enum Reason {
     RouteMatchNotValid,
     /// A filter of a route that is not supported or not valid.
     RouteFilterNotValid,
+    /// The session persistence of a rule that is not supported or not valid.
+    SessionPersistenceNotValid,
     /// A reference to an object of another namespace that no ReferenceGrant permits.
     ReferenceNotPermitted,
     /// A listener of a Gateway that cannot be served.
@@ -113,6 +115,7 @@ impl Reason {
             Reason::RouteNotAttached => "RouteNotAttached",
             Reason::RouteMatchNotValid => "RouteMatchNotValid",
             Reason::RouteFilterNotValid => "RouteFilterNotValid",
+            Reason::SessionPersistenceNotValid => "SessionPersistenceNotValid",
             Reason::ReferenceNotPermitted => "ReferenceNotPermitted",
             Reason::ListenerNotValid => "ListenerNotValid",
             Reason::PolicyNotValid => "PolicyNotValid",

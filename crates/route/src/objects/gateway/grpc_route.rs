@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{HttpBackendRef, HttpFilter, NamedMatch, ParentRef, RouteStatus};
+use super::{HttpBackendRef, HttpFilter, NamedMatch, ParentRef, RouteStatus, SessionPersistence};
 use crate::objects::Meta;
 
 /// A GRPCRoute.
@@ -44,8 +44,8 @@ pub struct GrpcRule {
     pub filters: Vec<HttpFilter>,
     /// The backends.
     pub backend_refs: Vec<HttpBackendRef>,
-    /// Session persistence, which is not supported.
-    pub session_persistence: Option<serde_json::Value>,
+    /// Session persistence.
+    pub session_persistence: Option<SessionPersistence>,
 }
 
 /// A match of requests. All conditions must hold.

@@ -48,8 +48,32 @@ pub struct HttpRule {
     pub timeouts: Option<Timeouts>,
     /// When a request is tried again.
     pub retry: Option<RetryPolicy>,
-    /// Session persistence, which is not supported.
-    pub session_persistence: Option<serde_json::Value>,
+    /// Session persistence.
+    pub session_persistence: Option<SessionPersistence>,
+}
+
+/// Session persistence: the requests of a session reach the same endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SessionPersistence {
+    /// The name of the cookie or the header; `None` is a generated name.
+    pub session_name: Option<String>,
+    /// `Cookie`, which is the default, or `Header`.
+    pub r#type: Option<String>,
+    /// The limit of a session.
+    pub absolute_timeout: Option<String>,
+    /// The limit of a session without requests, in versions of Gateway API that have it.
+    pub idle_timeout: Option<String>,
+    /// The properties of the cookie.
+    pub cookie_config: Option<CookieConfig>,
+}
+
+/// The properties of the cookie of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CookieConfig {
+    /// `Session`, which is the default, or `Permanent`.
+    pub lifetime_type: Option<String>,
 }
 
 /// A match of requests. All conditions must hold.

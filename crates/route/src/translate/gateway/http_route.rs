@@ -6,8 +6,8 @@ use super::attach::Parent;
 use super::backend::{Backends, backends};
 use super::filters::{Filtered, filters};
 use super::parser::{self, Attached, Content, Fields, Parser, Units};
-use super::{grpc_route, matches, timeouts};
-use crate::model::{Action, Filters, Forward, Match, Route};
+use super::{grpc_route, matches, session, timeouts};
+use crate::model::{Action, Filters, Forward, ForwardFilter, Match, Route};
 use crate::objects::gateway::{GrpcRoute, HttpMatch, HttpRoute, HttpRule};
 use crate::objects::{Kind, ObjectId, Revision};
 use crate::re2::Cost;
@@ -82,7 +82,7 @@ impl Parser<'_, '_> {
     fn rule(&mut self, index: usize, rule: &HttpRule, candidates: &mut Vec<Candidate>) {
         let field = format!("spec.rules[{index}]");
         let filtered = filters(&field, &rule.filters, self);
-        let action = self.action(&field, rule, &filtered);
+        let action = self.action(&field, index, rule, &filtered);
         let name: Option<Arc<str>> = rule.name.as_deref().map(Into::into);
         let everything = [HttpMatch::default()];
         let matches = if rule.matches.is_empty() { &everything[..] } else { &rule.matches };
@@ -112,7 +112,13 @@ impl Parser<'_, '_> {
     }
 
     /// Returns the action of a rule, and the share of the requests with a valid backend if that is not all.
-    fn action(&mut self, field: &str, rule: &HttpRule, filtered: &Filtered) -> (Action, Option<crate::model::Share>) {
+    fn action(
+        &mut self,
+        field: &str,
+        index: usize,
+        rule: &HttpRule,
+        filtered: &Filtered,
+    ) -> (Action, Option<crate::model::Share>) {
         if filtered.is_unsupported {
             return (Action::respond(500), None);
         }
@@ -124,8 +130,11 @@ impl Parser<'_, '_> {
             return (Action::respond(500), None);
         }
         let (timeout, retry) = timeouts::parse(field, rule, self);
-        let forward =
-            Forward { clusters, timeout, retry, websocket: true, filters: Filters::from(filtered.forward.clone()) };
+        let session = session::parse(field, index, rule, clusters.len(), self);
+        let session = session.map(|session| ForwardFilter::Session(Box::new(session)));
+        let filters: Filters<ForwardFilter> =
+            filtered.forward.iter().cloned().chain(session).collect::<Vec<_>>().into();
+        let forward = Forward { clusters, timeout, retry, websocket: true, filters };
         (Action::Forward(Arc::new(forward)), share)
     }
 }

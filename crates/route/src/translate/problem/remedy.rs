@@ -4,7 +4,7 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
@@ -26,6 +26,7 @@ impl Reason {
         Self::RouteNotAttached,
         Self::RouteMatchNotValid,
         Self::RouteFilterNotValid,
+        Self::SessionPersistenceNotValid,
         Self::ReferenceNotPermitted,
         Self::EndpointNotValid,
         Self::InvalidEncoding,
@@ -94,6 +95,9 @@ impl Reason {
             }
             Self::RouteMatchNotValid => "Correct the match or the duration; the rest of the rule is served.",
             Self::RouteFilterNotValid => "Correct the filter, or remove it from the rule.",
+            Self::SessionPersistenceNotValid => {
+                "Correct the field that the message names; docs/gateway-api.md lists what session persistence supports."
+            }
             Self::ReferenceNotPermitted => {
                 "Create a ReferenceGrant in the namespace of the referenced object, or refer to an object of the same \
                  namespace."

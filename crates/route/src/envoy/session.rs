@@ -1,0 +1,136 @@
+//! Session persistence.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::extensions::filters::http::stateful_session::v3 as session_v3;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use envoy_types::pb::envoy::extensions::http::stateful_session::cookie::v3 as cookie_v3;
+use envoy_types::pb::envoy::extensions::http::stateful_session::header::v3 as header_v3;
+use envoy_types::pb::envoy::r#type::http::v3 as http_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use envoy_types::pb::google::protobuf as google;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::wire::{self, string_matcher};
+use crate::model::{
+    Action, ClusterFilter, ClusterId, Filters, Forward, ForwardFilter, HeaderChange, HeaderName, HeaderValue, Route,
+    Session, SessionCookie, VirtualHost, WeightedCluster,
+};
+
+/// The name of the filter, to which routes refer.
+const FILTER: &str = "envoy.filters.http.stateful_session";
+
+/// Builds the HTTP filter. Only routes with session persistence enable it, so that other routes do not pay for it.
+pub fn filter() -> hcm_v3::HttpFilter {
+    hcm_v3::HttpFilter {
+        name: FILTER.to_owned(),
+        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(
+            &session_v3::StatefulSession::default(),
+        ))),
+        disabled: true,
+        ..Default::default()
+    }
+}
+
+/// Returns whether a route of `host` needs the HTTP filter.
+pub fn is_used(host: &VirtualHost) -> bool {
+    host.routes.iter().any(|route| match &route.action {
+        Action::Forward(forward) => session_of(&forward.filters).is_some(),
+        Action::Redirect(_) | Action::Respond { .. } => false,
+    })
+}
+
+/// Returns the configuration of a route with `filters`, with the name of the filter.
+pub fn per_route(filters: &[ForwardFilter]) -> Option<(String, google::Any)> {
+    use session_v3::stateful_session_per_route::Override;
+    let (name, config) = match session_of(filters)? {
+        Session::Cookie(SessionCookie { name, path, lifetime, keeps_cluster: _ }) => {
+            let (name, path) = (name.to_string(), path.to_string());
+            let cookie = http_v3::Cookie { name, path, ttl: lifetime.map(wire::duration), ..Default::default() };
+            let state = cookie_v3::CookieBasedSessionState { cookie: Some(cookie) };
+            ("envoy.http.stateful_session.cookie", wire::any(&state))
+        }
+        Session::Header(name) => {
+            let state = header_v3::HeaderBasedSessionState { name: name.to_string() };
+            ("envoy.http.stateful_session.header", wire::any(&state))
+        }
+    };
+    let state = core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(config) };
+    let session = session_v3::StatefulSession { session_state: Some(state), ..Default::default() };
+    let route = session_v3::StatefulSessionPerRoute { r#override: Some(Override::StatefulSession(session)) };
+    Some((FILTER.to_owned(), wire::any(&route)))
+}
+
+/// Divides a route whose sessions stay at one of several clusters. Returns `None` for any other route.
+///
+/// Envoy chooses the cluster of a request by weight and then looks for the session's endpoint in this cluster only. A
+/// second cookie therefore names the cluster. The first result is a route for the sessions of each cluster, with the
+/// condition on the cookie. The second one is the route for new sessions, whose responses set the cookie. Sessions
+/// follow a cluster until its weight is 0 or it is removed, whatever the other weights are.
+pub fn by_cluster(route: &Route) -> Option<(Vec<(Route, route_v3::HeaderMatcher)>, Route)> {
+    let Action::Forward(forward) = &route.action else { return None };
+    let Some(Session::Cookie(cookie)) = session_of(&forward.filters) else { return None };
+    if !cookie.keeps_cluster || forward.clusters.len() < 2 {
+        return None;
+    }
+    let filters: Filters<ForwardFilter> = forward.filters.iter().map(without_clusters).collect::<Vec<_>>().into();
+    let forward_to = |clusters: Vec<WeightedCluster>| {
+        let forward = Forward { clusters, filters: filters.clone(), ..Forward::clone(forward) };
+        Route { action: Action::Forward(Arc::new(forward)), ..route.clone() }
+    };
+    let kept = forward.clusters.iter().map(|one| {
+        let condition = route_v3::HeaderMatcher {
+            name: "cookie".to_owned(),
+            header_match_specifier: Some(route_v3::header_matcher::HeaderMatchSpecifier::StringMatch(string_matcher(
+                MatchPattern::Contains(cluster_cookie(cookie, &one.cluster)),
+            ))),
+            ..Default::default()
+        };
+        (forward_to(vec![WeightedCluster { weight: 1, ..one.clone() }]), condition)
+    });
+    let header = HeaderName::parse("set-cookie")?;
+    let setting = forward.clusters.iter().map(|one| {
+        let value = HeaderValue::parse(&with_attributes(cluster_cookie(cookie, &one.cluster), cookie))?;
+        let change = ClusterFilter::ResponseHeaders(vec![HeaderChange::Add(header.clone(), value)]);
+        let filters = one.filters.iter().cloned().chain([change]).collect::<Vec<_>>().into();
+        Some(WeightedCluster { filters, ..one.clone() })
+    });
+    Some((kept.collect(), forward_to(setting.collect::<Option<_>>()?)))
+}
+
+/// Returns the cookie that names the cluster: `shop-backend=1f3870be274f6c49`.
+fn cluster_cookie(cookie: &SessionCookie, cluster: &ClusterId) -> String {
+    format!("{}-backend={:016x}", cookie.name, xxh3_64(cluster.to_string().as_bytes()))
+}
+
+/// Returns the value of a `set-cookie` header with the attributes of Envoy's session cookie.
+fn with_attributes(mut text: String, cookie: &SessionCookie) -> String {
+    if let Some(lifetime) = cookie.lifetime {
+        text.push_str(&format!("; Max-Age={}", lifetime.as_secs()));
+    }
+    format!("{text}; Path={}; HttpOnly", cookie.path)
+}
+
+/// Returns the filter for one of the divided routes.
+fn without_clusters(filter: &ForwardFilter) -> ForwardFilter {
+    match filter {
+        ForwardFilter::Session(session) => match &**session {
+            Session::Cookie(cookie) => {
+                let cookie = SessionCookie { keeps_cluster: false, ..cookie.clone() };
+                ForwardFilter::Session(Box::new(Session::Cookie(cookie)))
+            }
+            Session::Header(_) => filter.clone(),
+        },
+        _ => filter.clone(),
+    }
+}
+
+/// Returns the effective session persistence.
+fn session_of(filters: &[ForwardFilter]) -> Option<&Session> {
+    filters.iter().rev().find_map(|filter| match filter {
+        ForwardFilter::Session(session) => Some(&**session),
+        _ => None,
+    })
+}

@@ -1,0 +1,59 @@
+//! Session persistence: the requests of a client's session reach the same endpoint.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::HeaderName;
+
+/// The session persistence of a route. If the endpoint of a session no longer exists, the session moves to another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Session {
+    /// Envoy sets a cookie that contains the address of the endpoint.
+    Cookie(SessionCookie),
+    /// Envoy sets a response header that contains the address of the endpoint. Clients repeat it in their requests.
+    Header(HeaderName),
+}
+
+/// A session cookie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionCookie {
+    /// The name.
+    pub name: CookieName,
+    /// The path of the requests for which clients send the cookie.
+    pub path: Arc<str>,
+    /// How long clients keep the cookie, in whole seconds; `None` is the duration of a browser's session.
+    pub lifetime: Option<Duration>,
+    /// Whether sessions stay at one of several clusters.
+    pub keeps_cluster: bool,
+}
+
+/// The name of a cookie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CookieName(Arc<str>);
+
+impl CookieName {
+    /// Returns `text` as a name, or `None` if it is not one. Source: RFC 6265 section 4.1.1, `cookie-name`.
+    pub fn parse(text: &str) -> Option<Self> {
+        HeaderName::is_token(text).then(|| Self(text.into()))
+    }
+}
+
+impl fmt::Display for CookieName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_cookie_cannot_contain_attributes() {
+        assert_eq!(CookieName::parse("Shop.id").map(|name| name.to_string()), Some("Shop.id".to_owned()));
+        for bad in ["", "a b", "a=b", "a; Domain=example.com", "a\r\nset-cookie: b", "\u{e9}"] {
+            assert_eq!(CookieName::parse(bad), None, "{bad:?}");
+        }
+    }
+}

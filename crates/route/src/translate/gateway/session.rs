@@ -1,0 +1,119 @@
+//! Session persistence of HTTPRoutes and GRPCRoutes. Source: Gateway API v1, `SessionPersistence`; GEP-1619.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::matches;
+use super::parser::Parser;
+use crate::duration;
+use crate::model::{CookieName, HeaderName, PathMatch, Session, SessionCookie};
+use crate::objects::gateway::{HttpRule, SessionPersistence};
+use crate::translate::problem::Reason;
+
+/// The largest number of routes that a rule may take in Envoy for its sessions: one for each match and backend.
+const MAX_ROUTES: usize = 64;
+
+/// The field below `sessionPersistence`, and the fault.
+type Fault = (&'static str, String);
+
+/// Parses the session persistence of a rule with this number of backends. If it is not valid, the rule is served
+/// without it.
+pub fn parse(field: &str, index: usize, rule: &HttpRule, backends: usize, parser: &mut Parser) -> Option<Session> {
+    let persistence = rule.session_persistence.as_ref()?;
+    let (mut ignored, mut surplus) = (Vec::new(), None);
+    let name = match persistence.session_name.as_deref() {
+        None | Some("") => default_name(index, rule, parser),
+        Some(name) => name.to_owned(),
+    };
+    let parsed = match persistence.r#type.as_deref().unwrap_or("Cookie") {
+        "Cookie" => cookie(&name, persistence, &mut ignored).map(|cookie| {
+            let routes = backends.saturating_mul(rule.matches.len().max(1));
+            if backends > 1 && routes > MAX_ROUTES {
+                let message = format!("the rule has {routes} pairs of a match and a backend, more than {MAX_ROUTES}");
+                surplus = Some(("", message));
+            }
+            let keeps_cluster = backends > 1 && surplus.is_none();
+            Session::Cookie(SessionCookie { path: path(rule, parser), keeps_cluster, ..cookie })
+        }),
+        "Header" => header(&name, persistence, backends, &mut ignored).map(Session::Header),
+        other => Err((".type", format!("type {other:?} is not known"))),
+    };
+    if persistence.idle_timeout.is_some() {
+        ignored.push((".idleTimeout", "an idle timeout of sessions is not supported".to_owned()));
+    }
+    let mut report = |(below, message): Fault, consequence: &str| {
+        let field = format!("{field}.sessionPersistence{below}");
+        parser.left_out(field, Reason::SessionPersistenceNotValid, message, consequence);
+    };
+    ignored.into_iter().for_each(|fault| report(fault, "ignored"));
+    surplus.into_iter().for_each(|fault| report(fault, "sessions stay at an endpoint, but not at a backend"));
+    parsed.map_err(|fault| report(fault, "rule served without session persistence")).ok()
+}
+
+/// Returns a cookie with the path `/`.
+fn cookie(name: &str, persistence: &SessionPersistence, ignored: &mut Vec<Fault>) -> Result<SessionCookie, Fault> {
+    let invalid = || (".sessionName", format!("{name:?} is not the name of a cookie"));
+    let name = CookieName::parse(name).ok_or_else(invalid)?;
+    let timeout = absolute_timeout(persistence)?;
+    let kind = persistence.cookie_config.as_ref().and_then(|config| config.lifetime_type.as_deref());
+    let lifetime = match (kind.unwrap_or("Session"), timeout) {
+        ("Session", None) => None,
+        ("Session", Some(_)) => {
+            ignored.push((".absoluteTimeout", "the lifetime of a session cookie cannot be limited".to_owned()));
+            None
+        }
+        ("Permanent", Some(timeout)) => Some(timeout),
+        ("Permanent", None) => {
+            return Err((".absoluteTimeout", "a permanent cookie needs an absolute timeout above 0".to_owned()));
+        }
+        (other, _) => return Err((".cookieConfig.lifetimeType", format!("lifetime {other:?} is not known"))),
+    };
+    Ok(SessionCookie { name, path: "/".into(), lifetime, keeps_cluster: false })
+}
+
+fn header(
+    name: &str,
+    persistence: &SessionPersistence,
+    backends: usize,
+    ignored: &mut Vec<Fault>,
+) -> Result<HeaderName, Fault> {
+    let name =
+        HeaderName::parse(name).ok_or_else(|| (".sessionName", format!("{name:?} is not the name of a header")))?;
+    if backends > 1 {
+        return Err((".type", "sessions by header need a rule with one backend".to_owned()));
+    }
+    if absolute_timeout(persistence)?.is_some() {
+        ignored.push((".absoluteTimeout", "the lifetime of a session by header cannot be limited".to_owned()));
+    }
+    Ok(name)
+}
+
+/// Returns the limit of a session in whole seconds, rounded up; `None` is no limit.
+fn absolute_timeout(persistence: &SessionPersistence) -> Result<Option<Duration>, Fault> {
+    let Some(text) = persistence.absolute_timeout.as_deref() else { return Ok(None) };
+    let timeout = duration::parse(text).ok_or_else(|| (".absoluteTimeout", format!("{text:?} is not a duration")))?;
+    let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
+    Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
+}
+
+/// Returns the path of the cookie: that of the only match of the rule, or `/`.
+fn path(rule: &HttpRule, parser: &Parser) -> Arc<str> {
+    // Other characters could end the attribute, or have a meaning in Envoy's formats.
+    let is_plain = |path: &str| path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte));
+    let path = match rule.matches.as_slice() {
+        [only] => matches::parse(only, &parser.resolver.context.settings.regexes).ok().map(|(parsed, _)| parsed.path),
+        _ => None,
+    };
+    match path {
+        Some(PathMatch::Exact(path) | PathMatch::SeparatedPrefix(path)) if is_plain(&path) => path,
+        _ => "/".into(),
+    }
+}
+
+/// Returns a name that no other rule has. It does not change when rules with names are reordered.
+fn default_name(index: usize, rule: &HttpRule, parser: &Parser) -> String {
+    let rule = rule.name.clone().unwrap_or_else(|| format!("[{index}]"));
+    format!("lockgate-{:016x}", xxh3_64(format!("{} {rule}", parser.origin).as_bytes()))
+}
