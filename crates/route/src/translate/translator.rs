@@ -1,7 +1,7 @@
 //! The incremental translation, whose cost depends on the change and not on the number of objects.
 //!
-//! The translator keeps every parsed source, and follows the dependency graph ([`graph`](super::graph)). A changed
-//! input leads to the sources that read it, these to their hosts, and these to the entries of the model. The
+//! The translator retains every parsed source, and follows the dependency graph ([`graph`](super::graph)). A changed
+//! input affects the sources that read it, the hosts of these sources, and the entries of these hosts in the model. The
 //! translation from scratch is the same code with [`ChangedInputs::everything`]. A property test compares the results.
 
 mod clusters;
@@ -49,7 +49,7 @@ use sites::Sites;
 /// of all of them. Tests have few objects, so their batches are small.
 const AT_A_TIME: usize = if cfg!(test) { 5 } else { 2048 };
 
-/// The usable Secrets among those that the settings reference. A change leads to the dependents of each ([`Due`]).
+/// The usable Secrets that the settings reference. A change of one of them affects its dependents ([`Due`]).
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Ground {
     /// The default certificate. Sources with TLS entries and their hosts depend on it.
@@ -94,8 +94,8 @@ struct General {
 pub struct Update {
     /// The changed entries of the model.
     pub touched: Touched,
-    /// The sources that were parsed again, that got their first or lost their last route, or that are no longer served
-    /// by class.
+    /// The sources that were parsed again, that gained their first or lost their last route, or that are no longer
+    /// served by class.
     pub sources: BTreeSet<ObjectId>,
 }
 
@@ -218,8 +218,8 @@ impl Translator {
             || self.serves(&kind.id(key.clone()))
     }
 
-    /// Returns the inputs that a source reads beside its own object, whether they exist or not. A route of no Gateway of ours
-    /// reads Gateways.
+    /// Returns the inputs that a source reads in addition to its own object, whether they exist or not. A route without
+    /// a served Gateway also reads Gateways.
     pub fn inputs(&self, source: &ObjectId) -> &[Input] {
         let of_gateways = || self.gateways.inputs(source);
         self.sources.get(source).map_or_else(of_gateways, |source| &source.dependencies.inputs)
@@ -248,8 +248,7 @@ impl Translator {
         self.sources.get(&rank.id()).map(|source| &**source)
     }
 
-    /// Updates the translation to `objects` and `settings`, which differ from those of the last update only by
-    /// `changed`.
+    /// Updates the translation to `objects` and `settings`. They differ from the previous update only by `changed`.
     pub fn update(&mut self, objects: &Objects, settings: &Settings, changed: &ChangedInputs) -> Update {
         if changed.is_everything() {
             return self.translate_all(objects, settings);
@@ -267,8 +266,8 @@ impl Translator {
 
     /// Updates the part that does not depend on single sources. Adds the dependents of changed Secrets to `due`.
     ///
-    /// Every source and cluster is looked at, which costs less than an index: the usability of these Secrets rarely
-    /// changes.
+    /// The update iterates over all sources and clusters. An index would cost more, because the usability of these
+    /// Secrets rarely changes.
     fn update_general(&mut self, general: General, due: &mut Due) {
         let before = std::mem::replace(&mut self.general, general);
         self.ledger.replace(&before.problems, &self.general.problems);
@@ -289,7 +288,7 @@ impl Translator {
 
     /// Updates the classes. Returns the sources whose class started or stopped being served.
     ///
-    /// The class of every source is compared, which costs less than an index of all sources by class.
+    /// The update compares the class of every source, which costs less than an index of all sources by class.
     fn update_classes(&mut self, objects: &Objects, settings: &Settings) -> BTreeSet<ObjectId> {
         let before = std::mem::replace(&mut self.classes, Classes::new(objects, settings));
         if before == self.classes {
@@ -318,67 +317,24 @@ impl Translator {
         update
     }
 
-    /// Follows changes. The units in `due` are updated in addition to those that the changes affect.
-    fn follow(&mut self, objects: &Objects, settings: &Settings, changed: &ChangedInputs, due: Due) -> Update {
-        let Due { mut sources, mut hosts, mut services, presented_to_all } = due;
-        services.extend(changed.of_kind(Kind::SERVICE).cloned());
+    /// Updates the units that the changes affect, and the units in `due`.
+    fn follow(&mut self, objects: &Objects, settings: &Settings, changed: &ChangedInputs, mut due: Due) -> Update {
+        due.services.extend(changed.of_kind(Kind::SERVICE).cloned());
         if changed.of_kind(Kind::NAMESPACE).next().is_some() {
-            services.extend(self.clusters.readers_of_namespaces());
+            due.services.extend(self.clusters.readers_of_namespaces());
         }
-        services.iter().for_each(|service| self.clusters.forget_service(service, &mut self.ledger));
-        for dialect in self.dialects {
-            let of_kind = changed.of_kind(dialect.kind).cloned();
-            sources.extend(of_kind.map(|key| ObjectId { kind: dialect.kind, key }));
-            let namespaces = changed.of_kind(Kind::NAMESPACE);
-            sources.extend(namespaces.flat_map(|namespace| self.outranked(dialect, namespace, objects)).cloned());
-        }
-        let services_read = services.iter().map(|key| Input::new(Kind::SERVICE, key.clone()));
-        let read: BTreeSet<Input> = changed.inputs().cloned().chain(services_read).collect();
-        let readers = read.iter().flat_map(|input| self.graph.readers(input)).cloned();
-        let (units, readers): (BTreeSet<_>, BTreeSet<_>) = readers.partition(|id| gateways::is_unit(id.kind));
-        sources.extend(readers);
-
+        due.services.iter().for_each(|service| self.clusters.forget_service(service, &mut self.ledger));
+        let units = self.add_due_sources(objects, changed, &mut due);
+        let Due { sources, mut hosts, services, presented_to_all } = due;
         let mut update = Update::default();
-        let mut defaults = false;
-        let sources: Vec<ObjectId> = sources.into_iter().collect();
-        for some in sources.chunks(AT_A_TIME) {
-            let source = parallel::map(some, |id| self.parse(id, objects, settings));
-            for (id, source) in some.iter().zip(source) {
-                let before = self.sources.get(id).cloned();
-                let (now, made) = source.map_or_else(Default::default, |(source, made)| (Some(Arc::new(source)), made));
-                self.clusters.add(made, &mut self.ledger);
-                if before.is_some() || now.is_some() {
-                    update.sources.insert(id.clone());
-                }
-                // The readers of each input are updated in any case, because a cluster that was dropped has been built
-                // again.
-                self.replace_source(id, before.as_deref(), now.clone());
-                if before != now {
-                    let both = || before.iter().chain(&now);
-                    hosts.extend(both().flat_map(|source| source.hosts().cloned()));
-                    defaults |= both().any(|source| source.default_backend.is_some());
-                }
-            }
-        }
+        let has_other_default = self.parse_sources(sources, objects, settings, &mut hosts, &mut update);
         self.update_gateways(objects, settings, changed, units, &mut update);
         self.clusters.forget_unread(&mut self.ledger);
-        if (defaults || hosts.contains(&Host::Any)) && self.find_nameless(settings) {
+        if (has_other_default || hosts.contains(&Host::Any)) && self.find_nameless(settings) {
             hosts.insert(Host::Any);
         }
         self.sites.close(&mut hosts);
-        // Hosts below a wildcard depend on the wildcard's chain, so wildcards are built first.
-        let (wildcards, others): (Vec<_>, Vec<_>) =
-            hosts.into_iter().partition(|host| matches!(host, Host::Wildcard(_)));
-        for host in &wildcards {
-            self.remake(host, objects, settings, &mut update.touched);
-        }
-        // The hosts of one batch do not depend on each other.
-        for some in others.chunks(AT_A_TIME) {
-            let made = parallel::map(some, |host| self.make(host, objects, settings));
-            for (host, made) in some.iter().zip(made) {
-                self.replace_host_parts(host, made, &mut update.touched);
-            }
-        }
+        self.rebuild_hosts(hosts, objects, settings, &mut update.touched);
         // The entry for unknown hosts uses the default or fallback certificate, whether or not a source names these
         // hosts.
         let secrets = changed.is_everything() || changed.of_kind(Kind::SECRET).next().is_some();
@@ -397,6 +353,73 @@ impl Translator {
         self.update_encodings(objects, changed);
         self.update_verdicts();
         update
+    }
+
+    /// Extends `due` with the sources that have changed, that read a changed input, or whose rank has changed. Returns the
+    /// units of Gateway API that read a changed input.
+    fn add_due_sources(&self, objects: &Objects, changed: &ChangedInputs, due: &mut Due) -> BTreeSet<ObjectId> {
+        for dialect in self.dialects {
+            let of_kind = changed.of_kind(dialect.kind).cloned();
+            due.sources.extend(of_kind.map(|key| ObjectId { kind: dialect.kind, key }));
+            let namespaces = changed.of_kind(Kind::NAMESPACE);
+            due.sources.extend(namespaces.flat_map(|namespace| self.outranked(dialect, namespace, objects)).cloned());
+        }
+        let services_read = due.services.iter().map(|key| Input::new(Kind::SERVICE, key.clone()));
+        let read: BTreeSet<Input> = changed.inputs().cloned().chain(services_read).collect();
+        let readers = read.iter().flat_map(|input| self.graph.readers(input)).cloned();
+        let (units, sources): (BTreeSet<_>, BTreeSet<_>) = readers.partition(|id| gateways::is_unit(id.kind));
+        due.sources.extend(sources);
+        units
+    }
+
+    /// Parses sources again. Extends `hosts` with the hosts of changed sources. Returns whether a changed source has, or had,
+    /// a default backend.
+    fn parse_sources(
+        &mut self,
+        sources: BTreeSet<ObjectId>,
+        objects: &Objects,
+        settings: &Settings,
+        hosts: &mut BTreeSet<Host>,
+        update: &mut Update,
+    ) -> bool {
+        let mut has_other_default = false;
+        let sources: Vec<ObjectId> = sources.into_iter().collect();
+        for batch in sources.chunks(AT_A_TIME) {
+            let parsed = parallel::map(batch, |id| self.parse(id, objects, settings));
+            for (id, source) in batch.iter().zip(parsed) {
+                let before = self.sources.get(id).cloned();
+                let (now, made) = source.map_or_else(Default::default, |(source, made)| (Some(Arc::new(source)), made));
+                self.clusters.add(made, &mut self.ledger);
+                if before.is_some() || now.is_some() {
+                    update.sources.insert(id.clone());
+                }
+                // The readers of each input are updated in any case, because a cluster that was dropped has been built
+                // again.
+                self.replace_source(id, before.as_deref(), now.clone());
+                if before != now {
+                    let both = || before.iter().chain(&now);
+                    hosts.extend(both().flat_map(|source| source.hosts().cloned()));
+                    has_other_default |= both().any(|source| source.default_backend.is_some());
+                }
+            }
+        }
+        has_other_default
+    }
+
+    /// Builds hosts again. Hosts below a wildcard depend on the filter chain of the wildcard, so wildcards are built first.
+    fn rebuild_hosts(&mut self, hosts: BTreeSet<Host>, objects: &Objects, settings: &Settings, touched: &mut Touched) {
+        let (wildcards, others): (Vec<_>, Vec<_>) =
+            hosts.into_iter().partition(|host| matches!(host, Host::Wildcard(_)));
+        for host in &wildcards {
+            self.remake(host, objects, settings, touched);
+        }
+        // The hosts of one batch do not depend on each other.
+        for batch in others.chunks(AT_A_TIME) {
+            let made = parallel::map(batch, |host| self.make(host, objects, settings));
+            for (host, made) in batch.iter().zip(made) {
+                self.replace_host_parts(host, made, touched);
+            }
+        }
     }
 
     /// Returns the sources whose rank in conflicts has changed with their namespace. Either the namespace is being

@@ -39,13 +39,23 @@ struct Typed {
     resources: OrdMap<Arc<str>, Arc<Resource>>,
     /// Each alias with its name. If an alias has several names, the first one counts.
     aliases: OrdSet<(Arc<str>, Arc<str>)>,
-    /// XOR of the resources' digests, so that the cost of an update depends on the change alone.
+    /// XOR of the resources' digests, so that the cost of an update depends only on the change.
     digest: u64,
     /// Encoded on demand. Snapshots share them while no resource of the type changes.
     bodies: Arc<Bodies>,
 }
 
 impl Typed {
+    /// Adds the index entries of `new`.
+    fn add_derived(&mut self, new: &Resource, users: &mut Users) {
+        self.digest ^= digest(new);
+        self.bodies = Arc::default();
+        for alias in &new.lease().aliases {
+            self.aliases.insert((alias.clone(), new.name().clone()));
+        }
+        users.add(new);
+    }
+
     /// Removes the index entries of `old`.
     fn remove_derived(&mut self, old: &Resource, users: &mut Users) {
         self.digest ^= digest(old);
@@ -152,7 +162,8 @@ impl Snapshot {
         Some(typed.bodies.lists.get_or_insert(hash, names, get, typed.resources.len()))
     }
 
-    /// Returns the names of the resources of a type that differ from those in `other`. The cost depends on the difference.
+    /// Returns the names of the resources of a type that differ from the resources in `other`. The cost depends on the
+    /// difference.
     pub fn difference(&self, other: &Self, kind: ResourceType) -> Vec<Arc<str>> {
         let (none, of) =
             (OrdMap::new(), |snapshot: &Self| snapshot.types.get(&kind).map(|typed| typed.resources.clone()));
@@ -232,6 +243,45 @@ impl Snapshot {
         let known = self.journal.len().checked_sub(publications)?;
         let newer = (known..self.journal.len()).filter_map(|at| self.journal.get(at));
         Some(newer.flat_map(|names| names.iter()))
+    }
+
+    /// Removes resources, and adds them to `changes`.
+    fn remove(&mut self, keys: &[Key], changes: &mut Changes) {
+        for (kind, name) in keys {
+            let Some(typed) = self.types.get_mut(kind) else { continue };
+            if let Some(old) = typed.resources.remove(&*canonical(name)) {
+                typed.remove_derived(&old, &mut self.users);
+                changes.removed.push(old);
+            }
+        }
+    }
+
+    /// Sets a resource. Adds it to `changes` if it is new or its content differs.
+    fn set(&mut self, resource: Arc<Resource>, changes: &mut Changes) {
+        let typed = self.types.entry(resource.kind()).or_default();
+        let is_same = |old: &Arc<Resource>| old.version() == resource.version() && old.origins() == resource.origins();
+        if typed.resources.get(&**resource.name()).is_some_and(is_same) {
+            return;
+        }
+        match typed.resources.insert(resource.name().clone(), resource.clone()) {
+            None => changes.added.push(resource.clone()),
+            Some(old) => {
+                typed.remove_derived(&old, &mut self.users);
+                // New origins or parts, e.g. a new generation of an object, are stored without notifying streams.
+                if old.version() != resource.version() {
+                    changes.changed.push(resource.clone());
+                }
+            }
+        }
+        typed.add_derived(&resource, &mut self.users);
+    }
+
+    /// Adds the names of `changes` to the journal.
+    fn record(&mut self, changes: &Changes) {
+        self.journal.push_back(changes.names().collect());
+        if self.journal.len() > JOURNAL {
+            self.journal.pop_front();
+        }
     }
 }
 
@@ -386,43 +436,12 @@ impl Store {
         let previous = self.newest();
         let mut next = previous.as_deref().cloned().unwrap_or_default();
         let mut changes = Changes { generation: generation.unwrap_or(next.serial + 1), ..Changes::default() };
-        for (kind, name) in update.remove {
-            let Some(typed) = next.types.get_mut(&kind) else { continue };
-            if let Some(old) = typed.resources.remove(&*canonical(&name)) {
-                typed.remove_derived(&old, &mut next.users);
-                changes.removed.push(old);
-            }
-        }
+        next.remove(&update.remove, &mut changes);
         next.suspects.forget(&changes.removed);
-        for resource in update.set {
-            let resource: Arc<Resource> = resource.into();
-            let typed = next.types.entry(resource.kind()).or_default();
-            let old = typed.resources.get(&**resource.name());
-            let is_same =
-                |old: &Arc<Resource>| old.version() == resource.version() && old.origins() == resource.origins();
-            if old.is_some_and(is_same) {
-                continue;
-            }
-            match typed.resources.insert(resource.name().clone(), resource.clone()) {
-                None => changes.added.push(resource.clone()),
-                Some(old) => {
-                    typed.remove_derived(&old, &mut next.users);
-                    // New origins or parts, e.g. a new generation of an object, are stored without notifying streams.
-                    if old.version() != resource.version() {
-                        changes.changed.push(resource.clone());
-                    }
-                }
-            }
-            typed.digest ^= digest(&resource);
-            typed.bodies = Arc::default();
-            for alias in &resource.lease().aliases {
-                typed.aliases.insert((alias.clone(), resource.name().clone()));
-            }
-            next.users.add(&resource);
-        }
+        update.set.into_iter().for_each(|resource| next.set(resource.into(), &mut changes));
         next.generation = generation.unwrap_or(next.generation);
         if changes.is_empty() && previous.is_some() {
-            // Origins, parts, or the generation may be newer. They are stored, and no stream is notified.
+            // Origins, parts, or the generation may be newer. They are stored without notifying streams.
             self.newest.send_if_modified(|newest| {
                 *newest = Some(Arc::new(next));
                 false
@@ -431,12 +450,9 @@ impl Store {
         }
         let changes = Arc::new(changes);
         (next.serial, next.generation) = (next.serial + 1, changes.generation);
-        // Before the first publication a stream has nothing, so it needs no list of changes.
+        // Before the first publication, a stream has no resources, so it needs no list of changes.
         if previous.is_some() {
-            next.journal.push_back(changes.names().collect());
-        }
-        if next.journal.len() > JOURNAL {
-            next.journal.pop_front();
+            next.record(&changes);
         }
         announce(&changes);
         let serial = next.serial;

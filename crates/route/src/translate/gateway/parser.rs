@@ -35,7 +35,7 @@ pub struct Attached {
     pub attachments: Box<[Attachment]>,
     /// The content of its rules for each client certificate of its Gateways. All hosts of these Gateways share it.
     pub contents: Box<[(ClientCertificate, Content)]>,
-    /// The inputs and clusters that it was made from.
+    /// The inputs and clusters that it depends on.
     pub dependencies: Dependencies,
     /// The problems of the route itself.
     pub problems: Box<[Arc<Problem>]>,
@@ -76,7 +76,7 @@ impl Attached {
         }
     }
 
-    /// Returns the verdicts that a problem of a host is: a part of the route is left out at the parents of that host.
+    /// Returns the verdicts for a problem of a host: a part of the route is left out at the parents of that host.
     pub fn conflict(&self, (id, host): &(ListenerId, Host), problem: &Problem) -> impl Iterator<Item = Verdict> {
         let is_there = move |one: &&Attachment| one.bound.as_ref() == Some(id) && one.hosts.contains(host);
         let verdict = problem.verdict("PartiallyInvalid");
@@ -106,14 +106,24 @@ pub struct Fields<'a> {
 
 /// The other units that routes read.
 pub struct Units<'g, P> {
-    /// Returns a Gateway of ours or a ListenerSet of one.
+    /// Returns a Gateway that this controller serves, or a ListenerSet of such a Gateway.
     pub parent: P,
     /// The BackendTLSPolicies.
     pub policies: &'g Policies,
 }
 
-/// Parses a route. `content` parses the rules for one client certificate. Returns the inputs alone if no parent is a Gateway
-/// of ours: one of the parents may become ours.
+/// The parents of a route that this controller serves: Gateways and their ListenerSets.
+struct Parents {
+    /// The indexes in `spec.parentRefs` of the references to these parents.
+    ours: Vec<u16>,
+    /// The attachments to the listeners of these parents.
+    attachments: Vec<Attachment>,
+    /// The client certificates for which the rules are parsed. Without an attachment, the rules are parsed once.
+    certificates: BTreeSet<ClientCertificate>,
+}
+
+/// Parses a route. `content` parses the rules for one client certificate. Returns only the inputs if this controller
+/// serves no parent, because it may serve a parent later.
 pub fn parse<'g>(
     route: Fields,
     Units { parent, policies }: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
@@ -133,61 +143,16 @@ pub fn parse<'g>(
         certificate: None,
         is_decrypted: false,
     };
-    let hosts = parser.hosts();
-    let mut attachments = Vec::<Attachment>::new();
-    let mut ours = Vec::new();
-    let mut certificates = BTreeSet::new();
-    for (index, reference) in route.parents.iter().enumerate() {
-        let Some(id) = attach::parent_id(reference, &route.meta.key.namespace) else { continue };
-        attach::record(&id, &mut parser.resolver);
-        let Some(parent) = parent(&id) else { continue };
-        let index = u16::try_from(index).unwrap_or(u16::MAX);
-        ours.push(index);
-        let attaching = Attaching { parent: index, kind: route.kind, meta: route.meta, hosts: hosts.as_deref() };
-        match attach::attach(attaching, reference, parent, &mut parser.resolver) {
-            Ok(new) => {
-                parser.verdict(index, "Accepted", Status::True, "Accepted", String::new());
-                let is_new = |one: &Attachment| !attachments.iter().any(|other| one.listener == other.listener);
-                let new: Vec<Attachment> = new.into_iter().filter(is_new).collect();
-                certificates.insert(parent.gateway.certificate.clone());
-                let is_named =
-                    |one: &Listener, to: &Attachment| to.listener.set == one.set && to.listener.name == one.name;
-                let is_decrypted = |one: &&Listener| matches!(one.protocol, Some(Protocol::Tls(_)));
-                let mut decrypted = parent.gateway.listeners.iter().filter(is_decrypted);
-                parser.is_decrypted |= decrypted.any(|one| new.iter().any(|to| is_named(one, to)));
-                attachments.extend(new);
-            }
-            Err((reason, message)) => {
-                let field = format!("spec.parentRefs[{index}]");
-                let instead = match parent.set {
-                    Some(_) => "not attached to this ListenerSet",
-                    None => "not attached to this Gateway",
-                };
-                parser.problem(field, Reason::RouteNotAttached, message.clone(), instead);
-                parser.verdict(index, "Accepted", Status::False, reason, message);
-            }
-        }
-    }
+    let Parents { ours, attachments, certificates } = parser.attach(parent);
     if ours.is_empty() {
         return Err(parser.resolver.into_dependencies());
     }
-    if certificates.is_empty() {
-        certificates.insert(None);
-    }
-    let of_certificate = |certificate: ClientCertificate| {
+    let for_certificate = |certificate: ClientCertificate| {
         parser.certificate = certificate.clone();
         (certificate, content(&mut parser))
     };
-    let contents = certificates.into_iter().map(of_certificate).collect();
-    for index in ours {
-        match parser.unresolved.clone() {
-            Some((reason, message)) => parser.verdict(index, "ResolvedRefs", Status::False, reason, message),
-            None => parser.verdict(index, "ResolvedRefs", Status::True, "ResolvedRefs", String::new()),
-        }
-        if let Some((reason, message)) = parser.invalid.clone() {
-            parser.verdict(index, "PartiallyInvalid", Status::True, reason, message);
-        }
-    }
+    let contents = certificates.into_iter().map(for_certificate).collect();
+    parser.report_content(&ours);
     let Parser { resolver, problems, verdicts, .. } = parser;
     Ok(Attached {
         precedence: resolver.context.objects.precedence(route.kind, route.meta),
@@ -231,6 +196,66 @@ impl<'p> Parser<'p, '_> {
     /// Returns the namespace of the object.
     pub fn namespace(&self) -> &'p Arc<str> {
         &self.route.meta.key.namespace
+    }
+
+    /// Attaches the route to its parents. Reports the condition `Accepted` of each parent.
+    fn attach<'g>(&mut self, parent: impl Fn(&ObjectId) -> Option<Parent<'g>>) -> Parents {
+        let route = self.route;
+        let hosts = self.hosts();
+        let mut parents = Parents { ours: Vec::new(), attachments: Vec::new(), certificates: BTreeSet::new() };
+        for (index, reference) in route.parents.iter().enumerate() {
+            let Some(id) = attach::parent_id(reference, &route.meta.key.namespace) else { continue };
+            attach::record(&id, &mut self.resolver);
+            let Some(parent) = parent(&id) else { continue };
+            let index = u16::try_from(index).unwrap_or(u16::MAX);
+            parents.ours.push(index);
+            let attaching = Attaching { parent: index, kind: route.kind, meta: route.meta, hosts: hosts.as_deref() };
+            match attach::attach(attaching, reference, parent, &mut self.resolver) {
+                Ok(attachments) => self.accept(index, parent, attachments, &mut parents),
+                Err(refusal) => self.refuse(index, parent, refusal),
+            }
+        }
+        if parents.certificates.is_empty() {
+            parents.certificates.insert(None);
+        }
+        parents
+    }
+
+    /// Adds the attachments to a parent, except for listeners that an earlier parent has attached.
+    fn accept(&mut self, index: u16, parent: Parent, attachments: Vec<Attachment>, parents: &mut Parents) {
+        self.verdict(index, "Accepted", Status::True, "Accepted", String::new());
+        let is_new = |one: &Attachment| !parents.attachments.iter().any(|other| one.listener == other.listener);
+        let new: Vec<Attachment> = attachments.into_iter().filter(is_new).collect();
+        parents.certificates.insert(parent.gateway.certificate.clone());
+        let is_named = |one: &Listener, to: &Attachment| to.listener.set == one.set && to.listener.name == one.name;
+        let is_decrypted = |one: &&Listener| matches!(one.protocol, Some(Protocol::Tls(_)));
+        let mut decrypted = parent.gateway.listeners.iter().filter(is_decrypted);
+        self.is_decrypted |= decrypted.any(|one| new.iter().any(|to| is_named(one, to)));
+        parents.attachments.extend(new);
+    }
+
+    /// Reports that the route is not attached to a parent.
+    fn refuse(&mut self, index: u16, parent: Parent, (reason, message): attach::Refusal) {
+        let field = format!("spec.parentRefs[{index}]");
+        let instead = match parent.set {
+            Some(_) => "not attached to this ListenerSet",
+            None => "not attached to this Gateway",
+        };
+        self.problem(field, Reason::RouteNotAttached, message.clone(), instead);
+        self.verdict(index, "Accepted", Status::False, reason, message);
+    }
+
+    /// Reports the conditions `ResolvedRefs` and `PartiallyInvalid` for each of these parents.
+    fn report_content(&mut self, parents: &[u16]) {
+        for parent in parents {
+            match self.unresolved.clone() {
+                Some((reason, message)) => self.verdict(*parent, "ResolvedRefs", Status::False, reason, message),
+                None => self.verdict(*parent, "ResolvedRefs", Status::True, "ResolvedRefs", String::new()),
+            }
+            if let Some((reason, message)) = self.invalid.clone() {
+                self.verdict(*parent, "PartiallyInvalid", Status::True, reason, message);
+            }
+        }
     }
 
     fn verdict(&mut self, parent: u16, condition: &'static str, status: Status, reason: &'static str, message: String) {

@@ -1,6 +1,7 @@
-//! Gateways and the routes that are attached to them, incrementally.
+//! The incremental translation of Gateways and the routes that are attached to them.
 //!
-//! A changed GatewayClass leads to its Gateways, a changed Gateway to the routes that name it, a changed route to its hosts.
+//! A changed GatewayClass affects its Gateways, a changed Gateway affects the routes that name it, and a changed route
+//! affects its hosts.
 
 mod budget;
 mod clients;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 pub use fleets::Dedicated;
 use lockgate_xds::provenance::ObjectRef;
 use ports::PortClaims;
-use sets::{SetsByGateway, Surplus};
+use sets::{Regrouped, SetsByGateway, Surplus};
 
 use super::{AT_A_TIME, NewClusters, Translator, Update};
 use crate::model::{Host, ListenerId};
@@ -63,19 +64,19 @@ pub struct Gateways {
     classes: BTreeMap<ObjectKey, Revision>,
     pub(super) gateways: BTreeMap<ObjectKey, Arc<Gateway>>,
     pub(super) routes: BTreeMap<ObjectId, Arc<Attached>>,
-    /// The ListenerSets that name each Gateway, of ours or not.
+    /// The ListenerSets that name each Gateway, served or not.
     named: SetsByGateway,
-    /// The ListenerSets that a Gateway of ours was parsed with: the Gateway, and the revision.
+    /// The ListenerSets that served Gateways were parsed with: the Gateway, and the revision.
     sets: BTreeMap<ObjectKey, (ObjectKey, Revision)>,
-    /// The other ListenerSets that name a Gateway of ours.
+    /// The surplus ListenerSets that name a served Gateway.
     surplus: BTreeMap<ObjectKey, Surplus>,
-    /// The Gateways that ask for each port of the Envoys.
+    /// The Gateways that claim each port of the Envoys.
     ports: PortClaims,
     /// The Gateway of each Envoy listener.
     pub(super) owners: BTreeMap<ListenerId, ObjectKey>,
     /// The Gateways with dedicated fleets.
     dedicated: Arc<Dedicated>,
-    /// The inputs of every Gateway and route, of ours or not.
+    /// The inputs of every Gateway and route, served or not.
     dependencies: BTreeMap<ObjectId, Box<[Input]>>,
     /// The routes of each host.
     pub(super) hosts: BTreeMap<(ListenerId, Host), Few<Precedence>>,
@@ -95,14 +96,14 @@ pub struct Gateways {
     pub http_policies: HttpPolicies,
     /// The memory of the policies of all routes.
     budget: Budget,
-    /// The HTTPPolicies with a target of ours, or with one that does not exist.
+    /// The HTTPPolicies with a target that this controller serves, or that does not exist.
     http_policies_of_ours: BTreeMap<ObjectKey, Revision>,
     /// The problems of each HTTPPolicy.
     http_policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
 }
 
 impl Gateways {
-    /// Returns the revision of an object that is ours.
+    /// Returns the revision of an object that this controller serves.
     pub fn revision(&self, id: &ObjectId) -> Option<Revision> {
         if id.kind == Kind::GATEWAY_CLASS {
             return self.classes.get(&id.key).copied();
@@ -123,22 +124,22 @@ impl Gateways {
         self.routes.get(id).map(|route| route.revision)
     }
 
-    /// Returns a route that is attached to a Gateway of ours.
+    /// Returns a route with a served parent.
     pub fn route(&self, id: &ObjectId) -> Option<&Attached> {
         self.routes.get(id).map(|route| &**route)
     }
 
-    /// Returns whether a route of ours asks for requests.
+    /// Returns whether a served route requests traffic for a host.
     pub fn asks(&self, id: &ObjectId) -> bool {
         self.routes.get(id).is_some_and(|route| route.attachments.iter().any(|attachment| !attachment.hosts.is_empty()))
     }
 
-    /// Returns the inputs of a Gateway or a route, of ours or not.
+    /// Returns the inputs of a Gateway or a route, served or not.
     pub fn inputs(&self, id: &ObjectId) -> &[Input] {
         self.dependencies.get(id).map_or(&[], |inputs| inputs)
     }
 
-    /// Returns the objects that are ours.
+    /// Returns the objects that this controller serves.
     pub fn ids(&self) -> impl Iterator<Item = ObjectId> {
         let classes = self.classes.keys().map(|key| Kind::GATEWAY_CLASS.id(key.clone()));
         let gateways = self.gateways.keys().map(|key| Kind::GATEWAY.id(key.clone()));
@@ -157,7 +158,7 @@ impl Gateways {
         self.hosts.range(first..).take_while(move |((other, _), _)| other == id)
     }
 
-    /// Returns a parent of routes: a Gateway of ours, or a ListenerSet of one.
+    /// Returns a parent of routes: a served Gateway, or a ListenerSet of a served Gateway.
     fn parent(&self, id: &ObjectId) -> Option<Parent<'_>> {
         if id.kind == Kind::GATEWAY {
             return self.gateways.get(&id.key).map(|gateway| Parent { gateway, set: None });
@@ -165,7 +166,7 @@ impl Gateways {
         if id.kind == Kind::LISTENER_SET { self.set_parent(&id.key) } else { None }
     }
 
-    /// Returns the objects whose rank has changed with one of these namespaces.
+    /// Returns the objects whose precedence has changed with one of these namespaces.
     fn outranked(&self, namespaces: &BTreeSet<&ObjectKey>, objects: &Objects) -> Vec<ObjectId> {
         if namespaces.is_empty() {
             return Vec::new();
@@ -192,7 +193,7 @@ impl Gateways {
                 && meta.is_some_and(|meta| objects.precedence(Kind::HTTP_POLICY, meta) != policy.precedence)
         });
         let policies = policies.chain(http_policies.map(|policy| policy.precedence.id()));
-        // The rank decides which of two Gateways has a port of the Envoys.
+        // The precedence decides which of two Gateways gets a port of the Envoys.
         let gateways = self.gateways.values().filter(|gateway| {
             let key = gateway.key();
             let meta = objects.meta(Kind::GATEWAY, key);
@@ -204,7 +205,25 @@ impl Gateways {
     }
 }
 
-/// The result of parsing a unit, with the clusters that were built meanwhile.
+/// The units and hosts that an update of Gateways and routes affects.
+#[derive(Debug, Default)]
+struct Affected {
+    /// The Gateways and routes that were replaced.
+    replaced: BTreeSet<ObjectId>,
+    /// The hosts to build again.
+    hosts: BTreeSet<(ListenerId, Host)>,
+    /// The Gateways whose reports may change.
+    reported: BTreeSet<ObjectKey>,
+    /// The Services whose BackendTLSPolicies may have other conditions.
+    services: BTreeSet<ObjectKey>,
+}
+
+/// Returns the objects of one kind.
+fn of_kind(ids: &BTreeSet<ObjectId>, kind: Kind) -> Vec<ObjectId> {
+    ids.iter().filter(|id| id.kind == kind).cloned().collect()
+}
+
+/// The result of parsing a unit, and the clusters that were built during the parsing.
 type Parsed<T> = (Result<T, Dependencies>, NewClusters);
 
 impl Translator {
@@ -217,81 +236,121 @@ impl Translator {
         mut due: BTreeSet<ObjectId>,
         update: &mut Update,
     ) {
+        let regrouped = self.regroup_sets(objects, changed, update);
+        self.add_due(objects, changed, &regrouped, &mut due);
+        if due.is_empty() && regrouped.sets.is_empty() {
+            return;
+        }
+        let mut affected = Affected::default();
+        let due_policies = of_kind(&due, Kind::BACKEND_TLS_POLICY);
+        let (policies, services) = self.update_policies(due_policies, objects, settings, update);
+        for service in &services {
+            due.extend(self.graph.readers(&policies::input(service)).cloned());
+        }
+        affected.services = services;
+        let changed_policies = self.update_http_policies(of_kind(&due, Kind::HTTP_POLICY), objects, settings);
+        for id in of_kind(&due, Kind::GATEWAY_CLASS) {
+            self.update_class(&id, objects, settings);
+            update.sources.insert(id);
+        }
+        let reclassified = self.reparse_gateways(&mut due, objects, settings, &mut affected, update);
+        for set in self.update_surplus(regrouped.sets, &reclassified, objects, update) {
+            due.extend(self.graph.readers(&Input::new(set.kind, set.key)).cloned());
+        }
+        self.reparse_routes(&due, objects, settings, &mut affected, update);
+        let Affected { replaced, mut hosts, mut reported, services } = affected;
+        reported.extend(self.update_fleets(&replaced, settings));
+        self.add_hosts_of_policies(&changed_policies, &mut hosts);
+        self.update_budget(&changed_policies, &replaced, settings, &mut hosts);
+        self.rebuild_gateway_hosts(hosts, settings, update);
+        for key in reported {
+            self.report(&key);
+        }
+        self.update_policy_verdicts(policies, &services, update);
+        self.update_http_policy_verdicts(changed_policies, replaced.into_iter(), update);
+    }
+
+    /// Extends `due` with the changed objects of Gateway API, and with the objects whose precedence has changed with
+    /// their namespace.
+    fn add_due(&self, objects: &Objects, changed: &ChangedInputs, regrouped: &Regrouped, due: &mut BTreeSet<ObjectId>) {
         for kind in KINDS.into_iter().chain(ROUTES) {
             match changed.is_everything() {
                 true => due.extend(objects.of_kind(kind).keys().map(|key| kind.id(key.clone()))),
                 false => due.extend(changed.of_kind(kind).map(|key| kind.id(key.clone()))),
             }
         }
-        let regrouped = self.regroup_sets(objects, changed, update);
-        due.extend(regrouped.gateways.into_iter().map(|gateway| Kind::GATEWAY.id(gateway)));
+        due.extend(regrouped.gateways.iter().map(|gateway| Kind::GATEWAY.id(gateway.clone())));
         due.extend(self.gateways.outranked(&changed.of_kind(Kind::NAMESPACE).collect(), objects));
-        if due.is_empty() && regrouped.sets.is_empty() {
-            return;
-        }
-        let of_kind = |due: &BTreeSet<ObjectId>, kind: Kind| -> Vec<ObjectId> {
-            due.iter().filter(|id| id.kind == kind).cloned().collect()
-        };
-        let (policies, mut services) =
-            self.update_policies(of_kind(&due, Kind::BACKEND_TLS_POLICY), objects, settings, update);
-        for service in &services {
-            due.extend(self.graph.readers(&policies::input(service)).cloned());
-        }
-        let changed_policies = self.update_http_policies(of_kind(&due, Kind::HTTP_POLICY), objects, settings);
-        let mut replaced = BTreeSet::new();
-        for id in of_kind(&due, Kind::GATEWAY_CLASS) {
-            self.update_class(&id, objects, settings);
-            update.sources.insert(id);
-        }
-        let (mut hosts, mut reported) = (BTreeSet::new(), BTreeSet::new());
-        let mut gateways: BTreeSet<ObjectId> = of_kind(&due, Kind::GATEWAY).into_iter().collect();
-        // The Gateways that have become ours, or have ceased to be.
-        let mut others = BTreeSet::new();
+    }
+
+    /// Parses the Gateways in `due` again, and the Gateways that compete with them for a port. Extends `due` with the
+    /// routes that read a changed Gateway. Returns the Gateways that this controller started or stopped serving.
+    fn reparse_gateways(
+        &mut self,
+        due: &mut BTreeSet<ObjectId>,
+        objects: &Objects,
+        settings: &Settings,
+        affected: &mut Affected,
+        update: &mut Update,
+    ) -> BTreeSet<ObjectKey> {
+        let mut gateways: BTreeSet<ObjectId> = of_kind(due, Kind::GATEWAY).into_iter().collect();
+        let mut reclassified = BTreeSet::new();
         while let Some(id) = gateways.pop_first() {
             let was_ours = self.gateways.gateways.contains_key(&id.key);
             let (mut now, made) = self.parse_gateway(&id.key, objects, settings);
             self.clusters.add(made, &mut self.ledger);
             gateways.extend(self.gateways.ports.claim(&id.key, now.as_mut().ok()));
-            if let Some(parents) = self.replace_gateway(&id, now, settings, &mut hosts, update) {
-                replaced.insert(id.clone());
-                reported.insert(id.key.clone());
+            if let Some(parents) = self.replace_gateway(&id, now, settings, &mut affected.hosts, update) {
+                affected.replaced.insert(id.clone());
+                affected.reported.insert(id.key.clone());
                 for parent in parents {
                     due.extend(self.graph.readers(&Input::new(parent.kind, parent.key)).cloned());
                 }
             }
             if was_ours != self.gateways.gateways.contains_key(&id.key) {
-                others.insert(id.key.clone());
+                reclassified.insert(id.key.clone());
             }
             update.sources.insert(id);
         }
-        for set in self.update_surplus(regrouped.sets, &others, objects, update) {
-            due.extend(self.graph.readers(&Input::new(set.kind, set.key)).cloned());
-        }
+        reclassified
+    }
+
+    /// Parses the routes in `due` again.
+    fn reparse_routes(
+        &mut self,
+        due: &BTreeSet<ObjectId>,
+        objects: &Objects,
+        settings: &Settings,
+        affected: &mut Affected,
+        update: &mut Update,
+    ) {
         for kind in ROUTES {
-            for some in of_kind(&due, kind).chunks(AT_A_TIME) {
-                let parsed = parallel::map(some, |id| self.parse_route(id, objects, settings));
-                for (id, (now, made)) in some.iter().zip(parsed) {
+            for batch in of_kind(due, kind).chunks(AT_A_TIME) {
+                let parsed = parallel::map(batch, |id| self.parse_route(id, objects, settings));
+                for (id, (now, made)) in batch.iter().zip(parsed) {
                     self.clusters.add(made, &mut self.ledger);
-                    self.replace_route(id, now, &mut hosts, &mut reported, &mut services);
-                    replaced.insert(id.clone());
+                    let Affected { hosts, reported, services, .. } = affected;
+                    self.replace_route(id, now, hosts, reported, services);
+                    affected.replaced.insert(id.clone());
                     update.sources.insert(id.clone());
                 }
             }
         }
-        reported.extend(self.update_fleets(&replaced, settings));
-        self.add_hosts_of_policies(&changed_policies, &mut hosts);
-        self.update_budget(&changed_policies, &replaced, settings, &mut hosts);
+    }
+
+    /// Builds hosts again, listener by listener.
+    fn rebuild_gateway_hosts(
+        &mut self,
+        mut hosts: BTreeSet<(ListenerId, Host)>,
+        settings: &Settings,
+        update: &mut Update,
+    ) {
         while let Some((id, _)) = hosts.first().cloned() {
             let after = hosts.split_off(&(id.clone(), Host::Exact("".into())));
             let (of_listener, rest) = after.into_iter().partition(|(other, _)| *other == id);
             hosts = rest;
             self.update_hosts(&id, of_listener, settings, update);
         }
-        for key in reported {
-            self.report(&key);
-        }
-        self.update_policy_verdicts(policies, &services, update);
-        self.update_http_policy_verdicts(changed_policies, replaced.into_iter(), update);
     }
 
     /// Updates a GatewayClass.
@@ -320,7 +379,7 @@ impl Translator {
         self.verdicts.insert(id.clone(), verdict::bounded(&[accepted, version]));
     }
 
-    /// Calls `parse` with a reading of the objects. Returns its result and the new clusters.
+    /// Calls `parse` with a resolver of references. Returns its result and the new clusters.
     fn read<T>(&self, objects: &Objects, settings: &Settings, parse: impl FnOnce(Resolver) -> T) -> (T, NewClusters) {
         let client_certificate = self.general.ground.client_certificate.as_ref();
         let context = Context { objects, settings, client_certificate };

@@ -1,4 +1,4 @@
-//! The state machine of one stream. It knows each type by one URL, and nothing of API versions.
+//! The state machine of one stream. It identifies each type by one URL, and does not depend on API versions.
 //!
 //! A stream has two levels. Clusters, endpoints, and secrets come from the newest snapshot. Listeners and routes come from
 //! the last snapshot whose clusters the client has accepted. Each stream has its own gates and timers, and waits for no
@@ -6,6 +6,7 @@
 
 mod ahead;
 mod aliases;
+mod answers;
 mod desired;
 mod earlier;
 mod renewals;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use self::aliases::Aliases;
+use self::answers::handle_answer;
 use self::renewals::Renewals;
 use crate::server::gates::Gates;
 use crate::server::locators::Locators;
@@ -99,7 +101,8 @@ impl State {
         self.advance(now)
     }
 
-    /// Handles a request for an unknown type. A delta client learns that the names do not exist; others get no response.
+    /// Handles a request for an unknown type. A delta client learns that the names do not exist. Other clients get no
+    /// response.
     pub fn on_unknown_type(&mut self, request: &Request, now: Instant) -> Vec<Output> {
         let names = request.subscribe.iter().filter(|name| *name != "*");
         let removed: Vec<Arc<str>> = names.map(|name| Arc::from(&**name)).collect();
@@ -166,17 +169,12 @@ impl State {
         unanswered.chain(self.gates.deadline()).chain(self.renewals.next()).chain(paced).chain(trials).min()
     }
 
+    /// Handles a request for resources by name or wildcard.
     fn handle_known_type(&mut self, kind: ResourceType, request: &Request, now: Instant) {
         let first = !self.types.contains_key(&kind);
-        if let Some(node) = self.node.as_ref().filter(|_| first && self.aggregated) {
-            self.gates.on_first_request(node, request, &self.types, now, self.timing);
-        }
-        if kind == ResourceType::CLUSTER && first && self.awaits_endpoint_names(request) {
+        if first && self.delays_first_request(kind, request, now) {
             self.waiting = Some(request.clone());
             return;
-        }
-        if kind == ResourceType::CLUSTER && first {
-            self.gates.on_first_cluster_request(now, self.timing);
         }
         let guessed = (kind == ResourceType::CLUSTER && first).then(|| self.clusters_by_version(request)).flatten();
         let guessed = guessed.map(|held| Request { held: Some(held), ..request.clone() });
@@ -184,58 +182,56 @@ impl State {
         let subscription =
             self.types.entry(kind).or_insert_with(|| Subscription::new(kind, &request.type_url, self.newest.clone()));
         let stale = self.variant == Variant::Sotw && !first && request.nonce != subscription.last_nonce;
-        let (mut accepted, mut replaced) = (false, Vec::new());
-        if !first {
-            let accepts_despite_error = self.variant == Variant::Sotw && subscription.accepts_despite_error(request);
-            if let Some(message) = request.error.as_ref().filter(|_| accepts_despite_error) {
-                let (nonce, message) = (request.nonce.clone(), message.clone());
-                self.outputs.push(Output::Notice(Notice::OldError { kind, nonce, message }));
-            }
-            match request.error.as_ref().filter(|_| !accepts_despite_error) {
-                None => {
-                    subscription.accept_late(&request.nonce);
-                    for nonce in subscription.answered(&request.nonce) {
-                        let Some(response) = subscription.remove_response(&nonce) else { continue };
-                        let latency = now.saturating_duration_since(response.sent_at);
-                        subscription.pace.answered(&response.paced, response.sent_at, now);
-                        replaced.extend(subscription.accept(response));
-                        accepted = true;
-                        let rejection = subscription.culprits().next().map(|(_, why)| why.clone());
-                        subscription.rejection = rejection;
-                        self.outputs.push(Output::Notice(Notice::Acked { kind, nonce, latency }));
-                    }
-                }
-                Some(message) => {
-                    if let Some(response) = subscription.remove_rejected(&request.nonce) {
-                        subscription.pace.answered(&response.paced, response.sent_at, now);
-                        subscription.reached = subscription.reached.max(response.generation);
-                        let rejection = subscription.reject(response, message, now);
-                        subscription.rejection = Some(rejection.message.clone());
-                        self.outputs.push(Output::Notice(Notice::Rejected(rejection)));
-                    }
-                }
-            }
-        }
+        let replaced = match first {
+            true => None,
+            false => handle_answer(subscription, self.variant, request, now, &mut self.outputs),
+        };
         if stale {
             // The request answers an outdated response, so its names do not count. The client will also answer the newer one.
             subscription.record_dropped(request);
         } else {
             subscription.request(self.variant, request, first);
         }
-        if kind == ResourceType::ENDPOINTS && first {
+        if first {
+            self.follow_first_request(kind);
+        }
+        if let Some(replaced) = replaced.filter(|_| order::place(kind).1 == Side::Before) {
+            let listeners = if kind == ResourceType::LISTENER { replaced } else { Vec::new() };
+            self.gates.routes_acked(listeners, &self.types, now, self.timing);
+        }
+    }
+
+    /// Informs the gates of the first request for a type. Returns whether the request has to wait, as a request for clusters
+    /// does until the client has requested endpoints.
+    fn delays_first_request(&mut self, kind: ResourceType, request: &Request, now: Instant) -> bool {
+        if let Some(node) = self.node.as_ref().filter(|_| self.aggregated) {
+            self.gates.on_first_request(node, request, &self.types, now, self.timing);
+        }
+        if kind != ResourceType::CLUSTER {
+            return false;
+        }
+        if self.awaits_endpoint_names(request) {
+            return true;
+        }
+        self.gates.on_first_cluster_request(now, self.timing);
+        false
+    }
+
+    /// Marks the resources that the client needs after its first request for a type. These are load assignments of
+    /// clusters that were sent earlier, and virtual hosts of its route configurations.
+    fn follow_first_request(&mut self, kind: ResourceType) {
+        if kind == ResourceType::ENDPOINTS
+            && let Some(subscription) = self.types.get_mut(&kind)
+        {
             for name in std::mem::take(&mut self.unfollowed) {
                 if !subscription.fresh && subscription.covers(&name) {
                     subscription.touch(&name, Need::Again);
                 }
             }
         }
-        if first && kind == ResourceType::VIRTUAL_HOST {
+        if kind == ResourceType::VIRTUAL_HOST {
             let without: Vec<Arc<str>> = self.routes_at_client().filter(|name| !self.has_hosts(name)).collect();
             self.asked_routes.extend(without);
-        }
-        if accepted && order::place(kind).1 == Side::Before {
-            let listeners = if kind == ResourceType::LISTENER { replaced } else { Vec::new() };
-            self.gates.routes_acked(listeners, &self.types, now, self.timing);
         }
     }
 
@@ -248,7 +244,7 @@ impl State {
         }
     }
 
-    /// Sends everything that may be sent now, in the order of the push plan.
+    /// Sends all resources that may be sent now, in the order of the push plan.
     fn advance(&mut self, now: Instant) -> Vec<Output> {
         if self.aggregated {
             self.gates.start_grace_periods(&self.types, &self.newest, now, self.timing);
@@ -295,7 +291,7 @@ impl State {
         outputs
     }
 
-    /// Reports the resources that isolation has found to be invalid, and those that have recovered. Returns the recovered
+    /// Reports the resources that isolation has found to be invalid, and the recovered resources. Returns the recovered
     /// clusters.
     fn report_isolation(&mut self) -> Vec<Arc<str>> {
         let mut recovered = Vec::new();
@@ -358,8 +354,8 @@ impl State {
         (clusters.known(name).sent != *holds).then(|| holds.clone())
     }
 
-    /// Sends the endpoints of every cluster that was just sent, even unchanged ones, because Envoy warms the cluster with
-    /// them.
+    /// Sends the endpoints of every cluster that was just sent, even unchanged endpoints, because Envoy warms the
+    /// cluster with them.
     fn follow_with_endpoints(&mut self) {
         let Some(clusters) = self.types.get(&ResourceType::CLUSTER) else { return };
         let ahead = clusters.is_wildcard();
@@ -402,7 +398,8 @@ impl State {
         self.newest.with_prefix(ResourceType::VIRTUAL_HOST, prefix)
     }
 
-    /// Returns the route configurations of the client. A stream of virtual hosts only does not report them, so all count.
+    /// Returns the route configurations of the client. A stream for virtual hosts only does not report them, so all
+    /// route configurations count.
     fn routes_at_client(&self) -> Box<dyn Iterator<Item = Arc<str>> + '_> {
         let kind = ResourceType::ROUTES;
         if !self.aggregated {

@@ -1,4 +1,4 @@
-//! The listeners that one object declares, while a Gateway is parsed: the Gateway itself, or a ListenerSet.
+//! The listeners of one object during the parsing of a Gateway. The object is the Gateway itself, or a ListenerSet.
 
 use std::sync::Arc;
 
@@ -49,12 +49,17 @@ impl Declared {
         self.verdict(Some(&name), "Accepted", Status::False, reason, message);
     }
 
-    /// Refuses the listener at `index`, which contradicts an earlier one.
+    /// Refuses the listener at `index`, which conflicts with an earlier listener.
     pub fn conflict(&mut self, index: usize, reason: &'static str, message: String) {
         let Some(name) = self.listeners.get(index).map(|listener| listener.name.clone()) else { return };
         self.verdicts.retain(|one| one.listener.as_ref() != Some(&name) || one.condition != "Conflicted");
         self.verdict(Some(&name), "Conflicted", Status::True, reason, message.clone());
         self.refuse(index, reason, message);
+    }
+
+    /// Returns the port of the Envoys for each listener, in the order of the spec. `None`: Envoy does not listen for it.
+    pub fn bound_ports(&self) -> Vec<Option<u16>> {
+        self.listeners.iter().map(|listener| listener.bound.as_ref().map(|(_, port)| *port)).collect()
     }
 
     /// Returns whether the object as a whole is accepted.
@@ -64,8 +69,8 @@ impl Declared {
         !self.verdicts.iter().any(refuses)
     }
 
-    /// Adds the condition `Accepted` of the whole object, which depends on its listeners. `is_valid` returns whether a
-    /// listener is valid.
+    /// Adds the condition `Accepted` of the whole object. The condition depends on the listeners. `is_valid` returns
+    /// whether a listener is valid.
     pub fn accept(&mut self, is_valid: impl Fn(&Listener) -> bool) {
         let invalid: Vec<&str> =
             self.listeners.iter().filter(|listener| !is_valid(listener)).map(|listener| &*listener.name).collect();

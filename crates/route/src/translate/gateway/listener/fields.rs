@@ -9,7 +9,7 @@ use crate::translate::verdict::{Status, Verdict};
 
 impl Parser<'_, '_> {
     /// Parses a listener, except for conflicts and ports.
-    pub fn listener(&mut self, listener: &GatewayListener) -> Listener {
+    pub fn parse_listener(&mut self, listener: &GatewayListener) -> Listener {
         let (name, first) = (&listener.name, self.declared.verdicts.len());
         let protocol = self.protocol(listener);
         let host = match &protocol {

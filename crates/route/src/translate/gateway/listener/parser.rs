@@ -1,72 +1,56 @@
-//! The parser of a whole Gateway: its listeners and those of its ListenerSets, their ports, and its conditions.
+//! The parser of a complete Gateway: its listeners, its ListenerSets, their ports, and its conditions.
 
 use std::sync::Arc;
 
 use super::conflicts::Claims;
 use super::declared::Declared;
+use super::sets::Draft;
 use super::{Gateway, Listener, sets};
 use crate::model::ListenerId;
 use crate::objects::gateway::{self, EnvoyFleetSpec, GatewayClass, ListenerSet};
 use crate::objects::{GatewayService, Kind, ObjectKey, Revision, Service, Transport};
 use crate::settings::Listeners;
+use crate::translate::backend::Context;
 use crate::translate::dialect::Resolver;
 use crate::translate::gateway::{TARGET_PORTS, client_certificates, fleet, service_key};
 use crate::translate::graph::Input;
 use crate::translate::source::Dependencies;
 use crate::translate::verdict::Status;
 
-/// Parses a Gateway with `sets`, the ListenerSets that name it. Returns its inputs alone if its class is not one of ours.
+/// Parses a Gateway with `sets`, the ListenerSets that name it. Returns only its inputs if this controller does not
+/// serve its class.
 pub fn parse(
     gateway: &gateway::Gateway,
     sets: &[&ListenerSet],
     mut resolver: Resolver,
 ) -> Result<Gateway, Dependencies> {
-    let key = ObjectKey::new("", &gateway.spec.gateway_class_name);
-    let objects = resolver.context.objects;
-    let controller = &resolver.context.settings.gateway.controller;
-    let class = objects.get::<GatewayClass>(&key).filter(|class| class.spec.controller_name == *controller);
-    resolver.record(Input::new(Kind::GATEWAY_CLASS, key));
-    let Some(class) = class else { return Err(resolver.into_dependencies()) };
+    let Some(class) = class_of_ours(gateway, &mut resolver) else { return Err(resolver.into_dependencies()) };
     let declared = Declared::new(gateway.meta.object_ref(Kind::GATEWAY), None);
     let mut parser = Parser { gateway, declared, resolver };
     let service = parser.service();
     let certificate = parser.client_certificate();
-    for listener in &gateway.spec.listeners {
-        let listener = parser.listener(listener);
-        parser.declared.listeners.push(listener);
-    }
+    parser.parse_listeners(&gateway.spec.listeners);
     let routes_of_others = parser.declared.listeners.iter().any(|listener| listener.namespaces.has_others());
     let is_shared = routes_of_others || sets::allowed(gateway).has_others();
     let mut claims = Claims::new(&gateway.meta.key);
     claims.add(&mut parser.declared);
-    let fleet = parser.whole(class);
+    let fleet = parser.accept_gateway(class);
     let Parser { declared: mut own, resolver, .. } = parser;
-    let (mut sets, resolver) = sets::parse(gateway, sets, &own, &mut claims, resolver);
-    let settings = resolver.context.settings;
+    let (mut drafts, resolver) = sets::parse(gateway, sets, &own, &mut claims, resolver);
+    let Context { objects, settings, .. } = resolver.context;
     let ports = Ports { gateway, service, reserved: &settings.listeners, of_operator: objects.from_operator };
-    let mut wanted = Vec::new();
-    if own.is_served() {
-        ports.bind(&mut own, &mut wanted);
-        wanted.sort_unstable();
-        sets.iter_mut().for_each(|set| ports.bind(&mut set.declared, &mut wanted));
-    }
-    // The Service and the Secrets decide on which ports Envoy listens, and the spec stays the same. The Envoys have to
-    // accept each change before the Gateway is programmed.
-    let bound: Vec<Option<u16>> = own.listeners.iter().map(|one| one.bound.as_ref().map(|(_, port)| *port)).collect();
-    let mut listeners = own.listeners;
-    let mut added = Vec::new();
-    for set in sets {
-        let (set, of_set) = sets::finish(set);
-        added.push(set);
-        listeners.extend(of_set);
-    }
+    let wanted = ports.bind_all(&mut own, &mut drafts);
+    // The ports on which Envoy listens depend on the Service and the Secrets, not only on the spec. The Envoys have to
+    // accept each change of them before the Gateway is programmed.
+    let revision = Revision::new(&gateway.meta, &(&gateway.spec, own.bound_ports()));
+    let (sets, listeners_of_sets): (Vec<_>, Vec<_>) = drafts.into_iter().map(sets::finish).unzip();
     Ok(Gateway {
-        revision: Revision::new(&gateway.meta, &(&gateway.spec, bound)),
+        revision,
         precedence: objects.precedence(Kind::GATEWAY, &gateway.meta),
         home: super::super::home(&gateway.meta.uid),
-        listeners: listeners.into(),
+        listeners: own.listeners.into_iter().chain(listeners_of_sets.into_iter().flatten()).collect(),
         is_shared,
-        sets: added.into(),
+        sets: sets.into(),
         certificate,
         is_draining: fleet.is_some() && service.is_some_and(|service| service.is_dedicated && service.is_draining),
         is_moving: fleet.is_some() && service.is_some_and(|service| !service.is_dedicated),
@@ -76,6 +60,15 @@ pub fn parse(
         verdicts: own.verdicts.into(),
         origin: own.origin,
     })
+}
+
+/// Returns the class of a Gateway, if this controller serves the class.
+fn class_of_ours<'r>(gateway: &gateway::Gateway, resolver: &mut Resolver<'r>) -> Option<&'r GatewayClass> {
+    let key = ObjectKey::new("", &gateway.spec.gateway_class_name);
+    let Context { objects, settings, .. } = resolver.context;
+    let class = objects.get::<GatewayClass>(&key);
+    resolver.record(Input::new(Kind::GATEWAY_CLASS, key));
+    class.filter(|class| class.spec.controller_name == settings.gateway.controller)
 }
 
 /// Returns the Envoy listener of a Gateway for a port: `gateway/shop/public/443`, or `gateway/shop/public/53/udp`.
@@ -103,6 +96,17 @@ struct Ports<'a> {
 }
 
 impl Ports<'_> {
+    /// Binds the valid listeners of the Gateway and its ListenerSets, if the Gateway is served. Returns their ports.
+    fn bind_all(&self, own: &mut Declared, sets: &mut [Draft]) -> Vec<(Transport, u16)> {
+        let mut wanted = Vec::new();
+        if own.is_served() {
+            self.bind(own, &mut wanted);
+            wanted.sort_unstable();
+            sets.iter_mut().for_each(|set| self.bind(&mut set.declared, &mut wanted));
+        }
+        wanted
+    }
+
     /// Binds the valid listeners of an object. Adds their ports to `wanted`.
     fn bind(&self, declared: &mut Declared, wanted: &mut Vec<(Transport, u16)>) {
         for index in 0..declared.listeners.len() {
@@ -126,7 +130,7 @@ impl Ports<'_> {
     fn port(&self, place: (Transport, u16)) -> Option<u16> {
         let Some(service) = self.service else { return self.of_operator.then_some(place.1) };
         let target = service.ports.iter().find(|(transport, port, _)| (*transport, *port) == place);
-        // A tenant may write the Service. Any other port could be one of another listener of the Envoys.
+        // A tenant may write the Service. Any other port could belong to another listener of the Envoys.
         target.map(|(_, _, target)| *target).filter(|target| TARGET_PORTS.contains(target))
     }
 }
@@ -142,6 +146,14 @@ pub(super) struct Parser<'p, 'r> {
 }
 
 impl<'r> Parser<'_, 'r> {
+    /// Parses listeners of the object.
+    pub fn parse_listeners(&mut self, listeners: &[gateway::GatewayListener]) {
+        for listener in listeners {
+            let listener = self.parse_listener(listener);
+            self.declared.listeners.push(listener);
+        }
+    }
+
     /// Returns the Service of the Gateway, if it has been created.
     fn service(&mut self) -> Option<&'r GatewayService> {
         let key = service_key(&self.gateway.meta.key, &self.gateway.spec.gateway_class_name);
@@ -150,8 +162,8 @@ impl<'r> Parser<'_, 'r> {
         service?.gateway.as_deref().filter(|service| service.name == self.gateway.meta.key.name)
     }
 
-    /// Decides the conditions of the whole Gateway of `class`. Returns its fleet.
-    fn whole(&mut self, class: &GatewayClass) -> Option<Arc<EnvoyFleetSpec>> {
+    /// Adds the conditions of the whole Gateway. Returns the spec of its dedicated fleet.
+    fn accept_gateway(&mut self, class: &GatewayClass) -> Option<Arc<EnvoyFleetSpec>> {
         let spec = &self.gateway.spec;
         let is_known = |kind: Option<&str>| matches!(kind, None | Some("IPAddress" | "Hostname"));
         if let Some(address) = spec.addresses.iter().find(|address| !is_known(address.r#type.as_deref())) {

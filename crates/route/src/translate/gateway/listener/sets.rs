@@ -1,4 +1,4 @@
-//! The ListenerSets of a Gateway: which of them may add listeners, and their conditions.
+//! The ListenerSets of a Gateway: their permission to add listeners, and their conditions.
 
 use lockgate_xds::provenance::ObjectRef;
 
@@ -29,7 +29,7 @@ pub struct AddedSet {
     pub verdicts: Box<[Verdict]>,
 }
 
-/// A ListenerSet while its Gateway is parsed.
+/// A ListenerSet during the parsing of its Gateway.
 pub struct Draft<'p> {
     precedence: Precedence,
     set: &'p ListenerSet,
@@ -77,10 +77,9 @@ pub fn parse<'p, 'r>(
         let refused = match allowed.allow(&key.namespace, &gateway.meta.key.namespace, &mut resolver) {
             false => Some(("NotAllowed", "the Gateway does not allow ListenerSets of this namespace")),
             true if !own.is_served() => Some(("ParentNotAccepted", "the Gateway is not accepted")),
-            true if claims.is_exhausted(&key.namespace) => Some((
-                "TooManyListeners",
-                "older ListenerSets have all listeners that the Gateway or the namespace may add",
-            )),
+            true if claims.is_exhausted(&key.namespace) => {
+                Some(("TooManyListeners", "older ListenerSets use up the listeners of the Gateway or the namespace"))
+            }
             true => None,
         };
         if let Some((reason, message)) = refused {
@@ -89,10 +88,7 @@ pub fn parse<'p, 'r>(
             continue;
         }
         let mut parser = Parser { gateway, declared, resolver };
-        for listener in &set.spec.listeners {
-            let listener = parser.listener(listener);
-            parser.declared.listeners.push(listener);
-        }
+        parser.parse_listeners(&set.spec.listeners);
         claims.add(&mut parser.declared);
         parsed.push(Draft { precedence, set, attached: true, declared: parser.declared });
         resolver = parser.resolver;
@@ -106,12 +102,12 @@ pub fn finish(draft: Draft) -> (AddedSet, Vec<Listener>) {
     if attached {
         declared.accept(Listener::is_valid);
     }
-    let accepted = declared.is_served();
+    let (accepted, bound) = (declared.is_served(), declared.bound_ports());
     let Declared { origin, set: _, listeners, verdicts } = declared;
-    let bound: Vec<Option<u16>> = listeners.iter().map(|one| one.bound.as_ref().map(|(_, port)| *port)).collect();
     let added = AddedSet {
         precedence,
-        // A refused ListenerSet is not read further. Many of them must not slow down each change of their Gateway.
+        // The spec of a refused ListenerSet is not hashed. Many refused ListenerSets must not slow down each change of
+        // their Gateway.
         revision: match attached {
             true => Revision::new(&set.meta, &(&set.spec, bound)),
             false => Revision::new(&set.meta, &()),

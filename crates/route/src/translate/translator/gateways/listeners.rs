@@ -16,8 +16,8 @@ use crate::translate::source::Dependencies;
 use crate::translate::verdict;
 
 impl Translator {
-    /// Replaces a Gateway with its ListenerSets. Adds the hosts that it may change to `hosts`. If it has changed, returns the
-    /// parents whose routes it may change.
+    /// Replaces a Gateway with its ListenerSets. Adds the affected hosts to `hosts`. If the Gateway has changed,
+    /// returns the parents whose routes may be affected.
     pub(super) fn replace_gateway(
         &mut self,
         id: &ObjectId,
@@ -36,73 +36,92 @@ impl Translator {
         if before == now {
             return None;
         }
-        match &now {
+        self.store_gateway(id, before.as_deref(), now.clone());
+        self.replace_sets(&id.key, before.as_deref(), now.as_deref(), update);
+        let change = Change { before: before.as_deref(), now: now.as_deref() };
+        let bound = now.iter().flat_map(|gateway| listeners_of(gateway, settings)).collect();
+        self.remove_unbound(change, &bound, settings, update);
+        for (listener, wanted) in bound {
+            self.gateways.owners.insert(listener.clone(), id.key.clone());
+            let is_new = self.bind_listener(&listener, wanted, update);
+            self.replace_clients(&listener, change.now.and_then(|gateway| clients_of(gateway, &listener)), update);
+            let is_shared = change.now.is_some_and(|gateway| gateway.is_shared);
+            if self.model.listeners.get_mut(listener.as_str()).is_some_and(|there| there.set_shared(is_shared)) {
+                update.touched.listeners.insert(listener.clone());
+            }
+            self.add_hosts_of_change(&listener, change, is_new, hosts);
+        }
+        Some(change.parents(id))
+    }
+
+    /// Stores a Gateway, its conditions, and its problems.
+    fn store_gateway(&mut self, id: &ObjectId, before: Option<&Gateway>, now: Option<Arc<Gateway>>) {
+        let problems = |gateway: Option<&Gateway>| gateway.map(Gateway::problems).unwrap_or_default();
+        self.ledger.replace(&problems(before), &problems(now.as_deref()));
+        match now {
             Some(gateway) => {
                 self.verdicts.insert(id.clone(), verdict::bounded(&gateway.verdicts));
-                self.gateways.gateways.insert(id.key.clone(), gateway.clone());
+                self.gateways.gateways.insert(id.key.clone(), gateway);
             }
             None => {
                 self.verdicts.remove(id);
                 self.gateways.gateways.remove(&id.key);
             }
         }
-        let problems =
-            |gateway: &Option<Arc<Gateway>>| gateway.as_ref().map(|gateway| gateway.problems()).unwrap_or_default();
-        self.ledger.replace(&problems(&before), &problems(&now));
-        self.replace_sets(&id.key, before.as_deref(), now.as_deref(), update);
-        let mut parents = seen_otherwise(&id.key, before.as_deref(), now.as_deref());
-        let has_fleet =
-            |gateway: &Option<Arc<Gateway>>| gateway.as_ref().is_some_and(|gateway| gateway.fleet.is_some());
-        if has_fleet(&before) != has_fleet(&now) {
-            // Other Envoys have to accept the routes from now on.
-            let sets = before.iter().chain(&now).flat_map(|gateway| gateway.sets.iter());
-            parents.extend(sets.map(|set| Kind::LISTENER_SET.id(set.key().clone())));
-            parents.insert(id.clone());
-        }
-        let earlier = before.clone();
-        let before = before.map(|gateway| listeners_of(&gateway, settings)).unwrap_or_default();
-        let now_bound = now.as_ref().map(|gateway| listeners_of(gateway, settings)).unwrap_or_default();
-        let is_replaced = |id: &ListenerId, old: &Listener| {
-            now_bound.get(id.as_str()).is_none_or(|new| discriminant(&old.traffic) != discriminant(&new.traffic))
+    }
+
+    /// Removes the Envoy listeners that the Gateway no longer has, or has with another protocol.
+    fn remove_unbound(
+        &mut self,
+        change: Change,
+        bound: &BTreeMap<ListenerId, Listener>,
+        settings: &Settings,
+        update: &mut Update,
+    ) {
+        let before = change.before.map(|gateway| listeners_of(gateway, settings)).unwrap_or_default();
+        let is_removed = |id: &ListenerId, old: &Listener| {
+            bound.get(id.as_str()).is_none_or(|new| discriminant(&old.traffic) != discriminant(&new.traffic))
         };
-        for listener in before.iter().filter(|(id, old)| is_replaced(id, old)).map(|(id, _)| id) {
+        for (listener, _) in before.iter().filter(|(id, old)| is_removed(id, old)) {
             self.remove_listener(listener, update);
         }
-        for (listener, wanted) in now_bound {
-            self.gateways.owners.insert(listener.clone(), id.key.clone());
-            let mut is_new = false;
-            match self.model.listeners.get_mut(listener.as_str()) {
-                Some(there) if there.bind == wanted.bind => {}
-                Some(there) => {
-                    there.bind = wanted.bind;
-                    update.touched.listeners.insert(listener.clone());
-                }
-                None => {
-                    is_new = true;
-                    self.model.listeners.insert(listener.clone(), wanted);
-                    update.touched.listeners.insert(listener.clone());
-                }
+    }
+
+    /// Adds an Envoy listener to the model, or updates its port. Returns whether the listener is new.
+    fn bind_listener(&mut self, id: &ListenerId, wanted: Listener, update: &mut Update) -> bool {
+        let is_new = match self.model.listeners.get_mut(id.as_str()) {
+            Some(there) if there.bind == wanted.bind => return false,
+            Some(there) => {
+                there.bind = wanted.bind;
+                false
             }
-            let clients = now.as_ref().and_then(|gateway| clients_of(gateway, &listener));
-            self.replace_clients(&listener, clients, update);
-            let is_shared = now.as_ref().is_some_and(|gateway| gateway.is_shared);
-            if self.model.listeners.get_mut(listener.as_str()).is_some_and(|there| there.set_shared(is_shared)) {
-                update.touched.listeners.insert(listener.clone());
+            None => {
+                self.model.listeners.insert(id.clone(), wanted);
+                true
             }
-            // Which listener serves a host depends on the listeners that cover it. All hosts depend on the certificate for
-            // backends.
-            let changed = changed_patterns(&listener, earlier.as_deref(), now.as_deref());
-            let certificate = |gateway: &Option<Arc<Gateway>>| gateway.as_ref().map(|one| one.certificate.clone());
-            let is_new = is_new || certificate(&earlier) != certificate(&now);
-            let is_affected = |host: &Host| is_new || changed.iter().any(|pattern| covers(pattern, host));
-            let first = (listener.clone(), Host::Exact("".into()));
-            let attached = self.gateways.hosts.range(first..).take_while(|((id, _), _)| *id == listener);
-            hosts.extend(attached.map(|(place, _)| place).filter(|(_, host)| is_affected(host)).cloned());
-            let served = self.model.listeners.get(listener.as_str()).map(|listener| served(&listener.traffic));
-            let served = served.into_iter().flatten().filter(|host| is_affected(host));
-            hosts.extend(served.chain(changed.iter().copied().cloned()).map(|host| (listener.clone(), host)));
-        }
-        Some(parents)
+        };
+        update.touched.listeners.insert(id.clone());
+        is_new
+    }
+
+    /// Extends `hosts` with the hosts of an Envoy listener that a change of its Gateway affects.
+    ///
+    /// Which listener serves a host depends on the listeners that cover it. All hosts depend on the certificate for backends.
+    fn add_hosts_of_change(
+        &self,
+        listener: &ListenerId,
+        change: Change,
+        is_new: bool,
+        hosts: &mut BTreeSet<(ListenerId, Host)>,
+    ) {
+        let patterns = change.patterns(listener);
+        let are_all = is_new || change.before.map(|one| &one.certificate) != change.now.map(|one| &one.certificate);
+        let is_affected = |host: &Host| are_all || patterns.iter().any(|pattern| covers(pattern, host));
+        let attached = self.gateways.hosts_on(listener).map(|(place, _)| place);
+        hosts.extend(attached.filter(|(_, host)| is_affected(host)).cloned());
+        let served = self.model.listeners.get(listener.as_str()).map(|listener| served(&listener.traffic));
+        let served = served.into_iter().flatten().filter(|host| is_affected(host));
+        hosts.extend(served.chain(patterns.iter().copied().cloned()).map(|host| (listener.clone(), host)));
     }
 
     /// Removes an Envoy listener and its hosts from the model.
@@ -130,20 +149,39 @@ impl Translator {
     }
 }
 
-/// Returns the host names of the listeners on an Envoy listener that differ between two states of a Gateway.
-fn changed_patterns<'a>(
-    id: &'a ListenerId,
+/// The states of a Gateway before and after a change.
+#[derive(Clone, Copy)]
+struct Change<'a> {
     before: Option<&'a Gateway>,
     now: Option<&'a Gateway>,
-) -> BTreeSet<&'a Host> {
-    let by_name = |gateway: Option<&'a Gateway>| -> BTreeMap<_, &'a listener::Listener> {
-        let on = gateway.into_iter().flat_map(|gateway| gateway.on(id));
-        on.map(|one| ((&one.set, &one.name), one)).collect()
-    };
-    let (old, new) = (by_name(before), by_name(now));
-    let differs = |name: &_| old.get(name) != new.get(name);
-    let both = old.iter().chain(&new).filter(|(name, _)| differs(name));
-    both.map(|(_, listener)| &listener.host).collect()
+}
+
+impl<'a> Change<'a> {
+    /// Returns the host names of the listeners on an Envoy listener that the change adds, removes, or modifies.
+    fn patterns(self, id: &'a ListenerId) -> BTreeSet<&'a Host> {
+        let by_name = |gateway: Option<&'a Gateway>| -> BTreeMap<_, &'a listener::Listener> {
+            let on = gateway.into_iter().flat_map(|gateway| gateway.on(id));
+            on.map(|one| ((&one.set, &one.name), one)).collect()
+        };
+        let (old, new) = (by_name(self.before), by_name(self.now));
+        let differs = |name: &_| old.get(name) != new.get(name);
+        let both = old.iter().chain(&new).filter(|(name, _)| differs(name));
+        both.map(|(_, listener)| &listener.host).collect()
+    }
+
+    /// Returns the parents whose routes the change may affect: the Gateway `id`, and its ListenerSets.
+    fn parents(self, id: &ObjectId) -> BTreeSet<ObjectId> {
+        let Self { before, now } = self;
+        let mut parents = seen_otherwise(&id.key, before, now);
+        let has_fleet = |gateway: Option<&Gateway>| gateway.is_some_and(|gateway| gateway.fleet.is_some());
+        if has_fleet(before) != has_fleet(now) {
+            // Other Envoys have to accept the routes from now on.
+            let sets = before.into_iter().chain(now).flat_map(|gateway| gateway.sets.iter());
+            parents.extend(sets.map(|set| Kind::LISTENER_SET.id(set.key().clone())));
+            parents.insert(id.clone());
+        }
+        parents
+    }
 }
 
 /// Returns the hosts that a listener serves. TCP and UDP serve every host.
