@@ -148,7 +148,7 @@ fn expiring_certificates(manifests: &Manifests, objects: &Objects, settings: &Se
 pub fn expiring(object: ObjectRef, not_after: i64, now: i64) -> Problem {
     let at = prost_types::Timestamp { seconds: not_after, nanos: 0 };
     let (message, consequence) = match not_after < now {
-        true => (format!("the certificate expired at {at}"), "still served, and clients refuse it"),
+        true => (format!("the certificate expired at {at}"), "still served, but clients reject it"),
         false => (format!("the certificate expires at {at}"), "served until another takes its place"),
     };
     let (field, reason) = ("data[tls.crt]".to_owned(), Reason::CertificateExpiring);

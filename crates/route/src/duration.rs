@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_go_reads_them() {
+    fn durations_are_parsed_like_in_go() {
         for (text, millis) in [
             ("0", 0),
             ("0s", 0),

@@ -74,7 +74,7 @@ pub enum Outcome<'a> {
     /// A route serves the request. With shares, each route serves its share of the requests that remain after the
     /// routes before it.
     Routed(Vec<(Option<Share>, &'a Arc<Route>)>),
-    /// The connection is forwarded as it is.
+    /// The connection is forwarded without being decrypted or parsed.
     Forwarded(&'a Destination),
 }
 
@@ -105,7 +105,7 @@ pub fn decide<'a>(model: &'a Model, listener: &str, request: &Request, settings:
             }
         }
         Traffic::Http(_) if request.tls => {
-            decision.outcome = Outcome::Closed("the listener speaks plain HTTP, and the client begins with TLS");
+            decision.outcome = Outcome::Closed("the listener speaks plain HTTP, and the client starts TLS");
         }
         Traffic::Http(plain) => decision.serve(request, settings, |name| {
             let any = || plain.hosts.get_key_value(&Host::Any);

@@ -123,7 +123,7 @@ impl fmt::Display for Host {
 /// The endpoints of one Service port, grouped by zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoints {
-    /// By zone, sorted; `""` where none is known.
+    /// The endpoints by zone, sorted. `""` is the zone of endpoints without a known zone.
     pub zones: Vec<(Arc<str>, Vec<Endpoint>)>,
     /// The EndpointSlices and the Service of these endpoints, sorted.
     pub origins: Vec<ObjectRef>,

@@ -131,7 +131,7 @@ pub struct Service {
     pub ports: Vec<ServicePort>,
     /// `spec.ipFamilies`: `true` is IPv6; empty if unset.
     pub ipv6_families: Vec<bool>,
-    /// The Gateway that the Service was created for, if it is one of ours.
+    /// The Gateway for which Lockgate created the Service, if it did.
     pub gateway: Option<Box<GatewayService>>,
 }
 
@@ -361,9 +361,9 @@ impl Objects {
     /// Deletes an object. Returns whether anything changed.
     ///
     /// A Secret that ever had a usable key pair or authorities is retained with its last good content and the fault
-    /// [`SECRET_DELETED`]. Users delete Secrets to have them issued again, and hosts must stay available meanwhile. It
-    /// is retained until the Secret exists again, until 1024 other Secrets are deleted after it, or until the process
-    /// ends. A new process does not know Secrets that were deleted before it started.
+    /// [`SECRET_DELETED`]. Users delete Secrets to have them issued again, and hosts must stay available during that
+    /// time. It is retained until the Secret exists again, until 1024 other Secrets are deleted after it, or until the
+    /// process ends. A new process does not know Secrets that were deleted before it started.
     pub fn delete(&mut self, kind: Kind, key: &ObjectKey) -> bool {
         self.forget_encoding(kind, key);
         if kind == Kind::SECRET {

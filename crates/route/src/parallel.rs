@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_is_that_of_the_items() {
+    fn results_are_in_the_order_of_the_items() {
         for size in [0, 1, MANY - 1, MANY, MANY + 1, 10 * MANY + 7] {
             let items: Vec<usize> = (0..size).collect();
             assert!(map(&items, |item| item + 1).into_iter().eq(1..=size), "{size}");

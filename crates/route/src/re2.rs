@@ -2,11 +2,11 @@
 //!
 //! [`check`] applies RE2's grammar and limits. It detects a bad pattern before Envoy would reject it together with
 //! other routes. [`cost`] also limits the time and memory that a pattern takes in Envoy. Use it for patterns that
-//! tenants write. [`elements`] returns the part of a path that a pattern fixes.
+//! tenants write. [`elements`] returns the literal path elements at the start of a pattern.
 //!
-//! Rust's parser stands in for RE2's. Syntax that only Rust supports is rejected here. Syntax that only RE2 supports
-//! (`\C`, `\Q…\E`, octal escapes, a literal `{`) is rejected by Rust's parser. That costs a rarely used path, but never
-//! a listener. Source: RE2 syntax document, `re2/parse.cc`.
+//! Rust's parser replaces the parser of RE2. Syntax that only Rust supports is rejected here. Syntax that only RE2
+//! supports (`\C`, `\Q…\E`, octal escapes, a literal `{`) is rejected by Rust's parser. Such a path is left out, but it
+//! never affects a listener. Source: RE2 syntax document, `re2/parse.cc`.
 
 mod automaton;
 mod class;
@@ -27,7 +27,7 @@ const MAX_REPEAT: u32 = 1000;
 /// of 8 MiB, divided by 16 bytes).
 const MAX_SIZE: u64 = 80_000;
 
-/// Instructions of an empty program: fail, match, and the two of the prefix for unanchored matches.
+/// The instructions of an empty program: fail, match, and two instructions of the prefix for unanchored matches.
 const EMPTY_PROGRAM: u64 = 4;
 
 /// Instructions of a Unicode class, for an RE2 that reads UTF-8.
@@ -124,8 +124,8 @@ pub fn check(pattern: &str) -> Result<(), String> {
 
 /// Returns the cost of `pattern`.
 ///
-/// The limit of steps is necessary: the pattern `/(a|b)*a(a|b){20}` has only 27 instructions, but would take a worker
-/// 25 ms. Its automaton has a million states, so RE2 gives up on it and simulates the program byte by byte.
+/// The limit of steps is necessary. The pattern `/(a|b)*a(a|b){20}` has only 27 instructions, but matching takes a
+/// worker 25 ms. Its automaton has a million states, so RE2 gives up on it and simulates the program byte by byte.
 pub fn cost(pattern: &str, limits: Limits) -> Result<Cost, Rejection> {
     let size = program_size(pattern).map_err(Rejection::Invalid)?;
     let Some(size) = u32::try_from(size).ok().filter(|size| *size <= limits.size) else {
@@ -144,7 +144,7 @@ fn program_size(pattern: &str) -> Result<u64, String> {
     Ok(EMPTY_PROGRAM.saturating_add(sizes.of(&ast, MAX_REPEAT)?))
 }
 
-/// Estimates the sizes of the parts of one pattern. The numbers are those of RE2's compiler, rounded up.
+/// Estimates the sizes of the parts of one pattern. The numbers are the sizes in RE2's compiler, rounded up.
 struct Sizes<'a> {
     pattern: &'a str,
     /// Whether a part of the pattern may ignore case.
@@ -155,7 +155,7 @@ impl Sizes<'_> {
     /// Returns the size of `ast`, whose repetition counts may have a product of up to `repeat`.
     fn of(&self, ast: &Ast, repeat: u32) -> Result<u64, String> {
         let text = || self.pattern.get(ast.span().start.offset..ast.span().end.offset).unwrap_or_default();
-        let unknown = |what: &str| Err(format!("RE2 does not know {what} {:?}", text()));
+        let unknown = |what: &str| Err(format!("RE2 does not support {what} {:?}", text()));
         Ok(match ast {
             Ast::Empty(_) => 1,
             Ast::Dot(_) => 2,
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_both_know_is_taken() {
+    fn common_syntax_is_accepted() {
         for pattern in [
             "/v[0-9]+/.*",
             "/(a|b)*",
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_re2_refuses_or_reads_otherwise_is_refused() {
+    fn syntax_that_re2_rejects_or_parses_differently_is_rejected() {
         for pattern in [
             "/[",
             "/*+",
@@ -321,13 +321,13 @@ mod tests {
     }
 
     #[test]
-    fn what_compiles_to_too_much_is_refused() {
+    fn patterns_with_too_large_programs_are_rejected() {
         assert!(check("/[\\pL]{900}").is_err());
         assert!(check(&format!("/{}*", "(.{30})|".repeat(200))).is_err());
     }
 
     #[test]
-    fn the_size_is_never_less_than_that_of_envoy() {
+    fn the_size_is_never_below_the_size_in_envoy() {
         // Values that Envoy 1.40 reports (`re2.program_size`).
         for (pattern, size) in [
             ("/.", 7),
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_explodes_exceeds_the_steps() {
+    fn explosive_patterns_exceed_the_steps() {
         let limits = Limits { size: 500, steps: 20_000 };
         assert!(cost("/(a|b)*a(a|b){5}", limits).is_ok());
         for pattern in ["/(a|b)*a(a|b){20}", "/.*a.{30}", "/(.*a.{9}|.*b.{8})x"] {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fault_quotes_its_part() {
-        assert_eq!(check("/x(?<n>a)*"), Err("RE2 does not know the named group \"(?<n>a)\"".to_owned()));
+    fn the_message_quotes_the_faulty_part() {
+        assert_eq!(check("/x(?<n>a)*"), Err("RE2 does not support the named group \"(?<n>a)\"".to_owned()));
     }
 }

@@ -36,9 +36,9 @@ pub use upstream::{DnsLookupFamily, Upstream};
 /// The settings of the translation and of the Envoy resources.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    /// Which Ingresses are served.
+    /// The selection of Ingresses.
     pub ingress: Ingress,
-    /// Which Gateways are served.
+    /// The selection of Gateways, and the limits of their policies and fleets.
     pub gateway: Gateway,
     /// Whether several namespaces may share a host.
     pub namespace_ownership: NamespaceOwnership,

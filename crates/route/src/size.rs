@@ -1,6 +1,6 @@
 //! The text format of amounts of memory: bytes with a unit, as people and Kubernetes write them.
 
-/// The units and their bytes, the preferred ones first.
+/// The units and their bytes, the preferred units first.
 pub const UNITS: [(&str, u64); 13] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),

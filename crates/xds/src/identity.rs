@@ -1,8 +1,8 @@
 //! The identity of a client: the names in its certificate, their roles, and the patterns that grant roles.
 //!
-//! A certificate of a trusted CA proves only a name. The role of this name grants access: an Envoy receives private keys, a
-//! gRPC client without a proxy receives none, and a replica can only ask for acceptance and last good key pairs. This module
-//! has no I/O: it parses certificates that a TLS library has verified.
+//! A certificate of a trusted CA proves only a name. The role of this name grants access. An Envoy receives private
+//! keys, and a gRPC client without a proxy receives none. A replica can only request acceptance and last good key
+//! pairs. This module has no I/O: it parses certificates that a TLS library has verified.
 
 mod pattern;
 
@@ -82,7 +82,7 @@ pub enum Role {
     Status,
     /// A gRPC client without a proxy: its own view, without secrets.
     Grpc,
-    /// A replica of the controller: what Envoys have accepted, and last good key pairs.
+    /// A replica of the controller: the acceptance by Envoys, and last good key pairs.
     Replica,
 }
 
@@ -115,12 +115,12 @@ impl Roles {
     /// Every role: for clients of a server without TLS.
     pub const ALL: Self = Self { envoy: true, status: true, grpc: true, replica: true };
 
-    /// Returns whether there is no role at all.
+    /// Returns whether the client has no role.
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
 
-    /// Returns whether `role` is one of them.
+    /// Returns whether the client has `role`.
     pub fn has(self, role: Role) -> bool {
         match role {
             Role::Envoy => self.envoy,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_needs_a_name_of_that_role() {
+    fn a_role_requires_a_name_of_that_role() {
         let policy = Policy {
             envoys: vec![Pattern::parse("envoy").unwrap()],
             members: vec![Pattern::parse("spiffe://example.org/fleet/*/*").unwrap()],
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_shown_without_control_characters_and_shortened() {
+    fn names_are_displayed_escaped_and_shortened() {
         assert_eq!(names(&[], &[]).to_string(), "no DNS name and no URI");
         assert_eq!(names(&["a\nb"], &["spiffe://c"]).to_string(), "DNS:a\\nb, URI:spiffe://c");
         let long = "ü".repeat(SHOWN_BYTES);

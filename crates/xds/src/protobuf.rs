@@ -29,7 +29,7 @@ pub fn pool() -> &'static DescriptorPool {
     static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
         let descriptors: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
         let pool = DescriptorPool::decode(descriptors);
-        debug_assert!(pool.is_ok(), "the build script wrote what cannot be read: {pool:?}");
+        debug_assert!(pool.is_ok(), "the build script wrote an unreadable descriptor pool: {pool:?}");
         pool.unwrap_or_default()
     });
     &POOL

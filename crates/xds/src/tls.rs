@@ -57,7 +57,7 @@ pub fn server_config(pair: Pair, clients: Clients, alpn: &[&str]) -> Result<Arc<
     let (chain, key) = parsed(pair)?;
     let mut config = builder.with_single_cert(chain, key).map_err(|error| fault("tls.crt", error))?;
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-    // A session that is taken up again would outlive the certificate that it began with.
+    // A resumed session would outlive the certificate of its first handshake.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))

@@ -110,8 +110,8 @@ async fn clients_without_a_certificate_lock_out_nobody() {
     }
     let refused = served.lockgate.metric("lockgate_xds_connections_refused_total", &["no_certificate"]).await;
     assert_eq!(refused, 300.0, "{}", served.lockgate.log());
-    served.lockgate.logged(&["xDS connection refused", "the client showed no certificate"]).await;
-    let lines = served.lockgate.log().matches("showed no certificate").count();
+    served.lockgate.logged(&["xDS connection refused", "the client presented no certificate"]).await;
+    let lines = served.lockgate.log().matches("presented no certificate").count();
     assert!(lines < 30, "{lines} lines");
     assert!(grown < 32.0, "{grown} MiB");
 }

@@ -278,6 +278,6 @@ async fn an_expired_key_pair_is_served_and_costs_other_tenants_nothing() {
     site.assert_victims_served().await;
     let problems = site.problems().await;
     assert!(problems.contains("the certificate expired on Jan  1 00:00:00 2021"), "{problems}");
-    assert!(problems.contains("still served, and clients refuse it"), "{problems}");
+    assert!(problems.contains("still served, but clients reject it"), "{problems}");
     assert!(site.lockgate.resources().await.contains_key("Secret attacker/bad"), "Envoy has it");
 }

@@ -62,7 +62,7 @@ fn the_owner_is_told_when_it_ends_and_not_each_day_anew() {
     let text = "the certificate expires at 2033-05-18T03:33:20Z; served until another takes its place";
     assert_eq!(problems(END - 500_000), format!("Secret shop/good: data[tls.crt]: {text}"));
     assert_eq!(problems(END), problems(END - 500_000));
-    assert!(problems(END + 1).ends_with("expired at 2033-05-18T03:33:20Z; still served, and clients refuse it"));
+    assert!(problems(END + 1).ends_with("expired at 2033-05-18T03:33:20Z; still served, but clients reject it"));
 }
 
 /// A change of an Ingress or Secret with this index.

@@ -70,8 +70,8 @@ fn formatters<'a>(formats: impl IntoIterator<Item = &'a str>) -> Vec<core_v3::Ty
     used.then_some(formatter).into_iter().collect()
 }
 
-/// Builds the filter of the logged requests: those with at least this status, or with a response flag, which indicates
-/// an error. Source: Contour, `accessLogLevel`.
+/// Builds the filter of the logged requests: requests with at least this status, or with a response flag, which
+/// indicates an error. Source: Contour, `accessLogLevel`.
 fn filter(level: AccessLogLevel) -> Option<accesslog_v3::AccessLogFilter> {
     use accesslog_v3::access_log_filter::FilterSpecifier;
     use accesslog_v3::{AccessLogFilter, ComparisonFilter, OrFilter, ResponseFlagFilter, StatusCodeFilter};
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn off_is_no_log() {
+    fn off_disables_the_log() {
         let with = |format| access_log(&AccessLog { format, ..AccessLog::default() }, STDOUT);
         assert!(with(AccessLogFormat::Off).is_empty());
         assert_eq!(with(AccessLogFormat::Json).len(), 1);
     }
 
     #[test]
-    fn the_two_streams_have_an_extension_of_their_own() {
+    fn standard_streams_have_separate_extensions() {
         let name = |file: &str| access_log(&AccessLog::default(), file).remove(0).name;
         assert_eq!(name("/dev/stdout"), "envoy.access_loggers.stdout");
         assert_eq!(name("/dev/stderr"), "envoy.access_loggers.stderr");
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn a_formatter_is_named_only_where_it_is_used() {
+    fn a_formatter_is_configured_only_if_it_is_used() {
         let with = |text: &str| formatters([text]).len();
         assert_eq!(with("%REQ_WITHOUT_QUERY(:PATH)%"), 1);
         assert_eq!(with("%REQ(:PATH)% %METADATA(ROUTE:dev.lockgate:kind)%"), 0);
     }
 
     #[test]
-    fn at_the_lowest_level_nothing_is_filtered() {
+    fn the_lowest_level_logs_all_requests() {
         assert!(filter(AccessLogLevel::Info).is_none());
         assert!(filter(AccessLogLevel::Error).is_some() && filter(AccessLogLevel::Critical).is_some());
     }

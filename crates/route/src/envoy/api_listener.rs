@@ -2,16 +2,16 @@
 //! supports.
 //!
 //! Such a client subscribes by name. Its target `xds:///cart.shop:80` is the listener `cart.shop:80`. The routes of
-//! this listener lead to the same clusters and load assignments that Envoy uses. Envoy never receives the resources of
-//! this module. A client rejects a message for a single unsupported field, so the messages contain only fields that
-//! gRPC supports.
+//! this listener use the same clusters and load assignments as Envoy. Envoy never receives the resources of this
+//! module. A client rejects a message for a single unsupported field, so the messages contain only fields that gRPC
+//! supports.
 //!
 //! - A host of an Ingress is called `shop.example.com`, `shop.example.com:443`, or `shop.example.com:80`. The name
 //!   without a port uses the routes behind TLS if there are any, otherwise the plain routes. Clients cannot call
 //!   wildcard hosts.
 //! - A Service port is called as in [`names::service_targets`] if routes lead to its cluster without a policy. It takes
-//!   precedence over a host of that name. A policy belongs to the routes that request it, so a port behind such routes
-//!   alone has no target.
+//!   precedence over a host of that name. A policy belongs to the routes that request it. A port that only such routes
+//!   reach therefore has no target.
 //! - A host with the form `service.namespace` of a served namespace has no name unless all its routes are of that
 //!   namespace.
 //! - Timeouts are omitted, because a call has its own deadline. Redirects and direct responses are omitted too: a call
@@ -91,8 +91,8 @@ fn is_refused(cluster: &Cluster) -> bool {
     cluster.policy.protocol.is_tls()
 }
 
-/// Builds the resources of gRPC clients that Envoy does not share: clusters in a form for gRPC, route configurations,
-/// and listeners, sorted by name within a type.
+/// Builds the resources for gRPC clients that Envoys do not use: clusters, route configurations, and listeners. They
+/// are sorted by name within a type.
 ///
 /// Unchanged resources of `previous` are reused: each Service has four resources here that hardly ever change.
 pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
@@ -152,7 +152,7 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// Leads `targets` to these routes. If several calls claim a target, the last call wins.
+    /// Directs calls of `targets` to these routes. If several calls claim a target, the last call wins.
     fn add(&mut self, targets: Vec<String>, routes: Arc<Resource>, origins: Vec<ObjectRef>) {
         let name = routes.name();
         for target in targets {
@@ -234,7 +234,7 @@ fn listener(target: &str, routes: &str) -> listener_v3::Listener {
     }
 }
 
-/// Builds the route configuration of one target. It takes all calls of its clients, whatever authority they send.
+/// Builds the route configuration of one target. It serves all calls of its clients, with any authority.
 fn route_configuration(name: &str, routes: Vec<route_v3::Route>) -> route_v3::RouteConfiguration {
     let virtual_host =
         route_v3::VirtualHost { name: "*".to_owned(), domains: vec!["*".to_owned()], routes, ..Default::default() };
@@ -363,8 +363,8 @@ fn answer(status: u16) -> route_v3::route::Action {
     route_v3::route::Action::DirectResponse(route::direct_response(status))
 }
 
-/// Builds a cluster that gRPC needs in a form of its own. For DNS names, gRPC supports only the old type `LOGICAL_DNS`;
-/// for fixed addresses, it supports no type.
+/// Builds a cluster that gRPC does not accept in the form for Envoy. For DNS names, gRPC supports only the old type
+/// `LOGICAL_DNS`; for fixed addresses, it supports no type.
 fn own_cluster(id: &ClusterId, cluster: &Cluster) -> Option<cluster_v3::Cluster> {
     let address = match &cluster.discovery {
         Discovery::Eds => return None,

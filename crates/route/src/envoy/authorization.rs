@@ -37,7 +37,7 @@ pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
     })
 }
 
-/// Builds the configuration of a route with a server of its own, for the filter [`OF_ROUTES`].
+/// Builds the configuration of a route with a separate server, for the filter [`OF_ROUTES`].
 ///
 /// The response never changes the route: the policies of another route would not apply.
 pub fn per_route(authorization: &Authorization) -> google::Any {

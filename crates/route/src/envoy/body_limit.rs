@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pattern_takes_numbers_up_to_the_limit() {
+    fn the_pattern_matches_numbers_up_to_the_limit() {
         for limit in [1, 9, 10, 99, 100, 1000, 1023, 1024, 8192, 1_048_576, 1 << 30, u32::MAX] {
             let pattern = Regex::new(&format!("^(?:{})$", at_most(limit))).unwrap();
             let limit = u64::from(limit);

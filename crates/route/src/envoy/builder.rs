@@ -37,8 +37,8 @@ pub struct Forms {
     /// One route configuration contains all virtual hosts. Its cost depends on their number, not on the size of the
     /// change.
     pub rds: bool,
-    /// Clients cannot use buckets, because they cannot look up the route configuration by name. Listeners with buckets
-    /// have virtual hosts instead.
+    /// Whether clients cannot use buckets, because they cannot look up a route configuration by name. Listeners with
+    /// buckets then have virtual hosts instead.
     pub no_buckets: bool,
 }
 
@@ -81,7 +81,7 @@ struct Needs {
     policy: BTreeSet<Host>,
     /// The hosts with a route that needs the filter for session persistence.
     session: BTreeSet<Host>,
-    /// Whether all filters are present before a route needs them.
+    /// Whether the listener has all filters before a route needs them.
     is_shared: bool,
 }
 
@@ -379,7 +379,7 @@ fn parts(model: &Model, touched: &Touched, settings: &Settings, update: &mut Upd
     take(update, made, ResourceType::SECRET, &secrets);
 }
 
-/// Adds the resources in `made` for these `ids` to the update, and removes those that no longer exist.
+/// Adds the resources in `made` for these `ids` to the update, and removes resources that no longer exist.
 fn take(
     update: &mut Update<Arc<Resource>>,
     made: Vec<Option<Arc<Resource>>>,

@@ -1,6 +1,6 @@
 //! Filter chains that TLS hosts share, and the separate routes of each host.
 //!
-//! A filter chain determines what clients are presented: key pairs and TLS versions
+//! A filter chain determines the key pairs and TLS versions for clients
 //! ([`Presented`](super::tls_listener::Presented)). All exact hosts with the same values share one chain. A matcher
 //! outside of the chains selects the chain by server name (SNI). A new host therefore adds a line to the matcher and
 //! leaves all chains unchanged, so no connection drains.
@@ -12,7 +12,7 @@
 //! host, and [`Host::Any`], has a chain and a route configuration of its own.
 //!
 //! A server name can have several virtual hosts ([`TlsHost::virtual_hosts`]). They are in the same scope or route
-//! configuration, so a change of one of them is a change of that resource alone.
+//! configuration, so a change of a virtual host changes only that resource.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::settings::Settings;
 /// A listener for HTTP over TLS and the routes of its hosts, updated with the model.
 #[derive(Debug, Default)]
 pub struct Chains {
-    /// What each host contributes to the listeners: a hash of its certificate settings and of its origins without their
+    /// The part of each host in the listeners: a hash of its certificate settings and of its origins without
     /// generations, or [`REFUSED`].
     hosts: BTreeMap<Host, u64>,
     /// The hosts that the routes of [`Host::Any`] exclude. Empty while these routes have no backend.
@@ -75,7 +75,7 @@ impl Chains {
                 None => self.hosts.remove(*host),
             };
             if before.is_some() != shape.is_some() {
-                // The wildcard host above it lists it among the hosts that are served elsewhere.
+                // The wildcard host above lists this host among the hosts that are served elsewhere.
                 above.extend(wildcard_above(host, &listener));
             }
             if before.is_some_and(|before| before != REFUSED) && !listener.tls.hosts.contains_key(*host) {
@@ -255,7 +255,7 @@ fn route_configuration(
     }
 }
 
-/// Builds the virtual host of `host`. Without routes, it answers 404 and does not ask for authorization.
+/// Builds the virtual host of `host`. Without routes, it answers 404 and does not request authorization.
 fn virtual_host(
     host: &Host,
     content: &VirtualHost,

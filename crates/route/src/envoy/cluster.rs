@@ -210,7 +210,7 @@ fn common_options(settings: &Settings) -> Option<core_v3::HttpProtocolOptions> {
     })
 }
 
-/// Builds the options of a cluster with HTTP/2 only.
+/// Builds the options of a cluster that supports only HTTP/2.
 pub fn http2_options(http2: core_v3::Http2ProtocolOptions) -> HashMap<String, google::Any> {
     explicit_options(ProtocolConfig::Http2ProtocolOptions(http2), None)
 }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_are_not_set_stay_envoys() {
+    fn unset_limits_are_envoys_defaults() {
         let limits = CircuitBreakers { max_retries: Some(7), ..Default::default() };
         let breakers = built(Discovery::Eds, UpstreamProtocol::H2c, limits).circuit_breakers.unwrap();
         assert_eq!(breakers.thresholds[0].max_retries.unwrap().value, 7);

@@ -18,7 +18,7 @@ use crate::settings::{Compression, CompressionAlgorithm};
 /// several are equally acceptable. With `for_routes`, the other algorithms have filters too, which only routes enable.
 ///
 /// A response is not compressed if it is already compressed, small, or marked `cache-control: no-transform`.
-/// Compression removes a strong `etag`, because the bytes differ from those that it identifies.
+/// Compression removes a strong `etag`, because the bytes differ from the identified bytes.
 pub fn filters(compression: &Compression, for_routes: bool) -> Vec<hcm_v3::HttpFilter> {
     let enabled = &compression.algorithms;
     let preferred = enabled.first();
@@ -101,12 +101,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_compressed_unless_asked_for() {
+    fn nothing_is_compressed_by_default() {
         assert!(filters(&Compression::default(), false).is_empty());
     }
 
     #[test]
-    fn every_algorithm_has_a_filter_of_its_own_name() {
+    fn every_algorithm_has_a_filter_with_its_name() {
         use CompressionAlgorithm::{Brotli, Gzip, Zstd};
         let filters = filters(&Compression { algorithms: vec![Brotli, Gzip, Zstd], ..Compression::default() }, false);
         let names: Vec<_> = filters.iter().map(|filter| filter.name.rsplit('.').next().unwrap_or_default()).collect();

@@ -1,4 +1,4 @@
-//! HTTP filters that are configured on routes alone.
+//! HTTP filters that only routes configure.
 //!
 //! Most HTTP filters of Envoy are configured in the listener, where each change drains connections. A delegate is a filter
 //! in the listener without an effect. A route selects a filter and its complete configuration, which the delegate runs.

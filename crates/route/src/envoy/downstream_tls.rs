@@ -84,7 +84,7 @@ fn alpn(settings: &Settings) -> Vec<String> {
     settings.http.versions.iter().map(name).collect()
 }
 
-/// Returns whether a host is served over QUIC, which supports TLS 1.3 only.
+/// Returns whether a host is served over QUIC, which supports only TLS 1.3.
 pub fn is_over_quic(tls: &TlsHost) -> bool {
     tls.maximum >= TlsVersion::V1_3
 }

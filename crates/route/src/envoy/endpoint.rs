@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_weighs_what_its_healthy_endpoints_count() {
+    fn the_weight_of_a_zone_is_the_number_of_its_healthy_endpoints() {
         use Health::{Draining, Healthy};
         let assignment = built(&[
             ("a", &[endpoint("10.0.0.1", Healthy), endpoint("10.0.0.2", Healthy), endpoint("10.0.0.3", Draining)]),

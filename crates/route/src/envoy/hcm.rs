@@ -27,8 +27,8 @@ pub enum Routes {
     Inline(Box<route_v3::RouteConfiguration>),
 }
 
-/// The HTTP filters that routes need, in addition to those of the settings. A filter is absent while no route needs it, except for
-/// listeners of several namespaces ([`Listener::set_shared`](crate::model::Listener::set_shared)).
+/// The HTTP filters that routes need, in addition to the filters of the settings. A filter is absent while no route
+/// needs it, except for listeners of several namespaces ([`Listener::set_shared`](crate::model::Listener::set_shared)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RouteFilters {
     /// The filter for cross-origin requests.
@@ -48,14 +48,14 @@ pub enum Codec {
     Http3,
 }
 
-/// Flow control windows of HTTP/2 and HTTP/3, in bytes: of a stream, and of a connection.
+/// The flow control windows of HTTP/2 and HTTP/3 in bytes, for a stream and for a connection.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 /// Builds the network filter that serves HTTP.
 ///
-/// It differs from Envoy's defaults in these values, whatever the settings are. The source is Envoy, "Configuring Envoy
-/// as an edge proxy", unless another reason is given.
+/// These values differ from Envoy's defaults with any settings. The source is Envoy, "Configuring Envoy as an edge
+/// proxy", unless another reason is stated.
 /// - `use_remote_address`, and no address is internal: Envoy ignores all `x-envoy-*` headers of clients.
 /// - Headers that only proxies may send are removed from requests, unless proxies in front of Envoy are trusted.
 /// - `normalize_path`, because path rules are compared with the paths that backends receive.
@@ -141,7 +141,7 @@ pub fn http_connection_manager(
     }
 }
 
-/// Builds scopes by SRDS. The scope of a request is the one whose key equals the value of `header`.
+/// Builds scopes by SRDS. The scope of a request has the value of `header` as its key.
 pub(super) fn scopes_by(header: &str) -> hcm_v3::ScopedRoutes {
     use fragment_builder::header_value_extractor::ExtractType;
     use hcm_v3::scoped_routes::scope_key_builder::{FragmentBuilder, fragment_builder};
@@ -183,7 +183,7 @@ fn header_mutation(name: &str, value: &str) -> mutation_rules_v3::HeaderMutation
 }
 
 /// Removes headers that only trusted proxies may send. Envoy itself removes the `x-envoy-` headers that it knows, but
-/// not those of other proxies. It adds its own headers later.
+/// not the headers of other proxies. It adds its own headers later.
 fn untrusted_headers(http: &Http) -> impl Iterator<Item = mutation_rules_v3::HeaderMutation> {
     use matcher_v3::string_matcher::MatchPattern;
     use mutation_rules_v3::header_mutation::{Action, RemoveOnMatch};

@@ -7,7 +7,7 @@ use crate::settings::{HeaderPolicies, HeaderPolicy, Hsts};
 
 /// Adds the headers of `policies` to all requests that `routes` forward and to all responses.
 ///
-/// They belong to the route configuration and not to the listener, so that a change drains no connection.
+/// The headers belong to the route configuration and not to the listener, so that a change drains no connection.
 pub fn with_policies(
     mut routes: route_v3::RouteConfiguration,
     policies: &HeaderPolicies,

@@ -15,8 +15,9 @@ use crate::model::{Jwt, JwtProvider};
 /// The name of the filter for the tokens of routes.
 pub const OF_ROUTES: &str = "lockgate.jwt";
 
-/// Builds the configuration of a route that requires a token of one of the providers, for the filter [`OF_ROUTES`]. Requests
-/// without a valid token are answered 401, those with a token for other audiences 403. The backend receives the token.
+/// Builds the configuration of a route that requires a token of one of the providers, for the filter [`OF_ROUTES`].
+/// Requests without a valid token are answered 401, requests with a token for other audiences 403. The backend receives
+/// the token.
 pub fn per_route(jwt: &Jwt) -> google::Any {
     let named = |(i, provider): (usize, &JwtProvider)| (i.to_string(), self::provider(provider));
     let providers: HashMap<String, jwt_v3::JwtProvider> = jwt.providers.iter().enumerate().map(named).collect();

@@ -7,7 +7,7 @@ use lockgate_xds::provenance::ObjectRef;
 use super::tls_listener::Presented;
 use crate::model::{ClusterId, Host, ListenerId, ObjectKey, ServicePortId, TlsVersion};
 
-/// The set of scopes: those of TLS hosts and of buckets. Envoys share one subscription for it.
+/// The set of scopes: the scopes of TLS hosts and of buckets. Envoys share one subscription for it.
 pub const SCOPES: &str = "lockgate";
 /// The header that contains the scope key of a request: the server name of the connection. It replaces any value that
 /// clients send, and is not forwarded.
@@ -141,7 +141,7 @@ mod tests {
     use crate::testing::model::cluster_id;
 
     #[test]
-    fn names_are_as_their_docs_say() {
+    fn names_match_their_documentation() {
         let [http, https, other] = [ListenerId::HTTP, ListenerId::HTTPS, "other"].map(ListenerId::new);
         assert_eq!(tls_routes(&https, &Host::Exact("shop.example.com".into())), "https/shop.example.com");
         assert_eq!(tls_routes(&https, &Host::Wildcard("example.com".into())), "https/*.example.com");

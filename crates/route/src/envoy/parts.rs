@@ -1,7 +1,8 @@
-//! The parts of a resource: which of its bytes came from which object.
+//! The parts of a resource: the bytes that each object has contributed.
 //!
-//! The parts are not stored. The name of a route identifies its object, and the bytes of a resource are canonical, so
-//! the parts are derived from the resource after a client has rejected it. Resources that nobody rejects cost nothing.
+//! The parts are not stored, but derived from a resource after a client has rejected it. This is possible because the
+//! name of a route identifies its object, and the bytes of a resource are canonical. Resources that nobody rejects cost
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -67,8 +68,8 @@ pub fn parts(resource: &Resource) -> Parts<'_> {
 /// Returns the objects of `now` that may have caused its difference from `before`, in the order of the origins.
 ///
 /// These are the objects with a route that `before` does not contain. A difference outside of named routes, such as a
-/// domain or a redirect to https, may be of any object that `before` does not have in this generation. If no object
-/// explains the difference, or without an earlier version, the result is all objects.
+/// domain or a redirect to https, has no single object. Any object that `before` does not have in this generation may
+/// have caused it. If no object explains the difference, or without an earlier version, the result is all objects.
 pub fn changed_objects<'a>(now: &'a Resource, before: Option<&Resource>) -> Vec<&'a ObjectRef> {
     let found = before.map(|before| {
         let (new, old) = (parts(now), parts(before));
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_with_other_routes_are_found_and_no_others() {
+    fn only_objects_with_changed_routes_are_returned() {
         let before = || Some(vec![answer("a", 1, 404), answer("b", 1, 404), answer("c", 1, 404)]);
         // Object `b` has a new generation with the same route.
         assert_eq!(changed(before(), vec![answer("a", 2, 503), answer("b", 2, 404), answer("c", 1, 404)]), ["a@2"]);
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn all_objects_are_found_if_none_explains_the_difference() {
+    fn all_objects_are_returned_if_none_explains_the_difference() {
         let now = || vec![answer("a", 1, 404), answer("b", 1, 404)];
         assert_eq!(changed(None, now()), ["a@1", "b@1"]);
         assert_eq!(changed(Some(vec![answer("b", 1, 404), answer("a", 1, 404)]), now()), ["a@1", "b@1"]);
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_without_an_object_are_of_the_objects_with_a_new_generation() {
+    fn routes_without_an_object_belong_to_the_objects_with_a_new_generation() {
         let redirect = |name: &str, generation, status| {
             let action = Action::Redirect(Redirect::to_https(status));
             model::Route { action, ..answer(name, generation, 404) }
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_that_joins_a_virtual_host_is_of_its_object() {
+    fn a_new_domain_of_a_virtual_host_belongs_to_its_object() {
         let redirect = |name: &str| {
             let action = Action::Redirect(Redirect::to_https(RedirectStatus::Found));
             let route = model::Route::new(PathMatch::root(), action, ingress(name, 1));

@@ -9,11 +9,13 @@ use super::{authorization, body_limit, client_addresses, compression, delegate, 
 use crate::model::{CompressionAlgorithm, RoutePolicy, VirtualHost};
 use crate::settings::Settings;
 
-/// Builds the HTTP filters in order, except for those of compression. They restrict routes alone, and have no effect on others.
+/// Builds the HTTP filters in order, except for the compression filters. They have no effect on routes without a
+/// policy.
 ///
-/// A listener has all of them if one of its routes has a policy or if it is shared, so that further policies do not change it: a
-/// changed listener drains its connections. Envoy creates a disabled filter only for routes that configure it, and selects the
-/// filters of a request once. External authorization can change the route after that, so the filters are enabled then.
+/// A listener has all of them if one of its routes has a policy, or if the listener is shared. Further policies then do
+/// not change the listener, because a changed listener drains its connections. Envoy creates a disabled filter only for
+/// routes that configure it, and selects the filters of a request once. External authorization can change the route
+/// after that, so the filters are enabled then.
 pub fn filters(settings: &Settings) -> [hcm_v3::HttpFilter; 5] {
     let disabled = settings.external_authorization.endpoint.is_none();
     [

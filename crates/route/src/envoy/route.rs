@@ -1,4 +1,4 @@
-//! Route configurations and their parts. [`super::chains`] builds those of TLS hosts.
+//! Route configurations and their parts. [`super::chains`] builds the route configurations of TLS hosts.
 
 mod action;
 pub(super) mod buckets;
@@ -164,8 +164,8 @@ impl Marks {
 ///
 /// Envoy's domain `*.example.com` matches several labels, but some routes are for one label only. A single route takes
 /// the hosts with several labels, instead of a condition on each route. Envoy compares a request with the routes in
-/// turn, and a tenant may have thousands. The time would be that of thousands of regular expressions on a host of up to
-/// 60 KiB.
+/// turn, and a tenant may have thousands. Otherwise Envoy would match thousands of regular expressions against a host
+/// of up to 60 KiB.
 fn routes(host: &Host, content: &VirtualHost, marks: &Marks, counted: Option<&Counted>) -> Vec<route_v3::Route> {
     let build = |one: &Route, headers: &[_]| route(one, headers, marks, statistics::is_counted(one, counted));
     let any_host = content.routes.iter().flat_map(|one| build(one, &[]));
@@ -185,7 +185,7 @@ fn routes(host: &Host, content: &VirtualHost, marks: &Marks, counted: Option<&Co
 
 /// Returns whether a format string of the settings reads the object of a route from its metadata.
 ///
-/// Otherwise routes have no metadata, which takes Envoy more than half as long again for a change of routes.
+/// Otherwise routes have no metadata, because a change of routes with metadata takes Envoy over 50 % longer.
 fn names_objects(settings: &Settings) -> bool {
     let asks = |format: &str| format.contains("METADATA(ROUTE:") && format.contains(names::METADATA);
     let HeaderPolicies { request, response } = &settings.headers;
@@ -199,9 +199,9 @@ fn names_objects(settings: &Settings) -> bool {
         }
 }
 
-/// Builds `route` for requests with these headers. A redirect may take two routes of Envoy: see [`redirect::redirects`].
-/// Sessions that stay at one of several clusters take a route for each cluster: see [`session::by_cluster`].
-/// A `counted` route has statistics, which all routes of its object on this host share.
+/// Builds `route` for requests with these headers. A redirect may need two routes in Envoy: see
+/// [`redirect::redirects`]. Sessions that stay at one of several clusters need a route for each cluster: see
+/// [`session::by_cluster`]. A `counted` route has statistics, which all routes of its object on this host share.
 fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks, counted: bool) -> Vec<route_v3::Route> {
     if let Some((by_cluster, new)) = session::by_cluster(route) {
         let kept = by_cluster.into_iter().flat_map(|(route, cookie)| {

@@ -1,4 +1,4 @@
-//! Envoy's runtime flags, as a layer that every Envoy subscribes to by RTDS. `lockgate bootstrap` writes the
+//! Envoy's runtime flags, as a layer to which every Envoy subscribes by RTDS. `lockgate bootstrap` writes the
 //! subscription.
 //!
 //! Some limits of Envoy exist only as flags. The layer changes them at runtime without a change of a listener.
@@ -67,13 +67,13 @@ mod tests {
     use crate::settings::{Http, Listeners};
 
     #[test]
-    fn without_flags_the_layer_is_empty_and_there() {
+    fn the_layer_exists_without_flags() {
         let layer = runtime(&BTreeSet::new(), &Settings::default()).layer.unwrap();
         assert!(layer.fields.is_empty());
     }
 
     #[test]
-    fn a_setting_of_ours_wins_over_a_flag_of_the_same_name() {
+    fn a_setting_takes_precedence_over_a_runtime_flag_of_the_same_name() {
         let written = [("http.max_requests_per_io_cycle", 9), ("overload.global_downstream_max_connections", 5)];
         let settings = Settings {
             http: Http { max_requests_per_io_cycle: Some(1), ..Http::default() },

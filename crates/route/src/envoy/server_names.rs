@@ -23,12 +23,12 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Leads the server name `name` to `chain`.
+    /// Selects `chain` for the server name `name`.
     pub fn exact(&mut self, name: &str, chain: &str) {
         self.exact.insert(name.to_owned(), leads_to(chain));
     }
 
-    /// Leads all names below `suffix` to `chain`, except for names with a more specific match.
+    /// Selects `chain` for all names below `suffix`, except for names with a more specific match.
     pub fn below(&mut self, suffix: &str, chain: &str) {
         self.suffixes.push((format!(".{suffix}"), leads_to(chain)));
     }

@@ -53,9 +53,9 @@ pub fn clusters(settings: &Settings) -> [(&'static str, Option<Resource>); 4] {
 /// Builds the cluster of a service. The load is distributed over all addresses of its name.
 ///
 /// The search domains of Envoy's pod apply to the name, because it comes from the operator and not from a tenant.
-/// Limits apply to a service that is `asked` before a request proceeds. A connection to a peer that has disappeared is
-/// closed after seconds. TCP itself would retransmit for a quarter of an hour, and Envoy would use the connection all
-/// that time.
+/// Limits apply to a service that Envoy calls before a request proceeds (`asked`). A connection to a peer that has
+/// disappeared is closed after seconds. TCP itself would retransmit for a quarter of an hour, and Envoy would keep
+/// using the connection.
 fn cluster(
     name: &str,
     endpoint: &Endpoint,
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_looked_up_and_an_address_is_not() {
+    fn a_name_is_resolved_and_an_address_is_not() {
         use cluster_v3::cluster::ClusterDiscoveryType::{ClusterType, Type};
         let discovery = |host: &str| {
             let endpoint = Endpoint { host: host.to_owned(), port: 4317 };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_cluster_for_each_service_that_is_named() {
+    fn each_configured_service_has_a_cluster() {
         let named = |settings: &Settings| {
             let all = clusters(settings).into_iter();
             all.filter(|(_, cluster)| cluster.is_some()).map(|(name, _)| name).collect::<Vec<_>>()

@@ -1,9 +1,9 @@
 //! Selects the objects whose requests Envoy counts separately, up to the limit of the settings.
 //!
-//! The unit is an object on a host, which Envoy counts in one set of statistics. If there are more units than the limit,
-//! every namespace gets the same number of units, and a namespace with fewer units leaves the rest to the others. A
-//! namespace therefore cannot use up the limit. The selection depends only on the model, so all replicas agree. Adding or
-//! removing a unit changes the selection of at most one other unit: [`shares`] moves one unit from one namespace to
+//! The unit is an object on a host, which Envoy counts in one set of statistics. If there are more units than the
+//! limit, every namespace gets the same number of units. A namespace with fewer units leaves the rest to the others. A
+//! namespace therefore cannot use up the limit. The selection depends only on the model, so all replicas agree. Adding
+//! or removing a unit changes the selection of at most one other unit: [`shares`] moves one unit from one namespace to
 //! another, and the units of a namespace are selected in their order.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ struct Namespace {
     selected: BTreeSet<Unit>,
 }
 
-/// The units of a model, and those with statistics. Empty if the settings permit none.
+/// The units of a model, and the units with statistics. Empty if the settings permit none.
 #[derive(Debug, Default)]
 pub struct Statistics {
     places: BTreeMap<Place, BTreeSet<(Arc<str>, Unit)>>,
@@ -184,8 +184,8 @@ pub fn is_counted(route: &Route, counted: Option<&Counted>) -> bool {
     counted.is_some_and(|objects| is_countable(route) && objects.contains(&(namespace.clone(), *kind, name.clone())))
 }
 
-/// Returns whether Envoy can count the requests of a route. It counts only forwarded requests. Other names than those of
-/// Kubernetes, which a directory may contain, could pretend to be another object.
+/// Returns whether Envoy can count the requests of a route. It counts only forwarded requests. Names that are not valid
+/// in Kubernetes, which a directory may contain, could imitate another object.
 fn is_countable(route: &Route) -> bool {
     let ObjectRef { namespace, name, .. } = &route.origin;
     matches!(route.action, Action::Forward(_)) && is_label(namespace) && is_subdomain(name)

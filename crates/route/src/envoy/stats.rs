@@ -99,8 +99,8 @@ fn of_admin(name: &str, paths: &[&str], at: &Bind, settings: &Settings) -> liste
         ..Default::default()
     };
     let routes = route_v3::RouteConfiguration {
-        // The bootstrap defines the cluster. An Envoy with another bootstrap must answer 503 here instead of rejecting
-        // the listener.
+        // The bootstrap defines the cluster. An Envoy with another bootstrap must answer 503 instead of rejecting the
+        // listener.
         validate_clusters: Some(wire::boolean(false)),
         ..route::route_configuration(name, vec![virtual_host])
     };

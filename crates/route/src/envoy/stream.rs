@@ -33,12 +33,13 @@ pub fn listener(id: &ListenerId, bind: &Bind, traffic: &Traffic, settings: &Sett
         Traffic::Tcp(to) => (tcp(id, bind, to, settings), vec![to.origin.clone()]),
         Traffic::Udp(to) => (udp(id, bind, to, settings), vec![to.origin.clone()]),
     };
-    // Of no generation: an edit that leaves the listener as it is must not ask for another one.
+    // Generations are left out: an edit that does not change the listener must not create a new version.
     let origins = origins.into_iter().map(|origin| origin.at(0)).collect();
     Some(Resource::new(id.as_str(), &message, origins))
 }
 
-/// Forwards TLS connections by server name (SNI). A connection for an unknown name is closed, unless [`Host::Any`] takes it.
+/// Forwards TLS connections by server name (SNI). A connection for an unknown name is closed, unless there is a
+/// destination for [`Host::Any`].
 fn tls(
     id: &ListenerId,
     bind: &Bind,
@@ -133,11 +134,11 @@ fn shares(to: &Destination) -> Vec<(String, u32)> {
     clusters.chain([refused]).filter(|(_, weight)| *weight > 0).collect()
 }
 
-/// Forwards UDP datagrams. Those of one client go to one endpoint.
+/// Forwards UDP datagrams. All datagrams of one client go to one endpoint.
 ///
-/// Envoy has no weighted clusters for UDP, so the hash of the client's port selects the cluster: with `n` as the sum of
-/// the weights, each cluster gets the hashes modulo `n` of a range that is as long as its weight. Envoy drops datagrams
-/// for a cluster that does not exist.
+/// Envoy has no weighted clusters for UDP, so the hash of the client's port selects the cluster. The hash is taken
+/// modulo the sum of the weights. Each cluster has a range of these numbers that is as long as its weight. Envoy drops
+/// datagrams for a cluster that does not exist.
 fn udp(id: &ListenerId, bind: &Bind, to: &Destination, settings: &Settings) -> listener_v3::Listener {
     use udp_proxy_v3::udp_proxy_config::RouteSpecifier;
     let mut shares = shares(to);
@@ -164,7 +165,7 @@ fn udp(id: &ListenerId, bind: &Bind, to: &Destination, settings: &Settings) -> l
     }
 }
 
-/// Leads datagrams to `cluster` if the hash of the client's port modulo `modulo` is at least `threshold`.
+/// Selects `cluster` for datagrams if the hash of the client's port modulo `modulo` is at least `threshold`.
 fn by_hash(threshold: u32, modulo: u32, cluster: &str) -> FieldMatcher {
     let config =
         |name: &str, message| xds_core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(message) };

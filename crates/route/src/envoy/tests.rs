@@ -14,7 +14,7 @@ use crate::testing::envoy::{standalone, validate};
 use crate::testing::model::{empty, model};
 
 #[test]
-fn a_real_envoy_takes_every_form_of_every_resource_without_a_warning() {
+fn a_real_envoy_accepts_every_form_of_every_resource_without_a_warning() {
     for format in [AccessLogFormat::Text, AccessLogFormat::Json] {
         let settings = Settings { access_log: AccessLog { format, ..Default::default() }, ..Settings::default() };
         let resources = build(&model(), &settings);
@@ -23,7 +23,7 @@ fn a_real_envoy_takes_every_form_of_every_resource_without_a_warning() {
 }
 
 #[test]
-fn a_real_envoy_refuses_what_is_wrong() {
+fn a_real_envoy_rejects_invalid_resources() {
     let settings = Settings::default();
     let mut bootstrap = standalone(&build(&empty(), &settings), &settings);
     bootstrap.static_resources.as_mut().unwrap().clusters[0].name.clear();
@@ -31,7 +31,7 @@ fn a_real_envoy_refuses_what_is_wrong() {
 }
 
 #[test]
-fn nothing_to_serve_is_two_listeners_and_404() {
+fn an_empty_model_has_two_listeners_and_answers_404() {
     let resources = build(&empty(), &Settings::default());
     let names: Vec<_> = resources.iter().map(|resource| format!("{:?} {}", resource.kind(), resource.name())).collect();
     assert_eq!(names, ["RouteConfiguration http", "Listener http", "Listener stats", "Runtime lockgate"]);
@@ -41,7 +41,7 @@ fn nothing_to_serve_is_two_listeners_and_404() {
 }
 
 #[test]
-fn resources_name_what_they_need_and_where_they_come_from() {
+fn resources_name_their_references_and_origins() {
     let resources = build(&model(), &Settings::default());
     let find = |kind, name: &str| resources.iter().find(|one| one.kind() == kind && &**one.name() == name).unwrap();
     let listener = find(ResourceType::LISTENER, "https");
@@ -57,7 +57,7 @@ fn resources_name_what_they_need_and_where_they_come_from() {
 }
 
 #[test]
-fn equal_models_make_equal_bytes() {
+fn equal_models_have_equal_bytes() {
     let (one, other) = (build(&model(), &Settings::default()), build(&model(), &Settings::default()));
     let versions = |resources: &[Resource]| resources.iter().map(Resource::version).collect::<Vec<_>>();
     assert_eq!(versions(&one), versions(&other));

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_is_told_only_if_asked_for() {
+    fn spans_name_the_pod_only_if_configured() {
         let tags = |pod_detail| tracing(&Tracing { pod_detail, ..to("collector") }).unwrap().custom_tags.len();
         assert_eq!((tags(true), tags(false)), (2, 0));
     }

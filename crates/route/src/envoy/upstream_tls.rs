@@ -15,8 +15,8 @@ use crate::settings::Settings;
 /// The file with the certificate authorities of the system in the images of Envoy, which Debian and Ubuntu maintain.
 pub const SYSTEM_AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Builds the transport socket of a cluster whose endpoints speak TLS. They are verified if its policy says how: an
-/// Ingress cannot name an authority.
+/// Builds the transport socket of a cluster whose endpoints speak TLS. They are verified if its policy has a
+/// verification: an Ingress cannot name an authority.
 pub fn transport_socket(cluster: &Cluster, settings: &Settings) -> Option<core_v3::TransportSocket> {
     let alpn = match cluster.policy.protocol {
         UpstreamProtocol::Http1 | UpstreamProtocol::H2c => return None,
@@ -45,8 +45,8 @@ pub fn transport_socket(cluster: &Cluster, settings: &Settings) -> Option<core_v
     Some(wire::transport_socket("envoy.transport_sockets.tls", &context))
 }
 
-/// Builds the verification of endpoints. The authorities are a secret of their own, so that new ones for the same names
-/// change neither the cluster nor its connections.
+/// Builds the verification of endpoints. The authorities are a separate secret, so that new authorities for the same
+/// names change neither the cluster nor its connections.
 fn validation(verification: &Verification) -> ValidationContextType {
     let Verification { server_name: _, authorities, names } = verification;
     let names = tls_v3::CertificateValidationContext {

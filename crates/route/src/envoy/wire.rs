@@ -41,7 +41,7 @@ pub fn duration(duration: Duration) -> google::Duration {
     google::Duration { seconds: duration.as_secs().min(LONGEST) as i64, nanos: duration.subsec_nanos() as i32 }
 }
 
-/// Converts a time limit. No limit becomes 0, because Envoy has default limits.
+/// Converts a time limit. `None` becomes 0, which disables the limit: without a value, Envoy's default applies.
 pub fn limit(limit: Option<Duration>) -> google::Duration {
     duration(limit.unwrap_or(Duration::ZERO))
 }

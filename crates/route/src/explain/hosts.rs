@@ -63,12 +63,10 @@ pub fn domain<'a>(
             Host::Wildcard(suffix) if is_below(host, suffix) && has_chain() => {
                 let nearest = wildcards_above(host).find(|above| tls.hosts.contains_key(above));
                 (nearest.as_ref() == Some(server_name))
-                    .then_some((421, "the host has a server name of its own, and the connection is for another one"))
+                    .then_some((421, "the host has its own server name, and the connection uses another server name"))
             }
             Host::Any if serves_unnamed && is_other => match has_chain() {
-                true => {
-                    Some((421, "the host has a certificate of its own, and the connection is for another server name"))
-                }
+                true => Some((421, "the host has its own certificate, and the connection uses another server name")),
                 false => plain
                     .is_some_and(|plain| plain.hosts.contains_key(host))
                     .then_some((404, "the host is served without TLS only")),

@@ -17,7 +17,7 @@ pub struct Compared<'r> {
     pub path: String,
     method: &'r str,
     headers: Vec<(String, &'r str)>,
-    /// The query parameters, in their order and as they are.
+    /// The query parameters, in their order and not decoded.
     query: Vec<(&'r str, &'r str)>,
 }
 

@@ -24,8 +24,8 @@ pub fn merge_slashes(path: &str) -> String {
     merged
 }
 
-/// Returns the canonical form of a path without its query: no `.` and `..`, no backslashes, and every character escaped that
-/// must be, and no other. `None`: Envoy rejects the path.
+/// Returns the canonical form of a path without its query: no `.` and `..`, no backslashes, and only necessary escapes.
+/// `None`: Envoy rejects the path.
 pub fn normalize(path: &str) -> Option<String> {
     if !path.starts_with('/') || path.contains('#') {
         return None;

@@ -1,4 +1,4 @@
-//! Decisions on single requests. `e2e/tests/explain.rs` compares whole decisions with a real Envoy.
+//! Tests of decisions on single requests. `e2e/tests/explain.rs` compares complete decisions with a real Envoy.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -51,7 +51,7 @@ fn decided(model: &Model, request: &Request) -> Option<u16> {
 }
 
 #[test]
-fn the_most_specific_domain_takes_a_host() {
+fn the_most_specific_domain_serves_a_host() {
     let content = |status| VirtualHost::new([answering(status, PathMatch::root())]);
     let domains = [("a.test", 201), ("*.test", 202), ("*.deep.test", 203), ("*", 204)];
     let model = plain(domains.map(|(name, status)| (name, content(status))).into());
@@ -82,7 +82,7 @@ fn routes_of_one_label_are_not_for_names_of_several() {
 }
 
 #[test]
-fn the_first_route_that_matches_takes_a_request() {
+fn the_first_matching_route_serves_a_request() {
     let header = |name: &str, value, inverted| HeaderMatch { name: HeaderName::parse(name).unwrap(), value, inverted };
     let with = |conditions| Match::new(PathMatch::root(), conditions);
     let exact = |text: &str| ValueMatch::Exact(text.into());
@@ -168,7 +168,7 @@ fn paths_are_normalized_like_in_envoy() {
 }
 
 #[test]
-fn shares_leave_the_rest_to_later_routes() {
+fn the_rest_of_a_share_goes_to_later_routes() {
     let share = Share::new(1, 4).unwrap();
     let root = || Match::from(PathMatch::root());
     let routes = [

@@ -1,4 +1,4 @@
-//! External authorization: how a server is asked whether it permits a request.
+//! External authorization: the calls to a server that permits or denies requests.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::ClusterId;
 pub struct Authorization {
     /// The server.
     pub cluster: ClusterId,
-    /// How the server is asked.
+    /// The calls to the server.
     pub check: AuthorizationCheck,
 }
 
-/// How an authorization server is asked.
+/// The calls to an authorization server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizationCheck {
     /// The protocol of the server.
@@ -67,7 +67,7 @@ pub struct RequestBody {
 pub struct AuthorizationHttp {
     /// The prefix of the path.
     pub path_prefix: Option<String>,
-    /// Request headers that are sent in addition to the standard ones.
+    /// Request headers that are sent in addition to the standard headers.
     pub allowed_request_headers: Vec<String>,
     /// Response headers that are set on the forwarded request.
     pub allowed_upstream_headers: Vec<String>,

@@ -1,4 +1,4 @@
-//! Clusters: a Service port, and the policy by which it is reached.
+//! Clusters: a Service port, and its traffic policy.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -10,20 +10,20 @@ use ring::digest::{SHA256, digest};
 
 use super::{PolicyId, SecretId, Verification};
 
-/// A backend: one port of one Service, reached by one policy.
+/// A backend: one port of one Service with one traffic policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
-    /// How its endpoints are found.
+    /// The discovery of its endpoints.
     pub discovery: Discovery,
     /// The number of the Service's port.
     pub port: u16,
-    /// How the port is reached.
+    /// The traffic policy.
     pub policy: TrafficPolicy,
     /// The Service.
     pub origin: ObjectRef,
 }
 
-/// How a Service port is reached.
+/// The traffic policy of a Service port: protocol, limits, and TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrafficPolicy {
     /// The protocol that the endpoints speak.
@@ -34,7 +34,7 @@ pub struct TrafficPolicy {
     pub limits: CircuitBreakers,
     /// The key pair presented to endpoints that speak TLS, by identity in [`Model::secrets`](super::Model::secrets).
     pub client_certificate: Option<SecretId>,
-    /// How endpoints that speak TLS are verified. `None`: they are not.
+    /// The verification of endpoints with TLS. `None`: endpoints are not verified.
     pub verification: Option<Arc<Verification>>,
 }
 
@@ -48,8 +48,8 @@ impl TrafficPolicy {
     /// Returns the identity of a cluster's policy: half a SHA-256 hash of the content.
     ///
     /// A changed policy has another identity, so routes move to a new cluster when Envoy has confirmed it, and equal
-    /// policies share a cluster. The hash is cryptographic because tenants write policies: nobody can write one that
-    /// takes the place of another.
+    /// policies share a cluster. The hash is cryptographic because tenants write policies: nobody can write a policy
+    /// that replaces another one.
     pub fn id(&self) -> PolicyId {
         // Without `..`, so that a new field does not compile until it is hashed.
         let Self { protocol, connect_timeout, limits, client_certificate, verification } = self;
@@ -90,7 +90,7 @@ impl TrafficPolicy {
     }
 }
 
-/// How a cluster's endpoints are found.
+/// The discovery of a cluster's endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Discovery {
     /// By EDS; the endpoints are in [`Model::endpoints`](super::Model::endpoints).
@@ -210,7 +210,8 @@ mod tests {
         let ids: std::collections::BTreeSet<PolicyId> = policies.iter().map(TrafficPolicy::id).collect();
         assert_eq!(ids.len(), policies.len());
         assert_eq!(policy.id(), policy.clone().id());
-        // The same in every version of the program, or an upgrade would replace all such clusters.
+        // The identity is the same in every version of the program. Otherwise an upgrade would replace all such
+        // clusters.
         assert_eq!(policy.id().to_string(), "f5b96f765afa224d82fd297ed8db43a4");
     }
 }

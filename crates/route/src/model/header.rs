@@ -9,7 +9,8 @@ use std::sync::Arc;
 pub struct HeaderName(Arc<str>);
 
 impl HeaderName {
-    /// Returns the name that `text` is in any case, or `None` if it is not one. Source: RFC 9110 section 5.6.2, `token`.
+    /// Parses a header name in any case. Returns `None` if `text` is not a header name. Source: RFC 9110 section 5.6.2,
+    /// `token`.
     pub fn parse(text: &str) -> Option<Self> {
         let is_valid = Self::is_token(text) && !text.eq_ignore_ascii_case("host");
         is_valid.then(|| Self(text.to_ascii_lowercase().into()))
@@ -34,9 +35,9 @@ impl fmt::Display for HeaderName {
 pub struct HeaderValue(Arc<str>);
 
 impl HeaderValue {
-    /// Returns `text` as a value, or `None` if no header can contain it. Source: RFC 9110 section 5.5.
+    /// Parses a header value. Returns `None` if no header can contain `text`. Source: RFC 9110 section 5.5.
     pub fn parse(text: &str) -> Option<Self> {
-        // Envoy rejects the whole resource with a longer one. A `%` is written twice.
+        // Envoy rejects the whole resource because of a longer value. A `%` is written twice.
         const LONGEST: usize = 8 * 1024;
         let valid = text.len() <= LONGEST && !text.chars().any(|one| one.is_control() && one != '\t');
         valid.then(|| Self(text.into()))
@@ -53,7 +54,7 @@ impl HeaderValue {
 pub enum HeaderChange {
     /// Sets a header to one value.
     Set(HeaderName, HeaderValue),
-    /// Adds a value to the existing ones of a header.
+    /// Adds a value to the existing values of a header.
     Add(HeaderName, HeaderValue),
     /// Removes a header.
     Remove(HeaderName),

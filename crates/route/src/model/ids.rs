@@ -24,8 +24,8 @@ impl ObjectKey {
     }
 }
 
-/// By namespace, then by name. The text of a shared namespace is not read: maps with many keys are in no cache, so each
-/// text costs an access to memory.
+/// By namespace, then by name. The text of a shared namespace is not read. Large maps do not fit into the caches of a
+/// CPU, so each text costs an access to memory.
 impl Ord for ObjectKey {
     fn cmp(&self, other: &Self) -> Ordering {
         let is_shared = Arc::ptr_eq(&self.namespace, &other.namespace);
@@ -51,7 +51,7 @@ impl fmt::Display for ObjectKey {
 /// A port within its Service.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PortRef {
-    /// The name of the port; never digits alone.
+    /// The name of the port. It never consists only of digits.
     Name(Arc<str>),
     /// The number of a port without a name.
     Number(u16),
@@ -148,7 +148,7 @@ impl fmt::Display for PolicyId {
     }
 }
 
-/// The identity of a secret: the content that TLS needs of one object, or of several.
+/// The identity of a secret: the TLS content of one or several objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretId(Arc<SecretSource>);
 
@@ -157,7 +157,7 @@ pub struct SecretId(Arc<SecretSource>);
 pub enum SecretSource {
     /// A part of a Secret.
     Secret(ObjectKey, SecretPart),
-    /// The certificate authorities of a ConfigMap, and of others.
+    /// The certificate authorities of one or several ConfigMaps.
     ConfigMaps(ObjectKey, Box<[ObjectKey]>),
 }
 
@@ -201,8 +201,8 @@ impl SecretId {
     }
 }
 
-/// `shop/cert`, or `shop/cert/ca.crt` for certificate authorities. Those of ConfigMaps are `shop/ca/configmap`, or
-/// `shop/ca,shop/old/configmap`.
+/// `shop/cert`, or `shop/cert/ca.crt` for certificate authorities. Certificate authorities of ConfigMaps are
+/// `shop/ca/configmap`, or `shop/ca,shop/old/configmap`.
 impl fmt::Display for SecretId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.source() {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn identities_are_shown_as_names_in_envoy() {
+    fn identities_are_displayed_as_names_in_envoy() {
         let named = port("cart", PortRef::Name("http".into()));
         let with_policy = ClusterId { port: named.clone(), policy: Some(PolicyId(Arc::new([7; 16]))) };
         assert_eq!(named.to_string(), "shop/cart/http");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn identities_are_as_small_as_a_string() {
+    fn identities_are_not_larger_than_a_string() {
         assert_eq!(size_of::<ClusterId>(), size_of::<Arc<str>>());
         assert!(size_of::<ServicePortId>() <= size_of::<Arc<str>>());
         assert!(size_of::<SecretId>() <= size_of::<Arc<str>>());

@@ -107,17 +107,17 @@ pub enum RouteDiscovery {
 /// The hosts of a listener for HTTP over TLS. Without a host, the listener does not exist.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TlsHosts {
-    /// The hosts by server name (SNI). [`Host::Any`] takes clients without a known server name, and answers 404 if it has
-    /// no routes. The most specific server name takes a connection.
+    /// The hosts by server name (SNI). The most specific server name is selected for a connection. [`Host::Any`] is
+    /// selected for clients without a known server name, and answers 404 if it has no routes.
     pub hosts: BTreeMap<Host, TlsHost>,
-    /// Server names whose connections are closed: no certificate may be presented for them, and a wildcard above them would
-    /// take their connections.
+    /// Server names whose connections are closed: no certificate may be presented for them, and otherwise a wildcard
+    /// above them would be selected.
     pub refused: BTreeSet<Host>,
     /// The listener that serves plain HTTP for the same users. The routes of [`Host::Any`] answer 404 for its hosts.
     pub plain: Option<ListenerId>,
     /// The listener for HTTP/3, on the same port.
     pub http3: Option<ListenerId>,
-    /// How the certificates of clients are validated. `None` requests none.
+    /// The validation of client certificates. `None`: no certificate is requested.
     pub clients: Option<ClientValidation>,
     /// Whether routes of several namespaces may attach. See [`Listener::set_shared`].
     pub is_shared: bool,
@@ -126,13 +126,13 @@ pub struct TlsHosts {
 /// The TLS connections for a server name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TlsConnections {
-    /// How TLS is terminated. `None`: it is not, and backends receive the encrypted bytes (TLS passthrough).
+    /// The termination of TLS. `None`: backends receive the encrypted bytes (TLS passthrough).
     pub terminated: Option<Termination>,
     /// The destination.
     pub to: Destination,
 }
 
-/// How TLS connections are terminated.
+/// The termination of TLS connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Termination {
     /// The key pairs, by their identities in [`Model::secrets`](super::Model::secrets): at least one, each once.
@@ -148,9 +148,9 @@ pub struct Termination {
 pub struct Destination {
     /// The clusters, chosen by weight for each connection. The datagrams of one client address go to the same cluster.
     pub clusters: Vec<WeightedCluster>,
-    /// The weight of connections that are closed, and of datagrams that are dropped. Without clusters, all of them are.
+    /// The weight of connections that are closed, and of datagrams that are dropped. Without clusters, all are refused.
     pub refused: u32,
-    /// The object that asked for it.
+    /// The object that declares it.
     pub origin: ObjectRef,
 }
 
@@ -167,9 +167,9 @@ impl Listener {
         Self { bind, traffic: Traffic::Http(PlainHosts { discovery, ..PlainHosts::default() }) }
     }
 
-    /// Sets whether routes of several namespaces may attach. A shared listener for HTTP has the filters that routes may need from the
-    /// beginning. Otherwise the first such route, and the last one, would change it and drain the connections of all others.
-    /// Returns whether the listener has changed.
+    /// Sets whether routes of several namespaces may attach. Returns whether the listener has changed. A shared
+    /// listener for HTTP has the filters that routes may need from the beginning. Otherwise the first route with a
+    /// filter would change the listener, and drain the connections of all other routes.
     pub fn set_shared(&mut self, now: bool) -> bool {
         let is_shared = match &mut self.traffic {
             Traffic::Http(plain) => &mut plain.is_shared,

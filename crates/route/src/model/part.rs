@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::{Cluster, ClusterId, Discovery, Host, ListenerId, Model, Route, SecretId, ServicePortId, Touched, Traffic};
 
-/// The model of some listeners: only they, and the clusters, endpoints, and secrets that they need.
+/// The model of some listeners, with only the clusters, endpoints, and secrets that these listeners need.
 ///
 /// The update costs as much as the change. A listener for HTTP over TLS belongs together with its listener for plain HTTP.
 #[derive(Debug, Default)]
 pub struct Part {
     model: Model,
-    /// The number of routes and destinations that lead to each cluster.
+    /// The number of routes and destinations that use each cluster.
     clusters: Uses<ClusterId>,
     /// The number of clusters that reach the endpoints of each port.
     ports: Uses<ServicePortId>,
@@ -108,7 +108,7 @@ impl Part {
             return;
         }
         out.listeners.insert(id.clone());
-        // The builder builds all hosts of a new listener, and removes those of a removed one.
+        // The builder builds all hosts of a new listener, and removes all hosts of a removed listener.
         if before.is_none() != now.is_none() {
             for traffic in before.iter().chain(now).map(|listener| &listener.traffic) {
                 traffic.hosts().for_each(|host| out.insert_host(id.as_str(), host.clone()));
@@ -172,7 +172,7 @@ impl Part {
 #[derive(Debug)]
 struct Uses<K> {
     counts: BTreeMap<K, usize>,
-    /// The entries that got their first user or lost their last one.
+    /// The entries that gained their first user or lost their last user.
     changed: BTreeSet<K>,
 }
 
@@ -208,7 +208,7 @@ impl<K: Ord + Clone> Uses<K> {
     }
 }
 
-/// Returns the entries that joined or left the part, and the touched ones that are in it.
+/// Returns the entries that joined or left the part, and the touched entries in the part.
 fn changed<K: Ord + Clone, V>(uses: &mut Uses<K>, touched: &BTreeSet<K>, there: &BTreeMap<K, V>) -> BTreeSet<K> {
     let mut changed = std::mem::take(&mut uses.changed);
     changed.retain(|key| uses.contains(key) != there.contains_key(key));
@@ -254,7 +254,8 @@ impl Traffic {
         direct.into_iter().chain(routes.into_iter().flat_map(|route| route.clusters()))
     }
 
-    /// Returns the key pairs that are presented to clients, and the authorities that validate these, with repetitions.
+    /// Returns the key pairs that are presented to clients, and the authorities that validate clients, with
+    /// repetitions.
     fn secrets(&self) -> impl Iterator<Item = &SecretId> {
         let mut secrets: Vec<&SecretId> = Vec::new();
         match self {

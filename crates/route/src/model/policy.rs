@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{Authorization, ClusterId};
 
-/// The features in effect on a route. `None`: the settings of the installation apply alone.
+/// The features in effect on a route. `None`: only the settings of the installation apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoutePolicy {
     /// The clients that may send requests, by address.
@@ -44,17 +44,17 @@ pub struct LocalRateLimit {
     pub period: Duration,
     /// The number of additional requests that may arrive at once.
     pub burst: u32,
-    /// Whether the requests of each client address are counted by themselves.
+    /// Whether the requests of each client address are counted separately.
     pub per_client_address: bool,
 }
 
 impl LocalRateLimit {
-    /// The maximum number of client addresses that a route counts by themselves. The address that was silent longest is
-    /// forgotten.
+    /// The maximum number of client addresses that a route counts separately. Beyond it, the least recently used
+    /// address is dropped.
     pub const MAX_ADDRESSES: u32 = 10_000;
 }
 
-/// The clients that may send requests, by address. The address is that of the client in front of trusted proxies.
+/// The clients that may send requests, by address. Behind trusted proxies, this is the address of the original client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientAddresses {
     /// The allowed addresses. Empty: all.
@@ -109,7 +109,7 @@ impl fmt::Display for AddressRange {
     }
 }
 
-/// The JSON Web Tokens that requests need: one of any of the providers.
+/// The JSON Web Tokens that requests need: a token of any provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Jwt {
     /// The providers, at least one.

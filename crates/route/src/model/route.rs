@@ -276,7 +276,7 @@ mod tests {
             ),
             ("response headers, policies", size_of::<Filters<RouteFilter>>(), size_of::<RouteFilter>()),
             (
-                "request headers, rewrite, mirror, CORS, idle timeout",
+                "request headers, rewrite, mirror, CORS, idle timeout, sessions",
                 size_of::<Filters<ForwardFilter>>(),
                 size_of::<ForwardFilter>(),
             ),

@@ -117,8 +117,8 @@ impl FromIterator<(Host, VirtualHost)> for ServedHosts {
 }
 
 impl TlsHosts {
-    /// Returns the virtual host that serves a client of the exact name `host`, which it sends as SNI and as host.
-    /// Returns `None` if only a wildcard or [`Host::Any`] matches the host, or if the connection is refused.
+    /// Returns the virtual host for a client that sends the exact name `host` as SNI and as host. Returns `None` if
+    /// only a wildcard or [`Host::Any`] matches the host, or if the connection is refused.
     pub fn virtual_host(&self, host: &Host) -> Option<&VirtualHost> {
         let connection = self.connection(host)?;
         Some(connection).filter(|tls| !tls.misdirected.contains(host))?.virtual_hosts.get(host)

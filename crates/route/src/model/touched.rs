@@ -4,26 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ClusterId, Host, ListenerId, Model, SecretId, ServicePortId, Traffic};
 
-/// The entries of a [`Model`] that may have been added, changed, or removed since the last look. All other entries are as
-/// they were.
+/// The entries of a [`Model`] that may have been added, changed, or removed since the previous update. All other
+/// entries are unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// Listeners, in anything but their hosts.
+    /// Listeners with changes other than changes of their hosts.
     pub listeners: BTreeSet<ListenerId>,
     /// Hosts of listeners.
     pub hosts: BTreeMap<ListenerId, BTreeSet<Host>>,
-    /// Of [`Model::clusters`].
+    /// Entries of [`Model::clusters`].
     pub clusters: BTreeSet<ClusterId>,
-    /// Of [`Model::endpoints`].
+    /// Entries of [`Model::endpoints`].
     pub endpoints: BTreeSet<ServicePortId>,
-    /// Of [`Model::secrets`].
+    /// Entries of [`Model::secrets`].
     pub secrets: BTreeSet<SecretId>,
-    /// [`Model::stats_tls`].
+    /// Whether [`Model::stats_tls`] may have changed.
     pub stats_tls: bool,
 }
 
 impl Touched {
-    /// Everything in `model`.
+    /// Returns all entries of `model`.
     pub fn all(model: &Model) -> Self {
         let mut touched = Self {
             listeners: model.listeners.keys().cloned().collect(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::SecretId;
 
-/// How the certificates of endpoints are verified.
+/// The verification of the certificates of endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
     /// The server name (SNI) of connections.

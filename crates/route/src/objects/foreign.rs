@@ -77,7 +77,7 @@ mod tests {
             ("nginx.org/basic-auth-secret", Some("NGINX Ingress Controller")),
             ("plugins.konghq.com", Some("Kong")),
             ("ingress.kubernetes.io/auth-type", Some("several controllers")),
-            // Supported by the translation, written by GKE Ingress, or of an unknown controller.
+            // These annotations are supported by the translation, written by GKE Ingress, or of an unknown controller.
             ("ingress.kubernetes.io/force-ssl-redirect", None),
             ("ingress.kubernetes.io/backends", None),
             ("projectcontour.io/retry-on", None),

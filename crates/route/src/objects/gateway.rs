@@ -1,8 +1,8 @@
 //! The objects of Gateway API, with the fields that the translation and the status writers read.
 //!
-//! Values that the API restricts, such as types of filters, are text: an unknown value is a fault of the part that contains
-//! it, not of the whole object. Defaults are applied where a field is read, because manifests lack those of the API server.
-//! Source: Gateway API v1.6, `apis/v1`.
+//! Values that the API restricts, such as types of filters, are text. An unknown value is therefore a fault of one
+//! part, not of the whole object. Defaults are applied where a field is read, because manifests lack the defaults of
+//! the API server. Source: Gateway API v1.6, `apis/v1`.
 
 mod definition;
 mod envoy_fleet;
@@ -114,13 +114,13 @@ pub struct Gateway {
 pub struct GatewaySpec {
     /// The name of its GatewayClass.
     pub gateway_class_name: String,
-    /// The listeners, each with a name of its own.
+    /// The listeners, each with a unique name.
     pub listeners: Vec<GatewayListener>,
     /// The requested addresses.
     pub addresses: Vec<GatewayAddress>,
     /// Properties of the objects that are created for it.
     pub infrastructure: Option<Infrastructure>,
-    /// Which ListenerSets may add listeners.
+    /// The ListenerSets that may add listeners.
     pub allowed_listeners: Option<AllowedListeners>,
     /// The TLS configuration of all listeners and backends.
     pub tls: Option<GatewayTls>,
@@ -140,7 +140,7 @@ pub struct GatewayListener {
     pub protocol: String,
     /// The TLS configuration.
     pub tls: Option<ListenerTls>,
-    /// Which routes may attach.
+    /// The routes that may attach.
     pub allowed_routes: Option<AllowedRoutes>,
 }
 
@@ -156,7 +156,7 @@ pub struct ListenerTls {
     pub options: BTreeMap<String, String>,
 }
 
-/// Which routes may attach to a listener.
+/// The routes that may attach to a listener.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AllowedRoutes {
@@ -166,7 +166,7 @@ pub struct AllowedRoutes {
     pub kinds: Vec<RouteKind>,
 }
 
-/// Which ListenerSets may add listeners to a Gateway.
+/// The ListenerSets that may add listeners to a Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AllowedListeners {
@@ -190,7 +190,7 @@ pub struct AllowedNamespaces {
 pub struct LabelSelector {
     /// Labels that are required.
     pub match_labels: BTreeMap<String, String>,
-    /// Further conditions, which all must hold.
+    /// Additional conditions. All of them must hold.
     pub match_expressions: Vec<LabelCondition>,
 }
 
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_needs_all_its_conditions() {
+    fn a_selector_requires_all_its_conditions() {
         let labels = [("team", "shop"), ("tier", "front")].map(|(key, value)| (key.into(), value.into())).into();
         let condition = |key: &str, operator: &str, values: &[&str]| LabelCondition {
             key: key.into(),

@@ -13,9 +13,9 @@ use crate::model::KeyPair;
 pub struct Kept {
     /// The Secret.
     pub key: ObjectKey,
-    /// The key pair, if the current one of the Secret is unusable or absent.
+    /// The key pair, if the current key pair of the Secret is unusable or absent.
     pub pair: Option<Arc<KeyPair>>,
-    /// The certificate authorities in PEM, if the current ones of the Secret are unusable or absent.
+    /// The certificate authorities in PEM, if the current authorities of the Secret are unusable or absent.
     pub authorities: Option<Arc<str>>,
 }
 
@@ -29,8 +29,8 @@ impl Kept {
     }
 }
 
-/// Returns whether `new` replaces the last good pair `known`. Replicas may know different pairs. All of them select the
-/// pair that expires last, so that they converge.
+/// Returns whether `new` replaces the last good pair `known`. Replicas may know different pairs. All replicas select
+/// the pair that expires last, so that they converge.
 fn outranks(new: &KeyPair, known: Option<&Arc<KeyPair>>) -> bool {
     let rank = |pair: &KeyPair| (pair.not_after, pair.certificate_chain.clone());
     known.is_none_or(|known| rank(new) > rank(known))
@@ -45,7 +45,7 @@ impl Objects {
     /// Adopts the last good content of another replica. Returns whether anything changed.
     ///
     /// Content that the Secret itself contains takes precedence. A Secret that does not exist counts as deleted, if
-    /// there is room for another one. A replica does not evict the Secrets that it knows itself.
+    /// there is room for another deleted Secret. A replica does not evict the Secrets that it knows itself.
     pub fn adopt(&mut self, kept: &Kept) -> bool {
         let known = self.get::<Secret>(&kept.key);
         if known.is_none() && self.deleted_secrets.len() >= DELETED_SECRETS {

@@ -334,7 +334,7 @@ impl PartialOrd for Kind {
 
 impl Ord for Kind {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Both are nearly always the same row.
+        // Both references are nearly always to the same row.
         if std::ptr::eq(self.0, other.0) {
             return Ordering::Equal;
         }

@@ -35,8 +35,8 @@ impl Objects {
 
     /// Returns whether the namespace of this name is being deleted.
     ///
-    /// The API server sets `metadata.deletionTimestamp` and `status.phase: Terminating` in one write, and rejects one
-    /// without the other. The metadata is therefore sufficient.
+    /// The API server sets `metadata.deletionTimestamp` and `status.phase: Terminating` in one write, and rejects
+    /// either field without the other. The metadata is therefore sufficient.
     pub fn is_terminating(&self, namespace: &str) -> bool {
         !namespace.is_empty()
             && self.get::<Namespace>(&ObjectKey::new("", namespace)).is_some_and(|namespace| namespace.meta.terminating)

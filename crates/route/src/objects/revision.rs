@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_moment_of_a_write_and_the_status_do_not_change_the_revision() {
+    fn the_time_of_a_write_and_the_status_do_not_change_the_revision() {
         let mut other = cart();
         other.meta.generation += 1;
         other.status.version = "77".into();

@@ -16,7 +16,7 @@ impl Secret {
         self.pair.is_some() && self.pair == self.expired
     }
 
-    /// Returns whether the pair of `before` is better than the content of this Secret, which is at fault.
+    /// Returns whether the pair of `before` takes precedence over the faulty content of this Secret.
     fn is_bettered_by(&self, before: &Self) -> bool {
         let end = |pair: &Option<Arc<KeyPair>>| pair.as_ref().map(|pair| pair.not_after);
         match (&self.expired, &self.pair) {
@@ -27,7 +27,7 @@ impl Secret {
 }
 
 impl Objects {
-    /// Inserts a Secret, and retains the last good content of the version before. Returns whether anything changed.
+    /// Inserts a Secret, and retains the last good content of the previous version. Returns whether anything changed.
     pub(super) fn apply_secret(&mut self, object: Object) -> bool {
         let Some(content) = object.get::<Secret>() else { return false };
         let (key, mut secret) = (content.meta.key.clone(), Cow::Borrowed(content));
@@ -101,7 +101,7 @@ impl Objects {
         while let Some((not_before, key)) = self.early_secrets.get_min().cloned().filter(|(at, _)| *at <= now) {
             self.early_secrets.remove(&(not_before, key.clone()));
             let Some(mut secret) = self.get::<Secret>(&key).cloned() else { continue };
-            // The clock may have jumped. An expired pair stays at fault.
+            // The clock may have jumped. An expired pair stays faulty.
             let valid = secret.early.take().filter(|early| now <= early.pair.not_after);
             let is_valid = valid.is_some();
             if let Some(early) = valid {
@@ -116,8 +116,8 @@ impl Objects {
         changed
     }
 
-    /// Returns the deleted Secrets that were evicted since the last call. They have changed, like the object whose
-    /// deletion evicted them.
+    /// Returns the deleted Secrets that were evicted since the last call. These Secrets have changed, like the object
+    /// whose deletion evicted them.
     pub fn take_evicted_secrets(&mut self) -> Vec<ObjectKey> {
         std::mem::take(&mut self.evicted_secrets)
     }

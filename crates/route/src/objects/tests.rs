@@ -54,7 +54,7 @@ fn key(name: &str) -> ObjectKey {
 }
 
 #[test]
-fn an_equal_object_is_no_change() {
+fn an_equal_object_is_not_a_change() {
     let mut objects = Objects::default();
     assert!(objects.apply(service("cart", 80)));
     assert!(!objects.apply(service("cart", 80)));
@@ -123,7 +123,7 @@ fn a_slice_that_moves_to_another_service_leaves_the_first() {
 }
 
 #[test]
-fn a_list_tells_what_is_new_changed_and_gone() {
+fn a_list_reports_new_changed_and_removed_objects() {
     let mut objects = Objects::default();
     let first = objects.replace(Kind::SERVICE, vec![service("c", 1), service("b", 1), service("a", 1)]);
     assert_eq!(first.len(), 3);
@@ -153,7 +153,7 @@ fn a_faulty_secret_keeps_the_last_good_pair() {
 }
 
 #[test]
-fn a_deleted_secret_keeps_its_pair_until_it_is_back() {
+fn a_deleted_secret_keeps_its_pair_until_it_is_created_again() {
     let mut objects = Objects::default();
     objects.apply(secret("cert", Some(pair(1)), None));
     objects.apply(secret("never-good", None, Some("bad")));
@@ -175,7 +175,7 @@ fn a_deleted_secret_keeps_its_pair_until_it_is_back() {
 }
 
 #[test]
-fn authorities_are_kept_as_key_pairs_are() {
+fn the_last_good_authorities_are_retained_like_key_pairs() {
     let mut objects = Objects::default();
     let with = |authorities: Option<&str>, fault: Option<&str>| {
         let (authorities, authorities_fault) = (authorities.map(Into::into), fault.map(Into::into));
@@ -223,7 +223,7 @@ fn misencoded(name: &str, readable: Option<Object>) -> Object {
 }
 
 #[test]
-fn of_an_object_that_cannot_be_decoded_the_version_before_stays() {
+fn an_object_that_cannot_be_decoded_keeps_its_previous_version() {
     let mut objects = Objects::default();
     assert!(objects.apply(service("cart", 80)));
     assert!(!objects.apply(misencoded("cart", None)), "nothing is served differently");
@@ -238,7 +238,7 @@ fn of_an_object_that_cannot_be_decoded_the_version_before_stays() {
 }
 
 #[test]
-fn a_list_and_a_deletion_know_objects_that_cannot_be_decoded() {
+fn lists_and_deletions_include_objects_that_cannot_be_decoded() {
     let mut objects = Objects::default();
     objects.replace(Kind::SERVICE, vec![service("cart", 80), misencoded("till", None), misencoded("new", None)]);
     assert_eq!(objects.count(Kind::SERVICE), 1);
@@ -256,7 +256,7 @@ fn a_list_and_a_deletion_know_objects_that_cannot_be_decoded() {
 }
 
 #[test]
-fn a_certificate_is_served_from_the_moment_when_it_is_valid() {
+fn a_certificate_is_served_from_the_start_of_its_validity() {
     let early = |name: &str, not_before, not_after| {
         let early = Some(EarlyPair { not_before, pair: pair(not_after) });
         secret(name, None, Some("not valid before")).with(|secret: &mut Secret| secret.early = early)
@@ -281,7 +281,7 @@ fn a_certificate_is_served_from_the_moment_when_it_is_valid() {
 }
 
 #[test]
-fn an_expired_certificate_is_served_whenever_it_arrived() {
+fn an_expired_certificate_is_served_regardless_of_its_arrival() {
     let expired = |name: &str, not_after| {
         secret(name, None, Some("expired")).with(|secret: &mut Secret| secret.expired = Some(pair(not_after)))
     };
@@ -294,7 +294,7 @@ fn an_expired_certificate_is_served_whenever_it_arrived() {
     assert_eq!((served(&old), served(&new)), (Some(50), Some(50)));
     assert!(new.get::<Secret>(&key("a")).unwrap().serves_expired());
     assert_eq!(new.kept().count(), 0, "the Secret has it");
-    // It does not replace a pair that expires later, but replaces others.
+    // The pair does not replace a pair that expires later, but replaces other pairs.
     for (before, after) in [(60, 60), (40, 50)] {
         let mut objects = Objects::default();
         objects.apply(secret("a", Some(pair(before)), None));
@@ -302,7 +302,7 @@ fn an_expired_certificate_is_served_whenever_it_arrived() {
         assert_eq!(served(&objects), Some(after));
         assert_eq!(objects.kept().count(), usize::from(before > 50));
     }
-    // Unusable content does not replace it. A valid pair replaces it, however short its validity is.
+    // Unusable content does not replace the pair. A valid pair replaces it, even with a short validity.
     new.apply(secret("a", None, Some("not PEM")));
     assert_eq!((served(&new), new.kept().count()), (Some(50), 1));
     new.apply(secret("a", Some(pair(20)), None));
@@ -310,7 +310,7 @@ fn an_expired_certificate_is_served_whenever_it_arrived() {
 }
 
 #[test]
-fn a_full_list_of_deleted_secrets_takes_no_more_from_other_replicas() {
+fn a_full_list_of_deleted_secrets_accepts_no_more_from_other_replicas() {
     let kept = |name: &str| Kept { key: key(name), pair: Some(pair(1)), authorities: None };
     let mut objects = Objects::default();
     assert!(objects.adopt(&kept("deleted")) && !objects.adopt(&kept("deleted")));

@@ -17,8 +17,8 @@ const NEW_STATE: u32 = 16;
 /// The memory limit for the places of one pattern, in bytes. The limit of the compiled size applies first.
 const MAX_PLACES: usize = 1 << 20;
 
-/// Returns the steps of building the complete automaton: places visited for each transition of each state. The error is
-/// that they exceed `limit`.
+/// Returns the steps of building the complete automaton: the visited places for each transition of each state. The
+/// error states that they exceed `limit`.
 pub fn steps(pattern: &str, limit: u32) -> Result<u32, String> {
     let bytes = syntax::Config::new().unicode(false).utf8(false);
     let config = Config::new().utf8(false).nfa_size_limit(Some(MAX_PLACES));
@@ -113,7 +113,8 @@ impl<'a> Automaton<'a> {
                 State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) | State::Match { .. } => {
                     places.push(place)
                 }
-                // An assertion is treated as always true: RE2 visits the place behind it, and may keep it in the state.
+                // An assertion is treated as always true: RE2 visits the place behind the assertion, and may add the
+                // place to the state.
                 State::Look { next, .. } | State::Capture { next, .. } => stack.push(*next),
                 State::Union { alternates } => stack.extend_from_slice(alternates),
                 State::BinaryUnion { alt1, alt2 } => stack.extend([*alt1, *alt2]),

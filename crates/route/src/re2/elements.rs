@@ -31,7 +31,7 @@ fn complete(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.iter().rposition(|byte| *byte == b'/').unwrap_or(0)]
 }
 
-/// Returns the elements that both have in common.
+/// Returns the common elements at the start.
 fn common<'a>(one: &'a [u8], other: &'a [u8]) -> &'a [u8] {
     let equal = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let ends = |bytes: &[u8]| bytes.get(equal).is_none_or(|next| *next == b'/');
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_elements_are_those_with_which_every_match_starts() {
+    fn every_match_starts_with_the_returned_elements() {
         for (pattern, expected) in [
             ("/b/[0-9]+", "/b"),
             ("/b/c/.*", "/b/c"),

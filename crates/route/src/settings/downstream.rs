@@ -1,4 +1,4 @@
-//! Settings of Envoy's downstream side: listeners, HTTP, TLS, timeouts. The defaults are those of an edge proxy.
+//! Settings of Envoy's downstream side: listeners, HTTP, TLS, timeouts. The defaults suit an edge proxy.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub enum ProxyProtocol {
     Off,
     /// All connections do; others are closed.
     Required,
-    /// Some connections do. Safe only for listeners that only trusted proxies can reach.
+    /// Some connections do. This is safe only for listeners that only trusted proxies can reach.
     Optional,
 }
 

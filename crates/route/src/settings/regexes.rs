@@ -1,6 +1,7 @@
 //! Limits of regular expressions in the paths of Ingresses.
 
-/// The maximum cost of the regular expressions of one host. A request is compared only with those of its own host.
+/// The maximum cost of the regular expressions of one host. A request is compared only with the expressions of its
+/// host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Regexes {
     /// The maximum number of instructions of the compiled program of one path.

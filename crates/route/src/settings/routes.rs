@@ -15,7 +15,8 @@ pub enum Discovery {
     Auto,
     /// One route configuration with all routes.
     Rds,
-    /// A resource for each virtual host, for Envoys with an aggregated delta stream, which support this.
+    /// A resource for each virtual host, for Envoys with an aggregated delta stream. Other Envoys do not support this
+    /// method.
     Vhds,
     /// A fixed number of route configurations.
     Buckets,

@@ -1,4 +1,4 @@
-//! A model that covers every form of a model.
+//! A model that contains every form of entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -304,14 +304,14 @@ impl SecretBuilder {
         self
     }
 
-    /// Removes the key pair, as if there never was a good one.
+    /// Removes the key pair, as if the Secret never had a usable pair.
     pub fn without_pair(mut self) -> Self {
         self.0.pair = None;
         self
     }
 }
 
-/// A cluster of objects: the added ones, the class `ours`, and the Services `a`, `b`, `c`, each with port `http`, 80.
+/// A set of objects: the added objects, the class `ours`, and the Services `a`, `b`, `c`, each with port `http`, 80.
 pub struct World {
     pub objects: Vec<Object>,
     pub settings: Settings,

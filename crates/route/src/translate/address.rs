@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_other_hosts_may_be_reached() {
+    fn only_addresses_of_other_hosts_are_allowed() {
         for text in [
             "127.0.0.1",
             "127.8.8.8",

@@ -1,4 +1,4 @@
-//! The known annotations, and the values of those on Ingresses. `backend` reads the annotations of Services.
+//! The known annotations, and the parser of the annotations of Ingresses. `backend` parses the annotations of Services.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -160,7 +160,7 @@ fn retry(reader: &mut Reader, settings: &Retries) -> Option<Retry> {
             }
         }
     }
-    // A value without a valid condition counts as absent; an empty one means no retries.
+    // A value without a valid condition counts as absent. An empty value disables retries.
     let by_settings = conditions.is_empty() && text.is_none_or(|text| !text.is_empty());
     if by_settings {
         conditions.extend(settings.conditions.iter().map(String::as_str));
@@ -209,7 +209,7 @@ fn tls_versions(reader: &mut Reader, settings: &Settings) -> (TlsVersion, TlsVer
     if minimum <= maximum {
         return (minimum, maximum);
     }
-    // The settings contradict themselves only if they were not validated. Then the object has no fault.
+    // The settings can contradict themselves only if they were not validated. The object has no fault then.
     if bounds.minimum <= bounds.maximum {
         let key = if asked_minimum.is_some() { TLS_MINIMUM } else { TLS_MAXIMUM };
         reader.problem(

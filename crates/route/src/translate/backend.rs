@@ -86,8 +86,8 @@ pub enum WantedPort<'a> {
 
 /// Returns a port of a Service with this transport protocol. `read` receives the Service, whether it exists or not.
 ///
-/// With a `policy`, the port has a cluster for that policy alone. Without one, the annotations of the Service and the
-/// settings determine the policy.
+/// With a `policy`, the port has a separate cluster for that policy. Without one, the annotations of the Service and
+/// the settings determine the policy.
 pub fn locate<'a>(
     objects: &'a Objects,
     service: ObjectKey,
@@ -218,8 +218,8 @@ fn number_and_name<'a>(service: &'a Service, port: WantedPort) -> Option<(u16, O
     }
 }
 
-/// Returns the policy of a port for the bytes of clients, if the policy of the Service is another one: Envoy must not start
-/// TLS, which is between the client and the backend.
+/// Returns the policy of a port for the bytes of clients, if it differs from the policy of the Service. Envoy must not
+/// start TLS, because the client and the backend may already use TLS.
 pub fn policy_of_bytes(
     context: Context,
     service: &ObjectKey,

@@ -24,7 +24,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Returns the served classes: those of Lockgate's controller, and those in the settings.
+    /// Returns the served classes: the classes of Lockgate's controller, and the classes in the settings.
     pub fn new(objects: &Objects, settings: &Settings) -> Self {
         let ours = || objects.all::<IngressClass>().filter(|class| is_ours(class, settings));
         let names = ours().map(|class| class.meta.key.name.clone());
@@ -53,7 +53,7 @@ fn class_of<'a>(meta: &'a Meta, field: Option<&'a str>) -> Option<&'a str> {
     by_annotation.chain(field).find(|class| !class.is_empty())
 }
 
-/// Reports each served IngressClass that is marked as the default in addition to an older one.
+/// Reports each served IngressClass that is marked as the default in addition to an older IngressClass.
 pub fn problems(objects: &Objects, settings: &Settings) -> Vec<Problem> {
     let mut defaults: Vec<_> = objects.all::<IngressClass>().filter(|class| is_default(class)).collect();
     defaults.sort_by_cached_key(|class| objects.precedence(Kind::INGRESS_CLASS, &class.meta));
@@ -65,7 +65,7 @@ pub fn problems(objects: &Objects, settings: &Settings) -> Vec<Problem> {
             field: format!("metadata.annotations[{DEFAULT_CLASS:?}]"),
             reason: Reason::MultipleDefaultClasses,
             message: format!(
-                "IngressClass {:?} is marked as the default too, and takes precedence",
+                "IngressClass {:?} is also marked as the default, and takes precedence",
                 &*oldest.meta.key.name
             ),
             consequence: "an Ingress without a class is served by every controller whose class is a default".to_owned(),

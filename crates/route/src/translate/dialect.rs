@@ -1,4 +1,4 @@
-//! The table of dialects: how the objects of each kind that declares routes are translated.
+//! The table of dialects: the translation of each kind that declares routes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::verdict::Verdict;
 pub struct Dialect {
     /// The kind of its objects.
     pub kind: Kind,
-    /// Whether an object is served, by its class.
+    /// Returns whether the class of an object is served.
     pub serves: fn(&Object, &Classes) -> bool,
     /// Parses an object that is served. `None` if the object is not of this kind.
     pub parse: fn(&Object, Resolver) -> Option<Source>,
@@ -82,8 +82,8 @@ impl<'a> Resolver<'a> {
 
     /// Returns the cluster of a port of a Service, and the body of a 403 if access to the Service is denied.
     ///
-    /// With a `policy`, the port has a cluster for that policy alone. Without one, the annotations of the Service and the
-    /// settings determine the policy. Errors: why the cluster cannot be built.
+    /// With a `policy`, the port has a separate cluster for that policy. Without one, the annotations of the Service
+    /// and the settings determine the policy. Errors: why the cluster cannot be built.
     pub fn cluster(
         &mut self,
         service: ObjectKey,
@@ -108,8 +108,8 @@ impl<'a> Resolver<'a> {
         Ok((located.cluster, denied))
     }
 
-    /// Returns the cluster of a port of a Service like [`Self::cluster`]. If the Service names no protocol for the port, it
-    /// is `protocol`.
+    /// Returns the cluster of a port of a Service like [`Self::cluster`]. `protocol` applies if the Service names no
+    /// protocol for the port.
     pub fn cluster_over(
         &mut self,
         service: ObjectKey,

@@ -1,4 +1,5 @@
-//! Translates EndpointSlices to endpoints, independently of routes, so that a change of endpoints never waits for them.
+//! Translates EndpointSlices to endpoints. The translation is independent of routes, so a change of endpoints never
+//! waits for routes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,7 +11,7 @@ use crate::objects::{AddressType, EndpointSlice, Kind, Objects, Service, SliceEn
 use super::problem::{Problem, Reason};
 use super::{address, backend};
 
-/// The readiness of an endpoint, the best first.
+/// The readiness of an endpoint, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fitness {
     /// Accepts requests.
@@ -119,8 +120,8 @@ fn address(slice: &EndpointSlice, endpoint: &SliceEndpoint, from_operator: bool)
     }
 }
 
-/// Keeps one address of each pod that is in slices of both families: the fitter address, or the one of the preferred
-/// family.
+/// Keeps one address of each pod in slices of both families: the address with the better readiness, or the address of
+/// the preferred family.
 fn drop_second_families(found: &mut BTreeMap<(IpAddr, u16), Candidate>, prefers_ipv6: bool) {
     let mut family_of: BTreeMap<Arc<str>, (Fitness, bool)> = BTreeMap::new();
     for ((address, _), candidate) in found.iter() {

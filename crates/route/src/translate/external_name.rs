@@ -111,12 +111,12 @@ mod tests {
     }
 
     #[test]
-    fn off_unless_switched_on() {
+    fn disabled_by_default() {
         assert!(target("example.com", &Objects::default(), &Settings::default()).is_err());
     }
 
     #[test]
-    fn names_and_addresses_outside_are_reached() {
+    fn names_and_addresses_outside_of_the_cluster_are_allowed() {
         let name = |text: &str| Ok(Target::Name(text.to_owned()));
         assert_eq!(target_of("API.Example.com.", false), name("api.example.com"));
         assert_eq!(target_of("my_db.example.com", false), name("my_db.example.com"));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_itself_is_never_reached() {
+    fn addresses_of_the_own_machine_are_refused() {
         for name in [
             "",
             ".",

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_as_a_tree_is() {
+    fn it_behaves_like_a_tree() {
         let (mut few, mut tree) = (Few::default(), BTreeSet::new());
         for step in 0_u64..10_000 {
             let dice = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_is_made_once_is_sorted_and_as_long_as_it_must_be() {
+    fn a_fixed_set_is_sorted_and_has_its_exact_size() {
         let (one, other) = (set_of(vec![3, 1, 2, 3]), set_of(vec![2, 4]));
         assert_eq!(*one, [1, 2, 3]);
         assert!(beyond(&one, &other).eq(&[1, 3]));

@@ -1,4 +1,4 @@
-//! Annotations of other ingress controllers on served objects: which of them restrict access, and their problems.
+//! Annotations of other ingress controllers on served objects, their restrictions of access, and their problems.
 //!
 //! If an annotation that restricts access were ignored, a protected site would become public. The paths behind it are
 //! answered 403 instead, unless the settings ignore it. The table below is also in docs/annotations.md.
@@ -19,13 +19,13 @@ use super::problem::{Problem, Reason};
 enum When {
     /// All values.
     Set,
-    /// All values but these, regardless of case.
+    /// All values except these, regardless of case.
     Unless(&'static [&'static str]),
     /// Only these values.
     If(&'static [&'static str]),
     /// All lists of address ranges, except for an empty list and lists with all IPv4 addresses.
     NotAllSources,
-    /// All lists with another item than these.
+    /// All lists with an item other than these.
     OtherThan(&'static [&'static str]),
     /// All values with an nginx directive that is not known to be harmless.
     Directives,
@@ -259,7 +259,9 @@ pub fn of(meta: &Meta, kind: Kind, settings: &Settings) -> Foreign {
                 "answered 403; protect the paths in another way and remove the annotations, or see the settings \
                  ingress.restrictingAnnotations and ingress.ignoredAnnotations"
             }
-            RestrictingAnnotations::Ignore => "served without the restriction, as ingress.restrictingAnnotations says",
+            RestrictingAnnotations::Ignore => {
+                "served without the restriction, because of the setting ingress.restrictingAnnotations"
+            }
         };
         found.problems.push(problem(Reason::AccessNotRestricted, message, consequence));
     }
@@ -281,7 +283,8 @@ pub enum Effect {
     Harmless,
 }
 
-/// Returns the annotations of other controllers on an object, and their effects, by name. `of` reports the same ones.
+/// Returns the annotations of other controllers on an object, and their effects, by name. `of` reports the same
+/// annotations.
 pub fn effects<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> impl Iterator<Item = (&'a str, Effect)> {
     classifications(meta, settings).map(move |(name, classification)| match classification {
         Classification::Restricts(_) => (name, Effect::Denied),

@@ -1,10 +1,10 @@
 //! The dialect of Gateway API: Gateways declare listeners, and routes attach to them.
 //!
 //! A Gateway is parsed with the ListenerSets that name it ([`listener`]). A route is parsed with the Gateways and
-//! ListenerSets that it names ([`parser`]): it is attached
-//! to some of their listeners ([`attach`]), and its rules become routes that all its hosts share ([`http_route`]), or the
-//! destination of connections ([`stream_route`]). The translator then merges the routes of each host of an Envoy listener
-//! ([`virtual_host`]), or selects the oldest destination.
+//! ListenerSets that it names ([`parser`]), and attached to some of their listeners ([`attach`]). Its rules become
+//! routes that all its hosts share ([`http_route`]), or the destination of connections ([`stream_route`]). The
+//! translator then merges the routes of each host of an Envoy listener ([`virtual_host`]), or selects the oldest
+//! destination.
 
 pub mod attach;
 mod authorities;
@@ -51,10 +51,9 @@ pub const TARGET_PORTS: RangeInclusive<u16> = 10_000..=29_999;
 /// The number of ports that are the home of a Gateway.
 pub const HOME: u16 = 128;
 
-/// Returns the first port of the home of the Gateway with this uid. Of the ports that Envoy listens on for Gateways, the leader
-/// prefers those of the home.
+/// Returns the first port of the home of the Gateway with this uid: the ports that the leader prefers for the Gateway.
 ///
-/// Anyone who may write the Service of a Gateway can request a port of another Gateway. Ports at home take precedence
+/// Any author of the Service of a Gateway can claim a port of another Gateway. For a port, its home takes precedence
 /// over the age of a Gateway. Nobody can choose a uid, so an old Gateway cannot take the ports of a younger one.
 pub fn home(uid: &str) -> u16 {
     let size = u64::from(TARGET_PORTS.end() - TARGET_PORTS.start()) + 1;
@@ -69,13 +68,13 @@ pub fn is_at_home(home: u16, port: u16) -> bool {
     TARGET_PORTS.contains(&port) && distance < HOME
 }
 
-/// Returns the kind of routes by its name, as references to objects have it.
+/// Returns the kind of routes with this name.
 pub fn route_kind(name: &str) -> Option<Kind> {
     ROUTES.into_iter().find(|kind| kind.as_str() == name)
 }
 
-/// Returns the Service in front of a Gateway of this class: `public-lockgate` for `public`, or a name with a hash if that is
-/// not the name of a Service. Source: Gateway API, GEP-1762.
+/// Returns the Service in front of a Gateway of this class: `public-lockgate` for `public`, or a name with a hash if
+/// that name is not valid for a Service. Source: Gateway API, GEP-1762.
 pub fn service_key(gateway: &ObjectKey, class: &str) -> ObjectKey {
     let plain = format!("{}-{class}", gateway.name);
     let is_valid = is_label(&plain) && plain.starts_with(|first: char| first.is_ascii_lowercase());

@@ -1,14 +1,17 @@
 //! The dependency graph: the inputs of the translation, and the sources that read them.
 //!
-//! An input is a watched object, or a group of them that is read as one ([`Grouping`](crate::objects::Grouping)). The units
-//! that are made from inputs have three stages, and a unit reads inputs and units of earlier stages alone:
+//! An input is a watched object, or a group of objects that is read as one input
+//! ([`Grouping`](crate::objects::Grouping)). The units that are built from inputs have three stages. A unit reads only
+//! inputs and units of earlier stages:
 //!
 //! 1. A **source** is an object that declares routes. It reads itself, its namespace, and the inputs in [`Graph`]:
 //!    Services and Secrets today; grants and labels of namespaces are inputs of the same form.
-//! 2. A **host** is made from the sources that name it, or the wildcard above it (`translator::sites`).
-//! 3. A **cluster**, its endpoints, and the key pairs are made from inputs, as long as a source or host refers to them.
+//! 2. A **host** is built from the sources that name it, or the wildcard above it (`translator::sites`).
+//! 3. A **cluster**, its endpoints, and the key pairs are built from inputs, as long as a source or host references
+//!    them.
 //!
-//! A change of an input therefore leads to its readers ([`Graph::readers`]), these to their hosts, and these to clusters.
+//! A change of an input therefore affects its readers ([`Graph::readers`]), the hosts of these readers, and the
+//! clusters of these hosts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -45,18 +48,19 @@ impl Input {
     }
 }
 
-/// The inputs that changed since the last translation. One too many costs time; one too few gives a wrong result.
+/// The inputs that changed since the last translation. A surplus input costs time; a missing input causes a wrong
+/// result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangedInputs {
     /// Whether everything is translated again.
     everything: bool,
     inputs: BTreeSet<Input>,
-    /// Objects with other undecodable parts than before.
+    /// Objects whose undecodable parts have changed.
     encodings: BTreeSet<ObjectId>,
 }
 
 impl ChangedInputs {
-    /// Returns all inputs: nothing was translated before, or the settings are others.
+    /// Returns a change of all inputs, for the first translation and for new settings.
     pub fn everything() -> Self {
         Self { everything: true, ..Self::default() }
     }
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_follow_their_sources() {
+    fn the_readers_of_an_input_follow_changes_of_sources() {
         let [one, two] = ["one", "two"].map(|name| ObjectId::new(Kind::INGRESS, "shop", name));
         let mut graph = Graph::default();
         graph.replace(&one, &[], &[input("a"), input("b")]);

@@ -23,7 +23,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
         return Err("is an IP address");
     }
     if name.contains('*') {
-        return Err("has \"*\" elsewhere than as its whole first label");
+        return Err("has \"*\" other than as its complete first label");
     }
     if name.contains(':') {
         return Err("has a port");
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_wildcards_and_none() {
+    fn host_names_wildcards_and_empty_texts_are_parsed() {
         assert_eq!(parse(""), Ok(Host::Any));
         assert_eq!(parse("Shop.Example.COM"), Ok(Host::Exact("shop.example.com".into())));
         assert_eq!(parse("*.Example.com"), Ok(Host::Wildcard("example.com".into())));

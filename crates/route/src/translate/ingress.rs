@@ -1,4 +1,4 @@
-//! The dialect of Ingresses: parses the rules and TLS entries of a single Ingress.
+//! The dialect of Ingresses: the parser of the rules and TLS entries of a single Ingress.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ impl Parser<'_, '_> {
             Ok(parsed) => {
                 if let Some(doubt) = parsed.doubt {
                     let message = format!("path {text:?} {doubt}");
-                    self.problem(format!("{field}.path"), Reason::Ambiguous, message, "taken as a string prefix");
+                    self.problem(format!("{field}.path"), Reason::Ambiguous, message, "served as a string prefix");
                 }
                 Some(PathRule::new(field, parsed.path, parsed.cost, target))
             }

@@ -1,4 +1,4 @@
-//! Merges the routes of several objects for one host, independent of their dialects.
+//! Merges the routes of several objects for one host, independently of their dialects.
 //!
 //! A dialect offers its candidates in the order of precedence, and defines the order in which routes are tried.
 
@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 
 use crate::model::Match;
 
-/// The candidates that won their match. Two candidates conflict if they have the whole match in common.
+/// The candidates that won their match. Two candidates conflict if their complete matches are equal.
 #[derive(Debug)]
 pub struct Merged<'a, C> {
     winners: BTreeMap<&'a Match, C>,
@@ -20,7 +20,7 @@ impl<C> Default for Merged<'_, C> {
 }
 
 impl<'a, C> Merged<'a, C> {
-    /// Adds `candidate` unless an earlier one has the same match. Errors: the earlier one.
+    /// Adds `candidate` unless an earlier candidate has the same match. The error is the earlier candidate.
     pub fn offer(&mut self, matches: &'a Match, candidate: C) -> Result<(), &C> {
         match self.winners.entry(matches) {
             Entry::Vacant(entry) => {
@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn a_dialect_defines_the_order() {
         let prefix = |text: &str| PathMatch::SeparatedPrefix(text.into());
-        // In the expected order; the age and the name of the object decide only between the last two.
+        // The routes are in the expected order. The age and the name of the object decide only between the last two
+        // routes.
         let expected = [
             (matches(PathMatch::Exact("/a".into()), None, &[], &[]), (9, "z")),
             (matches(prefix("/a/b"), None, &[], &[]), (8, "y")),

@@ -82,12 +82,12 @@ fn implementation_specific(path: &str, limits: &Regexes) -> Result<Parsed, Fault
         })?;
         return Ok(Parsed { cost, ..certain(PathMatch::Regex(path.into())) });
     }
-    // A dot alone indicates nothing: `/favicon.ico`, `/.well-known/acme-challenge/…`.
+    // A dot does not indicate a regular expression: `/favicon.ico`, `/.well-known/acme-challenge/…`.
     let looks_like_regex = path.contains(['(', ')', '?', '$', '|', '#']);
     Ok(Parsed {
         path: PathMatch::Prefix(path.into()),
         cost: Cost::default(),
-        doubt: looks_like_regex.then_some("is no regular expression without one of \"^+*[]%\""),
+        doubt: looks_like_regex.then_some("is not a regular expression without one of \"^+*[]%\""),
     })
 }
 
@@ -102,7 +102,7 @@ fn check_elements(path: &str) -> Result<(), String> {
     let part = ["//", "/./", "/../", "%2f", "%2F", "?", "#"].into_iter().find(|part| path.contains(part));
     let end = ["/..", "/."].into_iter().find(|end| path.ends_with(end));
     match part.or(end) {
-        Some(part) => Err(format!("has {part:?}, which no request path that Envoy matches has")),
+        Some(part) => Err(format!("has {part:?}, which no normalized request path has")),
         None => Ok(()),
     }
 }
@@ -111,9 +111,9 @@ fn check_elements(path: &str) -> Result<(), String> {
 /// prefixes. Longer paths precede shorter ones. Paths of equal length are in descending order of their text, and
 /// complete elements precede a string prefix.
 ///
-/// `foreign` paths are those of namespaces other than the first of the host. Their regular expressions come last, and
-/// their exact paths follow the regular expressions of the first namespace. They therefore cannot take requests from
-/// its paths.
+/// `foreign` paths belong to namespaces other than the first namespace of the host. Their regular expressions come
+/// last, and their exact paths follow the regular expressions of the first namespace. Foreign paths therefore cannot
+/// take requests from the paths of the first namespace.
 pub fn rank(path: &PathMatch, foreign: bool) -> Rank<'_> {
     let (class, kind, text) = match path {
         PathMatch::Exact(text) => (if foreign { 2 } else { 0 }, 0, text),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_path_is_refused() {
+    fn invalid_paths_are_rejected() {
         for (path_type, text) in [
             ("Exact", ""),
             ("Prefix", ""),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_that_looks_like_a_regex_is_served_with_a_doubt() {
+    fn a_literal_that_looks_like_a_regex_is_served_with_a_warning() {
         let parsed = parse("ImplementationSpecific", "/a(b)").unwrap();
         assert_eq!(parsed.path, PathMatch::Prefix("/a(b)".into()));
         assert!(parsed.doubt.is_some());

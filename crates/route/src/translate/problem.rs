@@ -1,4 +1,4 @@
-//! Faults of objects, as data. They are reported in the log, on a debug page, and in Events on the objects.
+//! Faults of objects as data. They are reported in the log, on a debug page, and in Events on the objects.
 
 mod bounds;
 mod remedy;
@@ -62,7 +62,7 @@ pub enum Reason {
     IngressClassNotFound,
     /// More than one default IngressClass.
     MultipleDefaultClasses,
-    /// A valid configuration that the owner may have meant differently.
+    /// A valid configuration that may differ from the intention of the owner.
     Ambiguous,
     /// An EndpointSlice or an endpoint that cannot be served.
     EndpointNotValid,

@@ -1,6 +1,7 @@
 //! The budget of a host for regular expressions: their number, and the cost of matching them in Envoy.
 //!
-//! A worker of Envoy compares a request with the paths of its host in turn, and serves no other request meanwhile.
+//! A worker of Envoy compares a request with the paths of its host in turn. It serves no other request during that
+//! time.
 
 use lockgate_xds::provenance::ObjectRef;
 
@@ -14,8 +15,9 @@ use super::source::PathRule;
 /// Removes the regular expressions from `paths` that exceed the budget of `host`, and reports each of them on its
 /// object.
 ///
-/// `candidates` are the regular expressions of `paths` in the order of precedence. Those of the namespace `owner` come
-/// first, so that other namespaces cannot exhaust its budget. The others follow by the age of their Ingress.
+/// `candidates` are the regular expressions of `paths` in the order of precedence. The expressions of the namespace
+/// `owner` come first, so that other namespaces cannot exhaust its budget. All others follow by the age of their
+/// Ingress.
 pub fn within_budget<'a, R>(
     host: &Host,
     owner: &str,

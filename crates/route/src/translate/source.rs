@@ -28,7 +28,7 @@ pub struct Source {
     pub origin: ObjectRef,
     /// The hash of its content.
     pub revision: Revision,
-    /// Whether it has no rules, so that its default backend is meant for every host.
+    /// Whether it has no rules, so that its default backend applies to every host.
     pub rule_less: bool,
     /// Its rules with a valid host, in their order; a host may occur twice.
     pub rules: Box<[Rule]>,
@@ -38,13 +38,13 @@ pub struct Source {
     pub tls_versions: (TlsVersion, TlsVersion),
     /// The namespaces that may add paths to its hosts, sorted.
     pub delegates: Box<[Arc<str>]>,
-    /// Whether it asks for a route, valid or not.
+    /// Whether it requests a route, valid or not.
     pub asks: bool,
     /// The target of requests that match no rule.
     pub default_backend: Option<Box<Target>>,
     /// Whether the default backend is also the backend of a rule.
     pub default_backend_in_rules: bool,
-    /// The inputs and clusters that it was made from.
+    /// The inputs and clusters that it depends on.
     pub dependencies: Dependencies,
     /// The problems of the object itself.
     pub problems: Box<[Arc<Problem>]>,
@@ -55,7 +55,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A source with these rules and TLS entries, and nothing else.
+    /// Returns a source with only these rules and TLS entries.
     pub fn new(
         precedence: Precedence,
         origin: ObjectRef,
@@ -108,9 +108,9 @@ impl Source {
 /// The places of a host in a source.
 #[derive(Debug, Default, PartialEq)]
 pub struct Places {
-    /// In [`Source::rules`].
+    /// The indexes of its rules in [`Source::rules`].
     pub rules: Box<[u32]>,
-    /// In [`Source::entries`].
+    /// The indexes of its TLS entries in [`Source::entries`].
     pub entries: Box<[u32]>,
 }
 
@@ -200,7 +200,7 @@ impl PathRule {
         &self.route.matches.path
     }
 
-    /// Returns whether both do the same to the same requests.
+    /// Returns whether both have the same match and the same effect.
     pub fn is_same(&self, other: &Self) -> bool {
         self.route == other.route && self.plain_text == other.plain_text
     }
@@ -213,7 +213,7 @@ pub struct Target {
     pub action: Action,
     /// The treatment of requests in plain text.
     pub plain_text: PlainText,
-    /// The object that asked for it.
+    /// The object that declares it.
     pub origin: ObjectRef,
 }
 
@@ -224,7 +224,7 @@ pub enum PlainText {
     Serve,
     /// Redirected to `https` with this status.
     Redirect(RedirectStatus),
-    /// Redirected with this status for hosts that are served behind TLS; served for others.
+    /// Redirected with this status for hosts that are served behind TLS, and served for other hosts.
     RedirectBehindTls(RedirectStatus),
     /// Not served.
     Closed,

@@ -1,4 +1,4 @@
-//! TLS: the names that are served behind it, and the Secret of each name.
+//! TLS: the served names, and the Secret of each name.
 
 mod chosen;
 
@@ -117,9 +117,9 @@ fn is_servable(pair: &KeyPair, settings: &Settings) -> bool {
     !(pair.is_ed25519 && settings.http.http3.enabled)
 }
 
-/// Describes the key pair that is served instead of a usable one of `secret`.
+/// Describes the key pair that is served if `secret` has no usable key pair.
 fn instead(secret: &objects::Secret) -> &'static str {
-    if secret.serves_expired() { "still served, and clients refuse it" } else { "last good key pair kept" }
+    if secret.serves_expired() { "still served, but clients reject it" } else { "last good key pair kept" }
 }
 
 /// An entry with its Ingress.
@@ -160,15 +160,15 @@ pub struct Missed {
 /// The namespaces whose rules serve a host.
 #[derive(Debug, Default)]
 pub struct Routing {
-    /// Sorted; empty if no rule applies to the host.
+    /// The namespaces, sorted. Empty if no rule applies to the host.
     namespaces: Box<[Arc<str>]>,
     /// An Ingress of the first namespace, which is the owner of the host if it has one.
     first: Option<ObjectRef>,
 }
 
 impl Routing {
-    /// Returns the routing of a host from the Ingresses whose rules serve it, those of the first namespace first. An
-    /// owner without a rule for the host has delegated it, and may present its certificate.
+    /// Returns the routing of a host from the Ingresses whose rules serve it. The Ingresses of the first namespace come
+    /// first. An owner without a rule for the host has delegated it, and may present its certificate.
     pub fn new(served: &[&Source], owner: Option<&ObjectRef>) -> Self {
         let first = owner.or(served.first().map(|source| &source.origin));
         let namespaces = served.iter().map(|source| &source.origin).chain(first).map(|origin| origin.namespace.clone());
@@ -200,8 +200,8 @@ impl Routing {
 /// 3. an entry of an Ingress with a rule for the host, and whose certificate covers it;
 /// 4. the default certificate.
 ///
-/// Only entries of namespaces in `routing` are permitted. If the first namespace requests TLS, only its entries are.
-/// The certificate of the wildcard is presented only if its namespace is permitted in the same way.
+/// Only entries of namespaces in `routing` are permitted. If the first namespace requests TLS, only its entries are
+/// permitted. The certificate of the wildcard is presented only if its namespace is permitted in the same way.
 ///
 /// Entries and wildcards of objects that are being deleted are ignored if another object has an entry for the host.
 ///
@@ -236,7 +236,7 @@ pub fn chain(
     found
 }
 
-/// Returns whether one of these entries requests TLS for `host`.
+/// Returns whether any of these entries requests TLS for `host`.
 fn asks(host: &Host, naming: &[Asking], beside: &[Asking]) -> bool {
     let covers = |asking: &Asking| asking.covering(host).is_some();
     !naming.is_empty() || beside.iter().any(|asking| asking.is_blind() || covers(asking))
@@ -384,7 +384,7 @@ impl Asking<'_> {
             field: self.entry.field.to_string(),
             reason: Reason::Conflicted,
             message: format!(
-                "the routes and the certificate of host \"{host}\" are those of namespace \"{namespace}\" ({first})"
+                "namespace \"{namespace}\" provides the routes and the certificate of host \"{host}\" ({first})"
             ),
             consequence: format!("TLS entry not used for \"{host}\""),
         }

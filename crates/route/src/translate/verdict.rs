@@ -12,7 +12,8 @@ use serde::Serialize;
 use super::problem::{Problem, shorten};
 use crate::objects::ObjectId;
 
-/// The verdicts on one object that are kept. Gateway API needs at most 64 listeners with four conditions each.
+/// The maximum number of stored verdicts on one object. Gateway API needs at most 64 listeners with four conditions
+/// each.
 pub const MOST: usize = 512;
 
 /// A condition of the status of one object.
@@ -22,9 +23,10 @@ pub const MOST: usize = 512;
 pub struct Verdict {
     /// The object.
     pub object: ObjectRef,
-    /// The index in `spec.parentRefs` of the reference that the verdict is about. `None`: it is about the object itself.
+    /// The index in `spec.parentRefs` of the parent reference to which the verdict applies. `None`: the verdict applies
+    /// to the object itself.
     pub parent: Option<u16>,
-    /// The listener of the object, such as a Gateway. `None`: the verdict is about the whole object.
+    /// The listener of a Gateway or a ListenerSet. `None`: the verdict applies to the whole object.
     pub listener: Option<Arc<str>>,
     /// The type of the condition, CamelCase: `Accepted`.
     pub condition: &'static str,
@@ -62,12 +64,12 @@ impl Status {
 pub type Verdicts = OrdMap<ObjectId, Arc<[Verdict]>>;
 
 impl Verdict {
-    /// A verdict on a condition of the object itself, without details.
+    /// Returns a verdict on a condition of the object itself, without details.
     pub fn new(object: ObjectRef, condition: &'static str, status: Status, reason: &'static str) -> Self {
         Self { object, parent: None, listener: None, condition, status, reason, message: String::new() }
     }
 
-    /// The part of the status that the verdict decides: one condition of one parent and listener.
+    /// Returns the part of the status that the verdict determines: one condition of one parent and listener.
     fn place(&self) -> (&ObjectRef, Option<u16>, &Option<Arc<str>>, &str) {
         (&self.object, self.parent, &self.listener, self.condition)
     }
@@ -92,7 +94,7 @@ impl Problem {
 
 /// Returns verdicts in order, one for each condition, with a bounded number and with messages of bounded length.
 ///
-/// Where verdicts on one condition contradict each other, the negative one is kept.
+/// If verdicts on one condition contradict each other, the negative verdict is kept.
 pub fn bounded(verdicts: &[Verdict]) -> Arc<[Verdict]> {
     let mut verdicts = verdicts.to_vec();
     verdicts.sort();

@@ -19,7 +19,7 @@ use super::{path, regexes};
 pub struct HostRules<'a> {
     /// The winning rule of each path.
     paths: Merged<'a, Rule<'a>>,
-    /// The Ingresses with a rule for the host, those of the first namespace first.
+    /// The Ingresses with a rule for the host. The Ingresses of the first namespace come first.
     ingresses: Vec<&'a ObjectRef>,
 }
 
@@ -57,9 +57,9 @@ pub enum Side {
 }
 
 impl<'a> HostRules<'a> {
-    /// Merges the rules of `ingresses` for `host`. The first of several equal paths wins, and the objects of the others
-    /// get a problem. All `ingresses` have a rule for the host. Those of its first namespace come first, and each
-    /// namespace is in the order of precedence. Regular expressions beyond `limits` are omitted.
+    /// Merges the rules of `ingresses` for `host`. The first of several equal paths wins, and the objects of the other
+    /// paths get a problem. All `ingresses` have a rule for the host. The Ingresses of its first namespace come first,
+    /// and each namespace is in the order of precedence. Regular expressions beyond `limits` are omitted.
     pub fn merge(host: &Host, ingresses: &[&'a Source], limits: &Regexes, problems: &mut Vec<Problem>) -> Self {
         let mut merged = Self::default();
         let mut regexes = Vec::new();
@@ -104,7 +104,7 @@ impl<'a> HostRules<'a> {
 
     /// Returns the routes in their final order.
     fn routes(&self, side: Side) -> Vec<Arc<Route>> {
-        // Foreign paths follow those of the first namespace, if it has any.
+        // Foreign paths follow the paths of the first namespace, if it has any.
         let behind = self.paths.winners().any(|rule| !rule.foreign);
         let rules = self.paths.in_order(|matches, rule| path::rank(&matches.path, behind && rule.foreign));
         rules.into_iter().map(|rule| on_side(&rule.path.route, rule.path.plain_text, side)).collect()
@@ -169,7 +169,7 @@ impl Around<'_> {
     }
 }
 
-/// The answer if nothing is configured.
+/// The response if nothing is configured.
 const NOTHING: Action = Action::respond(404);
 
 /// Returns the variant of `route` for one of the ports. `route` is the variant for TLS.
@@ -179,7 +179,7 @@ fn on_side(route: &Arc<Route>, plain_text: PlainText, side: Side) -> Arc<Route> 
         PlainText::Redirect(status) => redirect(status),
         PlainText::RedirectBehindTls(status) if behind_tls && !is_challenge(&route.matches.path) => redirect(status),
         PlainText::Serve | PlainText::RedirectBehindTls(_) => return route.clone(),
-        // The path keeps its place: its requests must not reach a shorter path, perhaps of another namespace, in clear
+        // The path keeps its rank: its requests must not reach a shorter path, perhaps of another namespace, in clear
         // text.
         PlainText::Closed => NOTHING,
     };

@@ -2,7 +2,7 @@
 //!
 //! Each connection carries one request. The request must arrive within [`Limits::arrival`], and uses a small buffer
 //! until then. Probes are answered from the pool of arriving requests. All other requests move to a separate pool, so
-//! that slow readers and long answers do not occupy the places of probes.
+//! that slow readers and long responses do not use the slots of probes.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ pub struct Limits {
     pub answers: usize,
     /// The time from the connection to the end of the request header, including the TLS handshake.
     pub arrival: Duration,
-    /// The time from then to the end of the answer. `None`: no limit.
+    /// The time from the end of the request header to the end of the response. `None`: no limit.
     pub answer: Option<Duration>,
 }
 
@@ -77,7 +77,7 @@ pub struct Server {
     pub name: &'static str,
     /// The routes.
     pub routes: Router,
-    /// The paths of probes, whose answers are short and immediate.
+    /// The paths of probes, whose responses are short and immediate.
     pub probes: &'static [&'static str],
     /// The limits.
     pub limits: Limits,
@@ -97,8 +97,8 @@ impl Server {
         let (arriving, answers) = (Slots::new(arriving, arriving / 2), Slots::new(answers, answers / 2));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(arrival).max_buf_size(HEADERS).max_headers(FIELDS);
-        // Connections are not kept alive, so their cost ends with the answer. Probes open a connection for each request
-        // anyway.
+        // Connections are not kept alive, so their cost ends with the response. Probes open a connection for each
+        // request anyway.
         http.keep_alive(false);
         let name = self.name;
         let shared = Arc::new(Shared { server: self, answers, http });
@@ -219,5 +219,5 @@ impl Shared {
 }
 
 fn evicted(name: &str, peer: SocketAddr) {
-    tracing::debug!(%peer, "{name}: the oldest connection had to make room");
+    tracing::debug!(%peer, "{name}: the oldest connection was evicted");
 }

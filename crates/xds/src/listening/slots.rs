@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 ///
 /// A slot is needed for milliseconds, so a client with an old slot is slow or hostile. A full pool therefore evicts the
 /// oldest slot of the address at its limit, otherwise of the address with the most slots. If it refused new
-/// connections, a few silent ones could lock out all others.
+/// connections, a few silent connections could lock out all other clients.
 #[derive(Debug)]
 pub struct Slots {
     most: usize,
@@ -48,7 +48,7 @@ impl Slots {
         if own >= self.share {
             held.evict(group);
         } else if held.by_number.len() >= self.most {
-            // Ties go to the address whose oldest slot is older.
+            // If several addresses have the most slots, the address with the oldest slot loses a slot.
             let most = held.by_address.iter().max_by_key(|(_, numbers)| {
                 (numbers.len(), std::cmp::Reverse(numbers.first().copied().unwrap_or_default()))
             });
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_at_its_bound_evicts_its_own_oldest() {
+    fn an_address_at_its_limit_evicts_its_own_oldest_slot() {
         let slots = Slots::new(4, 2);
         let victim = enter(&slots, "192.0.2.9");
         let first = enter(&slots, "192.0.2.1");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pool_evicts_the_oldest_of_the_address_with_most() {
+    fn a_full_pool_evicts_the_oldest_slot_of_the_address_with_the_most() {
         let slots = Slots::new(4, 3);
         let victim = enter(&slots, "192.0.2.9");
         let attacker = ["192.0.2.1", "192.0.2.1", "192.0.2.1"].map(|address| enter(&slots, address));

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_socket_takes_both_families_and_shows_each_as_it_is() {
+    async fn one_socket_accepts_both_families_and_reports_canonical_addresses() {
         let listener = listen("[::]:0".parse().unwrap(), 16).unwrap();
         let port = listener.local_addr().unwrap().port();
         for own in ["127.0.0.1", "::1"] {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn without_ipv6_every_address_is_that_of_ipv4() {
+    fn without_ipv6_every_address_is_an_ipv4_address() {
         let tried = |address: &str, error: Errno| {
             let asked = RefCell::new(Vec::new());
             let bound = with_fallback(address.parse().unwrap(), |address| {

@@ -121,7 +121,7 @@ fn arrange(entries: Vec<Entry>, bytes: &mut [u8], range: Range<usize>) {
         return;
     }
     let mut sorted: Vec<&Entry> = entries.iter().collect();
-    // The sort is stable. Of several entries with the same key, a decoder uses the last one.
+    // The sort is stable. If several entries have the same key, a decoder uses the last entry.
     sorted.sort_by(|a, b| (a.number, &bytes[a.key.clone()]).cmp(&(b.number, &bytes[b.key.clone()])));
     let mut arranged = Vec::with_capacity(range.len());
     let mut at = range.start;

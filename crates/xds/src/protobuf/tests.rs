@@ -96,7 +96,7 @@ fn every_resource_type_is_known_under_any_prefix() {
 }
 
 #[test]
-fn the_pool_holds_all_of_envoy_with_its_options() {
+fn the_pool_contains_all_envoy_messages_with_their_options() {
     assert!(pool().all_messages().len() > 1500);
     for name in [
         "envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig",
@@ -115,7 +115,7 @@ fn the_pool_holds_all_of_envoy_with_its_options() {
 }
 
 #[test]
-fn map_entries_are_sorted_where_the_first_one_stood() {
+fn map_entries_are_sorted_at_the_position_of_the_first() {
     // Like FilterState: field 1 is a map<string, Struct>, and field 9 is unknown.
     let entry = |key: &str| [&[0x0a, 3, 0x0a, 1], key.as_bytes()].concat();
     let unknown = [0x4a, 1, b'x'];
@@ -129,14 +129,14 @@ fn map_entries_are_sorted_where_the_first_one_stood() {
 }
 
 #[test]
-fn of_two_entries_with_one_key_the_last_one_still_counts() {
+fn the_last_of_two_entries_with_one_key_counts() {
     let with = |n: f64| Struct { fields: [("k".to_owned(), Value { kind: Some(value::Kind::NumberValue(n)) })].into() };
     let two = [with(2.0).encode_to_vec(), with(1.0).encode_to_vec()].concat();
     assert_eq!(Struct::decode(&*canonical("google.protobuf.Struct", &two)).unwrap(), with(1.0));
 }
 
 #[test]
-fn malformed_bytes_stay_as_they_are() {
+fn malformed_bytes_are_unchanged() {
     let good = listener(&cluster(&[("b".into(), 1.0), ("a".into(), 2.0)])).encode_to_vec();
     for cut in 1..good.len() {
         let bytes = &good[..cut];
@@ -150,7 +150,7 @@ fn malformed_bytes_stay_as_they_are() {
 }
 
 #[test]
-fn nesting_without_end_is_refused_not_followed() {
+fn endless_nesting_is_rejected() {
     let mut deep = Any::default();
     for _ in 0..2000 {
         deep = any(&deep);
@@ -160,7 +160,7 @@ fn nesting_without_end_is_refused_not_followed() {
 }
 
 #[test]
-fn a_cluster_has_eds_by_its_type_alone() {
+fn only_the_type_of_a_cluster_determines_eds() {
     use cluster_v3::cluster::{ClusterDiscoveryType, CustomClusterType, DiscoveryType};
     let with = |kind| cluster_v3::Cluster { cluster_discovery_type: kind, ..cluster(&[]) }.encode_to_vec();
     assert!(is_eds_cluster(&with(Some(ClusterDiscoveryType::Type(DiscoveryType::Eds as i32)))));
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any_byte(), 0..60)) {
+    fn no_bytes_cause_a_panic(bytes in prop::collection::vec(any_byte(), 0..60)) {
         for name in ["google.protobuf.Any", "google.protobuf.Struct", "envoy.config.cluster.v3.Cluster"] {
             prop_assert_eq!(canonical(name, &bytes).len(), bytes.len());
         }

@@ -158,7 +158,7 @@ mod tests {
     const LISTENER: &str = "envoy.config.listener.v3.Listener";
 
     #[test]
-    fn text_says_what_json_says() {
+    fn text_proto_and_json_have_equal_content() {
         let json = json!({
             "@type": format!("type.googleapis.com/{LISTENER}"), "name": "a\"\\\n\u{1}ä",
             "address": {"socket_address": {"address": "::", "port_value": 80, "protocol": "UDP"}},
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_proto_says_why() {
+    fn invalid_text_proto_is_rejected_with_the_fault() {
         assert!(from_text(LISTENER, "name {").unwrap_err().contains("expected"));
         assert!(from_text("a.b.C", "").unwrap_err().contains("unknown type"));
     }

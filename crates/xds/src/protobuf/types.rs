@@ -75,7 +75,7 @@ impl Types {
         let name = |url: &'static str| &url.as_bytes()[TYPE_URL_PREFIX.len()..];
         let mut by_name = HashMap::with_capacity(2 * all.len());
         by_name.extend(all.iter().zip(0..).filter_map(|(known, index)| Some((name(known.v2?), index))));
-        // Last: a name of version 2 may be that of another type.
+        // Names of version 2 are tried last, because another type may have the same name.
         by_name.extend(all.iter().map(|known| name(known.url)).zip(0..));
         Self { all, by_name }
     }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_what_the_descriptors_say() {
+    fn the_table_matches_the_descriptors() {
         let types = types();
         let messages = super::super::pool().all_messages().filter(|message| !message.is_map_entry());
         let mut count = 0;

@@ -65,14 +65,17 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns the peer of a request for resources of type `kind`, if it is known before the first message.
+    /// Returns the peer of a request for resources of type `kind`.
     ///
     /// # Errors
-    /// The peer is neither an Envoy nor a gRPC client, or requests resources that only Envoys receive.
+    /// The peer is unknown, has neither of the roles Envoy and gRPC client, or requests resources that only Envoys
+    /// receive.
     pub(super) fn discovering(peer: Option<Self>, kind: Option<ResourceType>) -> Result<Self, Status> {
         let peer = peer.ok_or_else(|| Status::unauthenticated("the connection has no peer"))?;
         if !peer.roles.envoy && !peer.roles.grpc {
-            return Err(Status::permission_denied("the client certificate is of no Envoy and of no gRPC client"));
+            return Err(Status::permission_denied(
+                "the client certificate has neither the role of an Envoy nor the role of a gRPC client",
+            ));
         }
         peer.may_have(kind)?;
         Ok(peer)

@@ -110,7 +110,7 @@ async fn answer(
     let fetch = Fetch::new(kind, request);
     let fetch = fetch.map_err(|refusal| Status::invalid_argument(refusal.to_string()))?;
     let store = service.stores.select(Client::polling(&fetch.node, api, &peer)).map_err(Status::not_found)?;
-    let snapshot = service.newest(&store).await.ok_or_else(|| Status::unavailable("the server stops"))?;
+    let snapshot = service.newest(&store).await.ok_or_else(|| Status::unavailable("the server is shutting down"))?;
     let response = fetch.response(&snapshot);
     let encoded = encode::response(&response, Variant::Sotw, &service.identifier);
     service.answered(&asked, &fetch.node, &response, encoded.len());

@@ -1,4 +1,5 @@
-//! The gates of one stream: the snapshot that routes may come from, and the unused clusters that must stay for now.
+//! The gates of one stream: the snapshot that routes may come from, and the unused clusters that must not be removed
+//! yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,11 +25,11 @@ pub(super) struct Gates {
     reports_until: Option<Instant>,
     /// The deadline for the subscriptions that a returning Envoy opens without waiting for a response.
     subscribes_until: Option<Instant>,
-    /// The deadline for a returning Envoy to warm its clusters, if it seems to do so.
+    /// The deadline for a returning Envoy to warm its clusters, if its requests indicate warming clusters.
     warms_until: Option<Instant>,
     /// Removed clusters that the client's routes may still use.
     retained: BTreeMap<Arc<str>, Retention>,
-    /// Replaced listeners whose successor still waits for its routes. Envoy serves the old listener meanwhile.
+    /// Replaced listeners whose successor still waits for its routes. Envoy serves the old listener during that time.
     replaced: Vec<Replaced>,
     /// Clusters that a listener no longer references, and the time at which its old connections have drained.
     draining: BTreeMap<Arc<str>, Instant>,
@@ -169,8 +170,8 @@ impl Gates {
         self.never_accepted.extend(removed.iter().filter(|name| holds_routes(name)).cloned());
     }
 
-    /// Retains those of the `gone` clusters that the client's routes use. `gone` is sorted, and contains all clusters of
-    /// the client that are no longer served.
+    /// Retains the `gone` clusters that the client's routes use. `gone` is sorted, and contains all clusters of the
+    /// client that are no longer served.
     pub fn retain_used(&mut self, gone: Vec<Arc<str>>, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
         self.retained.retain(|name, _| gone.binary_search(name).is_ok());
         for name in gone {
@@ -195,12 +196,12 @@ impl Gates {
         }
     }
 
-    /// Returns whether a removed cluster stays at the client for now.
+    /// Returns whether the removal of a cluster is delayed.
     pub fn retains(&self, name: &str) -> bool {
         self.retained.get(name).is_some_and(|retained| *retained != Retention::Over)
     }
 
-    /// Returns whether no removed cluster stays at the client.
+    /// Returns whether the removal of no cluster is delayed.
     pub fn retains_nothing(&self) -> bool {
         self.retained.is_empty()
     }
@@ -329,7 +330,7 @@ impl Gates {
         }
     }
 
-    /// Returns whether a route of the client, or one that may still be sent, references the cluster.
+    /// Returns whether a route of the client, or a route that may still be sent, references the cluster.
     fn in_use(&self, cluster: &str, types: &Types, newest: &Snapshot) -> bool {
         let may_use = |state: &ClientState| match state {
             ClientState::Resource(resource) => resource.references().names_cluster(cluster),

@@ -1,8 +1,8 @@
 //! The bounded reader of requests: gRPC messages from a body.
 //!
-//! The reader of tonic keeps the buffer of the largest message for the lifetime of the stream, and each of a thousand streams
-//! may have sent a message of 64 MiB. This reader frees its buffer after each message, and all large requests in transit share
-//! one budget.
+//! The reader of tonic keeps the buffer of the largest message for the lifetime of the stream. Each of a thousand
+//! streams may have sent a message of 64 MiB. This reader frees its buffer after each message, and all large requests
+//! in transit share one budget.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -29,7 +29,7 @@ use super::waits::Rarely;
 
 /// The maximum size of a request that needs no share of the budget.
 const SMALL: usize = 256 << 10;
-/// The maximum size of a first request that needs no share of the budget. Nothing is known of its client yet.
+/// The maximum size of a first request that needs no share of the budget. Its client is not identified yet.
 const FIRST: usize = 32 << 10;
 /// The budget for all large requests in transit.
 const ALLOWANCE: usize = 4 * LARGEST_REQUEST;
@@ -128,11 +128,11 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
         let length = self.arrived.get_u32() as usize;
         match compressed {
             0 if length > LARGEST_REQUEST => Err(Status::resource_exhausted(format!(
-                "the request has {length} bytes, more than the {LARGEST_REQUEST} that are taken"
+                "the request has {length} bytes, more than the limit of {LARGEST_REQUEST}"
             ))),
             0 => Ok(length),
             1 => Err(Status::unimplemented("the request is compressed; no compression was offered")),
-            flag => Err(Status::internal(format!("a message begins with {flag}, not with 0 or 1: this is no gRPC"))),
+            flag => Err(Status::internal(format!("a message begins with {flag}, not with 0 or 1: this is not gRPC"))),
         }
     }
 
@@ -174,7 +174,7 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
 async fn acquire_budget(length: usize, deadline: Instant) -> Result<OwnedSemaphorePermit, Status> {
     let size = u32::try_from(length >> 10).unwrap_or(u32::MAX);
     let turn = tokio::time::timeout_at(deadline, LARGE_ONES.clone().acquire_many_owned(size)).await;
-    let turn = turn.map_err(|_| Status::resource_exhausted("too many large requests arrive at a time"))?;
+    let turn = turn.map_err(|_| Status::resource_exhausted("too many large requests arrive at the same time"))?;
     turn.map_err(|closed| Status::internal(closed.to_string()))
 }
 
@@ -205,12 +205,11 @@ fn decode<R: Message + Default + Into<Request>>(message: Chunks) -> Result<Reque
         // A name of one byte takes 3 bytes on the wire and 50 bytes in memory, so names are counted before decoding.
         let (entries, longest) = fields(message.clone()).map_err(broken)?;
         if longest > LONGEST_FIELD {
-            let what =
-                format!("a field of the request has {longest} bytes, more than the {LONGEST_FIELD} that are taken");
+            let what = format!("a field of the request has {longest} bytes, more than the limit of {LONGEST_FIELD}");
             return Err(Status::invalid_argument(what));
         }
         if entries > MOST_ENTRIES {
-            let what = format!("the request has {entries} entries, more than the {MOST_ENTRIES} that are taken");
+            let what = format!("the request has {entries} entries, more than the limit of {MOST_ENTRIES}");
             return Err(Status::resource_exhausted(what));
         }
     }
@@ -243,13 +242,13 @@ pub(super) fn bounded(mut request: Request) -> Result<Request, Status> {
     let labels = node.chain([&request.type_url, &request.nonce, &request.version]);
     if let Some(longest) = labels.map(String::len).max().filter(|length| *length > LONGEST_LABEL) {
         let what =
-            format!("node, type URL, nonce or version: {longest} bytes, more than the {LONGEST_LABEL} that are taken");
+            format!("node, type URL, nonce, or version: {longest} bytes, more than the limit of {LONGEST_LABEL}");
         return Err(Status::invalid_argument(what));
     }
     let names = request.subscribe.iter().chain(&request.unsubscribe).chain(request.initial_versions.keys());
     let names = names.chain(request.locators.iter().flat_map(Locator::texts));
     if let Some(longest) = names.map(String::len).max().filter(|length| *length > LONGEST_NAME) {
-        let what = format!("a resource name has {longest} bytes, more than the {LONGEST_NAME} that are taken");
+        let what = format!("a resource name has {longest} bytes, more than the limit of {LONGEST_NAME}");
         return Err(Status::invalid_argument(what));
     }
     if let Some(reason) = &mut request.error {
@@ -360,7 +359,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn requests_are_the_same_in_whatever_pieces_they_come(
+        fn requests_are_equal_for_any_pieces(
             names in proptest::collection::vec(proptest::collection::vec("[a-z]{0,9}", 0..5), 0..4),
             pieces in proptest::collection::vec(0..20_usize, 0..10),
         ) {
@@ -373,7 +372,7 @@ mod tests {
         }
 
         #[test]
-        fn noise_ends_with_a_status(
+        fn random_bytes_end_with_a_status(
             noise in proptest::collection::vec(any::<u8>(), 0..60),
             pieces in proptest::collection::vec(0..20_usize, 0..10),
         ) {
@@ -383,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_request_gives_its_part_of_the_allowance_back() {
+    fn a_large_request_returns_its_share_of_the_budget() {
         let name = "n".repeat(1000);
         let large = DiscoveryRequest { resource_names: vec![name; 1000], ..Default::default() };
         let free = || LARGE_ONES.available_permits();
@@ -394,7 +393,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_request_keeps_its_place_when_the_wait_for_it_is_cancelled() {
+    async fn a_large_request_keeps_its_place_if_the_wait_is_canceled() {
         use futures::FutureExt;
         let names = vec!["n".repeat(1000); 1000];
         let large = DiscoveryRequest { resource_names: names, ..Default::default() };
@@ -413,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_shortened_between_characters() {
+    fn a_reason_is_truncated_between_characters() {
         let reason = "ü".repeat(LONGEST_REASON);
         let request = bounded(Request { error: Some(reason), ..Request::default() }).unwrap();
         assert_eq!(request.error.unwrap().len(), LONGEST_REASON);

@@ -1,8 +1,8 @@
 //! Variants of a resource, and clients that choose one by dynamic parameters.
 //!
-//! A resource can have several variants, each with constraints on the parameters that a delta client sends with the name. A
-//! client gets the variant whose constraints its parameters meet; of several, the one with the most constraints. A resource
-//! without constraints matches every client. Source: xRFC TP2.
+//! A resource can have several variants, each with constraints on the parameters that a delta client sends with the
+//! name. A client gets the matching variant with the most constraints. A resource without constraints matches every
+//! client. Source: xRFC TP2.
 //!
 //! Locators are separate from subscriptions by name. A client with locators requests each resource individually, so there is
 //! no wildcard, and no order between types.

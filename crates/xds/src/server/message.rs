@@ -18,7 +18,7 @@ use crate::snapshot::{Body, Resource, ResourceType, canonical};
 /// The protocol variant of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Variant {
-    /// State of the world: a response contains all requested resources, or those that have changed.
+    /// State of the world: a response contains all requested resources, or all changed resources.
     Sotw,
     /// Incremental: a response contains differences.
     Delta,

@@ -28,7 +28,7 @@ pub struct StreamInfo {
 /// Hooks into the lifecycle of streams: `opened`, `introduced`, then `received`, `sent`, and `noticed` for messages, and
 /// `closed`. The stream's own task calls all hooks, so they must not block. Every hook has an empty default.
 ///
-/// A request without a stream (unary methods, REST) is `received` and `sent` with a stream ID of its own.
+/// A request without a stream (unary methods, REST) is `received` and `sent` with a separate stream ID.
 pub trait Observer: Send + Sync + 'static {
     /// A stream is open. Its client is not yet identified.
     fn opened(&self, _stream: &StreamInfo) {}

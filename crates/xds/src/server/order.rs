@@ -70,8 +70,8 @@ pub struct Timing {
     /// The time from the ACK of a new listener to the removal of clusters that only the old listener itself used. Old
     /// connections use them until they are drained (Envoy's `--drain-time-s`, by default the same time).
     pub drain: Duration,
-    /// The size in bytes above which listeners and route configurations, or their full state, are paced: the next one is
-    /// sent at the earliest after five times the time that the client needed for the last one.
+    /// The size in bytes above which listeners and route configurations, or their full state, are paced. The pause
+    /// between two versions is five times the time that the client needed for the previous version.
     pub large: usize,
 }
 

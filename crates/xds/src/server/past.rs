@@ -1,9 +1,10 @@
 //! The resources that were recently sent to state-of-the-world clients, by version.
 //!
-//! A returning client reports the version of its resources, but no names. If clusters were removed meanwhile, its routes may
-//! still use them, so they must stay until the client has the new routes. This requires the resources of the version.
-//! Versions are hashes of the content, so the responses of one stream describe the state of all clients. A replica that has
-//! never sent the version does not know its resources, which matters only if a cluster is removed at that time.
+//! A returning client reports the version of its resources, but no names. If clusters were removed while it was
+//! disconnected, its routes may still use them. These clusters must stay until the client has the new routes. This
+//! requires the resources of the version. Versions are hashes of the content, so the responses of one stream describe
+//! the state of all clients. A replica that has never sent the version does not know its resources, which matters only
+//! if a cluster is removed at that time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

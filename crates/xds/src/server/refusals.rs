@@ -50,7 +50,7 @@ impl Refused {
         match self {
             Self::Timeout => "the client did not identify itself in time",
             Self::Evicted => "the client did not identify itself, and a newer connection evicted it",
-            Self::NoCertificate => "the TLS handshake failed: the client showed no certificate",
+            Self::NoCertificate => "the TLS handshake failed: the client presented no certificate",
             Self::Handshake => "the TLS handshake failed",
             Self::Name => "the client is not accepted",
             Self::PlainText => "no TLS",
@@ -62,7 +62,7 @@ impl Refused {
 /// Counts and logs refusals.
 pub(super) struct Refusals {
     observer: Arc<dyn Observer>,
-    /// For each line, the time of the last log line and the number of suppressed ones since.
+    /// For each line, the time of the last log line and the number of suppressed lines since.
     lines: Mutex<BTreeMap<String, (Instant, u64)>>,
 }
 
@@ -121,7 +121,7 @@ mod tests {
     impl Observer for Nobody {}
 
     #[test]
-    fn a_line_stands_for_all_refusals_of_its_time() {
+    fn one_line_covers_all_refusals_of_its_interval() {
         let refusals = Refusals::new(Arc::new(Nobody));
         let start = Instant::now();
         let due = |key: &str, seconds| refusals.due(key, Refused::Name, start + Duration::from_secs(seconds));

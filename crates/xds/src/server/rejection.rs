@@ -26,7 +26,7 @@ pub struct Rejection {
     pub message: Arc<str>,
 }
 
-/// What a client rejected.
+/// The scope of a rejection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RejectionScope {
     /// A response (NACK). At least one of the suspects is at fault, unless the response only removed resources.

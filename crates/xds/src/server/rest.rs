@@ -86,7 +86,9 @@ pub(super) fn denied(status: &Status) -> Failure {
 /// Refuses requests of browsers, so that a web page cannot read secrets through a browser on this machine.
 pub(super) fn not_for_browsers(headers: &HeaderMap) -> Result<(), Failure> {
     match headers.contains_key(header::ORIGIN) {
-        true => Err((StatusCode::FORBIDDEN, "this is not for browsers: the header \"origin\" is set".to_owned())),
+        true => {
+            Err((StatusCode::FORBIDDEN, "requests of browsers are refused: the header \"origin\" is set".to_owned()))
+        }
         false => Ok(()),
     }
 }
@@ -130,7 +132,7 @@ async fn respond(
             return Ok(StatusCode::NOT_MODIFIED.into_response());
         }
         if over {
-            let message = "there is nothing to serve yet, not even that there is nothing";
+            let message = "nothing has been published yet";
             return Err((StatusCode::SERVICE_UNAVAILABLE, message.to_owned()));
         }
         over = tokio::select! {
@@ -190,9 +192,9 @@ pub(super) fn parse(body: &[u8]) -> Result<Request, String> {
     let request: Result<DiscoveryRequest, _> = serde_path_to_error::deserialize(&mut json);
     let request = request.map_err(|error| match error.path().iter().next() {
         Some(_) => format!("{}: {}", error.path(), error.inner()),
-        None => format!("the body is no DiscoveryRequest in JSON: {}", error.inner()),
+        None => format!("the body is not a DiscoveryRequest in JSON: {}", error.inner()),
     })?;
-    json.end().map_err(|error| format!("the body is no DiscoveryRequest in JSON: {error}"))?;
+    json.end().map_err(|error| format!("the body is not a DiscoveryRequest in JSON: {error}"))?;
     Ok(Request {
         node: request.node.map(|node| Node {
             id: node.id.unwrap_or_default(),

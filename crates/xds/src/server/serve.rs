@@ -107,7 +107,7 @@ pub async fn serve_within(
         let (socket, address) = match accepted {
             Ok((socket, address)) => (socket, listening::canonical(address)),
             Err(error) => {
-                tracing::warn!(%error, "cannot accept an xDS connection; going on");
+                tracing::warn!(%error, "cannot accept an xDS connection; continuing");
                 // The likely cause is a lack of file descriptors. Without a pause, this loop would spin.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -203,7 +203,8 @@ pub(super) async fn admit(
         Access::PlainFromEverywhere => true,
         Access::PlainFromLoopback if address.ip().to_canonical().is_loopback() => true,
         Access::PlainFromLoopback => {
-            let what = "plain text is for loopback only; give --xds-tls DIR, or --xds-tls off to send secrets in clear";
+            let what =
+                "plain text is for loopback only; set --xds-tls DIR, or --xds-tls off to send secrets in clear text";
             return Err((Refused::PlainText, what.to_owned()));
         }
         Access::Tls(_) => false,
@@ -225,6 +226,6 @@ pub(super) async fn admit(
     let names = leaf.map(|leaf| Names::read(leaf)).unwrap_or_default();
     // Without a certificate, a client has no role, regardless of the policy.
     let roles = if leaf.is_some() { settings.policy.roles(&names) } else { Roles::default() };
-    let stranger = roles.is_empty().then(|| format!("its certificate has {names}, which gives it no role"));
+    let stranger = roles.is_empty().then(|| format!("its certificate has {names}, but no name with a role"));
     Ok(Admitted { io: Io::Tls(Box::new(stream)), roles, names: Some(Arc::new(names)), stranger })
 }

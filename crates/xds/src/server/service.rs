@@ -22,8 +22,8 @@ pub(super) const LARGEST_REQUEST: usize = 64 << 20;
 /// The aggregated service.
 const AGGREGATED: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
 
-/// The services of one type: the service, the suffix of its methods (`Stream…`, `Delta…`, `Fetch…`), the name in REST
-/// (`/v3/discovery:…`), and the type. Without a name in REST, `Delta…` is the only method.
+/// The services for a single type. A row contains the service, the suffix of its methods (`Stream…`, `Delta…`,
+/// `Fetch…`), the name in REST (`/v3/discovery:…`), and the type. Without a name in REST, `Delta…` is the only method.
 const SERVICES: &[v2::Row] = &[
     ("envoy.service.listener.v3.ListenerDiscoveryService", "Listeners", Some("listeners"), ResourceType::LISTENER),
     ("envoy.service.route.v3.RouteDiscoveryService", "Routes", Some("routes"), ResourceType::ROUTES),

@@ -49,7 +49,7 @@ impl Method {
         let (mut stopping, mut peer) = (self.service.stopping.clone(), peer.clone());
         Rarely::wait(async move {
             tokio::select! {
-                _ = stopping.wait_for(|stopping| *stopping) => "the server stops",
+                _ = stopping.wait_for(|stopping| *stopping) => "the server is shutting down",
                 () = peer.going_away() => "its connection is to be closed",
             }
         })
@@ -229,7 +229,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
     }
 
     fn stopped(&mut self) -> Step {
-        self.ended("the server stops")
+        self.ended("the server is shutting down")
     }
 
     fn ended(&mut self, reason: &'static str) -> Step {
@@ -292,7 +292,9 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         let kept = if names { stream.stored_names() } else { 0 };
         match result {
             Ok(_) if kept > MOST_KEPT => {
-                let what = format!("{kept} names are asked for or not answered, more than the {MOST_KEPT} of a stream");
+                let what = format!(
+                    "{kept} names are requested or not acknowledged, more than the limit of {MOST_KEPT} for a stream"
+                );
                 self.refused(Status::resource_exhausted(what))
             }
             Ok(outputs) => Step::Outputs(outputs),

@@ -172,7 +172,7 @@ impl Desk {
             let answer = report.ok_or_else(|| {
                 let limit = LARGEST_ANSWER >> 20;
                 Status::resource_exhausted(format!(
-                    "the answer has more than {limit} MiB: choose fewer nodes, or set exclude_resource_contents"
+                    "the answer has more than {limit} MiB: select fewer nodes, or set exclude_resource_contents"
                 ))
             })?;
             let size = u32::try_from((answer.encoded_len() >> 10) + 1).unwrap_or(u32::MAX);
@@ -180,7 +180,7 @@ impl Desk {
             Ok((answer, Arc::new(part.map_err(|closed| Status::internal(closed.to_string()))?)))
         };
         let made = tokio::time::timeout(PATIENCE, made).await;
-        made.unwrap_or_else(|_| Err(Status::resource_exhausted("too many answers are made, or on their way unread")))
+        made.unwrap_or_else(|_| Err(Status::resource_exhausted("too many responses are being built or sent")))
     }
 
     async fn rest(self, request: Request) -> Response {
@@ -205,9 +205,9 @@ impl Desk {
         let bad = |problem: String| (StatusCode::BAD_REQUEST, problem);
         let mut json: serde_json::Value = match body.is_empty() {
             true => serde_json::json!({}),
-            false => serde_json::from_slice(&body).map_err(|error| bad(format!("the body is no JSON: {error}")))?,
+            false => serde_json::from_slice(&body).map_err(|error| bad(format!("the body is not JSON: {error}")))?,
         };
-        let fields = json.as_object_mut().ok_or_else(|| bad("the body is no JSON object".to_owned()))?;
+        let fields = json.as_object_mut().ok_or_else(|| bad("the body is not a JSON object".to_owned()))?;
         fields.insert("@type".to_owned(), REQUEST.into());
         let encoded = protobuf::from_json(&json).map_err(|error| bad(error.to_string()))?;
         let request = ClientStatusRequest::decode(&encoded.message[..]).map_err(|error| bad(error.to_string()))?;

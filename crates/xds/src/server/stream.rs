@@ -23,7 +23,8 @@ const MOST_OTHERS: usize = 8;
 #[derive(Debug)]
 pub struct Stream {
     pub(super) state: State,
-    /// The states of types that the client requests by another URL than the one in `state`. Empty for all known clients.
+    /// The states of types that the client requests by a URL other than the URL in `state`. Empty for all known
+    /// clients.
     others: Vec<State>,
 }
 

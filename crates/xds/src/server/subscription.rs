@@ -42,8 +42,8 @@ pub(super) struct Subscription {
     interest_changed: bool,
     /// State of the world: whether a request has ever contained a name. Until then, an empty list is a wildcard.
     ever_named: bool,
-    /// Full state: whether the client has unknown resources of an earlier stream. It deletes those that a response leaves
-    /// out.
+    /// Full state: whether the client has unknown resources of an earlier stream. It deletes the resources that a
+    /// response leaves out.
     came_back: bool,
     /// State of the world: whether a stale request has dropped the wildcard (see `dropped`).
     dropped_wildcard: bool,

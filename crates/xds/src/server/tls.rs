@@ -24,7 +24,7 @@ pub struct Secured {
 pub struct Tls(watch::Receiver<Option<Secured>>);
 
 impl From<watch::Receiver<Option<Secured>>> for Tls {
-    /// Returns settings that change. Connections wait for the first ones.
+    /// Returns settings that change. Connections wait for the first settings.
     fn from(settings: watch::Receiver<Option<Secured>>) -> Self {
         Self(settings)
     }
@@ -38,7 +38,7 @@ impl From<Secured> for Tls {
 }
 
 impl Tls {
-    /// Waits for the first settings, and returns the newest ones.
+    /// Waits for the first settings, and returns the newest settings.
     pub(super) async fn current(&mut self) -> Option<Secured> {
         self.0.wait_for(Option::is_some).await.ok().and_then(|settings| settings.clone())
     }

@@ -12,7 +12,7 @@
 use super::message::Request;
 use crate::snapshot::{ApiVersion, ResourceType};
 
-/// A service of one type: its name, the suffix of its methods (`Stream…`, `Delta…`, `Fetch…`), the name in REST
+/// A service for a single type: its name, the suffix of its methods (`Stream…`, `Delta…`, `Fetch…`), the name in REST
 /// (`/v3/discovery:…`), and the type. Without a name in REST, `Delta…` is the only method.
 pub(super) type Row = (&'static str, &'static str, Option<&'static str>, ResourceType);
 

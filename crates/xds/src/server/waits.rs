@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_waited_for_rarely_is_looked_at_when_it_wakes() {
+    async fn a_rarely_polled_future_is_polled_when_it_wakes() {
         let (sender, mut receiver) = watch::channel(false);
         let looks = AtomicU32::new(0);
         let told = async {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_waited_for_rarely_wakes_its_task() {
+    async fn a_rarely_polled_future_wakes_its_task() {
         let (sender, mut receiver) = watch::channel(false);
         let waiting = tokio::spawn(Rarely::wait(async move { receiver.wait_for(|told| *told).await.is_ok() }));
         tokio::task::yield_now().await;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_alarm_goes_off_at_the_time_that_it_was_last_asked_for() {
+    async fn an_alarm_fires_at_the_last_requested_time() {
         const LIMIT: Duration = Duration::from_secs(10);
         let at = |milliseconds| Some(Instant::now() + Duration::from_millis(milliseconds));
         let mut alarm = Alarm::new();

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_is_woken_while_going_to_sleep_does_not_sleep() {
+    async fn a_watch_that_is_woken_while_falling_asleep_does_not_sleep() {
         const ROUNDS: u32 = 100_000;
         const LIMIT: Duration = Duration::from_secs(10);
         let bell = Arc::new(Bell::default());

@@ -1,7 +1,7 @@
 //! The canonical form of resource names that are URIs, `xdstp://authority/type/id?context`.
 //!
-//! Equivalent names become equal here, so that all other code can compare texts. All other names are opaque. Source: xRFC
-//! TP1; the escaped characters are those of Envoy.
+//! Equivalent names become equal here, so that all other code can compare texts. All other names are opaque. Source:
+//! xRFC TP1; Envoy escapes the same characters.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -16,8 +16,8 @@ use crate::provenance::ObjectRef;
 
 /// The type of an Envoy resource, e.g. `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
 ///
-/// It is a number, because a stream compares types many times for each message: twice the index of the type in `SERVED`, or
-/// after these, its index among all known types. The type of its variants is one more.
+/// It is a number, because a stream compares types many times for each message. The number is twice the index of the
+/// type in `SERVED`. Other types follow, with their index among all known types. The type of its variants is one more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceType(u16);
 
@@ -323,7 +323,8 @@ impl Resource {
         Self { frame, v2: OnceLock::new(), ..self.clone() }
     }
 
-    /// Returns the bytes in `api`. Those of version 2 are built for the first client that requests them, and then shared.
+    /// Returns the bytes in `api`. The bytes of version 2 are built for the first client that requests them, and then
+    /// shared.
     fn frame(&self, api: ApiVersion) -> &Frame {
         if api == ApiVersion::V3 {
             return &self.frame;

@@ -9,9 +9,9 @@ use super::{Snapshot, Store};
 
 /// The stores of all classes of clients. All clients of a class receive the same resources.
 ///
-/// A class is a key that the program derives from a client, in the function that it gives to
-/// [`Stores`](crate::server::Stores): a group of nodes, or a group and the form of the resources. The first client of a
-/// class creates its store, and waits until the program publishes there.
+/// A class is a key that the program derives from a client in the function for [`Stores`](crate::server::Stores).
+/// Examples are a group of nodes, or a group and the form of the resources. The first client of a class creates its
+/// store, and waits until the program publishes there.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! The indices of the store equal those computed from the resources, for any sequence of changes, and contain nothing
-//! else.
+//! Tests that the indexes of the store equal indexes that are computed from the resources, for any sequence of changes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,7 +34,7 @@ fn content(snapshot: &Snapshot) -> String {
 }
 
 #[test]
-fn a_type_is_found_by_its_url_and_compared_like_it() {
+fn types_are_found_by_url_and_ordered_like_urls() {
     use ResourceType as Type;
     let served = [
         (Type::CLUSTER, "envoy.config.cluster.v3.Cluster"),
@@ -69,7 +68,7 @@ fn publish(store: &Store, resource: Resource) -> Arc<Snapshot> {
 }
 
 #[test]
-fn what_changed_is_told_by_name_as_long_as_it_is_remembered() {
+fn changes_are_listed_by_name_within_the_journal() {
     let store = Store::default();
     (0..299).for_each(|i| drop(publish(&store, cluster(&format!("c{i}"), "x", &[]))));
     let snapshot = publish(&store, cluster("c299", "x", &[]));
@@ -96,7 +95,7 @@ fn a_replaced_resource_is_freed_with_its_last_snapshot() {
 
 proptest! {
     #[test]
-    fn many_updates_leave_what_one_replacement_gives(
+    fn many_updates_equal_one_replacement(
         updates in prop::collection::vec(
             (
                 prop::collection::vec(
@@ -123,7 +122,7 @@ proptest! {
 }
 
 #[test]
-fn who_leads_to_a_cluster_is_found_whatever_has_changed() {
+fn users_of_a_cluster_are_found_after_any_change() {
     use envoy_types::pb::envoy::config::route::v3 as route_v3;
     let host = |name: &str, clusters: &[&str]| {
         let to = |cluster: &&str| {

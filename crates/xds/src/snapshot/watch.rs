@@ -138,8 +138,9 @@ impl Index {
 
     /// Returns the watches that `changes` affect, and the number of index entries that were read.
     ///
-    /// Watches of all resources of a type are added once. The watches of a name are added only if they differ from those of
-    /// the previous name: Envoys of one fleet request the same names, so one list usually covers thousands of changes.
+    /// Watches of all resources of a type are added once. The watches of a name are added only if they differ from the
+    /// watches of the previous name. Envoys of one fleet request the same names, so one list usually covers thousands
+    /// of changes.
     fn concerned(&self, changes: &Changes) -> (HashSet<u32>, usize) {
         let (mut concerned, mut added) = (HashSet::new(), 0);
         let mut kinds = HashSet::new();
@@ -219,7 +220,7 @@ mod tests {
         store.update(Update { set: vec![endpoints(name, content)], remove: Vec::new() });
     }
 
-    /// Returns whether it was woken since it was last asked.
+    /// Returns whether the watch was woken since the last call.
     fn woken(watch: &Watch) -> bool {
         watch.changed().now_or_never().is_some()
     }
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_wakes_those_whom_it_concerns() {
+    fn a_change_wakes_the_affected_watches() {
         let store = Arc::new(Store::default());
         let [mut one, mut all, other] = [0; 3].map(|_| Watch::new(&store));
         one.set_interest(ENDPOINTS, names(&["a", "b"]));
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_concerned_is_found_once_for_many_changes() {
+    fn affected_watches_are_found_once_for_many_changes() {
         const CHANGES: usize = 2_000;
         const WATCHES: usize = 100;
         let store = Arc::new(Store::default());
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn news_is_told_once() {
+    fn news_is_returned_once() {
         let store = Arc::new(Store::default());
         set(&store, "a", "1");
         let mut watch = Watch::new(&store);
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sleeps_for_ever_and_nobody_is_remembered() {
+    fn every_watch_wakes_and_none_is_leaked() {
         let store = Arc::new(Store::default());
         let mut watch = Watch::new(&store);
         watch.set_interest(ENDPOINTS, names(&["a"]));

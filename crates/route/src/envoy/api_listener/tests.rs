@@ -88,7 +88,7 @@ fn weighted(shares: &[(&str, u32)], retry: Option<Retry>) -> Action {
 }
 
 #[test]
-fn p10_a_target_is_the_name_of_a_listener_and_its_routes_take_its_authority() {
+fn p10_a_target_is_the_name_of_a_listener_and_its_routes_accept_any_authority() {
     let made = made(&model());
     assert_eq!(
         targets(&made),
@@ -126,7 +126,7 @@ fn p10_the_port_chooses_between_plain_text_and_tls() {
 }
 
 #[test]
-fn p10_a_service_wins_over_a_host_of_its_name() {
+fn p10_a_service_takes_precedence_over_a_host_of_its_name() {
     let mut model = one_host(vec![model_route(PathMatch::Prefix("/".into()), Action::respond(503))]);
     let host = model.http().values().next().unwrap().clone();
     for name in ["cart.shop", "cart.shop.svc", "other.shop.svc", "other.shop.svc.cluster.local"] {
@@ -139,7 +139,7 @@ fn p10_a_service_wins_over_a_host_of_its_name() {
 }
 
 #[test]
-fn a_host_of_another_namespace_is_not_called_like_a_service() {
+fn a_host_of_another_namespace_cannot_have_the_name_of_a_service() {
     let mut model = one_host(vec![]);
     let mut foreign = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
     foreign.origin = ObjectRef::new("Ingress", "evil", "evil");
@@ -183,7 +183,7 @@ fn p8_the_router_is_the_last_filter_always() {
 }
 
 #[test]
-fn paths_are_in_the_form_that_grpc_takes() {
+fn paths_have_a_form_that_grpc_accepts() {
     let to = |path| model_route(path, forward("shop/cart/http"));
     let made = made(&one_host(vec![
         to(PathMatch::Exact("/shop.Cart/Get".into())),
@@ -198,7 +198,7 @@ fn paths_are_in_the_form_that_grpc_takes() {
 }
 
 #[test]
-fn what_is_not_forwarded_fails_the_call() {
+fn routes_that_do_not_forward_fail_the_call() {
     let route = |action| model_route(PathMatch::Prefix("/".into()), action);
     for action in [Action::respond(503), Action::Redirect(Redirect::to_https(RedirectStatus::Found))] {
         let made = made(&one_host(vec![route(action)]));
@@ -222,7 +222,7 @@ fn weights_are_kept_and_a_share_that_grpc_cannot_reach_fails_the_route() {
 }
 
 #[test]
-fn retries_are_those_that_grpc_has() {
+fn retries_have_only_conditions_that_grpc_supports() {
     let of = |on: &str, retries| {
         let per_try_timeout = Some(std::time::Duration::from_secs(1));
         let retry = Retry { on: on.into(), retries, per_try_timeout, ..Retry::default() };
@@ -241,7 +241,7 @@ fn retries_are_those_that_grpc_has() {
 }
 
 #[test]
-fn p9_every_cluster_that_routes_lead_to_is_one_that_grpc_takes() {
+fn p9_grpc_accepts_every_cluster_of_its_routes() {
     use cluster_v3::cluster::{ClusterDiscoveryType, DiscoveryType, LbPolicy};
     let model = model();
     let own = made(&model);
@@ -313,7 +313,7 @@ fn assert_well_formed(assignment: &endpoint_v3::ClusterLoadAssignment) {
 }
 
 #[test]
-fn p14_listeners_are_told_apart_by_what_they_are_and_all_else_is_for_both() {
+fn p14_listeners_are_for_one_kind_of_client_and_other_resources_for_both() {
     let api = made(&model()).into_iter().find(|one| one.kind() == ResourceType::LISTENER).unwrap();
     assert_eq!(audience(&api), Audience::Grpc);
     let named = |name: &str| {
@@ -327,20 +327,20 @@ fn p14_listeners_are_told_apart_by_what_they_are_and_all_else_is_for_both() {
 }
 
 #[test]
-fn what_envoy_gets_knows_nothing_of_it() {
+fn envoys_receive_no_resources_for_grpc_clients() {
     let built = crate::envoy::build(&model(), &crate::settings::Settings::default());
     assert!(built.iter().all(|resource| audience(resource) != Audience::Grpc));
     assert!(built.iter().all(|resource| !resource.name().starts_with("api/")));
 }
 
 #[test]
-fn equal_models_make_equal_bytes() {
+fn equal_models_have_equal_bytes() {
     let versions = || made(&model()).iter().map(|one| (one.name().clone(), one.version())).collect::<Vec<_>>();
     assert_eq!(versions(), versions());
 }
 
 #[test]
-fn what_has_not_changed_is_not_made_again() {
+fn unchanged_resources_are_not_built_again() {
     let store = Store::default();
     let first = resources(&model(), &Snapshot::default());
     store.replace(first.clone());
@@ -348,12 +348,12 @@ fn what_has_not_changed_is_not_made_again() {
     for (old, new) in first.iter().zip(resources(&model, &store.newest().unwrap())) {
         assert!(Arc::ptr_eq(old, &new), "{old:?}");
     }
-    // A new generation of the object is another origin, and another port is other content.
+    // A new generation of the object changes the origin, and another port changes the content.
     Arc::make_mut(model.clusters.get_mut(&cluster_id("shop/cart/http")).unwrap()).origin.generation += 1;
     let changed = resources(&model, &store.newest().unwrap());
     let kept = changed.iter().filter(|new| first.iter().any(|old| Arc::ptr_eq(old, new))).count();
     assert_eq!(kept + 4, changed.len());
-    // Equal content is not sufficient either: an Ingress may take over the name with the same routes.
+    // Equal content is not sufficient either: another Ingress may now have the same routes for this name.
     let host = model.http_mut().get_mut(&Host::Exact("shop.example.com".into())).unwrap();
     Arc::make_mut(&mut host.routes[0]).origin = ObjectRef::new("Ingress", "shop", "other");
     let others = resources(&model, &store.newest().unwrap());
@@ -362,7 +362,7 @@ fn what_has_not_changed_is_not_made_again() {
 }
 
 #[test]
-fn hosts_behind_tls_alone_are_served() {
+fn hosts_with_only_tls_entries_are_served() {
     let mut model = one_host(vec![]);
     let content = model.http_mut().remove(&Host::Exact("shop.test".into())).unwrap();
     let tls = crate::testing::model::model().https().values().next().unwrap().clone();

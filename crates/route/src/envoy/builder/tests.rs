@@ -1,4 +1,4 @@
-//! Every sequence of changes to a model gives the resources of that model.
+//! Tests that every sequence of changes to a model produces the resources of the final model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::model::{Action, Endpoints, Others, PathMatch, Redirect, RedirectStatu
 use crate::settings::{AuthorizationProtocol, Discovery, Endpoint};
 use crate::testing::model::{Shared as _, cluster_id, empty, follow_settings, forward};
 
-/// A change of the model alone.
+/// Returns a change of the model without a change of the settings.
 fn model_change<'a>(model: &'a Model, touched: &'a Touched, settings: &'a Settings) -> Change<'a> {
     Change { model, touched, settings, settings_changed: false }
 }
@@ -137,7 +137,7 @@ fn change(model: &mut Model, dice: &mut Dice) -> Touched {
 }
 
 #[test]
-fn every_way_to_a_model_gives_its_resources() {
+fn every_sequence_of_changes_builds_the_resources_of_the_final_model() {
     let (mut largest, mut buckets) = (0, 0);
     for seed in 0..4 {
         let mut dice = Dice(seed);
@@ -229,7 +229,7 @@ fn both_forms_have_the_same_virtual_hosts() {
 }
 
 #[test]
-fn a_change_is_as_large_as_what_it_changes() {
+fn an_update_contains_only_changed_resources() {
     let mut model = empty();
     let forms = Forms { vhds: true, ..Forms::default() };
     let redirect = Action::Redirect(Redirect::to_https(RedirectStatus::Found));
@@ -270,7 +270,7 @@ fn found(world: &World, host: &str, key: &str) -> String {
 }
 
 #[test]
-fn a_bucket_has_its_hosts_and_the_rest_of_the_world() {
+fn a_bucket_contains_its_hosts_and_all_wildcards() {
     let mut settings = Settings::default();
     settings.routes.discovery = Discovery::Buckets;
     let mut model = crate::testing::model::model();

@@ -110,7 +110,7 @@ fn another_host_on_a_tls_connection_is_misdirected() {
 }
 
 #[test]
-fn a_wildcard_host_refuses_the_names_below_it_that_are_served_otherwise() {
+fn a_wildcard_host_refuses_the_names_below_it_that_other_chains_serve() {
     let hosts = [
         exact("shop.example.com"),
         exact("example.com"),
@@ -130,7 +130,7 @@ fn a_wildcard_host_refuses_the_names_below_it_that_are_served_otherwise() {
 }
 
 #[test]
-fn an_edit_of_an_ingress_makes_its_scope_alone_and_no_listener() {
+fn an_edit_of_an_ingress_builds_only_its_scope_and_no_listener() {
     let hosts = [exact("a.test"), exact("b.test")];
     let mut model = model(&hosts);
     let (mut chains, settings) = (Chains::default(), Settings::default());
@@ -142,7 +142,7 @@ fn an_edit_of_an_ingress_makes_its_scope_alone_and_no_listener() {
         assert_eq!(said(&update), (vec!["https/a.test"], vec![]), "generation {generation}");
         assert_eq!(update.set[0].origins()[0].generation, generation);
     }
-    // Another object of the host is another origin of the listener.
+    // Another object of the host adds an origin to the listener.
     model.https_mut().get_mut(&hosts[0]).unwrap().origins = vec![ObjectRef::new("Ingress", "shop", "other")];
     assert!(
         said(&apply_change(&mut chains, https(&model), &touching(&hosts[..1]), &settings, false)).0.contains(&"https")
@@ -170,7 +170,7 @@ fn new_routes_of_a_host_are_its_scope_alone() {
 }
 
 #[test]
-fn a_host_that_comes_or_goes_touches_the_listener_and_the_wildcard_above() {
+fn a_new_or_removed_host_changes_the_listener_and_the_wildcard_above() {
     let hosts = [wildcard("test"), wildcard("deep.test")];
     let mut model = model(&hosts);
     let (mut chains, settings) = (Chains::default(), Settings::default());
@@ -188,7 +188,7 @@ fn a_host_that_comes_or_goes_touches_the_listener_and_the_wildcard_above() {
 }
 
 #[test]
-fn the_listeners_go_with_the_last_host_and_with_the_setting() {
+fn the_listeners_are_removed_with_the_last_host_or_by_the_setting() {
     let (mut chains, mut settings) = (Chains::default(), Settings::default());
     settings.http.http3.enabled = true;
     let host = exact("a.test");
@@ -247,7 +247,7 @@ fn apply(world: &mut World, update: Update<Arc<Resource>>) {
 }
 
 #[test]
-fn any_sequence_of_changes_ends_where_a_new_start_would() {
+fn any_sequence_of_changes_gives_the_result_of_a_new_translation() {
     let hosts = [
         exact("test"),
         exact("a.test"),

@@ -48,7 +48,7 @@ fn socket(listener: &listener_v3::Listener) -> core_v3::SocketAddress {
 }
 
 #[test]
-fn one_socket_takes_both_families_unless_told_otherwise() {
+fn one_socket_accepts_both_families_by_default() {
     let both = socket(&plain(&Settings::default()));
     assert_eq!((both.address.as_str(), both.ipv4_compat), ("::", true));
     let mut settings = Settings::default();
@@ -109,7 +109,7 @@ fn chain_names(listener: &listener_v3::Listener) -> Vec<&str> {
 }
 
 #[test]
-fn server_names_lead_to_chains_and_the_rest_to_the_default_one() {
+fn server_names_select_chains_and_other_names_the_default_chain() {
     let hosts = [
         Host::Exact("shop.example.com".into()),
         Host::Exact("www.example.com".into()),
@@ -137,7 +137,7 @@ fn server_names_lead_to_chains_and_the_rest_to_the_default_one() {
 }
 
 #[test]
-fn a_host_that_joins_leaves_the_chains_as_they_are() {
+fn a_new_host_does_not_change_the_chains() {
     let mut hosts = model(&[Host::Exact("a.test".into()), Host::Wildcard("test".into())]);
     let before = https(&at(&hosts), &Settings::default());
     hosts.https_mut().insert(Host::Exact("b.test".into()), tls_host(TlsVersion::V1_2));
@@ -187,7 +187,7 @@ fn several_key_pairs_are_one_chain_in_their_order() {
 }
 
 #[test]
-fn ciphers_of_tls_1_2_are_not_named_where_it_is_not_offered() {
+fn ciphers_of_tls_1_2_are_omitted_if_it_is_not_offered() {
     let mut hosts = model(&[Host::Exact("a.test".into())]);
     hosts.https_mut().values_mut().for_each(|host| host.minimum = TlsVersion::V1_3);
     let listener = https(&at(&hosts), &Settings::default());

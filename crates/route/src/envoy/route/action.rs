@@ -67,8 +67,8 @@ fn apply(filter: &ForwardFilter, path: &PathMatch, action: &mut route_v3::RouteA
 
 /// Adds the header changes to `route`.
 ///
-/// Envoy applies the changes of a weighted cluster before those of its route. If any cluster has changes, each cluster
-/// therefore has all changes, and the route has none.
+/// Envoy applies the changes of a weighted cluster before the changes of its route. If any cluster has changes, each
+/// cluster therefore has all changes, and the route has none.
 pub(super) fn add_header_changes(route: &mut route_v3::Route, filters: &[RouteFilter], forward: Option<&Forward>) {
     let clusters = forward.map(|forward| forward.clusters.as_slice()).unwrap_or_default();
     let by_cluster = clusters.iter().any(|cluster| !cluster.filters.is_empty());

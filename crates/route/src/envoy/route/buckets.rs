@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn case_counts_for_nothing() {
+    fn case_is_ignored() {
         assert_eq!(bucket("Shop.EXAMPLE.com"), bucket("shop.example.com"));
     }
 }

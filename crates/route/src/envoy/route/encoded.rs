@@ -1,4 +1,4 @@
-//! Encoded routes. For a host with many routes they are kept, so that a change encodes only the changed routes.
+//! Encoded routes. They are retained for a host with many routes, so that a change encodes only the changed routes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::Marks;
 use crate::envoy::statistics::{Counted, is_counted};
 use crate::model::{CommonEnds, Host, Route, VirtualHost};
 
-/// The smallest number of routes that are kept. Fewer routes are encoded again, which needs no memory.
+/// The smallest number of routes of a host whose encoding is retained. Fewer routes are encoded again, which needs no
+/// memory.
 const LARGE: usize = 32;
 
 /// The routes of a large host, and the end of each route in the encoded table.
@@ -24,8 +25,8 @@ pub struct LargeHost {
 }
 
 impl LargeHost {
-    /// Returns whether the routes of `host` are kept. The routes of a wildcard host depend on each other, so they are
-    /// not.
+    /// Returns whether the encoded routes of `host` are retained. The routes of a wildcard host depend on each other,
+    /// so they are not retained.
     pub fn is_large(host: &Host, content: &VirtualHost) -> bool {
         content.routes.len() >= LARGE && !matches!(host, Host::Wildcard(_))
     }
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_does_not_show() {
+    fn retained_routes_do_not_change_the_result() {
         let marks = Marks::default();
         let lists: [&[usize]; 9] =
             [&[], &[1, 2, 3, 4], &[0, 1, 2, 3, 4], &[0, 1, 4], &[0, 1, 3, 4], &[1, 1, 1], &[1], &[3, 6, 9], &[9, 3, 6]];
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_encodes_the_changed_routes_alone() {
+    fn a_change_encodes_only_the_changed_routes() {
         let (before, now) = (routes(&[1, 2, 4, 5]), routes(&[1, 2, 3, 4, 5]));
         let (large, bytes) = LargeHost::encode(&before, None, &Marks::default(), None);
         // Routes that are encoded again do not have these bytes.

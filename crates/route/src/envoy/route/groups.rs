@@ -13,12 +13,12 @@ use crate::model::Host;
 /// The maximum number of hosts in a part. It bounds the size of the update for a change of one host.
 pub const MOST: usize = 64;
 
-/// The parts that have changed, named by their first hosts before the change and by any host after it.
+/// The changed parts, named by their first hosts before the change and by any host after the change.
 #[derive(Debug, Default)]
 pub struct Renamed {
     /// The first hosts of the parts that were changed.
     pub before: BTreeSet<Host>,
-    /// A host of each changed part. It may have moved to another part meanwhile, which then has changed too.
+    /// A host of each changed part. If the host has moved to another part since, that part has changed too.
     pub after: BTreeSet<Host>,
 }
 
@@ -104,8 +104,8 @@ impl Group {
         self.parts.partition_point(|part| part.start <= hash).saturating_sub(1)
     }
 
-    /// Returns the index of the lower half of the pair formed by the part at `at` and its sibling, if both fit into one
-    /// part.
+    /// Returns the index of the lower of two halves: the part at `at` and its sibling. Returns `None` if both do not
+    /// fit into one part.
     fn sibling(&self, at: usize) -> Option<usize> {
         let part = &self.parts[at];
         let bit = 1u64.checked_shl(u64::BITS.checked_sub(part.depth)?)?;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_do_not_show_what_came_and_went() {
+    fn the_parts_do_not_depend_on_the_history() {
         let mut group = of(0..2_000);
         for kept in [1_000, 300, 129, 65, 64, 1] {
             for number in kept..2_000 {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_one_part_at_any_size() {
+    fn a_change_affects_one_part_at_any_size() {
         for size in [1, 63, 100, 1_000, 20_000] {
             let mut group = of(0..size);
             assert!(group.parts.iter().all(|part| part.hosts.len() <= MOST));

@@ -26,7 +26,7 @@ use crate::settings::Settings;
 struct Table {
     hash: u64,
     bytes: Bytes,
-    /// The host, if it has statistics of its own, which a shared virtual host would add up.
+    /// The host, if it has separate statistics, which a shared virtual host would add up.
     alone: Option<Host>,
 }
 
@@ -56,8 +56,8 @@ impl Hash for Table {
     }
 }
 
-/// The virtual hosts of a listener, kept so that an update costs only the change. They depend on the current hosts
-/// alone, not on their history.
+/// The virtual hosts of a listener, retained so that an update costs only the change. They depend only on the current
+/// hosts, not on their history.
 #[derive(Debug)]
 pub struct VirtualHosts {
     listener: ListenerId,
@@ -87,7 +87,7 @@ impl VirtualHosts {
     /// Updates the `touched` hosts from `hosts`. Returns the changed and the removed virtual hosts. Once [`Host::Any`]
     /// has been touched, it always has a virtual host.
     ///
-    /// A domain that moves is in both lists; they belong together.
+    /// A domain that moves is in both lists, so apply both together.
     pub fn update<'a>(
         &mut self,
         hosts: &BTreeMap<Host, VirtualHost>,

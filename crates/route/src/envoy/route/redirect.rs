@@ -38,7 +38,7 @@ pub(super) fn redirects(route: route_v3::Route, path: &PathMatch, redirect: &Red
     vec![with(Some(with_port), default), with(Some(without), 0)]
 }
 
-/// Marks the redirect to the same URL on https, which has no origin of its own.
+/// Marks the redirect to the same URL on https, which names no object.
 ///
 /// The route contains neither the host nor its object. All hosts with only such redirects therefore share one virtual
 /// host, which is most of the plain-text side of a site with TLS. External authorization is off for these redirects.

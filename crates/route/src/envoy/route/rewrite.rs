@@ -39,7 +39,7 @@ impl Rewritten {
         }
     }
 
-    /// Returns the rewrite as a pattern, for forwarded requests: Envoy has no replacement of the complete path there.
+    /// Returns the rewrite as a pattern. Envoy cannot replace the complete path of forwarded requests in another way.
     pub fn full_by_regex(full: &str) -> matcher_v3::RegexMatchAndSubstitute {
         substitute("^.*$".to_owned(), full)
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_prefix_leaves_whole_elements() {
+    fn a_replaced_prefix_leaves_complete_elements() {
         let foo = PathMatch::SeparatedPrefix("/foo".into());
         // Source: the table of Gateway API v1, `HTTPPathModifier.replacePrefixMatch`.
         for (request, prefix, expected) in [

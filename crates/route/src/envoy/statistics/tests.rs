@@ -56,7 +56,7 @@ fn namespaces_share_a_limit_equally() {
 }
 
 #[test]
-fn one_more_unit_moves_at_most_one_other() {
+fn an_additional_unit_moves_at_most_one_other_unit() {
     for size in 0..5usize.pow(4) {
         let counts: Vec<usize> = (0..4).map(|digit| size / 5usize.pow(digit) % 5).collect();
         for most in 0..9 {
@@ -74,7 +74,7 @@ fn one_more_unit_moves_at_most_one_other() {
 }
 
 #[test]
-fn a_change_moves_little_and_every_sequence_gives_the_same_selection() {
+fn a_change_moves_few_objects_and_every_sequence_gives_the_same_selection() {
     let settings = limit(12);
     let (mut model, mut kept) = (empty(), Statistics::default());
     kept.update(&model, &Touched::all(&model), &settings);
@@ -118,7 +118,7 @@ fn a_change_moves_little_and_every_sequence_gives_the_same_selection() {
 }
 
 #[test]
-fn a_tenant_cannot_use_up_the_limit_and_is_not_moved_by_another_within_its_share() {
+fn a_tenant_cannot_use_up_the_limit_and_does_not_affect_others_within_their_shares() {
     let (settings, mut model, mut statistics) = (limit(10), empty(), Statistics::default());
     serve(&mut model, "small.test", vec![route("small", "a"), route("small", "b")]);
     statistics.update(&model, &Touched::all(&model), &settings);
@@ -168,7 +168,7 @@ fn the_builder_rebuilds_the_routes_of_moved_objects() {
     assert_eq!(prefixes(&update(&model, &touched).vhds.set), [pair("a.test", "Ingress/a/one")]);
     let touched = serve(&mut model, "b.test", vec![route("a", "two")]);
     assert_eq!(prefixes(&update(&model, &touched).vhds.set), [pair("b.test", "Ingress/a/two")]);
-    // The third object is of another namespace, so it takes the place of the second.
+    // The third object belongs to another namespace, so it is selected instead of the second.
     let touched = serve(&mut model, "c.test", vec![route("b", "one")]);
     let built = update(&model, &touched);
     assert!(built.statistics_moved);
@@ -209,7 +209,7 @@ fn a_large_host_keeps_the_routes_whose_statistics_do_not_change() {
     let (mut model, mut builder) = (empty(), Builder::default());
     let forms = Forms { rds: true, ..Forms::default() };
     let objects = |count: usize| (0..count).map(|one| route("shop", &format!("o{one:02}"))).collect::<Vec<_>>();
-    // Objects of another namespace change the share of the first one, so routes get and lose statistics.
+    // Objects of another namespace change the share of the first namespace, so routes gain and lose statistics.
     for (count, others) in [(35, 0), (45, 0), (45, 10), (45, 0), (50, 15), (38, 30), (60, 2), (45, 0)] {
         let of_others = (0..others).map(|one| route("other", &format!("o{one}"))).collect();
         serve(&mut model, "other.test", of_others);

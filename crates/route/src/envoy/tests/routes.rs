@@ -169,7 +169,7 @@ fn a_real_envoy_accepts_every_filter_and_action() {
 }
 
 #[test]
-fn only_a_route_with_cors_brings_its_http_filter() {
+fn only_a_route_with_cors_adds_its_http_filter() {
     let plain = || route(PathMatch::root(), forward(vec![]));
     let with_cors = || route(PathMatch::root(), forward(vec![cors()]));
     let (settings, wanted) = (Settings::default(), Forms { rds: true, ..Forms::default() });

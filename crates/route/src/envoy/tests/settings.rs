@@ -1,4 +1,4 @@
-//! Every setting: a real Envoy accepts its resources, and it touches only the expected ones.
+//! Tests of every setting: a real Envoy accepts its resources, and only the expected resources change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -24,7 +24,7 @@ struct Case {
     touches: &'static [&'static str],
 }
 
-/// Listeners for clients. Envoy drains the connections of those that change.
+/// Listeners for clients. Envoy drains the connections of a listener that changes.
 const LISTENERS: &[&str] = &["http", "https"];
 
 const fn case(name: &'static str, touches: &'static [&'static str], set: fn(&mut Settings)) -> Case {
@@ -224,7 +224,7 @@ fn place(resource: &Resource) -> String {
 }
 
 #[test]
-fn a_setting_touches_nothing_but_what_depends_on_it() {
+fn a_setting_changes_only_its_dependents() {
     let versions = |settings: &Settings| -> BTreeSet<(String, String, u64)> {
         let resources = build(&model_with(settings), settings);
         resources.iter().map(|one| (place(one), one.name().to_string(), one.version().0)).collect()
@@ -278,9 +278,9 @@ fn apart(name: &str, settings: &Settings, port: &mut u32) -> Vec<Resource> {
 }
 
 #[test]
-fn a_real_envoy_takes_every_setting_alone() {
+fn a_real_envoy_accepts_every_setting_individually() {
     let mut resources: Vec<Resource> = build(&model(), &Settings::default());
-    // One service of each name: its users do not depend on its settings.
+    // One service of each name, because its users do not depend on its settings.
     let mut services = BTreeMap::new();
     for case in CASES {
         let named = services::clusters(&with([case])).into_iter();
@@ -296,7 +296,7 @@ fn a_real_envoy_takes_every_setting_alone() {
 }
 
 #[test]
-fn a_real_envoy_takes_all_settings_together() {
+fn a_real_envoy_accepts_all_settings_together() {
     let excluded = ["no IPv6", "no log", "HTTP/1.1 only", "HTTP/2 only", "authorization by gRPC"];
     let settings = with(CASES.iter().filter(|case| !excluded.contains(&case.name)));
     assert!(

@@ -33,7 +33,7 @@ fn alone(name: &str, hosts: &[(&str, u16)], misdirected: &[&str]) -> (Host, TlsH
     (name, TlsHost { others: Others::NotFound, misdirected, ..tls })
 }
 
-/// Returns a model with these listeners. All key pairs are those of [`model`].
+/// Returns a model with these listeners. All key pairs come from [`model`].
 fn with_listeners<const N: usize>(listeners: [(&str, Vec<(Host, TlsHost)>); N]) -> Model {
     let ports = (10_000..).map(|port| Bind { address: None, port });
     let listeners = listeners.into_iter().zip(ports).map(|((id, hosts), bind)| {
@@ -157,7 +157,7 @@ fn a_listener_without_routes_answers_404_except_for_misdirected_hosts() {
 }
 
 #[test]
-fn a_real_envoy_takes_several_hosts_and_key_pairs_behind_each_server_name() {
+fn a_real_envoy_accepts_several_hosts_and_key_pairs_behind_each_server_name() {
     let hosts = [("a.shop.test", 201), ("b.shop.test", 202), ("*.shop.test", 203), ("*", 204)];
     let mut model = with_listeners([
         (GATEWAY, ["a.shop.test", "*.shop.test", "*"].map(|name| server_name(name, &hosts)).into()),

@@ -1,4 +1,4 @@
-//! The verification of endpoints, and the validation of clients: an Envoy accepts each form.
+//! Tests that a real Envoy accepts each form of the verification of endpoints and of the validation of clients.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::model::*;
 use crate::testing::envoy::{standalone, validate};
 use crate::testing::model::cluster_id;
 
-/// Returns a model whose cluster `shop/tls/443` is verified by the authorities of a ConfigMap, or by those of the system.
+/// Returns a model whose cluster `shop/tls/443` is verified by the authorities of a ConfigMap, or by the authorities of
+/// the system.
 fn verified(is_system: bool, names: &[PeerName]) -> Model {
     let mut model = model();
     let scrapers = model.stats_tls.as_ref().unwrap().clients.clone().unwrap();
@@ -38,7 +39,7 @@ fn context(resources: &[Resource]) -> tls_v3::UpstreamTlsContext {
 }
 
 #[test]
-fn endpoints_are_verified_by_names_and_by_authorities_that_are_a_secret_of_their_own() {
+fn endpoints_are_verified_by_names_and_by_authorities_in_a_separate_secret() {
     let settings = Settings::default();
     let names = [
         PeerName::Dns("cart.test".into()),

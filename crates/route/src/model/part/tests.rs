@@ -52,7 +52,7 @@ fn with_listener(name: &str, traffic: Traffic) -> Model {
 }
 
 #[test]
-fn a_part_has_the_resources_of_its_listeners_alone() {
+fn a_part_has_only_the_resources_of_its_listeners() {
     let all = with_listener("tcp", Traffic::Tcp(to("shop/ip/h2c")));
     let tcp = part(&all, &ids(&["tcp", "unknown"])).model;
     assert!(tcp.listeners.keys().eq(&ids(&["tcp"])));
@@ -116,7 +116,7 @@ fn toggle<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, of: &BTreeMap<K, V
 
 proptest! {
     #[test]
-    fn a_part_is_the_same_by_any_path(acts in prop::collection::vec(act(), 1..30)) {
+    fn a_part_does_not_depend_on_its_history(acts in prop::collection::vec(act(), 1..30)) {
         let full = model();
         let (mut all, mut members) = (full.clone(), ids(&[ListenerId::HTTPS]));
         let names = [ListenerId::HTTP, ListenerId::HTTPS, "tcp"];

@@ -1,8 +1,9 @@
 //! EnvoyFleets: the Envoys that serve a single Gateway.
 //!
-//! `make crds` writes the CustomResourceDefinition from these types. A tenant writes these objects, and the pods run in the
-//! namespace of the controller. Fields that could reach other pods or the node are therefore absent on purpose: images,
-//! commands, volumes, security contexts, labels and annotations of pods, priorities, and affinity to other pods.
+//! `make crds` writes the CustomResourceDefinition from these types. A tenant writes these objects, and the pods run in
+//! the namespace of the controller. Fields that could reach other pods or the node are therefore absent on purpose.
+//! Examples are images, commands, volumes, security contexts, labels and annotations of pods, priorities, and pod
+//! affinity.
 
 mod exposure;
 mod scale;
@@ -155,25 +156,25 @@ impl Quantity {
         Self(text.to_owned())
     }
 
-    /// Returns thousandths of a CPU, rounded up, if it is such an amount.
+    /// Returns the amount in thousandths of a CPU, rounded up. Returns `None` if the text is not an amount of CPU.
     pub fn millis(&self) -> Option<u64> {
         self.times(1000)
     }
 
-    /// Returns a number of bytes, rounded up, if it is such an amount.
+    /// Returns the amount in bytes, rounded up. Returns `None` if the text is not an amount of memory.
     pub fn bytes(&self) -> Option<u64> {
         self.times(1)
     }
 
-    /// Returns the amount times `scale`, rounded up, if the API server accepts it. Longer texts and larger numbers than anyone
-    /// needs are no amounts here. Source: Kubernetes, `resource.Quantity`.
+    /// Returns the amount times `scale`, rounded up, if the API server accepts it. Excessively long texts and large
+    /// numbers are not accepted. Source: Kubernetes, `resource.Quantity`.
     fn times(&self, scale: u128) -> Option<u64> {
         const LONGEST: usize = 32;
         let text = Some(&*self.0).filter(|text| text.len() <= LONGEST)?;
         let (number, suffix) =
             text.split_at(text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len()));
         let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-        // A second point is no digit.
+        // A second point is not a digit.
         let mantissa: u128 = format!("{whole}{part}").parse().ok()?;
         let (up, down) = unit(suffix)?;
         let numerator = mantissa.checked_mul(scale)?.checked_mul(up)?;

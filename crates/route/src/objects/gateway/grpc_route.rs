@@ -26,7 +26,7 @@ pub struct GrpcRoute {
 pub struct GrpcRouteSpec {
     /// The parents.
     pub parent_refs: Vec<ParentRef>,
-    /// The host names, exact or with a leading `*.`. Empty: those of the listeners.
+    /// The host names, exact or with a leading `*.`. Empty: the host names of the listeners.
     pub hostnames: Vec<String>,
     /// The rules.
     pub rules: Vec<GrpcRule>,
@@ -40,7 +40,7 @@ pub struct GrpcRule {
     pub name: Option<String>,
     /// The matches. A request must meet one of them. Empty: every request.
     pub matches: Vec<GrpcMatch>,
-    /// The filters. They have the form of those of HTTPRoutes, with fewer types.
+    /// The filters. They have the same form as the filters of HTTPRoutes, with fewer types.
     pub filters: Vec<HttpFilter>,
     /// The backends.
     pub backend_refs: Vec<HttpBackendRef>,

@@ -1,7 +1,7 @@
 //! HTTPPolicies: limits, access restrictions, and compression for Gateways, listeners, routes, and rules.
 //!
 //! `make crds` writes the CustomResourceDefinition from these types. A feature that cannot be decoded stays part of the
-//! object: the routes of the policy are closed, because a restriction that nobody can read must not open them.
+//! object, and closes the routes of the policy. Otherwise an unreadable restriction would open the routes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feature_that_cannot_be_decoded_stays() {
+    fn a_feature_that_cannot_be_decoded_is_retained() {
         let spec = |value: Value| serde_json::from_value::<HttpPolicySpec>(value).unwrap();
         let good = spec(json!({ "localRateLimit": { "requests": 1, "unit": "second" } }));
         assert!(matches!(good.local_rate_limit, Some(Lenient::Valid(LocalRateLimitSpec { requests: 1, .. }))));

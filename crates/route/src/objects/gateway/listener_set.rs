@@ -1,4 +1,4 @@
-//! ListenerSets: listeners that other objects than a Gateway add to it.
+//! ListenerSets: objects that add listeners to a Gateway.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct ListenerSet {
 pub struct ListenerSetSpec {
     /// The Gateway.
     pub parent_ref: ParentRef,
-    /// The listeners, each with a name of its own.
+    /// The listeners, each with a unique name.
     pub listeners: Vec<GatewayListener>,
 }
 

@@ -27,7 +27,7 @@ pub struct BackendTlsPolicy {
 pub struct BackendTlsPolicySpec {
     /// The Services that it applies to, in its namespace.
     pub target_refs: Vec<PolicyTarget>,
-    /// How the endpoints are verified.
+    /// The verification of the endpoints.
     pub validation: BackendValidation,
     /// Options of implementations.
     pub options: BTreeMap<String, String>,
@@ -43,11 +43,12 @@ pub struct PolicyTarget {
     pub kind: String,
     /// The name.
     pub name: String,
-    /// A part of the target, such as a port of a Service by its name. `None` and the empty text are all of it.
+    /// A part of the target, such as the name of a port of a Service. `None` and the empty text select the complete
+    /// target.
     pub section_name: Option<Arc<str>>,
 }
 
-/// How the endpoints of a Service are verified.
+/// The verification of the endpoints of a Service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackendValidation {

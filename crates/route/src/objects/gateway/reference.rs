@@ -10,13 +10,13 @@ use crate::objects::Meta;
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ParentRef {
-    /// The API group; `None` is that of Gateway API.
+    /// The API group. `None`: the group of Gateway API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The kind; `None` is `Gateway`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The namespace; `None` is that of the route.
+    /// The namespace. `None`: the namespace of the route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The name.
@@ -37,13 +37,13 @@ pub struct SecretRef {
     pub group: Option<String>,
     /// The kind; `None` is `Secret`.
     pub kind: Option<String>,
-    /// The namespace; `None` is that of the referring object.
+    /// The namespace; `None` is the namespace of the referring object.
     pub namespace: Option<String>,
     /// The name.
     pub name: String,
 }
 
-/// A reference to an object of any kind, such as one with certificate authorities.
+/// A reference to an object of any kind, such as a ConfigMap with certificate authorities.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObjectReference {
@@ -51,7 +51,7 @@ pub struct ObjectReference {
     pub group: String,
     /// The kind.
     pub kind: String,
-    /// The namespace; `None` is that of the referring object. Not all references can have one.
+    /// The namespace. `None`: the namespace of the referring object. Not all references can have a namespace.
     pub namespace: Option<String>,
     /// The name.
     pub name: String,
@@ -65,7 +65,7 @@ pub struct BackendRef {
     pub group: Option<String>,
     /// The kind; `None` is `Service`.
     pub kind: Option<String>,
-    /// The namespace; `None` is that of the referring object.
+    /// The namespace; `None` is the namespace of the referring object.
     pub namespace: Option<String>,
     /// The name.
     pub name: String,
@@ -75,10 +75,10 @@ pub struct BackendRef {
     pub weight: Option<u32>,
 }
 
-/// A permission to refer to objects of one namespace from others.
+/// A permission to reference objects of one namespace from other namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceGrant {
-    /// The metadata. The namespace is that of the objects that are referred to.
+    /// The metadata. The namespace is the namespace of the referenced objects.
     pub meta: Meta,
     /// The spec.
     pub spec: ReferenceGrantSpec,
@@ -88,13 +88,13 @@ pub struct ReferenceGrant {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReferenceGrantSpec {
-    /// The objects that may refer.
+    /// The referring objects.
     pub from: Vec<GrantFrom>,
-    /// The objects that they may refer to.
+    /// The objects that may be referenced.
     pub to: Vec<GrantTo>,
 }
 
-/// Objects that may refer to others.
+/// Referring objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GrantFrom {
@@ -106,7 +106,7 @@ pub struct GrantFrom {
     pub namespace: Arc<str>,
 }
 
-/// Objects that others may refer to.
+/// Objects that may be referenced.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GrantTo {

@@ -26,7 +26,7 @@ pub struct HttpRoute {
 pub struct HttpRouteSpec {
     /// The parents.
     pub parent_refs: Vec<ParentRef>,
-    /// The host names, exact or with a leading `*.`. Empty: those of the listeners.
+    /// The host names, exact or with a leading `*.`. Empty: the host names of the listeners.
     pub hostnames: Vec<String>,
     /// The rules. `None`: one rule that matches every path and has no backend.
     pub rules: Option<Vec<HttpRule>>,
@@ -180,13 +180,13 @@ pub struct Fraction {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RedirectFilter {
-    /// The scheme; `None` is that of the request.
+    /// The scheme. `None`: the scheme of the request.
     pub scheme: Option<String>,
-    /// The host; `None` is that of the request.
+    /// The host. `None`: the host of the request.
     pub hostname: Option<String>,
     /// The change of the path.
     pub path: Option<PathModifier>,
-    /// The port. `None`: the port of `scheme`, or without it that of the listener.
+    /// The port. `None`: the default port of `scheme`, or the port of the listener without a scheme.
     pub port: Option<u16>,
     /// The status; `None` is 302.
     pub status_code: Option<u16>,
@@ -249,7 +249,7 @@ pub struct HttpBackendRef {
 pub struct Timeouts {
     /// The limit of the whole request; 0 is no limit.
     pub request: Option<String>,
-    /// The limit of each try.
+    /// The limit of each attempt.
     pub backend_request: Option<String>,
 }
 
@@ -257,10 +257,10 @@ pub struct Timeouts {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RetryPolicy {
-    /// The statuses that are tried again.
+    /// The statuses that cause a retry.
     pub codes: Vec<u16>,
-    /// The number of further tries.
+    /// The maximum number of retries.
     pub attempts: Option<u32>,
-    /// The shortest pause before another try.
+    /// The minimum delay before a retry.
     pub backoff: Option<String>,
 }

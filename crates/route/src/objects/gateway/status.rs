@@ -17,7 +17,7 @@ pub struct Condition {
     pub reason: String,
     /// Details for people.
     pub message: String,
-    /// The `metadata.generation` that the condition is about.
+    /// The `metadata.generation` of the spec that the condition describes.
     pub observed_generation: i64,
     /// The time when `status` last changed, in RFC 3339.
     pub last_transition_time: String,
@@ -42,8 +42,8 @@ pub struct Feature {
     pub name: String,
 }
 
-/// Deserializes features. Before version 1.2 of Gateway API, a feature was a text. An entry in any other form is left
-/// out, because a status must not make its object undecodable.
+/// Deserializes features. Before version 1.2 of Gateway API, a feature was a text. An entry of another form is left
+/// out, because a malformed status must not make its object undecodable.
 fn features<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Feature>, D::Error> {
     let name = |value: &Value| value.as_str().or_else(|| value.get("name")?.as_str()).map(str::to_owned);
     Ok(Vec::<Value>::deserialize(from)?.iter().filter_map(name).map(|name| Feature { name }).collect())
@@ -81,7 +81,7 @@ pub struct ListenerStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RouteKind {
-    /// The API group; `None` is that of Gateway API.
+    /// The API group. `None`: the group of Gateway API.
     pub group: Option<String>,
     /// The kind.
     pub kind: String,
@@ -115,7 +115,7 @@ pub struct PolicyStatus {
     pub ancestors: Vec<AncestorStatus>,
 }
 
-/// The status of a policy at one ancestor, such as a Gateway that leads to the target of the policy.
+/// The status of a policy at one ancestor, such as a Gateway with a route to the target of the policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AncestorStatus {

@@ -72,7 +72,7 @@ pub struct TlsRoute {
 pub struct TlsRouteSpec {
     /// The parents.
     pub parent_refs: Vec<ParentRef>,
-    /// The server names (SNI), exact or with a leading `*.`. Empty: those of the listeners.
+    /// The server names (SNI), exact or with a leading `*.`. Empty: the server names of the listeners.
     pub hostnames: Vec<String>,
     /// The rules; the API allows one.
     pub rules: Vec<StreamRule>,

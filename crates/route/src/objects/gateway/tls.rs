@@ -26,7 +26,7 @@ pub struct BackendTls {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FrontendTls {
-    /// The configuration of all HTTPS listeners without another one.
+    /// The configuration of the HTTPS listeners without an entry in `per_port`.
     pub default: TlsConfig,
     /// The configurations of the HTTPS listeners on certain ports.
     pub per_port: Vec<PortTls>,
@@ -46,11 +46,11 @@ pub struct PortTls {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TlsConfig {
-    /// How client certificates are validated; `None` requests none.
+    /// The validation of client certificates. `None`: no certificate is requested.
     pub validation: Option<FrontendValidation>,
 }
 
-/// How client certificates are validated.
+/// The validation of client certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FrontendValidation {

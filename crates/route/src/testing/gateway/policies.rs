@@ -55,7 +55,7 @@ impl BackendTlsPolicyBuilder {
 }
 
 impl GatewayBuilder {
-    /// Validates clients by the certificate authorities of a ConfigMap: those of one port, or all others.
+    /// Validates clients by the certificate authorities of a ConfigMap: the clients of one port, or of all other ports.
     pub fn validation(self, port: Option<u16>, config_map: &str, mode: Option<&str>) -> Self {
         let (ca_certificate_refs, mode) = (vec![to_config_map(config_map)], mode.map(str::to_owned));
         let validation = Some(FrontendValidation { ca_certificate_refs, mode });

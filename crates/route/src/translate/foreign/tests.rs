@@ -103,7 +103,7 @@ fn reports_and_bodies_have_a_bounded_length() {
     let (problems, routes) = classified(&annotations, &Settings::default());
     assert_eq!((problems.len(), &*routes[0]), (1, "/* 403"));
     assert!(problems[0].contains("answered 403"), "{}", problems[0]);
-    // The value is not examined, whatever it ends with.
+    // The value is not examined, regardless of its end.
     let long = format!("{},0.0.0.0/0", "10.0.0.0/8,".repeat(10_000));
     assert!(restricts("nginx.ingress.kubernetes.io/whitelist-source-range", &long));
     let every = RESTRICTING.iter().flat_map(|(start, rows)| rows.iter().map(move |(rest, _)| format!("{start}{rest}")));

@@ -19,8 +19,8 @@ pub struct Attachment {
     pub listener: ListenerName,
     /// The Envoy listener, if there is one.
     pub bound: Option<ListenerId>,
-    /// The host names of the route that the listener serves, without those that a more specific listener of the same port
-    /// serves.
+    /// The host names of the route that the listener serves. Host names that a more specific listener of the same port
+    /// serves are left out.
     pub hosts: Vec<Host>,
 }
 
@@ -51,10 +51,10 @@ impl Parent<'_> {
     }
 }
 
-/// Why a route is not attached to a parent: the reason of the condition `Accepted`, and a message.
+/// The refusal of a route by a parent: the reason of the condition `Accepted`, and a message.
 pub type Refusal = (&'static str, String);
 
-/// A route, as the attachment sees it.
+/// The properties of a route on which its attachment depends.
 #[derive(Debug, Clone, Copy)]
 pub struct Attaching<'a> {
     /// The index in `spec.parentRefs` of the reference.
@@ -63,12 +63,12 @@ pub struct Attaching<'a> {
     pub kind: Kind,
     /// The metadata.
     pub meta: &'a Meta,
-    /// The host names; `None` for kinds without host names, and for routes that have none.
+    /// The host names. `None`: the kind has no host names, or the route names none.
     pub hosts: Option<&'a [Host]>,
 }
 
-/// Returns the Gateway or the ListenerSet that a reference of a route in `namespace` leads to. Returns `None` for parents of
-/// other kinds.
+/// Returns the Gateway or the ListenerSet that a route in `namespace` references. Returns `None` for parents of other
+/// kinds.
 pub fn parent_id(reference: &ParentRef, namespace: &Arc<str>) -> Option<ObjectId> {
     if reference.group.as_deref().unwrap_or(GROUP) != GROUP {
         return None;

@@ -21,7 +21,7 @@ pub struct Referrer<'a> {
     pub field: &'a str,
     /// Whether a ReferenceGrant can permit references to other namespaces.
     pub grants: bool,
-    /// The reason of the condition `ResolvedRefs` for a reference to another kind than ConfigMap.
+    /// The reason of the condition `ResolvedRefs` for a reference to a kind other than ConfigMap.
     pub invalid_kind: &'static str,
 }
 

@@ -23,7 +23,7 @@ pub struct Backends {
     pub share: Option<Share>,
 }
 
-/// Why a backend cannot be used.
+/// The reason why a backend cannot be used.
 #[derive(Debug)]
 pub struct Fault {
     /// The field below the backend, such as `.name`.
@@ -46,8 +46,8 @@ impl Fault {
     }
 }
 
-/// The largest weight. Source: Gateway API v1, `BackendRef.weight`. Manifests have not passed the schema, and Envoy rejects
-/// weights whose sum exceeds 32 bits.
+/// The largest weight. Source: Gateway API v1, `BackendRef.weight`. Manifests are not validated against the schema, and
+/// Envoy rejects weights whose sum exceeds 32 bits.
 const HEAVIEST: u32 = 1_000_000;
 
 /// Returns the weight of a backend.
@@ -98,9 +98,9 @@ fn share_of(part: u64, whole: u64) -> Share {
 /// The bytes that a backend receives over connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bytes {
-    /// Those of clients. Envoy does not know whether they are encrypted, so it never adds TLS.
+    /// The bytes of clients. Envoy does not know whether they are encrypted, so it never adds TLS.
     OfClients,
-    /// Those of clients without their TLS. A BackendTLSPolicy can encrypt them again.
+    /// The decrypted bytes of clients. A BackendTLSPolicy can encrypt them again.
     Decrypted,
 }
 
@@ -133,7 +133,7 @@ pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parse
     let cluster = if policy.is_some() {
         parser.resolver.cluster(key, wanted, policy)
     } else if kind == Kind::GRPC_ROUTE {
-        // gRPC needs HTTP/2, so a Service need not say so.
+        // gRPC requires HTTP/2, so a Service does not have to name the protocol.
         parser.resolver.cluster_over(key, wanted, UpstreamProtocol::H2c)
     } else if kind == Kind::HTTP_ROUTE {
         parser.resolver.cluster(key, wanted, None)
@@ -160,7 +160,7 @@ pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parse
     }
 }
 
-/// Returns the cluster of a Service that Envoy itself calls. `protocol` applies if the Service names none.
+/// Returns the cluster of a Service that Envoy itself calls. `protocol` applies if the Service names no protocol.
 pub fn called(
     service: ObjectKey,
     port: u16,
@@ -193,8 +193,8 @@ fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<
     tls(service, port, protocol, &parser.certificate, parser.policies, &mut parser.resolver)
 }
 
-/// Returns the traffic policy of a backend if a BackendTLSPolicy is in effect for it. On an error, no request may be sent
-/// there. The reference to the backend itself is valid then.
+/// Returns the traffic policy of a backend if a BackendTLSPolicy is in effect for it. On an error, no request may be
+/// sent to the backend, although the reference to it is valid.
 fn tls(
     service: &ObjectKey,
     port: WantedPort,
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_of_valid_backends_is_that_of_their_weights() {
+    fn the_share_of_valid_backends_follows_their_weights() {
         let millionths = |part, whole| share_of(part, whole).millionths();
         assert_eq!((millionths(1, 2), millionths(9, 10), millionths(0, 5)), (500_000, 900_000, 0));
         assert_eq!(millionths(1 << 40, 1 << 41), 500_000);

@@ -6,14 +6,14 @@ use crate::objects::Kind;
 use crate::objects::gateway::{FrontendTls, FrontendValidation, Gateway};
 use crate::translate::dialect::Resolver;
 
-/// The key pair that a Gateway presents to backends with TLS. `Some(None)`: it refers to one that is not valid, and must not
-/// send requests to such backends.
+/// The key pair that a Gateway presents to backends with TLS. `Some(None)`: the key pair is not valid, so no requests
+/// may be sent to such backends.
 pub type ClientCertificate = Option<Option<SecretId>>;
 
 /// The mode that accepts clients without a valid certificate.
 const INSECURE: &str = "AllowInsecureFallback";
 
-/// How the clients of a listener are validated.
+/// The validation of the clients of a listener.
 #[derive(Debug, Default)]
 pub struct Clients {
     /// The validation; `None` if no certificate is requested, or if no certificate authority is valid.
@@ -23,7 +23,7 @@ pub struct Clients {
     pub faults: Vec<(&'static str, &'static str, String)>,
 }
 
-/// Returns how the clients of the HTTPS listeners of `gateway` on `port` are validated. Source: Gateway API v1,
+/// Returns the validation of clients by the HTTPS listeners of `gateway` on `port`. Source: Gateway API v1,
 /// `FrontendTLSConfig`.
 pub fn of_port(gateway: &Gateway, port: u16, resolver: &mut Resolver) -> Clients {
     let Some(FrontendTls { default, per_port }) = frontend(gateway) else { return Clients::default() };

@@ -25,7 +25,7 @@ pub struct Filtered {
     pub is_unsupported: bool,
 }
 
-/// Why a filter is not valid.
+/// The reason why a filter is not valid.
 type Fault = String;
 
 /// Parses the filters of a rule. Source: Gateway API v1, `HTTPRouteRule.filters`.
@@ -49,8 +49,8 @@ pub fn filters(field: &str, filters: &[HttpFilter], parser: &mut Parser) -> Filt
     filtered
 }
 
-/// Parses the filters of a backend. Returns `None` if one is unsupported or invalid: the backend must not receive
-/// requests without it. Source: Gateway API v1, `HTTPBackendRef.filters`.
+/// Parses the filters of a backend. Returns `None` if a filter is unsupported or invalid, because the backend must not
+/// receive unfiltered requests. Source: Gateway API v1, `HTTPBackendRef.filters`.
 pub fn cluster_filters(field: &str, filters: &[HttpFilter], parser: &mut Parser) -> Option<Vec<ClusterFilter>> {
     let (mut parsed, mut is_valid) = (Vec::new(), true);
     for (index, filter) in filters.iter().enumerate() {

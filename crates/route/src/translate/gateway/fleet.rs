@@ -1,8 +1,8 @@
 //! The fleet of a Gateway: Envoys that serve only this Gateway.
 //!
-//! `spec.infrastructure.parametersRef` of a Gateway refers to an EnvoyFleet in its namespace, and `spec.parametersRef` of its
-//! GatewayClass to one with defaults. A Gateway with a reference that is not valid is not served at all: its owner wants Envoys
-//! that nobody else shares.
+//! `spec.infrastructure.parametersRef` of a Gateway references an EnvoyFleet in its namespace. `spec.parametersRef` of
+//! its GatewayClass references an EnvoyFleet with defaults. A Gateway with an invalid reference is not served, because
+//! its owner wants dedicated Envoys.
 
 mod fault;
 
@@ -27,11 +27,13 @@ pub struct FleetReport {
 pub struct Referent<'a> {
     /// The object that was read, if the reference names one.
     pub input: Option<Input>,
-    /// The EnvoyFleet, or the message of the condition `Accepted` with the reason `InvalidParameters`. `None`: no reference.
+    /// The EnvoyFleet, or the message of the condition `Accepted` with the reason `InvalidParameters`. `None`: no
+    /// reference.
     pub found: Result<Option<&'a EnvoyFleet>, String>,
 }
 
-/// Returns the fleet of a Gateway of `class`. `None`: neither refers to an EnvoyFleet, so the shared Envoys serve the Gateway.
+/// Returns the fleet of a Gateway of `class`. `None`: neither object references an EnvoyFleet, so the shared Envoys
+/// serve the Gateway.
 ///
 /// # Errors
 /// The message of the condition `Accepted` with the reason `InvalidParameters`.

@@ -13,7 +13,7 @@ pub fn covers(pattern: &Host, host: &Host) -> bool {
     }
 }
 
-/// Returns the names that match both patterns, as one pattern. Two patterns either have no name in common, or one of them
+/// Returns the names that match both patterns, as one pattern. Two patterns either have no common name, or one pattern
 /// covers the other. Source: Gateway API v1, `HTTPRouteSpec.hostnames`.
 pub fn intersect(one: &Host, other: &Host) -> Option<Host> {
     match (covers(one, other), covers(other, one)) {
@@ -23,7 +23,7 @@ pub fn intersect(one: &Host, other: &Host) -> Option<Host> {
     }
 }
 
-/// Returns the position of a pattern among those that match a name: more specific patterns come first.
+/// Returns the position of a pattern among the patterns that match a name. More specific patterns come first.
 pub fn specificity(host: &Host) -> (u8, usize) {
     match host {
         Host::Exact(_) => (0, 0),
@@ -44,7 +44,7 @@ mod tests {
     use crate::translate::host::parse;
 
     #[test]
-    fn a_wildcard_stands_for_one_or_several_labels() {
+    fn a_wildcard_matches_one_or_several_labels() {
         for (pattern, host, expected) in [
             ("", "a.test", true),
             ("", "", true),

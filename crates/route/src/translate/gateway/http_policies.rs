@@ -84,12 +84,13 @@ pub struct Scope<'a> {
     policies: &'a HttpPolicies,
     /// The routes whose policies take too much memory.
     budget: &'a Budget,
-    /// The features of the listener, of its Gateway where the listener has none.
+    /// The features of the listener. Features that the listener does not set come from its Gateway.
     of_listener: Option<Features>,
 }
 
 impl<'a> Scope<'a> {
-    /// Returns the policies of the routes of `listener`. A listener of a ListenerSet has those of its Gateway.
+    /// Returns the policies of the routes of `listener`. A listener of a ListenerSet inherits the policies of its
+    /// Gateway.
     pub fn new(policies: &'a HttpPolicies, budget: &'a Budget, listener: &ListenerName) -> Self {
         let section = listener.set.is_none().then_some(&listener.name);
         let of_listener = match policies.by_target.is_empty() {

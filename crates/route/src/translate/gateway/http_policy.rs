@@ -1,4 +1,4 @@
-//! HTTPPolicies: parses a single one.
+//! The parser of a single HTTPPolicy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct Policy {
     pub features: Features,
     /// The faults of the features. Their routes are closed.
     pub problems: Box<[Arc<Problem>]>,
-    /// The inputs that it was made from.
+    /// The inputs that it depends on.
     pub dependencies: Dependencies,
 }
 
@@ -56,16 +56,17 @@ impl Policy {
 /// The reason of the condition `Accepted`, and the message.
 pub type Fault = (&'static str, String);
 
-/// A target of a policy: a Gateway or a route, or a part of it.
+/// A target of a policy: a Gateway or a route, or a part of either.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     /// The object.
     pub object: ObjectId,
-    /// The name of the listener or the rule. `None`: all of the object.
+    /// The name of the listener or the rule. `None`: the complete object.
     pub section: Option<Arc<str>>,
 }
 
-/// A feature that a policy sets. `None`: it is not set. An error: it cannot be enforced, so no request may pass.
+/// A feature of a policy. `None`: the policy does not set it. An error: the feature cannot be enforced, so no request
+/// may pass.
 pub type Feature<T> = Option<Result<T, Unenforceable>>;
 
 /// The mark of a feature that cannot be enforced.
@@ -185,10 +186,11 @@ const CLOSED: &str = "a policy of this route cannot be enforced\n";
 /// The consequence of a feature that cannot be enforced.
 const CONSEQUENCE: &str = "requests to its targets are answered 403";
 
-/// The most address ranges and providers. Source: CustomResourceDefinition. Manifests have not passed it.
+/// The maximum numbers of address ranges and of providers. Source: CustomResourceDefinition. Manifests are not
+/// validated against it.
 const MOST: (usize, usize) = (256, 4);
 
-/// The longest time that a request waits for authorization.
+/// The maximum time that a request waits for authorization.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Parses a policy. `policies` are the BackendTLSPolicies for authorization servers.
@@ -280,7 +282,7 @@ fn target(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Resolv
     }
 }
 
-/// Returns whether an object has a listener or a rule of this name. Returns `None` if it does not exist.
+/// Returns whether an object has a listener or a rule of this name. Returns `None` if the object does not exist.
 fn has_section(object: &ObjectId, name: Option<&str>, objects: &Objects) -> Option<bool> {
     let is = |other: &Option<String>| other.as_deref() == name;
     let key = &object.key;

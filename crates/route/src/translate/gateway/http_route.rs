@@ -1,4 +1,4 @@
-//! HTTPRoutes and GRPCRoutes: parses the rules of a single route.
+//! The parser of the rules of a single HTTPRoute or GRPCRoute.
 
 use std::sync::Arc;
 
@@ -32,13 +32,14 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the requests that it competes for.
+    /// Returns the match of the requests that it competes for.
     pub fn matches(&self) -> &Match {
         &self.rest.as_ref().unwrap_or(&self.route).matches
     }
 }
 
-/// Parses an HTTPRoute. Returns the inputs alone if no parent is ours: one of the parents may become ours.
+/// Parses an HTTPRoute. Returns only the inputs if this controller serves no parent, because it may serve a parent
+/// later.
 pub fn parse<'g>(
     route: &HttpRoute,
     units: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
@@ -111,7 +112,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Returns the action of a rule, and the share of the requests with a valid backend if that is not all.
+    /// Returns the action of a rule, and the share of the requests with a valid backend. `None`: all requests have a
+    /// valid backend.
     fn action(
         &mut self,
         field: &str,

@@ -1,8 +1,8 @@
-//! The listeners of a Gateway: which of them are valid, where Envoy binds them, and which routes may attach.
+//! The listeners of a Gateway: their validity, the ports on which Envoy listens, and the routes that may attach.
 //!
-//! A Gateway has its own listeners, and those that ListenerSets add (`sets`). `parser` parses a whole Gateway, `fields`
-//! a single listener, and `certificates` its key pairs. `conflicts` decides which of two contradicting listeners is
-//! served.
+//! A Gateway has its own listeners, and the listeners of its ListenerSets (`sets`). `parser` parses a whole Gateway,
+//! `fields` a single listener, and `certificates` its key pairs. `conflicts` decides which of two conflicting listeners
+//! is served.
 
 mod certificates;
 mod conflicts;
@@ -40,7 +40,7 @@ pub struct Gateway {
     pub precedence: Precedence,
     /// The first port of its home ([`super::home`]).
     pub home: u16,
-    /// The listeners of the Gateway in the order of the spec, followed by those of its ListenerSets.
+    /// The listeners of the Gateway in the order of the spec, followed by the listeners of its ListenerSets.
     pub listeners: Box<[Listener]>,
     /// Whether routes or ListenerSets of other namespaces may attach to it.
     pub is_shared: bool,
@@ -50,13 +50,13 @@ pub struct Gateway {
     pub certificate: ClientCertificate,
     /// The Envoys that serve only this Gateway. `None`: the shared Envoys serve it.
     pub fleet: Option<Arc<EnvoyFleetSpec>>,
-    /// Whether its Service leads to the shared Envoys until the fleet is ready.
+    /// Whether its Service still selects the shared Envoys until the fleet is ready.
     pub is_moving: bool,
     /// Whether the shared Envoys still serve its open connections, after its Service has moved to the fleet.
     pub is_draining: bool,
-    /// The ports that its Service must have: its own, and then those of its ListenerSets.
+    /// The ports that its Service must have: the ports of the Gateway itself, then the ports of its ListenerSets.
     pub ports: Vec<(Transport, u16)>,
-    /// The inputs that it was made from.
+    /// The inputs that it depends on.
     pub dependencies: Dependencies,
     /// The conditions of its status, except for the numbers of attached routes.
     pub verdicts: Box<[Verdict]>,
@@ -71,16 +71,16 @@ pub struct Listener {
     pub origin: ObjectRef,
     /// The ListenerSet that declares it. `None`: the Gateway itself.
     pub set: Option<ObjectKey>,
-    /// The host names that it accepts: all of them without TLS and HTTP.
+    /// The host names that it accepts. Listeners without TLS and HTTP accept all.
     pub host: Host,
     /// The port that clients connect to.
     pub port: u16,
     /// The protocol; `None` if it is not supported.
     pub protocol: Option<Protocol>,
-    /// How the certificates of clients are validated, if it is an HTTPS listener that requests them.
+    /// The validation of client certificates, if it is an HTTPS listener that requests certificates.
     pub clients: Option<ClientValidation>,
-    /// Whether it needs certificate authorities for its clients, and none is valid. It is not served then, and keeps its port and
-    /// host name.
+    /// Whether no certificate authority for its clients is valid. The listener is not served then, but keeps its port
+    /// and host name.
     pub lacks_authorities: bool,
     /// The kinds of routes that may attach.
     pub kinds: Vec<RouteKind>,
@@ -127,7 +127,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Returns the protocol of all listeners that may share a port with this one, as the API names it.
+    /// Returns the API name of the protocol that all listeners on its port must have.
     fn name(&self) -> &'static str {
         match self {
             Self::Http => "HTTP",
@@ -191,12 +191,12 @@ impl Namespaces {
         }
     }
 
-    /// Returns whether other namespaces than that of the object can be among them.
+    /// Returns whether the set can contain namespaces other than the namespace of the object.
     fn has_others(&self) -> bool {
         matches!(self, Self::All | Self::Selected(_))
     }
 
-    /// Returns whether `namespace` is one of them. `own` is the namespace of the object that allows them.
+    /// Returns whether the set contains `namespace`. `own` is the namespace of the object that declares the set.
     pub fn allow(&self, namespace: &Arc<str>, own: &Arc<str>, resolver: &mut Resolver) -> bool {
         match self {
             Self::All => true,

@@ -6,7 +6,7 @@ use crate::re2::{self, Cost, Rejection};
 use crate::settings::Regexes;
 use crate::translate::problem::Reason;
 
-/// Why a match is not valid: the field below it, the reason, and the message.
+/// The fault of a match: the field below the match, the reason, and the message.
 pub type Fault = (String, Reason, String);
 
 /// Methods that a match may name. Source: Gateway API v1, `HTTPMethod`.
@@ -27,7 +27,8 @@ pub fn parse(one: &HttpMatch, limits: &Regexes) -> Result<(Match, Cost), Fault> 
             return Err((format!("{field}.name"), Reason::RouteMatchNotValid, message));
         };
         let value = value(header, &field, limits, &mut cost)?;
-        // Of two conditions on one header, the first one counts. Source: Gateway API v1, `HTTPHeaderMatch.name`.
+        // If a match has two conditions on one header, the first condition applies. Source: Gateway API v1,
+        // `HTTPHeaderMatch.name`.
         if headers.iter().all(|other| other.name != name) {
             headers.push(HeaderMatch { name, value, inverted: false });
         }
@@ -89,7 +90,7 @@ fn regex(text: &str, field: &str, limits: &Regexes, cost: &mut Cost) -> Result<(
         return Err(fault(Reason::RouteMatchNotValid, "is empty".to_owned()));
     }
     let added = re2::cost(text, limits).map_err(|rejection| match rejection {
-        Rejection::Invalid(why) => fault(Reason::RouteMatchNotValid, format!("is not one that Envoy accepts: {why}")),
+        Rejection::Invalid(why) => fault(Reason::RouteMatchNotValid, format!("is not accepted by Envoy: {why}")),
         Rejection::TooExpensive(why) => fault(Reason::RegexTooExpensive, format!("would take Envoy too long: {why}")),
     })?;
     cost.size = cost.size.saturating_add(added.size);

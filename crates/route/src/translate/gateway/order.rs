@@ -22,11 +22,11 @@ pub enum Class {
     Exact,
     /// Regular expressions of the first namespace.
     Regex,
-    /// Prefixes, and the regular expressions that are tried among them.
+    /// Prefixes, and the regular expressions that rank among them.
     Prefix,
 }
 
-/// The side of a path on which it is tried, among prefixes of the same length.
+/// The rank of a path among the prefixes of the same length.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// Before the prefixes.
@@ -39,13 +39,14 @@ pub enum Side {
 
 /// The order of the routes of one host.
 ///
-/// Exact paths come first, then regular expressions, then prefixes, longer before shorter; then a method, more headers, more
-/// query parameters; then the older object, and the order in the object. Source: Gateway API v1, `HTTPRouteRule.matches`;
-/// the place of regular expressions is ours.
+/// Exact paths come first, then regular expressions, then prefixes, longer before shorter. Among equal paths, a method
+/// precedes none, and more headers and more query parameters precede fewer. The age of the object decides next, and the
+/// order in the object last. Source: Gateway API v1, `HTTPRouteRule.matches`; the rank of regular expressions is
+/// specific to Lockgate.
 ///
-/// Any namespace may attach a route to a shared host. A regular expression of a namespace other than the first is therefore
-/// tried like the prefix of its literal elements, and after the prefixes of others with this text. It takes no request that
-/// this prefix could not take.
+/// Any namespace may attach a route to a shared host. A regular expression of a namespace other than the first is
+/// therefore ranked like the prefix of its literal elements. It follows the prefixes of other namespaces with this
+/// text. It receives no request that this prefix could not receive.
 #[derive(Debug)]
 pub struct Order<'a> {
     /// The namespace of the oldest route.
@@ -61,7 +62,7 @@ impl<'a> Order<'a> {
         let mut order = Self { first, prefixes: BTreeMap::new() };
         let is_foreign = |precedence: &Precedence| Some(&precedence.key.namespace) != first;
         let mut regexes = routes.clone().filter(|(matches, _)| matches!(matches.path, PathMatch::Regex(_)));
-        // Few hosts have one.
+        // Few hosts have such an expression.
         if !regexes.any(|(_, precedence)| is_foreign(precedence)) {
             return order;
         }
@@ -92,7 +93,7 @@ impl<'a> Order<'a> {
             PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {
                 (Class::Prefix, Reverse(elements_of(text)), Side::Prefix, Reverse(0))
             }
-            // A method without a service precedes only routes without either. Source: Gateway API v1,
+            // A method without a service precedes only routes without a method and a service. Source: Gateway API v1,
             // `GRPCRouteRule.matches`.
             PathMatch::Regex(text) if precedence.kind == Kind::GRPC_ROUTE && is_method_of_any_service(text) => {
                 (Class::Prefix, Reverse(0), Side::Before, Reverse(text.len()))

@@ -1,4 +1,4 @@
-//! All BackendTLSPolicies, by target, and the Gateways whose routes lead to each target.
+//! All BackendTLSPolicies by target, and the Gateways whose routes use each target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use super::policy::{Policy, Target};
 use crate::objects::{ObjectKey, Precedence};
 use crate::translate::few::Few;
 
-/// The Gateways of ours whose routes lead to a target of each policy, sorted. Other policies are left out. A clone shares
-/// everything.
+/// For each policy, the served Gateways whose routes use a target of the policy, sorted. Policies without such Gateways
+/// are left out. A clone shares everything.
 pub type PolicyReports = OrdMap<ObjectKey, Arc<[ObjectKey]>>;
 
 /// All BackendTLSPolicies.
@@ -19,17 +19,17 @@ pub struct Policies {
     by_key: BTreeMap<ObjectKey, Arc<Policy>>,
     /// The policies for each target. The first one is in effect.
     by_target: BTreeMap<Target, Few<Precedence>>,
-    /// For each Service that a policy targets, the number of attached routes that lead there from each Gateway.
+    /// For each Service that a policy targets, the number of attached routes to the Service by Gateway.
     reached: BTreeMap<ObjectKey, BTreeMap<ObjectKey, usize>>,
 }
 
 /// The Services that a changed policy targeted or targets.
 #[derive(Debug, Default)]
 pub struct Services {
-    /// All of them.
+    /// All these Services.
     pub all: BTreeSet<ObjectKey>,
-    /// Those for which another policy is in effect now, or the policy itself was or is. The routes to other Services, and their
-    /// other policies, are not affected: thousands of policies behind the oldest one cost nothing.
+    /// The Services for which the policy in effect has changed. The routes to other Services are not affected, so
+    /// thousands of policies behind the oldest policy cost nothing.
     pub in_effect: BTreeSet<ObjectKey>,
 }
 
@@ -44,8 +44,8 @@ impl Policies {
         self.by_key.values()
     }
 
-    /// Returns the policy in effect for a port of a Service. A policy for the port takes precedence over one for the
-    /// whole Service.
+    /// Returns the policy in effect for a port of a Service. A policy for the port takes precedence over a policy for
+    /// the whole Service.
     pub fn in_effect(&self, service: &ObjectKey, port: Option<&Arc<str>>) -> Option<&Policy> {
         if self.by_target.is_empty() {
             return None;
@@ -112,7 +112,7 @@ impl Policies {
         self.reached.contains_key(service)
     }
 
-    /// Starts to count the routes to a Service: `gateways` has the Gateways of each existing route.
+    /// Starts to count the routes to a Service. `gateways` contains the Gateways of each existing route.
     pub fn start_count(&mut self, service: &ObjectKey, gateways: impl Iterator<Item = ObjectKey>) {
         let counts = self.reached.entry(service.clone()).or_default();
         gateways.for_each(|gateway| *counts.entry(gateway).or_default() += 1);
@@ -145,7 +145,7 @@ impl Policies {
         changed
     }
 
-    /// Returns the Gateways whose routes lead to a target of a policy.
+    /// Returns the Gateways whose routes use a target of a policy.
     pub fn gateways(&self, policy: &Policy) -> Arc<[ObjectKey]> {
         let reached = policy.targets.iter().filter_map(|target| self.reached.get(&target.service));
         let gateways: BTreeSet<&ObjectKey> = reached.flat_map(BTreeMap::keys).collect();

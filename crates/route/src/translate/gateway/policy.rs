@@ -1,4 +1,4 @@
-//! BackendTLSPolicies: parses a single one.
+//! The parser of a single BackendTLSPolicy.
 
 use std::sync::Arc;
 
@@ -24,14 +24,15 @@ pub struct Policy {
     pub precedence: Precedence,
     /// The Services that it targets, sorted and without repetition.
     pub targets: Box<[Target]>,
-    /// How endpoints are verified. On an error, the policy is in effect all the same: no request is sent to its targets,
-    /// because they may not be what the owner expects. The error is the reason of the condition `Accepted`, and a message.
+    /// The verification of endpoints, or the reason of the condition `Accepted` and a message. A policy with an error
+    /// is still in effect. No request is sent to its targets, because they may not be the endpoints that the owner
+    /// expects.
     pub verification: Result<Arc<Verification>, Fault>,
     /// The fault of a reference to certificate authorities.
     pub unresolved: Option<Fault>,
     /// The description of the first target that does not exist.
     pub missing: Option<String>,
-    /// The inputs that it was made from.
+    /// The inputs that it depends on.
     pub dependencies: Dependencies,
 }
 
@@ -97,7 +98,7 @@ fn missing(target: &Target, resolver: &mut Resolver) -> Option<String> {
     (!exists).then(|| format!("Service \"{service}\" has no port {port:?}"))
 }
 
-/// Returns how endpoints are verified, and the fault of a reference.
+/// Returns the verification of endpoints, and the fault of a reference.
 fn verification(
     validation: &BackendValidation,
     namespace: Arc<str>,

@@ -1,7 +1,8 @@
 //! The memory that HTTPPolicies can take in an Envoy, and its limit for the routes of each namespace.
 //!
-//! Envoy has a copy of a policy for each match of a route on each host, unless hosts share all their routes. A route of 128 matches and 16 hosts multiplies the
-//! policy of a Gateway by 2,048, so the memory counts toward the namespace of the route. Older routes use it first.
+//! Envoy has a copy of a policy for each match of a route on each host, unless hosts share all their routes. A route of
+//! 128 matches and 16 hosts multiplies the policy of a Gateway by 2,048. The memory therefore counts toward the
+//! namespace of the route. Older routes take precedence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::objects::{ObjectId, Precedence};
 pub const FEATURE: u64 = 4 << 10;
 /// The memory of a limit of bodies.
 pub const BODY_LIMIT: u64 = 16 << 10;
-/// The memory of a client address that is counted by itself.
+/// The memory of a client address that is counted separately.
 const ADDRESS: u64 = 700;
 /// The memory of a range of client addresses, or of the name of a header.
 const ITEM: u64 = 512;
@@ -77,8 +78,8 @@ impl Budget {
         namespace.refused.get(route).and_then(|route| namespace.routes.get(route).copied())
     }
 
-    /// Replaces the memory of `routes`; 0 stands for no policy. Returns the routes that have come within or beyond the
-    /// limit of a namespace, in bytes.
+    /// Replaces the memory of `routes`, where 0 means no policy. Returns the routes that have come within or beyond the
+    /// limit of a namespace in bytes.
     pub fn update(&mut self, routes: Vec<(ObjectId, Option<Precedence>, u64)>, limit: u64) -> BTreeSet<ObjectId> {
         let mut changed = BTreeSet::new();
         for (id, rank, memory) in routes {

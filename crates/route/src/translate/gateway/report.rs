@@ -9,7 +9,7 @@ use super::fleet::FleetReport;
 use crate::objects::gateway::RouteKind;
 use crate::objects::{ObjectKey, Transport};
 
-/// The reports on all Gateways of our classes. A clone shares everything.
+/// The reports on all served Gateways. A clone shares everything.
 pub type Reports = OrdMap<ObjectKey, Arc<Report>>;
 
 /// The report on a Gateway.
@@ -19,8 +19,8 @@ pub struct Report {
     pub listeners: Vec<ListenerReport>,
     /// The ListenerSets that name the Gateway, accepted or not.
     pub sets: BTreeMap<ObjectKey, SetReport>,
-    /// The ports of the valid listeners without repetition: the ports that the Service of the Gateway must have. Those of
-    /// ListenerSets come last.
+    /// The ports of the valid listeners without repetition: the ports that the Service of the Gateway must have. The
+    /// ports of ListenerSets come last.
     pub ports: Vec<(Transport, u16)>,
     /// The Envoys that serve only this Gateway. `None`: the shared Envoys serve it.
     pub fleet: Option<FleetReport>,

@@ -1,4 +1,4 @@
-//! TCPRoutes, UDPRoutes, and TLSRoutes: parses the rule of a single route.
+//! The parser of the rule of a single TCPRoute, UDPRoute, or TLSRoute.
 
 use super::attach::Parent;
 use super::backend::{self, Bytes};

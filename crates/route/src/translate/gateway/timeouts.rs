@@ -10,7 +10,7 @@ use crate::translate::problem::Reason;
 
 /// The conditions of a retry in addition to the statuses of the rule: no response was received.
 const CONDITIONS: &str = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes";
-/// The number of further tries of a rule that names none.
+/// The number of retries of a rule that sets no number.
 const ATTEMPTS: u32 = 1;
 
 /// Returns the time limit of a response and the retry policy of a rule. Source: Gateway API v1, `HTTPRouteTimeouts` and
@@ -43,7 +43,7 @@ pub fn parse(field: &str, rule: &HttpRule, parser: &mut Parser) -> (Option<Durat
     });
     let timeout = match (request, each) {
         (Some(request), None) => request,
-        // Without retries, the limit of a try is the limit of the request.
+        // Without retries, the limit of an attempt is the limit of the request.
         (request, Some(each)) if retry.is_none() => match (request.flatten(), each) {
             (Some(request), Some(each)) => Some(request.min(each)),
             (request, each) => request.or(each),

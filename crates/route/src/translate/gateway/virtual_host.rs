@@ -22,11 +22,12 @@ struct Competitor<'a> {
     candidate: &'a Candidate,
 }
 
-/// Returns the virtual host with the features of `policies`, and the problems of routes that exceed the budget of the host for
-/// regular expressions or the budget of their namespace for policies.
+/// Returns the virtual host with the features of `policies`, and the problems of routes that exceed a budget. The
+/// budgets limit the regular expressions of the host and the policies of a namespace.
 ///
-/// `routes` are in the order of precedence. Of equal matches, the first one is served. `origin` is the origin of a virtual
-/// host without routes; `port` is the port of the listener, and `certificate` the client certificate of its Gateway.
+/// `routes` are in the order of precedence. If matches are equal, the first route is served. `origin` is the origin of
+/// a virtual host without routes; `port` is the port of the listener, and `certificate` the client certificate of its
+/// Gateway.
 pub fn virtual_host(
     routes: &[&Attached],
     certificate: &ClientCertificate,
@@ -133,7 +134,7 @@ pub fn not_found(origin: &ObjectRef) -> VirtualHost {
     VirtualHost::new([Route::new(PathMatch::root(), Action::respond(404), origin.clone())])
 }
 
-/// Returns the route on a listener with this port. A redirect that names neither scheme nor port leads to the port of the
+/// Returns the route on a listener with this port. A redirect that names neither scheme nor port uses the port of the
 /// listener. Source: Gateway API v1, `HTTPRequestRedirectFilter.port`.
 fn on_port(route: Arc<Route>, port: u16) -> Arc<Route> {
     let Action::Redirect(redirect @ Redirect { scheme: None, port: None, .. }) = &route.action else { return route };

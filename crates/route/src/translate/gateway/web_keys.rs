@@ -1,4 +1,5 @@
-//! JSON Web Key Sets. Envoy rejects a whole host because of one set without a usable key, with the routes of other namespaces.
+//! The parser of JSON Web Key Sets. Because of one set without a usable key, Envoy rejects a whole host with the routes
+//! of other namespaces.
 
 use std::sync::Arc;
 
@@ -9,13 +10,14 @@ use aws_lc_rs::signature::{
 use serde::Serialize;
 use serde_json::Value;
 
-/// The most bytes of a set. Source: CustomResourceDefinition. Manifests have not passed it.
+/// The maximum size of a set in bytes. Source: CustomResourceDefinition. Manifests are not validated against it.
 const MOST_BYTES: usize = 16_384;
 
-/// The most keys of a set. Envoy tries all of them for a token without `kid`.
+/// The maximum number of keys of a set. Envoy tries all keys for a token without `kid`.
 const MOST_KEYS: usize = 16;
 
-/// The least and the most bits of an RSA modulus. Sources: RFC 7518, section 3.3, and the limit for certificates.
+/// The minimum and the maximum number of bits of an RSA modulus. Sources: RFC 7518, section 3.3, and the limit for
+/// certificates.
 const RSA_BITS: (usize, usize) = (2048, 8192);
 
 /// The RSA exponents that Envoy accepts, without leading zeros.
@@ -24,7 +26,7 @@ const RSA_EXPONENTS: [&[u8]; 2] = [&[3], &[1, 0, 1]];
 /// The algorithms of RSA keys.
 const RSA_ALGORITHMS: [&str; 6] = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
 
-/// The fields of a key that Envoy reads, and `use`. All others are left out.
+/// The fields of a key that Envoy reads, and `use`. All other fields are left out.
 #[derive(Serialize)]
 struct Key<'k> {
     kty: Option<&'k str>,
@@ -197,7 +199,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
             };
             bits = bits << 6 | u32::from(digit);
         }
-        // 2, 3, and 4 characters are 1, 2, and 3 bytes. A single one is none.
+        // 2, 3, and 4 characters encode 1, 2, and 3 bytes. A single character encodes none.
         let count = group.len().checked_sub(1).filter(|count| *count > 0)?;
         bits <<= 6 * (4 - group.len());
         let bytes_of_group = bits.to_be_bytes();

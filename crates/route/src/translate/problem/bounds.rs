@@ -17,7 +17,7 @@ const QUOTED: usize = 256;
 /// The maximum length of a complete text in characters.
 const TEXT: usize = 1024;
 
-/// The field of a problem that summarizes others.
+/// The field of a problem that summarizes other problems.
 const FURTHER: &str = "…";
 
 impl Problem {
@@ -33,7 +33,7 @@ impl Problem {
         }
     }
 
-    /// Returns the number of problems that this one summarizes, if any.
+    /// Returns the number of problems that this problem summarizes, if any.
     pub fn others(&self) -> Option<usize> {
         self.message.split(' ').next()?.parse().ok().filter(|_| self.field == FURTHER)
     }
@@ -124,14 +124,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_texts_stay_as_they_are() {
+    fn short_texts_are_unchanged() {
         for text in ["", "path \"api\" does not start with \"/\"", &"é".repeat(QUOTED), &"\"é\" ".repeat(200)] {
             assert_eq!(shorten(text), text);
         }
     }
 
     #[test]
-    fn a_long_quoted_value_is_cut_and_the_rest_of_the_message_stays() {
+    fn a_long_quoted_value_is_shortened_and_the_rest_of_the_message_is_kept() {
         let text = format!("value \"{}\" is not a duration such as \"2s\"", "é".repeat(250_000));
         let expected =
             format!("value \"{}…\" (250000 characters) is not a duration such as \"2s\"", "é".repeat(QUOTED));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_many_values_or_of_none_is_cut_as_a_whole() {
+    fn a_text_with_many_values_or_none_is_shortened_as_a_whole() {
         for text in
             ["\"a\", ".repeat(10_000), "x".repeat(50_000), format!("\"{}", "y".repeat(50_000)), "\"".repeat(9999)]
         {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_that_stands_for_others_says_for_how_many() {
+    fn a_summary_states_the_number_of_problems() {
         let object = ObjectRef::new("Ingress", "shop", "cart");
         let further = Problem::further(&object, Reason::HostNotValid, 17_990);
         assert_eq!(further.others(), Some(17_990));

@@ -124,7 +124,7 @@ mod tests {
             let remedy = reason.remedy();
             assert!(remedy.ends_with('.') && remedy.starts_with(|c: char| c.is_ascii_uppercase()), "{remedy}");
         }
-        // The last reason in the order of the enum: `ALL` misses none if it has as many elements.
+        // This is the last reason in the order of the enum. `ALL` is complete if it has as many elements.
         assert_eq!(Reason::ALL.len(), Reason::XdsRejected as usize + 1);
     }
 }

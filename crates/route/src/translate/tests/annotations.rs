@@ -12,7 +12,7 @@ use crate::testing::objects::*;
 use crate::translate::problem::MOST;
 use crate::translate::translate;
 
-/// The supported keys of Ingresses and Services, and some unsupported ones.
+/// The supported keys of Ingresses and Services, and some unsupported keys.
 const KEYS: [&str; 33] = [
     "ingress.kubernetes.io/force-ssl-redirect",
     "kubernetes.io/ingress.allow-http",

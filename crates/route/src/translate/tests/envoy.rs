@@ -107,7 +107,7 @@ fn accepted(count: usize) -> Vec<PathMatch> {
 }
 
 #[test]
-fn a_real_envoy_takes_what_the_checks_take() {
+fn a_real_envoy_accepts_all_paths_that_pass_the_checks() {
     let paths = accepted(3000);
     let route = |path| Route::new(path, Action::respond(404), ObjectRef::new("Ingress", "shop", "i"));
     let host = VirtualHost::new(paths.into_iter().map(route));

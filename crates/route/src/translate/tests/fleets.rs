@@ -68,10 +68,11 @@ fn the_shared_envoys_do_not_serve_a_gateway_with_a_fleet() {
     assert_eq!(of(Kind::INGRESS, "any"), [None].into());
 }
 
-/// The Secret with the key pairs of all fleets has data keys with the names of the Gateways. The API server refuses a Secret as a
-/// whole if one of them is too long, so a single Gateway would keep all others from their key pairs.
+/// The Secret with the key pairs of all fleets has data keys with the names of the Gateways. The API server rejects the
+/// whole Secret if a single data key is too long. One Gateway would then prevent all other Gateways from getting key
+/// pairs.
 #[test]
-fn a_gateway_with_a_name_that_is_no_label_has_no_fleet() {
+fn a_gateway_whose_name_is_not_a_label_has_no_fleet() {
     let long = "g".repeat(253);
     let all = [fleet("own", 1)].into_iter().chain(with_fleet("public", 2, 10_000)).chain(with_fleet(&long, 1, 10_001));
     let translator = translated(&world_of(all), &settings(9, 9));
@@ -81,7 +82,7 @@ fn a_gateway_with_a_name_that_is_no_label_has_no_fleet() {
 }
 
 #[test]
-fn a_gateway_whose_reference_is_not_valid_is_served_by_nobody() {
+fn a_gateway_with_an_invalid_reference_is_not_served() {
     let own = || with_fleet("public", 1, 10_000).into_iter();
     for (objects, settings, message) in [
         (world_of(own().chain([fleet("own", 1)])), settings(0, 1), "gatewayAPI.dedicatedFleets.enabled"),
@@ -98,7 +99,7 @@ fn a_gateway_whose_reference_is_not_valid_is_served_by_nobody() {
 }
 
 #[test]
-fn a_fleet_that_appears_and_changes_updates_its_gateways() {
+fn a_new_or_changed_fleet_updates_its_gateways() {
     let mut objects = world_of(with_fleet("public", 1, 10_000));
     let settings = settings(1, 1);
     let mut translator = translated(&objects, &settings);
@@ -162,13 +163,13 @@ fn the_shared_envoys_serve_a_gateway_until_its_service_has_moved() {
     }));
     translator.update(&objects, &settings, &changed);
     assert!(moving(&translator).is_empty() && translator.dedicated().draining.iter().any(|one| one.as_str() == id));
-    // Beyond a limit, nobody serves it.
+    // Beyond a limit, no Envoy serves the Gateway.
     let refused = translated(&world_of(of(false).into_iter().chain([fleet("own", 1)])), &self::settings(1, 0));
     assert!(moving(&refused).is_empty() && refused.dedicated().listeners.len() == 1);
 }
 
 #[test]
-fn a_class_gives_its_gateways_fleets_with_defaults() {
+fn the_parameters_of_a_class_are_defaults_of_fleets() {
     let plain: [Object; 2] =
         [gateway("plain").created(2).listener("http", 80, "HTTP").into(), gateway_service("plain", &[(80, 10_001)])];
     let all = with_fleet("public", 1, 10_000).into_iter().chain(plain).chain([fleet("own", 3)]);
@@ -246,7 +247,7 @@ fn the_oldest_gateways_have_fleets_up_to_the_limits() {
     // A refused Gateway is not served by the shared Envoys either.
     assert_eq!(translator.dedicated().listeners.len(), 5);
 
-    // A place becomes free. The limit of the namespace holds on.
+    // A fleet is removed. The limit of the namespace still applies.
     objects.delete(Kind::GATEWAY, &ObjectKey::new("a", "public"));
     let mut changed = ChangedInputs::default();
     changed.insert(Input::new(Kind::GATEWAY, ObjectKey::new("a", "public")));
@@ -272,7 +273,8 @@ fn the_oldest_gateways_of_a_namespace_have_fleets_up_to_its_limit() {
     assert_eq!(keys(refused.keys()), ["shop/young"], "other namespaces are not affected");
     assert!(refused.values().all(|limit| limit.contains("dedicatedFleets.maxPerNamespace)")), "{refused:?}");
 
-    // A Gateway of another namespace does not make room. One of the same namespace does.
+    // The removal of a Gateway of another namespace does not make room. The removal of a Gateway of the same namespace
+    // does.
     for (key, expected) in [
         (ObjectKey::new("a", "public"), &["shop/old", "shop/public"][..]),
         (ObjectKey::new("shop", "old"), &["shop/public", "shop/young"]),

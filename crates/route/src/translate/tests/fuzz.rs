@@ -1,4 +1,4 @@
-//! Any objects: no panic, no dangling name, and no effect of their order.
+//! Fuzz tests of the translation of any objects: no panic, no dangling name, and no effect of their order.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -189,7 +189,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn anything_is_served_in_any_order(
+    fn any_objects_are_served_in_any_order(
         ingresses in prop::collection::vec(any_ingress(), 0..5),
         slices in prop::collection::vec(any_slice(), 0..3),
         service_annotations in annotations(),
@@ -202,7 +202,7 @@ proptest! {
         let mut list = fixed(&service_annotations);
         list.extend(ingresses);
         list.extend(slices);
-        // Of two objects with the same name, the later one is correctly used, so the order would have an effect.
+        // If two objects have the same name, the later object is used. The order would have an effect.
         let mut seen = std::collections::BTreeSet::new();
         list.retain(|object| seen.insert(object.object_ref()));
         let settings = Settings {

@@ -79,7 +79,7 @@ fn the_ports_on_which_envoy_listens_belong_to_the_revision_of_a_gateway() {
 }
 
 #[test]
-fn a_gateway_of_another_controller_is_not_ours() {
+fn a_gateway_of_another_controller_is_ignored() {
     let route = http_route("cart").parent("public").rule("/", "a:80");
     let foreign = gateway_class("lockgate").controller("example.com/other");
     let world = world_of(public().into_iter().chain([route.into(), foreign.into()]));
@@ -129,7 +129,7 @@ fn the_most_specific_listener_serves_a_host() {
 }
 
 #[test]
-fn a_route_says_why_it_is_not_attached() {
+fn a_route_that_is_not_attached_reports_the_reason() {
     let wanted = [
         ("section", "NoMatchingParent"),
         ("port", "NoMatchingParent"),
@@ -215,7 +215,7 @@ fn invalid_backends_answer_500_for_their_share() {
 }
 
 #[test]
-fn an_unknown_filter_fails_its_rule_alone() {
+fn an_unknown_filter_fails_only_its_rule() {
     let unknown = HttpFilter { r#type: "ExtensionRef".to_owned(), ..HttpFilter::default() };
     let route =
         http_route("cart").parent("public").host("x.test").rule("/a", "a:80").filter(unknown).rule("/b", "b:80");
@@ -249,7 +249,7 @@ fn a_redirect_leads_to_the_port_of_the_listener() {
 }
 
 #[test]
-fn listeners_say_what_is_wrong_with_them() {
+fn listeners_report_their_faults() {
     let public = gateway("public").listener("ok", 80, "HTTP").listener("again", 80, "HTTP");
     let public = public.listener("tls", 80, "HTTPS").certificate("good").listener("sctp", 81, "SCTP");
     let public = public.listener("bare", 443, "HTTPS").listener("gone", 444, "HTTPS").certificate("gone");
@@ -279,7 +279,7 @@ fn listeners_say_what_is_wrong_with_them() {
 }
 
 #[test]
-fn a_listener_of_a_gateway_has_plain_hosts_of_its_own() {
+fn a_listener_of_a_gateway_has_separate_plain_hosts() {
     let route = http_route("cart").parent("public").host("x.test").rule("/", "a:80");
     let translator = translated(&world_of(public().into_iter().chain([route.into()])));
     let listeners = &translator.model().listeners;
@@ -290,7 +290,7 @@ fn a_listener_of_a_gateway_has_plain_hosts_of_its_own() {
 }
 
 #[test]
-fn hosts_behind_tls_are_those_of_the_most_specific_listener() {
+fn hosts_behind_tls_belong_to_the_most_specific_listener() {
     let public = gateway("public").listener("any", 443, "HTTPS").certificate("good");
     let public = public.listener("wild", 443, "HTTPS").hostname("*.test").certificate("good").certificate("other");
     let route = |name: &str, section: &str, host: &str| -> Object {

@@ -1,4 +1,5 @@
-//! Gateways, routes, and policies: any sequence of changes gives the same result as one translation of all objects.
+//! Tests that any sequence of changes of Gateways, routes, and policies gives the same result as one translation of all
+//! objects.
 
 use std::collections::BTreeSet;
 
@@ -263,7 +264,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn gateways_step_by_step_are_what_they_are_all_at_once(
+    fn incremental_changes_of_gateways_equal_one_translation(
         first in prop::collection::vec(any_object(), 0..12),
         passes in prop::collection::vec(prop::collection::vec((any_object(), prop::bool::weighted(0.75)), 1..4), 1..16),
     ) {
@@ -298,7 +299,7 @@ proptest! {
 }
 
 #[test]
-fn a_route_changes_its_own_hosts_alone() {
+fn a_route_changes_only_its_own_hosts() {
     let route = |name: &str, backend: &str| -> Object {
         http_route(name).parent("public").host(&format!("{name}.test")).rule("/", backend).into()
     };

@@ -98,7 +98,7 @@ fn tcp_and_udp_share_a_port() {
 }
 
 #[test]
-fn a_port_of_another_protocol_is_no_backend() {
+fn a_port_of_another_protocol_is_not_a_backend() {
     let public = gateway("public").listener("tcp", 53, "TCP").listener("udp", 53, "UDP");
     let dns = with_udp_port(service("dns").port("http", 80), "dns", 53);
     // A Service whose ports have no names has one port in the API, but not in manifests.
@@ -146,7 +146,7 @@ fn server_names_select_the_mode_and_the_destination() {
 }
 
 #[test]
-fn a_tcp_route_takes_all_terminated_connections_of_its_listener() {
+fn a_tcp_route_receives_all_terminated_connections_of_its_listener() {
     let public = gateway("public").listener("tls", 443, "TLS").certificate("good").certificate("other");
     let tcp = tcp_route("tcp").created(1).parent("public").backend("a:80");
     let tls = tls_route("tls").created(2).parent("public").host("x.test").backend("b:80");

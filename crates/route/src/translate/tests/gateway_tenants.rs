@@ -71,7 +71,7 @@ fn change(translator: &mut Translator, objects: &mut Objects, id: &ObjectId, now
 }
 
 #[test]
-fn a_regular_expression_takes_nothing_from_prefixes_of_another_namespace() {
+fn a_regular_expression_takes_no_requests_from_prefixes_of_another_namespace() {
     let victim = || route("victim/old", 1).rule("/", "victim/v:80").rule("/api", "victim/v:80");
     let evil = |text: &str| route("evil/young", 2).rule("", "evil/e:80").path("RegularExpression", text);
     for text in ["/.*", ".*", "/api(/.*)?", "/(api|x).*", "/[a-z]+/.*", "/(?i)api/.*"] {
@@ -87,7 +87,7 @@ fn a_regular_expression_takes_nothing_from_prefixes_of_another_namespace() {
 }
 
 #[test]
-fn a_regular_expression_of_another_namespace_is_tried_like_a_prefix_of_its_elements() {
+fn a_regular_expression_of_another_namespace_ranks_like_the_prefix_of_its_elements() {
     let first =
         route("victim/old", 1).rule("/", "victim/v:80").rule("", "victim/v:80").path("RegularExpression", "/v.*");
     let evil = route("evil/young", 2).rule("/api", "evil/e:80").rule("/api/x", "evil/e:80");
@@ -131,7 +131,7 @@ fn the_first_namespace_uses_the_budget_of_regular_expressions_first() {
     let refused = problems.iter().filter(|problem| problem.reason == Reason::RegexTooExpensive);
     assert!(refused.clone().all(|problem| &*problem.object.namespace == "evil"), "{problems:?}");
     assert!(refused.count() > 0);
-    // The owner reads it in the status too.
+    // The status of the object of the owner reports it too.
     assert_eq!(condition(&translator, "evil/older", "PartiallyInvalid"), (Status::True, "UnsupportedValue"));
     let of_victim = &translator.verdicts()[&ObjectId::new(Kind::HTTP_ROUTE, "victim", "younger")];
     assert!(of_victim.iter().all(|verdict| verdict.condition != "PartiallyInvalid"), "{of_victim:?}");
@@ -193,7 +193,7 @@ fn a_method_of_any_service_precedes_only_routes_without_either() {
 }
 
 #[test]
-fn of_equal_matches_of_two_namespaces_the_older_is_served() {
+fn the_older_of_equal_matches_of_two_namespaces_is_served() {
     let victim = || route("victim/a", 1).rule("/", "victim/v:80");
     let evil = || route("evil/a", 2).rule("/", "evil/e:80");
     assert_eq!(of_x([victim().into(), evil().into()]), ["/* victim/v/http"]);
@@ -215,7 +215,7 @@ fn a_route_that_is_being_deleted_loses_to_all_others() {
 }
 
 #[test]
-fn more_specific_matches_of_another_namespace_are_served_as_the_specification_says() {
+fn more_specific_matches_of_another_namespace_precede_as_specified() {
     let victim = route("victim/a", 1).rule("/", "victim/v:80").rule("/pay", "victim/v:80");
     let evil = route("evil/a", 2).rule("/pay/now", "evil/e:80").rule("", "evil/e:80").path("Exact", "/pay");
     let evil = evil.rule("/pay", "evil/e:80").method("POST").rule("/", "evil/e:80").header("x-a", "1");
@@ -341,7 +341,7 @@ fn a_certificate_of_another_namespace_needs_a_grant() {
 }
 
 #[test]
-fn a_gateway_serves_hosts_on_its_own_listeners_alone() {
+fn a_gateway_serves_hosts_only_on_its_own_listeners() {
     let victim = ingress("victim/site").host("x.test").path("Prefix", "/", "v:80");
     let on_shared = route("victim/a", 1).rule("/", "victim/v:80");
     let evil = gateway("evil/gate").listener("http", 80, "HTTP");
@@ -407,7 +407,7 @@ fn an_older_gateway_does_not_take_a_port_of_the_home_of_another() {
 }
 
 #[test]
-fn a_gateway_in_a_namespace_that_is_deleted_loses_its_port() {
+fn a_gateway_in_a_terminating_namespace_loses_its_port() {
     let aged = |name: &str, age: i64| Object::from(gateway(name).created(age).listener("http", 80, "HTTP"));
     let services = ["evil/old", "victim/young"].map(|name| gateway_service(name, &[(80, 10_500)]));
     let mut objects = world(

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::testing::envoy::{standalone, validate};
 use crate::testing::gateway::*;
 
-/// Texts with a meaning for Envoy, for HTTP, or for regular expressions, and some without one.
+/// Texts with and without a meaning for Envoy, HTTP, or regular expressions.
 const TEXTS: &[&str] = &[
     "",
     " ",
@@ -62,7 +62,7 @@ const TEXTS: &[&str] = &[
     "null",
 ];
 
-/// Returns rules with a text in every field that is one.
+/// Returns rules with this text in every text field.
 fn rules(text: &str) -> Vec<HttpRule> {
     let one = || Some(text.to_owned());
     let path = |r#type: &str| HttpMatch {

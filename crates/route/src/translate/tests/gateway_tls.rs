@@ -65,7 +65,7 @@ impl World {
 }
 
 #[test]
-fn no_backend_is_served_while_policies_must_not_be_read() {
+fn no_backend_is_served_while_policies_cannot_be_read() {
     for kind in [Kind::BACKEND_TLS_POLICY, Kind::HTTP_POLICY] {
         let mut world = World::new(public().into_iter().chain(routes()));
         let mut permit = |namespace: &str, readable| {
@@ -102,7 +102,7 @@ fn bundle(name: &str) -> SecretId {
 const ACCEPTED: [&str; 2] = ["Accepted=True Accepted", "ResolvedRefs=True ResolvedRefs"];
 
 #[test]
-fn a_policy_moves_the_routes_of_its_service_alone_to_another_cluster() {
+fn a_policy_moves_only_the_routes_of_its_service_to_another_cluster() {
     let mut world = World::new(public().into_iter().chain(routes()).chain([ca("one")]));
     assert_eq!(world.verified("a"), ["-"]);
     let plain = world.clusters("a")[0].0.clone();
@@ -140,7 +140,7 @@ fn new_authorities_change_a_secret_and_neither_clusters_nor_listeners() {
 }
 
 #[test]
-fn nothing_is_sent_to_a_service_whose_policy_is_not_valid() {
+fn a_service_with_an_invalid_policy_receives_no_requests() {
     let policy = backend_tls_policy("tls").target("a", None).config_map("ca");
     let mut world = World::new(public().into_iter().chain(routes()).chain([policy.clone().into()]));
     let invalid = ["Accepted=False NoValidCACertificate", "ResolvedRefs=False InvalidCACertificateRef"];

@@ -45,7 +45,7 @@ fn a_policy_of_another_namespace_has_no_effect() {
 }
 
 #[test]
-fn a_policy_that_cannot_be_enforced_closes_its_routes_alone() {
+fn a_policy_that_cannot_be_enforced_closes_only_its_routes() {
     let policy = http_policy("limits").target("HTTPRoute", "one").allow(&["192.0.2.1/24"]);
     let translator = translated(&shop([policy.into()]));
     assert!(is_closed(&translator, "one") && !is_closed(&translator, "two"));
@@ -56,7 +56,7 @@ fn a_policy_that_cannot_be_enforced_closes_its_routes_alone() {
 }
 
 #[test]
-fn of_two_policies_the_older_is_in_effect() {
+fn the_older_of_two_policies_is_in_effect() {
     let older = http_policy("older").created(1).target("HTTPRoute", "one").rate(1);
     let younger = http_policy("younger").created(2).target("HTTPRoute", "one").rate(2).body("1MiB");
     let translator = translated(&shop([older.into(), younger.into()]));
@@ -103,7 +103,7 @@ fn a_server_of_another_namespace_needs_a_grant() {
 }
 
 #[test]
-fn a_changed_policy_rebuilds_the_hosts_of_its_targets_alone() {
+fn a_changed_policy_rebuilds_only_the_hosts_of_its_targets() {
     let other: Object = http_route("third").parent("public").host("y.test").rule("/", "a:80").into();
     let mut objects = shop([other, http_policy("limits").target("HTTPRoute", "one").rate(1).into()]);
     let (mut translator, settings) = (Translator::default(), Settings::default());
@@ -158,7 +158,7 @@ fn policies_beyond_the_memory_of_a_namespace_close_its_younger_routes() {
     assert!(conditions(&translator, Kind::HTTP_ROUTE, "two").contains(&partial));
     assert!(!conditions(&translator, Kind::HTTP_ROUTE, "one").contains(&partial));
 
-    // A policy of the route replaces that of the Gateway.
+    // A policy of the route replaces the policy of the Gateway.
     let own: Object = http_policy("own").target("HTTPRoute", "one").rate(1).into();
     apply(&mut translator, &mut objects, &settings, own);
     assert_eq!(closed(&translator), [false; 3]);

@@ -21,7 +21,7 @@ enum Step {
     Settings(Box<Settings>),
 }
 
-/// Generates a Service or Secret in another form than the initial one, or a new one.
+/// Generates a Service or a Secret: a changed version of an initial object, or a new object.
 fn any_service() -> impl Strategy<Value = Object> {
     // The name of a port may be a number, like the reference to an unnamed port.
     let port = select(vec![("http", 80), ("web", 80), ("", 80), ("80", 80), ("http", 81), ("", 443)]);
@@ -162,7 +162,7 @@ fn lost_of(translator: &Translator) -> BTreeSet<ObjectId> {
 }
 
 #[test]
-fn a_port_that_gets_its_number_as_its_name_has_other_endpoints() {
+fn a_port_with_its_number_as_its_name_has_other_endpoints() {
     let port = |name: &str| Object::from(service("a").port(name, 80));
     let path = ingress("shop").host("x.com").path("Prefix", "/", "a:80");
     let endpoint = slice("s", "a").port("", 8080).endpoint("10.0.0.1", [true, true, false]);
@@ -178,7 +178,7 @@ fn a_port_that_gets_its_number_as_its_name_has_other_endpoints() {
 }
 
 #[test]
-fn a_class_concerns_its_members_alone() {
+fn a_changed_class_affects_only_its_members() {
     let of = |name: &str, class: &str| {
         let host = format!("{name}.com");
         ingress(name).class(Some(class)).host(&host).path("Prefix", "/", "a:80").into()
@@ -201,7 +201,7 @@ fn a_class_concerns_its_members_alone() {
 }
 
 #[test]
-fn a_secret_of_the_settings_concerns_its_dependents_alone() {
+fn a_secret_of_the_settings_affects_only_its_dependents() {
     let of = |name: &str| ingress(name).host(&format!("{name}.com")).path("Prefix", "/", &format!("{name}:80"));
     let mut objects = objects(&[class("ours").into()]);
     for object in
@@ -240,7 +240,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn step_by_step_is_what_all_at_once_is(
+    fn incremental_changes_equal_one_translation(
         settings in any_settings(),
         first in prop::collection::vec(any_object(), 0..10),
         passes in prop::collection::vec(prop::collection::vec(any_step(), 1..4), 1..20),

@@ -1,4 +1,4 @@
-//! ListenerSets: which of them a Gateway accepts, conflicts, limits, and the routes that name them.
+//! Tests of ListenerSets: acceptance, conflicts, limits, and the routes that name them.
 
 use super::gateway::{conditions, report, translated, world_of};
 use crate::model::{Host, Others};
@@ -198,7 +198,7 @@ fn the_listeners_and_ports_of_a_namespace_are_bounded() {
 }
 
 #[test]
-fn a_namespace_with_many_listeners_has_its_further_sets_refused_as_a_whole() {
+fn further_sets_of_a_namespace_with_many_listeners_are_refused_as_a_whole() {
     let set = |namespace: &str, at: i64, count: i64, protocol: &str| -> Object {
         let start = listener_set(&format!("{namespace}/s{at}"), "shop/public").created(at);
         (0..count)
@@ -246,7 +246,7 @@ fn sets_of_a_gateway_that_is_not_accepted_are_not_accepted() {
 }
 
 #[test]
-fn a_set_of_no_gateway_of_ours_has_no_status() {
+fn a_set_without_a_served_gateway_has_no_status() {
     let sets: [Object; 3] = [
         listener_set("a", "gone").listener("http", 80, "HTTP").into(),
         listener_set("b", "public").spec(|spec| spec.parent_ref.kind = Some("Service".into())).into(),
@@ -291,7 +291,7 @@ pub(super) fn update(translator: &mut Translator, objects: &mut Objects, object:
 }
 
 #[test]
-fn a_changed_set_changes_its_own_hosts_and_routes_alone() {
+fn a_changed_set_affects_only_its_own_hosts_and_routes() {
     let set = |name: &str, host: &str| -> Object {
         listener_set(name, "public").listener("http", 80, "HTTP").hostname(host).into()
     };
@@ -306,10 +306,10 @@ fn a_changed_set_changes_its_own_hosts_and_routes_alone() {
     assert_eq!(touched, ["other.test", "s7.test"]);
     let sources: Vec<String> = done.sources.iter().map(ToString::to_string).collect();
     assert_eq!(sources, ["Gateway shop/public", "HTTPRoute shop/r7", "ListenerSet shop/s7"]);
-    // A wider name: the routes of others stay where they are.
+    // A wider name does not affect the routes of other objects.
     let done = update(&mut translator, &mut objects, set("s7", "*.test"));
     assert_eq!(done.sources.len(), 3, "{:?}", done.sources);
-    // A narrower name removes hosts from the wider one.
+    // A narrower name removes hosts from the wider name.
     let done = update(&mut translator, &mut objects, set("s8", "a.test"));
     let sources: Vec<String> = done.sources.iter().map(ToString::to_string).collect();
     assert_eq!(sources, ["Gateway shop/public", "HTTPRoute shop/r7", "HTTPRoute shop/r8", "ListenerSet shop/s8"]);

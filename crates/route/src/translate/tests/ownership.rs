@@ -50,7 +50,7 @@ fn the_oldest_rule_owns_a_host() {
 }
 
 #[test]
-fn a_namespace_shares_its_host_among_its_own_ingresses() {
+fn ingresses_of_one_namespace_share_its_host() {
     let world = tenants().with(victim("x.com")).with(ingress("shop/more").created(20).host("x.com").path(
         "ImplementationSpecific",
         "/.*",
@@ -61,7 +61,7 @@ fn a_namespace_shares_its_host_among_its_own_ingresses() {
 }
 
 #[test]
-fn a_wildcard_owns_the_names_below_it_but_for_older_ones() {
+fn a_wildcard_owns_the_names_below_it_except_for_older_names() {
     let world = tenants()
         .with(victim("*.x.com"))
         .with(attacker().host("login.x.com").path("Prefix", "/", "a:80").host("a.b.x.com").path("Prefix", "/", "a:80"))
@@ -76,14 +76,14 @@ fn a_wildcard_owns_the_names_below_it_but_for_older_ones() {
         [owned("spec.rules[0]", "host \"login.x.com\" is", "rule left out")
             .replace("shop/victim)", "shop/victim through \"*.x.com\")")]
     );
-    // The owner of the wildcard cannot take the older name.
+    // The owner of the wildcard cannot claim the older name.
     let world = world.with(ingress("shop/late").created(30).host("old.x.com").path("Exact", "/", "a:80"));
     assert_eq!(world.http("old.x.com"), ["/* team/a/http"]);
     assert!(world.problems()[1].contains("owned by namespace \"team\" (Ingress team/old)"), "{:?}", world.problems());
 }
 
 #[test]
-fn what_is_rejected_gives_a_name_below_a_wildcard_no_chain_of_its_own() {
+fn rejected_rules_create_no_chain_for_a_name_below_a_wildcard() {
     let worlds = || [tenants(), tenants().default_secret("default").with(secret("default", &["*.x.com"]))];
     for with_default in worlds() {
         let world = with_default
@@ -94,7 +94,7 @@ fn what_is_rejected_gives_a_name_below_a_wildcard_no_chain_of_its_own() {
         let attacked = world
             .with(attacker().host("a.x.com").path("Prefix", "/", "a:80").tls(&["a.x.com", "b.x.com"], "cert"))
             .with(ingress("evil/hostless").created(9).host("c.x.com").path("Prefix", "/", "a:80").tls(&[], "nope"));
-        // With a chain of its own, Envoy would answer 421 on connections that were opened for the wildcard.
+        // With a separate chain, Envoy would answer 421 on connections that were opened for the wildcard.
         assert_eq!(attacked.model(), before);
         assert_eq!(attacked.problems().len(), 4, "{:#?}", attacked.problems());
         // An entry of the owner is permitted.
@@ -104,7 +104,7 @@ fn what_is_rejected_gives_a_name_below_a_wildcard_no_chain_of_its_own() {
 }
 
 #[test]
-fn a_wildcard_does_not_take_older_names_below_it() {
+fn a_wildcard_does_not_own_older_names_below_it() {
     let world = tenants().with(victim("login.x.com")).with(attacker().host("*.x.com").path("Prefix", "/", "a:80"));
     assert_eq!(world.http("login.x.com"), VICTIMS);
     assert_eq!(world.http("*.x.com"), ["1: /* evil/a/http"]);
@@ -190,7 +190,7 @@ fn a_delegated_name_is_served_with_the_certificate_of_the_owner() {
 }
 
 #[test]
-fn shared_hosts_keep_the_answers_of_the_first_namespace() {
+fn shared_hosts_keep_the_responses_of_the_first_namespace() {
     let world = tenants().shared().with(victim("x.com").path("ImplementationSpecific", "/v[0-9]+", "c:80")).with(
         attacker()
             .host("x.com")
@@ -219,7 +219,7 @@ fn a_foreign_regular_expression_comes_last() {
 }
 
 #[test]
-fn behind_no_path_a_foreign_regular_expression_comes_before_prefixes() {
+fn a_foreign_regular_expression_precedes_prefixes_if_the_first_namespace_has_no_path() {
     let world = tenants()
         .shared()
         .with(ingress("shop/victim").created(5).host("x.com"))
@@ -228,7 +228,7 @@ fn behind_no_path_a_foreign_regular_expression_comes_before_prefixes() {
 }
 
 #[test]
-fn a_foreign_default_backend_gets_nothing_of_a_named_host() {
+fn a_foreign_default_backend_receives_no_requests_of_a_named_host() {
     for world in [tenants(), tenants().shared()] {
         let world = world
             .with(ingress("shop/victim").created(5).host("x.com").path("Prefix", "/api", "a:80"))
@@ -269,7 +269,7 @@ fn hosts_that_no_rule_names_have_an_owner() {
 }
 
 #[test]
-fn a_tls_entry_counts_where_its_namespace_routes() {
+fn a_tls_entry_applies_to_hosts_with_rules_of_its_namespace() {
     for world in [tenants(), tenants().shared()] {
         let world = world
             .default_secret("default")
@@ -288,10 +288,8 @@ fn a_tls_entry_counts_where_its_namespace_routes() {
         assert_eq!(world.https("login.x.com"), ["/* shop/a/http"]);
         assert_eq!(
             world.problems(),
-            [
-                "Ingress evil/attacker: spec.tls[0]: the routes and the certificate of host \"login.x.com\" are those of \
-              namespace \"shop\" (Ingress shop/victim); TLS entry not used for \"login.x.com\""
-            ]
+            ["Ingress evil/attacker: spec.tls[0]: namespace \"shop\" provides the routes and the certificate of host \
+              \"login.x.com\" (Ingress shop/victim); TLS entry not used for \"login.x.com\""]
         );
     }
 }
@@ -363,7 +361,7 @@ fn a_default_backend_is_not_served_with_the_certificate_of_another_namespace() {
 }
 
 #[test]
-fn a_host_goes_to_the_next_oldest_at_once() {
+fn a_host_moves_to_the_next_oldest_owner_at_once() {
     let mut objects: Objects = objects(&tenants().objects);
     let settings = Settings::default();
     let mut translator = Translator::default();

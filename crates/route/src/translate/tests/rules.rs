@@ -29,7 +29,7 @@ fn paths_of_a_host_are_tried_in_the_order_of_the_specification() {
 }
 
 #[test]
-fn of_equal_paths_the_oldest_holds() {
+fn the_oldest_of_equal_paths_is_served() {
     let world = world()
         .with(ingress("young").created(2).host("x.com").path("Prefix", "/a", "a:80").path("Prefix", "/c", "c:80"))
         .with(ingress("old").created(1).host("X.com").path("Prefix", "/a/", "b:80"));
@@ -44,7 +44,7 @@ fn of_equal_paths_the_oldest_holds() {
 }
 
 #[test]
-fn equal_age_is_decided_by_name() {
+fn objects_of_equal_age_are_ordered_by_name() {
     let world = world()
         .with(ingress("shop/b").host("x.com").path("Exact", "/", "b:80"))
         .with(ingress("shop/a").host("x.com").path("Exact", "/", "a:80"));
@@ -93,17 +93,19 @@ fn a_default_backend_takes_only_hosts_that_no_rule_names() {
         .with(ingress("other").created(3).host("y.com").path("Prefix", "/y", "a:80"));
     assert_eq!(world.http("x.com"), ["/x/ shop/a/http"]);
     assert_eq!(world.http("y.com"), ["/y/ shop/a/http"]);
-    // An Ingress without rules wins against an older one with rules.
+    // An Ingress without rules takes precedence over an older Ingress with rules.
     assert_eq!(world.http(""), ["/* shop/c/http"]);
     assert_eq!(
         world.problems(),
-        ["Ingress shop/own: spec.defaultBackend: the default backend of hosts that no rule names is that of Ingress \
-          shop/all; default backend not used"]
+        [
+            "Ingress shop/own: spec.defaultBackend: the default backend for hosts that no rule names is defined by Ingress \
+          shop/all; default backend not used"
+        ]
     );
 }
 
 #[test]
-fn of_two_ingresses_without_rules_the_oldest_holds() {
+fn the_older_of_two_ingresses_without_rules_is_served() {
     let world = world()
         .with(ingress("young").created(2).default_backend("b:80"))
         .with(ingress("old").created(1).default_backend("a:80"));
@@ -111,7 +113,7 @@ fn of_two_ingresses_without_rules_the_oldest_holds() {
     assert_eq!(
         world.problems(),
         [
-            "Ingress shop/young: spec.defaultBackend: the default backend of hosts that no rule names is that of Ingress \
+            "Ingress shop/young: spec.defaultBackend: the default backend for hosts that no rule names is defined by Ingress \
           shop/old; default backend not used"
         ]
     );
@@ -130,7 +132,7 @@ fn a_rule_without_paths_goes_to_the_default_backend_of_its_ingress_else_404() {
 }
 
 #[test]
-fn a_wildcard_takes_one_label_and_its_default_backend_all() {
+fn a_wildcard_matches_one_label_and_its_default_backend_all_labels() {
     let world = world().with(ingress("i").host("*.x.com").path("Prefix", "/", "a:80"));
     assert_eq!(world.http("*.x.com"), ["1: /* shop/a/http"]);
     let world = world.with(ingress("d").default_backend("b:80"));
@@ -138,7 +140,7 @@ fn a_wildcard_takes_one_label_and_its_default_backend_all() {
 }
 
 #[test]
-fn a_name_of_a_wildcard_gets_404_and_one_of_several_labels_what_nameless_hosts_get() {
+fn a_name_of_one_label_below_a_wildcard_answers_404_and_longer_names_use_rules_without_a_host() {
     let world = world()
         .with(ingress("i").host("*.x.com").path("Prefix", "/p", "a:80"))
         .with(ingress("any").host("").path("Prefix", "/any", "c:80"))
@@ -147,7 +149,7 @@ fn a_name_of_a_wildcard_gets_404_and_one_of_several_labels_what_nameless_hosts_g
 }
 
 #[test]
-fn a_root_prefix_leaves_nothing_for_the_default_backend() {
+fn a_root_prefix_leaves_no_requests_for_the_default_backend() {
     let world = world().with(ingress("i").host("x.com").path("Prefix", "/", "a:80").default_backend("b:80"));
     assert_eq!(world.http("x.com"), ["/* shop/a/http"]);
     assert_eq!(world.http(""), ["/* shop/b/http"]);
@@ -179,7 +181,7 @@ fn plain_text_may_be_redirected_or_closed() {
 }
 
 #[test]
-fn a_closed_path_does_not_fall_to_a_shorter_one_in_plain_text() {
+fn requests_to_a_closed_path_do_not_reach_a_shorter_path_in_plain_text() {
     let world = world().with(ingress("open").host("x.com").path("Prefix", "/", "a:80")).with(
         ingress("closed")
             .annotation("kubernetes.io/ingress.allow-http", "false")
@@ -221,7 +223,7 @@ fn classes() {
 }
 
 #[test]
-fn a_second_default_class_is_told() {
+fn a_second_default_class_is_reported() {
     let world = world()
         .with(class("new").created(2).default_class())
         .with(class("old").controller("x").created(1).default_class());
@@ -270,7 +272,7 @@ fn annotations_set_timeouts_and_retries() {
 }
 
 #[test]
-fn wrong_unknown_and_misplaced_annotations_are_told_and_left_out() {
+fn invalid_unknown_and_misplaced_annotations_are_reported_and_ignored() {
     let keys = [
         ("projectcontour.io/retry-on", "sometimes"),
         ("projectcontour.io/num-retries", "many"),

@@ -71,7 +71,7 @@ fn a_backend_that_cannot_be_built_answers_503_in_its_place() {
 }
 
 #[test]
-fn a_service_has_one_cluster_a_port_however_it_is_written() {
+fn a_service_has_one_cluster_per_port_for_references_by_name_and_by_number() {
     let world = world().with(service("bare").port("", 8080)).with(
         ingress("i").host("x.com").path("Exact", "/1", "a:80").path("Exact", "/2", "a:http").path(
             "Exact",
@@ -102,7 +102,7 @@ fn external_names() {
 }
 
 #[test]
-fn what_a_backend_speaks() {
+fn annotations_set_the_protocol_of_a_backend() {
     use UpstreamProtocol::{H2, H2c, Http1, Tls};
     let plain = || service("s").port("web", 80);
     let of = |builder| cluster(builder, "s:80").policy.protocol;
@@ -157,7 +157,7 @@ fn limits_and_connect_timeout_of_a_service() {
 }
 
 #[test]
-fn annotations_of_services_are_told_once_and_only_of_used_ones() {
+fn annotations_of_used_services_are_reported_once() {
     let faulty = |name: &str| service(name).port("", 80).annotation("projectcontour.io/max-retries", "many");
     let world = world()
         .with(faulty("used"))
@@ -170,7 +170,7 @@ fn annotations_of_services_are_told_once_and_only_of_used_ones() {
     );
 }
 
-/// Formats the endpoints of `shop/a`, port `http`: `zone address:port`, with `-` before draining ones.
+/// Formats the endpoints of `shop/a`, port `http`: `zone address:port`, with `-` before draining endpoints.
 fn endpoints(slices: Vec<SliceBuilder>, ipv6_families: &[bool]) -> Vec<String> {
     let mut list: Vec<Object> = vec![service("a").port("http", 80).ipv6_families(ipv6_families).into()];
     list.extend(slices.into_iter().map(Into::into));
@@ -199,7 +199,7 @@ fn ready_endpoints_serve_and_terminating_ones_drain() {
 }
 
 #[test]
-fn with_nothing_ready_those_that_still_serve_take_requests() {
+fn without_ready_endpoints_serving_ones_receive_requests() {
     let slice = || slice("s", "a").port("http", 8080).endpoint("10.0.0.3", TERMINATING).endpoint("10.0.0.4", STARTING);
     let serving = slice().endpoint("10.0.0.2", SERVING);
     assert_eq!(endpoints(vec![serving], &[]), ["10.0.0.2:8080", "- 10.0.0.3:8080"]);
@@ -207,7 +207,7 @@ fn with_nothing_ready_those_that_still_serve_take_requests() {
 }
 
 #[test]
-fn slices_are_merged_and_duplicates_count_once_as_the_fitter() {
+fn slices_are_merged_and_duplicates_count_once_with_the_better_readiness() {
     let one =
         slice("one", "a").port("http", 8080).endpoint("10.0.0.1", SERVING).zone("z1").ready("10.0.0.2").zone("z2");
     let two = slice("two", "a").port("http", 8080).ready("10.0.0.1").zone("z3");
@@ -242,7 +242,7 @@ fn a_pod_of_both_families_counts_once() {
 }
 
 #[test]
-fn what_is_no_address_is_told_and_costs_only_itself() {
+fn an_invalid_address_is_reported_and_affects_only_itself() {
     let world = world()
         .with(
             slice("bad", "a")
@@ -274,7 +274,7 @@ fn what_is_no_address_is_told_and_costs_only_itself() {
 }
 
 #[test]
-fn endpoints_of_what_is_gone_are_none() {
+fn removed_services_and_ports_have_no_endpoints() {
     let list = objects(&[service("a").port("http", 80).into(), service("e").external("x.com").port("", 80).into()]);
     for (name, known) in [("shop/a/http", true), ("shop/a/80", false), ("shop/b/http", false), ("shop/e/80", false)] {
         assert_eq!(endpoints_of(&list, &cluster_id(name).port).is_some(), known, "{name}");

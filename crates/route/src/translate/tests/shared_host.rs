@@ -7,7 +7,7 @@ use crate::model::{ListenerId, Route, Touched, VirtualHost};
 use crate::testing::shared_host::{FORMS, host, shared, sharing};
 
 #[test]
-fn a_change_makes_routes_of_the_changed_object_alone() {
+fn a_change_builds_only_the_routes_of_the_changed_object() {
     let mut shared = shared(60);
     let before = shared.virtual_host().clone();
     shared.apply(sharing(7, 2));
@@ -21,7 +21,7 @@ fn a_change_makes_routes_of_the_changed_object_alone() {
 }
 
 #[test]
-fn a_changed_host_has_the_bytes_of_one_that_is_built_anew() {
+fn a_changed_host_has_the_same_bytes_as_a_new_host() {
     let mut changed = shared(60);
     changed.apply(sharing(7, 2));
     changed.apply(sharing(59, 3));

@@ -44,9 +44,9 @@ fn a_gateway_reads_a_bounded_number_of_sets_of_each_namespace() {
     assert!(translator.revision(&surplus).is_some() && translator.serves(&surplus), "it has a status");
     let of_surplus = |problem: &&std::sync::Arc<crate::translate::Problem>| problem.object.name.contains("s299");
     let told = translator.problems().iter().find(of_surplus).expect("a problem").to_string();
-    assert!(told.contains("the Gateway reads the 128 oldest ListenerSets of this namespace alone"), "{told}");
+    assert!(told.contains("the Gateway reads only the 128 oldest ListenerSets of this namespace"), "{told}");
 
-    // A change of another namespace, or of a surplus one, concerns itself.
+    // A change of another namespace, or of a surplus ListenerSet, affects only its own object.
     let done = update(&mut translator, &mut objects, friend("other.test"));
     assert_eq!(sources(&done), ["Gateway shop/public", "ListenerSet friend/a"]);
     let edited = listener_set("bad/s200", "shop/public").created(200).listener("http", 81, "HTTP");
@@ -55,7 +55,7 @@ fn a_gateway_reads_a_bounded_number_of_sets_of_each_namespace() {
     assert_eq!(sources(&done), ["ListenerSet bad/s250"]);
     assert_eq!(accepted(&translator, "bad/s250"), "");
 
-    // The next one replaces a deleted one, until an older one is added again.
+    // The next ListenerSet replaces a deleted ListenerSet, until an older ListenerSet is added again.
     delete(&mut translator, &mut objects, Kind::LISTENER_SET, "bad/s5");
     assert_eq!(accepted(&translator, "bad/s128"), "False ListenersNotValid");
     assert_eq!(accepted(&translator, "bad/s129"), "False TooManyListeners");
@@ -84,7 +84,7 @@ fn a_route_of_a_surplus_set_has_no_parent() {
 }
 
 #[test]
-fn surplus_sets_step_by_step_are_what_they_are_all_at_once() {
+fn incremental_changes_of_surplus_sets_equal_one_translation() {
     let mut objects = world_of(public("All").into_iter().chain((0..132).map(bad)).chain([friend("friend.test")]));
     let mut translator = translated(&objects);
     // A fixed sequence of numbers without a pattern.

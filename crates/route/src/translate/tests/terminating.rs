@@ -16,7 +16,7 @@ fn going(old: IngressBuilder, young: IngressBuilder) -> [World; 2] {
 }
 
 #[test]
-fn it_loses_a_path_that_it_is_older_for() {
+fn it_loses_a_path_although_it_is_older() {
     let young = ingress("young").host("x.com").path("Prefix", "/a", "a:80");
     let old = ingress("old").host("x.com").path("Prefix", "/a", "b:80").path("Prefix", "/c", "b:80");
     for (world, name) in going(old, young).into_iter().zip(["shop", "going"]) {
@@ -38,7 +38,7 @@ fn it_loses_the_default_backend_of_a_host_and_of_all_hosts() {
         assert_eq!(world.http("x.com"), ["/* shop/a/http"]);
         assert_eq!(world.http(""), ["/* shop/a/http"]);
     }
-    // It loses even if it is the only one without rules.
+    // It loses even if it is the only Ingress without rules.
     let young = ingress("young").host("x.com").default_backend("a:80");
     for world in going(ingress("old").default_backend("b:80"), young) {
         assert_eq!(world.http(""), ["/* shop/a/http"]);
@@ -65,7 +65,7 @@ fn it_loses_its_certificate() {
 }
 
 #[test]
-fn it_does_not_open_a_host_in_plain_text() {
+fn a_terminating_object_does_not_open_a_closed_host_in_plain_text() {
     let closed = "kubernetes.io/ingress.allow-http";
     let young = ingress("young").host("x.com").path("Prefix", "/a", "a:80").annotation(closed, "false");
     for world in going(ingress("old").host("x.com").path("Prefix", "/b", "b:80"), young) {
@@ -75,7 +75,7 @@ fn it_does_not_open_a_host_in_plain_text() {
 }
 
 #[test]
-fn of_two_that_go_the_older_wins() {
+fn the_older_of_two_terminating_objects_wins() {
     let world = world()
         .with(ingress("young").terminating().created(2).host("x.com").path("Prefix", "/a", "a:80"))
         .with(ingress("old").terminating().created(1).host("x.com").path("Prefix", "/a", "b:80"));
@@ -83,7 +83,7 @@ fn of_two_that_go_the_older_wins() {
 }
 
 #[test]
-fn it_is_served_if_it_conflicts_with_nobody() {
+fn it_is_served_without_a_conflict() {
     let old = ingress("old").host("x.com").path("Prefix", "/", "b:80").default_backend("b:80").tls(&["x.com"], "two");
     let young = ingress("young").host("y.com").path("Prefix", "/", "a:80");
     for (world, cluster) in going(old, young).into_iter().zip(["/* shop/b/http", "/* going/b/http"]) {
@@ -93,7 +93,7 @@ fn it_is_served_if_it_conflicts_with_nobody() {
 }
 
 #[test]
-fn a_class_that_goes_is_no_older_default() {
+fn a_deleted_class_is_not_an_older_default() {
     let world = world()
         .with(class("one").default_class().created(1).terminating())
         .with(class("two").default_class().created(2));
@@ -110,7 +110,7 @@ fn lost(world: World) -> Vec<String> {
 }
 
 #[test]
-fn one_of_which_nothing_is_served_has_lost() {
+fn an_ingress_without_served_routes_has_lost() {
     let old = || world().with(ingress("old").host("x.com").path("Prefix", "/", "a:80").default_backend("a:80"));
     let young = |name: &str| ingress(name).created(1).host("x.com").path("Prefix", "/", "b:80");
     let world = old()

@@ -13,7 +13,7 @@ fn rule(name: &str, host: &str) -> IngressBuilder {
 }
 
 #[test]
-fn the_entry_that_names_the_host_beats_a_wildcard_above_it() {
+fn an_entry_for_the_host_precedes_the_wildcard_above() {
     let world = world()
         .with(secret("exact", &["a.x.com"]))
         .with(secret("wild", &["*.x.com"]))
@@ -26,7 +26,7 @@ fn the_entry_that_names_the_host_beats_a_wildcard_above_it() {
 }
 
 #[test]
-fn a_certificate_that_covers_a_host_of_its_ingress_serves_it() {
+fn a_certificate_is_used_for_the_hosts_of_its_ingress_that_it_covers() {
     let world = world()
         .with(secret("cert", &["a.x.com", "*.y.com"]))
         .with(rule("i", "a.x.com").host("b.y.com").host("c.z.com").tls(&[], "cert"))
@@ -36,7 +36,7 @@ fn a_certificate_that_covers_a_host_of_its_ingress_serves_it() {
 }
 
 #[test]
-fn an_entry_without_hosts_that_covers_nothing_is_told() {
+fn an_entry_without_hosts_that_covers_nothing_is_reported() {
     let world = world().with(secret("cert", &["q.com"])).with(rule("i", "a.x.com").tls(&[], "cert"));
     assert_eq!(world.chains(), [""; 0]);
     assert_eq!(
@@ -49,7 +49,7 @@ fn an_entry_without_hosts_that_covers_nothing_is_told() {
 }
 
 #[test]
-fn a_missing_secret_leaves_plain_text_alone() {
+fn a_missing_secret_does_not_affect_plain_text() {
     let world = world().with(rule("i", "x.com").tls(&["x.com", "y.com"], "nope"));
     assert_eq!(world.chains(), [""; 0]);
     assert_eq!(world.http("x.com"), ["/* shop/a/http"]);
@@ -64,7 +64,7 @@ fn a_missing_secret_leaves_plain_text_alone() {
 }
 
 #[test]
-fn the_last_good_pair_is_kept() {
+fn the_last_good_pair_is_retained() {
     let world = world()
         .with(secret("cert", &["x.com"]).fault("data \"tls.key\" is not PEM"))
         .with(rule("i", "x.com").tls(&["x.com"], "cert"));
@@ -87,7 +87,7 @@ fn the_last_good_pair_is_kept() {
 }
 
 #[test]
-fn no_secret_named_means_the_default_certificate() {
+fn an_entry_without_a_secret_uses_the_default_certificate() {
     let world = world().with(rule("i", "x.com").tls(&["x.com"], ""));
     assert_eq!(world.chains(), [""; 0]);
     assert_eq!(
@@ -103,7 +103,7 @@ fn no_secret_named_means_the_default_certificate() {
 }
 
 #[test]
-fn a_default_secret_without_a_pair_is_told() {
+fn a_default_secret_without_a_pair_is_reported() {
     let world = world().with(rule("i", "x.com")).default_secret("nope");
     assert_eq!(world.chains(), [""; 0]);
     assert_eq!(
@@ -116,7 +116,7 @@ fn a_default_secret_without_a_pair_is_told() {
 }
 
 #[test]
-fn of_two_secrets_the_oldest_usable_holds() {
+fn the_oldest_usable_of_two_secrets_is_served() {
     let world = world()
         .with(secret("one", &["x.com"]))
         .with(secret("two", &["x.com"]))
@@ -140,7 +140,7 @@ fn of_two_secrets_the_oldest_usable_holds() {
 }
 
 #[test]
-fn names_without_a_rule_get_the_rules_that_hold_for_them() {
+fn names_without_a_rule_use_the_rules_that_apply_to_them() {
     let with = |hosts: &[&str]| {
         let base = hosts.iter().fold(ingress("i").tls(&["a.x.com"], "cert"), |builder, host| {
             builder.host(host).path("Prefix", "/p", "a:80")
@@ -153,7 +153,7 @@ fn names_without_a_rule_get_the_rules_that_hold_for_them() {
 }
 
 #[test]
-fn a_name_under_a_served_wildcard_is_served_too() {
+fn a_name_below_a_served_wildcard_is_served() {
     // Otherwise its clients would reach the wildcard's routes.
     let world = world()
         .with(secret("wild", &["*.x.com"]))
@@ -166,7 +166,7 @@ fn a_name_under_a_served_wildcard_is_served_too() {
 }
 
 #[test]
-fn the_default_chain_serves_what_all_hosts_get() {
+fn the_default_chain_serves_rules_without_a_host() {
     let world = world()
         .with(secret("default", &["q.com"]))
         .default_secret("default")
@@ -241,7 +241,7 @@ fn bad_hosts_of_an_entry_cost_only_themselves() {
 }
 
 #[test]
-fn backends_that_speak_tls_are_shown_the_client_certificate() {
+fn backends_with_tls_are_presented_the_client_certificate() {
     let with = |client: Option<&str>| {
         let mut world = world()
             .with(service("safe").port("", 443).app_protocol("https"))
@@ -270,7 +270,7 @@ fn backends_that_speak_tls_are_shown_the_client_certificate() {
 }
 
 #[test]
-fn statistics_are_served_with_what_there_is_or_not_at_all() {
+fn statistics_over_tls_require_their_secrets() {
     let shop = |name: &str| Some(("shop".to_owned(), name.to_owned()));
     let with = |objects: Vec<Object>, client_ca: Option<&str>| {
         let mut world = objects.into_iter().fold(world(), World::with);

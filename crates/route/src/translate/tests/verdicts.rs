@@ -32,7 +32,7 @@ fn accepted(object: ObjectRef) -> Verdict {
 }
 
 #[test]
-fn the_translator_keeps_the_verdicts_on_the_objects_that_are_ours() {
+fn the_translator_stores_the_verdicts_on_served_objects() {
     let cart = || ingress("cart").host("x.com").path("Prefix", "/", "a:80");
     let mut objects = Objects::default();
     objects.apply(class("ours").into());
@@ -61,7 +61,7 @@ fn accepted_of(translator: &Translator, name: &str) -> String {
 }
 
 #[test]
-fn a_conflict_with_another_object_is_a_verdict_as_long_as_it_exists() {
+fn a_conflict_with_another_object_is_a_verdict_while_it_exists() {
     let of = |name: &str, age| ingress(name).created(age).host("x.com").path("Prefix", "/", "a:80");
     let mut objects = objects(&[class("ours").into(), of("old", 1).into(), of("new", 2).into()]);
     let mut translator = Translator::new(&DIALECTS);
@@ -82,12 +82,12 @@ fn a_conflict_with_another_object_is_a_verdict_as_long_as_it_exists() {
         anew.update(&objects, &Settings::default(), &ChangedInputs::everything());
         assert_eq!(translator.verdicts(), anew.verdicts());
     };
-    // A path more leaves the conflict as it is.
+    // An additional path does not change the conflict.
     update(&mut translator, of("new", 2).path("Prefix", "/b", "a:80").into(), true);
     assert!(lost(&translator).starts_with("Conflicted"), "{}", lost(&translator));
     update(&mut translator, of("old", 1).into(), false);
     assert_eq!(lost(&translator), "True");
-    // So does the default backend of hosts that no rule names.
+    // The default backend of hosts that no rule names does not change the conflict either.
     update(&mut translator, ingress("first").created(0).default_backend("a:80").into(), true);
     update(&mut translator, ingress("second").created(3).default_backend("a:80").into(), true);
     let second = accepted_of(&translator, "second");

@@ -1,4 +1,4 @@
-//! The clusters that sources reference, and the routes that lead to them.
+//! The clusters that sources reference, and the number of their routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,18 +18,18 @@ pub struct Clusters {
     entries: BTreeMap<ClusterId, Entry>,
     /// The clusters whose entry in the model may be outdated.
     changed: BTreeSet<ClusterId>,
-    /// The clusters that lost their last reader, and may have a new one since.
+    /// The clusters that lost their last reader, and may have gained a new reader since.
     released: BTreeSet<ClusterId>,
 }
 
-/// A cluster, and what refers to it.
+/// A cluster and its users.
 #[derive(Debug, Default)]
 struct Entry {
     /// The cluster. `None` while its Service has changed and no reader has built it again.
     made: Option<Made>,
     /// The number of sources that reference it.
     readers: usize,
-    /// The number of routes and destinations that lead to it.
+    /// The number of routes and destinations that use it.
     uses: usize,
 }
 
@@ -60,7 +60,7 @@ impl Clusters {
         made.cluster.as_ref().map(|_| made.denied.clone()).map_err(|fault| Fault::clone(fault))
     }
 
-    /// Stores new clusters, except those that exist already.
+    /// Stores new clusters, except for clusters that already exist.
     pub fn add(&mut self, new: NewClusters, ledger: &mut Ledger) {
         for (id, made) in new {
             let entry = self.entries.entry(id.clone()).or_default();
@@ -85,7 +85,7 @@ impl Clusters {
         }
     }
 
-    /// Removes clusters without readers. Call it after all sources are recorded, because a later one may reference a
+    /// Removes clusters without readers. Call it after all sources are recorded, because a later source may reference a
     /// released cluster.
     pub fn forget_unread(&mut self, ledger: &mut Ledger) {
         for id in std::mem::take(&mut self.released) {
@@ -171,8 +171,8 @@ impl Clusters {
         }
     }
 
-    /// Returns the clusters whose entry may be outdated, with their current content. It is `None` if no route leads to
-    /// the cluster.
+    /// Returns the clusters whose entry may be outdated, with their current content. The content is `None` if no route
+    /// uses the cluster.
     pub fn take_changed(&mut self) -> Vec<(ClusterId, Option<Arc<Cluster>>)> {
         let changed = std::mem::take(&mut self.changed);
         let now = |id: &ClusterId| {
@@ -198,7 +198,7 @@ fn has_endpoints(port: &ServicePortId, clusters: &BTreeMap<ClusterId, Arc<Cluste
     from.take_while(|(id, _)| id.port == *port).any(|(_, cluster)| cluster.discovery == Discovery::Eds)
 }
 
-/// Returns the clusters that `routes` lead to, with repetitions.
+/// Returns the clusters of `routes`, with repetitions.
 fn led_to(routes: &[Arc<Route>]) -> impl Iterator<Item = &ClusterId> {
     routes.iter().flat_map(|route| route.clusters())
 }
@@ -212,7 +212,7 @@ impl Translator {
         services: &BTreeSet<ObjectKey>,
         touched: &mut Touched,
     ) {
-        // A Service is an origin of its endpoints too, and names their port.
+        // A Service is also an origin of its endpoints, and names their port.
         let moved = changed.of_kind(Kind::ENDPOINT_SLICE).chain(services);
         let moved = moved.flat_map(|service| clusters_of(service, &self.model.clusters));
         let mut endpoints: BTreeSet<ServicePortId> = moved.map(|id| id.port.clone()).collect();

@@ -1,7 +1,7 @@
-//! Conflicts: the problems of sources that are found where the sources of a host meet.
+//! Conflicts: the problems that are found when the sources of a host are combined.
 //!
-//! A dialect declares verdicts on single objects. A conflict with other objects becomes a verdict too, in the condition that
-//! the dialect defines for it. The status writers therefore read verdicts alone.
+//! A dialect declares verdicts on single objects. A conflict with other objects becomes a verdict too, in the condition
+//! that the dialect defines for it. The status writers therefore read only verdicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ type Place = Option<(ListenerId, Host)>;
 /// The conflicts of the sources whose kinds have a condition for them.
 #[derive(Debug, Default)]
 pub struct Conflicts {
-    /// For each conflict, the number of times that it was found. Two hosts can share one.
+    /// For each conflict, the number of times that it was found. Two hosts can share a conflict.
     found: BTreeMap<ObjectId, BTreeMap<(Place, Arc<Problem>), usize>>,
     /// The sources whose verdicts may be outdated.
     changed: BTreeSet<ObjectId>,
@@ -44,7 +44,7 @@ impl Conflicts {
         self.changed.insert(id);
     }
 
-    /// Records that a source has new verdicts of its own.
+    /// Records that the verdicts of a source itself have changed.
     pub fn verdicts_changed(&mut self, id: &ObjectId) {
         if self.found.contains_key(id) {
             self.changed.insert(id.clone());

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_comes_changes_and_goes_with_its_object() {
+    fn a_problem_appears_changes_and_disappears_with_its_object() {
         let (mut objects, mut translator) = (Objects::default(), Translator::default());
         translator.update(&objects, &Settings::default(), &ChangedInputs::everything());
         let key = ObjectKey::new("shop", "cart");

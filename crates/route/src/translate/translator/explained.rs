@@ -1,5 +1,5 @@
-//! The explanation of a request: Envoy's decision at each listener that the request may reach, with the objects behind it
-//! and the objects that lost.
+//! The explanation of a request: Envoy's decision at each listener that the request may reach, the objects behind the
+//! decision, and the objects that lost conflicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub struct Answer {
     pub listener: ListenerId,
     /// The address on which Envoy listens.
     pub bind: Bind,
-    /// Whether the port of the request leads to this listener only by assumption.
+    /// Whether the port of the request is only assumed to belong to this listener.
     pub is_assumed: bool,
     /// The Gateway or the ListenerSet, with the name and the port of its listener. `None` for the listeners of Ingresses.
     pub declared: Option<(ObjectRef, Arc<str>, u16)>,
@@ -66,11 +66,11 @@ pub struct Answer {
     pub action: Done,
     /// The routes that serve the request, each with its share of the requests that remain after the routes before it.
     pub steps: Vec<(Option<Share>, Step)>,
-    /// The routes that match too, and are not reached.
+    /// The routes that also match the request, but are not reached.
     pub later: Vec<Step>,
     /// The routes that lost, with the reason: another object has the same match.
     pub lost: Vec<(ObjectRef, String, String)>,
-    /// The problems of the objects of the answer, and of the objects that name its host, about this host.
+    /// The problems of the objects of the answer, and the problems of other objects with this host.
     pub problems: Vec<Arc<Problem>>,
 }
 
@@ -98,7 +98,7 @@ pub struct Tls {
     pub certificates: Vec<Certificate>,
     /// The TLS versions; `None` for passthrough.
     pub versions: Option<(TlsVersion, TlsVersion)>,
-    /// How certificates of clients are validated.
+    /// The validation of client certificates.
     pub clients: Option<ClientValidation>,
     /// The objects that request TLS.
     pub origins: Vec<ObjectRef>,
@@ -133,12 +133,12 @@ pub struct Backend {
     pub id: ClusterId,
     /// The cluster.
     pub cluster: Option<Arc<Cluster>>,
-    /// The endpoints; `None` if Envoy finds them itself.
+    /// The endpoints. `None`: Envoy resolves them by DNS, or the address is fixed.
     pub endpoints: Option<Endpoints>,
 }
 
 impl Translator {
-    /// Explains a request at each listener that it may reach. `settings` are those of the last update.
+    /// Explains a request at each listener that it may reach. `settings` are the settings of the last update.
     pub fn explain(&self, target: Target, request: &Request, settings: &Settings) -> Vec<Answer> {
         let all = || self.model.listeners.iter();
         let speaking = all().filter(|(_, listener)| speaks(listener, target.protocol));
@@ -153,7 +153,7 @@ impl Translator {
         reached.into_iter().filter_map(answer).collect()
     }
 
-    /// Returns whether the port of a request leads to a listener.
+    /// Returns whether a listener serves the port of a request.
     fn is_at(&self, id: &ListenerId, listener: &Listener, target: Target) -> bool {
         let default = match target.protocol {
             Protocol::Http => Some(80),
@@ -228,7 +228,7 @@ impl Translator {
         Step { route: route.clone(), field: self.field_of(id, domain, route), backends: clusters }
     }
 
-    /// Returns the field that asked for a route.
+    /// Returns the field that declares a route.
     fn field_of(&self, listener: &ListenerId, domain: &Host, route: &Route) -> String {
         let Some(id) = self.id_of(&route.origin) else { return String::new() };
         if let Some(source) = self.sources.get(&id) {
@@ -282,7 +282,7 @@ impl Translator {
                     if other.contents.iter().any(|(_, one)| matches!(one, Content::Stream { .. })) =>
                 {
                     if other.origin != *winner {
-                        let why = format!("{winner} takes all connections");
+                        let why = format!("{winner} receives all connections");
                         lost.push((other.origin.clone(), "spec.rules".to_owned(), why));
                     }
                 }
@@ -306,7 +306,7 @@ impl Translator {
         let name = name.to_ascii_lowercase();
         let hosts: Vec<Host> = patterns(&name).chain([Host::Any]).collect();
         let texts: Vec<String> = hosts.iter().map(|host| format!("\"{host}\"")).collect();
-        // The rules of each object that name the host; without an entry, all of its problems matter.
+        // The rules of each object that name the host. All problems of an object without an entry are relevant.
         let mut about = BTreeMap::<ObjectRef, Option<BTreeSet<String>>>::new();
         let mut whole = |object: &ObjectRef| drop(about.insert(object.clone().at(0), None));
         answer.objects().iter().filter(|object| !is_route(object)).for_each(&mut whole);
@@ -368,7 +368,7 @@ impl Translator {
 }
 
 impl Answer {
-    /// Returns the objects that the answer consists of: of its listener, its certificates, its routes, and its backends.
+    /// Returns the objects behind the answer: its listener, its certificates, its routes, and its backends.
     pub fn objects(&self) -> Vec<ObjectRef> {
         let mut objects = Vec::new();
         objects.extend(self.declared.iter().map(|(object, ..)| object.clone()));
@@ -393,8 +393,8 @@ impl Answer {
         objects
     }
 
-    /// Returns whether the listener serves the host of the request: a virtual host or a server name for this host
-    /// matches, or a route of the entry for all hosts.
+    /// Returns whether the listener serves the host of the request. A virtual host or a server name matches the host,
+    /// or a route of the entry for all hosts matches the request.
     pub fn knows_host(&self) -> bool {
         let of_name = [self.host.as_ref(), self.tls.as_ref().map(|tls| &tls.server_name)];
         let is_named = of_name.into_iter().flatten().any(|host| *host != Host::Any);

@@ -152,8 +152,8 @@ impl Translator {
         let found =
             tls::chain(host, &naming, &beside, site_above.and_then(|site| site.chain.as_ref()), default, &routing);
         problems.extend(found.problems);
-        // A host that only rejected rules and entries name is left to the wildcard above it. If it had a filter chain,
-        // connections for the wildcard would answer its requests with 421.
+        // If only rejected rules and entries name a host, the wildcard above it serves it. With a filter chain for the
+        // host, connections for the wildcard would answer its requests with 421.
         let named = in_rules || found.counts;
         let chain = found.chain.filter(|_| named);
         let http = plain(&around, chain.is_some());
@@ -190,7 +190,7 @@ impl Translator {
     }
 }
 
-/// Returns a host behind TLS with one key pair, whose connections serve this host alone.
+/// Returns a host behind TLS with one key pair, whose connections serve only this host.
 fn tls_host(
     host: &Host,
     secret: SecretId,
@@ -220,7 +220,7 @@ fn rules<'a>(standing: &Standing<'a>, host: &Host, settings: &Settings) -> HostR
 }
 
 /// Returns the TLS entries that name `host`, and all entries of the Ingresses that name it in a rule. `ingresses` are
-/// those that name the host.
+/// the Ingresses that name the host.
 fn asking<'a>(host: &Host, ingresses: &[&'a Source]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
     let (mut naming, mut beside) = (Vec::new(), Vec::new());
     for &source in ingresses {

@@ -1,7 +1,6 @@
-//! All problems that were found, and the reported part: the first [`MOST`] of each object and reason, and a summary of
-//! the others.
+//! All problems, and the reported problems: the first [`MOST`] of each object and reason, and a summary of the others.
 //!
-//! Problems are counted: a problem that two hosts share is removed with the second host.
+//! Each problem has a reference count: a problem that two hosts share is removed with the second host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_problems_the_first_are_reported_and_the_others_counted() {
+    fn the_first_of_many_problems_are_reported_and_the_others_are_counted() {
         let mut ledger = Ledger::default();
         let many: Vec<_> = (0..18_000).map(|at| problem("cart", at, Reason::HostNotValid)).collect();
         let few = [problem("cart", 7, Reason::Conflicted), problem("other", 7, Reason::HostNotValid)];
@@ -131,7 +130,7 @@ mod tests {
         // Removed problems make room for problems that were not reported.
         ledger.remove(&many[..17_995]);
         let fields: Vec<&str> = ledger.found().iter().map(|problem| &*problem.field).collect();
-        // Sorted by object and field, whatever the reason.
+        // Sorted by object and field, regardless of the reason.
         assert_eq!(fields, ["00007", "17995", "17996", "17997", "17998", "17999", "00007"]);
         ledger.replace(&many[17_995..], &[]);
         ledger.remove(&few);
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_found_twice_goes_with_the_second() {
+    fn a_problem_that_was_found_twice_is_removed_with_the_second() {
         let mut ledger = Ledger::default();
         let one = [problem("cart", 1, Reason::HostNotValid)];
         ledger.add(&one);

@@ -1,4 +1,4 @@
-//! TLS entries without a usable key pair. Each has one problem, which lists all affected hosts.
+//! TLS entries without a usable key pair. Each entry has one problem, which lists all affected hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! The namespaces that may define routes for a host: owners, delegation, and the hosts that no rule names.
+//! The namespaces that may define routes for a host: owners, delegation, and hosts that no rule names.
 //!
 //! A single order of precedence ([`Precedence`]) decides who owns a host and which of two equal paths is served. The
 //! owner of a host depends on the Ingresses with a rule for it and on the owner of the wildcard above it. A change of
-//! an owner therefore touches the host and the names below it.
+//! an owner therefore affects the host and the names below it.
 
 use std::sync::Arc;
 
@@ -56,12 +56,12 @@ impl Claim {
     }
 }
 
-/// The Ingresses with a rule for a host, divided into served and rejected ones.
+/// The Ingresses with a rule for a host, divided into served and rejected Ingresses.
 #[derive(Debug, Default)]
 pub struct Standing<'a> {
-    /// The Ingresses whose rules are served. Those of the first namespace precede the others, and each group is in the
-    /// order of precedence. The first namespace is the owner if it has a rule for the host, otherwise the one with the
-    /// oldest rule.
+    /// The Ingresses whose rules are served. The Ingresses of the first namespace precede the others, and each group is
+    /// in the order of precedence. The first namespace is the owner if it has a rule for the host, otherwise the
+    /// namespace with the oldest rule.
     pub served: Vec<&'a Source>,
     /// The Ingresses whose rules are rejected.
     rejected: Vec<&'a Source>,
@@ -201,7 +201,7 @@ impl Translator {
             let message = match (&claim, &winner) {
                 (Some(claim), _) if !permitted(source) => claim.states(&Host::Any),
                 (_, Some(winner)) => {
-                    format!("the default backend of hosts that no rule names is that of {}", winner.origin)
+                    format!("the default backend for hosts that no rule names is defined by {}", winner.origin)
                 }
                 (_, None) => String::new(),
             };

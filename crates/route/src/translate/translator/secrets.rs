@@ -22,7 +22,7 @@ impl Translator {
         self.use_secret(before.1, now.1, touched);
     }
 
-    /// Updates key pairs and authorities. `touched` already contains those that are newly used or no longer used.
+    /// Updates key pairs and authorities. `touched` already contains the secrets that are newly used or no longer used.
     pub(super) fn update_secrets(&mut self, objects: &Objects, changed: &ChangedInputs, touched: &mut Touched) {
         let parts = |key: &ObjectKey| SecretPart::ALL.map(|part| SecretId::new(key.clone(), part));
         let ids = changed.of_kind(Kind::SECRET).flat_map(parts);

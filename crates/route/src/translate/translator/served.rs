@@ -1,6 +1,6 @@
-//! The served sources: those with a route in the model.
+//! The served sources: the sources with a route in the model.
 //!
-//! A source can lose all its routes to others. It then receives no requests, and its status must reflect that.
+//! A source can lose all its routes to other sources. It then receives no requests, and its status must reflect that.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::translate::gateway;
 pub struct Served {
     dialects: &'static [Dialect],
     routes: HashMap<ObjectId, usize>,
-    /// The sources that got their first route or lost their last route, with repetitions.
+    /// The sources that gained their first route or lost their last route, with repetitions.
     changed: Vec<ObjectId>,
 }
 

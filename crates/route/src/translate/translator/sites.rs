@@ -20,7 +20,7 @@ pub struct Site {
     pub sources: Few<Precedence>,
     /// Whether any source names it in a rule that is served.
     pub in_rules: bool,
-    /// The claim of its owner. Kept only for wildcards, because the names below them depend on it.
+    /// The claim of its owner. Stored only for wildcards, because the names below them depend on it.
     pub claim: Option<Claim>,
     /// The TLS properties of the host.
     pub chain: Option<Chain>,

@@ -18,7 +18,7 @@ const TYPE: &str = "@type";
 /// The maximum protobuf duration in seconds, about 10,000 years.
 const MAX_SECONDS: i64 = 315_576_000_000;
 
-/// Parses `json`, an object whose `@type` names a type of the pool. Field names are those of the proto or in
+/// Parses `json`, an object whose `@type` names a type of the pool. Field names are the names in the proto, or in
 /// `lowerCamelCase`. The value of a field of type `Any` is an object with `@type`.
 pub fn from_json(json: &Json) -> Result<Encoded, JsonError> {
     typed(json, 0)
@@ -31,7 +31,9 @@ fn typed(json: &Json, depth: usize) -> Result<Encoded, JsonError> {
     let url = text("a type URL", url).map_err(|error| error.in_field(TYPE))?;
     let unknown = || match url.contains('/') {
         true => JsonError::new(format!("unknown type {url:?}")).in_field(TYPE),
-        false => JsonError::new(format!("{url:?} is no type URL: \"type.googleapis.com/\" is missing")).in_field(TYPE),
+        false => {
+            JsonError::new(format!("{url:?} is not a type URL: \"type.googleapis.com/\" is missing")).in_field(TYPE)
+        }
     };
     let type_url = known_type_url(url).ok_or_else(unknown)?;
     let name = type_url.rsplit('/').next().unwrap_or_default();
@@ -39,7 +41,7 @@ fn typed(json: &Json, depth: usize) -> Result<Encoded, JsonError> {
     let message = match (fields.get("value"), is_special(name)) {
         (Some(value), true) => {
             if let Some(other) = fields.keys().find(|key| *key != TYPE && *key != "value") {
-                return Err(JsonError::new("only \"value\" may stand beside this \"@type\"").in_field(other));
+                return Err(JsonError::new("only \"value\" is allowed beside this \"@type\"").in_field(other));
             }
             message(&descriptor, value, depth + 1).map_err(|error| error.in_field("value"))?
         }
@@ -152,7 +154,7 @@ fn object(
             continue;
         }
         if let Some(other) = given.insert(field.number(), key) {
-            return Err(JsonError::new(format!("the same field is already given as {other:?}")).in_field(key));
+            return Err(JsonError::new(format!("the same field is already set as {other:?}")).in_field(key));
         }
         let rivals = field.containing_oneof();
         let mut rivals = rivals.iter().flat_map(|oneof| oneof.fields()).filter(|rival| *rival != field);

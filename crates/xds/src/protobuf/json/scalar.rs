@@ -31,7 +31,7 @@ pub(super) fn scalar(kind: &Kind, json: &Json) -> Result<Value, JsonError> {
             let text = text("base64 text", json)?;
             let bytes = if text.contains(['-', '_']) { URL_SAFE.decode(text) } else { STANDARD.decode(text) };
             // It is not quoted, because it may be a secret.
-            Value::Bytes(bytes.map_err(|_| JsonError::new("the text is no base64"))?.into())
+            Value::Bytes(bytes.map_err(|_| JsonError::new("the text is not base64"))?.into())
         }
         Kind::Enum(descriptor) => Value::EnumNumber(enumerated(descriptor, json)?),
         Kind::Float => Value::F32(float(json)? as f32),
@@ -81,7 +81,7 @@ pub(super) fn expected(what: &str, json: &Json) -> JsonError {
     let found = match json {
         Json::Null => "nothing".to_owned(),
         Json::Bool(_) | Json::Number(_) => json.to_string(),
-        // Short texts are values like `yes`. Long ones may be secrets.
+        // Short texts are values like `yes`. Long texts may be secrets.
         Json::String(text) if text.chars().count() <= 40 => format!("{text:?}"),
         Json::String(_) => "text".to_owned(),
         Json::Array(_) => "a list".to_owned(),
@@ -126,7 +126,7 @@ fn enumerated(descriptor: &EnumDescriptor, json: &Json) -> Result<i32, JsonError
             } else {
                 format!("there are {} others", names.len())
             };
-            JsonError::new(format!("{name:?} is no value of {}; {known}", descriptor.full_name()))
+            JsonError::new(format!("{name:?} is not a value of {}; {known}", descriptor.full_name()))
         }),
         Json::Number(number) => number
             .as_i64()

@@ -92,7 +92,7 @@ fn round_trip(json: &Json) -> Json {
 }
 
 #[test]
-fn a_listener_comes_back_as_it_went() {
+fn a_recreated_listener_serves_again() {
     let mut wanted = listener();
     wanted["filter_chains"][0]["filters"][0]["typed_config"]["rds"]["config_source"]["initial_fetch_timeout"] =
         "0.25s".into();
@@ -112,7 +112,7 @@ fn the_order_of_fields_and_the_spelling_of_names_do_not_matter() {
 }
 
 #[test]
-fn numbers_may_be_text_and_64_bits_come_back_as_text() {
+fn numbers_may_be_text_and_64_bit_numbers_are_printed_as_text() {
     let given = cluster(json!({"upstream_connection_options": {"tcp_keepalive": {"keepalive_time": "300"}},
         "circuit_breakers": {"thresholds": [{"max_connections": 1024.0}]},
         "common_lb_config": {"healthy_panic_threshold": {"value": 12.5}},
@@ -126,7 +126,7 @@ fn numbers_may_be_text_and_64_bits_come_back_as_text() {
 }
 
 #[test]
-fn an_error_names_the_field_and_what_may_be_meant() {
+fn an_error_names_the_field_and_a_suggestion() {
     let in_hcm = |key: &str, value: Json| {
         let mut listener = listener();
         listener["filter_chains"][0]["filters"][0]["typed_config"][key] = value;
@@ -139,7 +139,7 @@ fn an_error_names_the_field_and_what_may_be_meant() {
     );
     assert_eq!(
         in_hcm("codec_type", json!("HTTP4")),
-        "filter_chains[0].filters[0].typed_config.codec_type: \"HTTP4\" is no value of envoy.extensions.filters.\
+        "filter_chains[0].filters[0].typed_config.codec_type: \"HTTP4\" is not a value of envoy.extensions.filters.\
          network.http_connection_manager.v3.HttpConnectionManager.CodecType; known are AUTO, HTTP1, HTTP2, HTTP3"
     );
     assert_eq!(
@@ -157,7 +157,7 @@ fn an_error_names_the_field_and_what_may_be_meant() {
     assert_eq!(error(cluster(json!({"connect_timeout": 5}))), format!("connect_timeout: {timeout} 5"));
     assert_eq!(
         error(cluster(json!({"connectTimeout": "5s", "connect_timeout": "5s"}))),
-        "connect_timeout: the same field is already given as \"connectTimeout\""
+        "connect_timeout: the same field is already set as \"connectTimeout\""
     );
     assert_eq!(error(cluster(json!({"name": 5}))), "name: expected text, found 5: quote it");
     assert_eq!(error(cluster(json!({"health_checks": {}}))), "health_checks: expected a list, found an object");
@@ -176,12 +176,12 @@ fn an_error_names_the_field_and_what_may_be_meant() {
     assert_eq!(error(json!(["x"])), "expected an object with \"@type\", found a list");
     assert_eq!(
         error(json!({"@type": "envoy.config.cluster.v3.Cluster"})),
-        "@type: \"envoy.config.cluster.v3.Cluster\" is no type URL: \"type.googleapis.com/\" is missing"
+        "@type: \"envoy.config.cluster.v3.Cluster\" is not a type URL: \"type.googleapis.com/\" is missing"
     );
 }
 
 #[test]
-fn null_is_as_good_as_absent() {
+fn null_counts_as_absent() {
     assert_eq!(
         from_json(&cluster(json!({"connect_timeout": null, "health_checks": null}))),
         from_json(&cluster(json!({})))
@@ -189,7 +189,7 @@ fn null_is_as_good_as_absent() {
 }
 
 #[test]
-fn messages_with_a_form_of_their_own_stand_in_value() {
+fn messages_with_a_special_form_are_in_value() {
     let any = |inner: Json| cluster(json!({"typed_extension_protocol_options": {"x": inner}}));
     for inner in [
         json!({"@type": "type.googleapis.com/google.protobuf.Duration", "value": "-1.5s"}),
@@ -203,11 +203,11 @@ fn messages_with_a_form_of_their_own_stand_in_value() {
         assert_eq!(round_trip(&any(inner.clone())), any(inner));
     }
     let beside = json!({"@type": "type.googleapis.com/google.protobuf.Duration", "value": "1s", "x": 1});
-    assert_eq!(error(beside), "x: only \"value\" may stand beside this \"@type\"");
+    assert_eq!(error(beside), "x: only \"value\" is allowed beside this \"@type\"");
 }
 
 #[test]
-fn what_is_of_unknown_type_keeps_its_bytes() {
+fn unknown_types_keep_their_bytes() {
     let any = Any { type_url: "a.test/no.Such".into(), value: vec![1, 2, 3] };
     let cluster =
         cluster_v3::Cluster { typed_extension_protocol_options: [("x".to_owned(), any)].into(), ..Default::default() };
@@ -315,7 +315,7 @@ fn single(kind: &Kind, depth: usize) -> Json {
 }
 
 #[test]
-fn every_type_of_the_pool_goes_there_and_back() {
+fn every_type_of_the_pool_survives_a_round_trip() {
     let mut seen = 0;
     let messages = pool().all_messages().filter(|message| !message.is_map_entry());
     for message in messages.filter(|message| !message.full_name().starts_with("google.protobuf.")) {
@@ -335,7 +335,7 @@ fn every_type_of_the_pool_goes_there_and_back() {
 }
 
 #[test]
-fn depth_is_refused_not_followed() {
+fn deep_messages_are_rejected() {
     let any = "type.googleapis.com/google.protobuf.Any";
     let mut json = json!({"@type": any, "value": {}});
     let mut deep = Any::default();

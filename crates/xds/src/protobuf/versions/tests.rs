@@ -56,7 +56,7 @@ fn v2_names_mean_one_type_each_and_never_one_of_version_3() {
 }
 
 #[test]
-fn v2_names_stand_in_every_any_at_any_depth() {
+fn v2_names_are_used_in_every_any_at_any_depth() {
     let router =
         json!({"@type": url("envoy.extensions.filters.http.router.v3.Router"), "suppress_envoy_headers": true});
     let fault = json!({"@type": url("envoy.extensions.filters.http.fault.v3.HTTPFault"), "upstream_cluster": "c"});
@@ -105,7 +105,7 @@ fn v2_names_stand_in_every_any_at_any_depth() {
 }
 
 #[test]
-fn v7_fields_that_nobody_knows_survive() {
+fn v7_unknown_fields_of_resources_are_preserved() {
     // Field 9,999 as a number, and a group, around a TLS context in an `Any`.
     let any = prost_types::Any { type_url: url("envoy.extensions.filters.http.router.v3.Router"), value: vec![] };
     let mut bytes = vec![0xf8, 0xf0, 0x04, 0x05];
@@ -120,7 +120,7 @@ fn v7_fields_that_nobody_knows_survive() {
 }
 
 #[test]
-fn v2_names_stand_in_typed_structs_too() {
+fn v2_names_are_used_in_typed_structs() {
     let typed = json!({"@type": url("xds.type.v3.TypedStruct"),
         "type_url": url("envoy.extensions.filters.http.fault.v3.HTTPFault"), "value": {"upstream_cluster": "c"}});
     let filter = json!({"name": "f", "typed_config": typed});

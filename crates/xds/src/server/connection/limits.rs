@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_that_came_together_leave_one_by_one() {
+    fn simultaneous_connections_close_at_different_times() {
         let limits = Limits { connection_age: Some(Duration::from_secs(100)), ..Limits::default() };
         assert_eq!(limits.age(0), Some(Duration::from_secs(90)));
         assert_eq!(limits.age(u64::MAX), Some(Duration::from_secs(110)));

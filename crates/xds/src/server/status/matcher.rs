@@ -6,7 +6,7 @@ use matcher_v3::{double_matcher, list_matcher, string_matcher, value_matcher};
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// A validated matcher. A client is selected if one of several matchers matches.
+/// A validated matcher. A request with several matchers selects the clients that match any of them.
 pub(super) struct NodeMatcher {
     id: Option<Text>,
     metadata: Vec<(Vec<String>, Metadata)>,
@@ -60,7 +60,7 @@ impl NodeMatcher {
         Ok(Self { id, metadata })
     }
 
-    /// Returns whether a node is meant.
+    /// Returns whether the matcher selects a node.
     pub fn matches(&self, id: &str, metadata: &Map<String, Value>) -> bool {
         self.id.as_ref().is_none_or(|matcher| matcher.matches(id))
             && self.metadata.iter().all(|(path, matcher)| matcher.matches(at(metadata, path)))
@@ -85,7 +85,7 @@ impl Text {
                 let whole = Regex::new(&format!("^(?:{})$", regex.regex));
                 whole.map(Self::Regex).map_err(|error| format!("safe_regex: {error}"))
             }
-            Some(MatchPattern::Custom(_)) => Err("custom: is not known here".to_owned()),
+            Some(MatchPattern::Custom(_)) => Err("custom: is not supported".to_owned()),
             None => Err("no pattern is set".to_owned()),
         }
     }
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matcher_that_means_nothing_is_named() {
+    fn an_invalid_matcher_is_named() {
         let problem = |json| matcher(json).err().unwrap();
         assert_eq!(problem(serde_json::json!({"node_id": {}})), "node_id: no pattern is set");
         assert!(

@@ -178,7 +178,8 @@ impl Subscription {
     /// Subscribes to all resources. With `answer`, the client waits for a response even if there are none.
     fn subscribe_all(&mut self, answer: bool) {
         self.answer_owed |= answer;
-        // The client will accept in-flight resources even if it has unsubscribed from them, because all count now.
+        // The client will accept in-flight resources even if it has unsubscribed from them, because the wildcard covers
+        // them now.
         let under_way: Vec<Arc<str>> = self.under_way().cloned().collect();
         under_way.iter().for_each(|name| self.touch(name, Need::Asked));
         if !self.has_nothing() {

@@ -149,7 +149,8 @@ impl InFlight {
 pub(super) enum Level {
     /// The client has no resources.
     Nothing,
-    /// The resources of the newest snapshot were sent in several responses. The client has accepted the listed ones.
+    /// The resources of the newest snapshot were sent in several responses. The client has accepted the listed
+    /// resources.
     Sent(Vec<Shared>),
     /// The client has accepted the resources of the newest snapshot.
     Accepted,
@@ -370,7 +371,7 @@ impl Subscription {
         self.in_flight.iter().flat_map(InFlight::names_set)
     }
 
-    /// Removes the response `nonce` from those in flight, and returns it.
+    /// Removes the response `nonce` from the responses in flight, and returns it.
     pub fn remove_response(&mut self, nonce: &str) -> Option<InFlight> {
         let at = self.in_flight.iter().position(|response| response.nonce == nonce)?;
         Some(self.in_flight.remove(at))
@@ -384,12 +385,12 @@ impl Subscription {
         answered.iter().map(|response| response.nonce.clone()).collect()
     }
 
-    /// Returns whether a reply with an error is an ACK: it carries the version of the response that it answers, and that version is
-    /// new to the client. Envoy replies like this to a wildcard subscription: it holds its reply while a cluster warms, and sends
-    /// one reply for all responses of that time, with the newest version and the newest error. After
-    /// [`crate::server::Timing::gate_timeout`], such an error belongs to an earlier response. The response itself may be late too.
-    /// A gRPC client, which subscribes by name, moves to the new version when it uses a part of a response, so its error is a NACK
-    /// of the rest.
+    /// Returns whether a reply with an error is an ACK: it contains the version of the response that it answers, and
+    /// the version is new to the client. Envoy replies like this to a wildcard subscription. It delays its reply while
+    /// a cluster warms, and sends one reply for all responses of that time. The reply has the newest version and the
+    /// newest error. After [`crate::server::Timing::gate_timeout`], such an error belongs to an earlier response. The
+    /// response itself may be late too. A gRPC client, which subscribes by name, adopts the new version when it uses a
+    /// part of a response. Its error is therefore a NACK of the rest.
     pub fn accepts_despite_error(&self, request: &Request) -> bool {
         if request.error.is_none() || request.version.is_empty() || !self.is_wildcard() {
             return false;
@@ -490,7 +491,7 @@ impl Subscription {
                 replaced.push(old);
             }
             if gone && self.base.get(self.kind, &name).is_none() {
-                // The state of names that come and go would accumulate.
+                // Otherwise the state of names that are added and removed would accumulate.
                 self.apart.remove(&name);
             } else {
                 self.settle(&name);

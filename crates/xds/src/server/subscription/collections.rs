@@ -1,5 +1,5 @@
-//! The collections that a client subscribes to: all resources of a type, or the resources below a path (globs). The other
-//! code asks only whether a collection contains a name.
+//! The collections that a client subscribes to: all resources of a type, or the resources below a path (globs). Other
+//! modules only check whether a collection contains a name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Collections {
         !self.all && self.globs.is_empty()
     }
 
-    /// Returns whether these contain every collection of `others`.
+    /// Returns whether these collections include every collection of `others`.
     pub fn include(&self, others: &Self) -> bool {
         (self.all || !others.all) && self.globs.is_superset(&others.globs)
     }
@@ -58,8 +58,8 @@ impl Collections {
 }
 
 impl Subscription {
-    /// Delta: subscribes to the resources of `glob`, and requests all but those that the client `has` from an earlier
-    /// stream.
+    /// Delta: subscribes to the resources of `glob`, and requests all resources except the resources that the client
+    /// `has` from an earlier stream.
     pub(super) fn subscribe_glob(&mut self, glob: Glob, has: impl Fn(&str) -> bool) {
         let base = self.base.clone();
         let all = base.with_prefix(self.kind, glob.prefix().to_owned()).map(|resource| resource.name());

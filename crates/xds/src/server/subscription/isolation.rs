@@ -1,14 +1,16 @@
 //! Isolation of the invalid resources of a rejected response, and delivery of all others.
 //!
-//! A client that rejects a response names at best the first invalid resource. The resources of the response therefore become
-//! suspects, which the stream sends again in smaller groups (trials), one by one. The resources that the client's message
-//! names form a group of their own; otherwise, the suspects are halved. An accepted trial clears its names. A resource that
-//! is rejected individually is a culprit. Each message differs from the rejected one, so there is no loop. Every rejection
-//! divides a group in two, so n suspects take fewer than 2n messages, and one culprit takes at most 2·log2(n)+2.
+//! A client that rejects a response names at best the first invalid resource. The resources of the response therefore
+//! become suspects, which the stream sends again in smaller groups (trials), one by one. The resources that the
+//! client's message names form a separate group. Without such names, the suspects are halved. An accepted trial clears
+//! its names. A resource that is rejected individually is a culprit. Each message differs from the rejected one, so
+//! there is no loop. Every rejection divides a group in two, so n suspects take fewer than 2n messages, and one culprit
+//! takes at most 2·log2(n)+2.
 //!
 //! A trial of a full state contains everything that was accepted, and each response stores all its resources. Only the
-//! resources of a rejected response that the client has not accepted can be at fault, regardless of later responses. If all
-//! but one of them are accepted, that one is a culprit: its trial would be the rejected response again.
+//! resources of a rejected response that the client has not accepted can be at fault, regardless of later responses. If
+//! all resources except one are accepted, the remaining resource is a culprit: its trial would be the rejected response
+//! again.
 //!
 //! The stream does not send a culprit again in this version. The client keeps the version that it accepted last. In a full
 //! state, where absence would delete the resource, the stream sends that version instead.
@@ -118,7 +120,7 @@ pub(in crate::server) enum Verdict {
     Clear,
     /// The name waits for its trial.
     Wait,
-    /// The name waits for its trial. This version is sent meanwhile.
+    /// The name waits for its trial. This version is sent until then.
     Meanwhile(Arc<Resource>),
     /// The version is not sent again.
     Never,
@@ -317,7 +319,7 @@ impl Subscription {
         let Some(isolation) = &mut self.isolation else { return };
         if gone && isolation.is_pending(name) {
             isolation.clear(name);
-            // The removal of a resource that the client has never accepted need not be sent again.
+            // The removal of a resource that the client has never accepted does not have to be sent again.
             if let Some(need) = self.dirty.get_mut(name) {
                 *need = Need::Changed;
             }

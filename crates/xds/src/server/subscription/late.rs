@@ -1,5 +1,5 @@
-//! Responses that were not answered in time. They count as accepted, because they would otherwise delay all others. A slow
-//! client can still reject them, which reverts the acceptance.
+//! Responses that were not answered in time. They count as accepted, because they would otherwise delay all other
+//! responses. A slow client can still reject them, which reverts the acceptance.
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ fn rejected(bench: &Bench) -> Vec<(ResourceType, String)> {
 }
 
 #[test]
-fn a_client_that_starts_is_level_with_its_last_answer() {
+fn a_starting_client_is_current_with_its_last_answer() {
     for variant in VARIANTS {
         let mut bench = Bench::new(variant, None, [cluster("a"), routes("r", ["a"]), listener("l", "r")]);
         assert!(!is_level(&bench), "it has asked for nothing");
@@ -66,7 +66,7 @@ fn a_change_counts_when_all_steps_of_it_are_answered() {
 }
 
 #[test]
-fn what_concerns_others_is_no_matter() {
+fn changes_of_other_resources_have_no_effect() {
     let mut bench = settled(Variant::Delta);
     // The stream is not woken.
     bench.store.update(crate::snapshot::Update { set: vec![secret("s")], remove: Vec::new() });
@@ -80,7 +80,7 @@ fn what_concerns_others_is_no_matter() {
 }
 
 #[test]
-fn under_steady_change_one_gets_ahead() {
+fn progress_continues_under_constant_change() {
     for variant in VARIANTS {
         let mut bench = settled(variant);
         let mut sent = bench.set([endpoints_at("a", 1)]);
@@ -97,7 +97,7 @@ fn under_steady_change_one_gets_ahead() {
 }
 
 #[test]
-fn what_is_rejected_is_answered_and_told() {
+fn rejections_are_recorded_and_reported() {
     for variant in VARIANTS {
         let mut bench = settled(variant);
         let sent = bench.set([routes("r", ["a", "a"])]);
@@ -129,7 +129,7 @@ fn removals_are_not_waited_for() {
 }
 
 #[test]
-fn silence_for_too_long_counts_as_an_answer() {
+fn a_timeout_counts_as_an_answer() {
     let mut bench = settled(Variant::Delta);
     bench.set([endpoints_at("a", 1)]);
     assert!(!is_level(&bench));

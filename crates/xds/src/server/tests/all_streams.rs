@@ -63,7 +63,7 @@ fn a2_a_first_request_without_node_is_refused() {
 }
 
 #[test]
-fn a3_two_streams_of_one_node_know_nothing_of_each_other() {
+fn a3_two_streams_of_one_node_are_independent() {
     for variant in VARIANTS {
         let mut one = Bench::new(variant, None, [cluster("a"), cluster("b")]);
         let mut other = Bench::over(one.store.clone(), variant, None);
@@ -98,7 +98,7 @@ fn a5_a_stream_of_one_type_implies_it_and_refuses_others() {
 }
 
 #[test]
-fn a6_an_unknown_type_is_silent_and_hurts_no_other() {
+fn a6_an_unknown_type_gets_no_response_and_does_not_affect_others() {
     let unknown = |names: &[&str]| Request {
         type_url: "type.googleapis.com/example.NoSuchType".into(),
         subscribe: names.iter().map(|name| (*name).to_owned()).collect(),
@@ -117,7 +117,7 @@ fn a6_an_unknown_type_is_silent_and_hurts_no_other() {
 }
 
 #[test]
-fn a6_a_type_of_which_there_is_nothing_is_silent_too() {
+fn a6_a_type_without_resources_gets_no_response() {
     const RUNTIME: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime";
     let runtime = || Request { type_url: RUNTIME.into(), subscribe: vec!["layer".into()], ..Request::default() };
     for client in [Bench::sotw(world()), Bench::sotw(world()).into_grpc()] {
@@ -133,7 +133,7 @@ fn a6_a_type_of_which_there_is_nothing_is_silent_too() {
 /// The bench checks every response of every test (type URL, each `Any`, names, nonces, identifier). This test has many
 /// responses.
 #[test]
-fn a7_every_response_is_well_formed_and_no_nonce_comes_twice() {
+fn a7_every_response_is_well_formed_with_a_unique_nonce() {
     for variant in VARIANTS {
         for (mut bench, kinds) in streams(variant) {
             let mut responses = 0;
@@ -161,7 +161,7 @@ fn a7_every_response_is_well_formed_and_no_nonce_comes_twice() {
 }
 
 #[test]
-fn a8_a_type_that_was_not_asked_for_is_never_sent() {
+fn a8_a_type_that_was_not_requested_is_never_sent() {
     for variant in VARIANTS {
         let mut bench = Bench::new(variant, None, world());
         assert_eq!(bench.settled(CLUSTER, []), "CDS{a,b}");
@@ -201,7 +201,7 @@ const GOLDEN_VERSIONS: [&str; 6] = [
 
 /// Protobuf maps are hash maps in memory, so equal values can have different orders.
 #[test]
-fn a14_equal_content_is_equal_bytes() {
+fn a14_equal_content_has_equal_bytes() {
     use envoy_types::pb::envoy::config::cluster::v3::Cluster;
     use envoy_types::pb::envoy::config::core::v3::Metadata;
     use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};

@@ -2,10 +2,10 @@
 //! facts about Envoy 1.40.
 //!
 //! 1: the ACK of clusters waits until each has its endpoints, except during start-up. 2: a changed cluster needs its
-//! endpoints again, with a timeout of 15 s. 3: the ACK of a listener is immediate, while it still waits for its routes
-//! and the old one serves. 4: a route to a missing or warming cluster fails requests. 5: a NACK. 8: start-up and
-//! reconnection. 9: an Envoy with a warming cluster does not subscribe to clusters. 11: endpoints of unknown clusters,
-//! and removals of endpoints in use, are ignored. 13: a deleted listener keeps its routes.
+//! endpoints again, with a timeout of 15 s. 3: the ACK of a listener is immediate, while the listener still waits for
+//! its routes and the old listener serves. 4: a route to a missing or warming cluster fails requests. 5: a NACK. 8:
+//! start-up and reconnection. 9: an Envoy with a warming cluster does not subscribe to clusters. 11: endpoints of
+//! unknown clusters, and removals of endpoints in use, are ignored. 13: a deleted listener keeps its routes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl Envoy {
     pub fn step_client(&mut self) -> bool {
         let Some((flush, response)) = self.to_client.pop_front() else { return false };
         self.take(&response);
-        // A listener that moves to routes which also change has the old ones between two messages.
+        // A listener that moves to changed routes has the old routes between two messages.
         if !self.lenient || self.to_client.front().is_none_or(|(next, _)| *next != flush) {
             self.check();
         }

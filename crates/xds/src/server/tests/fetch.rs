@@ -113,7 +113,7 @@ macro_rules! clients {
 }
 
 #[tokio::test]
-async fn every_type_is_fetched_by_one_call() {
+async fn every_type_can_be_fetched_with_one_call() {
     let server = Server::start(world()).await;
     macro_rules! check {
         ($channel:ident, $module:ident, $client:ident::$name:ident, $fetch:ident, $s:ident, $d:ident, $kind:expr, $one:expr) => {
@@ -138,7 +138,7 @@ async fn every_type_is_fetched_by_one_call() {
 }
 
 #[tokio::test]
-async fn every_type_has_a_stream_of_its_own() {
+async fn every_type_has_a_separate_stream() {
     let server = Server::start(world()).await;
     macro_rules! check {
         ($channel:ident, $module:ident, $client:ident::$name:ident, $f:ident, $stream:ident, $delta:ident, $kind:expr, $one:expr) => {

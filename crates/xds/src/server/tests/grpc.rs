@@ -118,7 +118,7 @@ async fn a5_services_of_one_type_imply_it_and_refuse_others() {
 }
 
 #[tokio::test]
-async fn a6_an_unknown_type_leaves_the_stream_alone() {
+async fn a6_an_unknown_type_does_not_affect_the_stream() {
     let server = Server::start(world()).await;
     let unknown = "type.googleapis.com/example.NoSuchType";
     let mut sotw = server.sotw().await;
@@ -184,7 +184,7 @@ async fn a9_requests_are_held_until_there_is_a_first_snapshot() {
 }
 
 #[tokio::test]
-async fn a11_a_stream_that_ends_in_whatever_way_leaves_nothing_behind() {
+async fn a11_a_stream_leaves_no_state_after_any_end() {
     let store = Arc::new(Store::default());
     let server = Server::over(store, "127.0.0.1:0".parse().unwrap(), Access::PlainFromLoopback).await;
     // The client disconnects before the first snapshot, with and without a request.
@@ -225,7 +225,7 @@ async fn a11_a_stream_that_ends_in_whatever_way_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a12_a_server_that_stops_ends_its_streams_and_clients_come_back() {
+async fn a12_a_stopping_server_ends_its_streams_and_clients_reconnect() {
     let mut server = Server::start(world()).await;
     let mut ads = AdsClient::new(server.channel());
     let mut client = Sotw::open(&mut ads).await.unwrap();
@@ -249,7 +249,7 @@ async fn a12_a_server_that_stops_ends_its_streams_and_clients_come_back() {
 }
 
 #[tokio::test]
-async fn a12_a_server_that_stops_ends_streams_that_wait_for_a_first_snapshot() {
+async fn a12_a_stopping_server_ends_streams_that_wait_for_a_first_snapshot() {
     let store = Arc::new(Store::default());
     let mut server = Server::over(store, "127.0.0.1:0".parse().unwrap(), Access::PlainFromLoopback).await;
     let mut client = server.delta().await;
@@ -260,7 +260,7 @@ async fn a12_a_server_that_stops_ends_streams_that_wait_for_a_first_snapshot() {
 }
 
 #[tokio::test]
-async fn s31_many_streams_of_one_name_each() {
+async fn s31_many_streams_request_one_name_each() {
     let names: Vec<String> = (0..100).map(|i| format!("n{i}")).collect();
     let server = Server::start([]).await;
     server.store.replace(names.iter().map(|name| endpoints(name)).collect());
@@ -305,7 +305,7 @@ async fn a_rejected_response_is_not_sent_again() {
 
 /// A client that repeatedly requests large responses and reads nothing. The server stops at the flow control window.
 #[tokio::test]
-async fn a_client_that_does_not_read_costs_little_and_holds_up_nobody() {
+async fn a_client_that_does_not_read_costs_little_and_delays_nobody() {
     let server = Server::start([]).await;
     server.store.replace((0..2000).map(|i| cluster(&format!("cluster-with-a-long-name-{i}"))).collect());
     let mut slow = server.delta().await;
@@ -331,7 +331,7 @@ async fn a_client_that_does_not_read_costs_little_and_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn many_updates_reach_a_slow_reader_as_few() {
+async fn a_slow_reader_receives_many_updates_as_few_responses() {
     let server = Server::start([endpoints("e")]).await;
     let mut slow = server.delta().await;
     slow.send(differ(ENDPOINTS, &["e"])).await;

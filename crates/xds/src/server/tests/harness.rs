@@ -1,5 +1,5 @@
-//! A test bench for one stream: a store, a client that records the state of the protocol, a simulated clock, and a
-//! transcript of the responses in one line.
+//! A test bench for one stream: a store, a simulated clock, and a client that records the state of the protocol. A
+//! transcript shows the responses in one line.
 //!
 //! `CDS{a,b} EDS{b}` means two responses in this order with these resources. `CDS{b}-{a}` also removes a, `CDS-{a}`
 //! only removes it, `RDS?{x}` reports that x does not exist, and `CDS{}` is empty.

@@ -1,5 +1,5 @@
-//! The isolation of rejected resources: a rejected response is divided until the valid resources are accepted and the
-//! invalid ones are rejected individually.
+//! Tests of the isolation of rejected resources. A rejected response is divided until the valid resources are accepted,
+//! and the invalid resources are rejected individually.
 
 use super::harness::*;
 use crate::server::{Notice, Rejection, RejectionScope, Response, Variant};
@@ -81,12 +81,12 @@ fn the_good_is_delivered_at_once(variant: Variant) {
 }
 
 #[test]
-fn s34_the_good_of_a_rejected_response_is_delivered_at_once() {
+fn s34_valid_resources_of_a_rejected_response_are_delivered_at_once() {
     the_good_is_delivered_at_once(Variant::Sotw);
 }
 
 #[test]
-fn d32_the_good_of_a_rejected_response_is_delivered_at_once() {
+fn d32_valid_resources_of_a_rejected_response_are_delivered_at_once() {
     the_good_is_delivered_at_once(Variant::Delta);
 }
 
@@ -113,12 +113,12 @@ fn a_culprit_is_found_by_halving(variant: Variant) {
 }
 
 #[test]
-fn s34_a_culprit_that_nobody_names_is_found_by_halving() {
+fn s34_an_unnamed_culprit_is_found_by_halving() {
     a_culprit_is_found_by_halving(Variant::Sotw);
 }
 
 #[test]
-fn d32_a_culprit_that_nobody_names_is_found_by_halving() {
+fn d32_an_unnamed_culprit_is_found_by_halving() {
     a_culprit_is_found_by_halving(Variant::Delta);
 }
 
@@ -145,18 +145,18 @@ fn what_is_known_to_be_bad_comes_last_and_alone(variant: Variant) {
 }
 
 #[test]
-fn s34_what_another_client_has_rejected_comes_last_and_alone() {
+fn s34_resources_that_another_client_rejected_are_sent_last_and_individually() {
     what_is_known_to_be_bad_comes_last_and_alone(Variant::Sotw);
 }
 
 #[test]
-fn d32_what_another_client_has_rejected_comes_last_and_alone() {
+fn d32_resources_that_another_client_rejected_are_sent_last_and_individually() {
     what_is_known_to_be_bad_comes_last_and_alone(Variant::Delta);
 }
 
 /// A client answers after the timeout. Another response is sent in the meantime, and only the first one is invalid.
 #[test]
-fn s34_a_rejection_that_comes_late_counts() {
+fn s34_a_late_rejection_counts() {
     for variant in [Variant::Sotw, Variant::Delta] {
         for kind in KINDS {
             for (mut bench, all) in changed(variant, kind) {
@@ -188,7 +188,7 @@ fn s34_a_rejection_that_comes_late_counts() {
 /// Envoy treats the bytes of a secret or scope that it has just rejected as unchanged. It acknowledges an invalid one,
 /// and does not use a valid one.
 #[test]
-fn s34_what_envoy_remembers_as_rejected_comes_in_other_bytes() {
+fn s34_rejected_bytes_that_envoy_stores_are_sent_in_another_encoding() {
     for variant in [Variant::Sotw, Variant::Delta] {
         for kind in [SECRET, SCOPED_ROUTES] {
             let mut bench = Bench::new(variant, Some(kind), NAMES.map(|name| any_kind(kind, name, 0)));
@@ -220,7 +220,7 @@ fn s34_what_envoy_remembers_as_rejected_comes_in_other_bytes() {
 }
 
 #[test]
-fn o28_routes_to_good_clusters_do_not_wait_for_those_that_are_suspect() {
+fn o28_routes_to_valid_clusters_do_not_wait_for_suspects() {
     for variant in [Variant::Sotw, Variant::Delta] {
         let before = [
             cluster("a"),
@@ -272,7 +272,7 @@ fn o28_a_changed_cluster_gets_the_last_good_endpoints() {
 }
 
 #[test]
-fn d32_a_culprit_that_is_gone_is_told_to_have_recovered() {
+fn d32_a_removed_culprit_is_reported_as_recovered() {
     for kind in KINDS {
         for (mut bench, all) in changed(Variant::Delta, kind) {
             let good = bench.nack(&all, "c");

@@ -45,7 +45,7 @@ fn ask_with(bench: &mut Bench, agent: &str, features: &[&str]) -> Response {
 }
 
 #[test]
-fn s33_a_time_to_live_goes_only_to_clients_that_list_both_features() {
+fn s33_a_ttl_is_sent_only_to_clients_that_list_both_features() {
     let both = ["xds.config.supports-resource-ttl", "xds.config.resource-in-sotw"];
     for (agent, features, told) in [
         ("gRPC", &both[..], true),
@@ -84,7 +84,7 @@ fn s33_a_heartbeat_has_the_version_and_no_content() {
 }
 
 #[test]
-fn d25_a_delta_client_is_told_that_a_resource_lives_on() {
+fn d25_a_delta_client_receives_heartbeats() {
     let mut bench = Bench::delta([leased("a", Some(TTL), &[])]);
     let first = bench.subscribe(ResourceType::ENDPOINTS, ["a"]);
     let message = delta_message(first.one());
@@ -106,7 +106,7 @@ fn d25_a_delta_client_is_told_that_a_resource_lives_on() {
 }
 
 #[test]
-fn d25_what_ran_out_at_the_client_is_sent_again() {
+fn d25_an_expired_resource_is_sent_again() {
     let mut bench = Bench::delta([leased("a", Some(TTL), &[]), leased("b", Some(TTL), &[])]);
     bench.settled(ResourceType::ENDPOINTS, ["a", "b"]);
     let b = bench.version(ResourceType::ENDPOINTS, "b");
@@ -116,7 +116,7 @@ fn d25_what_ran_out_at_the_client_is_sent_again() {
 }
 
 #[test]
-fn d26_an_alias_gets_the_resource_under_its_name() {
+fn d26_an_alias_receives_the_resource_under_its_name() {
     let mut bench = Bench::delta([leased("a", None, &["x", "y"])]);
     let sent = bench.subscribe(ResourceType::ENDPOINTS, ["x"]);
     assert_eq!(sent, "EDS{a}");
@@ -135,7 +135,7 @@ fn d26_name_and_alias_in_one_request_are_one_resource() {
 }
 
 #[test]
-fn d26_an_alias_that_comes_later_is_answered_then() {
+fn d26_a_later_alias_is_answered_when_it_exists() {
     let mut bench = Bench::delta([]);
     let absent = bench.subscribe(ResourceType::ENDPOINTS, ["x"]);
     assert_eq!(absent, "EDS-{x}");
@@ -179,7 +179,7 @@ fn d26_a_name_that_becomes_an_alias_is_removed() {
 }
 
 #[test]
-fn d26_an_alias_that_moves_gets_the_other_resource() {
+fn d26_a_moved_alias_receives_the_other_resource() {
     let mut bench = Bench::delta([leased("a", None, &["x"]), leased("c", None, &["x"])]);
     bench.settled(ResourceType::ENDPOINTS, ["x"]);
     // The first resource loses the alias, or is removed.

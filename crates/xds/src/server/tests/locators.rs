@@ -71,7 +71,7 @@ fn set(response: &discovery_v3::DeltaDiscoveryResponse) -> Vec<(String, Option<C
 }
 
 #[tokio::test]
-async fn d30_a_client_gets_the_variant_that_its_parameters_fit_best() {
+async fn d30_a_client_receives_the_best_matching_variant() {
     let (prod, test) = (is("env", "prod"), is("env", "test"));
     let prod_v1 = all([is("env", "prod"), is("version", "v1")]);
     let server = Server::start([
@@ -146,7 +146,7 @@ async fn d30_removal_names_the_variant_in_the_same_response_as_its_successor() {
 }
 
 #[tokio::test]
-async fn d30_locators_end_and_stand_beside_names() {
+async fn d30_locators_end_and_coexist_with_names() {
     let prod = is("env", "prod");
     let server = Server::start([variant("a", &prod, 1), cluster_at("b", 2), cluster_at("c", 3)]).await;
     let mut client = server.delta().await;
@@ -173,7 +173,7 @@ async fn d30_locators_end_and_stand_beside_names() {
 }
 
 #[tokio::test]
-async fn d30_who_comes_back_with_a_variant_is_not_sent_it() {
+async fn d30_a_returning_client_does_not_receive_its_variant_again() {
     let prod = is("env", "prod");
     let resource = variant("a", &prod, 1);
     let version = resource.version().to_string();
@@ -187,7 +187,7 @@ async fn d30_who_comes_back_with_a_variant_is_not_sent_it() {
 }
 
 #[tokio::test]
-async fn d30_who_knows_nothing_of_variants_gets_what_is_for_everybody() {
+async fn d30_a_client_without_parameters_receives_the_unconstrained_variant() {
     let server = Server::start([variant("a", &is("env", "prod"), 1), cluster_at("b", 2)]).await;
     let mut delta = server.delta().await;
     delta.send(differ(CLUSTER, &["*"])).await;

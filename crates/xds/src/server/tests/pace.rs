@@ -25,7 +25,7 @@ fn changed(number: u32) -> Resource {
 }
 
 #[test]
-fn o26_the_first_change_goes_at_once_and_the_newest_after_five_times_what_it_cost() {
+fn o26_the_first_change_is_sent_at_once_and_the_newest_after_five_times_its_cost() {
     for variant in VARIANTS {
         let mut bench = settled(variant);
         let sent = bench.set([changed(1)]);
@@ -46,7 +46,7 @@ fn o26_the_first_change_goes_at_once_and_the_newest_after_five_times_what_it_cos
 }
 
 #[test]
-fn o26_a_client_that_asks_is_answered_and_what_is_back_as_it_was_is_not_sent() {
+fn o26_requests_are_answered_during_a_pause_and_reverted_changes_are_not_sent() {
     let mut bench = settled(Variant::Delta);
     let sent = bench.set([changed(1)]);
     bench.wait(ms(100));
@@ -62,7 +62,7 @@ fn o26_a_client_that_asks_is_answered_and_what_is_back_as_it_was_is_not_sent() {
 }
 
 #[test]
-fn o26_a_cluster_stays_while_routes_that_lead_there_wait() {
+fn o26_a_cluster_stays_while_routes_that_use_it_are_paced() {
     for variant in VARIANTS {
         let mut bench = settled(variant);
         let sent = bench.set([changed(1)]);
@@ -82,7 +82,7 @@ fn o26_a_cluster_stays_while_routes_that_lead_there_wait() {
 }
 
 #[test]
-fn o26_the_full_state_of_listeners_waits_as_a_whole_and_single_ones_each_for_itself() {
+fn o26_a_full_state_of_listeners_is_paced_as_a_whole_and_single_listeners_individually() {
     for (variant, other) in [(Variant::Sotw, ""), (Variant::Delta, "LDS{m}")] {
         let mut bench = settled(variant);
         let sent = bench.set([listener_at("l", "r", "1")]);
@@ -106,7 +106,7 @@ fn o26_the_full_state_of_listeners_waits_as_a_whole_and_single_ones_each_for_its
 }
 
 #[test]
-fn o26_virtual_hosts_wait_for_the_answer_to_large_listeners_so_that_it_tells_what_these_cost() {
+fn o26_virtual_hosts_wait_for_the_answer_to_large_listeners_to_measure_their_cost() {
     let store = Arc::new(Store::default());
     store.replace(vec![routes("r", []), listener("l", "r"), virtual_host("r/a", "a")]);
     let mut bench = Bench::pacing(store, Variant::Delta, None, 0);
@@ -124,7 +124,7 @@ fn o26_virtual_hosts_wait_for_the_answer_to_large_listeners_so_that_it_tells_wha
 }
 
 #[test]
-fn o26_what_a_client_takes_while_it_starts_is_no_measure() {
+fn o26_the_time_of_a_starting_client_is_not_a_measurement() {
     let store = Arc::new(Store::default());
     store.replace(vec![routes("r", []), listener("l", "r"), secret("s")]);
     let mut bench = Bench::pacing(store, Variant::Delta, None, 0);

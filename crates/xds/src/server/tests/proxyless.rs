@@ -18,7 +18,7 @@ fn calling() -> Bench {
 }
 
 #[test]
-fn p1_each_type_is_answered_as_it_is_asked_and_an_ack_is_answered_by_silence() {
+fn p1_each_request_is_answered_and_an_ack_gets_no_response() {
     let mut bench = calling();
     assert_eq!(bench.wait(Duration::from_secs(60)), "");
     assert_eq!(bench.stream.deadline(), None);
@@ -50,7 +50,7 @@ fn p2_a_route_to_another_cluster_is_followed_by_names_at_one_version() {
 }
 
 #[test]
-fn p2_a_cluster_that_is_gone_is_not_told_so_while_calls_may_use_it() {
+fn p2_a_removed_cluster_is_not_reported_while_calls_may_use_it() {
     let mut bench = calling();
     let turn = bench.publish([listener("t", "r"), routes("r", ["d"]), cluster("d"), endpoints("d")]);
     assert_eq!(turn, "RDS{r}");
@@ -65,7 +65,7 @@ fn p2_a_cluster_that_is_gone_is_not_told_so_while_calls_may_use_it() {
 }
 
 #[test]
-fn p4_new_endpoints_are_one_message_and_a_changed_cluster_brings_its_endpoints() {
+fn p4_new_endpoints_are_one_message_and_endpoints_follow_a_changed_cluster() {
     let mut bench = calling();
     let sent = bench.set([endpoints_at("a", 9090)]);
     assert_eq!(sent, "EDS{a}");
@@ -92,7 +92,7 @@ fn p5_after_a_nack_nothing_is_sent_until_something_changes() {
 }
 
 #[test]
-fn p11_a_wrapper_is_for_those_who_announce_it() {
+fn p11_a_wrapper_is_sent_to_clients_that_announce_support() {
     let lease = Lease { ttl: Some(Duration::from_secs(3600)), ..Lease::default() };
     let plain = endpoints("a");
     let leased = Resource::with_lease(ENDPOINTS, "a", &plain.message(), lease, vec![]);
@@ -121,7 +121,7 @@ fn p11_a_wrapper_is_for_those_who_announce_it() {
 }
 
 #[test]
-fn p12_an_unknown_target_is_told_at_once_and_comes_once_it_exists() {
+fn p12_an_unknown_target_is_reported_at_once_and_sent_when_it_exists() {
     let mut bench = calling();
     let told = bench.ask(LISTENER, ["nx", "t"]);
     assert_eq!(told, "LDS{t}?{nx}");
@@ -131,7 +131,7 @@ fn p12_an_unknown_target_is_told_at_once_and_comes_once_it_exists() {
 }
 
 #[test]
-fn p14_a_server_asks_for_the_listener_of_its_address() {
+fn p14_a_server_requests_the_listener_of_its_address() {
     let name = "grpc/server?xds.resource.listening_address=127.0.0.1:50051";
     let mut bench = Bench::sotw([]).into_grpc();
     let told = bench.ask(LISTENER, [name]);
@@ -141,7 +141,7 @@ fn p14_a_server_asks_for_the_listener_of_its_address() {
 }
 
 #[test]
-fn grpc_libraries_are_known_by_their_user_agent() {
+fn grpc_libraries_are_recognized_by_their_user_agent() {
     let is_grpc = |agent: &str| Node { user_agent: agent.into(), ..Node::default() }.is_grpc();
     for agent in ["gRPC C-core linux Python", "gRPC Go", "gRPC Java", "grpc-node"] {
         assert!(is_grpc(agent), "{agent}");

@@ -58,7 +58,7 @@ fn s23_a_rejected_removal_is_reported_with_all_its_resources() {
 }
 
 #[test]
-fn s23_a_rejected_partial_response_is_reported_with_what_it_set() {
+fn s23_a_rejected_partial_response_is_reported_with_its_set_resources() {
     for kind in [ENDPOINTS, ROUTES, SECRET] {
         let mut bench = settled(Variant::Sotw, kind, &NAMES);
         let sent = bench.set([any_kind(kind, "c", 1), any_kind(kind, "a", 1)]);
@@ -68,7 +68,7 @@ fn s23_a_rejected_partial_response_is_reported_with_what_it_set() {
 }
 
 #[test]
-fn d15_a_rejected_difference_is_reported_with_what_it_set_and_removed() {
+fn d15_a_rejected_difference_is_reported_with_set_and_removed_resources() {
     for kind in KINDS {
         let wildcard = kind.wildcard_by_default().then_some(&[][..]);
         for names in [Some(&NAMES[..]), wildcard].into_iter().flatten() {
@@ -84,7 +84,7 @@ fn d15_a_rejected_difference_is_reported_with_what_it_set_and_removed() {
 }
 
 #[test]
-fn d15_a_rejected_first_answer_is_reported_with_all_its_resources() {
+fn d15_a_rejected_first_response_is_reported_with_all_its_resources() {
     for variant in [Variant::Sotw, Variant::Delta] {
         for kind in KINDS {
             let mut bench = Bench::new(variant, Some(kind), NAMES.map(|name| any_kind(kind, name, 0)));

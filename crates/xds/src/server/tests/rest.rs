@@ -100,7 +100,7 @@ async fn r2_an_equal_version_is_not_modified() {
 }
 
 #[tokio::test]
-async fn r3_an_answer_is_held_for_less_than_the_clients_time_limit() {
+async fn r3_a_response_is_delayed_less_than_the_time_limit_of_the_client() {
     let hold = |limit: Option<&'static str>| {
         let limit = limit.map(|limit| ("x-envoy-expected-rq-timeout-ms".parse().unwrap(), limit.parse().unwrap()));
         response_delay(&limit.into_iter().collect::<HeaderMap>())
@@ -121,7 +121,7 @@ async fn r3_an_answer_is_held_for_less_than_the_clients_time_limit() {
 }
 
 #[tokio::test]
-async fn r4_a_change_ends_the_hold_at_once() {
+async fn r4_a_change_ends_the_delay_at_once() {
     let server = Server::start(world()).await;
     let mut best = Duration::MAX;
     for round in 0..5 {
@@ -148,7 +148,7 @@ async fn r4_a_change_ends_the_hold_at_once() {
 }
 
 #[tokio::test]
-async fn r6_only_the_names_asked_for_are_answered() {
+async fn r6_only_requested_names_are_answered() {
     let server = Server::start(world()).await;
     assert_eq!(names(&fetch(&server, "clusters", json!({})).await), ["a"], "all of them");
     assert_eq!(names(&fetch(&server, "clusters", json!({ "resource_names": ["nobody"] })).await), [""; 0]);
@@ -158,7 +158,7 @@ async fn r6_only_the_names_asked_for_are_answered() {
 }
 
 #[tokio::test]
-async fn r6_what_is_no_request_is_refused() {
+async fn r6_invalid_requests_are_refused() {
     let server = Server::start(world()).await;
     for path in
         ["/v3/discovery:aggregated", "/v3/discovery:delta_clusters", "/v3/discovery", "/v4/discovery:clusters", "/"]
@@ -192,7 +192,7 @@ async fn r6_what_is_no_request_is_refused() {
 }
 
 #[tokio::test]
-async fn r6_before_there_is_anything_nothing_is_said_to_be_gone() {
+async fn r6_before_the_first_publication_nothing_is_reported_as_absent() {
     let store = std::sync::Arc::new(Store::default());
     let server = Server::over(store, "127.0.0.1:0".parse().unwrap(), Access::PlainFromLoopback).await;
     assert_eq!(post(&server, "clusters", json!({})).await.0, StatusCode::SERVICE_UNAVAILABLE);

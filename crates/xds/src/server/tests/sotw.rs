@@ -12,7 +12,7 @@ use crate::server::{Request, Variant};
 use crate::snapshot::{Resource, ResourceType};
 
 const SOTW: Variant = Variant::Sotw;
-/// The types with full-state responses, and those with partial responses.
+/// The types with full-state responses, and the types with partial responses.
 const FULL: [ResourceType; 3] = [CLUSTER, LISTENER, SCOPED_ROUTES];
 const PARTIAL: [ResourceType; 3] = [ENDPOINTS, ROUTES, SECRET];
 

@@ -1,4 +1,4 @@
-//! V: two API versions at once, with a client that is built from the protos of version 2 alone.
+//! V: two API versions at once, with a client that is built only from the protos of version 2.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ async fn v1_every_service_of_version_2_answers_in_version_2() {
 }
 
 #[tokio::test]
-async fn v1_an_aggregated_stream_of_version_2_goes_on_after_its_first_answer() {
+async fn v1_an_aggregated_stream_of_version_2_continues_after_its_first_response() {
     let server = server().await;
     for variant in ["Stream", "Delta"] {
         let mut client = Client::open(&server, ADS, variant).await;
@@ -251,7 +251,7 @@ async fn v2_each_type_url_is_answered_in_its_own_version_on_both_transports() {
 }
 
 #[tokio::test]
-async fn v2_what_is_inside_has_the_names_of_version_2_too() {
+async fn v2_nested_messages_have_the_names_of_version_2() {
     let server = server().await;
     let mut client = Client::open(&server, ADS, "Stream").await;
     let listener = client.ask(asks("Stream", &url("envoy.api.v2.Listener"), "l")).await;
@@ -262,7 +262,7 @@ async fn v2_what_is_inside_has_the_names_of_version_2_too() {
 }
 
 #[tokio::test]
-async fn v2_versions_are_those_of_version_3() {
+async fn v2_versions_equal_the_versions_of_version_3() {
     let server = server().await;
     let mut versions = Vec::new();
     for type_url in [url("envoy.api.v2.Cluster"), CLUSTER.url().to_owned()] {
@@ -308,7 +308,7 @@ async fn v8_a_type_is_served_in_both_versions_on_one_stream() {
 }
 
 #[tokio::test]
-async fn v8_one_version_is_rejected_or_taken_back_and_the_other_goes_on() {
+async fn v8_one_version_is_rejected_or_unsubscribed_and_the_other_continues() {
     let server = server().await;
     let mut client = Client::open(&server, ADS_V3, "Delta").await;
     let (old, new) = (url("envoy.api.v2.Cluster"), CLUSTER.url().to_owned());
@@ -334,7 +334,7 @@ async fn v8_one_version_is_rejected_or_taken_back_and_the_other_goes_on() {
 }
 
 #[test]
-fn every_url_of_a_type_has_a_subscription_of_its_own() {
+fn every_url_of_a_type_has_a_separate_subscription() {
     let mut bench = Bench::delta([cluster("a")]);
     bench.decodes = false; // The resources have the known URL.
     let urls = [CLUSTER.url(), CLUSTER.url_in(ApiVersion::V2), "example.com/envoy.config.cluster.v3.Cluster"];
@@ -385,7 +385,7 @@ async fn v2_over_rest() {
 }
 
 #[tokio::test]
-async fn v5_a_grpc_client_without_xds_v3_gets_all_that_it_needs() {
+async fn v5_a_grpc_client_without_xds_v3_receives_all_its_resources() {
     let server = server().await;
     let mut client = Client::open(&server, ADS, "Stream").await;
     let node = json!({"id": "g", "build_version": "gRPC C-core 1.30", "user_agent_name": "gRPC C-core linux"});
@@ -407,7 +407,7 @@ async fn v5_a_grpc_client_without_xds_v3_gets_all_that_it_needs() {
 }
 
 #[tokio::test]
-async fn v7_fields_of_the_future_are_passed_over() {
+async fn v7_unknown_fields_of_requests_are_ignored() {
     let server = server().await;
     // Field 1,000 as text, 1,001 as a number, and 1,002 as a message; also in the node.
     let mut unknown = vec![0xc2, 0x3e, 3, b'a', b'b', b'c', 0xc8, 0x3e, 7, 0xd2, 0x3e, 2, 0x08, 0x01];
@@ -431,7 +431,7 @@ async fn v7_fields_of_the_future_are_passed_over() {
 }
 
 #[test]
-fn v2_bytes_are_made_once_and_only_if_asked_for() {
+fn v2_bytes_are_built_once_and_only_on_request() {
     let resource: Arc<Resource> = Arc::new(listener("l", "r"));
     let first = resource.delta_field(ApiVersion::V2);
     assert_eq!(first.as_ptr(), resource.delta_field(ApiVersion::V2).as_ptr());

@@ -16,7 +16,7 @@ const HOSTS: ResourceType = VIRTUAL_HOST;
 const ROUTES: ResourceType = ResourceType::ROUTES;
 
 #[test]
-fn d27_the_wildcard_gets_every_host_and_then_what_changes() {
+fn d27_the_wildcard_receives_every_host_and_then_changes() {
     let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a"), virtual_host("r/b", "b")]);
     bench.settled(ROUTES, ["r"]);
     assert_eq!(bench.settled(HOSTS, []), "VirtualHost{r/a,r/b}");
@@ -27,14 +27,14 @@ fn d27_the_wildcard_gets_every_host_and_then_what_changes() {
 }
 
 #[test]
-fn d27_no_hosts_at_all_are_told_as_the_absence_of_one() {
+fn d27_no_hosts_are_reported_as_one_absent_host() {
     let mut bench = Bench::delta([routes("r", [])]);
     bench.settled(ROUTES, ["r"]);
     assert_eq!(bench.start(HOSTS, []), "VirtualHost-{r/none}");
 }
 
 #[test]
-fn d27_a_stream_of_hosts_alone_is_told_of_every_route_configuration_that_has_none() {
+fn d27_a_stream_of_hosts_learns_of_every_route_configuration_without_hosts() {
     // Envoy does not request the virtual hosts, and without a response, its listener warms for 15 s.
     let mut bench =
         Bench::new(Variant::Delta, Some(HOSTS), [routes("r", []), routes("r2", []), virtual_host("r2/b", "b")]);
@@ -42,7 +42,7 @@ fn d27_a_stream_of_hosts_alone_is_told_of_every_route_configuration_that_has_non
 }
 
 #[tokio::test]
-async fn d27_the_service_of_virtual_hosts_has_delta_alone() {
+async fn d27_the_service_of_virtual_hosts_has_only_delta() {
     use envoy_types::pb::envoy::service::route::v3::virtual_host_discovery_service_client::VirtualHostDiscoveryServiceClient;
     let server = Server::start([routes("r", []), virtual_host("r/a", "a")]).await;
     let (requests, outgoing) = mpsc::channel(8);
@@ -61,7 +61,7 @@ async fn d27_the_service_of_virtual_hosts_has_delta_alone() {
 }
 
 #[test]
-fn d27_a_second_route_configuration_is_followed_by_its_hosts_unasked() {
+fn d27_hosts_follow_a_second_route_configuration_without_a_request() {
     let mut bench = Bench::delta([
         routes("r", []),
         routes("r2", []),
@@ -76,7 +76,7 @@ fn d27_a_second_route_configuration_is_followed_by_its_hosts_unasked() {
 }
 
 #[test]
-fn d27_an_unsubscribed_route_configuration_gets_its_hosts_again_when_it_is_asked_for_again() {
+fn d27_a_route_configuration_that_is_requested_again_receives_its_hosts_again() {
     let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a")]);
     bench.settled(ROUTES, ["r"]);
     bench.settled(HOSTS, []);
@@ -85,7 +85,7 @@ fn d27_an_unsubscribed_route_configuration_gets_its_hosts_again_when_it_is_asked
 }
 
 #[test]
-fn d27_the_hosts_of_a_listener_that_is_created_again_precede_it_if_its_routes_are_in_use() {
+fn d27_hosts_of_a_recreated_listener_precede_it_if_its_routes_are_in_use() {
     let hosts = || [virtual_host("r/a", "a"), virtual_host("r2/b", "b")];
     let [a, b] = hosts();
     let mut bench = Bench::delta([listener("l", "r"), listener("l2", "r2"), routes("r", []), routes("r2", []), a, b]);
@@ -115,7 +115,7 @@ fn d27_the_hosts_of_a_listener_that_is_created_again_precede_it_if_its_routes_ar
 }
 
 #[test]
-fn d27_the_hosts_of_a_listener_that_is_created_again_overtake_the_ack_of_their_removal() {
+fn d27_hosts_of_a_recreated_listener_do_not_wait_for_the_ack_of_their_removal() {
     let mut bench = Bench::delta([listener("l", "r"), routes("r", []), virtual_host("r/a", "a")]);
     bench.settled(LISTENER, []);
     bench.settled(ROUTES, ["r"]);
@@ -132,7 +132,7 @@ fn d27_the_hosts_of_a_listener_that_is_created_again_overtake_the_ack_of_their_r
 }
 
 #[test]
-fn d27_on_demand_a_host_is_given_or_said_to_be_unknown() {
+fn d27_a_host_on_demand_is_sent_or_reported_as_unknown() {
     let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a")]);
     bench.settled(ROUTES, ["r"]);
     bench.settled(HOSTS, []);
@@ -158,7 +158,7 @@ fn d27_an_update_of_the_route_configuration_keeps_its_hosts() {
 }
 
 #[test]
-fn d27_a_client_that_comes_back_is_told_what_is_gone() {
+fn d27_a_returning_client_learns_of_removed_hosts() {
     let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a"), virtual_host("r/b", "b")]);
     bench.settled(ROUTES, ["r"]);
     bench.settled(HOSTS, []);
@@ -212,7 +212,7 @@ fn d27_a_domain_moves_in_one_response_when_the_cluster_behind_it_is_acked() {
 }
 
 #[test]
-fn d27_a_domain_moves_in_one_response_also_if_hosts_are_asked_for_while_another_is_under_way() {
+fn d27_a_domain_moves_in_one_response_even_if_hosts_are_requested_meanwhile() {
     let mut bench = leading_to_x();
     let under_way = bench.set([leading("r/b", &["b", "d"], "x")]);
     assert_eq!(under_way, "VirtualHost{r/b}");
@@ -224,7 +224,7 @@ fn d27_a_domain_moves_in_one_response_also_if_hosts_are_asked_for_while_another_
 }
 
 #[test]
-fn d27_a_domain_does_not_move_to_a_host_that_waits_for_a_cluster_that_was_rejected() {
+fn d27_a_domain_does_not_move_to_a_host_that_waits_for_a_rejected_cluster() {
     let mut bench = leading_to_x();
     let moved =
         [cluster("y"), leading("r/a", &["a"], "x"), leading("r/b", &["b", "c"], "y"), leading("r/d", &["d"], "x")];
@@ -238,7 +238,7 @@ fn d27_a_domain_does_not_move_to_a_host_that_waits_for_a_cluster_that_was_reject
 }
 
 #[test]
-fn d27_a_cluster_stays_while_a_host_leads_there() {
+fn d27_a_cluster_stays_while_a_host_references_it() {
     let mut bench = leading_to_x();
     let update = Update {
         set: vec![cluster("y"), leading("r/a", &["a", "c"], "y"), leading("r/b", &["b"], "y")],

@@ -1,4 +1,4 @@
-//! Any sequence of changes: a group is served the common resources, except for those that it overrides.
+//! Tests with any sequence of changes that a group is served the common resources, except for overridden resources.
 
 #![allow(clippy::unwrap_used)]
 
@@ -38,7 +38,7 @@ fn of<const N: usize>(clusters: [(&str, u32); N]) -> Option<Content> {
 }
 
 #[test]
-fn nothing_is_published_for_a_group_before_there_is_something() {
+fn a_group_is_published_only_with_resources() {
     let groups = Groups::default();
     assert!(groups.store("edge").is_none());
     let edge = groups.store_or_new("edge");
@@ -55,7 +55,7 @@ fn nothing_is_published_for_a_group_before_there_is_something() {
 }
 
 #[test]
-fn what_is_common_and_the_first_of_its_own_come_at_once() {
+fn common_and_first_group_specific_resources_are_sent_together() {
     let groups = Groups::default();
     groups.replace_common(vec![cluster("a", 0), cluster("b", 0)]);
     let changes = groups.update("edge", Update::setting(vec![cluster("b", 1)]));
@@ -65,7 +65,7 @@ fn what_is_common_and_the_first_of_its_own_come_at_once() {
 }
 
 #[test]
-fn a_resource_of_its_own_hides_a_common_one_until_it_is_removed() {
+fn a_group_specific_resource_hides_a_common_resource_until_it_is_removed() {
     let groups = Groups::default();
     groups.update("edge", Update::setting(vec![cluster("a", 1)]));
     let edge = groups.store("edge").unwrap();
@@ -88,7 +88,7 @@ fn common_resources_are_shared_not_copied() {
 }
 
 #[test]
-fn a_change_in_one_group_is_no_publication_in_another() {
+fn a_change_of_one_group_is_not_published_in_another() {
     let groups = Groups::default();
     groups.update_common(Update::setting(vec![cluster("a", 0)]));
     let other = groups.store_or_new("other").subscribe();
@@ -99,7 +99,7 @@ fn a_change_in_one_group_is_no_publication_in_another() {
 }
 
 #[test]
-fn the_clients_of_a_group_that_is_removed_learn_it() {
+fn streams_end_when_their_group_is_removed() {
     let groups = Groups::default();
     groups.update("edge", Update::setting(vec![cluster("a", 0)]));
     let edge = groups.store("edge").unwrap().subscribe();
@@ -127,9 +127,9 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
-    fn groups_serve_what_a_simple_model_says(steps in prop::collection::vec(step(), 1..12)) {
+    fn groups_match_a_simple_model(steps in prop::collection::vec(step(), 1..12)) {
         let groups = Groups::default();
-        // The common resources, and those of each of two groups.
+        // The common resources, and the resources of each of two groups.
         let mut own = [Content::new(), Content::new(), Content::new()];
         for Step { group, replace, set, remove } in steps {
             let model = &mut own[group.map_or(0, |group| group + 1)];

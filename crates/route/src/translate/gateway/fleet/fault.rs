@@ -12,7 +12,8 @@ const MOST: usize = 16;
 /// The maximum number of address ranges. Source: CustomResourceDefinition of EnvoyFleet.
 const MOST_RANGES: usize = 64;
 
-/// Returns the first fault of an EnvoyFleet. The API server has checked most rules, but manifests have not passed it.
+/// Returns the first fault of an EnvoyFleet. The API server checks most rules, but manifests do not pass through the
+/// API server.
 pub fn of(spec: &EnvoyFleetSpec, limits: &Fleets) -> Option<String> {
     let EnvoyFleetSpec {
         replicas: _,
@@ -58,7 +59,7 @@ pub fn of(spec: &EnvoyFleetSpec, limits: &Fleets) -> Option<String> {
     Some(format!("tolerations[{index}]: not valid"))
 }
 
-/// Returns the fault of the number of Envoys, or of the limit of disrupted ones.
+/// Returns the fault of the number of Envoys, or of the disruption budget.
 fn scale_fault(spec: &EnvoyFleetSpec, limits: &Fleets) -> Option<String> {
     let number = |field: &str, replicas: u16| {
         let most = limits.max_replicas;
@@ -92,8 +93,8 @@ fn scale_fault(spec: &EnvoyFleetSpec, limits: &Fleets) -> Option<String> {
     spec.pod_disruption_budget.as_ref().and_then(|budget| budget_fault(budget, least))
 }
 
-/// Returns the fault of the limit of disrupted Envoys among `replicas`. A budget that permits no disruption would block the drain
-/// of nodes, and the owner of a Gateway is not the operator of the nodes.
+/// Returns the fault of the disruption budget for `replicas` Envoys. A budget that permits no disruption would block
+/// the drain of nodes, and the owner of a Gateway is not the operator of the nodes.
 fn budget_fault(budget: &FleetDisruptionBudget, replicas: u16) -> Option<String> {
     let (field, count, permitted) = match budget {
         FleetDisruptionBudget { max_unavailable: Some(count), min_available: None } => {
@@ -128,24 +129,24 @@ fn service_fault(service: &FleetService) -> Option<String> {
     } = service;
     let kind = service.kind();
     if !["LoadBalancer", "NodePort", "ClusterIP"].contains(&kind) {
-        return Some(format!("service.type: {kind:?} is none of LoadBalancer, NodePort, and ClusterIP"));
+        return Some(format!("service.type: {kind:?} is not LoadBalancer, NodePort, or ClusterIP"));
     }
     if let Some(policy) = external_traffic_policy {
         if !["Cluster", "Local"].contains(&policy.as_str()) {
             return Some(format!("service.externalTrafficPolicy: {policy:?} is neither Local nor Cluster"));
         }
         if kind == "ClusterIP" {
-            return Some("service.externalTrafficPolicy: needs the type LoadBalancer or NodePort".to_owned());
+            return Some("service.externalTrafficPolicy: requires the type LoadBalancer or NodePort".to_owned());
         }
     }
     if kind != FleetService::LOAD_BALANCER && load_balancer_class.is_some() {
-        return Some("service.loadBalancerClass: needs the type LoadBalancer".to_owned());
+        return Some("service.loadBalancerClass: requires the type LoadBalancer".to_owned());
     }
     if load_balancer_class.as_deref().is_some_and(|class| !is_label_name(class)) {
         return Some("service.loadBalancerClass: not the name of a class".to_owned());
     }
     if kind != FleetService::LOAD_BALANCER && !ranges.is_empty() {
-        return Some("service.loadBalancerSourceRanges: needs the type LoadBalancer".to_owned());
+        return Some("service.loadBalancerSourceRanges: requires the type LoadBalancer".to_owned());
     }
     if annotations.len() > MOST || ranges.len() > MOST_RANGES {
         return Some(format!("service: at most {MOST} annotations and {MOST_RANGES} loadBalancerSourceRanges"));

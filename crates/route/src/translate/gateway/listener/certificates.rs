@@ -47,7 +47,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Returns how the clients of a listener are validated.
+    /// Returns the validation of the clients of a listener.
     pub fn clients(&mut self, listener: &GatewayListener, protocol: &Protocol) -> Option<ClientValidation> {
         let Protocol::Https(_) = protocol else { return None };
         let clients = client_certificates::of_port(self.gateway, listener.port, &mut self.resolver);

@@ -1,8 +1,8 @@
-//! Conflicts between the listeners of a Gateway and its ListenerSets, and limits for ListenerSets. The earlier listener is
-//! served: those of the Gateway come first, then those of older ListenerSets.
+//! Conflicts between the listeners of a Gateway and its ListenerSets, and limits for ListenerSets. The earlier listener
+//! is served. The listeners of the Gateway come first, then the listeners of older ListenerSets.
 //!
-//! The owner of a Gateway allows namespaces to add listeners. The limits prevent one of them from taking all ports of the
-//! Envoys, or from making the Gateway unusable for the others.
+//! The owner of a Gateway allows namespaces to add listeners. The limits prevent a namespace from using all ports of
+//! the Envoys, and from making the Gateway unusable for other namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub fn most_parsed(namespace: &str, gateway: &ObjectKey) -> usize {
 /// A transport protocol and a port.
 type Port = (Transport, u16);
 
-/// The listeners of a Gateway that are accepted so far.
+/// The accepted listeners of a Gateway during parsing.
 #[derive(Debug)]
 pub struct Claims<'a> {
     /// The Gateway.
@@ -46,7 +46,7 @@ pub struct Claims<'a> {
 }
 
 impl<'a> Claims<'a> {
-    /// Starts with a Gateway without listeners.
+    /// Creates the claims of a Gateway without listeners.
     pub fn new(gateway: &'a ObjectKey) -> Self {
         Self { gateway, count: 0, ports: BTreeMap::new(), of_namespaces: BTreeMap::new(), parsed: BTreeMap::new() }
     }
@@ -59,7 +59,7 @@ impl<'a> Claims<'a> {
         self.count >= LISTENERS || accepted >= LISTENERS_OF_NAMESPACE || parsed >= most
     }
 
-    /// Adds the listeners of an object. Rejects listeners that conflict with earlier ones, or exceed a limit.
+    /// Adds the listeners of an object. Rejects listeners that conflict with earlier listeners, or exceed a limit.
     pub fn add(&mut self, declared: &mut Declared) {
         let namespace = declared.set.as_ref().map(|set| set.namespace.clone());
         if let Some(namespace) = &namespace {
@@ -101,11 +101,11 @@ impl<'a> Claims<'a> {
     /// Counts a listener of a ListenerSet, with a new port or not. Errors: the limit that it exceeds.
     fn permit(&mut self, namespace: &Arc<str>, is_new_port: bool) -> Result<(), (&'static str, String)> {
         if self.count >= LISTENERS {
-            let message = format!("the Gateway already has {LISTENERS} listeners with those of older ListenerSets");
+            let message = format!("the Gateway and older ListenerSets already have {LISTENERS} listeners");
             return Err(("TooManyListeners", message));
         }
         if is_new_port && self.ports.len() >= PORTS {
-            let message = format!("the Gateway already has {PORTS} ports with those of older ListenerSets");
+            let message = format!("the Gateway and older ListenerSets already have {PORTS} ports");
             return Err(("PortUnavailable", message));
         }
         if *namespace == self.gateway.namespace {
@@ -114,7 +114,7 @@ impl<'a> Claims<'a> {
         let (listeners, ports) = self.of_namespaces.entry(namespace.clone()).or_default();
         if *listeners >= LISTENERS_OF_NAMESPACE {
             let message =
-                format!("the Gateway already has {LISTENERS_OF_NAMESPACE} listeners of ListenerSets of this namespace");
+                format!("ListenerSets of this namespace already add {LISTENERS_OF_NAMESPACE} listeners to the Gateway");
             return Err(("TooManyListeners", message));
         }
         if is_new_port && *ports >= PORTS_OF_NAMESPACE {

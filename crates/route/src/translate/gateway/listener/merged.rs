@@ -1,4 +1,4 @@
-//! The listeners of a Gateway and of its ListenerSets together, as routes and Envoy listeners see them.
+//! The merged listeners of a Gateway and its ListenerSets, for routes and Envoy listeners.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::translate::gateway::hostname::covers;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::verdict::{Status, Verdict};
 
-/// The listeners of one object, as its routes see them: each with the more specific host names on its port.
+/// The listeners to which the routes of one parent can attach, each with the more specific host names on its port.
 pub type Seen<'a> = Vec<(&'a Listener, BTreeSet<&'a Host>)>;
 
 impl Gateway {
@@ -21,8 +21,7 @@ impl Gateway {
         &self.precedence.key
     }
 
-    /// Returns the problems of its listeners, of its ListenerSets, and of itself: every condition that does not hold as it
-    /// should.
+    /// Returns the problems of the Gateway, its listeners, and its ListenerSets. Every negative condition is a problem.
     pub fn problems(&self) -> Box<[Arc<Problem>]> {
         let own = [(None, &self.origin, &self.verdicts)];
         let of_sets = self.sets.iter().map(|set| (Some(set.key()), &set.origin, &set.verdicts));
@@ -62,7 +61,7 @@ impl Gateway {
         self.listeners.iter().filter_map(bind).collect()
     }
 
-    /// Removes its listeners from a port that another Gateway has.
+    /// Removes its listeners from a port that belongs to another Gateway.
     pub fn release(&mut self, bind: (Transport, u16)) {
         for listener in &mut self.listeners {
             let at = listener.place().map(|place| place.0).zip(listener.bound.as_ref().map(|(_, port)| *port));
@@ -89,9 +88,8 @@ impl Gateway {
         self.listeners.iter().filter(move |listener| listener.bound.as_ref().is_some_and(|(other, _)| other == id))
     }
 
-    /// Returns whether `listener` owns `host`: of all listeners on its port that cover the host, it has the most specific
-    /// pattern. Source: Gateway API v1, `Listener.hostname`, and the feature
-    /// `GatewayHTTPListenerIsolation`.
+    /// Returns whether `listener` owns `host`: it has the most specific pattern of all listeners on its port that cover
+    /// the host. Source: Gateway API v1, `Listener.hostname`, and the feature `GatewayHTTPListenerIsolation`.
     pub fn owns(&self, listener: &Listener, host: &Host) -> bool {
         match &listener.bound {
             Some((id, _)) => !self.on(id).any(|other| is_closer(other, listener) && covers(&other.host, host)),
@@ -99,8 +97,7 @@ impl Gateway {
         }
     }
 
-    /// Returns the listeners as the routes of each object see them: of the Gateway itself (`None`), and of each accepted
-    /// ListenerSet.
+    /// Returns the listeners by parent of routes: the Gateway itself (`None`), and each accepted ListenerSet.
     pub fn seen(&self) -> BTreeMap<Option<&ObjectKey>, Seen<'_>> {
         let mut seen = BTreeMap::<Option<&ObjectKey>, Seen<'_>>::new();
         seen.insert(None, Vec::new());

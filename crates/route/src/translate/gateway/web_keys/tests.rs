@@ -1,4 +1,4 @@
-//! Sets with the verdict of a real Envoy: it accepts every set that passes the check.
+//! Tests that a real Envoy accepts every JSON Web Key Set that passes the check.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
@@ -212,7 +212,7 @@ fn rejected(mut sets: Vec<Arc<str>>) -> Option<(Arc<str>, String)> {
 }
 
 #[test]
-fn a_real_envoy_takes_every_set_that_passes_the_check() {
+fn a_real_envoy_accepts_every_set_that_passes_the_check() {
     let (good, mut random) = (good(), Random(7));
     let mut accepted: Vec<Arc<str>> = good.iter().map(|key| parse(&set(std::slice::from_ref(key))).unwrap()).collect();
     let mut refused = BTreeMap::<String, usize>::new();

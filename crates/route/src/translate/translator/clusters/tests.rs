@@ -1,4 +1,4 @@
-//! Clusters of one Service port that differ in their policy.
+//! Tests of clusters of one Service port with different policies.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +30,7 @@ impl World {
         Self { objects: objects(&list), settings, translator, used: BTreeSet::new() }
     }
 
-    /// Leads all routes to the port `a:http` with `policies`. Returns the clusters.
+    /// Replaces all routes by routes to the port `a:http` with `policies`. Returns the clusters.
     fn route(&mut self, policies: &[Option<&TrafficPolicy>]) -> (Vec<ClusterId>, Touched) {
         let Self { objects, settings, translator, used } = self;
         let context = Context { objects, settings, client_certificate: None };
@@ -97,7 +97,7 @@ fn policy(protocol: UpstreamProtocol) -> TrafficPolicy {
 }
 
 #[test]
-fn clusters_of_a_port_share_one_load_assignment_until_the_last_is_gone() {
+fn clusters_of_a_port_share_one_load_assignment_until_the_last_is_removed() {
     let (h2, h2c) = (policy(UpstreamProtocol::H2), policy(UpstreamProtocol::H2c));
     let mut world = World::new();
     let (ids, touched) = world.route(&[None, Some(&h2), Some(&h2c), Some(&h2)]);
@@ -135,7 +135,7 @@ fn clusters_of_a_port_share_one_load_assignment_until_the_last_is_gone() {
 }
 
 #[test]
-fn a_changed_policy_gives_a_new_cluster_and_keeps_the_endpoints() {
+fn a_changed_policy_creates_a_new_cluster_and_keeps_the_endpoints() {
     let before = policy(UpstreamProtocol::H2c);
     let now = TrafficPolicy { connect_timeout: before.connect_timeout * 2, ..before.clone() };
     let mut world = World::new();

@@ -1,5 +1,5 @@
-//! The memory of the policies of routes, incrementally. A changed route or policy leads to the routes whose memory changes,
-//! and these to the hosts of all routes of their namespaces that come within or beyond the limit.
+//! The incremental budget of memory for policies of routes. A changed route or policy changes the memory of routes.
+//! These changes affect the hosts of all routes that come within or beyond the limit of their namespace.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ use crate::translate::gateway::http_policies::Scope;
 use crate::translate::gateway::parser::Attached;
 
 impl Translator {
-    /// Updates the memory of the `replaced` routes and of those with changed policies. Adds the hosts of routes that come
-    /// within or beyond the limit of their namespace to `hosts`.
+    /// Updates the memory of the `replaced` routes, and of the routes with changed policies. Adds the hosts of routes
+    /// that come within or beyond the limit of their namespace to `hosts`.
     pub(super) fn update_budget(
         &mut self,
         changed: &ChangedPolicies,
@@ -56,7 +56,7 @@ impl Translator {
             let scope = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
             let (mut of_host, mut last) = (0u64, None);
             for candidate in route.candidates(&gateway.certificate) {
-                // The matches of a rule follow each other, and have the same policies.
+                // The matches of a rule are adjacent, and have the same policies.
                 let memory = match last {
                     Some((rule, memory)) if rule == candidate.rule => memory,
                     _ => {

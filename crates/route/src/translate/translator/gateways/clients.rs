@@ -15,7 +15,7 @@ impl Translator {
     }
 }
 
-/// Returns how the clients of an Envoy listener are validated. All listeners on a port have the same configuration.
+/// Returns the validation of the clients of an Envoy listener. All listeners on a port have the same configuration.
 pub fn clients_of(gateway: &Gateway, id: &ListenerId) -> Option<ClientValidation> {
     gateway.on(id).find_map(|listener| listener.clients.clone())
 }

@@ -12,11 +12,12 @@ use crate::translate::gateway::listener::Gateway;
 /// The Gateways that the shared Envoys do not serve.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dedicated {
-    /// The Gateway of each Envoy listener that only its own fleet serves, or that is not served.
+    /// The Gateway of each Envoy listener that the shared Envoys do not serve: a dedicated fleet serves the listener,
+    /// or nobody does.
     pub listeners: BTreeMap<ListenerId, ObjectKey>,
-    /// The listeners among these that the shared Envoys serve too, until the fleet is ready.
+    /// The listeners among these that the shared Envoys still serve until the fleet is ready.
     pub moving: BTreeSet<ListenerId>,
-    /// The listeners among these whose open connections the shared Envoys still serve. They accept no new ones.
+    /// The listeners among these whose open connections the shared Envoys still serve. They accept no new connections.
     pub draining: BTreeSet<ListenerId>,
     /// The Gateways with a fleet.
     pub fleets: BTreeSet<ObjectKey>,
@@ -57,7 +58,7 @@ impl Dedicated {
         dedicated
     }
 
-    /// Returns whether a Gateway asks for a fleet.
+    /// Returns whether a Gateway requests a fleet.
     fn knows(&self, gateway: &ObjectKey) -> bool {
         self.fleets.contains(gateway) || self.refused.contains_key(gateway)
     }
@@ -113,7 +114,7 @@ impl Translator {
         } else {
             of_target(id)
         };
-        // An object that is served nowhere waits for the shared Envoys, as it always did.
+        // The status of an object that no Envoy serves waits for the shared Envoys.
         if fleets.is_empty() { [None].into() } else { fleets }
     }
 }

@@ -1,4 +1,4 @@
-//! The virtual hosts of Gateways' listeners for HTTP.
+//! The virtual hosts of the HTTP listeners of Gateways.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,8 +67,8 @@ impl Translator {
         Some(virtual_host(&routes, &gateway.certificate, &owner.origin, owner.port, &settings.regexes, &policies))
     }
 
-    /// Replaces hosts of an Envoy listener for HTTP over TLS. Each host is behind the most specific server name that covers
-    /// it.
+    /// Replaces hosts of an Envoy listener for HTTP over TLS. Each host belongs to the most specific server name that
+    /// covers it.
     fn replace_tls_hosts(
         &mut self,
         id: &ListenerId,

@@ -1,5 +1,5 @@
-//! HTTPPolicies, incrementally. A changed policy leads to the hosts of its targets: those of a route, or all hosts of a
-//! Gateway. No route is parsed again.
+//! The incremental translation of HTTPPolicies. A changed policy affects the hosts of its targets: the hosts of a
+//! route, or all hosts of a Gateway. No route is parsed again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -86,7 +86,8 @@ impl Translator {
         policies.iter().for_each(|key| self.update_http_policy_verdict(key, update));
     }
 
-    /// Updates the conditions and the problems of a policy. It is ours if a target is ours, or does not exist.
+    /// Updates the conditions and the problems of a policy. The controller reports on a policy if it serves a target of
+    /// the policy, or if a target does not exist.
     fn update_http_policy_verdict(&mut self, key: &ObjectKey, update: &mut Update) {
         let id = Kind::HTTP_POLICY.id(key.clone());
         let policy = self.gateways.http_policies.get(key).cloned();
@@ -114,7 +115,8 @@ impl Translator {
         update.sources.insert(id);
     }
 
-    /// Returns the targets of a policy that are ours or do not exist, each with the fault of the condition `Accepted`.
+    /// Returns the targets of a policy that this controller serves or that do not exist, each with the fault of the
+    /// condition `Accepted`.
     fn target_verdicts(&self, policy: &Policy) -> impl Iterator<Item = (u16, Option<Fault>)> {
         let verdict = move |(i, target): (usize, &Result<Target, Fault>)| {
             let index = u16::try_from(i).unwrap_or(u16::MAX);
@@ -133,7 +135,7 @@ impl Translator {
         policy.targets.iter().enumerate().filter_map(verdict)
     }
 
-    /// Returns whether an object is a Gateway or a route of ours.
+    /// Returns whether an object is a served Gateway or route.
     fn is_ours(&self, object: &ObjectId) -> bool {
         if object.kind == Kind::GATEWAY {
             return self.gateways.gateways.contains_key(&object.key);
@@ -166,16 +168,16 @@ fn verdict(policy: &Policy, target: u16, fault: &Option<Fault>) -> Verdict {
     Verdict { parent: Some(target), ..verdict }
 }
 
-/// Returns the problems of a policy: of its features, and of its targets.
+/// Returns the problems of the features and of the targets of a policy.
 fn problems(policy: &Policy, targets: &[(u16, Option<Fault>)]) -> Vec<Arc<Problem>> {
     let of_target = |(i, fault): &(u16, Option<Fault>)| {
         let (reason, message) = fault.as_ref()?;
         let (reason, consequence) = match *reason {
-            "Conflicted" => (Reason::Conflicted, "not in effect there"),
-            "TargetNotFound" => (Reason::PolicyNotValid, "no effect there"),
-            // The features of the policy have problems of their own.
+            "Conflicted" => (Reason::Conflicted, "not in effect for this target"),
+            "TargetNotFound" => (Reason::PolicyNotValid, "no effect on this target"),
+            // `policy.problems` contains the faults of the features.
             _ if policy.targets.get(usize::from(*i)).is_some_and(Result::is_ok) => return None,
-            _ => (Reason::PolicyNotValid, "no effect there"),
+            _ => (Reason::PolicyNotValid, "no effect on this target"),
         };
         let (object, field) = (policy.origin.clone(), format!("spec.targetRefs[{i}]"));
         let (message, consequence) = (message.clone(), consequence.to_owned());

@@ -1,5 +1,6 @@
-//! BackendTLSPolicies, incrementally. A changed ConfigMap leads to the policies that name it, a changed policy to the routes
-//! whose backends it targets, and a changed route to the status of the policies of its backends.
+//! The incremental translation of BackendTLSPolicies. A changed ConfigMap affects the policies that name it, and a
+//! changed policy affects the routes whose backends it targets. A changed route affects the status of the policies of
+//! its backends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::translate::problem::{Problem, Reason};
 use crate::translate::verdict::{self, Status, Verdict};
 
 impl Translator {
-    /// Parses policies. Returns those that have changed, and the Services for which the policy in effect has changed.
+    /// Parses policies. Returns the changed policies, and the Services for which the policy in effect has changed.
     pub(super) fn update_policies(
         &mut self,
         due: Vec<ObjectId>,
@@ -56,8 +57,8 @@ impl Translator {
         self.gateways.policies.start_count(service, gateways.into_iter());
     }
 
-    /// Replaces the route `before` by `now` in the numbers of routes that lead to the targets of policies. Adds the Services
-    /// that are reached from other Gateways than before.
+    /// Replaces the route `before` by `now` in the number of routes to the targets of policies. Extends `services` with
+    /// the Services for which the set of Gateways has changed.
     pub(super) fn recount_routes(
         &mut self,
         before: Option<&Attached>,
@@ -87,8 +88,8 @@ impl Translator {
         policies.iter().for_each(|key| self.update_policy_verdict(key, update));
     }
 
-    /// Updates the conditions, the report, and the problems of a policy. A policy without a route of ours to its targets has
-    /// none.
+    /// Updates the conditions, the report, and the problems of a policy. A policy without a served route to its targets
+    /// has no conditions.
     fn update_policy_verdict(&mut self, key: &ObjectKey, update: &mut Update) {
         let id = Kind::BACKEND_TLS_POLICY.id(key.clone());
         let policies = &self.gateways.policies;
@@ -161,7 +162,7 @@ fn problems(policy: &Policy, winner: Option<&str>) -> Vec<Arc<Problem>> {
         Arc::new(Problem { object, field, reason, message: message.to_owned(), consequence: consequence.to_owned() })
     };
     if let Some(winner) = winner {
-        return vec![problem(Reason::Conflicted, winner, "not in effect there")];
+        return vec![problem(Reason::Conflicted, winner, "not in effect for this target")];
     }
     let invalid = policy.verification.as_ref().err();
     let invalid =
@@ -170,6 +171,6 @@ fn problems(policy: &Policy, winner: Option<&str>) -> Vec<Arc<Problem>> {
         let (_, text) = policy.unresolved.as_ref()?;
         Some(problem(Reason::PolicyNotValid, text, "left out, other certificate authorities are used"))
     };
-    let missing = || Some(problem(Reason::PolicyNotValid, policy.missing.as_ref()?, "no effect there"));
+    let missing = || Some(problem(Reason::PolicyNotValid, policy.missing.as_ref()?, "no effect on this target"));
     invalid.or_else(unresolved).or_else(missing).into_iter().collect()
 }

@@ -1,8 +1,8 @@
-//! The ports of the Envoys that Gateways ask for. All Gateways share the Envoys, so each port belongs to one Gateway.
+//! The ports of the Envoys that Gateways claim. All Gateways share the Envoys, so each port belongs to one Gateway.
 //!
-//! The leader allocates different ports, but anyone who may write a Service can ask for the port of another Gateway. Envoy
-//! would refuse one of two listeners with one address. The port belongs to the oldest of the Gateways for which it is at home, or
-//! to the oldest Gateway.
+//! The leader allocates different ports, but any author of a Service can claim the port of another Gateway. Envoy would
+//! reject one of two listeners with the same address. A port belongs to the oldest Gateway whose home contains the
+//! port, otherwise to the oldest Gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,11 @@ use crate::translate::gateway::listener::Gateway;
 /// A port of the Envoys.
 type Port = (Transport, u16);
 
-/// A Gateway that asks for a port: whether the port is not at home there, and the rank of the Gateway.
+/// The claim of a Gateway to a port: whether the port is outside of the home of the Gateway, and the precedence of the
+/// Gateway.
 type Claim = (bool, Precedence);
 
-/// The Gateways that ask for each port.
+/// The Gateways that claim each port.
 #[derive(Debug, Default)]
 pub struct PortClaims {
     of_port: BTreeMap<Port, BTreeSet<Claim>>,
@@ -24,8 +25,8 @@ pub struct PortClaims {
 }
 
 impl PortClaims {
-    /// Replaces the claims of a Gateway, and releases the ports of `now` that older Gateways ask for. Returns the Gateways
-    /// that gain or lose a port thereby.
+    /// Replaces the claims of a Gateway, and releases the ports of `now` that other Gateways own. Returns the Gateways
+    /// that gain or lose a port by this change.
     pub fn claim(&mut self, key: &ObjectKey, now: Option<&mut Gateway>) -> BTreeSet<ObjectId> {
         let mut affected = BTreeSet::new();
         let wanted = now.as_deref().map(claims).unwrap_or_default();

@@ -11,8 +11,8 @@ use crate::translate::source::Dependencies;
 use crate::translate::verdict;
 
 impl Translator {
-    /// Replaces a route. Adds its hosts to `hosts`, the Gateways whose numbers of routes change to `reported`, and the
-    /// Services that are reached from other Gateways than before to `services`.
+    /// Replaces a route. Adds its hosts to `hosts`, and the Gateways whose number of routes changes to `reported`. Adds
+    /// the Services for which the set of Gateways changes to `services`.
     pub(super) fn replace_route(
         &mut self,
         id: &ObjectId,

@@ -1,4 +1,4 @@
-//! The ListenerSets of Gateways. A changed ListenerSet leads to the Gateway that it names.
+//! The ListenerSets of Gateways. A changed ListenerSet affects the Gateway that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,8 +17,9 @@ const TOO_MANY: &str = "TooManyListeners";
 
 /// The ListenerSets that name each Gateway, whether the Gateway exists or not.
 ///
-/// A Gateway is parsed with the first ListenerSets of each namespace ([`most_parsed`]). The others are surplus: none of their
-/// listeners could be accepted, and thousands of them must not slow down the changes of the Gateway and of other namespaces.
+/// A Gateway is parsed with the first ListenerSets of each namespace ([`most_parsed`]). All further ListenerSets are
+/// surplus. None of their listeners could be accepted, and thousands of them must not slow down changes of the Gateway
+/// and of other namespaces.
 #[derive(Debug, Default)]
 pub struct SetsByGateway {
     /// The ListenerSets by Gateway and by their own namespace.
@@ -27,7 +28,7 @@ pub struct SetsByGateway {
     places: BTreeMap<ObjectKey, (ObjectKey, Rank)>,
 }
 
-/// The rank of a ListenerSet among those of its namespace: whether it is being deleted, its creation, and its key.
+/// The rank of a ListenerSet in its namespace: whether it is being deleted, its creation time, and its key.
 type Rank = (bool, i64, ObjectKey);
 
 /// A ListenerSet that is not parsed with its Gateway.
@@ -43,7 +44,7 @@ pub struct Surplus {
 pub struct Regrouped {
     /// The Gateways to parse again.
     pub gateways: BTreeSet<ObjectKey>,
-    /// The ListenerSets that have changed, or that may have become surplus or have ceased to be.
+    /// The ListenerSets that have changed, or that may have become surplus or are no longer surplus.
     pub sets: BTreeSet<ObjectKey>,
 }
 
@@ -75,7 +76,7 @@ impl SetsByGateway {
     fn replace(&mut self, set: &ObjectKey, now: Option<(ObjectKey, Rank)>, regrouped: &mut Regrouped) {
         regrouped.sets.insert(set.clone());
         if let Some((gateway, rank)) = self.places.get(set).cloned() {
-            // The first surplus one replaces it, if it was parsed.
+            // The first surplus ListenerSet replaces it, if it was parsed.
             if self.surplus_at(set).is_none() {
                 regrouped.sets.extend(self.first_surplus(&gateway, &set.namespace).map(|(.., key)| key.clone()));
                 regrouped.gateways.insert(gateway.clone());
@@ -110,18 +111,18 @@ impl SetsByGateway {
 }
 
 impl Gateways {
-    /// Returns the revision of a ListenerSet of ours.
+    /// Returns the revision of a ListenerSet that this controller serves.
     pub(super) fn revision_of_set(&self, key: &ObjectKey) -> Option<Revision> {
         let of_surplus = || self.surplus.get(key).map(|surplus| surplus.revision);
         self.sets.get(key).map(|(_, revision)| *revision).or_else(of_surplus)
     }
 
-    /// Returns the ListenerSets of ours.
+    /// Returns the ListenerSets that this controller serves.
     pub(super) fn set_keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.sets.keys().chain(self.surplus.keys())
     }
 
-    /// Returns a ListenerSet of ours as a parent of routes.
+    /// Returns a ListenerSet as a parent of routes, if this controller serves it.
     pub(super) fn set_parent(&self, key: &ObjectKey) -> Option<Parent<'_>> {
         let of_surplus = || self.surplus.get_key_value(key).map(|(set, surplus)| (set, &surplus.gateway));
         let (set, gateway) =
@@ -154,8 +155,8 @@ impl Translator {
         regrouped
     }
 
-    /// Updates the conditions of the ListenerSets in `keys`, and of all that name one of the `gateways`, if they are or were
-    /// surplus. Returns those whose routes it may change.
+    /// Updates the conditions of the surplus ListenerSets in `keys`, and of the surplus ListenerSets that name one of
+    /// the `gateways`. Returns the ListenerSets whose routes may be affected.
     pub(super) fn update_surplus(
         &mut self,
         mut keys: BTreeSet<ObjectKey>,
@@ -188,13 +189,13 @@ impl Translator {
         changed
     }
 
-    /// Returns the state of a ListenerSet that is surplus at a Gateway of ours.
+    /// Returns the state of a ListenerSet that is surplus at a served Gateway.
     fn surplus(&self, key: &ObjectKey, objects: &Objects) -> Option<Surplus> {
         let gateway = self.gateways.named.surplus_at(key)?;
         self.gateways.gateways.get(gateway)?;
         let set = objects.get::<ListenerSet>(key)?;
         let most = most_parsed(&key.namespace, gateway);
-        let message = format!("the Gateway reads the {most} oldest ListenerSets of this namespace alone");
+        let message = format!("the Gateway reads only the {most} oldest ListenerSets of this namespace");
         let problem = Problem {
             object: set.meta.object_ref(Kind::LISTENER_SET),
             field: String::new(),
@@ -217,7 +218,7 @@ impl Translator {
         let (old, new) = (by_key(before), by_key(now));
         for key in old.keys().copied().filter(|key| !new.contains_key(key)) {
             let id = Kind::LISTENER_SET.id(key.clone());
-            // It may name another Gateway by now, which has been parsed earlier.
+            // The ListenerSet may name another Gateway now, which has been parsed before.
             if self.gateways.sets.get(key).is_some_and(|(of, _)| of == gateway) {
                 self.gateways.sets.remove(key);
                 self.verdicts.remove(&id);
@@ -239,7 +240,8 @@ fn by_key(gateway: Option<&Gateway>) -> BTreeMap<&ObjectKey, &AddedSet> {
     gateway.into_iter().flat_map(|gateway| &gateway.sets).map(|set| (set.key(), set)).collect()
 }
 
-/// Returns the parents whose routes see other listeners than before: the Gateway itself, and its ListenerSets.
+/// Returns the parents for which the listeners that routes can attach to have changed: the Gateway itself, and its
+/// ListenerSets.
 pub fn seen_otherwise(key: &ObjectKey, before: Option<&Gateway>, now: Option<&Gateway>) -> BTreeSet<ObjectId> {
     let [old, new] = [before, now].map(|gateway| gateway.map(Gateway::seen).unwrap_or_default());
     let [old_sets, new_sets] = [before, now].map(by_key);

@@ -1,5 +1,5 @@
-//! The destinations of Gateways' listeners for TLS, TCP, and UDP. Of all routes for a server name, or for a listener without
-//! server names, the oldest takes everything.
+//! The destinations of the TLS, TCP, and UDP listeners of Gateways. The oldest route for a server name, or for a
+//! listener without server names, receives all connections.
 
 use super::{Translator, Update};
 use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConnections, Traffic};
@@ -28,7 +28,7 @@ impl Translator {
         };
         let to = ranks.filter_map(of_rank).next();
         let is_pattern = owner.is_some_and(|listener| listener.host == *host);
-        // A listener without routes refuses connections. Otherwise, less specific listeners would take them.
+        // A listener without routes refuses connections. Otherwise, less specific listeners would accept them.
         let refusing = || owner.map(|listener| Destination::refusing(listener.origin.clone()));
         let to = to.or_else(|| refusing().filter(|_| is_pattern));
         let (Some(to), Some(owner)) = (to, owner) else { return self.replace_connections(id, host, None, update) };

@@ -1,4 +1,5 @@
-//! Resources that precede the listeners which use them, because the client does not wait for them: it has their parents already.
+//! Resources that precede the listeners that use them. The client does not wait for them, because it already has their
+//! parents.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use crate::snapshot::{Resource, ResourceType};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
     None,
-    /// Those that the client does not have.
+    /// The listeners that the client does not have.
     New,
     All,
 }
 
 impl State {
-    /// Sends the listeners, except those that wait for scopes.
+    /// Sends the listeners, except for listeners that wait for scopes.
     pub(super) fn push_listeners(&mut self, now: Instant) {
         let kind = ResourceType::LISTENER;
         let waiting = self.listeners_waiting_for_scopes();
@@ -34,13 +35,13 @@ impl State {
         });
     }
 
-    /// Returns which listeners have to wait for scopes. All listeners of an Envoy share one subscription for scopes, so a listener
-    /// does not wait for its own, and answers 404 until it has them.
+    /// Returns which listeners have to wait for scopes. All listeners of an Envoy share one subscription for scopes. A
+    /// listener therefore does not wait for its scopes, and answers 404 until it has them.
     ///
-    /// - A new scope with inline routes precedes the listeners, unless the client has yet to answer an earlier change of
-    ///   scopes, such as the removal of this scope.
-    /// - A scope by name is of use when the client has its route configuration, too. The client requests it before it
-    ///   accepts the scope. Scopes of this form change with the listener itself, so only new listeners wait.
+    /// - A new scope with inline routes precedes the listeners. It waits only if the client has yet to answer an
+    ///   earlier change of scopes, such as the removal of this scope.
+    /// - A scope by name takes effect when the client also has its route configuration. The client requests it before
+    ///   it accepts the scope. Scopes of this form change with the listener itself, so only new listeners wait.
     ///
     /// Each wait is for responses in flight, so it ends with their timeout.
     fn listeners_waiting_for_scopes(&self) -> Waiting {
@@ -83,7 +84,7 @@ impl State {
         let kind = ResourceType::SCOPED_ROUTES;
         let listeners = self.types.get(&ResourceType::LISTENER);
         let follow = self.aggregated && listeners.is_some_and(|listeners| !listeners.dirty.is_empty());
-        // A first response, or one that is owed, is complete, and keeps its position.
+        // A first or owed response is complete, and keeps its position.
         if !follow || self.types.get(&kind).is_none_or(|scopes| scopes.fresh || scopes.answer_owed) {
             return;
         }
@@ -119,7 +120,8 @@ impl State {
         }
         let is_kept =
             |name: &str| name.rsplit_once('/').is_some_and(|(routes, _)| kept.iter().any(|kept| **kept == *routes));
-        // Their removal may still be in flight. The listener does not wait for its ACK, so neither do they.
+        // The removal of these virtual hosts may still be in flight. The listener does not wait for its ACK, so the
+        // virtual hosts do not wait either.
         let Some(hosts) = self.types.get(&kind) else { return };
         let lacks = |name: &&Arc<str>| match self.before_the_gate(kind, name) {
             Look::Send(host) | Look::ForNow(host) => hosts.known(name).sent != host,

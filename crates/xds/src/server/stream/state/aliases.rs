@@ -1,5 +1,5 @@
-//! Aliases of resources. A subscription contains only resource names: an alias in a request is replaced by the name of its
-//! resource, or, as long as no resource has the alias, treated as a name. The name of a resource is never an alias.
+//! Aliases of resources. A subscription contains only resource names. An alias in a request is replaced by the name of
+//! its resource. While no resource has the alias, it is treated as a name. The name of a resource is never an alias.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ impl Aliases {
         resolved
     }
 
-    /// Replaces the aliases of the new and `changed` resources in `subscription`, where they are names so far, and adds
-    /// the resources to which aliases have moved.
+    /// Replaces names in `subscription` that are aliases of the new and `changed` resources. Adds the resources to
+    /// which aliases have moved.
     pub fn replace<'a>(
         &mut self,
         subscription: &mut Subscription,

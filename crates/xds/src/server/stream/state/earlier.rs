@@ -84,8 +84,8 @@ fn guesses<'a>(models: impl Iterator<Item = &'a Resource>, missing: &[Arc<str>])
     all
 }
 
-/// Returns the assignments of one of `models` to each of `missing` names: first those with one model for all names, then
-/// some of the others.
+/// Returns assignments of `models` to each of `missing` names. Assignments with one model for all names come first,
+/// then some other assignments.
 fn assignments(models: usize, missing: usize) -> impl Iterator<Item = Vec<usize>> {
     let uniform = (0..models).map(move |model| vec![model; missing]);
     let digits = move |mut number: usize| -> Vec<usize> {

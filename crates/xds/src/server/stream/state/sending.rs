@@ -28,7 +28,7 @@ struct Selection {
     full: bool,
     /// Whether the client waits for an answer.
     answer: bool,
-    /// Whether changed names are sent, too, and not only requested ones.
+    /// Whether changed names are sent in addition to requested names.
     everything: bool,
     /// Whether changed names wait for large listeners.
     later: bool,

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_in_a_message_is_a_whole_word() {
+    fn names_are_found_in_messages_as_whole_words() {
         for (message, named) in [
             ("Error adding/updating cluster(s) shop: malformed IP address: shop.example.com.", true),
             ("Error adding/updating listener(s) http: bad, shop: bad", true),

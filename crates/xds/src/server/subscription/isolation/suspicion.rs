@@ -8,8 +8,8 @@ use super::{Need, Subscription};
 use crate::snapshot::Resource;
 
 impl Subscription {
-    /// Schedules trials for resources that are likely to be rejected: culprits with new content, culprits that the client
-    /// requests again, and resources that other clients of this store have rejected.
+    /// Schedules trials for resources that are likely to be rejected. These are culprits with new content, culprits
+    /// that the client requests again, and resources that other clients of this store have rejected.
     pub fn schedule_trials(&mut self) {
         if self.isolation.is_none() && self.base.suspects().is_empty() {
             return;

@@ -1,8 +1,8 @@
 //! Alternative encodings of the same content, for types whose rejected bytes Envoy stores.
 //!
-//! Envoy 1.40 stores the hash of a secret or scope before it validates it. If the same bytes arrive after a rejection, Envoy
-//! treats them as unchanged: it ACKs an invalid secret, and ACKs a valid scope without using it.
-//! Source: Envoy `SdsApi::onConfigUpdate`, `ScopedRdsConfigSubscription::addOrUpdateScopes`.
+//! Envoy 1.40 stores the hash of a secret or scope before it validates it. If the same bytes arrive after a rejection,
+//! Envoy treats them as unchanged. It ACKs an invalid secret, and ACKs a valid scope without using it. Source: Envoy
+//! `SdsApi::onConfigUpdate`, `ScopedRdsConfigSubscription::addOrUpdateScopes`.
 
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_worded_in_two_ways() {
+    fn a_resource_has_two_encodings() {
         let pair = tls_v3::TlsCertificate {
             certificate_chain: text("chain"),
             private_key: text("key"),

@@ -33,7 +33,7 @@ fn d13_a_nack_that_changes_names_is_both() {
 }
 
 #[test]
-fn d15_what_was_rejected_is_sent_again_only_when_it_changes_or_is_asked_for() {
+fn d15_a_rejected_resource_is_sent_again_only_if_it_changes_or_is_requested() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, ["a"]);
@@ -54,7 +54,7 @@ fn d15_what_was_rejected_is_sent_again_only_when_it_changes_or_is_asked_for() {
 }
 
 #[test]
-fn d15_a_way_back_to_what_was_accepted_is_sent() {
+fn d15_a_return_to_the_accepted_version_is_sent() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, ["a"]);
@@ -69,7 +69,7 @@ fn d15_a_way_back_to_what_was_accepted_is_sent() {
 }
 
 #[test]
-fn d15_what_was_rejected_beside_the_culprit_follows_at_once() {
+fn d15_resources_rejected_with_the_culprit_follow_at_once() {
     for kind in KINDS {
         for gone in [false, true] {
             for mut bench in streams(kind, ["a", "b", "c"]) {
@@ -92,7 +92,7 @@ fn d15_what_was_rejected_beside_the_culprit_follows_at_once() {
 }
 
 #[test]
-fn an_answer_to_what_was_never_sent_is_no_answer() {
+fn an_answer_to_an_unsent_response_is_ignored() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a"]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn d6_a_resource_comes_with_its_version_and_alone() {
+fn d6_a_resource_is_sent_alone_with_its_version() {
     for kind in KINDS {
         let names: Vec<String> = (0..100).map(|i| format!("n{i:02}")).collect();
         for mut bench in streams(kind, []) {
@@ -20,7 +20,7 @@ fn d6_a_resource_comes_with_its_version_and_alone() {
 }
 
 #[test]
-fn d7_a_deleted_resource_is_told_and_comes_again_when_created() {
+fn d7_a_deleted_resource_is_reported_and_sent_again_when_created() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a"]);
@@ -42,7 +42,7 @@ fn d7_a_deleted_resource_is_told_and_comes_again_when_created() {
 }
 
 #[test]
-fn d7_names_that_come_and_go_leave_nothing_behind() {
+fn d7_added_and_removed_names_leave_no_state() {
     for kind in WILD {
         for mut bench in streams(kind, ["stays"]) {
             bench.settled(kind, []);
@@ -59,7 +59,7 @@ fn d7_names_that_come_and_go_leave_nothing_behind() {
 }
 
 #[test]
-fn d20_an_update_and_a_delete_in_one_batch_are_one_of_both() {
+fn d20_a_name_is_either_set_or_removed_in_one_response() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, ["a"]);
@@ -77,7 +77,7 @@ fn d20_an_update_and_a_delete_in_one_batch_are_one_of_both() {
 }
 
 #[test]
-fn d21_a_burst_is_one_difference_against_what_was_sent() {
+fn d21_a_burst_is_one_difference_from_the_sent_state() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b", "c", "d"]);
@@ -102,7 +102,7 @@ fn d21_a_burst_is_one_difference_against_what_was_sent() {
 }
 
 #[test]
-fn d21_one_that_fell_far_behind_gets_the_difference_all_the_same() {
+fn d21_a_client_that_is_far_behind_receives_the_difference() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -116,7 +116,7 @@ fn d21_one_that_fell_far_behind_gets_the_difference_all_the_same() {
 }
 
 #[test]
-fn d22_a_large_first_answer_is_one_response() {
+fn d22_a_large_first_response_is_one_message() {
     for kind in WILD {
         for mut bench in streams(kind, []) {
             let set = (0..2000).map(|i| any_kind(kind, &format!("n{i}"), i)).collect();
@@ -128,7 +128,7 @@ fn d22_a_large_first_answer_is_one_response() {
 }
 
 #[test]
-fn d24_endpoints_removed_are_told_and_an_empty_set_drains() {
+fn d24_removed_endpoints_are_reported_and_an_empty_set_drains() {
     let mut bench = Bench::delta([cluster("a"), endpoints("a")]);
     bench.settled(CLUSTER, []);
     bench.settled(ENDPOINTS, ["a"]);

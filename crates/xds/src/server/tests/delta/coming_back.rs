@@ -11,7 +11,7 @@ fn resume<const N: usize>(bench: &mut Bench, kind: ResourceType, versions: [(&st
 }
 
 #[test]
-fn d16_a_reconnect_brings_only_what_differs() {
+fn d16_a_reconnect_receives_only_differences() {
     for kind in NAMED {
         for mut bench in streams(kind, ["same", "other"]) {
             let (same, other) = (bench.version(kind, "same"), bench.version(kind, "other"));
@@ -30,7 +30,7 @@ fn d16_a_reconnect_brings_only_what_differs() {
 }
 
 #[test]
-fn d16_what_the_client_has_counts_only_in_the_first_message_of_a_type() {
+fn d16_reported_resources_count_only_in_the_first_request_of_a_type() {
     for kind in NAMED {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a"]);
@@ -45,7 +45,7 @@ fn d16_what_the_client_has_counts_only_in_the_first_message_of_a_type() {
 }
 
 #[test]
-fn d16_what_the_client_has_but_does_not_ask_for_is_left_alone() {
+fn d16_reported_but_unsubscribed_resources_are_ignored() {
     for kind in NAMED {
         for mut bench in streams(kind, ["a", "b"]) {
             let a = bench.version(kind, "a");
@@ -57,7 +57,7 @@ fn d16_what_the_client_has_but_does_not_ask_for_is_left_alone() {
 }
 
 #[test]
-fn d17_the_same_holds_for_everything() {
+fn d17_the_same_applies_to_a_wildcard() {
     for kind in WILD {
         for mut bench in streams(kind, ["same", "other", "new"]) {
             let (same, other) = (bench.version(kind, "same"), bench.version(kind, "other"));
@@ -79,7 +79,7 @@ fn d17_the_same_holds_for_everything() {
 }
 
 #[test]
-fn d18_another_replica_sends_nothing_that_is_equal() {
+fn d18_another_replica_sends_no_equal_resources() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             let versions = ["a", "b"].map(|name| (name, bench.version(kind, name)));

@@ -35,7 +35,7 @@ fn d29_a_glob_is_a_prefix_after_a_slash() {
 }
 
 #[test]
-fn d29_a_glob_of_nothing_is_told_to_be_absent() {
+fn d29_a_glob_without_resources_is_reported_as_absent() {
     let mut bench = Bench::delta([]);
     let kind = ResourceType::LB_ENDPOINT;
     let glob = "xdstp://lockgate/envoy.config.endpoint.v3.LbEndpoint/shop/*";
@@ -47,7 +47,7 @@ fn d29_a_glob_of_nothing_is_told_to_be_absent() {
 }
 
 #[test]
-fn d29_a_glob_is_of_one_context() {
+fn d29_a_glob_covers_one_context() {
     const ENDPOINT: &str = "xdstp://lockgate/envoy.config.endpoint.v3.LbEndpoint/shop";
     let name = |rest: &str| format!("{ENDPOINT}/{rest}");
     let mut bench = Bench::delta([leds(&name("1"), 1), leds(&name("2?b=2&a=1"), 2), leds(&name("3?a=1"), 3)]);
@@ -77,7 +77,7 @@ fn v6_a_name_may_be_spelled_in_many_ways() {
 }
 
 #[test]
-fn v6_what_was_had_before_is_known_by_any_spelling() {
+fn v6_reported_resources_are_recognized_by_any_spelling() {
     let name = |rest: &str| format!("xdstp://lockgate/envoy.config.cluster.v3.Cluster/a{rest}");
     let resource = cluster(&name("?x=1&y=2"));
     let version = resource.version().to_string();
@@ -88,7 +88,7 @@ fn v6_what_was_had_before_is_known_by_any_spelling() {
 }
 
 #[test]
-fn v6_an_authority_of_others_has_nothing_here() {
+fn v6_another_authority_has_no_resources() {
     let here = "xdstp://lockgate/envoy.config.cluster.v3.Cluster/a";
     let there = "xdstp://elsewhere/envoy.config.cluster.v3.Cluster/a";
     let mut bench = Bench::delta([cluster(here)]);
@@ -111,7 +111,7 @@ fn v6_references_follow_the_canonical_name() {
 }
 
 #[test]
-fn d16_what_a_glob_covers_is_not_sent_to_who_has_it() {
+fn d16_current_resources_of_a_glob_are_not_sent() {
     let name = |rest: &str| format!("xdstp://lockgate/envoy.config.endpoint.v3.LbEndpoint/shop/{rest}");
     let mut bench = Bench::delta([leds(&name("1"), 1), leds(&name("2"), 2), leds(&name("3"), 3)]);
     let kind = ResourceType::LB_ENDPOINT;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn d1_an_empty_first_message_or_a_star_asks_for_everything() {
+fn d1_an_empty_first_request_or_a_star_requests_everything() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             assert_eq!(bench.subscribe(kind, []), says(kind, "{a,b}"));
@@ -25,7 +25,7 @@ fn d1_an_empty_first_message_or_a_star_asks_for_everything() {
 }
 
 #[test]
-fn d1_an_empty_later_message_asks_for_nothing_more() {
+fn d1_an_empty_later_request_requests_nothing_more() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a"]);
@@ -36,7 +36,7 @@ fn d1_an_empty_later_message_asks_for_nothing_more() {
 }
 
 #[test]
-fn d2_everything_of_nothing_is_an_empty_answer_at_once() {
+fn d2_a_wildcard_without_resources_gets_an_empty_response_at_once() {
     for kind in WILD {
         for names in [&[][..], &["*"]] {
             for mut bench in streams(kind, []) {
@@ -49,7 +49,7 @@ fn d2_everything_of_nothing_is_an_empty_answer_at_once() {
 }
 
 #[test]
-fn d3_the_wildcard_and_names_are_taken_back_one_by_one() {
+fn d3_the_wildcard_and_names_are_unsubscribed_one_by_one() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, []);
@@ -72,7 +72,7 @@ fn d3_the_wildcard_and_names_are_taken_back_one_by_one() {
 }
 
 #[test]
-fn d3_a_name_taken_back_under_the_wildcard_is_still_served() {
+fn d3_an_unsubscribed_name_is_still_served_under_the_wildcard() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, []);
@@ -86,7 +86,7 @@ fn d3_a_name_taken_back_under_the_wildcard_is_still_served() {
 }
 
 #[test]
-fn d5_everything_asked_for_and_taken_back_at_once_is_nothing() {
+fn d5_a_wildcard_subscribed_and_unsubscribed_at_once_is_not_subscribed() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             assert_eq!(bench.differ(kind, ["*"], ["*"]), "");
@@ -98,7 +98,7 @@ fn d5_everything_asked_for_and_taken_back_at_once_is_nothing() {
 }
 
 #[test]
-fn d5_a_name_asked_for_and_taken_back_at_once_is_not_asked_for() {
+fn d5_a_name_subscribed_and_unsubscribed_at_once_is_not_subscribed() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             assert_eq!(bench.differ(kind, ["a", "b"], ["a"]), says(kind, "{b}"));
@@ -108,7 +108,7 @@ fn d5_a_name_asked_for_and_taken_back_at_once_is_not_asked_for() {
 }
 
 #[test]
-fn d8_an_absent_name_is_told_at_once_and_comes_when_created() {
+fn d8_an_absent_name_is_reported_at_once_and_sent_when_created() {
     for kind in KINDS {
         for mut bench in streams(kind, []) {
             let sent = bench.subscribe(kind, ["nx"]);
@@ -124,7 +124,7 @@ fn d8_an_absent_name_is_told_at_once_and_comes_when_created() {
 }
 
 #[test]
-fn d10_a_star_again_brings_everything_again() {
+fn d10_a_repeated_star_requests_everything_again() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["*"]);
@@ -144,7 +144,7 @@ fn d10_a_star_again_brings_everything_again() {
 }
 
 #[test]
-fn d11_what_is_no_longer_asked_for_is_not_sent() {
+fn d11_unsubscribed_resources_are_not_sent() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -163,7 +163,7 @@ fn d11_what_is_no_longer_asked_for_is_not_sent() {
 }
 
 #[test]
-fn d28_a_cluster_asked_for_on_demand_comes_at_once_beside_the_wildcard() {
+fn d28_a_cluster_on_demand_is_sent_at_once_in_addition_to_the_wildcard() {
     let mut bench = Bench::delta([cluster("a"), endpoints("a"), endpoints("late")]);
     bench.settled(CLUSTER, []);
     bench.settled(ENDPOINTS, ["a"]);
@@ -191,7 +191,7 @@ fn d28_a_cluster_on_demand_does_not_wait_for_one_in_flight() {
 
 /// The fields `resource_errors` and `removed_resources` are redundant. Delta uses only the latter.
 #[test]
-fn d31_what_does_not_exist_is_told_in_one_way() {
+fn d31_a_missing_resource_is_reported_in_one_way() {
     use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryResponse;
     use prost::Message;
     for kind in KINDS {
@@ -206,7 +206,7 @@ fn d31_what_does_not_exist_is_told_in_one_way() {
 }
 
 #[test]
-fn empty_names_are_no_names() {
+fn empty_names_are_ignored() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             assert_eq!(bench.subscribe(kind, ["", "a"]), says(kind, "{a}"));
@@ -216,7 +216,7 @@ fn empty_names_are_no_names() {
 
 /// Many clients request the same long list. It is looked up once, and the streams then diverge.
 #[test]
-fn d6_a_long_list_that_many_ask_for_is_each_clients_own() {
+fn d6_clients_with_the_same_long_list_are_independent() {
     let names: Vec<String> = (0..100).map(|i| format!("n{i:03}")).collect();
     let names: Vec<&str> = names.iter().map(|name| &**name).collect();
     for only in [None, Some(ENDPOINTS)] {

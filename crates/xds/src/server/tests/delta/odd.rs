@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn d3_a_star_again_after_it_was_taken_back_brings_everything() {
+fn d3_a_star_after_its_unsubscription_requests_everything() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["*"]);
@@ -16,7 +16,7 @@ fn d3_a_star_again_after_it_was_taken_back_brings_everything() {
 }
 
 #[test]
-fn d3_a_star_taken_back_leaves_names_that_were_asked_for_before_it() {
+fn d3_unsubscribing_a_star_keeps_earlier_names() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a"]);
@@ -28,7 +28,7 @@ fn d3_a_star_taken_back_leaves_names_that_were_asked_for_before_it() {
 }
 
 #[test]
-fn d5_a_first_message_that_only_takes_back_asks_for_nothing() {
+fn d5_a_first_request_that_only_unsubscribes_requests_nothing() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             assert_eq!(bench.unsubscribe(kind, ["never"]), "");
@@ -39,7 +39,7 @@ fn d5_a_first_message_that_only_takes_back_asks_for_nothing() {
 }
 
 #[test]
-fn d8_an_absent_name_under_the_wildcard_is_told_and_comes() {
+fn d8_an_absent_name_under_the_wildcard_is_reported_and_sent_when_created() {
     for kind in WILD {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, []);
@@ -52,7 +52,7 @@ fn d8_an_absent_name_under_the_wildcard_is_told_and_comes() {
 }
 
 #[test]
-fn d10_a_name_given_twice_in_a_message_is_sent_once() {
+fn d10_a_repeated_name_in_a_request_is_sent_once() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             assert_eq!(bench.subscribe(kind, ["a", "a", "b", "a"]), says(kind, "{a,b}"));
@@ -61,7 +61,7 @@ fn d10_a_name_given_twice_in_a_message_is_sent_once() {
 }
 
 #[test]
-fn d11_a_name_taken_back_twice_and_asked_for_once_is_asked_for() {
+fn d11_a_name_unsubscribed_twice_and_subscribed_once_is_subscribed() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, ["a"]);
@@ -74,7 +74,7 @@ fn d11_a_name_taken_back_twice_and_asked_for_once_is_asked_for() {
 }
 
 #[test]
-fn d11_a_name_taken_back_while_its_change_is_held_back_is_not_sent() {
+fn d11_an_unsubscribed_name_with_a_delayed_change_is_not_sent() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -87,7 +87,7 @@ fn d11_a_name_taken_back_while_its_change_is_held_back_is_not_sent() {
 }
 
 #[test]
-fn d13_an_ack_of_an_older_nonce_is_that_ack_and_no_more() {
+fn d13_an_ack_of_an_older_nonce_accepts_only_that_response() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             let first = bench.subscribe(kind, ["a"]);
@@ -106,7 +106,7 @@ fn d13_an_ack_of_an_older_nonce_is_that_ack_and_no_more() {
 }
 
 #[test]
-fn d15_after_a_nack_and_a_reconnect_the_client_gets_what_it_lacks() {
+fn d15_after_a_nack_and_a_reconnect_the_client_receives_missing_resources() {
     for kind in NAMED {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, ["a"]);
@@ -123,7 +123,7 @@ fn d15_after_a_nack_and_a_reconnect_the_client_gets_what_it_lacks() {
 }
 
 #[test]
-fn d15_what_was_rejected_and_is_taken_back_does_not_come_by_way_of_another() {
+fn d15_a_withdrawn_rejected_resource_is_not_sent_with_another() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             let first = bench.subscribe(kind, []);
@@ -136,7 +136,7 @@ fn d15_what_was_rejected_and_is_taken_back_does_not_come_by_way_of_another() {
 }
 
 #[test]
-fn d15_what_was_rejected_alone_and_together_is_not_sent_alone_again() {
+fn d15_an_individually_rejected_resource_is_not_sent_again() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             let both = bench.subscribe(kind, []);
@@ -164,7 +164,7 @@ fn d16_versions_of_a_name_that_is_absent_are_answered_with_its_removal() {
 }
 
 #[test]
-fn d17_a_wildcard_and_names_come_back_together() {
+fn d17_a_wildcard_and_names_are_restored_together() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             let (a, b) = (bench.version(kind, "a"), bench.version(kind, "b"));
@@ -177,7 +177,7 @@ fn d17_a_wildcard_and_names_come_back_together() {
 }
 
 #[test]
-fn d3_d7_what_is_under_way_when_everything_is_asked_for_is_told_to_be_gone() {
+fn d3_d7_a_removal_in_flight_during_a_wildcard_request_is_reported() {
     for kind in WILD {
         for mut bench in streams(kind, ["a", "b"]) {
             // The resource is in flight while the client unsubscribes, the resource is deleted, and a glob covers it
@@ -192,7 +192,7 @@ fn d3_d7_what_is_under_way_when_everything_is_asked_for_is_told_to_be_gone() {
 }
 
 #[test]
-fn d22_what_was_accepted_in_a_part_is_known_to_be_there_when_it_goes_before_the_next_part_is() {
+fn d22_a_removal_between_parts_of_a_first_response_is_sent() {
     let long = "x".repeat(70_000);
     let routes = |name| routes_for(name, &long, &["somewhere"]);
     let mut bench = Bench::new(Variant::Delta, Some(ROUTES), [routes("a"), routes("b")]);

@@ -96,7 +96,7 @@ async fn secured(authority: &Authority) -> Server {
 }
 
 #[tokio::test]
-async fn a15_a_client_with_a_certificate_of_ours_gets_secrets() {
+async fn a15_a_client_with_a_valid_certificate_receives_secrets() {
     let authority = authority();
     let server = secured(&authority).await;
     let own = issued(&authority, "envoy");
@@ -112,7 +112,7 @@ fn config_of(authority: &Authority) -> Secured {
 }
 
 #[tokio::test]
-async fn a15_new_certificates_are_for_new_connections_and_open_streams_go_on() {
+async fn a15_new_certificates_apply_to_new_connections_and_open_streams_continue() {
     let (first, second) = (authority(), authority());
     let (configs, config) = tokio::sync::watch::channel(None);
     let store = Arc::new(Store::default());
@@ -143,7 +143,7 @@ async fn a15_new_certificates_are_for_new_connections_and_open_streams_go_on() {
 
 /// A client with session resumption, like Envoy.
 #[tokio::test]
-async fn a15_a_session_is_not_taken_up_again() {
+async fn a15_a_tls_session_is_not_resumed() {
     let authority = authority();
     let server = secured(&authority).await;
     let connector = connector(&authority, Some(issued(&authority, "envoy")), "http/1.1");
@@ -159,7 +159,7 @@ async fn a15_a_session_is_not_taken_up_again() {
 }
 
 #[tokio::test]
-async fn a15_an_envoy_that_receives_a_part_gets_secrets_and_no_status_of_others() {
+async fn a15_an_envoy_with_a_part_of_the_resources_receives_secrets_but_no_status_of_others() {
     let authority = authority();
     let server = secured(&authority).await;
     let answers = async |name: &str| {
@@ -172,7 +172,7 @@ async fn a15_an_envoy_that_receives_a_part_gets_secrets_and_no_status_of_others(
 }
 
 #[tokio::test]
-async fn a15_a_client_without_a_certificate_gets_no_connection() {
+async fn a15_a_client_without_a_certificate_is_refused() {
     let authority = authority();
     let server = secured(&authority).await;
     let mut ads = AdsClient::new(channel(&server, &authority, None));
@@ -197,7 +197,7 @@ async fn rest(server: &Server, authority: &Authority, own: Option<(String, Strin
 }
 
 #[tokio::test]
-async fn a15_each_role_gets_what_it_is_for() {
+async fn a15_each_role_receives_its_resources() {
     let authority = authority();
     let server = secured(&authority).await;
     for (name, secrets, clusters, status) in
@@ -227,7 +227,7 @@ async fn a15_each_role_gets_what_it_is_for() {
 }
 
 #[tokio::test]
-async fn a15_a_certificate_of_somebody_else_gets_no_connection() {
+async fn a15_a_certificate_of_another_authority_is_refused() {
     let (ours, theirs) = (authority(), authority());
     let server = secured(&ours).await;
     let own = issued(&theirs, "envoy");
@@ -237,13 +237,13 @@ async fn a15_a_certificate_of_somebody_else_gets_no_connection() {
 }
 
 #[tokio::test]
-async fn a15_plain_text_does_not_speak_to_a_tls_port() {
+async fn a15_plain_text_is_refused_on_a_tls_port() {
     let server = secured(&authority()).await;
     assert!(Sotw::open(&mut AdsClient::new(server.channel())).await.is_err());
 }
 
 #[tokio::test]
-async fn a15_plain_text_is_for_loopback_only() {
+async fn a15_plain_text_is_limited_to_loopback() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     // A client is identified by its first request.
@@ -268,7 +268,7 @@ async fn a15_plain_text_is_for_loopback_only() {
 }
 
 #[test]
-fn a15_files_that_do_not_serve_are_named() {
+fn a15_errors_name_invalid_files() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
     let message = || tls_config(at).map(|_| ()).unwrap_err().to_string();
@@ -284,7 +284,7 @@ fn a15_files_that_do_not_serve_are_named() {
 }
 
 #[tokio::test]
-async fn a15_the_status_of_clients_too_is_for_clients_of_ours() {
+async fn a15_the_status_of_clients_requires_a_role() {
     use envoy_types::pb::envoy::service::status::v3::ClientStatusRequest;
     use envoy_types::pb::envoy::service::status::v3::client_status_discovery_service_client::ClientStatusDiscoveryServiceClient;
     let authority = authority();
@@ -299,7 +299,7 @@ async fn a15_the_status_of_clients_too_is_for_clients_of_ours() {
 
 /// A stalled client does not occupy the place of others.
 #[tokio::test]
-async fn a15_clients_that_are_not_known_take_no_places() {
+async fn a15_unidentified_clients_do_not_use_places() {
     let authority = authority();
     let directory = tempfile::tempdir().unwrap();
     write_server_files(directory.path(), &authority);

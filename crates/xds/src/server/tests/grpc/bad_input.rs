@@ -53,7 +53,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_is_no_request_ends_its_stream_with_the_reason() {
+async fn an_invalid_request_ends_its_stream_with_the_reason() {
     let server = Server::start([endpoints("e")]).await;
     let mut healthy = Healthy::connect(&server).await;
     let good = ask(ENDPOINTS, &["e"]).encode_to_vec();
@@ -62,14 +62,19 @@ async fn what_is_no_request_ends_its_stream_with_the_reason() {
     let long_node = |bytes: usize| field(5, &"v".repeat(bytes).into_bytes());
     for (what, bytes, code, reason) in [
         ("a compressed message", vec![1, 0, 0, 0, 0], Code::Unimplemented, "is compressed"),
-        ("no gRPC", b"GET / HTTP/1.1".to_vec(), Code::Internal, "this is no gRPC"),
+        ("no gRPC", b"GET / HTTP/1.1".to_vec(), Code::Internal, "this is not gRPC"),
         ("a message cut short", vec![0, 0, 0, 0, 100, 1, 2, 3], Code::InvalidArgument, "ends within a message"),
         ("a prefix cut short", vec![0, 0, 0], Code::InvalidArgument, "ends within a message"),
         ("no protobuf", framed(&[0xff, 0xff, 0xff]), Code::InvalidArgument, "does not decode"),
         ("truncated protobuf", framed(&good[..good.len() - 1]), Code::InvalidArgument, "does not decode"),
         ("no text in a name", with(field(3, &[0xff, 0xfe])), Code::InvalidArgument, "does not decode"),
-        ("65 MiB", vec![0, 4, 16, 0, 0], Code::ResourceExhausted, "68157440 bytes, more than the 67108864"),
-        ("4 GiB", vec![0, 255, 255, 255, 255], Code::ResourceExhausted, "4294967295 bytes, more than the 67108864"),
+        ("65 MiB", vec![0, 4, 16, 0, 0], Code::ResourceExhausted, "68157440 bytes, more than the limit of 67108864"),
+        (
+            "4 GiB",
+            vec![0, 255, 255, 255, 255],
+            Code::ResourceExhausted,
+            "4294967295 bytes, more than the limit of 67108864",
+        ),
         ("a name of 16 KiB", message(&too_long), Code::InvalidArgument, "a resource name has 16385 bytes"),
         (
             "a field of 2 MiB",
@@ -81,7 +86,7 @@ async fn what_is_no_request_ends_its_stream_with_the_reason() {
             "a million names",
             with([3 << 3 | 2, 0].repeat(1_000_000)),
             Code::ResourceExhausted,
-            "entries, more than the 1000000",
+            "entries, more than the limit of 1000000",
         ),
     ] {
         for path in [STREAM, DELTA, FETCH] {
@@ -94,7 +99,7 @@ async fn what_is_no_request_ends_its_stream_with_the_reason() {
 }
 
 #[tokio::test]
-async fn requests_that_say_too_little_or_the_wrong_are_invalid() {
+async fn incomplete_and_wrong_requests_are_invalid() {
     let server = Server::start([endpoints("e")]).await;
     let no_node = discovery(ENDPOINTS.url(), false);
     let no_type = discovery("", true);
@@ -141,7 +146,7 @@ async fn a_request_of_60_mib_is_answered_and_one_of_65_is_not() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_closes_its_own_connection() {
+async fn invalid_http_closes_only_its_connection() {
     let server = Server::start([endpoints("e")]).await;
     let mut healthy = Healthy::connect(&server).await;
     let mut noise = 1_u64;
@@ -205,7 +210,7 @@ async fn a_hundred_thousand_absent_names_are_answered() {
 }
 
 #[tokio::test]
-async fn types_that_nobody_knows_leave_nothing_behind() {
+async fn unknown_types_leave_no_state() {
     let server = Server::start([endpoints("e")]).await;
     let mut healthy = Healthy::connect(&server).await;
     let mut sotw = server.sotw().await;
@@ -249,7 +254,7 @@ async fn a_client_that_rejects_everything_gets_each_content_once() {
 }
 
 #[tokio::test]
-async fn nonces_that_nobody_gave_are_ignored() {
+async fn unknown_nonces_are_ignored() {
     let server = Server::start([endpoints("e")]).await;
     let mut client = server.sotw().await;
     client.send(ask(ENDPOINTS, &["e"])).await;

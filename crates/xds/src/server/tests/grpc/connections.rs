@@ -18,7 +18,7 @@ fn limits() -> Limits {
 }
 
 #[tokio::test]
-async fn a12_a_connection_that_is_too_old_goes_away_and_a_new_one_serves_on() {
+async fn a12_an_old_connection_closes_gracefully_and_the_client_reconnects() {
     let server = Server::within(Limits { connection_age: Some(ms(200)), ..limits() }, [endpoints("e")]).await;
     let mut client = AdsClient::new(server.channel());
     let mut versions = Default::default();
@@ -43,7 +43,7 @@ async fn a12_a_connection_that_is_too_old_goes_away_and_a_new_one_serves_on() {
 }
 
 #[tokio::test]
-async fn a12_a_client_that_does_not_go_is_closed_after_the_grace() {
+async fn a12_a_client_that_stays_is_disconnected_after_the_grace_period() {
     let limits = Limits { connection_age: Some(ms(50)), grace: ms(100), ..limits() };
     let server = Server::within(limits, [endpoints("e")]).await;
     let mut client = Raw::connect(server.address).await;
@@ -53,7 +53,7 @@ async fn a12_a_client_that_does_not_go_is_closed_after_the_grace() {
 }
 
 #[tokio::test]
-async fn a_connection_that_says_nothing_is_closed() {
+async fn a_silent_connection_is_closed() {
     let server =
         Server::within(Limits { first_request: ms(100), admission: ms(100), ..limits() }, [endpoints("e")]).await;
     for said in [&b""[..], b"PRI * HTTP/2.0\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"POST /v3/dis", b"\x16\x03\x01"]
@@ -67,7 +67,7 @@ async fn a_connection_that_says_nothing_is_closed() {
 }
 
 #[tokio::test]
-async fn a_connection_that_has_nothing_to_do_any_more_is_closed() {
+async fn an_idle_connection_is_closed() {
     let server = Server::within(Limits { idle: ms(100), ..limits() }, [endpoints("e")]).await;
     let mut client = server.sotw().await;
     client.send(ask(ENDPOINTS, &["e"])).await;
@@ -82,7 +82,7 @@ async fn a_connection_that_has_nothing_to_do_any_more_is_closed() {
 }
 
 #[tokio::test]
-async fn one_address_cannot_take_all_connections() {
+async fn one_address_cannot_use_all_connections() {
     let server = Server::within(Limits { connections: 4, ..limits() }, [endpoints("e")]).await;
     let _held = [server.delta().await, server.delta().await];
     let status = Sotw::open(&mut AdsClient::new(server.channel())).await.err().unwrap();
@@ -96,7 +96,7 @@ async fn one_address_cannot_take_all_connections() {
 }
 
 #[tokio::test]
-async fn streams_over_the_limit_are_told_so() {
+async fn streams_over_the_limit_get_a_reason() {
     let server = Server::within(Limits { streams: 2, ..limits() }, [endpoints("e")]).await;
     let mut client = AdsClient::new(server.channel());
     let first = Sotw::open(&mut client).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_method_that_does_not_exist_is_unimplemented() {
 
 /// The connection stays open, but the client neither reads nor writes.
 #[tokio::test]
-async fn a_client_that_is_gone_without_a_word_is_noticed() {
+async fn a_client_that_disappears_is_detected() {
     let limits = Limits { keepalive: ms(50), keepalive_timeout: ms(100), ..limits() };
     let server = Server::within(limits, [endpoints("e")]).await;
     let mut client = Raw::connect(server.address).await;
@@ -143,7 +143,7 @@ async fn a_client_that_is_gone_without_a_word_is_noticed() {
 }
 
 #[tokio::test]
-async fn streams_that_one_connection_may_not_have_are_refused_and_the_others_go_on() {
+async fn excess_streams_of_a_connection_are_refused_and_the_others_continue() {
     let server = Server::within(Limits { streams_per_connection: 2, ..limits() }, [endpoints("e")]).await;
     let mut client = Raw::connect(server.address).await;
     client.until(|client| client.max_concurrent_streams == Some(2)).await;

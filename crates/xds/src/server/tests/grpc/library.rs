@@ -112,7 +112,7 @@ async fn names(client: &mut Delta) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_hook_is_called_in_the_order_of_what_happens() {
+async fn hooks_are_called_in_the_order_of_events() {
     let store = Arc::new(Store::default());
     let server = Mine::start(Stores::one(store.clone())).await;
     let mut client = server.delta().await;
@@ -196,7 +196,7 @@ async fn groups_of_nodes_are_served_differently() {
 }
 
 #[tokio::test]
-async fn groups_by_metadata_with_what_is_common_for_all_others() {
+async fn groups_by_metadata_with_common_resources_for_others() {
     let groups = Arc::new(Groups::default());
     let chosen = groups.clone();
     let server = Mine::start(Stores::by_node(move |node| {

@@ -18,7 +18,7 @@ async fn comes_back(server: &Server, version: &str) -> DiscoveryResponse {
 
 /// Its routes may still use a cluster that was removed while it was disconnected.
 #[tokio::test]
-async fn s29_a_cluster_that_went_stays_for_a_client_that_had_it() {
+async fn s29_a_removed_cluster_stays_for_a_returning_client_that_had_it() {
     let server = Server::start([cluster("old"), endpoints("old"), routes("r", ["old"]), listener("l", "r")]).await;
     let had = comes_back(&server, "").await;
     let set = vec![cluster("new"), endpoints("new"), routes("r", ["new"])];
@@ -32,7 +32,7 @@ async fn s29_a_cluster_that_went_stays_for_a_client_that_had_it() {
 
 /// Changes before the ACK of the first response are sent after the ACK.
 #[tokio::test]
-async fn s29_a_client_that_had_what_went_is_told_what_comes() {
+async fn s29_a_client_with_removed_clusters_learns_of_new_ones() {
     let server = Server::start([cluster("old"), endpoints("old"), routes("r", ["old"]), listener("l", "r")]).await;
     let had = comes_back(&server, "").await;
     let gone = vec![(CLUSTER, "old".into()), (ENDPOINTS, "old".into())];

@@ -53,7 +53,7 @@ async fn until(server: &Server, name: &str, expected: (ConfigStatus, ClientResou
 }
 
 #[tokio::test]
-async fn csds_tells_what_a_client_has_is_to_get_and_has_rejected() {
+async fn csds_reports_accepted_pending_and_rejected_resources() {
     let server = Server::start([cluster("a"), endpoints("a"), secret("s")]).await;
     let mut client = server.delta().await;
     client.send(differ(ENDPOINTS, &["a", "nowhere"])).await;
@@ -84,7 +84,7 @@ async fn csds_tells_what_a_client_has_is_to_get_and_has_rejected() {
 }
 
 #[tokio::test]
-async fn csds_of_state_of_the_world_clients_tells_of_rejected_clusters() {
+async fn csds_reports_rejected_clusters_of_state_of_the_world_clients() {
     let server = Server::start([cluster("a")]).await;
     let mut client = server.sotw().await;
     client.send(ask(CLUSTER, &[])).await;
@@ -119,7 +119,7 @@ async fn csds_never_shows_a_secret() {
 }
 
 #[tokio::test]
-async fn csds_answers_for_those_who_are_meant() {
+async fn csds_answers_for_the_selected_clients() {
     let server = Server::start([cluster("a")]).await;
     let mut streams = Vec::new();
     for (id, kind) in [("one", CLUSTER), ("two", CLUSTER), ("two", ENDPOINTS)] {
@@ -171,7 +171,7 @@ async fn csds_streams_answer_each_request() {
 }
 
 #[tokio::test]
-async fn csds_answers_in_json_too() {
+async fn csds_answers_in_json() {
     let server = Server::start([cluster("a"), secret("s")]).await;
     let mut client = server.delta().await;
     client.send(differ(CLUSTER, &["a"])).await;
@@ -184,8 +184,8 @@ async fn csds_answers_in_json_too() {
         (r#"{"nodeMatchers": [{"nodeId": {"exact": "two"}}]}"#, 200, "{}"),
         (r#"{"node_matchers": [{"node_id": {}}]}"#, 400, "node_matchers[0].node_id: no pattern is set"),
         (r#"{"node_matcher": []}"#, 400, "node_matcher"),
-        ("[", 400, "the body is no JSON"),
-        ("7", 400, "the body is no JSON object"),
+        ("[", 400, "the body is not JSON"),
+        ("7", 400, "the body is not a JSON object"),
     ] {
         let socket = TcpStream::connect(server.address).await.unwrap();
         let request = http::Request::post("/v3/discovery:client_status").body(body.to_owned()).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn o1_start_up_is_answered_as_asked() {
+fn o1_requests_at_start_up_are_answered_in_their_order() {
     for variant in VARIANTS {
         let mut envoy = Envoy::start(Bench::new(variant, None, []));
         envoy.publish(world(["a", "b"]));
@@ -15,7 +15,7 @@ fn o1_start_up_is_answered_as_asked() {
 }
 
 #[test]
-fn o1_a_client_that_starts_waits_for_nothing() {
+fn o1_a_starting_client_does_not_wait() {
     for variant in VARIANTS {
         let mut bench =
             Bench::new(variant, None, [cluster("a"), endpoints("a"), routes("r", ["a"]), listener("l", "r")]);
@@ -37,7 +37,7 @@ fn o2_endpoints_do_not_wait_for_the_ack_of_their_cluster() {
 }
 
 #[test]
-fn o2_a_change_of_a_cluster_alone_takes_effect_at_once() {
+fn o2_a_change_of_only_a_cluster_takes_effect_at_once() {
     for variant in VARIANTS {
         let mut envoy = Envoy::start(settled_store(variant, world(["a"])));
         envoy.run();
@@ -51,7 +51,7 @@ fn o2_a_change_of_a_cluster_alone_takes_effect_at_once() {
 }
 
 #[test]
-fn o4_endpoints_of_a_new_cluster_follow_it_before_they_are_asked_for() {
+fn o4_endpoints_of_a_new_cluster_follow_it_before_their_request() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let sent = bench.set([cluster("b"), endpoints("b")]);
@@ -60,7 +60,7 @@ fn o4_endpoints_of_a_new_cluster_follow_it_before_they_are_asked_for() {
 }
 
 #[test]
-fn o4_a_new_cluster_warms_by_endpoints_that_the_client_has_for_another() {
+fn o4_a_new_cluster_warms_with_endpoints_of_another_cluster() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let sent = bench.set([cluster_sharing("b", "a")]);
@@ -69,7 +69,7 @@ fn o4_a_new_cluster_warms_by_endpoints_that_the_client_has_for_another() {
 }
 
 #[test]
-fn o4_a_cluster_without_endpoints_warms_no_longer_than_an_answer_takes() {
+fn o4_a_cluster_without_endpoints_warms_only_until_the_response() {
     for variant in VARIANTS {
         let mut envoy = Envoy::start(settled_store(variant, world(["a"])));
         envoy.run();
@@ -97,7 +97,7 @@ fn o5_endpoints_never_overtake_their_cluster() {
 }
 
 #[test]
-fn o5_endpoints_that_wait_for_their_cluster_do_not_go_back() {
+fn o5_endpoints_that_wait_for_their_cluster_are_not_reverted() {
     for variant in VARIANTS {
         let mut bench = settled(variant, [cluster("a"), endpoints("a"), cluster("b"), endpoints("b")]);
         let first = bench.set([cluster_at("b", 1)]);
@@ -147,7 +147,7 @@ fn o13_a_secret_rotates_alone() {
 }
 
 #[test]
-fn o16_pods_come_and_go_while_a_gate_is_open() {
+fn o16_endpoints_change_while_a_gate_is_open() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let gate = bench.set([cluster("b"), endpoints("b"), routes("r", ["b"])]);
@@ -163,7 +163,7 @@ fn o16_pods_come_and_go_while_a_gate_is_open() {
 }
 
 #[test]
-fn o24_endpoints_go_with_their_cluster_without_a_word() {
+fn o24_endpoints_are_removed_with_their_cluster_without_a_response() {
     for variant in VARIANTS {
         let mut bench = settled(variant, [cluster("a"), endpoints("a"), cluster("b"), endpoints("b")]);
         bench.wait(GRACE); // of the listeners that were just ACKed

@@ -39,7 +39,7 @@ fn renamed_while_away(variant: Variant) -> (Bench, Arc<Snapshot>) {
 
 /// With an empty load assignment, a cluster in use would answer 503.
 #[test]
-fn o29_a_live_cluster_gets_no_empty_endpoints_before_clusters_are_asked_for() {
+fn o29_a_cluster_in_use_gets_no_empty_endpoints_before_the_request_for_clusters() {
     for variant in VARIANTS {
         let (mut bench, before) = renamed_while_away(variant);
         let sent = comes_back_warming(&mut bench, &before);
@@ -56,7 +56,7 @@ fn o29_a_live_cluster_gets_no_empty_endpoints_before_clusters_are_asked_for() {
 }
 
 #[test]
-fn o29_a_client_that_never_asks_for_clusters_gets_its_routes_in_the_end() {
+fn o29_a_client_that_never_requests_clusters_receives_its_routes_after_the_timeout() {
     for variant in VARIANTS {
         let (mut bench, before) = renamed_while_away(variant);
         comes_back_warming(&mut bench, &before);
@@ -104,7 +104,7 @@ fn o30_a_renamed_cluster_stays_in_a_full_state_until_its_routes_have_moved() {
 
 /// The server cannot identify the clusters of a client if their settings differ from all served clusters.
 #[test]
-fn o30_a_cluster_of_unknown_settings_goes_at_once() {
+fn o30_a_cluster_with_unknown_settings_is_removed_at_once() {
     let mut bench =
         settled(Variant::Sotw, [cluster_at("a", 7), endpoints("a"), routes("r", ["a"]), listener("l", "r")]);
     bench.store.replace(world(["d"]));

@@ -15,7 +15,7 @@ fn o7_a_route_waits_until_its_new_cluster_is_acked() {
 }
 
 #[test]
-fn o7_a_new_listener_waits_too() {
+fn o7_a_new_listener_waits_until_its_cluster_is_acked() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let behind = bench.set([cluster("d"), endpoints("d"), routes("r2", ["d"]), listener("l2", "r2")]);
@@ -58,7 +58,7 @@ fn o8_a_rename_makes_before_it_breaks() {
 }
 
 #[test]
-fn o8_renames_one_after_the_other_lose_no_request() {
+fn o8_successive_renames_lose_no_request() {
     for variant in VARIANTS {
         let mut envoy = Envoy::start(settled_store(variant, world(["n0"])));
         envoy.run();
@@ -81,13 +81,14 @@ fn o8_renames_one_after_the_other_lose_no_request() {
 }
 
 #[test]
-fn o9_nothing_of_a_newer_state_overtakes_an_open_gate() {
+fn o9_no_newer_route_overtakes_an_open_gate() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let first = bench.set([cluster("b"), endpoints("b"), routes("r", ["b"])]);
         assert_eq!(bench.set([cluster("c"), endpoints("c"), routes("r", ["c"]), listener_at("l", "r", "new")]), "");
         assert_eq!(bench.ack(&first[ENDPOINTS]), "");
-        // The routes of the first snapshot are sent, because their clusters are accepted. Those of the second wait.
+        // The routes of the first snapshot are sent, because their clusters are accepted. The routes of the second
+        // snapshot wait.
         let next = bench.ack(&first[CLUSTER]);
         assert_eq!(next, either(variant, "CDS{a,b,c} EDS{c} RDS{r}", "CDS{c} EDS{c} RDS{r}"));
         assert!(next[ROUTES].resources[0].references().names_cluster("b"));
@@ -100,7 +101,7 @@ fn o9_nothing_of_a_newer_state_overtakes_an_open_gate() {
 }
 
 #[test]
-fn o9_routes_rise_even_if_clusters_never_rest() {
+fn o9_routes_advance_even_if_clusters_change_continuously() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let mut sent = bench.set([cluster("n0"), endpoints("n0"), routes("r", ["n0"])]);
@@ -117,7 +118,7 @@ fn o9_routes_rise_even_if_clusters_never_rest() {
 }
 
 #[test]
-fn o11_a_listener_with_the_same_routes_brings_no_routes() {
+fn o11_a_listener_with_the_same_routes_sends_no_routes() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let sent = bench.set([listener_at("l", "r", "new")]);
@@ -140,7 +141,7 @@ fn o15_scopes_come_after_routes() {
 }
 
 #[test]
-fn o27_scopes_with_routes_in_them_come_before_the_listener_that_leads_there_and_go_after_it() {
+fn o27_scopes_with_inline_routes_precede_their_listener_and_are_removed_after_it() {
     for variant in VARIANTS {
         let mut bench = settled(variant, [cluster("a"), endpoints("a"), listener("l", "r"), routes("r", [])]);
         bench.set([scope_to("s1", ["a"]), scope("by-name", "r")]);
@@ -166,7 +167,7 @@ fn o27_scopes_with_routes_in_them_come_before_the_listener_that_leads_there_and_
 }
 
 #[test]
-fn o27_of_a_host_that_takes_the_place_of_another_the_scope_comes_first_and_the_other_goes_last() {
+fn o27_the_scope_of_a_new_host_comes_first_and_the_scope_of_the_replaced_host_is_removed_last() {
     for variant in VARIANTS {
         let mut bench = settled(variant, [cluster("a"), endpoints("a"), listener("l", "r"), routes("r", [])]);
         bench.set([scope_to("s1", ["a"])]);
@@ -233,7 +234,7 @@ fn o21_weights_move_when_the_canary_is_acked() {
 }
 
 #[test]
-fn routes_to_clusters_that_do_not_exist_are_sent_and_hold_nothing() {
+fn routes_to_missing_clusters_are_sent_and_delay_nothing() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let sent = bench.set([routes("r", ["a", "ghost"])]);

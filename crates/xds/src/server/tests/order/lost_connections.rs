@@ -37,7 +37,7 @@ fn a_cluster_that_changed_while_the_connection_was_lost_gets_its_endpoints() {
 }
 
 #[test]
-fn a_connection_lost_while_a_cluster_is_warming_does_not_leave_it_so() {
+fn a_cluster_does_not_warm_forever_after_a_lost_connection() {
     for variant in VARIANTS {
         for with_endpoints in [true, false] {
             let mut envoy = Envoy::start(settled_store(variant, world(["a"])));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn o18_a_rejected_cluster_holds_what_leads_to_it_and_nothing_else() {
+fn o18_a_rejected_cluster_delays_only_resources_that_reference_it() {
     for variant in VARIANTS {
         let mut bench = settled(
             variant,
@@ -41,7 +41,7 @@ fn o18_a_rejected_cluster_holds_what_leads_to_it_and_nothing_else() {
 
 /// A route moves to a rejected cluster, and then to a third one while the rejected cluster is removed.
 #[test]
-fn o18_a_route_that_moves_on_from_a_rejected_cluster_goes_straight_to_its_newest_form() {
+fn o18_a_route_that_leaves_a_rejected_cluster_is_sent_in_its_newest_version() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let behind = bench.set([cluster("bad"), endpoints("bad"), routes("r", ["bad"])]);
@@ -59,7 +59,7 @@ fn o18_a_route_that_moves_on_from_a_rejected_cluster_goes_straight_to_its_newest
 }
 
 #[test]
-fn o18_a_route_to_a_rejected_cluster_that_is_then_removed_stays_back() {
+fn o18_a_route_to_a_rejected_and_removed_cluster_is_delayed() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let behind = bench.set([cluster("bad"), endpoints("bad"), routes("r", ["bad"])]);
@@ -74,7 +74,7 @@ fn o18_a_route_to_a_rejected_cluster_that_is_then_removed_stays_back() {
 
 /// The rejection arrives when the rejected cluster is already removed from the newest snapshot.
 #[test]
-fn o18_a_cluster_that_is_removed_before_its_rejection_holds_its_route() {
+fn o18_a_cluster_removed_before_its_rejection_delays_its_route() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let behind = bench.set([cluster("bad"), endpoints("bad"), routes("r", ["bad"])]);
@@ -86,7 +86,7 @@ fn o18_a_cluster_that_is_removed_before_its_rejection_holds_its_route() {
 }
 
 #[test]
-fn o18_a_cluster_rejected_beside_a_good_one_does_not_hold_the_good_one() {
+fn o18_a_rejected_cluster_does_not_delay_a_valid_cluster() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let behind = bench.set([cluster("bad"), cluster("good"), routes("r", ["good"])]);
@@ -101,7 +101,7 @@ fn o18_a_cluster_rejected_beside_a_good_one_does_not_hold_the_good_one() {
 }
 
 #[test]
-fn o18_a_route_to_a_rejected_cluster_that_it_had_already_is_not_held() {
+fn o18_a_route_that_already_used_a_rejected_cluster_is_not_delayed() {
     for variant in VARIANTS {
         let mut bench = Bench::new(variant, None, [cluster("bad"), routes("r", ["bad"]), listener("l", "r")]);
         let clusters = bench.start(CLUSTER, []);
@@ -129,7 +129,7 @@ fn o18_a_rejected_route_keeps_the_clusters_of_the_accepted_one() {
 }
 
 #[test]
-fn o19_a_gate_without_answer_is_passed_after_its_time() {
+fn o19_a_gate_without_answer_opens_after_its_timeout() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let behind = bench.publish([cluster("b"), endpoints("b"), routes("r", ["b"]), listener("l", "r")]);
@@ -157,7 +157,7 @@ fn o19_a_silent_client_leaves_the_stream_asleep() {
 }
 
 #[test]
-fn o25_a_client_that_hangs_or_rejects_holds_up_no_other() {
+fn o25_a_client_that_hangs_or_rejects_delays_no_other() {
     for variant in VARIANTS {
         for hangs in [true, false] {
             let mut good = settled_world(variant);
@@ -180,7 +180,7 @@ fn o25_a_client_that_hangs_or_rejects_holds_up_no_other() {
 }
 
 #[test]
-fn o18_a_rejected_change_of_a_cluster_in_use_that_is_withdrawn_stays_as_it_was() {
+fn o18_a_withdrawn_rejected_change_keeps_the_cluster_in_use() {
     let before = || [cluster("d"), endpoints("d"), routes("r", ["d"]), listener("l", "r")];
     let mut bench = Bench::sotw(before());
     bench.settled(ResourceType::CLUSTER, []);

@@ -17,7 +17,7 @@ fn o12_a_deleted_listener_keeps_its_routes_subscribed() {
 }
 
 #[test]
-fn o12_routes_that_go_with_their_listener_come_with_it() {
+fn o12_routes_removed_with_their_listener_are_sent_with_it() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let gone = bench.remove([(LISTENER, "l"), (ROUTES, "r")]);
@@ -30,7 +30,7 @@ fn o12_routes_that_go_with_their_listener_come_with_it() {
 }
 
 #[test]
-fn o23_removals_wait_a_grace_after_the_routes_are_acked() {
+fn o23_removals_wait_a_grace_period_after_the_ack_of_routes() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let make = bench.publish([cluster("b"), endpoints("b"), routes("r", ["b"]), listener("l", "r")]);
@@ -44,7 +44,7 @@ fn o23_removals_wait_a_grace_after_the_routes_are_acked() {
 }
 
 #[test]
-fn o23_removals_are_not_put_off_by_routes_that_keep_changing() {
+fn o23_continuously_changing_routes_do_not_delay_removals() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let make = bench.publish([cluster("b"), endpoints("b"), routes("r", ["b"]), listener("l", "r")]);
@@ -62,7 +62,7 @@ fn o23_removals_are_not_put_off_by_routes_that_keep_changing() {
 }
 
 #[test]
-fn what_a_listener_asked_stays_while_its_connections_are_drained() {
+fn clusters_of_a_listener_stay_while_its_connections_drain() {
     for variant in VARIANTS {
         for gone in [false, true] {
             let mut bench = settled_world(variant);
@@ -84,7 +84,7 @@ fn what_a_listener_asked_stays_while_its_connections_are_drained() {
 }
 
 #[test]
-fn o23_a_cluster_that_comes_back_in_its_grace_stays() {
+fn o23_a_cluster_that_returns_within_its_grace_period_stays() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let make = bench.publish([cluster("b"), endpoints("b"), routes("r", ["b"]), listener("l", "r")]);
@@ -98,7 +98,7 @@ fn o23_a_cluster_that_comes_back_in_its_grace_stays() {
 }
 
 #[test]
-fn a_listener_that_changes_its_routes_serves_with_the_old_ones_until_the_new_are_there() {
+fn a_listener_serves_its_old_routes_until_the_new_routes_arrive() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let behind = bench.publish([cluster("b"), endpoints("b"), listener("l", "r2"), routes("r2", ["b"])]);
@@ -120,7 +120,7 @@ fn a_listener_that_changes_its_routes_serves_with_the_old_ones_until_the_new_are
 }
 
 #[test]
-fn a_listener_whose_new_routes_never_come_keeps_nothing_for_ever() {
+fn a_listener_whose_new_routes_never_arrive_retains_no_clusters() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
         let behind = bench.publish([cluster("b"), endpoints("b"), listener("l", "nx")]);

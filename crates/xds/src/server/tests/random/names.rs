@@ -208,7 +208,7 @@ impl World {
         server.returns |= request.error.is_some();
         if let Some(names) = server.under_way.remove(&request.nonce) {
             match request.error.is_some() {
-                // One of them is invalid. The others may be sent again without it.
+                // One of the resources is invalid. The other resources may be sent again without it.
                 true if names.len() > 1 => server.again.extend(names),
                 true => server.again.retain(|name| !names.contains(name)),
                 false => {}
@@ -530,7 +530,7 @@ fn live(variant: Variant, kind: ResourceType, aggregated: bool, uses_good: bool,
 /// Found by the property test: a response without an answer in time counted as accepted, even after its rejection.
 /// Valid content in the same response was then suspected.
 #[test]
-fn only_what_is_beside_accepted_content_is_at_fault() {
+fn only_content_without_acceptance_is_at_fault() {
     let history = [
         15947176610783144386,
         3705087216179407140,

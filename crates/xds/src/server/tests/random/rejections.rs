@@ -259,7 +259,7 @@ fn live(variant: Variant, kind: ResourceType, form: u64, history: &History) {
 
 /// Found by the property test: a cluster is removed, and added again in the version that was rejected before.
 #[test]
-fn what_was_removed_is_not_brought_back_by_its_rejection() {
+fn a_removed_resource_is_not_restored_by_its_rejection() {
     let history = [7934504308910251371, 278719127556859728, 4878128743641173678, 15338956469512294179];
     live(Variant::Delta, CLUSTER, 0, &History(history.into()));
 }
@@ -272,18 +272,18 @@ proptest! {
     #![proptest_config(config(4_000))]
 
     #[test]
-    fn sotw_isolates_what_is_bad(kind in 0..6usize, form in any::<u64>(), history in histories()) {
+    fn sotw_isolates_invalid_resources(kind in 0..6usize, form in any::<u64>(), history in histories()) {
         live(Variant::Sotw, TYPES[kind], form, &history);
     }
 
     #[test]
-    fn delta_isolates_what_is_bad(kind in 0..7usize, form in any::<u64>(), history in histories()) {
+    fn delta_isolates_invalid_resources(kind in 0..7usize, form in any::<u64>(), history in histories()) {
         live(Variant::Delta, TYPES[kind], form, &history);
     }
 
     /// A client that rejects everything receives each resource a few times, with increasing pauses, and then no more.
     #[test]
-    fn what_rejects_everything_is_left_alone(kind in 0..7usize, form in any::<u64>(), delta in any::<bool>()) {
+    fn a_client_that_rejects_everything_receives_few_responses(kind in 0..7usize, form in any::<u64>(), delta in any::<bool>()) {
         let variant = if delta || TYPES[kind] == VIRTUAL_HOST { Variant::Delta } else { Variant::Sotw };
         let kind = TYPES[kind];
         let store = Arc::new(Store::default());

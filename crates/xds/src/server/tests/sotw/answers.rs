@@ -4,7 +4,7 @@ use super::*;
 use crate::server::Notice;
 
 #[test]
-fn s19_a_stale_request_is_ignored_whole() {
+fn s19_a_stale_request_is_ignored_completely() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             let first = bench.settled(kind, ["a"]);
@@ -40,7 +40,7 @@ fn s21_an_unknown_nonce_with_nothing_in_flight_is_ignored() {
 }
 
 #[test]
-fn s23_a_nack_is_answered_with_silence() {
+fn s23_a_nack_gets_no_response() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, ["a"]);
@@ -115,7 +115,7 @@ fn s23_a_named_reply_with_the_version_that_was_sent_is_a_nack_of_a_part() {
 }
 
 #[test]
-fn s23_a_nack_of_the_first_response_has_no_version_and_is_one_all_the_same() {
+fn s23_a_nack_of_the_first_response_has_no_version() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             let sent = bench.ask(kind, ["a"]);
@@ -127,7 +127,7 @@ fn s23_a_nack_of_the_first_response_has_no_version_and_is_one_all_the_same() {
 }
 
 #[test]
-fn s24_after_a_nack_new_content_goes_at_once() {
+fn s24_after_a_nack_new_content_is_sent_at_once() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, ["a"]);
@@ -142,7 +142,7 @@ fn s24_after_a_nack_new_content_goes_at_once() {
 }
 
 #[test]
-fn s24_after_a_nack_the_way_back_is_sent_too() {
+fn s24_after_a_nack_the_return_to_the_accepted_version_is_sent() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, ["a"]);
@@ -154,7 +154,7 @@ fn s24_after_a_nack_the_way_back_is_sent_too() {
 }
 
 #[test]
-fn s24_what_was_rejected_beside_the_culprit_follows_at_once() {
+fn s24_resources_rejected_with_the_culprit_follow_at_once() {
     for kind in PARTIAL {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -187,7 +187,7 @@ fn s26_a_nack_may_change_the_names() {
 
 /// xDS protocol: nonces are per type.
 #[test]
-fn s19_a_nonce_of_one_type_answers_no_other() {
+fn s19_a_nonce_answers_only_its_type() {
     let mut bench = Bench::sotw([cluster("a"), listener("l", "r")]);
     let clusters = bench.ask(CLUSTER, []);
     let listeners = bench.ask(LISTENER, []);

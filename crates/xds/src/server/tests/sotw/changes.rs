@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn s13_only_what_changed_is_sent() {
+fn s13_only_changed_resources_are_sent() {
     for kind in PARTIAL {
         for mut bench in streams(kind, ["a", "b", "c"]) {
             bench.settled(kind, ["a", "b", "c"]);
@@ -13,7 +13,7 @@ fn s13_only_what_changed_is_sent() {
 }
 
 #[test]
-fn s14_clusters_and_listeners_come_all_together() {
+fn s14_clusters_and_listeners_are_sent_together() {
     for kind in FULL {
         for mut bench in streams(kind, ["a", "b", "c"]) {
             bench.settled(kind, []);
@@ -27,7 +27,7 @@ fn s14_clusters_and_listeners_come_all_together() {
 }
 
 #[test]
-fn s15_the_last_one_deleted_is_an_empty_response() {
+fn s15_the_deletion_of_the_last_resource_is_an_empty_response() {
     for kind in FULL {
         for mut bench in streams(kind, ["a"]) {
             let first = bench.settled(kind, []);
@@ -44,7 +44,7 @@ fn s15_the_last_one_deleted_is_an_empty_response() {
 }
 
 #[test]
-fn s16_a_deleted_endpoint_set_or_route_configuration_is_silence() {
+fn s16_a_deleted_load_assignment_or_route_configuration_causes_no_response() {
     for kind in PARTIAL {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -60,7 +60,7 @@ fn s16_a_deleted_endpoint_set_or_route_configuration_is_silence() {
 }
 
 #[test]
-fn s16_endpoints_deleted_while_their_cluster_lives_are_silence() {
+fn s16_endpoints_deleted_before_their_cluster_cause_no_response() {
     let mut bench = Bench::sotw([cluster("a"), endpoints("a")]);
     bench.settled(CLUSTER, []);
     bench.settled(ENDPOINTS, ["a"]);
@@ -69,7 +69,7 @@ fn s16_endpoints_deleted_while_their_cluster_lives_are_silence() {
 }
 
 #[test]
-fn s17_nothing_new_is_silence() {
+fn s17_no_change_causes_no_response() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -79,7 +79,7 @@ fn s17_nothing_new_is_silence() {
 }
 
 #[test]
-fn s18_versions_are_per_type_and_of_the_content() {
+fn s18_versions_depend_on_the_type_and_the_content() {
     let mut bench = Bench::sotw([cluster("a"), endpoints("a")]);
     let before = bench.settled(CLUSTER, []).one().version.clone();
     let endpoints_before = bench.settled(ENDPOINTS, ["a"]).one().version.clone();
@@ -114,7 +114,7 @@ fn s28_many_updates_while_one_is_in_flight_are_one_further_response() {
 }
 
 #[test]
-fn s28_an_answer_that_holds_everything_is_not_followed_by_what_it_held() {
+fn s28_a_full_response_is_not_followed_by_its_resources() {
     for kind in FULL {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a"]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn s29_a_reconnect_with_everything_current_may_be_silent() {
+fn s29_a_current_client_may_get_no_response_after_a_reconnect() {
     for kind in FULL {
         for mut bench in streams(kind, ["a", "b"]).map(Bench::into_grpc) {
             bench.settled(kind, []);
@@ -33,7 +33,7 @@ fn s29_a_reconnect_with_everything_current_may_be_silent() {
 }
 
 #[test]
-fn s29_a_client_that_came_back_lets_the_stream_sleep() {
+fn s29_a_returning_client_lets_the_stream_sleep() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             bench.settled(kind, ["a"]);
@@ -48,7 +48,7 @@ fn s29_a_client_that_came_back_lets_the_stream_sleep() {
 }
 
 #[test]
-fn s31_many_streams_of_one_client_are_each_served_alone() {
+fn s31_many_streams_of_one_client_are_independent() {
     let first = Bench::new(SOTW, Some(ENDPOINTS), [endpoints("a"), endpoints("b"), endpoints("c")]);
     let store = first.store.clone();
     let mut streams: Vec<(&str, Bench)> =
@@ -65,7 +65,7 @@ fn s31_many_streams_of_one_client_are_each_served_alone() {
 }
 
 #[test]
-fn s32_what_does_not_exist_is_told_once_and_cleared_by_the_resource() {
+fn s32_a_missing_resource_is_reported_once_and_cleared_by_the_resource() {
     for kind in [LISTENER, CLUSTER, ROUTES, ENDPOINTS] {
         for bench in streams(kind, ["a"]) {
             let mut bench = bench.into_grpc();
@@ -96,7 +96,7 @@ fn s32_the_error_says_not_found_and_names_the_resource() {
 }
 
 #[test]
-fn a_cluster_deleted_is_told_by_absence_and_by_name() {
+fn a_deleted_cluster_is_absent_or_named() {
     for kind in [CLUSTER, LISTENER] {
         let mut bench = Bench::sotw([any_kind(kind, "a", 0), any_kind(kind, "b", 0)]).into_grpc();
         bench.settled(kind, ["a", "b"]);

@@ -56,7 +56,7 @@ fn to_the_end(bench: &mut Bench, sent: Sent) -> Vec<String> {
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 #[test]
-fn s35_a_large_first_answer_is_in_several_responses() {
+fn s35_a_large_first_answer_has_several_responses() {
     for kind in [ENDPOINTS, ROUTES] {
         for mut bench in Bench::both(SOTW, kind, NAMES.map(|name| of_size(kind, name, 900_000, 0))) {
             let sent = bench.ask(kind, NAMES);
@@ -84,7 +84,7 @@ fn s35_many_changes_are_sent_in_several_responses_one_after_the_other() {
 }
 
 #[test]
-fn s35_of_a_change_in_several_responses_the_newest_arrives() {
+fn s35_the_newest_version_of_a_change_in_several_responses_arrives() {
     for mut bench in Bench::both(SOTW, ENDPOINTS, NAMES.map(|name| of_size(ENDPOINTS, name, 1, 0))) {
         bench.settled(ENDPOINTS, NAMES);
         let first = bench.set(NAMES.map(|name| of_size(ENDPOINTS, name, 900_000, 1)));
@@ -110,7 +110,7 @@ fn s35_names_that_are_added_are_answered_at_once_in_several_responses() {
 }
 
 #[test]
-fn s35_a_resource_that_is_too_large_goes_by_itself() {
+fn s35_a_too_large_resource_is_sent_separately() {
     let sizes = [("a", 1), ("b", 5 << 20), ("c", 1)];
     let resources = sizes.map(|(name, bytes)| of_size(ENDPOINTS, name, bytes, 0));
     for mut bench in Bench::both(SOTW, ENDPOINTS, resources) {

@@ -14,7 +14,7 @@ fn s1_a_first_request_is_answered_at_once() {
 }
 
 #[test]
-fn s2_an_empty_list_asks_for_everything() {
+fn s2_an_empty_list_requests_everything() {
     for kind in FULL {
         for mut bench in streams(kind, ["a", "b"]) {
             let sent = bench.ask(kind, []);
@@ -26,7 +26,7 @@ fn s2_an_empty_list_asks_for_everything() {
 }
 
 #[test]
-fn s3_a_star_asks_for_everything_until_it_is_left_out() {
+fn s3_a_star_requests_everything_until_it_is_left_out() {
     for kind in FULL {
         for mut bench in streams(kind, ["a", "b"]) {
             let sent = bench.ask(kind, ["*"]);
@@ -49,7 +49,7 @@ fn s3_a_star_asks_for_everything_until_it_is_left_out() {
 }
 
 #[test]
-fn s3_a_star_that_is_taken_back_is_not_the_old_form_of_everything() {
+fn s3_an_empty_list_after_a_star_is_not_a_wildcard() {
     for kind in FULL {
         for mut bench in streams(kind, ["a", "b"]) {
             let sent = bench.ask(kind, ["*"]);
@@ -62,7 +62,7 @@ fn s3_a_star_that_is_taken_back_is_not_the_old_form_of_everything() {
 }
 
 #[test]
-fn s4_an_empty_list_of_endpoints_routes_or_secrets_asks_for_nothing() {
+fn s4_an_empty_list_of_endpoints_routes_or_secrets_requests_nothing() {
     for kind in PARTIAL {
         for mut bench in streams(kind, ["a", "b"]) {
             assert_eq!(bench.ask(kind, []), "");
@@ -94,7 +94,7 @@ fn s5_a_named_request_is_answered_with_these_names() {
 }
 
 #[test]
-fn s6_an_ack_is_answered_with_silence() {
+fn s6_an_ack_gets_no_response() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             let sent = bench.ask(kind, ["a"]);
@@ -106,7 +106,7 @@ fn s6_an_ack_is_answered_with_silence() {
 }
 
 #[test]
-fn s8_a_name_added_brings_that_one_or_for_clusters_and_listeners_all() {
+fn s8_an_added_name_is_sent_or_for_clusters_and_listeners_all_names() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             let first = bench.ask(kind, ["a"]);
@@ -120,7 +120,7 @@ fn s8_a_name_added_brings_that_one_or_for_clusters_and_listeners_all() {
 }
 
 #[test]
-fn s8_names_added_in_the_ack_itself_are_answered() {
+fn s8_names_added_in_an_ack_are_answered() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             let first = bench.ask(kind, ["a"]);
@@ -133,7 +133,7 @@ fn s8_names_added_in_the_ack_itself_are_answered() {
 }
 
 #[test]
-fn s9_what_was_sent_unasked_is_sent_again_when_asked_for() {
+fn s9_a_resource_sent_without_a_request_is_sent_again_when_requested() {
     let mut bench = Bench::sotw([cluster("a"), endpoints("a")]);
     bench.settled(CLUSTER, []);
     bench.settled(ENDPOINTS, ["a"]);
@@ -143,7 +143,7 @@ fn s9_what_was_sent_unasked_is_sent_again_when_asked_for() {
 }
 
 #[test]
-fn s11_names_left_out_are_answered_with_silence() {
+fn s11_names_left_out_get_no_response() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             let sent = bench.ask(kind, ["a", "b"]);
@@ -158,7 +158,7 @@ fn s11_names_left_out_are_answered_with_silence() {
 }
 
 #[test]
-fn s11_a_name_left_out_and_asked_for_again_is_sent_again() {
+fn s11_a_name_left_out_and_requested_again_is_sent_again() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -170,7 +170,7 @@ fn s11_a_name_left_out_and_asked_for_again_is_sent_again() {
 }
 
 #[test]
-fn s12_an_absent_cluster_or_listener_withholds_nothing() {
+fn s12_an_absent_cluster_or_listener_delays_nothing() {
     for kind in FULL {
         for mut bench in streams(kind, ["a"]) {
             let sent = bench.ask(kind, ["a", "nx"]);
@@ -200,7 +200,7 @@ fn s12_absent_endpoints_are_empty_ones_so_that_envoy_ends_warming() {
 }
 
 #[test]
-fn s12_absent_routes_and_secrets_are_silence_until_they_come() {
+fn s12_absent_routes_and_secrets_get_no_response_until_they_exist() {
     for kind in [ROUTES, SECRET] {
         for mut bench in streams(kind, []) {
             assert_eq!(bench.ask(kind, ["nx"]), "");
@@ -211,7 +211,7 @@ fn s12_absent_routes_and_secrets_are_silence_until_they_come() {
 }
 
 #[test]
-fn empty_names_are_no_names() {
+fn empty_names_are_ignored() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
             assert_eq!(bench.ask(kind, ["", "a"]), says(kind, "{a}"));
@@ -220,7 +220,7 @@ fn empty_names_are_no_names() {
 }
 
 #[test]
-fn a_request_for_names_in_another_order_is_no_change() {
+fn names_in_another_order_are_not_a_change() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);

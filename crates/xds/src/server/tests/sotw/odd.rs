@@ -6,7 +6,7 @@ use super::*;
 use crate::snapshot::Update;
 
 #[test]
-fn s3_a_star_beside_names_goes_and_comes_while_the_names_stay() {
+fn s3_a_star_is_removed_and_added_while_the_names_stay() {
     for kind in FULL {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a"]);
@@ -19,7 +19,7 @@ fn s3_a_star_beside_names_goes_and_comes_while_the_names_stay() {
 }
 
 #[test]
-fn s3_an_empty_list_after_names_asks_for_nothing_on_a_stream_of_one_type_too() {
+fn s3_an_empty_list_after_names_requests_nothing_on_a_stream_of_one_type() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a"]);
@@ -33,7 +33,7 @@ fn s3_an_empty_list_after_names_asks_for_nothing_on_a_stream_of_one_type_too() {
 }
 
 #[test]
-fn s4_wildcard_of_endpoints_and_routes_must_be_spelled_out() {
+fn s4_a_wildcard_of_endpoints_and_routes_must_be_explicit() {
     for kind in [ENDPOINTS, ROUTES] {
         for mut bench in streams(kind, ["a", "b"]) {
             assert_eq!(bench.settled(kind, ["*"]), says(kind, "{a,b}"));
@@ -71,7 +71,7 @@ fn s6_an_ack_with_a_version_of_another_server_is_an_ack() {
 }
 
 #[test]
-fn s11_a_name_dropped_and_wanted_again_while_the_answer_is_under_way_is_sent() {
+fn s11_a_name_dropped_and_requested_again_during_a_response_is_sent() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -86,7 +86,7 @@ fn s11_a_name_dropped_and_wanted_again_while_the_answer_is_under_way_is_sent() {
 }
 
 #[test]
-fn s19_a_name_once_given_in_a_request_too_old_to_count_ends_the_old_form_of_everything() {
+fn s19_a_name_in_a_stale_request_ends_the_wildcard_of_empty_lists() {
     for kind in FULL {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, []);
@@ -128,7 +128,7 @@ fn s23_a_nack_of_a_first_response_then_a_reconnect_gets_an_answer_again() {
 }
 
 #[test]
-fn s24_what_was_rejected_beside_a_name_that_is_no_longer_asked_for_follows() {
+fn s24_resources_rejected_with_an_unsubscribed_name_follow() {
     for kind in PARTIAL {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -168,7 +168,7 @@ fn s26_a_nack_that_drops_names_keeps_the_others() {
 }
 
 #[test]
-fn s29_names_are_answered_after_a_reconnect_whatever_version_is_claimed() {
+fn s29_names_are_answered_after_a_reconnect_with_any_version() {
     for kind in KINDS {
         for bench in streams(kind, ["a", "b"]) {
             let mut bench = bench.into_grpc();
@@ -180,7 +180,7 @@ fn s29_names_are_answered_after_a_reconnect_whatever_version_is_claimed() {
 }
 
 #[test]
-fn s24_a_culprit_that_is_gone_is_not_tried() {
+fn s24_a_removed_culprit_gets_no_trial() {
     for kind in PARTIAL {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -193,7 +193,7 @@ fn s24_a_culprit_that_is_gone_is_not_tried() {
 }
 
 #[test]
-fn s23_a_removal_that_has_no_word_is_not_rejected_with_what_goes_out_beside_it() {
+fn s23_an_implicit_removal_is_not_rejected_with_other_changes() {
     for kind in PARTIAL {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
