@@ -67,8 +67,8 @@ pub fn per_route(filters: &[ForwardFilter]) -> Option<(String, google::Any)> {
 ///
 /// Envoy chooses the cluster of a request by weight and then looks for the session's endpoint in this cluster only. A
 /// second cookie therefore names the cluster. The first result is a route for the sessions of each cluster, with the
-/// condition on the cookie. The second one is the route for new sessions, whose responses set the cookie. Sessions
-/// follow a cluster until its weight is 0 or it is removed, whatever the other weights are.
+/// condition on the cookie. The second result is the route for new sessions, whose responses set the cookie. Sessions
+/// stay at a cluster until its weight is 0 or it is removed, regardless of the other weights.
 pub fn by_cluster(route: &Route) -> Option<(Vec<(Route, route_v3::HeaderMatcher)>, Route)> {
     let Action::Forward(forward) = &route.action else { return None };
     let Some(Session::Cookie(cookie)) = session_of(&forward.filters) else { return None };

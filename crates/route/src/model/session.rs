@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::HeaderName;
 
-/// The session persistence of a route. If the endpoint of a session no longer exists, the session moves to another one.
+/// The session persistence of a route. If the endpoint of a session no longer exists, the session moves to another
+/// endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Session {
     /// Envoy sets a cookie that contains the address of the endpoint.
@@ -22,7 +23,7 @@ pub struct SessionCookie {
     pub name: CookieName,
     /// The path of the requests for which clients send the cookie.
     pub path: Arc<str>,
-    /// How long clients keep the cookie, in whole seconds; `None` is the duration of a browser's session.
+    /// The lifetime of the cookie at clients, in whole seconds. `None`: the duration of a browser's session.
     pub lifetime: Option<Duration>,
     /// Whether sessions stay at one of several clusters.
     pub keeps_cluster: bool,
@@ -33,7 +34,8 @@ pub struct SessionCookie {
 pub struct CookieName(Arc<str>);
 
 impl CookieName {
-    /// Returns `text` as a name, or `None` if it is not one. Source: RFC 6265 section 4.1.1, `cookie-name`.
+    /// Parses the name of a cookie. Returns `None` if `text` is not a cookie name. Source: RFC 6265 section 4.1.1,
+    /// `cookie-name`.
     pub fn parse(text: &str) -> Option<Self> {
         HeaderName::is_token(text).then(|| Self(text.into()))
     }

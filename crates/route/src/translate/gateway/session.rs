@@ -12,14 +12,14 @@ use crate::model::{CookieName, HeaderName, PathMatch, Session, SessionCookie};
 use crate::objects::gateway::{HttpRule, SessionPersistence};
 use crate::translate::problem::Reason;
 
-/// The largest number of routes that a rule may take in Envoy for its sessions: one for each match and backend.
+/// The maximum number of routes in Envoy for the sessions of a rule: one route for each match and backend.
 const MAX_ROUTES: usize = 64;
 
 /// The field below `sessionPersistence`, and the fault.
 type Fault = (&'static str, String);
 
 /// Parses the session persistence of a rule with this number of backends. If it is not valid, the rule is served
-/// without it.
+/// without session persistence.
 pub fn parse(field: &str, index: usize, rule: &HttpRule, backends: usize, parser: &mut Parser) -> Option<Session> {
     let persistence = rule.session_persistence.as_ref()?;
     let (mut ignored, mut surplus) = (Vec::new(), None);
@@ -90,7 +90,7 @@ fn header(
     Ok(name)
 }
 
-/// Returns the limit of a session in whole seconds, rounded up; `None` is no limit.
+/// Returns the limit of a session in whole seconds, rounded up. `None` sets no limit.
 fn absolute_timeout(persistence: &SessionPersistence) -> Result<Option<Duration>, Fault> {
     let Some(text) = persistence.absolute_timeout.as_deref() else { return Ok(None) };
     let timeout = duration::parse(text).ok_or_else(|| (".absoluteTimeout", format!("{text:?} is not a duration")))?;
@@ -98,7 +98,7 @@ fn absolute_timeout(persistence: &SessionPersistence) -> Result<Option<Duration>
     Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }
 
-/// Returns the path of the cookie: that of the only match of the rule, or `/`.
+/// Returns the path of the cookie: the path of the only match of the rule, or `/`.
 fn path(rule: &HttpRule, parser: &Parser) -> Arc<str> {
     // Other characters could end the attribute, or have a meaning in Envoy's formats.
     let is_plain = |path: &str| path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte));
