@@ -8,8 +8,8 @@ CARGO ?= cargo
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## the release program: target/release/lockgate
-	$(CARGO) build --release --workspace --bin lockgate
+build: ## the release program: target/dist/lockgate
+	$(CARGO) build --profile dist --workspace --bin lockgate
 
 run: ## run the controller on examples/, a demo backend, and a real Envoy; Ctrl-C stops all three
 	@scripts/run.sh
