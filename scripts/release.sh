@@ -43,8 +43,8 @@ notes() {
 program() {
   if [[ -z ${LOCKGATE:-} ]]; then
     need cargo "" "https://rustup.rs"
-    LOCKGATE_COMMIT=$commit CARGO_PROFILE_RELEASE_STRIP=symbols cargo build --release --locked --bin lockgate >&2
-    LOCKGATE=${CARGO_TARGET_DIR:-target}/release/lockgate
+    LOCKGATE_COMMIT=$commit CARGO_PROFILE_DIST_STRIP=symbols cargo build --profile dist --locked --bin lockgate >&2
+    LOCKGATE=${CARGO_TARGET_DIR:-target}/dist/lockgate
   fi
   echo "$LOCKGATE"
 }
@@ -78,7 +78,9 @@ sbom() {
   fi
   # It writes beside each Cargo.toml; only the program is released.
   cargo cyclonedx --format json --target x86_64-unknown-linux-gnu --override-filename lockgate-sbom >&2
-  mv lockgate-sbom.json "$dist/lockgate-$version.cdx.json"
+  # References to our own crates are paths, which must not depend on the machine.
+  sed "s#file://$PWD#file:///lockgate#g" lockgate-sbom.json >"$dist/lockgate-$version.cdx.json"
+  rm lockgate-sbom.json
   find crates bench e2e -name lockgate-sbom.json -delete
 }
 
