@@ -15,6 +15,7 @@ mod layout;
 mod place;
 mod plan;
 
+pub use disk::DiskError;
 pub use exporter::{Exporter, Options};
 pub use format::Format;
 pub use place::{Place, Reload};

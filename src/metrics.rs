@@ -177,7 +177,7 @@ impl Metrics {
         self.0.listed.get_or_create(&Kind { kind }).set(i64::from(listed));
     }
 
-    /// Counts a list of all objects of `kind`: at the start, and when a watch could not be resumed.
+    /// Counts a list of all objects of `kind`: at the start, and when a watch cannot resume.
     pub fn list_taken(&self, kind: &'static str) {
         self.0.lists.get_or_create(&Kind { kind }).inc();
     }
@@ -195,7 +195,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a fault of the source, such as a file that does not parse or a list that was rejected.
+    /// Counts a fault of the source, such as a file that does not parse or a rejected list.
     pub fn source_fault(&self) {
         self.0.source_faults.inc();
     }
@@ -206,12 +206,12 @@ impl Metrics {
         self.0.source_success.get_or_create(&Kind { kind }).set(gauge_of(seconds));
     }
 
-    /// Sets the number of files or kinds that are faulty now.
+    /// Sets the number of files or kinds with a current fault.
     pub fn set_source_faulty(&self, count: usize) {
         self.0.source_faulty.set(gauge(count));
     }
 
-    /// Counts a read of the settings file. `valid` states whether its content is valid, and therefore effective.
+    /// Counts a read of the settings file. Only `valid` content becomes effective.
     pub fn settings_read(&self, valid: bool) {
         self.0.settings_valid.set(valid.into());
         let result = if valid { "applied" } else { "refused" };
@@ -260,12 +260,12 @@ impl Metrics {
         self.0.streams.get_or_create(&Variant { variant }).dec();
     }
 
-    /// Counts a stream that was closed with an error: no role for it, no node, an unknown type, or too many streams.
+    /// Counts a stream that the server closed with an error: a missing role or node, an unknown type, or too many streams.
     pub fn stream_refused(&self) {
         self.0.streams_refused.inc();
     }
 
-    /// Counts a connection for xDS that was refused for this reason.
+    /// Counts an xDS connection that the server refused for this reason.
     pub fn connection_refused(&self, reason: &'static str) {
         self.0.connections_refused.get_or_create(&Reason { reason }).inc();
     }
@@ -278,7 +278,7 @@ impl Metrics {
         self.0.pushed_bytes.get_or_create(&label).inc_by(bytes as u64);
     }
 
-    /// Counts an accepted response of `type_name`, `since_push` after it was sent.
+    /// Counts an ACK of a response of `type_name`, `since_push` after the response was sent.
     pub fn acked(&self, type_name: &'static str, since_push: Duration) {
         let label = Type { r#type: type_name };
         self.0.acks.get_or_create(&label).inc();
@@ -311,8 +311,7 @@ impl Metrics {
         self.0.certificate_expiry.get_or_create(&Certificate { certificate }).set(gauge_of(seconds));
     }
 
-    /// Counts a reload of xDS certificates. `good` states whether they were usable; otherwise, the old ones stay in
-    /// use.
+    /// Counts a reload of xDS certificates. If they are not `good`, the old certificates stay in use.
     pub fn certificate_reloaded(&self, good: bool) {
         if good { &self.0.certificate_reloads } else { &self.0.certificate_faults }.inc();
     }
@@ -327,7 +326,7 @@ impl Metrics {
         self.0.status_pending.get_or_create(&Kind { kind }).set(gauge(count));
     }
 
-    /// Counts Events that were dropped because there were too many.
+    /// Counts Events that the writer dropped because there were too many.
     pub fn events_dropped(&self, count: u64) {
         self.0.events_dropped.inc_by(count);
     }
@@ -347,38 +346,48 @@ impl Metrics {
 impl Inner {
     fn register(&mut self, commit: &'static str) {
         self.registry.register_collector(Box::new(process::Process::starting_now()));
-        let registry = self.registry.sub_registry_with_prefix("lockgate");
+        let mut registry = std::mem::take(&mut self.registry);
+        let ours = registry.sub_registry_with_prefix("lockgate");
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", commit)]);
-        registry.register("build", "The version that runs", build);
-        registry.register("objects", "Objects known, by kind", self.objects.clone());
-        registry.register("source_listed", "1 when the first list of the kind is complete", self.listed.clone());
+        ours.register("build", "The running version", build);
+        self.register_sources(ours);
+        self.register_settings(ours);
+        self.register_publications(ours);
+        self.register_xds(ours);
+        self.register_certificates(ours);
+        self.register_writes(ours);
+        self.registry = registry;
+    }
+
+    /// Registers the metrics of the source and of its objects.
+    fn register_sources(&self, registry: &mut Registry) {
+        registry.register("objects", "Known objects, by kind", self.objects.clone());
+        registry.register("source_listed", "1 when the initial list of the kind is complete", self.listed.clone());
         registry.register("source_lists", "Complete lists of all objects of the kind", self.lists.clone());
         registry.register("source_faulty", "Files or kinds that cannot be read now", self.source_faulty.clone());
         registry.register_with_unit(
             "source_last_success_timestamp",
-            "Last time that the API server reported on the kind: a list, an event, or a watch that ended regularly",
+            "Last time that the API server reported on the kind: a list, an event, or a watch that ended normally",
             Unit::Seconds,
             self.source_success.clone(),
         );
         registry.register(
             "source_faults",
-            "Faults of the source, such as a file that does not parse",
+            "Faults of the source, such as a file that does not parse or a rejected list",
             self.source_faults.clone(),
         );
-        let settings_valid = self.settings_valid.clone();
+    }
+
+    /// Registers the metrics of the settings file.
+    fn register_settings(&self, registry: &mut Registry) {
         registry.register(
             "settings_valid",
-            "1 while the content of the settings file is valid, and therefore in effect",
-            settings_valid,
-        );
-        registry.register(
-            "certificates_expiring",
-            "Certificates in use that have expired, or expire within tls.expiryWarning",
-            self.certificates_expiring.clone(),
+            "1 while the content of the settings file is valid, and therefore effective",
+            self.settings_valid.clone(),
         );
         registry.register(
             "settings_waiting",
-            "Keys of the settings file whose value waits for a restart of the controller",
+            "Changed keys of the settings file that require a restart of the controller",
             self.settings_waiting.clone(),
         );
         registry.register(
@@ -386,6 +395,10 @@ impl Inner {
             "Reads of new content of the settings file, by result",
             self.settings_reads.clone(),
         );
+    }
+
+    /// Registers the metrics of the translation and of the published resources.
+    fn register_publications(&self, registry: &mut Registry) {
         registry.register(
             "problems",
             "Problems of objects, by reason, including those that exceed the limits of the lists",
@@ -393,7 +406,7 @@ impl Inner {
         );
         registry.register_with_unit(
             "translation",
-            "Time from objects to published resources",
+            "Time from the change of an object to the published resources",
             Unit::Seconds,
             self.translation.clone(),
         );
@@ -403,17 +416,26 @@ impl Inner {
             "Objects with statistics in Envoy, once for each host: counted, or omitted beyond statistics.maxObjects",
             self.statistics.clone(),
         );
-        registry.register("publications", "Snapshots published", self.publications.clone());
+        registry.register("publications", "Published snapshots", self.publications.clone());
+        registry.register(
+            "certificates_expiring",
+            "Served certificates that have expired, or expire within tls.expiryWarning",
+            self.certificates_expiring.clone(),
+        );
+    }
+
+    /// Registers the metrics of the xDS server.
+    fn register_xds(&self, registry: &mut Registry) {
         registry.register("xds_streams", "Open xDS streams, by variant", self.streams.clone());
-        registry.register("xds_streams_refused", "xDS streams refused", self.streams_refused.clone());
+        registry.register("xds_streams_refused", "Refused xDS streams", self.streams_refused.clone());
         registry.register(
             "xds_connections_refused",
-            "Connections for xDS refused, by reason: name is a certificate whose names give no role",
+            "Refused connections for xDS, by reason: name is a certificate whose names give no role",
             self.connections_refused.clone(),
         );
-        registry.register("xds_responses", "Responses sent, by type", self.responses.clone());
-        registry.register("xds_pushed_resources", "Resources sent, by type", self.pushed_resources.clone());
-        registry.register_with_unit("xds_pushed", "Bytes sent, by type", Unit::Bytes, self.pushed_bytes.clone());
+        registry.register("xds_responses", "Sent responses, by type", self.responses.clone());
+        registry.register("xds_pushed_resources", "Sent resources, by type", self.pushed_resources.clone());
+        registry.register_with_unit("xds_pushed", "Sent bytes, by type", Unit::Bytes, self.pushed_bytes.clone());
         registry.register("xds_acks", "Responses that a client accepted, by type", self.acks.clone());
         registry.register("xds_nacks", "Responses that a client rejected, by type", self.nacks.clone());
         registry.register(
@@ -429,26 +451,34 @@ impl Inner {
         );
         registry.register(
             "xds_gate_timeouts",
-            "Pushes that waited for an ACK longer than the limit, by the type that waited",
+            "Pushes that waited longer than the limit for an ACK, by the waiting type",
             self.gate_timeouts.clone(),
         );
-        registry.register("leader", "1 on the replica that writes to the API server", self.leader.clone());
+    }
+
+    /// Registers the metrics of the certificates of xDS.
+    fn register_certificates(&self, registry: &mut Registry) {
         registry.register_with_unit(
             "xds_certificate_expiry_timestamp",
-            "Expiry of a certificate of xDS, since the Unix epoch",
+            "Expiry of an xDS certificate, since the Unix epoch",
             Unit::Seconds,
             self.certificate_expiry.clone(),
         );
         registry.register(
             "xds_certificate_reloads",
-            "Reloads of valid certificates of xDS",
+            "Reloads of valid xDS certificates",
             self.certificate_reloads.clone(),
         );
         registry.register(
             "xds_certificate_reload_failures",
-            "Reloads of invalid certificates of xDS; the old ones stay in use",
+            "Reloads of invalid xDS certificates; the old certificates stay in use",
             self.certificate_faults.clone(),
         );
+    }
+
+    /// Registers the metrics of the writes to the API server.
+    fn register_writes(&self, registry: &mut Registry) {
+        registry.register("leader", "1 on the leader, the replica that writes to the API server", self.leader.clone());
         registry.register("status_writes", "Writes to the API server, by kind and outcome", self.status_writes.clone());
         registry.register(
             "status_pending",

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::{BoxFuture, OptionFuture, join_all};
 use lockgate_route::objects::gateway::{
     BackendTlsPolicy, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet, TcpRoute, TlsRoute,
     UdpRoute,
@@ -72,16 +72,20 @@ const WRITERS: [(Kind, RunWriter); 11] = [
     (Kind::HTTP_POLICY, |writer| writer.run::<HttpPolicy>().boxed()),
 ];
 
-/// The clients, inputs, and settings of all writers.
-pub struct Writer {
+/// The client and the identity of the writers.
+pub struct Installation {
     /// A client for writes alone, so that long lists do not delay them.
     pub client: kube::Client,
     /// The name of this replica, for Events.
     pub instance: String,
     /// The field manager of this installation: [`manager`].
     pub manager: String,
-    /// The leadership of this replica.
-    pub leader: Leader,
+    /// The template of fleets, and the Lease that owns them. `None`: the controller creates no Envoys.
+    pub fleets: Option<(Arc<Template>, String)>,
+}
+
+/// The inputs of the writers, from the other parts of the controller.
+pub struct Inputs {
     /// The state of the controller's loop.
     pub inspected: watch::Receiver<Arc<Inspection>>,
     /// The problems of certificates that depend on the time, such as an early expiry.
@@ -94,8 +98,6 @@ pub struct Writer {
     pub envoys: AllEnvoys,
     /// The metrics of writes.
     pub metrics: Metrics,
-    /// The template of fleets, and the Lease that owns them. `None`: the controller creates no Envoys.
-    pub fleets: Option<(Arc<Template>, String)>,
 }
 
 /// The settings of the writers.
@@ -141,67 +143,63 @@ impl WriterSettings {
     }
 }
 
-impl Writer {
-    /// Runs all writers, forever. They write only while this replica leads.
-    pub async fn run(self) {
-        let (addresses, our_addresses) = watch::channel(Arc::default());
-        let (programmed, receiver) = mpsc::channel(PROGRAMMED_CAPACITY);
-        let (faults, known_faults) = watch::channel(Faults::default());
-        let (fleet_faults, known_fleet_faults) = watch::channel(Faults::default());
-        let fleets = self.fleets.clone().map(|(template, lease)| fleets::Fleets {
-            client: self.client.clone(),
-            manager: self.manager.clone(),
-            lease,
-            template,
-            leader: self.leader.clone(),
-            inspected: self.inspected.clone(),
-            faults: fleet_faults,
-            metrics: self.metrics.clone(),
-        });
-        let fleets = async move {
-            if let Some(fleets) = fleets {
-                fleets.run().await;
-            }
-        };
-        let infrastructure = Infrastructure {
-            template: self.fleets.map(|(template, _)| template),
-            fleet_faults: known_fleet_faults,
-            envoys: self.envoys.clone(),
-            client: self.client.clone(),
-            manager: self.manager.clone(),
-            leader: self.leader.clone(),
-            inspected: self.inspected.clone(),
-            settings: self.settings.clone(),
-            faults,
-            metrics: self.metrics.clone(),
-        };
-        let status = StatusWriter {
-            client: self.client.clone(),
-            manager: self.manager,
-            leader: self.leader.clone(),
-            inspected: self.inspected.clone(),
-            addresses: our_addresses,
-            settings: self.settings.clone(),
-            faults: known_faults,
-            envoys: self.envoys,
-            programmed,
-            metrics: self.metrics.clone(),
-        };
-        let events = events::Events {
-            client: self.client.clone(),
-            instance: self.instance,
-            leader: self.leader,
-            inspected: self.inspected,
-            expiring: self.expiring,
-            rejected: self.rejected,
-            settings: self.settings.clone(),
-            programmed: receiver,
-            metrics: self.metrics,
-        };
-        let writers = join_all(WRITERS.iter().map(|(_, run)| run(status.clone())));
-        let addresses = addresses::follow(self.client, self.settings, addresses);
-        tokio::join!(addresses, writers, infrastructure.run(), fleets, events.run());
-    }
+/// Runs all writers, forever. They write only while `leader` leads.
+pub async fn write(installation: Installation, leader: Leader, inputs: Inputs) {
+    let Installation { client, instance, manager, fleets } = installation;
+    let Inputs { inspected, expiring, rejected, settings, envoys, metrics } = inputs;
+    let (addresses, our_addresses) = watch::channel(Arc::default());
+    let (programmed, receiver) = mpsc::channel(PROGRAMMED_CAPACITY);
+    let (faults, known_faults) = watch::channel(Faults::default());
+    let (fleet_faults, known_fleet_faults) = watch::channel(Faults::default());
+    let infrastructure = Infrastructure {
+        template: fleets.as_ref().map(|(template, _)| template.clone()),
+        fleet_faults: known_fleet_faults,
+        envoys: envoys.clone(),
+        client: client.clone(),
+        manager: manager.clone(),
+        leader: leader.clone(),
+        inspected: inspected.clone(),
+        settings: settings.clone(),
+        faults,
+        metrics: metrics.clone(),
+    };
+    let fleets = fleets.map(|(template, lease)| fleets::Fleets {
+        client: client.clone(),
+        manager: manager.clone(),
+        lease,
+        template,
+        leader: leader.clone(),
+        inspected: inspected.clone(),
+        faults: fleet_faults,
+        metrics: metrics.clone(),
+    });
+    let fleets = OptionFuture::from(fleets.map(fleets::Fleets::run));
+    let status = StatusWriter {
+        client: client.clone(),
+        manager,
+        leader: leader.clone(),
+        inspected: inspected.clone(),
+        addresses: our_addresses,
+        settings: settings.clone(),
+        faults: known_faults,
+        envoys,
+        programmed,
+        metrics: metrics.clone(),
+    };
+    let events = events::Events {
+        client: client.clone(),
+        instance,
+        leader,
+        inspected,
+        expiring,
+        rejected,
+        settings: settings.clone(),
+        programmed: receiver,
+        metrics,
+    };
+    let writers = join_all(WRITERS.iter().map(|(_, run)| run(status.clone())));
+    let addresses = addresses::follow(client, settings, addresses);
+    tokio::join!(addresses, writers, infrastructure.run(), fleets, events.run());
 }
 
 /// Returns the name of the field manager of an installation, which its Lease identifies.

@@ -183,11 +183,11 @@ async fn f1_once_writes_what_there_is_and_says_by_its_exit_code_whether_it_could
     assert!(success && to.join("listeners.yaml").exists(), "{log}");
     // The second run has nothing to write.
     let (success, log) = export(&to);
-    assert!(success && log.contains("all written") && !log.contains(" written type_url"), "{log}");
+    assert!(success && log.contains("wrote all files") && !log.contains(" written type_url"), "{log}");
     let (success, log) = export(&to.join("listeners.yaml/below"));
     assert!(!success && log.contains("--dir: cannot make"), "{log}");
     let (success, log) = export(&manifests.path().join("below"));
-    assert!(!success && log.contains("the source is read from there"), "{log}");
+    assert!(!success && log.contains("the directory is in the source"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

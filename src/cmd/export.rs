@@ -6,21 +6,27 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use lockgate_xds::snapshot::Snapshot;
 use serde_json::Value;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::object_args::ObjectArgs;
 use super::pipeline::{self, Pipeline};
 use super::scraping::Scraping;
+use super::settings_args::SettingsSource;
 use super::{COMMIT, values};
 use crate::admin::{self, AdminState};
 use crate::controller::{Class, View};
 use crate::explain::envoys::Live;
-use crate::export::{Exporter, Format, Options, Place, Reload, Timing};
+use crate::export::{DiskError, Exporter, Format, Options, Place, Reload, Timing};
 use crate::metrics::Metrics;
 use crate::settings::{Process, Source};
-use crate::telemetry;
+use crate::telemetry::{self, LogControl};
 
 /// With `--once`, the timeout of the initial lists.
 const FIRST_LISTS: Duration = Duration::from_secs(60);
@@ -89,7 +95,7 @@ pub(super) const LONG_ABOUT: &str = "Write the configuration to files that Envoy
     replaced atomically by a rename. Unchanged files are not touched. Clusters are written before the routes \
     to them, and removed after these.\n\n\
     `listeners` is written last: Envoy can start when it exists. Only the owner can read files of secrets, so \
-    run Envoy as the same user. Settings and sources are those of `lockgate serve`.";
+    run Envoy as the same user. Settings and sources are the same as for `lockgate serve`.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -136,7 +142,7 @@ pub(super) fn place(directory: &Path, flag: &str, format: Format, reload: Reload
     Ok(Place { directory, format, reload })
 }
 
-/// Resolves the links in the existing part of `path`.
+/// Resolves the symbolic links in the existing part of `path`.
 fn resolved(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     let whole = there.and_then(|(above, there)| Some(there.join(path.strip_prefix(above).ok()?)));
@@ -147,73 +153,117 @@ fn resolved(path: &Path) -> PathBuf {
 pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let (options, once) = (args.options()?, args.once);
     let (source, settings) = args.objects.resolve(Vec::new())?;
-    if let Source::Manifests(from) | Source::Resources(from) = &source
-        && resolved(&options.directory).starts_with(resolved(from))
-    {
-        bail!("--dir {}: the source is read from there, and would have these files too", options.directory.display());
-    }
-    let Process { admin, log, .. } = &settings.resolved.settings.process;
+    reject_output_in_source(&options.directory, &source)?;
+    let Process { log, .. } = &settings.resolved.settings.process;
     let log = telemetry::init(log.format, &log.level)?;
     settings.warn_of_hidden();
-    // There is no default address, because several exports can run on one machine.
-    let admin_listener = match settings.resolved.origins.contains_key("admin.address") {
-        true => Some(admin::listen(admin.address).await.with_context(|| settings.named("admin.address"))?),
-        false => None,
-    };
+    let admin_listener = listen_for_admin(&settings).await?;
     let (directory, version) = (options.directory.display().to_string(), env!("CARGO_PKG_VERSION"));
     tracing::info!(version, commit = COMMIT, source = %pipeline::describe(&source), directory, "starting");
-    let exporter = Exporter::open(options).context("--dir")?;
-    let metrics = Metrics::new(COMMIT);
-    let (_stop, stopping) = watch::channel(false);
-    let mut scraping = Scraping::start(&settings, &metrics, stopping).await?;
-    let scraped_elsewhere = settings.resolved.settings.process.metrics.address.is_some();
-    let mut pipeline = Pipeline::start(source, settings, log.clone(), metrics.clone(), View::Whole, false)?;
-    let store = pipeline.stores.get_or_create(Class::shared(View::Whole));
-    let readiness = pipeline.readiness.clone();
-    let mut first = store.subscribe();
-    // This command has no server that must listen first.
-    readiness.listening();
-    let state = Arc::new(AdminState {
-        readiness: readiness.clone(),
-        metrics,
-        scraped_elsewhere,
-        log,
-        snapshots: pipeline.snapshots(),
-        inspection: pipeline.inspected.clone(),
-        settings: pipeline.describe_settings(),
-        streams: Box::new(|| Value::Array(Vec::new())),
-        live: Live::default(),
-    });
-    let admin = async {
-        match admin_listener {
-            Some(listener) => admin::serve(listener, state, std::future::pending()).await,
-            None => std::future::pending().await,
-        }
-    };
-    let missing = || readiness.missing(false).unwrap_or_default();
-    let mut export = tokio::spawn(exporter.run(store.subscribe(), once));
-    let late = async {
-        let published = first.wait_for(Option::is_some);
-        let late = once && tokio::time::timeout(FIRST_LISTS, published).await.is_err();
-        if !late {
-            std::future::pending::<()>().await;
-        }
-    };
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
-        _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
-        error = pipeline.failed() => return Err(error),
-        error = scraping.failed() => return Err(error),
-        () = admin => bail!("the admin server ended"),
-        () = late => bail!("nothing to write after {} s: {}", FIRST_LISTS.as_secs(), missing()),
-        ended = &mut export => {
-            ended.context("the export panicked")??;
-            tracing::info!(directory, "all written");
-        }
-    }
-    pipeline.stop();
-    export.abort();
+    let mut parts = Parts::start(source, settings, options, log, admin_listener, once).await?;
+    parts.run_until_end(&directory, once).await?;
+    parts.pipeline.stop();
+    parts.export.abort();
     Ok(())
+}
+
+/// Returns an error if the source would read the written files.
+fn reject_output_in_source(directory: &Path, source: &Source) -> anyhow::Result<()> {
+    if let Source::Manifests(from) | Source::Resources(from) = source
+        && resolved(directory).starts_with(resolved(from))
+    {
+        bail!("--dir {}: the directory is in the source, which would read the written files", directory.display());
+    }
+    Ok(())
+}
+
+/// Listens for the admin server, if its address is configured. There is no default address, because several exports can run on
+/// one machine.
+async fn listen_for_admin(settings: &SettingsSource) -> anyhow::Result<Option<TcpListener>> {
+    if !settings.resolved.origins.contains_key("admin.address") {
+        return Ok(None);
+    }
+    let address = settings.resolved.settings.process.admin.address;
+    Ok(Some(admin::listen(address).await.with_context(|| settings.named("admin.address"))?))
+}
+
+/// The running parts of an export.
+struct Parts {
+    pipeline: Pipeline,
+    scraping: Scraping,
+    /// Scraping ends when this is dropped.
+    _stop: watch::Sender<bool>,
+    admin: BoxFuture<'static, ()>,
+    export: JoinHandle<Result<(), DiskError>>,
+    /// The first snapshot, when it is published.
+    snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
+}
+
+impl Parts {
+    /// Starts all parts.
+    async fn start(
+        source: Source,
+        settings: SettingsSource,
+        options: Options,
+        log: LogControl,
+        admin_listener: Option<TcpListener>,
+        once: bool,
+    ) -> anyhow::Result<Self> {
+        let exporter = Exporter::open(options).context("--dir")?;
+        let metrics = Metrics::new(COMMIT);
+        let (stop, stopping) = watch::channel(false);
+        let scraping = Scraping::start(&settings, &metrics, stopping).await?;
+        let scraped_elsewhere = settings.resolved.settings.process.metrics.address.is_some();
+        let pipeline = Pipeline::start(source, settings, log.clone(), metrics.clone(), View::Whole, false)?;
+        let store = pipeline.stores.get_or_create(Class::shared(View::Whole));
+        // This command has no server that must listen first.
+        pipeline.readiness.listening();
+        let state = AdminState {
+            readiness: pipeline.readiness.clone(),
+            metrics,
+            scraped_elsewhere,
+            log,
+            snapshots: pipeline.snapshots(),
+            inspection: pipeline.inspected.clone(),
+            settings: pipeline.describe_settings(),
+            streams: Box::new(|| Value::Array(Vec::new())),
+            live: Live::default(),
+        };
+        let admin = match admin_listener {
+            Some(listener) => admin::serve(listener, Arc::new(state), std::future::pending()).boxed(),
+            None => std::future::pending().boxed(),
+        };
+        let snapshot = store.subscribe();
+        let export = tokio::spawn(exporter.run(store.subscribe(), once));
+        Ok(Self { pipeline, scraping, _stop: stop, admin, export, snapshot })
+    }
+
+    /// Waits for SIGTERM, SIGINT, or with `once` for the end of the export. The end of any other part is an error.
+    async fn run_until_end(&mut self, directory: &str, once: bool) -> anyhow::Result<()> {
+        let readiness = self.pipeline.readiness.clone();
+        let missing = || readiness.missing(false).unwrap_or_default();
+        let snapshot = &mut self.snapshot;
+        let late = async {
+            let published = snapshot.wait_for(Option::is_some);
+            let late = once && tokio::time::timeout(FIRST_LISTS, published).await.is_err();
+            if !late {
+                std::future::pending::<()>().await;
+            }
+        };
+        let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+            error = self.pipeline.failed() => return Err(error),
+            error = self.scraping.failed() => return Err(error),
+            () = &mut self.admin => bail!("the admin server ended"),
+            () = late => bail!("nothing to write after {} s: {}", FIRST_LISTS.as_secs(), missing()),
+            ended = &mut self.export => {
+                ended.context("the export panicked")??;
+                tracing::info!(directory, "wrote all files");
+            }
+        }
+        Ok(())
+    }
 }

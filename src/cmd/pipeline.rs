@@ -34,7 +34,7 @@ pub(super) struct Pipeline {
     pub readiness: Readiness,
     /// The state of the loop, for the debug pages.
     pub inspected: watch::Receiver<Arc<Inspection>>,
-    /// The used certificates that expire soon.
+    /// The problems of served certificates that expire soon.
     pub expiring: watch::Receiver<Problems>,
     /// The effective settings.
     pub settings: watch::Receiver<Arc<State>>,
@@ -49,8 +49,8 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts the source, and the loop on a separate thread. `primary` is the view that always exists. With
-    /// `asks_replicas`, the loop waits for [`Event::Kept`] with the last good content of Secrets.
+    /// Starts the source, and the loop on a separate thread. `primary` is the view that always exists. With `asks_replicas`, the
+    /// loop waits for [`Event::Kept`] with the last good content of Secrets.
     pub fn start(
         source: Source,
         settings: SettingsSource,
@@ -63,7 +63,7 @@ impl Pipeline {
         let (inspection, inspected) = watch::channel(Arc::new(Inspection::default()));
         let (events, received) = mpsc::channel(EVENT_CAPACITY);
         let (waker, inbox) = (events.downgrade(), events.downgrade());
-        // If the queue is full, the next pass builds the missing views.
+        // If the queue is full, the next pass of the loop builds the missing views.
         let wake = move || {
             let _ = waker.upgrade().map(|events| events.try_send(Event::ViewRequested));
         };
@@ -76,21 +76,11 @@ impl Pipeline {
         let controller = Controller::new(first.route, fleets, readiness.clone(), metrics.clone(), inspection)
             .with_objects_from_operator(matches!(source, Source::Manifests(_)))
             .with_replicas(asks_replicas && !matches!(source, Source::Resources(_)));
-        let (loop_ended, loop_end) = mpsc::channel::<std::io::Error>(1);
-        std::thread::Builder::new()
-            .name("controller".into())
-            .spawn(move || {
-                // It is dropped when the loop ends or panics.
-                let ended = loop_ended;
-                if let Err(error) = controller.run(received) {
-                    let _ = ended.try_send(error);
-                }
-            })
-            .context("cannot start the controller's thread")?;
+        let loop_end = spawn_loop(controller, received)?;
         let translated = !matches!(source, Source::Resources(_));
         if !translated && settings.file.is_some() {
             tracing::warn!(
-                "with --resources, only the settings of the process apply: Envoy resources are served unchanged"
+                "with --resources, only the settings of the process are effective: Envoy resources are served unchanged"
             );
         }
         let receivers = reload::Receivers { events: events.clone(), translated, state, status, log };
@@ -142,8 +132,8 @@ impl Pipeline {
         Box::new(move || settings.borrow().describe())
     }
 
-    /// Returns a function for the debug pages that returns the newest snapshot of each view of each fleet. The
-    /// snapshots of the shared fleet are first, and those of the primary view within a fleet.
+    /// Returns a function for the debug pages that returns the newest snapshot of each view of each fleet. The shared fleet is
+    /// first, and within a fleet the primary view.
     pub fn snapshots(&self) -> Box<dyn Fn() -> Snapshots + Send + Sync> {
         let (stores, primary) = (self.stores.clone(), self.primary);
         Box::new(move || {
@@ -163,6 +153,19 @@ impl Pipeline {
     }
 }
 
+/// Runs the loop on a separate thread. The channel closes when the loop ends or panics, after the error, if there is one.
+fn spawn_loop(controller: Controller, events: mpsc::Receiver<Event>) -> anyhow::Result<mpsc::Receiver<std::io::Error>> {
+    let (ended, loop_end) = mpsc::channel(1);
+    let run = move || {
+        if let Err(error) = controller.run(events) {
+            let _ = ended.try_send(error);
+        }
+    };
+    let thread = std::thread::Builder::new().name("controller".into());
+    thread.spawn(run).context("cannot start the controller's thread")?;
+    Ok(loop_end)
+}
+
 /// Describes `source` for the log.
 pub(super) fn describe(source: &Source) -> String {
     match source {
@@ -173,6 +176,7 @@ pub(super) fn describe(source: &Source) -> String {
     }
 }
 
+/// Watches the source, and sends its events to the loop.
 async fn watch_source(source: Source, metrics: Metrics, events: mpsc::Sender<Event>) -> Result<(), SourceError> {
     match source {
         Source::Manifests(directory) => source::directory::watch_manifests(directory, events).await,

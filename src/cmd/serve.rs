@@ -32,12 +32,12 @@ use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
 use crate::settings::{Process, ServerOptions, Source, Xds, XdsTls};
 use crate::source::Event;
-use crate::status::AllEnvoys;
+use crate::status::{AllEnvoys, Inputs};
 use crate::telemetry::{self, LogControl};
 
 use fleets::Fleets;
 use tls::Certificates;
-use writer_tasks::{Inputs, WriterTasks};
+use writer_tasks::WriterTasks;
 
 /// The number of open files that are reserved for other purposes than xDS connections: sources, the API server, the admin
 /// server, and connections that are being closed.
@@ -80,18 +80,18 @@ impl Parts {
         options: &ServerOptions,
         log: LogControl,
     ) -> anyhow::Result<Self> {
-        let Process { xds: xds_settings, admin: admin_settings, metrics: metrics_settings, .. } = &options.process;
-        let xds_listener = server::listen(xds_settings.address).await.with_context(|| settings.named("xds.address"))?;
+        let process = &options.process;
+        let xds_listener = server::listen(process.xds.address).await.with_context(|| settings.named("xds.address"))?;
         let admin_listener =
-            admin::listen(admin_settings.address).await.with_context(|| settings.named("admin.address"))?;
+            admin::listen(process.admin.address).await.with_context(|| settings.named("admin.address"))?;
 
         let metrics = Metrics::new(COMMIT);
         let (stop, stopping) = watch::channel(false);
         let scraping = Scraping::start(&settings, &metrics, stopping.clone()).await?;
         let named = settings.named("xds.tls");
         // Last good key pairs are sent over TLS only.
-        let over_tls = matches!(&xds_settings.tls, Some(XdsTls::Auto | XdsTls::Directory(_)));
-        let asks_replicas = over_tls && xds_settings.peers.is_some();
+        let over_tls = matches!(&process.xds.tls, Some(XdsTls::Auto | XdsTls::Directory(_)));
+        let asks_replicas = over_tls && process.xds.peers.is_some();
         let pipeline =
             Pipeline::start(source.clone(), settings, log.clone(), metrics.clone(), View::Envoy, asks_replicas)?;
         let readiness = pipeline.readiness.clone();
@@ -105,36 +105,30 @@ impl Parts {
         let registry = Arc::new(Registry::default());
         let here = Here::new(registry.clone(), fleet_stores(pipeline.stores.clone()), pipeline.inspected.clone());
         let (observer, rejected) = observer::LogAndCount::new(metrics.clone(), registry.clone());
-        let (gate_timeout, removal_grace) = (xds_settings.gate_timeout, xds_settings.removal_grace);
         let service = server::Service::new(stores(pipeline.stores.clone(), certificates.fleet_uri()), stopping.clone())
-            .with_timing(Timing { gate_timeout, removal_grace, ..Timing::default() })
+            .with_timing(timing(&process.xds))
             .with_identifier(options.identifier.clone())
             .with_observer(Arc::new(observer))
             .with_routes(replicas::routes(here.clone(), over_tls))
             .with_registry(registry.clone());
         let access = certificates.access.clone();
-        let xds = tokio::spawn(server::serve_within(limits(xds_settings), xds_listener, access, Arc::new(service)));
-        let state = Arc::new(AdminState {
+        let xds = tokio::spawn(server::serve_within(limits(&process.xds), xds_listener, access, Arc::new(service)));
+        let state = AdminState {
             readiness: readiness.clone(),
             metrics: metrics.clone(),
-            scraped_elsewhere: metrics_settings.address.is_some(),
+            scraped_elsewhere: process.metrics.address.is_some(),
             log,
             snapshots: pipeline.snapshots(),
             inspection: pipeline.inspected.clone(),
             settings: pipeline.describe_settings(),
             streams: Box::new(move || registry.describe()),
             live: live(&here, &pipeline, rejected.clone()),
-        });
-        let mut shutdown = stopping;
-        let admin = tokio::spawn(admin::serve(admin_listener, state, async move {
-            let _ = shutdown.wait_for(|stopping| *stopping).await;
-        }));
+        };
+        let admin = tokio::spawn(admin::serve(admin_listener, Arc::new(state), until(stopping)));
         readiness.listening();
-        tracing::info!(address = %xds_settings.address, "xDS listens");
-        let metrics_too = if metrics_settings.address.is_none() { " /metrics" } else { "" };
-        tracing::info!(address = %admin_settings.address, "admin listens: /healthz /readyz{metrics_too} /debug/");
+        log_addresses(process);
 
-        let others = others(xds_settings, &certificates);
+        let others = others(&process.xds, &certificates);
         let kept_secrets = follow_replicas(others.clone().filter(|_| asks_replicas), pipeline.events.clone());
         writer_tasks.start_writers(Inputs {
             inspected: pipeline.inspected.clone(),
@@ -148,7 +142,7 @@ impl Parts {
         Ok(Self { stop, readiness, pipeline, scraping, writer_tasks, fleets, certificates, kept_secrets, xds, admin })
     }
 
-    /// Waits for SIGTERM or SIGINT. The end of any part is an error: a restart is better than half a controller.
+    /// Waits for SIGTERM or SIGINT. The end of any part is an error, because a restart is better than a partial controller.
     async fn run_until_signal(&mut self) -> anyhow::Result<()> {
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
@@ -190,6 +184,24 @@ impl Parts {
     }
 }
 
+/// Waits until the process stops.
+async fn until(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// Returns the timing of streams.
+fn timing(settings: &Xds) -> Timing {
+    let Xds { gate_timeout, removal_grace, .. } = *settings;
+    Timing { gate_timeout, removal_grace, ..Timing::default() }
+}
+
+/// Logs the addresses of the servers.
+fn log_addresses(settings: &Process) {
+    tracing::info!(address = %settings.xds.address, "xDS listens");
+    let metrics = if settings.metrics.address.is_none() { " /metrics" } else { "" };
+    tracing::info!(address = %settings.admin.address, "admin listens: /healthz /readyz{metrics} /debug/");
+}
+
 /// Returns the state of Envoys and the explanations of requests, for the debug pages.
 fn live(here: &Here, pipeline: &Pipeline, rejected: watch::Receiver<Problems>) -> Live {
     let (here, events, expiring) = (here.clone(), pipeline.events.clone(), pipeline.expiring.clone());
@@ -217,7 +229,7 @@ fn others(settings: &Xds, certificates: &Certificates) -> Option<Others> {
     settings.peers.as_ref().map(|peers| Others { address: peers.to_string(), own, connector })
 }
 
-/// Requests the last good content of Secrets from the other replicas, forever. Without others, it waits forever.
+/// Requests the last good content of Secrets from the other replicas, forever. Without other replicas, it only waits.
 async fn follow_replicas(others: Option<Others>, events: mpsc::WeakSender<Event>) {
     match others {
         Some(others) => replicas::kept::follow(others, events).await,
@@ -243,7 +255,7 @@ fn limits(settings: &Xds) -> Limits {
         tracing::warn!(
             possible,
             asked,
-            "fewer xDS connections than asked for are possible: the limit of open files is low"
+            "fewer xDS connections are possible than configured, because the limit of open files is low"
         );
     }
     let connections = asked.min(possible.max(2));
@@ -251,7 +263,7 @@ fn limits(settings: &Xds) -> Limits {
 }
 
 /// Selects the store of each client. The first client of a class creates its store. The loop removes the stores of fleets that
-/// do not exist. `uri` is the beginning of the URIs in the certificates of fleets.
+/// do not exist. `uri` is the prefix of the URIs in the certificates of fleets.
 fn stores(stores: Arc<controller::Stores>, uri: Option<String>) -> Stores {
     Stores::by_client(move |client| {
         let fleet = FleetId::of_client(client.names, client.node, uri.as_deref());

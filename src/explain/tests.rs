@@ -220,7 +220,7 @@ fn urls_name_a_protocol_a_host_and_a_path() {
         ("ftp://shop.test", "has the scheme \"ftp\""),
         ("https:///cart", "no valid host"),
         ("https://a b/", "no valid host"),
-        ("https://shop.test:99999/", "no number up to 65535"),
+        ("https://shop.test:99999/", "not a number up to 65535"),
         ("https://shop.test/a b", "must be escaped"),
     ] {
         assert!(parsed(url).unwrap_err().contains(part), "{url}: {:?}", parsed(url));
@@ -230,7 +230,7 @@ fn urls_name_a_protocol_a_host_and_a_path() {
     assert_eq!((request.authority.as_str(), request.server_name.as_deref()), ("b.test", Some("a.test")));
     assert_eq!(request.headers, [("X-A".to_owned(), "1".to_owned())]);
     let question = Question { headers: "nothing".into(), ..question };
-    assert!(question.parse().unwrap_err().contains("has not the form"));
+    assert!(question.parse().unwrap_err().contains("does not have the form"));
 }
 
 #[test]

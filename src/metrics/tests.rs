@@ -120,7 +120,7 @@ fn every_metric_has_its_name_and_unit() {
 }
 
 #[test]
-fn a_problem_that_is_gone_is_no_longer_counted() {
+fn a_resolved_problem_is_no_longer_counted() {
     let metrics = Metrics::default();
     ["Conflicted", "Conflicted", "HostNotValid"].into_iter().for_each(|reason| metrics.problems_found(reason, 1));
     assert_has(&metrics.encode(), &["lockgate_problems{reason=\"Conflicted\"} 2"]);
@@ -142,7 +142,7 @@ fn a_stream_counts_while_it_is_open() {
 }
 
 #[test]
-fn the_process_is_measured() {
+fn the_metrics_include_the_process() {
     let text = Metrics::default().encode();
     for name in [
         "process_cpu_seconds_total",

@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use futures::future::select_all;
-use lockgate_route::translate::problem::Problems;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::inspection::Inspection;
 use crate::leader::{Candidate, Leader, Timing};
 use crate::metrics::Metrics;
 use crate::settings::{LeaderElection, ServerOptions, Source, Writes};
 use crate::source;
-use crate::status::{self, AllEnvoys, Template, Writer, WriterSettings};
+use crate::status::{self, Inputs, Installation, Template};
 
 /// The tasks of leader election and of the writers, if this replica writes.
 pub(super) struct WriterTasks {
@@ -22,24 +20,6 @@ pub(super) struct WriterTasks {
     pub leader: Leader,
     installation: Option<Installation>,
     tasks: Vec<(&'static str, JoinHandle<()>)>,
-}
-
-/// The client and the identity of the writers.
-struct Installation {
-    client: kube::Client,
-    instance: String,
-    manager: String,
-    fleets: Option<(Arc<Template>, String)>,
-}
-
-/// The inputs of the writers.
-pub(super) struct Inputs {
-    pub inspected: watch::Receiver<Arc<Inspection>>,
-    pub expiring: watch::Receiver<Problems>,
-    pub rejected: watch::Receiver<Problems>,
-    pub settings: watch::Receiver<WriterSettings>,
-    pub envoys: AllEnvoys,
-    pub metrics: Metrics,
 }
 
 impl WriterTasks {
@@ -82,25 +62,11 @@ impl WriterTasks {
         Ok(Self { leader, installation: Some(installation), tasks: vec![("the election", election)] })
     }
 
-    /// Starts the writers.
-    pub fn start_writers(&mut self, known: Inputs) {
-        let Some(Installation { client, instance, manager, fleets }) = self.installation.take() else { return };
-        let Inputs { inspected, expiring, rejected, settings, envoys, metrics } = known;
-        let leader = self.leader.clone();
-        let writer = Writer {
-            client,
-            instance,
-            manager,
-            leader,
-            inspected,
-            expiring,
-            rejected,
-            settings,
-            envoys,
-            metrics,
-            fleets,
-        };
-        self.tasks.push(("the status writer", tokio::spawn(writer.run())));
+    /// Starts the writers, if this replica writes.
+    pub fn start_writers(&mut self, inputs: Inputs) {
+        let Some(installation) = self.installation.take() else { return };
+        let writers = status::write(installation, self.leader.clone(), inputs);
+        self.tasks.push(("the status writer", tokio::spawn(writers)));
     }
 
     /// Waits until a task ends, and returns the reason. Waits forever without tasks.

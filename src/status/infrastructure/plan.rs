@@ -11,12 +11,12 @@ use lockgate_route::translate::gateway::listener::PORTS;
 use lockgate_route::translate::gateway::{FleetReport, home, service_key};
 
 use super::content::{Content, LABEL, Service, Slice};
-use super::ports::{RANGE, Request, allocate};
+use super::ports::{Allocation, RANGE, Request, allocate};
 use super::{Fault, Faults};
 use crate::inspection::{Inspection, changed};
 use crate::status::{Template, WriterSettings};
 
-/// The value of the label with the fleet, for a Gateway that nobody serves.
+/// The value of the label with the fleet, for a Gateway without Envoys.
 const NOBODY: &str = "none";
 /// The maximum number of endpoints in an EndpointSlice. Source: validation of discovery.k8s.io/v1.
 const ENDPOINTS: usize = 1000;
@@ -31,26 +31,26 @@ pub struct Plan {
     pub wanted: BTreeMap<ObjectId, Content>,
     /// The objects that are no longer needed.
     pub obsolete: BTreeSet<ObjectId>,
-    /// The Gateways that cannot have what they need.
+    /// The Gateways that cannot have all needed objects.
     pub faults: Faults,
     /// The Gateway of each Service.
     pub services: BTreeMap<ObjectKey, ObjectKey>,
-    /// The Services with the Envoys of dedicated fleets.
+    /// The Services in front of the Envoys of dedicated fleets.
     pub fleets: BTreeSet<ObjectKey>,
     /// The Gateways whose Services lead to the shared Envoys until their fleets are ready.
     pub moving: BTreeSet<ObjectKey>,
-    /// The Gateways whose Services lead to their fleets, and whose listeners the shared Envoys still have.
+    /// The Gateways whose Services lead to their fleets, while the shared Envoys still have their listeners.
     pub led: BTreeSet<ObjectKey>,
     /// The Gateways whose open connections the shared Envoys still serve.
     pub draining: BTreeSet<ObjectKey>,
 }
 
-/// The state of the world outside of the objects.
+/// The inputs of a plan that are not objects.
 #[derive(Debug, Default)]
 pub struct Outside<'a> {
     /// The template of fleets. `None`: the controller creates none.
     pub template: Option<&'a Template>,
-    /// The ports of Services that were written, and that the watch has not brought back yet.
+    /// The written ports of Services that the watch has not delivered yet.
     pub recent: BTreeMap<ObjectKey, Ports>,
     /// The Gateways that the Envoys of their fleets have accepted.
     pub accepted: BTreeSet<ObjectKey>,
@@ -66,7 +66,7 @@ struct Candidate<'a> {
     gateway: &'a Gateway,
     service: ObjectKey,
     ports: &'a [(Transport, u16)],
-    /// The ports without those of ListenerSets.
+    /// The ports of the listeners of the Gateway itself, without ListenerSets.
     own_ports: BTreeSet<(Transport, u16)>,
     /// Its dedicated fleet, if it has one.
     fleet: Option<&'a FleetReport>,
@@ -104,13 +104,39 @@ pub fn plan(inspection: &Inspection, chosen: &WriterSettings, outside: &Outside)
         return plan;
     };
     let objects = &inspection.objects;
+    let mut candidates = candidates(inspection, &mut plan);
+    candidates.sort_by(|a, b| a.precedence.cmp(&b.precedence));
+    let existing = existing_ports(objects, outside);
+    let shared = Endpoints::new(objects, &envoys);
+    for (candidate, ports) in candidates.iter().zip(allocate_ports(&candidates, &existing, chosen)) {
+        let ports = plan.assigned_ports(candidate, ports);
+        if !ports.is_empty() {
+            plan.serve(candidate, ports, objects, &shared, outside);
+        }
+    }
+    if !chosen.watches(&envoys.namespace) {
+        plan.add_fault_of_unwatched(&envoys.namespace, &candidates);
+    }
+    plan.obsolete = obsolete(inspection, chosen, &plan);
+    plan
+}
+
+/// Returns the ports of the existing Services of Gateways, with the latest writes.
+fn existing_ports(objects: &Objects, outside: &Outside) -> BTreeMap<ObjectKey, Ports> {
     let mut existing: BTreeMap<ObjectKey, Ports> = of_gateways(objects)
         .filter(|service| has_gateway(objects, service))
         .filter_map(|service| Some((service.meta.key.clone(), bounded(&service.gateway.as_ref()?.ports))))
         .collect();
     existing.extend(outside.recent.iter().map(|(key, ports)| (key.clone(), ports.clone())));
-    let mut candidates = candidates(inspection, &mut plan);
-    candidates.sort_by(|a, b| a.precedence.cmp(&b.precedence));
+    existing
+}
+
+/// Allocates the ports of Envoy for each Gateway. Existing ports stay.
+fn allocate_ports(
+    candidates: &[Candidate],
+    existing: &BTreeMap<ObjectKey, Ports>,
+    chosen: &WriterSettings,
+) -> Vec<Vec<Allocation>> {
     let requests: Vec<Request> = candidates
         .iter()
         .map(|candidate| Request {
@@ -120,54 +146,47 @@ pub fn plan(inspection: &Inspection, chosen: &WriterSettings, outside: &Outside)
         })
         .collect();
     let taken = existing.values().flatten().map(|(_, _, target)| *target).collect();
-    let endpoints = Endpoints::new(objects, &envoys);
-    for (candidate, ports) in candidates.iter().zip(allocate(&requests, &taken, &chosen.reserved)) {
-        // A ListenerSet without a port does not hold the Gateway back.
-        let is_own = |port: &(Transport, u16, _)| candidate.own_ports.contains(&(port.0, port.1));
-        let missing = ports.iter().find(|port| port.2.is_none() && is_own(port));
-        if let Some((_, port, _)) = missing {
-            let message = format!("no port for port {port}: all from {} to {} are in use", RANGE.start(), RANGE.end());
-            plan.faults.insert(candidate.gateway.meta.key.clone(), Fault::new("NoResources", message));
-        }
-        let mut ports: Ports = ports.into_iter().filter_map(|(a, b, target)| Some((a, b, target?))).collect();
-        ports.sort_unstable();
-        if ports.is_empty() {
-            continue;
-        }
-        match candidate.fleet {
-            None => plan.need(objects, candidate, ports, &endpoints, None),
-            Some(fleet) => match plan.fleet(candidate, fleet, outside.template) {
-                None => plan.need(objects, candidate, ports, &Endpoints::default(), Some((NOBODY.into(), false))),
-                Some(envoys) => {
-                    let of_fleet = Endpoints::new(objects, &envoys);
-                    let (endpoints, draining) = plan.stage(candidate, objects, outside, [&endpoints, &of_fleet]);
-                    plan.need(
-                        objects,
-                        candidate,
-                        ports,
-                        endpoints,
-                        draining.map(|draining| (envoys.name.clone(), draining)),
-                    );
-                }
-            },
-        }
-    }
-    if !chosen.watches(&envoys.namespace) {
-        let message = format!(
-            "the Service of the Gateway has no endpoints, because the namespace of the Envoys, {:?}, is not watched; add it to \
-             `watch.namespaces`",
-            envoys.namespace
-        );
-        let fault = Fault::new("NoResources", message);
-        for candidate in &candidates {
-            plan.faults.entry(candidate.gateway.meta.key.clone()).or_insert_with(|| fault.clone());
-        }
-    }
-    plan.obsolete = obsolete(inspection, chosen, &plan);
-    plan
+    allocate(&requests, &taken, &chosen.reserved)
 }
 
 impl Plan {
+    /// Returns the ports that have a port of Envoy. A listener of the Gateway itself without one is a fault; a ListenerSet
+    /// without one does not delay the Gateway.
+    fn assigned_ports(&mut self, candidate: &Candidate, ports: Vec<Allocation>) -> Ports {
+        let is_own = |port: &Allocation| candidate.own_ports.contains(&(port.0, port.1));
+        if let Some((_, port, _)) = ports.iter().find(|port| port.2.is_none() && is_own(port)) {
+            let message = format!("no port for port {port}: all from {} to {} are in use", RANGE.start(), RANGE.end());
+            self.faults.insert(candidate.gateway.meta.key.clone(), Fault::new("NoResources", message));
+        }
+        let assigned = ports.into_iter().filter_map(|(transport, port, target)| Some((transport, port, target?)));
+        let mut assigned: Ports = assigned.collect();
+        assigned.sort_unstable();
+        assigned
+    }
+
+    /// Adds the objects of a Gateway, in front of its dedicated fleet or of the `shared` Envoys.
+    fn serve(&mut self, candidate: &Candidate, ports: Ports, objects: &Objects, shared: &Endpoints, outside: &Outside) {
+        let Some(fleet) = candidate.fleet else { return self.need(objects, candidate, ports, shared, None) };
+        let Some(envoys) = self.fleet(candidate, fleet, outside.template) else {
+            return self.need(objects, candidate, ports, &Endpoints::default(), Some((NOBODY.into(), false)));
+        };
+        let dedicated = Endpoints::new(objects, &envoys);
+        let (endpoints, draining) = self.stage(candidate, objects, outside, [shared, &dedicated]);
+        self.need(objects, candidate, ports, endpoints, draining.map(|draining| (envoys.name.clone(), draining)));
+    }
+
+    /// Adds a fault to all candidates without another fault, because the namespace of the Envoys is not watched.
+    fn add_fault_of_unwatched(&mut self, namespace: &str, candidates: &[Candidate]) {
+        let message = format!(
+            "the Service of the Gateway has no endpoints, because the namespace of the Envoys, {namespace:?}, is not watched; \
+             add it to `watch.namespaces`"
+        );
+        let fault = Fault::new("NoResources", message);
+        for candidate in candidates {
+            self.faults.entry(candidate.gateway.meta.key.clone()).or_insert_with(|| fault.clone());
+        }
+    }
+
     /// Returns the Service with the Envoys of a dedicated fleet. If the controller creates none, the Gateway has a fault.
     fn fleet(&mut self, candidate: &Candidate, fleet: &FleetReport, template: Option<&Template>) -> Option<ObjectKey> {
         let key = &candidate.gateway.meta.key;
@@ -260,7 +279,7 @@ impl Plan {
     }
 }
 
-/// Returns the Gateways that can have a Service. The others get their faults in `plan`.
+/// Returns the Gateways that can have a Service. Adds the faults of the other Gateways to `plan`.
 fn candidates<'a>(inspection: &'a Inspection, plan: &mut Plan) -> Vec<Candidate<'a>> {
     let objects = &inspection.objects;
     let (mut candidates, mut claimed) = (Vec::new(), BTreeSet::new());
@@ -294,16 +313,16 @@ fn candidates<'a>(inspection: &'a Inspection, plan: &mut Plan) -> Vec<Candidate<
     candidates
 }
 
-/// Returns the ports of a Service that count. A Gateway has at most [`PORTS`], so more of them were written by somebody else, who
-/// could use up the ports of all Gateways.
+/// Returns the ports of a Service that count. A Gateway has at most [`PORTS`]. Another writer has added any more ports, and could
+/// otherwise use up the ports of all Gateways.
 fn bounded(ports: &Ports) -> Ports {
     ports.iter().take(PORTS).copied().collect()
 }
 
 /// Returns the Services of Gateways, and their EndpointSlices, that no Gateway needs.
 ///
-/// If a Gateway is deleted, the Kubernetes cluster deletes its Service. If all listeners of a Gateway are invalid, its
-/// Service stays, and with it the address.
+/// If a Gateway is deleted, Kubernetes deletes its Service. If all listeners of a Gateway are invalid, its Service stays, and
+/// keeps its address.
 fn obsolete(inspection: &Inspection, chosen: &WriterSettings, plan: &Plan) -> BTreeSet<ObjectId> {
     let objects = &inspection.objects;
     let classes: Vec<&str> = objects
@@ -323,7 +342,7 @@ fn obsolete(inspection: &Inspection, chosen: &WriterSettings, plan: &Plan) -> BT
         if !is_needed && (inspection.gateways.contains_key(&gateway) || was_ours()) {
             obsolete.insert(Kind::SERVICE.id(key.clone()));
         }
-        // The EndpointSlices of a Service go with it.
+        // Kubernetes deletes the EndpointSlices of a deleted Service.
         if is_needed && plan.wanted.contains_key(&Kind::SERVICE.id(key.clone())) {
             let slices = objects.slices_of(key).filter(|slice| is_slice_of(&slice.meta.key.name, &key.name));
             let slices = slices.map(|slice| Kind::ENDPOINT_SLICE.id(slice.meta.key.clone()));
@@ -338,8 +357,7 @@ fn of_gateways(objects: &Objects) -> impl Iterator<Item = &Observed> {
     objects.all::<Observed>().filter(|service| service.gateway.is_some())
 }
 
-/// Returns whether the Gateway of a Service exists. Without this condition, anyone who may create Services could use up the
-/// ports.
+/// Returns whether the Gateway of a Service exists. Without this condition, any author of Services could use up the ports.
 fn has_gateway(objects: &Objects, service: &Observed) -> bool {
     let name = service.gateway.as_ref().map(|gateway| gateway.name.clone()).unwrap_or_default();
     let key = ObjectKey { namespace: service.meta.key.namespace.clone(), name };
@@ -406,7 +424,7 @@ impl Endpoints {
     }
 }
 
-/// Returns an object as it was observed.
+/// Returns the observed state of an object.
 pub fn observed<'a>(objects: &'a Objects, id: &ObjectId) -> Option<&'a Object> {
     objects.of_kind(id.kind).get(&id.key)
 }

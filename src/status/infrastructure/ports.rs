@@ -19,22 +19,20 @@ pub struct Request<'a> {
     pub existing: &'a [(Transport, u16, u16)],
 }
 
-/// Allocates a port of Envoy for each port of `requests`, which are in the order of precedence. The result has the same
-/// order. `None`: no port is free.
+/// A port of a Gateway and its port of Envoy. `None`: no port is free.
+pub type Allocation = (Transport, u16, Option<u16>);
+
+/// Allocates a port of Envoy for each port of `requests`, which are in the order of precedence. The result has the same order.
 ///
-/// A port stays as long as the Service has it, unless it is reserved or another Service has it too. Then the first Gateway
-/// keeps it for which it is at home, or the first Gateway. New ports are none of `taken` and none of any request, even if the
-/// request no longer needs it: Envoys may still listen there for another Gateway. The search for a new port starts at a
-/// hash of the port within the home of the Gateway. A Service that is deleted and created again therefore gets the same ports, and two leaders with different
-/// knowledge rarely choose the same one.
-pub fn allocate(
-    requests: &[Request],
-    taken: &BTreeSet<u16>,
-    reserved: &BTreeSet<u16>,
-) -> Vec<Vec<(Transport, u16, Option<u16>)>> {
+/// A port stays as long as the Service has it, unless it is reserved. If several Services have the same port, the first Gateway
+/// with the port in its home keeps it, otherwise the first Gateway. A new port is neither in `taken` nor in any request, because
+/// Envoys may still listen there for another Gateway. The search for a new port starts at a hash of the port within the home of
+/// the Gateway. A Service that is deleted and created again therefore gets the same ports, and two leaders with different
+/// knowledge rarely choose the same port.
+pub fn allocate(requests: &[Request], taken: &BTreeSet<u16>, reserved: &BTreeSet<u16>) -> Vec<Vec<Allocation>> {
     let mut used: BTreeSet<u16> = reserved.clone();
     let none = |(transport, port): &(Transport, u16)| (*transport, *port, None);
-    let mut allocated: Vec<Vec<(Transport, u16, Option<u16>)>> =
+    let mut allocated: Vec<Vec<Allocation>> =
         requests.iter().map(|request| request.wanted.iter().map(none).collect()).collect();
     for at_home in [true, false] {
         for (request, ports) in requests.iter().zip(&mut allocated) {
