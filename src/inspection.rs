@@ -60,8 +60,16 @@ pub struct Published {
     ///
     /// [`Translator::has_lost`]: lockgate_route::translate::Translator::has_lost
     pub served: bool,
-    /// The fleets whose Envoys have to accept the object. Empty: the shared fleet alone.
+    /// The fleets whose Envoys must accept the object. Empty: the shared fleet alone.
     pub fleets: Arc<[FleetId]>,
+}
+
+#[cfg(test)]
+impl Published {
+    /// Returns the publication `since` of an object with the uid `u`, which is served in this revision.
+    pub fn example(revision: u64, since: u64) -> Self {
+        Self { uid: "u".into(), revision: Revision(revision), since, served: true, fleets: Arc::default() }
+    }
 }
 
 /// Returns the sorted keys under which two maps differ. Shared parts are skipped.
@@ -107,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_share_is_not_looked_at() {
+    fn shared_parts_are_not_compared() {
         let compared = Arc::new(AtomicUsize::new(0));
         let before: OrdMap<usize, Counting> = (0..50_000).map(|at| (at, Counting(at, compared.clone()))).collect();
         let mut now = before.clone();

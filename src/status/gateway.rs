@@ -126,14 +126,14 @@ impl<'a> GatewayFacts<'a> {
         Some(Self { verdicts: verdicts.map_or(&[], |verdicts| verdicts), ..Self::new(gateway, facts) })
     }
 
-    /// Returns the reason why the Gateway cannot be programmed now, if there is one. `infrastructure` is the reason why
-    /// it cannot have a Service. Listeners of ListenerSets have no effect.
+    /// Returns the reason why the Gateway cannot be programmed now, if there is one. `infrastructure` is the reason why it cannot
+    /// have a Service. Listeners of ListenerSets do not count.
     fn fault(&self, infrastructure: Option<&Fault>) -> Option<Fault> {
         let verdict = self.verdicts.iter().find(|one| one.listener.is_none() && one.condition == "Accepted");
         if let Some(verdict) = verdict.filter(|verdict| verdict.status == Status::False) {
             return Some(Fault::new("Invalid", format!("the Gateway is not accepted: {}", verdict.reason)));
         }
-        // A Gateway without listeners of its own exists for its ListenerSets.
+        // A Gateway without its own listeners serves only its ListenerSets.
         let is_valid = |report: &&Report| report.own_ports().next().is_some() || report.listeners.is_empty();
         let Some(report) = self.report.filter(is_valid).filter(|report| !report.ports.is_empty()) else {
             return Some(Fault::new("Invalid", "no listener is valid".to_owned()));
@@ -197,7 +197,7 @@ impl<'a> GatewayFacts<'a> {
     }
 }
 
-/// Returns whether the status of `gateway` is the wanted one.
+/// Returns whether `gateway` has the desired status.
 fn is_current(gateway: &Gateway, desired: &DesiredStatus) -> bool {
     let current = &gateway.status;
     current.addresses.len() == desired.addresses.len()

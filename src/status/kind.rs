@@ -1,4 +1,4 @@
-//! The status of one kind of objects: which status an object should have, and how it is written.
+//! The trait of each kind with a status: the status that an object should have, and its patch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,18 +28,18 @@ pub(super) trait HasStatus: Typed {
 
     /// Returns the next status of the object. `None`: the status is up to date, or belongs to another controller.
     ///
-    /// A status that shows progress has several consecutive goals. The next goal is requested when the watch brings
-    /// back the last one.
+    /// A status that shows progress has several consecutive goals. The queue requests the next goal when the watch delivers the
+    /// last one.
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Self::Status>>;
 
-    /// Returns the merge patch of the field `status`. `envoys` is the number of Envoys that have accepted the object,
-    /// if the goal needs them.
+    /// Returns the merge patch of the field `status`. If the goal needs acceptance, `envoys` is the number of Envoys that have
+    /// accepted the object.
     fn patch(&self, status: &Self::Status, envoys: usize, now: Timestamp) -> Value;
 
     /// Returns the description of a status for the log line and the Event `Programmed`: `reachable at 192.0.2.1`.
     fn summary(status: &Self::Status) -> String;
 
-    /// Returns the objects whose facts differ. The objects themselves can be equal.
+    /// Returns the objects whose facts differ, even if the objects themselves are equal.
     fn changed(before: &Inputs, now: &Inputs) -> BTreeSet<ObjectKey> {
         changed_sources(Self::KIND, &before.inspection, &now.inspection).cloned().collect()
     }
@@ -92,6 +92,27 @@ pub(super) struct Facts<'a> {
     pub faults: &'a Faults,
 }
 
+#[cfg(test)]
+impl<'a> Facts<'a> {
+    /// The name of the controller in [`Facts::example`].
+    pub const CONTROLLER: &'static str = "lockgate.dev/gateway-controller";
+
+    /// Returns facts without addresses of Envoys and without faults of Gateways.
+    pub fn example(inspection: &'a Inspection, published: Option<&'a Published>, verdicts: &'a [Verdict]) -> Self {
+        static NO_FAULTS: std::sync::LazyLock<Faults> = std::sync::LazyLock::new(Faults::new);
+        Self {
+            manager: "us",
+            addresses: &[],
+            published,
+            withdrawing: false,
+            verdicts,
+            inspection,
+            controller: Self::CONTROLLER,
+            faults: &NO_FAULTS,
+        }
+    }
+}
+
 /// The status that an object should have next.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Goal<S> {
@@ -99,7 +120,7 @@ pub(super) struct Goal<S> {
     pub status: S,
     /// The publication that all Envoys must have accepted first, if the status depends on it.
     pub needs: Option<Published>,
-    /// A hash of the facts behind the goal, without the revision. Repeated writes for the same facts indicate a
-    /// conflict with another writer, and are delayed. Writes for new facts are not.
+    /// A hash of the facts behind the goal, without the revision. Repeated writes for the same facts indicate a conflict with
+    /// another writer, so the queue delays them. It does not delay writes for new facts.
     pub cause: u64,
 }

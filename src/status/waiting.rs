@@ -19,14 +19,14 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Sets the publication that an object waits for. `None`: it does not wait.
-    pub fn set(&mut self, key: &ObjectKey, what: Option<Published>) {
+    /// Sets the publication whose acceptance an object waits for. `None`: the object does not wait.
+    pub fn set(&mut self, key: &ObjectKey, published: Option<Published>) {
         if let Some(since) = self.since.remove(key) {
             self.ordered.remove(&(since, key.clone()));
         }
-        if let Some(what) = what {
-            self.since.insert(key.clone(), what.since);
-            self.ordered.insert((what.since, key.clone()), what);
+        if let Some(published) = published {
+            self.since.insert(key.clone(), published.since);
+            self.ordered.insert((published.since, key.clone()), published);
         }
     }
 
@@ -40,34 +40,24 @@ impl Waiting {
         self.ordered.is_empty()
     }
 
-    /// Returns at most `most` objects: those after `position`, then those from the beginning.
-    pub fn batch(&self, position: Option<&Position>, most: usize) -> Vec<(ObjectKey, Published)> {
+    /// Returns at most `limit` objects: first the objects after `position`, then the objects from the beginning.
+    pub fn batch(&self, position: Option<&Position>, limit: usize) -> Vec<(ObjectKey, Published)> {
         let behind =
             position.map(|position| self.ordered.range::<_, Position>((Bound::Excluded(position), Bound::Unbounded)));
         let behind = behind.into_iter().flatten();
         let beginning = self.ordered.iter().take_while(|(at, _)| position.is_none_or(|position| *at <= position));
-        behind.chain(beginning).take(most).map(|((_, key), what)| (key.clone(), what.clone())).collect()
+        behind.chain(beginning).take(limit).map(|((_, key), published)| (key.clone(), published.clone())).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lockgate_route::objects::Revision;
-
     use super::*;
 
     #[test]
-    fn they_come_in_the_order_of_publication_and_in_turns() {
+    fn batches_follow_the_order_of_publication_and_wrap_around() {
         let key = |name: &str| ObjectKey::new("shop", name);
-        let at = |since| {
-            Some(Published {
-                uid: "u".into(),
-                revision: Revision(1),
-                since,
-                served: true,
-                fleets: std::sync::Arc::default(),
-            })
-        };
+        let at = |since| Some(Published::example(1, since));
         let mut waiting = Waiting::default();
         for (name, since) in [("a", 3), ("b", 1), ("c", 2), ("d", 2)] {
             waiting.set(&key(name), at(since));

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use lockgate_route::model::KeyPair;
-use lockgate_route::objects::{Object, Revision, Secret};
+use lockgate_route::objects::{Object, Secret};
 use lockgate_route::testing::objects::{ingress, objects, secret};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -20,11 +20,11 @@ fn ending_at(name: &str, not_after: i64) -> Object {
 }
 
 fn published() -> Published {
-    Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() }
+    Published::example(1, 1)
 }
 
 #[test]
-fn certificates_that_are_named_and_end_within_the_window_are_told() {
+fn used_certificates_that_expire_soon_are_reported() {
     let shop: Object = ingress("shop").tls(&["shop.test"], "good").into();
     let key = shop.meta().key.clone();
     let mut inspection = Inspection {
@@ -56,7 +56,7 @@ fn certificates_that_are_named_and_end_within_the_window_are_told() {
 }
 
 #[test]
-fn the_owner_is_told_when_it_ends_and_not_each_day_anew() {
+fn each_expiry_is_reported_once() {
     let certificates = Certificates::default();
     let problems = |now| certificates.problem(&(END, ObjectKey::new("shop", "good")), now).to_string();
     let text = "the certificate expires at 2033-05-18T03:33:20Z; served until another takes its place";
@@ -91,7 +91,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn following_is_as_good_as_beginning_anew(steps in vec(step(), 1..60)) {
+    fn incremental_updates_equal_a_new_start(steps in vec(step(), 1..60)) {
         let (mut inspection, mut settings) = (Inspection::default(), Settings::default());
         let mut certificates = Certificates::default();
         for step in steps {

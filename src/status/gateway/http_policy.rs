@@ -43,7 +43,7 @@ impl HasStatus for HttpPolicy {
 
     fn summary(desired: &DesiredEntries) -> String {
         match desired.entries.as_slice() {
-            [] => "in effect nowhere".to_owned(),
+            [] => "effective nowhere".to_owned(),
             [entry] => summary(&entry.conditions),
             entries => {
                 let is_accepted = |one: &DesiredCondition| (one.r#type, one.status) == ("Accepted", Status::True);
@@ -125,16 +125,13 @@ fn reference(target: &HttpPolicyTarget, namespace: &str) -> ParentRef {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+    use lockgate_route::objects::Object;
     use lockgate_route::objects::gateway::{Condition, PolicyStatus};
-    use lockgate_route::objects::{Object, Revision};
     use lockgate_route::testing::gateway::http_policy;
     use lockgate_xds::provenance::ObjectRef;
 
     use super::*;
     use crate::inspection::{Inspection, Published};
-    use crate::status::infrastructure::Faults;
-
-    const US: &str = "lockgate.dev/gateway-controller";
 
     /// The verdicts on the targets `cart` and `gone` of the policy `shop/limits`.
     fn verdicts() -> Vec<Verdict> {
@@ -155,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn programmed_waits_for_the_envoys_and_targets_are_told_apart() {
+    fn each_target_has_its_own_conditions_and_programmed_waits_for_envoys() {
         let builder = http_policy("limits").target("HTTPRoute", "cart").target("HTTPRoute", "gone");
         let mut policy = Object::from(builder).get::<HttpPolicy>().expect("a policy").clone();
         let other = AncestorStatus {
@@ -164,19 +161,9 @@ mod tests {
             ..AncestorStatus::default()
         };
         policy.status = PolicyStatus { ancestors: vec![other.clone()] };
-        let (inspection, faults, verdicts) = (Inspection::default(), Faults::default(), verdicts());
-        let published =
-            Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
-        let facts = |published| Facts {
-            manager: "us",
-            addresses: &[],
-            published,
-            withdrawing: false,
-            verdicts: &verdicts,
-            inspection: &inspection,
-            controller: US,
-            faults: &faults,
-        };
+        let (inspection, verdicts) = (Inspection::default(), verdicts());
+        let published = Published::example(1, 1);
+        let facts = |published| Facts::example(&inspection, published, &verdicts);
         let write = |policy: &mut HttpPolicy, goal: Goal<DesiredEntries>| {
             let patch = policy.patch(&goal.status, 2, Timestamp::UNIX_EPOCH);
             policy.status = serde_json::from_value::<PolicyStatus>(patch).expect("a status");

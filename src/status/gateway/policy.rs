@@ -76,8 +76,8 @@ fn existing(policy: &BackendTlsPolicy) -> Existing<'_, AncestorStatus> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+    use lockgate_route::objects::Object;
     use lockgate_route::objects::gateway::{Condition, PolicyStatus};
-    use lockgate_route::objects::{Object, Revision};
     use lockgate_route::testing::gateway::backend_tls_policy;
     use lockgate_route::translate::Verdict;
     use lockgate_route::translate::verdict::Status;
@@ -85,9 +85,6 @@ mod tests {
 
     use super::*;
     use crate::inspection::{Inspection, Published};
-    use crate::status::infrastructure::Faults;
-
-    const US: &str = "lockgate.dev/gateway-controller";
 
     /// The policy `shop/tls` behind some Gateways of ours.
     struct World {
@@ -100,8 +97,7 @@ mod tests {
     impl World {
         fn new(gateways: &[&str]) -> Self {
             let policy = Object::from(backend_tls_policy("tls")).get::<BackendTlsPolicy>().expect("a policy").clone();
-            let published =
-                Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
+            let published = Published::example(1, 1);
             let verdict =
                 Verdict::new(ObjectRef::new("BackendTLSPolicy", "shop", "tls"), "Accepted", Status::True, "Accepted");
             let mut world =
@@ -117,17 +113,7 @@ mod tests {
 
         /// Writes the status until it is right. Returns the number of writes.
         fn settle(&mut self) -> usize {
-            let faults = Faults::default();
-            let facts = Facts {
-                manager: "us",
-                addresses: &[],
-                published: self.published.as_ref(),
-                withdrawing: false,
-                verdicts: &self.verdicts,
-                inspection: &self.inspection,
-                controller: US,
-                faults: &faults,
-            };
+            let facts = Facts::example(&self.inspection, self.published.as_ref(), &self.verdicts);
             let mut writes = 0;
             while let Some(goal) = self.policy.goal(&facts) {
                 let patch = self.policy.patch(&goal.status, 0, Timestamp::UNIX_EPOCH);

@@ -17,7 +17,7 @@ use crate::status::infrastructure::Faults;
 use crate::status::kind::{Address, ExternalFacts};
 use crate::status::queue::{Outcome, StatusQueue};
 
-const US: &str = "lockgate.dev/gateway-controller";
+const US: &str = Facts::CONTROLLER;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Returns the typed content of an object.
@@ -71,13 +71,7 @@ impl World {
             queue: StatusQueue::new("us".into()),
             gateway: typed(gateway("public").listener("http", 80, "HTTP")),
             class: true,
-            published: Some(Published {
-                uid: "u".into(),
-                revision: Revision(1),
-                since: 1,
-                served: true,
-                fleets: Arc::default(),
-            }),
+            published: Some(Published::example(1, 1)),
             verdicts: verdicts.into(),
             report: Report { listeners: vec![http], ports: vec![(Transport::Tcp, 80)], ..Report::default() },
             service: Some(vec![ip("192.0.2.1")]),
@@ -166,7 +160,7 @@ impl World {
 }
 
 /// Formats the condition `Programmed`.
-fn programmed(conditions: &[Condition]) -> String {
+pub(super) fn programmed(conditions: &[Condition]) -> String {
     let one = conditions.iter().find(|one| one.r#type == PROGRAMMED).expect("the condition");
     format!("{} {}: {}", one.status, one.reason, one.message)
 }
@@ -218,7 +212,28 @@ fn a_revision_of_the_same_generation_stays_programmed_until_it_is_accepted() {
 }
 
 #[test]
-fn another_leader_writes_nothing_that_is_right() {
+fn a_changed_verdict_is_written_without_a_new_publication() {
+    let mut world = World::programmed();
+    world.verdicts[0] = verdict(None, "Accepted", Status::False, "Invalid");
+    assert_eq!(world.next_write(), "False Invalid: the Gateway is not accepted: Invalid");
+}
+
+#[test]
+fn frequent_edits_do_not_delay_the_status() {
+    let mut world = World::new();
+    for edit in 1..20 {
+        world.gateway.meta.generation = i64::try_from(edit).unwrap();
+        world.published = Some(Published::example(edit, 1));
+        let start = world.now;
+        world.next_write();
+        world.accept();
+        assert!(world.next_write().starts_with("True"), "edit {edit}");
+        assert!(world.now - start <= SECOND, "{:?} for edit {edit}", world.now - start);
+    }
+}
+
+#[test]
+fn a_new_leader_does_not_repeat_a_current_status() {
     let mut world = World::programmed();
     world.queue = StatusQueue::new("us".into());
     world.published.as_mut().unwrap().since = 9;
@@ -249,7 +264,7 @@ fn attached_routes_change_with_one_write_each_and_leave_the_conditions() {
 }
 
 #[test]
-fn a_fight_over_the_status_slows_down() {
+fn a_conflict_over_the_status_slows_down() {
     let mut world = World::new();
     let mut writes = 0;
     while world.now < world.start + 60 * SECOND {
@@ -389,29 +404,13 @@ fn a_gateway_without_a_class_waits_for_a_controller_again() {
     assert_eq!(world.write(), None);
 }
 
-static NO_FAULTS: std::sync::LazyLock<Faults> = std::sync::LazyLock::new(Faults::new);
-
-fn facts<'a>(inspection: &'a Inspection, published: &'a Published, verdicts: &'a [Verdict]) -> Facts<'a> {
-    Facts {
-        manager: "us",
-        addresses: &[],
-        published: Some(published),
-        withdrawing: false,
-        verdicts,
-        inspection,
-        controller: US,
-        faults: &NO_FAULTS,
-    }
-}
-
 #[test]
 fn a_gateway_class_has_its_conditions_and_the_features() {
     assert!(class::FEATURES.is_sorted(), "as the API requires");
-    let published =
-        Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
+    let published = Published::example(1, 1);
     let inspection = Inspection::default();
     let verdicts = [verdict(None, "Accepted", Status::True, "Accepted")];
-    let facts = facts(&inspection, &published, &verdicts);
+    let facts = Facts::example(&inspection, Some(&published), &verdicts);
     let mut class: GatewayClass = typed(gateway_class("lockgate"));
     let goal = class.goal(&facts).expect("a status");
     assert_eq!(goal.needs, None);
@@ -429,8 +428,7 @@ fn a_gateway_class_has_its_conditions_and_the_features() {
 
 #[test]
 fn experimental_features_need_the_experimental_channel() {
-    let published =
-        Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
+    let published = Published::example(1, 1);
     let class: GatewayClass = typed(gateway_class("lockgate"));
     for (plural, channel, expected) in [
         ("httproutes", "experimental", true),
@@ -441,7 +439,7 @@ fn experimental_features_need_the_experimental_channel() {
         let mut inspection = Inspection::default();
         inspection.objects.apply(definition(plural, "v1.6.3", channel));
         let verdicts = [verdict(None, "Accepted", Status::True, "Accepted")];
-        let goal = class.goal(&facts(&inspection, &published, &verdicts)).expect("a status");
+        let goal = class.goal(&Facts::example(&inspection, Some(&published), &verdicts)).expect("a status");
         let status: GatewayClassStatus = stored(class.patch(&goal.status, 0, Timestamp::UNIX_EPOCH));
         assert!(status.supported_features.iter().is_sorted_by_key(|feature| &feature.name));
         let has = status.supported_features.iter().any(|feature| feature.name == "HTTPRouteRetry");
@@ -492,8 +490,7 @@ fn settle(route: &mut HttpRoute, facts: &Facts) -> usize {
 
 #[test]
 fn a_route_has_an_entry_for_each_parent_of_ours() {
-    let published =
-        Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
+    let published = Published::example(1, 1);
     let inspection = Inspection::default();
     let accepted = |at| at_parent(at, "Accepted", Status::True, "Accepted");
     let verdicts = [
@@ -511,7 +508,7 @@ fn a_route_has_an_entry_for_each_parent_of_ours() {
         conditions: vec![Condition { r#type: "Accepted".into(), ..Condition::default() }],
     };
     route.status.parents.push(theirs.clone());
-    assert_eq!(settle(&mut route, &facts(&inspection, &published, &verdicts)), 1);
+    assert_eq!(settle(&mut route, &Facts::example(&inspection, Some(&published), &verdicts)), 1);
     let entries = |route: &HttpRoute| -> Vec<String> {
         let entry = |one: &ParentStatus| {
             let conditions = one.conditions.iter().map(|one| format!("{}={}", one.r#type, one.status));
@@ -529,36 +526,35 @@ fn a_route_has_an_entry_for_each_parent_of_ours() {
     // The API server adds defaults to the references.
     route.status.parents[1].parent_ref.kind = Some("Gateway".into());
     route.status.parents[1].parent_ref.group = Some(GROUP.into());
-    assert_eq!(settle(&mut route, &facts(&inspection, &published, &verdicts)), 0);
+    assert_eq!(settle(&mut route, &Facts::example(&inspection, Some(&published), &verdicts)), 0);
 
     // Each entry of Lockgate has the new generation, and no other entry has it.
     route.meta.generation = 2;
-    assert_eq!(settle(&mut route, &facts(&inspection, &published, &verdicts)), 1);
+    assert_eq!(settle(&mut route, &Facts::example(&inspection, Some(&published), &verdicts)), 1);
     let generations = route.status.parents.iter().map(|one| one.conditions[0].observed_generation);
     assert_eq!(generations.collect::<Vec<_>>(), [0, 2, 2]);
 
     // A parent is removed. The indices of the others change, and their transition times stay.
     route.status.parents[2].conditions[0].last_transition_time = "2000-01-01T00:00:00Z".into();
     route.spec.parent_refs.remove(0);
-    assert_eq!(settle(&mut route, &facts(&inspection, &published, &[accepted(1)])), 1);
+    assert_eq!(settle(&mut route, &Facts::example(&inspection, Some(&published), &[accepted(1)])), 1);
     assert_eq!(entries(&route), ["other  Accepted=", "public c Accepted=True"]);
     assert_eq!(route.status.parents[1].conditions[0].last_transition_time, "2000-01-01T00:00:00Z");
 
     // Lockgate serves no parent any more. A new leader does not know that it did.
-    let gone = Facts { published: None, ..facts(&inspection, &published, &[]) };
+    let gone = Facts { published: None, ..Facts::example(&inspection, Some(&published), &[]) };
     assert_eq!(settle(&mut route, &gone), 1);
     assert_eq!(route.status.parents, [theirs]);
 }
 
 #[test]
 fn entries_of_all_controllers_are_no_more_than_the_api_allows() {
-    let published =
-        Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
+    let published = Published::example(1, 1);
     let inspection = Inspection::default();
     let mut route: HttpRoute = typed((0..32).fold(http_route("cart"), |route, i| route.parent(&format!("g{i}"))));
     let verdicts: Vec<Verdict> = (0..32).map(|i| at_parent(i, "Accepted", Status::True, "Accepted")).collect();
     route.status.parents =
         vec![ParentStatus { controller_name: "example.com/other".into(), ..ParentStatus::default() }; 3];
-    assert_eq!(settle(&mut route, &facts(&inspection, &published, &verdicts)), 1);
+    assert_eq!(settle(&mut route, &Facts::example(&inspection, Some(&published), &verdicts)), 1);
     assert_eq!(route.status.parents.len(), 32);
 }

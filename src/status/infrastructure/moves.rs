@@ -1,8 +1,8 @@
 //! The moves of Gateways from the shared Envoys to dedicated fleets, without an interruption. No I/O; time comes as an argument.
 //!
-//! Until the Envoys of the fleet have accepted the Gateway, and one of them is ready, its Service leads to the shared Envoys. Then
-//! the EndpointSlices change. When the nodes and load balancers have learned that, the Service gets labels, and the shared Envoys
-//! remove the listeners. They keep what open connections need until these have ended.
+//! The Service of the Gateway leads to the shared Envoys until an Envoy of the fleet is ready, and all of them have accepted the
+//! Gateway. Then the EndpointSlices change. When the nodes and load balancers use them, the Service gets labels, and the shared
+//! Envoys remove the listeners. They keep the clusters and certificates of open connections until these connections have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::plan::Plan;
 use crate::inspection::{Inspection, Published};
 use crate::status::waiting::Waiting;
 
-/// The time in which nodes and load balancers learn of other endpoints.
+/// The time in which nodes and load balancers apply changed endpoints.
 const GRACE: Duration = Duration::from_secs(10);
 /// The time in which Envoy ends the connections of a removed listener. Source: Envoy, `--drain-time-s`, 600 by default.
 const DRAIN: Duration = Duration::from_secs(610);
@@ -24,9 +24,9 @@ const DRAIN: Duration = Duration::from_secs(610);
 pub struct Moves {
     /// The publication of each Gateway that the Envoys of its fleet have accepted.
     accepted: BTreeMap<ObjectKey, Published>,
-    /// Since when the Service of each Gateway leads to its fleet.
+    /// The time since which the Service of each Gateway leads to its fleet.
     since: BTreeMap<ObjectKey, Instant>,
-    /// Since when the shared Envoys have ended the connections of each Gateway.
+    /// The time since which the shared Envoys drain the connections of each Gateway.
     draining: BTreeMap<ObjectKey, Instant>,
 }
 
@@ -36,7 +36,7 @@ impl Moves {
         self.accepted.insert(gateway, published);
     }
 
-    /// Compares the moves with a plan.
+    /// Updates the moves from a plan.
     pub fn update(&mut self, plan: &Plan, inspection: &Inspection, now: Instant) {
         self.accepted.retain(|key, published| inspection.published(Kind::GATEWAY, key) == Some(published));
         for (since, keys) in [(&mut self.since, &plan.led), (&mut self.draining, &plan.draining)] {
@@ -56,12 +56,12 @@ impl Moves {
 
     /// Returns the Gateways whose listeners the shared Envoys can remove.
     pub fn released(&self, now: Instant) -> BTreeSet<ObjectKey> {
-        over(&self.since, GRACE, now)
+        elapsed(&self.since, GRACE, now)
     }
 
     /// Returns the Gateways whose open connections on the shared Envoys have ended.
     pub fn drained(&self, now: Instant) -> BTreeSet<ObjectKey> {
-        over(&self.draining, DRAIN, now)
+        elapsed(&self.draining, DRAIN, now)
     }
 
     /// Returns when the next Gateway can move on.
@@ -80,24 +80,19 @@ impl Moves {
     }
 }
 
-/// Returns the Gateways whose time is over.
-fn over(since: &BTreeMap<ObjectKey, Instant>, time: Duration, now: Instant) -> BTreeSet<ObjectKey> {
+/// Returns the Gateways whose time has passed.
+fn elapsed(since: &BTreeMap<ObjectKey, Instant>, time: Duration, now: Instant) -> BTreeSet<ObjectKey> {
     since.iter().filter(|(_, since)| **since + time <= now).map(|(key, _)| key.clone()).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use lockgate_route::objects::Revision;
-
     use super::*;
 
     #[test]
     fn a_gateway_leaves_the_shared_envoys_some_time_after_its_service_leads_to_the_fleet() {
         let key = ObjectKey::new("shop", "public");
-        let published =
-            |since| Published { uid: "u".into(), revision: Revision(1), since, served: true, fleets: Arc::default() };
+        let published = |since| Published::example(1, since);
         let mut inspection = Inspection::default();
         inspection.sources.insert(Kind::GATEWAY.id(key.clone()), published(1));
         let (mut moves, now) = (Moves::default(), Instant::now());
@@ -119,7 +114,7 @@ mod tests {
         assert_eq!((moves.released(now + DRAIN).len(), moves.drained(now + DRAIN / 2).len()), (0, 0));
         assert_eq!((moves.next(now), moves.drained(now + DRAIN).len()), (Some(now + DRAIN), 1));
 
-        // The Gateway changes, so its Envoys have to accept it again. Then it leaves the fleet.
+        // The Gateway changes, so its Envoys must accept it again. Then it leaves the fleet.
         inspection.sources.insert(Kind::GATEWAY.id(key.clone()), published(2));
         assert!(moves.accepted(&inspection).is_empty());
         moves.update(&Plan::default(), &inspection, now + GRACE);

@@ -107,7 +107,7 @@ fn accepted_and_started(queue: &mut StatusQueue<Ingress>, given: &Given, now: In
 }
 
 #[test]
-fn an_address_is_written_when_all_envoys_have_accepted_and_once() {
+fn an_address_is_written_once_after_all_envoys_have_accepted() {
     let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let write = accepted_and_started(&mut queue, &cart, now);
@@ -122,7 +122,7 @@ fn an_address_is_written_when_all_envoys_have_accepted_and_once() {
 const DEBOUNCE: Duration = Duration::from_secs(1);
 
 #[test]
-fn what_is_right_is_not_written() {
+fn a_current_status_is_not_written() {
     let (mut queue, now) = (queue(), Instant::now());
     let right = Given { addresses: ours().to_vec(), ..given("right") };
     let other = Given { ours: false, addresses: vec![ip("203.0.113.1")], ..given("other") };
@@ -131,7 +131,7 @@ fn what_is_right_is_not_written() {
 }
 
 #[test]
-fn nothing_is_written_while_the_own_address_is_unknown_or_lists_are_missing() {
+fn nothing_is_written_before_the_address_and_the_lists_are_known() {
     let (mut queue, now) = (queue(), Instant::now());
     queue.update(inspection(&[given("cart")]), ExternalFacts::default(), now);
     assert_eq!(queue.len(), 0);
@@ -163,7 +163,7 @@ fn a_change_after_the_ack_waits_for_the_next() {
 }
 
 #[test]
-fn of_one_that_is_no_longer_ours_only_our_address_is_withdrawn() {
+fn only_our_address_is_withdrawn_from_a_foreign_object() {
     let (mut queue, now) = (queue(), Instant::now());
     let both = vec![ip("203.0.113.1"), ip("192.0.2.1")];
     let left = Given { ours: false, addresses: both, writers: vec![US], ..given("left") };
@@ -176,7 +176,7 @@ fn of_one_that_is_no_longer_ours_only_our_address_is_withdrawn() {
 }
 
 #[test]
-fn one_that_lost_everything_gets_no_address_until_it_is_served() {
+fn an_ingress_without_routes_gets_no_address_until_it_is_served() {
     let (mut queue, now) = (queue(), Instant::now());
     let lost = Given { served: false, ..given("cart") };
     queue.update(inspection(std::slice::from_ref(&lost)), ours(), now);
@@ -187,7 +187,7 @@ fn one_that_lost_everything_gets_no_address_until_it_is_served() {
 }
 
 #[test]
-fn one_that_loses_everything_loses_its_address_at_once() {
+fn an_ingress_that_loses_all_routes_loses_its_address_at_once() {
     let (mut queue, now) = (queue(), Instant::now());
     let cart = Given { addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
@@ -206,7 +206,7 @@ fn one_that_loses_everything_loses_its_address_at_once() {
 }
 
 #[test]
-fn what_others_wrote_stays_where_everything_is_lost() {
+fn addresses_of_other_writers_stay_on_an_ingress_without_routes() {
     let (mut queue, now) = (queue(), Instant::now());
     let lost = |addresses| Given { served: false, addresses, writers: vec!["other"], ..given("cart") };
     queue.update(inspection(&[lost(vec![ip("203.0.113.1")])]), ours(), now);
@@ -216,7 +216,7 @@ fn what_others_wrote_stays_where_everything_is_lost() {
 }
 
 #[test]
-fn an_equal_address_that_somebody_else_wrote_is_not_ours() {
+fn an_equal_address_of_another_writer_is_not_ours() {
     let (mut queue, now) = (queue(), Instant::now());
     let other = Given { ours: false, addresses: ours().to_vec(), writers: vec!["other"], ..given("other") };
     queue.update(inspection(&[other]), ours(), now);
@@ -224,7 +224,7 @@ fn an_equal_address_that_somebody_else_wrote_is_not_ours() {
 }
 
 #[test]
-fn an_address_beside_which_others_wrote_is_withdrawn_once() {
+fn an_address_among_addresses_of_other_writers_is_withdrawn_once() {
     let (mut queue, now) = (queue(), Instant::now());
     let cart = Given { addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
@@ -240,7 +240,7 @@ fn an_address_beside_which_others_wrote_is_withdrawn_once() {
 }
 
 #[test]
-fn a_conflict_is_tried_again_over_what_the_other_wrote() {
+fn a_conflict_is_retried_on_the_new_version() {
     let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let write = accepted_and_started(&mut queue, &cart, now);
@@ -252,7 +252,7 @@ fn a_conflict_is_tried_again_over_what_the_other_wrote() {
 }
 
 #[test]
-fn failures_are_tried_again_ever_less_often() {
+fn failures_are_retried_with_backoff() {
     let (mut queue, mut now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let mut write = accepted_and_started(&mut queue, &cart, now);
@@ -271,7 +271,7 @@ fn failures_are_tried_again_ever_less_often() {
 }
 
 #[test]
-fn a_fight_with_another_writer_slows_down() {
+fn a_conflict_with_another_writer_slows_down() {
     let (mut queue, start, mut cart) = (queue(), Instant::now(), given("cart"));
     let mut now = start;
     let mut writes = 0;
@@ -293,7 +293,7 @@ fn a_fight_with_another_writer_slows_down() {
 }
 
 #[test]
-fn what_the_watch_does_not_bring_back_is_looked_at_again() {
+fn a_write_that_the_watch_does_not_deliver_is_checked_again() {
     let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let write = accepted_and_started(&mut queue, &cart, now);
@@ -303,7 +303,7 @@ fn what_the_watch_does_not_bring_back_is_looked_at_again() {
 }
 
 #[test]
-fn what_changes_while_a_write_is_under_way_is_seen_when_it_ends() {
+fn a_change_during_a_write_is_processed_after_it() {
     let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let write = accepted_and_started(&mut queue, &cart, now);
@@ -321,7 +321,7 @@ fn what_changes_while_a_write_is_under_way_is_seen_when_it_ends() {
 }
 
 #[test]
-fn a_new_address_is_written_to_all() {
+fn a_new_address_is_written_to_all_objects() {
     let (mut queue, now) = (queue(), Instant::now());
     let cart = Given { addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
     let inspection = inspection(std::slice::from_ref(&cart));
@@ -332,7 +332,7 @@ fn a_new_address_is_written_to_all() {
 }
 
 #[test]
-fn the_writes_of_one_namespace_do_not_delay_those_of_another() {
+fn no_namespace_delays_the_writes_of_another() {
     let (mut queue, now) = (queue(), Instant::now());
     let crowd = ["a", "b", "c", "d"].map(|name| Given { namespace: "crowd", ..given(name) });
     let all: Vec<Given> = crowd.into_iter().chain([given("cart"), given("blog")]).collect();
@@ -346,5 +346,4 @@ fn the_writes_of_one_namespace_do_not_delay_those_of_another() {
     assert_eq!(queue.len(), 6, "all are under way");
 }
 
-mod conditions;
 mod incremental;

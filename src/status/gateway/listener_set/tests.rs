@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use lockgate_route::objects::gateway::Condition;
-use lockgate_route::objects::{GatewayService, Object, Revision, Service, Transport};
+use lockgate_route::objects::{GatewayService, Object, Service, Transport};
 use lockgate_route::testing::gateway::{gateway, gateway_class, gateway_service, listener_set};
 use lockgate_route::translate::gateway::{ListenerReport, Report};
 use lockgate_xds::provenance::ObjectRef;
@@ -11,6 +10,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::inspection::{Inspection, Published};
+use crate::status::gateway::tests::programmed;
 use crate::status::infrastructure::Faults;
 use crate::status::kind::{Address, ExternalFacts};
 use crate::status::queue::{Outcome, StatusQueue};
@@ -41,11 +41,6 @@ fn listener(name: &str, port: u16) -> ListenerReport {
     ListenerReport { name: name.into(), supported_kinds: vec![], attached_routes: 3, port, serves: true }
 }
 
-fn programmed(conditions: &[Condition]) -> String {
-    let one = conditions.iter().find(|one| one.r#type == "Programmed").expect("the condition");
-    format!("{} {}: {}", one.status, one.reason, one.message)
-}
-
 impl World {
     /// Creates a ListenerSet that lacks only the acceptance by Envoys.
     fn new() -> Self {
@@ -57,13 +52,7 @@ impl World {
         Self {
             queue: StatusQueue::new("us".into()),
             set: set.get::<ListenerSet>().expect("a ListenerSet").clone(),
-            published: Some(Published {
-                uid: "u".into(),
-                revision: Revision(1),
-                since: 1,
-                served: true,
-                fleets: Arc::default(),
-            }),
+            published: Some(Published::example(1, 1)),
             verdicts: [None, Some("more")].map(|of| verdict(of, "Accepted", Status::True, "Accepted")).into(),
             report,
             gateway: true,
@@ -127,7 +116,7 @@ impl World {
 }
 
 #[test]
-fn it_is_programmed_when_all_envoys_have_accepted_it() {
+fn a_listener_set_is_programmed_when_all_envoys_have_accepted_it() {
     let mut world = World::new();
     assert_eq!(world.settle(), "False Pending: not all Envoys have accepted the Gateway yet");
     assert_eq!(world.accept(), "True Programmed: accepted by 2 Envoys, revision 0000000000000001");
@@ -195,7 +184,7 @@ fn a_listener_with_a_conflict_has_the_reason_of_the_conflict() {
 }
 
 #[test]
-fn without_its_gateway_it_waits_for_a_controller_again() {
+fn a_listener_set_without_its_gateway_waits_for_a_controller() {
     let mut world = World::new();
     world.settle();
     world.accept();
