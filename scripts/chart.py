@@ -5,7 +5,7 @@ usage: chart.py [--check]     (--check: writes nothing; fails if one of them is 
 
 values.yaml is written so that this can be read without a YAML library: two spaces a level, a mapping or a value in JSON
 (or a plain word) after each key, a comment above each key that is a value. `# @schema {...}` adds to the key's schema,
-`## ...` is a heading. The schema of `settings` is that of the settings file, docs/settings.schema.json.
+`## ...` is a heading. docs/settings.schema.json is the schema of `settings`.
 """
 import json
 import pathlib
@@ -31,14 +31,14 @@ helm test lockgate --namespace lockgate
 
 There is no published image: [build and push it](../../docs/install.md#an-image) first.
 
-[docs/install.md](../../docs/install.md) goes through it step by step, [docs/upgrade.md](../../docs/upgrade.md) says what
-an upgrade does, [docs/operate.md](../../docs/operate.md) what to look at. `manifests/` has the same with all defaults, for
+[Install](../../docs/install.md) describes each step, [upgrade](../../docs/upgrade.md) the effects of an upgrade, and
+[operate](../../docs/operate.md) the pods, metrics, and alerts. `manifests/` contains the same objects with the default values, for
 `kubectl apply`.
 
 ## Values
 
-What is not in this table is refused, with its name. This page and `values.schema.json` are made by `make manifests` from the
-comments in [values.yaml](values.yaml).
+The chart rejects unknown values, and names them. `make manifests` generates this page and `values.schema.json` from the comments in
+[values.yaml](values.yaml).
 """
 
 

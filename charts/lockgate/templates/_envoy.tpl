@@ -1,4 +1,4 @@
-{{/* The pods of Envoy, whichever workload makes them. */}}
+{{/* The pods of Envoy, for a Deployment or a DaemonSet. */}}
 {{- define "lockgate.envoyPod" -}}
 {{- $name := include "lockgate.fullname" . -}}
 metadata:
@@ -14,7 +14,7 @@ metadata:
     {{- . | nindent 4 }}
     {{- end }}
 spec:
-  # It talks to the controller, and not to the API server.
+  # Envoy does not connect to the API server.
   automountServiceAccountToken: false
   enableServiceLinks: false
   {{- with .Values.imagePullSecrets }}
@@ -34,7 +34,7 @@ spec:
     {{- with .Values.envoy.extraInitContainers }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-    # Writes what Envoy starts with, and beside it the files by which Envoy takes up new certificates.
+    # Writes the bootstrap configuration of Envoy, and the files with which Envoy reloads its certificates.
     - name: bootstrap
       image: {{ include "lockgate.image" (list . .Values.image) }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -116,8 +116,8 @@ spec:
         - name: stats-tls
           containerPort: {{ . }}
         {{- end }}
-      # Answered by a listener that comes over xDS: an Envoy with no world of its own does not become ready. There is no
-      # liveness probe on purpose: one that waits for its first configuration, or drains, must not be started anew.
+      # A listener from xDS answers the probe, so an Envoy without configuration is not ready. There is no liveness probe on
+      # purpose: an Envoy that drains, or waits for its first configuration, must not be restarted.
       readinessProbe:
         httpGet:
           path: /ready
@@ -127,7 +127,7 @@ spec:
         failureThreshold: 3
       lifecycle:
         preStop:
-          # Answered by the container `drain`, once Envoy has drained and ended.
+          # The container `drain` answers when Envoy has drained and exited.
           httpGet:
             path: /drained
             port: 8003
@@ -147,9 +147,9 @@ spec:
         {{- with .Values.envoy.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
-    # Ends Envoy in good order. Its own SIGTERM, when the pod is deleted, is what begins it, so it is an ordinary
-    # container: a sidecar among the init containers would be told only when Envoy has ended. No liveness probe here either,
-    # for its restart would be taken for the end of the pod.
+    # Drains Envoy when it receives SIGTERM, at the deletion of the pod. It is an ordinary container, because a sidecar among the
+    # init containers would receive SIGTERM only after Envoy has exited. There is no liveness probe, because a restart would look
+    # like the deletion of the pod.
     - name: drain
       image: {{ include "lockgate.image" (list . .Values.image) }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -183,7 +183,7 @@ spec:
         name: {{ $name }}
     - name: admin
       emptyDir: {}
-    # A Secret or a key that is not there yet keeps the pod in ContainerCreating.
+    # While the Secret or a key is missing, the pod stays in ContainerCreating.
     - name: certs
       secret:
         secretName: {{ include "lockgate.envoySecret" . }}

@@ -1,5 +1,5 @@
 {{/* The template of the Deployments of dedicated fleets: the pods of the shared Envoys with another component,
-and with the Secret of the key pairs of fleets. Ports of nodes are those of the shared Envoys. */}}
+and with the Secret of the key pairs of fleets. The pods have the same host ports as the shared Envoys. */}}
 {{- define "lockgate.fleetDeployment" -}}
 {{- $name := include "lockgate.fullname" . -}}
 {{- $selector := include "lockgate.selector" (list . "fleet") | fromYaml -}}

@@ -1,4 +1,4 @@
-{{/* Names. For the release "lockgate" everything is called "lockgate…", for another "RELEASE-lockgate…". */}}
+{{/* The prefix of names: "lockgate" for the release "lockgate", otherwise "RELEASE-lockgate". */}}
 
 {{- define "lockgate.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 52 | trimSuffix "-" -}}
@@ -23,7 +23,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret that Envoy's pods mount, and the one of the controller when it does not make its own. */}}
+{{/* The Secret that Envoy's pods mount, and the Secret of the controller if it does not create its own. */}}
 {{- define "lockgate.envoySecret" -}}
 {{- if eq .Values.xdsTls.mode "secrets" -}}
 {{- required "xdsTls.secrets.envoy: with xdsTls.mode secrets, name the Secret with tls.crt, tls.key and ca.crt of Envoy" .Values.xdsTls.secrets.envoy -}}
@@ -40,14 +40,14 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The names by which Envoy may call the controller. */}}
+{{/* The host names with which Envoy may connect to the controller. */}}
 {{- define "lockgate.serverNames" -}}
 {{- $name := include "lockgate.fullname" . -}}
 {{- $ns := .Release.Namespace -}}
 {{- list $name (printf "%s.%s" $name $ns) (printf "%s.%s.svc" $name $ns) (printf "%s.%s.svc.cluster.local" $name $ns) | toYaml -}}
 {{- end -}}
 
-{{/* The names of Envoys, as JSON: those of the values, else those in the certificates of the mode. */}}
+{{/* The names of Envoys, as JSON: from the values, otherwise the names in the certificates of the mode. */}}
 {{- define "lockgate.envoyNames" -}}
 {{- $name := printf "%s-envoy.%s" (include "lockgate.fullname" .) .Release.Namespace -}}
 {{- $default := dict "auto" (list) "cert-manager" (list $name) "secrets" (list $name "envoy") -}}
@@ -73,7 +73,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
-{{/* Labels of pods: `(list . "envoy" .Values.envoy)`. Without the chart's version, so that a new chart alone restarts nothing. */}}
+{{/* Labels of pods: `(list . "envoy" .Values.envoy)`. They do not contain the version of the chart, so that a new chart alone restarts no pods. */}}
 {{- define "lockgate.podLabels" -}}
 {{- $root := index . 0 -}}
 {{ include "lockgate.selector" (list $root (index . 1)) }}
@@ -85,7 +85,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
-{{/* An image: `(list . .Values.image)`. With a digest the tag only tells the reader which version it is. */}}
+{{/* An image: `(list . .Values.image)`. With a digest, the tag only informs readers. */}}
 {{- define "lockgate.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := index . 1 -}}
@@ -93,7 +93,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- with $image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
-{{/* What every pod and every container is denied. */}}
+{{/* The security contexts of all pods and containers. */}}
 {{- define "lockgate.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -110,7 +110,7 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* Where pods go: `(list . "envoy" .Values.envoy)`. */}}
+{{/* The placement of pods: `(list . "envoy" .Values.envoy)`. */}}
 {{- define "lockgate.scheduling" -}}
 {{- $root := index . 0 -}}
 {{- $component := index . 1 -}}
@@ -161,7 +161,7 @@ dnsPolicy: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{/* The number of Envoy's worker threads: the value, else the CPU limit of its container, rounded up, else nothing. */}}
+{{/* The number of Envoy's worker threads: the value, otherwise the CPU limit of its container, rounded up; empty without both. */}}
 {{- define "lockgate.concurrency" -}}
 {{- if .Values.envoy.concurrency -}}
 {{- .Values.envoy.concurrency -}}
@@ -191,7 +191,7 @@ dnsPolicy: {{ . }}
 {{- end -}}
 {{- end -}}
 
-{{/* A port of Envoy's, as the settings say it: `(list . "http" 8080)`. */}}
+{{/* A port of Envoy from the settings: `(list . "http" 8080)`. */}}
 {{- define "lockgate.port" -}}
 {{- $settings := (index . 0).Values.settings -}}
 {{- include "lockgate.free" (list (printf "listeners.%s.port" (index . 1)) (dig "listeners" (index . 1) "port" (index . 2) $settings)) -}}
@@ -204,7 +204,7 @@ dnsPolicy: {{ . }}
 {{- end -}}
 {{- end -}}
 
-{{/* A port that nobody else in the pod has. */}}
+{{/* A port that no other container of the pod uses. */}}
 {{- define "lockgate.free" -}}
 {{- $port := index . 1 | int -}}
 {{- if eq $port 8003 -}}
@@ -220,8 +220,8 @@ dnsPolicy: {{ . }}
 {{- end -}}
 {{- end -}}
 
-{{/* Annotations of pods. Those by default lead whoever goes by them to where the numbers are by TLS:
-`(list .Values.envoy.podAnnotations "8002" "8004")`, the last one empty if they are in clear text. */}}
+{{/* Annotations of pods. The default annotations lead scrapers to the metrics over TLS:
+`(list .Values.envoy.podAnnotations "8002" "8004")`, the last port empty if the metrics are in clear text. */}}
 {{- define "lockgate.scrapedAt" -}}
 {{- $annotations := deepCopy (index . 0) -}}
 {{- $port := index . 2 -}}
@@ -233,7 +233,7 @@ dnsPolicy: {{ . }}
 {{- end -}}
 {{- end -}}
 
-{{/* Refuses Secrets that the settings name and the controller may not read, and ports that are taken in the pods. */}}
+{{/* Rejects settings with Secrets that the controller may not read, and with ports that are in use in the pods. */}}
 {{- define "lockgate.checkNamed" -}}
 {{- range $name := list "admin" "overloadProbe" -}}
 {{- $_ := include "lockgate.port" (list $ $name 0) -}}
@@ -251,7 +251,7 @@ dnsPolicy: {{ . }}
 {{- end -}}
 {{- end -}}
 
-{{/* Whether HTTP/3 is on. */}}
+{{/* Whether HTTP/3 is enabled. */}}
 {{- define "lockgate.http3" -}}
 {{- if dig "http" "http3" "enabled" false .Values.settings }}true{{ end -}}
 {{- end -}}
@@ -286,7 +286,7 @@ dnsPolicy: {{ . }}
 {{- end -}}
 {{- end -}}
 
-{{/* What of the settings needs a restart of the controller: its pods are made anew when this changes. */}}
+{{/* The settings that need a restart of the controller. A change rolls its pods. */}}
 {{- define "lockgate.restartSettings" -}}
 {{- $settings := dict -}}
 {{- range $group, $settings_of := pick .Values.settings "xds" "admin" "log" "leaderElection" "watch" -}}
