@@ -82,18 +82,18 @@ impl fmt::Debug for AdminState {
 }
 
 /// Listens on `address` without a warning.
-pub async fn take(address: SocketAddr) -> Result<TcpListener, Error> {
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
     listening::listen(address, BACKLOG).map_err(|source| Error::Listen { address, source })
 }
 
 /// Listens on `address` for the admin server. Logs a warning if the address is open to the network.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
-    let listener = take(address).await?;
+    let listener = bind(address).await?;
     if !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "the admin address is open to the network: /debug/ answers connections to 127.0.0.1 from this machine, \
-             everything else answers everybody"
+            "the admin address is open to the network: /debug/ answers only connections from this machine to 127.0.0.1, \
+             all other pages answer every client"
         );
     }
     Ok(listener)

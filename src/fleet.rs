@@ -1,7 +1,7 @@
 //! The names of fleets: groups of Envoys, and other clients, with the same listeners.
 //!
-//! The shared fleet serves everything that is not in another fleet. The dedicated fleet of a Gateway is named
-//! after the Gateway. A client proves its fleet by its certificate.
+//! The shared fleet serves all objects that no dedicated fleet serves. The dedicated fleet of a Gateway has the name of the
+//! Gateway. A client proves its fleet by its certificate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use lockgate_route::objects::ObjectKey;
 use lockgate_xds::identity::Names;
 use lockgate_xds::server::Node;
 
-/// The beginning of the node cluster of Envoys of a fleet. Without TLS, it is the only identity of a client.
+/// The prefix of the node cluster of Envoys of a fleet. Without TLS, it is the only identity of a client.
 pub const NODE_CLUSTER: &str = "fleet/";
 
-/// The maximum number of fleets beside the shared one. One Secret has the key pairs of all, and a Secret has at most 1 MiB.
+/// The maximum number of dedicated fleets. One Secret contains the key pairs of all of them, and a Secret has at most 1 MiB.
 pub const MAX_FLEETS: u32 = 400;
 
 /// Returns the data key of a part of a fleet's key pair, in the Secret of all fleets: `shop.public.crt`. A namespace contains no
@@ -42,10 +42,10 @@ impl FleetId {
         Self(name.into())
     }
 
-    /// Returns the fleet of a client. `uri` is the beginning of the URIs in the certificates of fleets, if this installation
-    /// issues any.
+    /// Returns the fleet of a client. `uri` is the prefix of the URIs in the certificates of fleets, if this installation issues
+    /// such certificates.
     ///
-    /// With TLS, only the certificate counts, because a client can send any node.
+    /// With TLS, only the certificate counts, because a client can send the node of any other client.
     pub fn of_client(names: Option<&Names>, node: &Node, uri: Option<&str>) -> Self {
         let of = |gateway: &str| {
             let gateway = gateway.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty());

@@ -26,7 +26,7 @@ pub use election::Timing;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The time that an ending process takes to release the Lease.
 const RELEASE: Duration = Duration::from_secs(2);
-/// Longer than the lifetime of any process, without an overflow of the clock.
+/// A time longer than the lifetime of any process, without an overflow of the clock.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// The leadership of this replica, for all writers.
@@ -93,7 +93,7 @@ pub struct Candidate {
     leases: Api<Lease>,
     name: String,
     election: Election,
-    /// The Lease as last read or written.
+    /// The Lease after the last read or write.
     last: Option<Lease>,
     leader: Leader,
     metrics: Metrics,
@@ -135,7 +135,7 @@ impl Candidate {
     pub async fn run(mut self, mut stopping: watch::Receiver<bool>) {
         tokio::select! {
             never = self.campaign() => match never {},
-            // If the sender is gone, it is time to stop too.
+            // If the sender is gone, the process stops, too.
             _ = stopping.wait_for(|stopping| *stopping) => {}
         }
         let released = self.election.release(Timestamp::now());
@@ -143,9 +143,9 @@ impl Candidate {
         self.announce();
         if let Some(spec) = released {
             match timeout(RELEASE, self.release(spec)).await {
-                Ok(Ok(())) => tracing::info!(lease = %self.name, "gave the lease up"),
-                Ok(Err(error)) => tracing::warn!(lease = %self.name, "cannot give the lease up: {}", reason(&error)),
-                Err(_) => tracing::warn!(lease = %self.name, "cannot give the lease up: no answer in time"),
+                Ok(Ok(())) => tracing::info!(lease = %self.name, "released the Lease"),
+                Ok(Err(error)) => tracing::warn!(lease = %self.name, "cannot release the Lease: {}", reason(&error)),
+                Err(_) => tracing::warn!(lease = %self.name, "cannot release the Lease: no response in time"),
             }
         }
     }
@@ -178,7 +178,7 @@ impl Candidate {
         }
     }
 
-    /// Waits for a response, but never beyond the end of the term, when this replica has to step down.
+    /// Waits for a response, but at most until the end of the term, when this replica must step down.
     async fn within_patience<T>(
         &self,
         now: Instant,
@@ -213,7 +213,7 @@ impl Candidate {
 
     async fn release(&mut self, spec: LeaseSpec) -> kube::Result<()> {
         match self.write(spec).await {
-            // An earlier renewal may have succeeded without a response. The current Lease is read and written again.
+            // An earlier renewal may have succeeded without a response, so the current Lease is read and written again.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 let lease = self.leases.get_opt(&self.name).await?;
                 self.read(lease);
@@ -226,7 +226,7 @@ impl Candidate {
         }
     }
 
-    /// Informs waiting tasks and the log of a change.
+    /// Reports a change to waiting tasks and to the log.
     fn announce(&mut self) {
         let until = self.election.leads_until(Instant::now());
         let changed = self.leader.set(until);
@@ -248,13 +248,13 @@ impl Candidate {
         if !std::mem::replace(&mut self.faulty, true) {
             let until = self.election.leads_until(Instant::now());
             let left_s = until.map(|until| (until - Instant::now()).as_secs_f64().round());
-            tracing::warn!(lease = %self.name, left_s, "cannot {verb} the lease: {failure}; trying again");
+            tracing::warn!(lease = %self.name, left_s, "cannot {verb} the Lease: {failure}; retrying");
         }
     }
 
     fn healed(&mut self) {
         if std::mem::take(&mut self.faulty) {
-            tracing::info!(lease = %self.name, "the lease can be read and written again");
+            tracing::info!(lease = %self.name, "the API server answers requests for the Lease again");
         }
     }
 }
@@ -262,7 +262,7 @@ impl Candidate {
 /// The reason why a request for the Lease failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The API server rejected the request, or could not be reached.
+    /// The API server rejected the request, or is unreachable.
     #[error("{}", reason(.0))]
     Api(kube::Error),
     /// The API server did not respond in time.

@@ -1,22 +1,22 @@
-//! The certificates with which Envoy and the controller authenticate each other: a private authority, and key pairs for
-//! the controller and for Envoy. They are stored in three Secrets and renewed in time. A fourth Secret contains a key pair for
-//! each dedicated fleet.
+//! The certificates with which Envoy and the controller authenticate each other: a private authority, and key pairs for the
+//! controller and for Envoy. Three Secrets store them, and the leader renews them in time. A fourth Secret contains a key pair
+//! for each dedicated fleet.
 //!
 //! [`plan()`] computes the next write from the stored content and the time, without I/O or a clock. [`secrets`]
 //! performs the writes. [`directory`] reads custom files instead. None of them knows the users of the certificates.
 //!
-//! # How trust moves
+//! # Rotation of the authority
 //!
 //! A client and a server read their Secrets at different times: the kubelet takes up to two minutes to update a mount.
 //! A new certificate is therefore used only after all peers have had time to trust it, which is [`Wanted::pause`]. A
 //! new authority takes three writes, with this pause between them:
 //!
-//! | state | `ca.crt`, all that is trusted | who issues | goes on when |
+//! | state | trusted authorities (`ca.crt`) | issuer | next state when |
 //! | --- | --- | --- | --- |
-//! | alone | old | old | the old one is near its end, or is asked to go |
-//! | announced | old, new | old | both others have had the new `ca.crt` for the pause |
-//! | handed over | old, new | new | both others have had key pairs of the new one for the pause |
-//! | alone | new | new | |
+//! | single | old | old | the old authority expires soon, or a user requests a rotation |
+//! | announced | old, new | old | both key pairs have had the new `ca.crt` for the pause |
+//! | handed over | old, new | new | both key pairs have been from the new authority for the pause |
+//! | single | new | new | |
 //!
 //! The Secrets contain the complete state, and each write changes one Secret. After a crash, another replica therefore
 //! continues at the same step. A writer reads the Secrets of the key pairs first and the Secret of the authority last.
@@ -58,7 +58,7 @@ pub const ROTATE: &str = "lockgate.dev/rotate";
 /// trusted.
 pub const AT_ONCE: &str = "at-once";
 
-/// Returns the beginning of the URIs of Envoys of dedicated fleets. The namespace and the name of the Gateway follow.
+/// Returns the prefix of the URIs of Envoys of dedicated fleets. The namespace and the name of the Gateway follow.
 pub fn fleet_uri(wanted: &Wanted) -> String {
     format!("spiffe://lockgate.dev/ns/{}/{}/fleet/", wanted.namespace, wanted.prefix)
 }
@@ -127,7 +127,7 @@ impl Role {
 pub struct Content {
     /// The data.
     pub data: BTreeMap<String, Vec<u8>>,
-    /// The annotations, including those of other writers.
+    /// The annotations, including the annotations of other writers.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -143,13 +143,13 @@ impl Content {
         self.data.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns whether the Secret is empty: created by someone else, to be filled.
+    /// Returns whether the Secret is empty, for example created by the chart.
     fn is_empty(&self) -> bool {
         self.data.values().all(Vec::is_empty)
     }
 }
 
-/// The content of the Secrets. Absent or empty ones are still to be created.
+/// The content of the Secrets. The plan fills absent and empty Secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stored(BTreeMap<Role, Content>);
 
@@ -173,13 +173,13 @@ impl Stored {
 pub struct Wanted {
     /// The namespace of the installation, which is part of the names in the certificates.
     pub namespace: String,
-    /// The prefix of the Secrets' names, which is part of the names too.
+    /// The prefix of the names of the Secrets. It is part of the names in the certificates, too.
     pub prefix: String,
     /// The host names with which Envoy connects to the controller.
     pub names: Vec<String>,
-    /// The lifetime of a key pair. It is renewed when a third of it is left.
+    /// The lifetime of a key pair. The plan renews it when a third of the lifetime is left.
     pub certificate_lifetime: Duration,
-    /// The lifetime of an authority. It is replaced when a third of it is left.
+    /// The lifetime of an authority. The plan replaces it when a third of the lifetime is left.
     pub authority_lifetime: Duration,
     /// The maximum time until a change of a Secret has reached all readers, including clock differences.
     pub pause: Duration,
@@ -190,7 +190,7 @@ pub struct Wanted {
 /// The fleets that need a key pair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Fleets {
-    /// The installation has none, and no Secret for them.
+    /// The installation has no dedicated fleets, and no Secret for them.
     #[default]
     Off,
     /// The Gateways are not known yet, so the stored key pairs stay.
@@ -217,7 +217,7 @@ pub enum Step {
 
 /// A certificate cannot be created.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot make a certificate: {0}")]
+#[error("cannot create a certificate: {0}")]
 pub struct Fault(#[from] rcgen::Error);
 
 /// A key pair and the authorities that its holder trusts, in PEM: the three files of a mount or a directory.
@@ -225,9 +225,9 @@ pub struct Fault(#[from] rcgen::Error);
 pub struct Material {
     /// `tls.crt`: the certificate and its issuers.
     pub certificate: Vec<u8>,
-    /// `tls.key`
+    /// `tls.key`: the private key.
     pub key: Vec<u8>,
-    /// `ca.crt`
+    /// `ca.crt`: the trusted authorities.
     pub authorities: Vec<u8>,
 }
 

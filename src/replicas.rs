@@ -1,8 +1,8 @@
-//! The acceptance of objects by the Envoys of this replica and of the others.
+//! The acceptance of objects by the Envoys of all replicas.
 //!
-//! Every replica serves Envoys, and has only the answers of its own Envoys. The status writer needs the acceptance of
-//! all Envoys. It asks the other replicas on their xDS port, where both sides present a certificate. They respond when
-//! something has changed. Replicas share the last good content of Secrets in the same way ([`kept`]).
+//! Every replica serves Envoys, and knows only the answers of its own Envoys. The status writer needs the acceptance of all
+//! Envoys. It asks the other replicas on their xDS port, where both sides present a certificate. They respond when the acceptance
+//! changes. Replicas share the last good content of Secrets in the same way ([`kept`]).
 
 mod answer;
 mod here;
@@ -18,10 +18,10 @@ pub use others::{Client, Connector, Others};
 
 use crate::inspection::Published;
 
-/// An object in the revision that the Envoys have to accept.
+/// An object in the revision that the Envoys must accept.
 ///
-/// Replicas of two versions communicate during a rolling update. A missing field in a question has its default value,
-/// which no object has. The answer is then that no Envoy has accepted the object.
+/// During a rolling update, replicas of two versions communicate. A missing field in a question has its default value, which no
+/// object has. The answer then states that no Envoy has accepted the object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Wanted {
     /// The kind, as [`Kind::resource`]: `ingresses.networking.k8s.io`.
@@ -36,7 +36,7 @@ pub struct Wanted {
     /// The revision of the object. Acceptance of an older or newer revision does not count.
     #[serde(default)]
     pub revision: Revision,
-    /// The fleets whose Envoys have to accept the object. Empty: the shared fleet alone.
+    /// The fleets whose Envoys must accept the object. Empty: the shared fleet alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fleets: Vec<String>,
 }
@@ -62,8 +62,8 @@ pub struct Reached {
     pub envoys: usize,
     /// For each object of the list, the number of Envoys that have accepted all its resources.
     pub accepted: Vec<usize>,
-    /// For each object of the list, the number of Envoys of its fleets. Empty in the answer of an earlier version, which has only
-    /// one fleet.
+    /// For each object of the list, the number of Envoys of its fleets. Empty in the answer of an earlier version, which knows only
+    /// the shared fleet.
     #[serde(default)]
     pub expected: Vec<usize>,
 }
@@ -82,12 +82,12 @@ impl Reached {
         self
     }
 
-    /// Returns the number of Envoys that have to accept the object at index `at`.
+    /// Returns the number of Envoys that must accept the object at index `at`.
     pub fn expected(&self, at: usize) -> usize {
         self.expected.get(at).copied().unwrap_or(self.envoys)
     }
 
-    /// Returns whether all Envoys of its fleets have accepted the object at index `at`. There may be none.
+    /// Returns whether all Envoys of its fleets have accepted the object at index `at`. Also true without Envoys.
     pub fn is_level(&self, at: usize) -> bool {
         self.accepted.get(at) == Some(&self.expected(at))
     }

@@ -55,7 +55,7 @@ async fn metrics_are_for_those_who_show_a_certificate() {
     mount.swap(&[("tls.crt", &pair.certificate), ("tls.key", &other.key), ("ca.crt", &trusted)]);
     lockgate.logged(&["new certificates of /metrics are unusable: ", "stay in use"]).await;
     mount.swap(&[("tls.crt", &pair.certificate), ("tls.key", &pair.key)]);
-    lockgate.logged(&["ca.crt: it was removed", "stay in use"]).await;
+    lockgate.logged(&["ca.crt: the file is missing", "stay in use"]).await;
     assert!(anonymous.get("/metrics").await.is_err());
     assert_eq!(scraper.connect().await.expect("a connection").certificate, Some(other.der));
 }

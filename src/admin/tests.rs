@@ -204,7 +204,7 @@ async fn a_taken_address_is_named() {
 }
 
 #[tokio::test]
-async fn it_serves_over_a_socket_until_told_to_stop() {
+async fn the_server_answers_until_shutdown() {
     let admin = admin();
     let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -226,7 +226,7 @@ fn the_reference_of_debug_pages_is_up_to_date() {
         "# Debug pages\n\nThis page is written by `make docs` from the code.\n\n\
          The controller serves these pages at `admin.address`, port 18001 in a pod of the chart. They answer only connections from \
          within the pod: `kubectl --namespace lockgate port-forward deployment/lockgate 18001`, then request \
-         `http://127.0.0.1:18001`. No page contains a private key. [Operate](../operate.md#what-to-look-at) describes their use.\n\n\
+         `http://127.0.0.1:18001`. No page contains a private key. [Operate](../operate.md#status-and-debug-pages) describes their use.\n\n\
          | page | content |\n| --- | --- |\n",
     );
     for line in debug::INDEX.lines() {

@@ -1,4 +1,4 @@
-//! The server of `/metrics` at a separate address, if configured, with certificates that are reloaded.
+//! The server of `/metrics` at a separate address, if configured, with hot reload of its certificates.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -39,18 +39,18 @@ impl Scraping {
                 // inotify reports files by the watched path.
                 let directory = std::path::absolute(directory).with_context(named)?;
                 let first = read(&directory, Trust::IfAny).await.map_err(anyhow::Error::msg).with_context(named)?;
-                let of_no_use = |problem| anyhow!("{}/{problem}", directory.display());
-                let (configs, taken) = watch::channel(config(&first).map_err(of_no_use).with_context(named)?);
+                let unusable = |problem| anyhow!("{}/{problem}", directory.display());
+                let (configs, current) = watch::channel(config(&first).map_err(unusable).with_context(named)?);
                 let (supply, supplied) = watch::channel(None);
                 tasks.push(tokio::spawn(async {
                     follow(directory, Trust::IfAny, supply).await;
                     Err(anyhow!("the watch of the files of metrics.tls ended"))
                 }));
                 tasks.push(tokio::spawn(reload(first, supplied, configs)));
-                Some(taken)
+                Some(current)
             }
         };
-        let listener = admin::take(address).await.with_context(|| settings.named("metrics.address"))?;
+        let listener = admin::bind(address).await.with_context(|| settings.named("metrics.address"))?;
         tracing::info!(%address, tls = configs.is_some(), "metrics listen: /metrics");
         let server = scraping::serve(listener, configs, metrics.clone(), async move {
             let _ = stopping.wait_for(|stopping| *stopping).await;
@@ -91,8 +91,7 @@ fn config(material: &Material) -> Result<Arc<ServerConfig>, String> {
     Ok(config)
 }
 
-/// Applies supplied certificates if they are usable. If clients need a certificate, they still do after ca.crt is
-/// removed.
+/// Applies supplied certificates if they are usable. Clients that need a certificate still need it after the removal of ca.crt.
 async fn reload(
     mut current: Material,
     mut supplied: watch::Receiver<Option<Result<Material, String>>>,
@@ -100,13 +99,13 @@ async fn reload(
 ) -> anyhow::Result<()> {
     while supplied.changed().await.is_ok() {
         let Some(supply) = supplied.borrow_and_update().clone() else { continue };
-        let taken = supply.and_then(|material| {
+        let applied = supply.and_then(|material| {
             if material.authorities.is_empty() && !current.authorities.is_empty() {
-                return Err("ca.crt: it was removed, and clients still need a certificate".to_owned());
+                return Err("ca.crt: the file is missing, and clients still need a certificate".to_owned());
             }
             Ok((config(&material)?, material))
         });
-        match taken {
+        match applied {
             Ok((_, material)) if material == current => {}
             Ok((config, material)) => {
                 configs.send_replace(config);
@@ -114,7 +113,9 @@ async fn reload(
                 tracing::info!("reloaded the certificates of /metrics; open connections continue");
             }
             Err(problem) => {
-                tracing::error!("new certificates of /metrics are unusable: {problem}; the previous ones stay in use")
+                tracing::error!(
+                    "new certificates of /metrics are unusable: {problem}; the previous certificates stay in use"
+                )
             }
         }
     }

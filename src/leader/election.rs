@@ -1,10 +1,10 @@
-//! Leader election as a state machine, without I/O. Time comes as an argument.
+//! Leader election as a state machine, without I/O. Time is an argument.
 //!
-//! No wall clock is trusted. A replica records on its own monotonic clock when it first saw a version of the Lease. It
-//! assumes that the Lease is held from then on for the stated duration. The holder counts from before it sent its last
-//! renewal, and steps down after the shorter renew deadline. Two replicas never lead at the same time, unless the rates
-//! of two clocks differ by a factor of lease / renew deadline (1.5 by default). Source: the package leaderelection of
-//! Kubernetes' client-go, which uses the same rules.
+//! The election trusts no wall clock. A replica records on its own monotonic clock when it first sees a version of the Lease,
+//! and assumes that the Lease is valid from then on for its duration. The holder counts from the time before it sends a renewal,
+//! and steps down after the shorter renew deadline. Two replicas never lead at the same time, unless the rates of their clocks
+//! differ by the factor lease / renew deadline (1.5 by default). Source: the package leaderelection of Kubernetes' client-go,
+//! which uses the same rules.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const WRITES_A_ROUND: u32 = 2;
 pub struct Timing {
     /// The time after the last change of the Lease at which other replicas take it.
     pub lease: Duration,
-    /// The time that the holder leads after its last renewal. It is shorter than `lease`; in between, no replica leads.
+    /// The time for which the holder leads after its last renewal. It is shorter than `lease`. In between, no replica leads.
     pub renew_deadline: Duration,
     /// The interval at which the holder renews the Lease and the others read it, slightly reduced at random.
     pub retry: Duration,
@@ -32,7 +32,7 @@ pub struct Timing {
 pub(super) enum Ask {
     /// Read the Lease. Then call [`Election::read`] or [`Election::failed`].
     Read,
-    /// Write this spec over the version that was read last, or create the Lease if there was none. Then call
+    /// Replace the version of the last read by this spec, or create the Lease if it did not exist. Then call
     /// [`Election::wrote`], [`Election::conflicted`], or [`Election::failed`].
     Write(LeaseSpec),
     /// Wait for this long.
@@ -44,7 +44,7 @@ pub(super) enum Ask {
 pub(super) struct Election {
     identity: String,
     timing: Timing,
-    /// The last known Lease, and the time since when it has been unchanged.
+    /// The last known Lease, and the time since which it is unchanged.
     seen: Option<Seen>,
     /// Whether a write may be based on `seen`.
     current: bool,
@@ -78,8 +78,8 @@ impl Election {
         self.seen.as_ref().map(|seen| holder(&seen.spec)).filter(|holder| !holder.is_empty())
     }
 
-    /// Returns the next action at `now`. `wall` is the time for other tools. `chance`, from 0 to 1, spreads the
-    /// replicas.
+    /// Returns the next action at `now`. `wall` is the written time, for other tools. `chance`, a random number from 0 to 1, spreads
+    /// the requests of the replicas.
     pub fn ask(&mut self, now: Instant, wall: Timestamp, chance: f64) -> Ask {
         let leads = self.leads_until(now).is_some();
         // The holder overwrites its own last write. All other replicas read first.
@@ -117,7 +117,7 @@ impl Election {
         }
     }
 
-    /// Records that a write that was sent at `sent` succeeded with this version.
+    /// Records the success of a write: the time at which it was `sent`, and the new version.
     pub fn wrote(&mut self, sent: Instant, version: String, spec: LeaseSpec) {
         self.until = Some(sent + self.timing.renew_deadline);
         self.seen = Some(Seen { version, spec, since: sent });
@@ -136,7 +136,7 @@ impl Election {
     /// Records that a read or a write failed, or that its result is unknown. It ends the round.
     pub fn failed(&mut self) {
         self.writes = Some(WRITES_A_ROUND);
-        // The holder need not read before the next write: if this write was successful, the next one is a conflict.
+        // The holder need not read before the next write: if this write succeeded, the next write is a conflict.
         self.current = true;
     }
 

@@ -2,23 +2,23 @@
 
 use super::*;
 
-/// Long enough for the work within a term, even on a busy machine.
+/// A term that is long enough for its work, even on a busy machine.
 const TERM: Duration = Duration::from_millis(500);
 
 #[tokio::test]
-async fn a_term_ends_by_itself_when_nobody_renews_it() {
+async fn a_term_ends_without_a_renewal() {
     let leader = Leader::until(None);
     assert!(!leader.leads());
     assert!(leader.set(Some(Instant::now() + TERM)));
     assert!(leader.leads());
     let renewed = Instant::now() + TERM;
-    assert!(!leader.set(Some(renewed)), "a renewal is no change");
+    assert!(!leader.set(Some(renewed)), "a renewal does not change the leadership");
     leader.lost().await;
     assert!(Instant::now() >= renewed && !leader.leads());
 }
 
 #[tokio::test]
-async fn work_ends_with_the_term_and_not_after_it() {
+async fn work_ends_with_the_term() {
     let leader = Leader::until(None);
     assert_eq!(leader.while_leading(async { 1 }).await, None);
     let until = Instant::now() + TERM;
@@ -29,7 +29,7 @@ async fn work_ends_with_the_term_and_not_after_it() {
 }
 
 #[tokio::test]
-async fn who_waits_is_told_when_this_replica_leads() {
+async fn a_waiting_task_continues_when_this_replica_leads() {
     let leader = Leader::until(None);
     let waiting = tokio::spawn({
         let leader = leader.clone();
@@ -45,7 +45,7 @@ async fn who_waits_is_told_when_this_replica_leads() {
 }
 
 #[tokio::test]
-async fn the_only_replica_leads() {
+async fn a_single_replica_always_leads() {
     let leader = Leader::always();
     leader.leading().await;
     assert!(leader.leads());

@@ -37,8 +37,8 @@ impl Authorities {
         self.issuing.as_ref().or(self.next.as_ref())
     }
 
-    /// Returns whether a key pair of `authority` may stay. If the authority's key is lost, its key pairs are replaced
-    /// when its successor takes over.
+    /// Returns whether a key pair of `authority` may stay. If the key of the authority is lost, its key pairs stay until its
+    /// successor takes over.
     pub fn keeps(&self, authority: &Authority) -> bool {
         let issues = |issuer: &Option<Issuer>| issuer.as_ref().is_some_and(|issuer| issuer.authority == *authority);
         self.issuing.is_none() || issues(&self.issuing) || issues(&self.next)
@@ -68,8 +68,8 @@ fn trusted(content: &Content, now: SystemTime) -> Result<Vec<Authority>, String>
     Ok(trusted)
 }
 
-/// Returns the authorities that the Secrets trust, if the Secret of the authority is lost while a key pair is still
-/// valid. All of them stay trusted until their key pairs are replaced.
+/// Returns the authorities that the Secrets trust, if the Secret of the authority is lost while a key pair is still valid. All
+/// of these authorities stay trusted until their key pairs are replaced.
 pub(super) fn in_use(stored: &Stored, wanted: &Wanted, now: SystemTime) -> Vec<Authority> {
     let mut known: Vec<Authority> = Vec::new();
     for content in Role::ALL.into_iter().chain([Role::Fleets]).filter_map(|role| stored.get(role)) {

@@ -68,7 +68,7 @@ pub(super) struct Leaf {
 pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let parsed = parsed.map_err(|error| error.to_string())?;
-    if parsed.is_empty() { Err("no certificate in it".to_owned()) } else { Ok(parsed) }
+    if parsed.is_empty() { Err("it contains no certificate".to_owned()) } else { Ok(parsed) }
 }
 
 /// Returns the end of validity of the first certificate in `pem`, and the earliest end of all certificates.
@@ -112,7 +112,7 @@ impl Authority {
     pub fn read(der: CertificateDer<'static>, now: SystemTime) -> Result<Option<Self>, String> {
         let read = parse(&der)?;
         if !read.is_ca() {
-            return Err("a certificate in it is not that of an authority".to_owned());
+            return Err("it contains a certificate that does not belong to an authority".to_owned());
         }
         let not_after = end(&read);
         Ok((now <= not_after).then_some(Self { der, not_after }))
@@ -154,7 +154,7 @@ impl Issuer {
         let matches = |authority: &&Authority| parse(&authority.der).is_ok_and(|read| read.public_key().raw == info);
         match authorities.iter().find(matches) {
             Some(authority) => Ok(Self { authority: authority.clone(), key }),
-            None => Err("it matches no certificate of ca.crt that is still good".to_owned()),
+            None => Err("it matches no valid certificate of ca.crt".to_owned()),
         }
     }
 
@@ -180,7 +180,7 @@ impl Issuer {
         Ok((certificate.pem(), key.serialize_pem()))
     }
 
-    /// Returns the end of validity of a new certificate, which is not after that of the authority.
+    /// Returns the end of validity of a new certificate. It is not after the end of validity of the authority.
     pub fn end_of_new(&self, wanted: &Wanted, now: SystemTime) -> SystemTime {
         whole((now + wanted.certificate_lifetime.min(LONGEST)).min(self.authority.not_after))
     }
@@ -196,7 +196,7 @@ pub(super) fn authorize(
     now: SystemTime,
 ) -> Result<Leaf, String> {
     let chain = certificates(certificate).map_err(|why| format!("tls.crt: {why}"))?;
-    let leaf = chain.first().ok_or("tls.crt: no certificate in it")?;
+    let leaf = chain.first().ok_or("tls.crt: it contains no certificate")?;
     let read = parse(leaf).map_err(|why| format!("tls.crt: {why}"))?;
     let key = private_key(key).map_err(|why| format!("tls.key: {why}"))?;
     if read.public_key().raw != key.subject_public_key_info() {
@@ -205,7 +205,7 @@ pub(super) fn authorize(
     let uris = read.subject_alternative_name().ok().flatten();
     let uri = holder.uri(wanted);
     if !uris.is_some_and(|names| names.value.general_names.iter().any(|name| *name == GeneralName::URI(&uri))) {
-        return Err(format!("tls.crt: it is not made for \"{uri}\""));
+        return Err(format!("tls.crt: it does not have the name \"{uri}\""));
     }
     let mut why = "no authority is left".to_owned();
     for authority in trusted {
@@ -250,11 +250,11 @@ fn private_key(pem: &[u8]) -> Result<KeyPair, String> {
     }
     let text = std::str::from_utf8(pem).map_err(|_| "it is not PEM".to_owned())?;
     // The error of the library might quote the key.
-    KeyPair::from_pem(text).map_err(|_| "it is no private key in PEM".to_owned())
+    KeyPair::from_pem(text).map_err(|_| "it is not a private key in PEM".to_owned())
 }
 
-/// Returns the key usages of `holder`. The server key pair has both usages, because replicas of the controller also
-/// connect to each other with it.
+/// Returns the key usages of `holder`. The key pair of the server has both usages, because replicas connect to each other with
+/// it, too.
 fn usages(holder: Holder<'_>) -> &'static [ExtendedKeyUsagePurpose] {
     match holder {
         Holder::Server => &[ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],

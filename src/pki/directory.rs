@@ -1,7 +1,7 @@
 //! Certificates from a directory: custom files, or a mounted Secret of cert-manager.
 //!
-//! A mount changes by moving a link (`..data`); a user changes files one after the other. The directory is read when
-//! the changes have ended.
+//! Kubernetes changes a mount by moving a link (`..data`). A user changes the files one by one. The directory is therefore read
+//! when the changes have ended.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,15 @@ use super::{AUTHORITIES, CERTIFICATE, KEY, Material};
 const QUIET: Duration = Duration::from_millis(100);
 /// The maximum time for which continuous changes delay a read.
 const RESTLESS: Duration = Duration::from_secs(2);
-/// The interval at which the directory is read in any case. Links may lead to files elsewhere, which are not watched.
+/// The interval of reads without changes. Links may lead to files in other directories, which are not watched.
 const ANYWAY: Duration = Duration::from_secs(60);
 
 /// Whether authorities are required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// They are required.
+    /// Authorities are required.
     Needed,
-    /// They are optional.
+    /// Authorities are optional.
     IfAny,
 }
 
@@ -56,7 +56,7 @@ pub async fn follow(directory: PathBuf, trust: Trust, supply: watch::Sender<Opti
             EventKind::Access(access) => *access != AccessKind::Close(AccessMode::Write),
             _ => false,
         };
-        // Reads are not changes. A further change is dropped if one is already waiting.
+        // Reads are not changes. If a change is already waiting, further changes are dropped.
         if !event.is_ok_and(|event| read(&event.kind)) {
             let _ = changed.try_send(());
         }
@@ -64,7 +64,7 @@ pub async fn follow(directory: PathBuf, trust: Trust, supply: watch::Sender<Opti
     let mut watcher = watcher.inspect_err(|error| cannot_watch(&directory, error)).ok();
     let mut watched = true;
     loop {
-        // The watch is set each time, because another directory may have this name now.
+        // The watch is renewed each time, because another directory may have this name now.
         if let Some(watcher) = &mut watcher {
             let result = watcher.watch(&directory, RecursiveMode::NonRecursive);
             if let (Err(error), true) = (&result, watched) {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_that_are_written_one_after_the_other_are_followed() {
+    async fn files_can_change_one_by_one() {
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), "first");
         let mut told = start(directory.path());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mounted_secret_is_followed() {
+    async fn a_mounted_secret_can_change() {
         let mount = tempfile::tempdir().unwrap();
         let at = mount.path();
         let swap = |content: &str| {

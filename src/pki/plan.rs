@@ -14,7 +14,7 @@ use super::{
     Stored, WRITTEN, Wanted,
 };
 
-/// The maximum clock difference of two replicas. A write time that is further ahead is not trusted.
+/// The maximum clock difference of two replicas. The plan does not trust a write time that is further in the future.
 const SKEW: Duration = Duration::from_secs(60);
 /// The minimum gain of validity for which a certificate is replaced.
 const WORTHWHILE: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const WORTHWHILE: Duration = Duration::from_secs(1);
 pub fn plan(now: SystemTime, stored: &Stored, wanted: &Wanted) -> Result<Step, Fault> {
     let annotation = stored.get(Role::Authority).and_then(|content| content.annotations.get(ROTATE));
     if annotation.is_some_and(|value| value == AT_ONCE) {
-        return new_authority(now, stored, wanted, vec![], format!("the annotation {ROTATE} asks for it, at once"));
+        return new_authority(now, stored, wanted, vec![], format!("the annotation {ROTATE} requests it, at once"));
     }
     let authorities = match Authorities::read(stored.get(Role::Authority), now) {
         Ok(authorities) => authorities,
@@ -109,18 +109,18 @@ fn key_pair(
         Ok(write(role, now, annotations, data, reason.to_owned()))
     };
     if content.get(AUTHORITIES) != authorities.bundle() {
-        return keep("whom to trust has changed");
+        return keep("the trusted authorities have changed");
     }
     if written(now, content).is_none() {
-        return keep("it does not say when it was written");
+        return keep("the time of the last write is missing");
     }
     Ok(Step::Wait(until))
 }
 
-/// Returns until when a key pair stays. `is_asked`: a user asks for another one.
+/// Returns the time until which a key pair stays. `is_asked`: a user requests a new key pair.
 ///
 /// # Errors
-/// The reason why it is replaced now.
+/// The reason why it must be replaced now.
 fn lifetime(
     holder: Holder<'_>,
     (certificate, key): (&[u8], &[u8]),
@@ -136,7 +136,7 @@ fn lifetime(
     // While no trusted authority issues, valid key pairs stay.
     let issues = authorities.issuing.is_some();
     if issues && is_asked {
-        return Err(format!("the annotation {ROTATE} asks for it"));
+        return Err(format!("the annotation {ROTATE} requests it"));
     }
     let due = leaf.not_after - wanted.certificate_lifetime / 3;
     // An authority at its own end cannot issue a longer validity.
@@ -200,9 +200,12 @@ fn authority(
         (NEXT_KEY, new_key.into_bytes()),
     ];
     let reason = match asked {
-        true => format!("a new authority becomes known: the annotation {ROTATE} asks for it"),
+        true => format!("announces a new authority: the annotation {ROTATE} requests it"),
         false => {
-            format!("a new authority becomes known: the old one expires at {}", timestamp(issuing.authority.not_after))
+            format!(
+                "announces a new authority: the current authority expires at {}",
+                timestamp(issuing.authority.not_after)
+            )
         }
     };
     annotations.remove(ROTATE);

@@ -1,9 +1,9 @@
 //! The Secrets of the certificates at the API server. Every replica follows its own key pair, and the leader performs
 //! the writes of [`plan()`](super::plan()).
 //!
-//! There is no polling: watches of single Secrets wake the writer. Before a write, all of them are read again in the
-//! order that [`pki`](super) requires. A replica that does not lead reads only the Secret of its own key pair. The
-//! leader watches only the metadata of the others.
+//! There is no polling: watches of single Secrets wake the writer. Before a write, the writer reads all Secrets again in the
+//! order that [`pki`](super) requires. A replica that does not lead reads only the Secret of its own key pair. The leader watches
+//! only the metadata of the other Secrets.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -47,14 +47,14 @@ enum Failure {
     /// The API server reported an error.
     #[error("cannot {verb} the Secret \"{name}\": {}{hint}", reason(error))]
     Api { verb: &'static str, name: String, error: Box<kube::Error>, hint: &'static str },
-    /// A certificate could not be created, perhaps because of an invalid name.
+    /// A certificate cannot be created, for example because of an invalid name.
     #[error(transparent)]
     Fault(#[from] Fault),
     /// Another writer overwrites the Secrets repeatedly.
     #[error("another writer changes the Secrets repeatedly")]
     Unstable,
     /// The API server did not respond in time.
-    #[error("the API server takes too long")]
+    #[error("the API server does not respond in time")]
     Slow,
 }
 
@@ -101,7 +101,7 @@ impl Secrets {
                 }
                 Ok(watcher::Event::Delete(_)) => {
                     let name = self.name(Role::Server);
-                    tracing::warn!(name, "the Secret is gone; the key pair that it had stays in use");
+                    tracing::warn!(name, "the Secret is gone; its last key pair stays in use");
                 }
                 Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
                 Err(error) => self.cannot_watch(Role::Server, &error),
@@ -156,7 +156,7 @@ impl Secrets {
         tokio::join!(follow, self.wake(Role::Fleets));
     }
 
-    /// Performs the due writes whenever there are any.
+    /// Performs writes when they are due.
     async fn work(&self) {
         let mut backoff = DefaultBackoff::default();
         let mut said = String::new();
@@ -176,7 +176,7 @@ impl Secrets {
                     let rest = backoff.next().unwrap_or(Duration::from_secs(30));
                     let failure = failure.to_string();
                     if failure != said {
-                        tracing::error!("the certificates of xDS are not as they should be: {failure}; retrying");
+                        tracing::error!("cannot maintain the certificates of xDS: {failure}; retrying");
                         said = failure;
                     }
                     rest
@@ -211,7 +211,7 @@ impl Secrets {
                 }
                 Step::Write { role, content, reason } => {
                     if self.write(role, secrets.remove(&role), content).await? {
-                        tracing::info!(name = self.name(role), "written: {reason}");
+                        tracing::info!(name = self.name(role), "wrote the Secret: {reason}");
                     }
                 }
             }
@@ -226,7 +226,7 @@ impl Secrets {
         let data = content.data.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
         let verb = if secret.is_some() { "update" } else { "create" };
         let result = match secret {
-            // The resource version makes the write fail if the Secret has changed since it was read.
+            // The resource version makes the write fail if the Secret has changed since the read.
             Some(mut secret) => {
                 secret.data = Some(data);
                 secret.metadata.annotations = Some(content.annotations);
@@ -273,7 +273,7 @@ fn content(secret: &Secret) -> Content {
 fn failure(verb: &'static str, name: String, error: kube::Error) -> Failure {
     let forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
     let hint = match (forbidden, verb) {
-        (true, "create") => "; make it, empty, or grant create on secrets",
+        (true, "create") => "; create it, empty, or grant create on secrets",
         (true, _) => "; grant get, list, watch and update on it by name",
         _ => "",
     };

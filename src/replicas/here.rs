@@ -44,7 +44,7 @@ impl Here {
         let acceptance = |fleet: FleetId| {
             let of_fleet = stores.get(&fleet).map_or(&[][..], Vec::as_slice);
             let is_in = |store: Option<&Arc<Store>>| {
-                // Without other fleets, a stream need not be looked up.
+                // Without dedicated fleets, no lookup of the stream is necessary.
                 stores.len() <= 1 && fleet == FleetId::shared()
                     || store.is_some_and(|store| of_fleet.iter().any(|one| Arc::ptr_eq(one, store)))
             };
@@ -84,8 +84,8 @@ impl Here {
         self.inspected.borrow().kept.clone()
     }
 
-    /// Returns a notifier of possible changes of [`Here::reached`]. Create it before the first call, and drop it after
-    /// the last.
+    /// Returns a notifier of possible changes of [`Here::reached`]. Create it before the first call, and drop it after the last
+    /// call.
     pub fn changes(&self) -> Changes {
         Changes { progress: self.registry.progress(), inspected: self.inspected.clone() }
     }
@@ -114,14 +114,14 @@ fn fleets_of(wanted: &Wanted) -> Vec<FleetId> {
 pub struct Progress {
     /// The node ID.
     pub id: String,
-    /// The publication up to which it has answered everything. `None`: it does not have its first configuration.
+    /// The publication up to which the Envoy has answered all responses. `None`: it does not have its first configuration.
     pub answered: Option<u64>,
-    /// The resources that it has not accepted in their current version.
+    /// The resources that the Envoy has not accepted in their current version.
     pub rejected: Vec<Arc<Resource>>,
 }
 
-/// Returns whether `known` is the wanted object in the wanted revision. A replica that is ahead can ask for an object
-/// that is not served here yet.
+/// Returns whether `known` is the wanted object in the wanted revision. Another replica may ask for a revision that this replica
+/// does not serve yet.
 fn is(known: &Published, wanted: &Wanted) -> bool {
     known.served && *known.uid == *wanted.uid && known.revision == wanted.revision
 }
@@ -145,7 +145,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Waits for the next change, or forever if there can be none.
+    /// Waits for the next change, or forever if no change is possible.
     pub async fn next(&mut self) {
         let changed = tokio::select! {
             changed = self.progress.changed() => changed,

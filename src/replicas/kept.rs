@@ -19,13 +19,13 @@ use crate::source::kept::LastGood;
 
 /// The path of the question.
 const PATH: &str = "/lockgate/v1/last-good";
-/// The time for which a starting replica asks the others, which may be starting too.
+/// The time for which a starting replica asks the other replicas, which may be starting, too.
 pub const FIRST: Duration = Duration::from_secs(3);
 /// The interval of repeated questions at the start.
 const AGAIN: Duration = Duration::from_millis(200);
 /// The interval of later questions.
 const PERIOD: Duration = Duration::from_secs(30);
-/// The maximum size of a sent answer, slightly below the maximum size of a received one.
+/// The maximum size of a sent answer, slightly below the limit of received answers.
 const LARGEST: usize = 12 << 20;
 
 /// Returns the route for other replicas. Mount it only where clients need a certificate.
@@ -45,8 +45,8 @@ async fn answer(State(here): State<Here>) -> Json<Vec<LastGood>> {
     Json(here.kept().iter().map(LastGood::new).take_while(fits).collect())
 }
 
-/// Asks `others` for their last good content and sends it to the loop. It does so once at the start, within [`FIRST`],
-/// even without content, and later periodically. Ends when the loop has ended.
+/// Asks `others` for their last good content, and sends it to the loop: once at the start within [`FIRST`], even if it is empty,
+/// and later periodically. Ends when the loop ends.
 pub async fn follow(others: Others, events: WeakSender<Event>) {
     let end = Instant::now() + FIRST;
     let mut first = true;
@@ -68,7 +68,7 @@ pub async fn follow(others: Others, events: WeakSender<Event>) {
     }
 }
 
-/// Returns the content of the others, and whether all of them answered.
+/// Returns the content of the other replicas, and whether all of them answered.
 async fn ask(others: &Others) -> (Vec<Kept>, bool) {
     if !matches!(others.connector, Connector::Tls(_)) {
         return (Vec::new(), true);
@@ -87,7 +87,9 @@ async fn ask(others: &Others) -> (Vec<Kept>, bool) {
         for told in told {
             match told.check(SystemTime::now()) {
                 Ok(one) => kept.push(one),
-                Err(error) => tracing::warn!(%address, error, "the last good content of another replica is not used"),
+                Err(error) => {
+                    tracing::warn!(%address, error, "the last good content of another replica is unusable, and ignored")
+                }
             }
         }
     }

@@ -34,7 +34,7 @@ const LARGEST_ANSWER: usize = 16 << 20;
 pub enum Connector {
     /// In clear text.
     Plain,
-    /// TLS with the newest client configuration. No connections are made before there is one.
+    /// TLS with the newest client configuration. Without a configuration, there are no connections.
     Tls(watch::Receiver<Option<Client>>),
 }
 
@@ -46,15 +46,14 @@ pub type Client = (Arc<ClientConfig>, ServerName<'static>);
 pub struct Others {
     /// `host:port`: a headless Service.
     pub address: String,
-    /// The addresses of this replica, which are skipped.
+    /// The addresses of this replica, which it does not ask.
     pub own: Vec<IpAddr>,
     /// The transport.
     pub connector: Connector,
 }
 
 impl Others {
-    /// Asks each of the others. This may take a while, because they delay their answers until they have news. A replica
-    /// that cannot be asked yields an error.
+    /// Asks each other replica. A replica delays its answer until the acceptance changes. An unreachable replica yields an error.
     pub async fn ask(&self, wanted: &[Wanted]) -> Vec<(SocketAddr, Result<Reached, String>)> {
         let question = match question(wanted) {
             Ok(question) => Bytes::from(question),
@@ -69,7 +68,7 @@ impl Others {
         answers.map(|(address, answer)| (address, answer.and_then(check))).collect()
     }
 
-    /// Sends the same question to each of the others, and parses the answers as JSON.
+    /// Sends the same question to each other replica, and parses the answers as JSON.
     pub(super) async fn ask_all<A: DeserializeOwned>(
         &self,
         request: impl Fn() -> http::Result<Request<Bytes>>,
@@ -121,8 +120,7 @@ impl Others {
 struct Compatible<'a> {
     #[serde(flatten)]
     wanted: &'a Wanted,
-    /// Earlier versions compare generations and do not know revisions. No Envoy of theirs has accepted the maximum
-    /// generation.
+    /// Earlier versions compare generations and do not know revisions. None of their Envoys has accepted the maximum generation.
     generation: i64,
 }
 
@@ -153,7 +151,7 @@ async fn exchange<A: DeserializeOwned>(
     tokio::select! {
         answer = answer => answer,
         ended = async { connection.await.err() } => {
-            Err(ended.map_or_else(|| "it closed the connection".to_owned(), |error| error.to_string()))
+            Err(ended.map_or_else(|| "the replica closed the connection".to_owned(), |error| error.to_string()))
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::inspection::{Inspection, Published};
 /// A replica with the served Ingress shop/cart, which uses the cluster `c`.
 struct Replica {
     address: SocketAddr,
-    /// The store of delta Envoys, and the store of all others.
+    /// The store of delta Envoys, and the store of all other clients.
     stores: [Arc<Store>; 2],
     here: Here,
     inspection: watch::Sender<Arc<Inspection>>,
@@ -60,7 +60,7 @@ impl Replica {
         self.publish_in(&[0, 1], number);
     }
 
-    /// Publishes it to some Envoys only.
+    /// Publishes the Ingress in some stores only.
     fn publish_in(&self, stores: &[usize], since: u64) {
         for store in stores {
             let update = Update::setting(vec![Arc::new(resource(since))]);
@@ -128,7 +128,7 @@ async fn until(here: &Here, wanted: &Wanted, envoys: usize, accepted: usize) {
 }
 
 #[tokio::test]
-async fn an_object_is_reached_when_every_envoy_has_accepted_it() {
+async fn an_object_is_accepted_when_every_envoy_has_accepted_it() {
     let replica = Replica::start().await;
     replica.publish(1);
     assert_eq!(replica.here.reached(&[cart(1)]), Reached::nobody(1));
@@ -155,7 +155,7 @@ async fn an_object_is_reached_when_every_envoy_has_accepted_it() {
     until(&replica.here, &cart(2), 1, 1).await;
     // Revisions have no order.
     until(&replica.here, &cart(1), 1, 0).await;
-    // A replica that is ahead asks for an Ingress that is not served here yet.
+    // Another replica asks for an Ingress that this replica does not serve yet.
     let sources = [(ObjectId::new(Kind::INGRESS, "shop", "cart"), published(2, false))].into_iter().collect();
     replica.inspection.send_replace(Arc::new(Inspection { sources, complete: true, ..Inspection::default() }));
     until(&replica.here, &cart(2), 1, 0).await;
@@ -188,7 +188,7 @@ impl Sotw {
 }
 
 #[tokio::test]
-async fn envoys_of_two_stores_count_each_by_its_own() {
+async fn the_acceptance_of_an_envoy_depends_on_its_own_store() {
     let replica = Replica::start().await;
     replica.publish(1);
     let (mut delta, mut sotw) =
@@ -203,7 +203,10 @@ async fn envoys_of_two_stores_count_each_by_its_own() {
     let nonce = delta.next().await;
     delta.answer(nonce, None).await;
     until(&replica.here, &cart(2), 2, 1).await;
-    assert!(!replica.here.reached(&[cart(2)]).by_all(0), "the other is level with a store that does not have it");
+    assert!(
+        !replica.here.reached(&[cart(2)]).by_all(0),
+        "the other Envoy is up to date with a store without the resource"
+    );
     replica.publish_in(&[1], 2);
     sotw.accept().await;
     until(&replica.here, &cart(2), 2, 2).await;
@@ -217,7 +220,7 @@ async fn envoys_of_two_stores_count_each_by_its_own() {
 }
 
 #[tokio::test]
-async fn another_replica_answers_when_it_has_news() {
+async fn another_replica_answers_when_the_acceptance_changes() {
     let replica = Replica::start().await;
     replica.publish(1);
     let none = replica.others().ask(&[cart(1)]).await;
@@ -239,7 +242,7 @@ async fn another_replica_answers_when_it_has_news() {
 }
 
 #[tokio::test]
-async fn the_own_address_is_not_asked_and_one_that_is_gone_says_why() {
+async fn a_replica_does_not_ask_itself_and_reports_unreachable_replicas() {
     let replica = Replica::start().await;
     let own = Others { own: vec![replica.address.ip()], ..replica.others() };
     assert!(own.ask(&[cart(1)]).await.is_empty());
@@ -257,8 +260,8 @@ struct Earlier {
 }
 
 #[tokio::test]
-async fn a_replica_of_an_earlier_version_and_this_one_accept_nothing_from_each_other() {
-    // An earlier version has accepted an object if its own generation is at least the wanted one.
+async fn replicas_of_different_versions_never_report_acceptance() {
+    // An earlier version reports acceptance if its own generation is at least the wanted generation.
     let question = super::others::question(&[cart(1)]).unwrap();
     let understood: Vec<Earlier> = serde_json::from_slice(&question).unwrap();
     assert_eq!((&*understood[0].name, &*understood[0].uid), ("cart", "u"));
@@ -280,14 +283,18 @@ async fn a_replica_of_an_earlier_version_and_this_one_accept_nothing_from_each_o
 }
 
 #[test]
-fn an_object_waits_for_the_envoys_of_its_fleets_alone() {
+fn only_the_envoys_of_its_fleets_must_accept_an_object() {
     let reached = |accepted: &[usize], expected: &[usize]| Reached {
         envoys: 2,
         accepted: accepted.into(),
         expected: expected.into(),
     };
     let here = reached(&[2, 1, 0, 0], &[2, 1, 1, 0]);
-    assert_eq!([0, 1, 2, 3].map(|at| here.by_all(at)), [true, true, false, false], "no Envoy is not all Envoys");
+    assert_eq!(
+        [0, 1, 2, 3].map(|at| here.by_all(at)),
+        [true, true, false, false],
+        "without Envoys, nothing is accepted"
+    );
     assert_eq!([0, 1, 2, 3].map(|at| here.is_level(at)), [true, true, false, true]);
     let there = reached(&[2, 0, 1, 1], &[2, 0, 1, 1]);
     assert_eq!(here.clone().and(&there).expected, [4, 1, 2, 1]);

@@ -1,4 +1,4 @@
-//! The acceptance of objects by all Envoys, of this replica and of the others.
+//! The acceptance of objects by all Envoys, of this replica and of the other replicas.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,8 +18,7 @@ pub(super) type Accepted = Vec<(ObjectKey, Published, usize)>;
 
 /// The acceptance of objects by Envoys.
 pub(super) trait Envoys: Clone + Send + Sync + 'static {
-    /// Waits until all Envoys have accepted at least one of the objects in `waiting`, which are of `kind`. There must
-    /// be an Envoy.
+    /// Waits until all Envoys have accepted at least one object of this kind in `waiting`. Without Envoys, no object is accepted.
     fn accepted(&self, kind: Kind, waiting: Waiting) -> impl Future<Output = Accepted> + Send;
 }
 
@@ -51,7 +50,7 @@ impl AllEnvoys {
         Self { here, others, unreachable: Arc::default(), positions: Arc::default() }
     }
 
-    /// Adds the progress of the Envoys of all other replicas. `None`: a replica does not answer.
+    /// Adds the progress of the Envoys at all other replicas. Returns `None` if a replica does not answer.
     async fn at_all_replicas(&self, mut reached: Reached, wanted: &[Wanted]) -> Option<Reached> {
         let Some(others) = &self.others else { return Some(reached) };
         let answers = others.ask(wanted).await;
@@ -76,7 +75,7 @@ impl AllEnvoys {
     /// Returns the objects that all Envoys have accepted.
     async fn accepted_of(&self, kind: Kind, batch: &[(ObjectKey, Published)]) -> Accepted {
         let wanted: Vec<Wanted> = batch.iter().map(|(key, published)| Wanted::new(kind, key, published)).collect();
-        // The other replicas are asked only about objects that all Envoys of this replica have accepted.
+        // This replica asks the others only about objects that all its own Envoys have accepted.
         let here = self.here.reached(&wanted);
         let candidates: Vec<usize> = (0..wanted.len()).filter(|at| here.is_level(*at)).collect();
         if candidates.is_empty() {

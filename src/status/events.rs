@@ -33,9 +33,9 @@ use notice::{HEALED, Notice, PROGRAMMED};
 use outbox::{Delivery, Outbox};
 use tracker::ProblemTracker;
 
-/// Events per second, and the maximum burst.
+/// The Events per second, and the maximum burst.
 const RATE: (u32, u32) = (10, 50);
-/// Changes within this time are processed together.
+/// The writer processes changes within this time together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 /// A new leader repeats recoveries of this time, because the last leader may not have reported them.
 const HANDOVER: Duration = Duration::from_secs(60);
@@ -94,7 +94,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Follows the problems all the time, and writes Events while this replica leads. Runs forever.
+    /// Follows the problems at all times, and writes Events while this replica leads. Runs forever.
     pub async fn run(mut self) {
         let leader = self.leader.clone();
         let (mut tracker, mut outbox) = (ProblemTracker::default(), Outbox::default());
@@ -122,8 +122,8 @@ impl Events {
         tracker.update(&inspection, &others.union(self.rejected.borrow_and_update().clone()))
     }
 
-    /// Follows the problems while another replica leads. Recoveries are recorded in `recent`, because the leader may
-    /// end before it reports them.
+    /// Follows the problems while another replica leads. Records recoveries in `recent`, because the leader may end before it
+    /// reports them.
     async fn follow(&mut self, tracker: &mut ProblemTracker, recent: &mut VecDeque<(Instant, Notice)>) {
         loop {
             let now = Instant::now();
@@ -186,6 +186,7 @@ impl Events {
         }
     }
 
+    /// Sends one Event, and returns it to the queue if the API server is unavailable.
     async fn send(&self, notice: Notice, delivery: Delivery, outbox: &mut Outbox, backoff: &mut ApiBackoff) {
         // The API server creates no objects in a namespace that is being deleted.
         if matches!(delivery, Delivery::Create) && self.inspected.borrow().objects.is_terminating(notice.namespace()) {

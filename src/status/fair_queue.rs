@@ -1,4 +1,4 @@
-//! The due writes, fair between namespaces, so that the writes of one namespace do not delay those of another.
+//! The due writes, fair between namespaces, so that no namespace delays the writes of another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -1,8 +1,9 @@
 //! The writer of the objects of fleets: Deployments, Services, PodDisruptionBudgets, and HorizontalPodAutoscalers of Envoys that
-//! serve a single Gateway. [`template`] and [`scale`] make the objects, and [`plan`] decides what to write; here is the I/O.
+//! serve a single Gateway. [`template`] and [`scale`] build the objects, [`plan`] decides when to write them, and this module
+//! performs the I/O.
 //!
-//! All objects are in the namespace of the controller, and carry its labels. Objects of other owners are never changed. The
-//! Lease of the leader owns the objects, so they go with the installation.
+//! All objects are in the namespace of the controller, and have its labels. The writer never changes objects of other owners. The
+//! Lease of the leader owns the objects, so Kubernetes deletes them with the installation.
 
 mod plan;
 mod scale;
@@ -42,9 +43,9 @@ pub use template::Template;
 
 /// The maximum sleep.
 const LONG: Duration = Duration::from_secs(60);
-/// The field manager of the number of Envoys between a fixed number and an autoscaler.
+/// The field manager of the number of Envoys, while an autoscaler replaces a fixed number.
 const AUTOSCALED: &str = "lockgate-autoscaled";
-/// The pause after the Lease could not be read.
+/// The pause after a failed read of the Lease.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The writer of the objects of fleets.
@@ -111,14 +112,14 @@ impl Fleets {
                 match term.past.next(&term.wanted, &term.observed, &term.listed, Instant::now()) {
                     Ok((id, write)) => {
                         self.write(&mut term, &id, write).await;
-                        // The watch brings back the result.
+                        // The watch delivers the result.
                         continue;
                     }
                     Err(first) => wake = first.map_or(wake, |first| first.min(wake)),
                 }
             }
             tokio::select! {
-                Some(event) = seen.next() => take(&mut term, event),
+                Some(event) = seen.next() => apply(&mut term, event),
                 () = super::changed(&mut self.inspected) => {}
                 () = sleep_until(wake) => {}
             }
@@ -178,7 +179,7 @@ impl Fleets {
         seen.boxed()
     }
 
-    /// Performs a write, and reports its end.
+    /// Performs a write, and reports its result.
     async fn write(&self, term: &mut Term, id: &Id, write: Write) {
         let performed = Failure::from_response(timeout(WRITE_TIMEOUT, self.perform(term, id, &write)).await);
         let times = term.past.written(id, &write, Instant::now());
@@ -187,11 +188,11 @@ impl Fleets {
         self.metrics.status_written(kind, super::outcome(performed.as_ref().err()));
         let fault = match (&performed, &write) {
             (Ok(true), Write::Apply(gateway, _)) => {
-                tracing::info!(kind, %namespace, %name, %gateway, "written for a Gateway");
+                tracing::info!(kind, %namespace, %name, %gateway, "wrote the object for a Gateway");
                 None
             }
             (Ok(true), Write::Delete) => {
-                tracing::info!(kind, %namespace, %name, "deleted, because no Gateway needs it");
+                tracing::info!(kind, %namespace, %name, "deleted the object, because no Gateway needs it");
                 term.observed.remove(id);
                 None
             }
@@ -205,11 +206,10 @@ impl Fleets {
         }
         let Write::Apply(gateway, _) = write else { return };
         match fault {
-            // The message has no details of the namespace of the controller, which the tenant may not read.
+            // The message omits the details, because the tenant may not read the namespace of the controller.
             Some(_) => {
-                let message = format!(
-                    "the {kind} of its dedicated fleet cannot be written; the log of the controller states why"
-                );
+                let message =
+                    format!("the controller cannot write the {kind} of the dedicated fleet; its log states why");
                 term.faults.insert(gateway, Fault::new("NoResources", message));
             }
             None => drop(term.faults.remove(&gateway)),
@@ -246,7 +246,7 @@ impl Fleets {
                 }
             }
             Write::Apply(_, object) => {
-                // An object without our label would be taken over.
+                // A server-side apply would take over an object without our label.
                 if uid.is_none()
                     && let Some(other) = api.get_opt(&id.1).await?
                     && other.metadata.labels.as_ref().and_then(|labels| labels.get(FLEETS)).map(String::as_str)
@@ -269,7 +269,7 @@ impl Fleets {
     }
 }
 
-/// Returns whether two inspections may need other objects.
+/// Returns whether two inspections may need different objects.
 fn differs(before: &Inspection, now: &Inspection) -> bool {
     let specs =
         |inspection: &Inspection, key: &ObjectKey| inspection.gateways.get(key).and_then(|report| report.fleet.clone());
@@ -278,7 +278,7 @@ fn differs(before: &Inspection, now: &Inspection) -> bool {
 }
 
 /// Applies an event of a watch.
-fn take(term: &mut Term, seen: Seen) {
+fn apply(term: &mut Term, seen: Seen) {
     match seen {
         Seen::All(part, objects) => {
             term.observed.retain(|id, _| id.0 != part);
@@ -292,7 +292,7 @@ fn take(term: &mut Term, seen: Seen) {
     }
 }
 
-/// Returns the name and the content of an object. An object that is being deleted is there until it is gone.
+/// Returns the name and the content of an object. An object that is being deleted exists until the watch reports its deletion.
 fn named<K: Serialize>(object: &K, part: Part) -> Option<(Arc<str>, Value)> {
     let mut value = serde_json::to_value(object).ok()?;
     value["kind"] = part.as_str().into();

@@ -1,8 +1,8 @@
-//! The writer of the Services in front of Gateways, and of their EndpointSlices. [`plan`] decides what is needed and
-//! [`work`] when to write; here is the I/O.
+//! The writer of the Services in front of Gateways, and of their EndpointSlices. [`plan`] decides which objects the Gateways
+//! need, and [`work`] decides when to write. This module performs the I/O.
 //!
-//! The Service of a Gateway stores the ports on which Envoy listens for the Gateway, so they stay the same in every
-//! replica and after a restart. Objects of other owners are never changed.
+//! The Service of a Gateway stores the ports on which Envoy listens for the Gateway. The ports therefore stay the same in every
+//! replica and after a restart. The writer never changes objects of other owners.
 
 mod content;
 mod moves;
@@ -46,11 +46,11 @@ use work::{Outcome, Work, Write};
 const RATE: (u32, u32) = (100, 50);
 /// The maximum number of concurrent writes.
 const PARALLEL: usize = 4;
-/// The time within which changes are processed together.
-const TOGETHER: Duration = Duration::from_millis(50);
+/// The writer processes changes within this time together.
+const DEBOUNCE: Duration = Duration::from_millis(50);
 /// The maximum sleep.
-const LONG: Duration = Duration::from_secs(60);
-/// The written kinds.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
+/// The kinds that this module writes.
 const KINDS: [Kind; 2] = [Kind::SERVICE, Kind::ENDPOINT_SLICE];
 
 /// The reason why a Gateway cannot be programmed.
@@ -69,7 +69,7 @@ impl Fault {
     }
 }
 
-/// The Gateways that cannot have a Service. A clone shares everything.
+/// The Gateways that cannot have a Service, with the reason. A clone shares all entries.
 pub(super) type Faults = OrdMap<ObjectKey, Fault>;
 
 /// The result of a write that the API server did not refuse.
@@ -77,7 +77,7 @@ pub(super) type Faults = OrdMap<ObjectKey, Fault>;
 enum Performed {
     /// The object was created, changed, or deleted.
     Written(&'static str),
-    /// There was nothing to change.
+    /// The object already had the desired content.
     Unchanged,
     /// The object belongs to another owner.
     Foreign,
@@ -95,7 +95,7 @@ pub(super) struct Infrastructure {
     pub template: Option<Arc<Template>>,
     /// The Gateways whose fleets cannot be written.
     pub fleet_faults: watch::Receiver<Faults>,
-    /// The Envoys, to ask those of fleets.
+    /// The Envoys, which report whether a fleet has accepted its Gateway.
     pub envoys: AllEnvoys,
     /// Receives the Gateways that cannot have a Service, for their status.
     pub faults: watch::Sender<Faults>,
@@ -127,27 +127,27 @@ impl Infrastructure {
         }
     }
 
-    /// Writes during one term. The state is dropped at its end, because others write then.
+    /// Writes during one term. The state ends with the term, because another replica writes then.
     async fn reconcile(&mut self) {
         let mut term = Term::default();
         let mut writes = FuturesUnordered::new();
         let mut bucket = TokenBucket::new(RATE.0, RATE.1);
         let mut trouble = ApiBackoff::default();
         let (mut new, mut again, mut look_at) = (true, true, Instant::now());
-        // The Gateways that wait for the Envoys of their fleets, and the question.
+        // The Gateways that wait for the Envoys of their fleets, and the poll of these Envoys.
         let (mut waiting, mut asking) = (Waiting::default(), OptionFuture::from(None::<BoxFuture<'static, Accepted>>));
         loop {
             let now = Instant::now();
             if new && look_at <= now {
                 self.look(&mut term, again, now);
-                (new, again, look_at) = (false, false, now + TOGETHER);
+                (new, again, look_at) = (false, false, now + DEBOUNCE);
                 let now_waiting = term.moves.waiting(&term.plan, &term.known);
                 if now_waiting != waiting {
                     waiting = now_waiting;
                     asking = self.ask(&waiting);
                 }
             }
-            let mut wake = now + LONG;
+            let mut wake = now + MAX_SLEEP;
             if writes.len() < PARALLEL {
                 let at = bucket.next(now).max(trouble.until().unwrap_or(now));
                 if at <= now
@@ -166,7 +166,7 @@ impl Infrastructure {
             tokio::select! {
                 Some((write, written)) = writes.next() => {
                     self.finish(&mut term, write, written, &mut trouble);
-                    // A plan costs time for every Gateway, so the ends of several writes lead to one.
+                    // A plan costs time for every Gateway, so several finished writes lead to one plan.
                     (new, again) = (true, true);
                 }
                 Some(accepted) = &mut asking, if !waiting.is_empty() => {
@@ -207,14 +207,14 @@ impl Infrastructure {
         }
     }
 
-    /// Asks the Envoys of fleets which of these Gateways they have accepted.
+    /// Polls which of these Gateways the Envoys of their fleets have accepted.
     fn ask(&self, waiting: &Waiting) -> OptionFuture<BoxFuture<'static, Accepted>> {
         let (envoys, waiting) = (self.envoys.clone(), waiting.clone());
         let is_any = !waiting.is_empty();
         OptionFuture::from(is_any.then(|| async move { envoys.accepted(Kind::GATEWAY, waiting).await }.boxed()))
     }
 
-    /// Publishes the Gateways that cannot have a Service, and logs the new ones.
+    /// Publishes the faults of Gateways, and logs new faults.
     fn publish(&self, term: &mut Term) {
         let Term { known, chosen, plan, refused, is_setting_logged, .. } = term;
         refused.retain(|gateway, _| known.gateways.contains_key(gateway));
@@ -238,6 +238,7 @@ impl Infrastructure {
         }
     }
 
+    /// Returns a future that performs a write.
     fn write(&self, write: Write) -> impl Future<Output = (Write, Result<Performed, Failure>)> + use<> {
         let (client, manager) = (self.client.clone(), self.manager.clone());
         async move {
@@ -264,7 +265,7 @@ impl Infrastructure {
                     }
                     Performed::Unchanged => {}
                     Performed::Foreign => {
-                        tracing::warn!(kind, %namespace, %name, "left alone, because Lockgate did not create it");
+                        tracing::warn!(kind, %namespace, %name, "unchanged, because Lockgate did not create the object");
                     }
                 }
                 if *performed == Performed::Foreign { Outcome::Foreign } else { Outcome::Done }
@@ -346,8 +347,7 @@ impl Requests<'_> {
         self.client.request(request.map_err(kube::Error::BuildRequest)?).await
     }
 
-    /// Reads the object by an empty patch, which changes nothing. It needs no permission that the other requests do not
-    /// need.
+    /// Reads the object by an empty patch, which changes nothing and needs no additional permission.
     async fn read<T: DeserializeOwned>(&self) -> kube::Result<T> {
         self.patch(json!({})).await
     }
@@ -360,7 +360,7 @@ impl Requests<'_> {
         }
     }
 
-    /// Deletes the object if it is ours and has not changed since it was read.
+    /// Deletes the object if it is ours and has not changed since the read.
     async fn delete(&self, is_ours: bool, is: &ObjectMeta) -> kube::Result<Performed> {
         if !is_ours {
             return Ok(Performed::Foreign);

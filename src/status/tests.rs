@@ -10,7 +10,7 @@ fn refused(code: u16) -> Failure {
 }
 
 #[test]
-fn what_concerns_one_object_holds_up_no_other() {
+fn a_failure_of_one_object_does_not_pause_the_writes() {
     let now = Instant::now();
     for code in [404, 409, 403, 422] {
         let mut backoff = ApiBackoff::default();
@@ -20,7 +20,7 @@ fn what_concerns_one_object_holds_up_no_other() {
 }
 
 #[test]
-fn an_api_server_in_trouble_is_asked_ever_less_often_and_then_as_before() {
+fn an_unavailable_api_server_gets_fewer_requests_until_it_recovers() {
     let mut now = Instant::now();
     let mut backoff = ApiBackoff::default();
     let mut pauses = Vec::new();
@@ -46,7 +46,7 @@ fn an_api_server_in_trouble_is_asked_ever_less_often_and_then_as_before() {
 }
 
 #[test]
-fn installations_write_under_names_of_their_own() {
+fn each_installation_has_its_own_field_manager() {
     assert_eq!(manager("ingress", "lockgate"), "lockgate/ingress/lockgate");
     assert!(manager(&"n".repeat(63), &"l".repeat(253)).len() <= 128);
 }

@@ -33,9 +33,9 @@ use crate::metrics::Metrics;
 /// Writes per second of each kind, and the maximum burst. After a first installation, 10,000 Ingresses have their
 /// addresses within 50 s.
 const RATE: (u32, u32) = (200, 100);
-/// The maximum number of concurrent writes. It limits the load on a slow API server; an overloaded one answers 429.
+/// The maximum number of concurrent writes. It limits the load on a slow API server. An overloaded API server answers 429.
 const PARALLEL: usize = 8;
-/// Changes within this time are processed together.
+/// The writer processes changes within this time together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// The maximum sleep.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
@@ -69,7 +69,7 @@ impl<E: Envoys> StatusWriter<E> {
         }
     }
 
-    /// Writes during one term. The state is dropped at its end, because others write then.
+    /// Writes during one term. The state ends with the term, because another replica writes then.
     async fn write_all<T: HasStatus>(&mut self) {
         let mut queue = StatusQueue::<T>::new(self.manager.clone());
         let mut writes = FuturesUnordered::new();
@@ -90,7 +90,7 @@ impl<E: Envoys> StatusWriter<E> {
                 queue.update(inspection, external, now);
                 (changed, update_at) = (false, now + DEBOUNCE);
             }
-            // A new object is polled at once, not after those that have waited for long.
+            // The writer polls a new object at once, not after the objects that have waited for long.
             if polled != queue.wait_count() {
                 polled = queue.wait_count();
                 polling = ask(&self.envoys, &queue);
@@ -115,8 +115,8 @@ impl<E: Envoys> StatusWriter<E> {
                     queue.finished(&write, outcome, now);
                 }
                 Some(accepted) = &mut polling => {
-                    for (key, what, envoys) in accepted {
-                        queue.accepted(&key, &what, envoys, Instant::now());
+                    for (key, published, envoys) in accepted {
+                        queue.accepted(&key, &published, envoys, Instant::now());
                     }
                     polling = ask(&self.envoys, &queue);
                 }
@@ -131,6 +131,7 @@ impl<E: Envoys> StatusWriter<E> {
         }
     }
 
+    /// Returns a future that performs a write.
     fn write<T: HasStatus>(
         &self,
         write: Write<T::Status>,
@@ -165,7 +166,7 @@ impl<E: Envoys> StatusWriter<E> {
         match (&written, &write.programmed) {
             (Ok(()), Some((published, envoys))) => {
                 tracing::info!(kind, %namespace, %name, envoys, "status written: {}", T::summary(&write.status));
-                // If the queue is full, the objects have more Events than anybody reads.
+                // If the queue is full, the Event is dropped: nobody reads so many.
                 let _ = self.programmed.try_send(Programmed {
                     kind: T::KIND,
                     key: write.key.clone(),
@@ -175,7 +176,7 @@ impl<E: Envoys> StatusWriter<E> {
                 });
             }
             (Ok(()), None) if write.revision.is_none() => {
-                tracing::info!(kind, %namespace, %name, "status withdrawn: the object is no longer ours");
+                tracing::info!(kind, %namespace, %name, "status withdrawn: Lockgate no longer serves the object");
             }
             (Ok(()), None) => {
                 tracing::info!(kind, %namespace, %name, "status written: {}", T::summary(&write.status));

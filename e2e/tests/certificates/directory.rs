@@ -144,7 +144,7 @@ async fn an_exchange_ends_no_stream_and_bad_files_change_nothing() {
     for (i, (files, part)) in [
         (files(&mixed, &trusted), "tls.crt: keys may not be consistent"),
         (files(&broken, &trusted), "tls.crt: "),
-        (files(&good, ""), "ca.crt: no certificate in it"),
+        (files(&good, ""), "ca.crt: it contains no certificate"),
     ]
     .iter()
     .enumerate()
@@ -152,7 +152,7 @@ async fn an_exchange_ends_no_stream_and_bad_files_change_nothing() {
         world.server.swap(files);
         let failures = async || lockgate.metric("lockgate_xds_certificate_reload_failures_total", &[]).await;
         wait_until("a failure to be counted", async || failures().await == (i + 1) as f64).await;
-        lockgate.logged(&["ERROR", world.server.text(), part, "the previous ones stay in use"]).await;
+        lockgate.logged(&["ERROR", world.server.text(), part, "the previous certificates stay in use"]).await;
     }
 
     // After the complete rotation, the first stream is still open and receives changes.

@@ -192,7 +192,8 @@ async fn two_controllers_that_start_at_once_have_one_authority() {
         .await;
     wait_until("a new key pair", async || secret(&server, "server").await.contains_key("tls.key")).await;
     server.kubectl(&["delete", "secret", "lockgate-xds-envoy"], "").await;
-    let line = replicas[0].logged(&["ERROR", "cannot create the Secret", "lockgate-xds-envoy", "make it, empty"]).await;
+    let line =
+        replicas[0].logged(&["ERROR", "cannot create the Secret", "lockgate-xds-envoy", "create it, empty"]).await;
     println!("{line}");
     server.apply(EMPTY).await;
     wait_until("a new key pair", async || secret(&server, "envoy").await.contains_key("tls.key")).await;

@@ -51,7 +51,7 @@ async fn another_replica_leads_after_a_crash_a_clean_stop_and_an_api_server_that
     let stop = Instant::now();
     let status = two.terminate().await;
     assert!(status.success(), "{status}");
-    two.logged(&["gave the lease up"]).await;
+    two.logged(&["released the Lease"]).await;
     until_leads(&one, &two).await;
     let time = stop.elapsed();
     println!("SIGTERM of the leader: another leads after {:.1} s", time.as_secs_f64());

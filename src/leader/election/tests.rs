@@ -54,7 +54,7 @@ fn leading(now: Instant) -> Election {
 }
 
 #[test]
-fn a_lease_that_is_not_there_is_made_and_held() {
+fn a_missing_lease_is_created_and_held() {
     let now = Instant::now();
     let mut election = Election::new("me".into(), timing());
     assert_eq!(election.ask(now, wall(), 0.5), Ask::Read);
@@ -82,7 +82,7 @@ fn the_holder_renews_without_reading_and_keeps_the_time_of_acquisition() {
 }
 
 #[test]
-fn a_lease_of_another_is_taken_when_it_has_not_changed_for_as_long_as_it_says() {
+fn an_expired_lease_of_another_replica_is_taken() {
     let start = Instant::now();
     let mut election = Election::new("me".into(), timing());
     election.ask(start, wall(), 0.5);
@@ -104,7 +104,7 @@ fn a_lease_of_another_is_taken_when_it_has_not_changed_for_as_long_as_it_says() 
 }
 
 #[test]
-fn a_renewal_of_the_other_is_seen_by_its_version_whatever_its_clock_says() {
+fn a_new_version_is_a_renewal_regardless_of_clocks() {
     let start = Instant::now();
     let mut election = Election::new("me".into(), timing());
     for (seconds, version) in [(0, "7"), (10, "8"), (20, "9"), (30, "10")] {
@@ -116,7 +116,7 @@ fn a_renewal_of_the_other_is_seen_by_its_version_whatever_its_clock_says() {
 }
 
 #[test]
-fn a_lease_that_was_released_is_taken_at_once() {
+fn a_released_lease_is_taken_at_once() {
     let now = Instant::now();
     let mut election = Election::new("me".into(), timing());
     election.ask(now, wall(), 0.5);
@@ -125,7 +125,7 @@ fn a_lease_that_was_released_is_taken_at_once() {
 }
 
 #[test]
-fn a_lease_that_was_deleted_is_made_again_by_its_holder_alone() {
+fn only_the_holder_recreates_a_deleted_lease() {
     let now = Instant::now();
     let mut holder = leading(now);
     holder.rested();
@@ -146,7 +146,7 @@ fn a_lease_that_was_deleted_is_made_again_by_its_holder_alone() {
 }
 
 #[test]
-fn who_sees_another_holder_steps_down_at_once() {
+fn a_replica_steps_down_when_another_holds_the_lease() {
     let now = Instant::now();
     let mut election = leading(now);
     election.rested();
@@ -160,7 +160,7 @@ fn who_sees_another_holder_steps_down_at_once() {
 }
 
 #[test]
-fn a_note_that_somebody_else_made_on_the_lease_costs_one_more_write() {
+fn an_edit_by_another_writer_costs_one_more_write() {
     let now = Instant::now();
     let mut election = leading(now);
     election.rested();
@@ -174,7 +174,7 @@ fn a_note_that_somebody_else_made_on_the_lease_costs_one_more_write() {
 }
 
 #[test]
-fn failures_end_the_lead_at_the_renew_deadline_and_are_no_hot_loop() {
+fn failures_end_the_term_at_the_renew_deadline_without_a_busy_loop() {
     let start = Instant::now();
     let mut election = leading(start);
     let mut now = start;
@@ -194,7 +194,7 @@ fn failures_end_the_lead_at_the_renew_deadline_and_are_no_hot_loop() {
 }
 
 #[test]
-fn a_released_lease_says_that_nobody_holds_it() {
+fn a_released_lease_has_no_holder() {
     let now = Instant::now();
     let mut election = leading(now);
     let spec = election.release(wall()).unwrap();

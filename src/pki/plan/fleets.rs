@@ -60,7 +60,7 @@ pub fn plan(
         return Ok(next.map(Step::Wait));
     }
     let reason = match reasons.as_slice() {
-        [] => "the fleets, or whom to trust, have changed".to_owned(),
+        [] => "the fleets or the trusted authorities have changed".to_owned(),
         [reason] => reason.clone(),
         [first, rest @ ..] => format!("{first}, and {} more", rest.len()),
     };

@@ -89,7 +89,7 @@ fn roles(done: &[(Role, String)]) -> Vec<Role> {
 const BOTH: [Role; 2] = [Role::Server, Role::Envoy];
 
 #[test]
-fn nothing_becomes_everything_and_then_it_rests() {
+fn the_plan_creates_all_secrets_and_then_waits() {
     let mut cluster = Cluster::new();
     assert_eq!(roles(&cluster.work()), Role::ALL);
     // At that time, a third of the key pairs' ten minutes is left.
@@ -101,7 +101,7 @@ fn nothing_becomes_everything_and_then_it_rests() {
 }
 
 #[test]
-fn secrets_that_were_made_empty_are_filled_and_keep_their_annotations() {
+fn empty_secrets_are_filled_and_keep_their_annotations() {
     let mut cluster = Cluster::new();
     let annotations = BTreeMap::from([("meta.helm.sh/release-name".to_owned(), "lockgate".to_owned())]);
     for role in Role::ALL {
@@ -112,7 +112,7 @@ fn secrets_that_were_made_empty_are_filled_and_keep_their_annotations() {
 }
 
 #[test]
-fn key_pairs_are_renewed_when_a_third_of_their_life_is_left() {
+fn key_pairs_are_renewed_when_a_third_of_their_lifetime_is_left() {
     let mut cluster = Cluster::with_secrets();
     let authority = cluster.content(Role::Authority);
     cluster.now += cluster.rest() - Duration::from_secs(2);
@@ -125,7 +125,7 @@ fn key_pairs_are_renewed_when_a_third_of_their_life_is_left() {
 }
 
 #[test]
-fn a_new_authority_comes_in_steps() {
+fn a_new_authority_is_introduced_in_steps() {
     let mut cluster = Cluster::with_secrets();
     cluster.edit(Role::Authority, |content| {
         content.annotations.insert(ROTATE.into(), "now".into());
@@ -154,12 +154,12 @@ fn a_new_authority_comes_in_steps() {
 }
 
 #[test]
-fn an_authority_is_replaced_when_a_third_of_its_life_is_left() {
+fn an_authority_is_replaced_when_a_third_of_its_lifetime_is_left() {
     let mut cluster = Cluster::with_secrets();
     let (end, mut announced) = (cluster.now + 10 * 60 * MINUTE, Vec::new());
     while cluster.now < end {
         let done = cluster.work();
-        if done.iter().any(|(_, reason)| reason.contains("becomes known")) {
+        if done.iter().any(|(_, reason)| reason.contains("announces a new authority")) {
             announced.push(cluster.now);
         }
         cluster.now += cluster.rest();
@@ -168,7 +168,7 @@ fn an_authority_is_replaced_when_a_third_of_its_life_is_left() {
 }
 
 #[test]
-fn a_key_pair_never_outlives_its_authority_and_is_not_made_in_vain() {
+fn a_key_pair_never_outlives_its_authority() {
     let mut cluster = Cluster::new();
     // Contradictory settings, which the command line rejects.
     cluster.wanted.authority_lifetime = 5 * MINUTE;
@@ -183,7 +183,7 @@ fn a_key_pair_never_outlives_its_authority_and_is_not_made_in_vain() {
 }
 
 #[test]
-fn what_is_of_no_use_is_made_anew_with_its_reason() {
+fn unusable_content_is_replaced_with_a_reason() {
     type Edit = fn(&mut Content);
     let cases: [(Role, Edit, &str, &[Role]); 11] = [
         (Role::Server, |content| content.data.clear(), "the Secret is empty", &[Role::Server]),
@@ -191,21 +191,26 @@ fn what_is_of_no_use_is_made_anew_with_its_reason() {
         (
             Role::Envoy,
             |content| drop(content.data.insert(KEY.into(), b"?".into())),
-            "tls.key: it is no",
+            "tls.key: it is not a private key",
             &[Role::Envoy],
         ),
         (
             Role::Envoy,
             |content| drop(content.data.insert(CERTIFICATE.into(), b"?".into())),
-            "tls.crt: no",
+            "tls.crt: it contains no certificate",
             &[Role::Envoy],
         ),
-        (Role::Envoy, |content| drop(content.data.remove(AUTHORITIES)), "whom to trust", &[Role::Envoy]),
-        (Role::Envoy, |content| content.annotations.clear(), "when it was written", &[Role::Envoy]),
+        (
+            Role::Envoy,
+            |content| drop(content.data.remove(AUTHORITIES)),
+            "the trusted authorities have changed",
+            &[Role::Envoy],
+        ),
+        (Role::Envoy, |content| content.annotations.clear(), "the time of the last write is missing", &[Role::Envoy]),
         (
             Role::Envoy,
             |content| drop(content.annotations.insert(WRITTEN.into(), "2100-01-01T00:00:00Z".into())),
-            "when it was written",
+            "the time of the last write is missing",
             &[Role::Envoy],
         ),
         (
@@ -228,13 +233,13 @@ fn what_is_of_no_use_is_made_anew_with_its_reason() {
         (
             Role::Authority,
             |content| drop(content.data.insert(AUTHORITY_KEY.into(), b"?".into())),
-            "a new authority: ca.key: it is no private key",
+            "a new authority: ca.key: it is not a private key",
             &Role::ALL,
         ),
         (
             Role::Authority,
             |content| drop(content.data.insert(AUTHORITIES.into(), b"?".into())),
-            "a new authority: ca.crt: no certificate in it",
+            "a new authority: ca.crt: it contains no certificate",
             &Role::ALL,
         ),
     ];
@@ -248,23 +253,25 @@ fn what_is_of_no_use_is_made_anew_with_its_reason() {
 }
 
 #[test]
-fn key_pairs_for_each_others_purpose_or_place_are_of_no_use() {
+fn key_pairs_of_another_role_or_installation_are_replaced() {
     let mut cluster = Cluster::with_secrets();
     let envoy = cluster.content(Role::Envoy).data;
     cluster.edit(Role::Server, |content| content.data = envoy);
     assert!(
-        cluster.work()[0].1.contains("it is not made for \"spiffe://lockgate.dev/ns/ingress/lockgate-xds/controller\"")
+        cluster.work()[0]
+            .1
+            .contains("it does not have the name \"spiffe://lockgate.dev/ns/ingress/lockgate-xds/controller\"")
     );
 
     cluster.wanted.names.push("lockgate.ingress".into());
     let done = cluster.work();
     assert_eq!(roles(&done), [Role::Server], "another name of the Service: {done:?}");
     cluster.wanted.names.pop();
-    assert_eq!(cluster.work(), [], "one name more than wanted does no harm");
+    assert_eq!(cluster.work(), [], "an additional name does not matter");
 }
 
 #[test]
-fn after_a_long_absence_all_is_made_anew() {
+fn expired_certificates_are_replaced_after_a_long_pause() {
     let mut cluster = Cluster::with_secrets();
     cluster.now += 61 * MINUTE;
     let done = cluster.work();
@@ -295,7 +302,7 @@ fn a_lost_authority_is_trusted_until_its_key_pairs_are_replaced() {
 }
 
 #[test]
-fn after_a_leak_nothing_of_before_is_trusted() {
+fn after_a_leak_no_previous_certificate_is_trusted() {
     let mut cluster = Cluster::with_secrets();
     let before = Role::ALL.map(|role| cluster.content(role).data);
     cluster.edit(Role::Authority, |content| {
@@ -310,7 +317,7 @@ fn after_a_leak_nothing_of_before_is_trusted() {
 }
 
 #[test]
-fn a_person_can_have_a_key_pair_made_anew() {
+fn a_user_can_request_a_new_key_pair() {
     let mut cluster = Cluster::with_secrets();
     cluster.edit(Role::Envoy, |content| {
         content.annotations.insert(ROTATE.into(), String::new());
@@ -320,7 +327,7 @@ fn a_person_can_have_a_key_pair_made_anew() {
 }
 
 #[test]
-fn names_that_fit_into_no_certificate_are_a_fault_and_no_panic() {
+fn names_that_do_not_fit_into_a_certificate_are_a_fault() {
     let mut cluster = Cluster::new();
     cluster.wanted.names = vec!["ingréss".into()];
     cluster.wanted.namespace = "n".repeat(63);
@@ -338,7 +345,7 @@ fn fleets(names: &[&str]) -> Fleets {
 }
 
 #[test]
-fn each_fleet_has_a_key_pair_of_its_own_in_one_secret() {
+fn one_secret_contains_a_key_pair_for_each_fleet() {
     let mut cluster = Cluster::with_secrets();
     cluster.wanted.fleets = fleets(&[]);
     assert_eq!(roles(&cluster.work()), [], "no Secret without fleets");
@@ -388,7 +395,7 @@ fn the_key_pairs_of_all_fleets_fit_in_a_secret() {
 }
 
 #[test]
-fn fleets_follow_a_change_of_the_authority_step_by_step() {
+fn fleets_follow_the_rotation_of_the_authority() {
     let mut cluster = Cluster::with_secrets();
     cluster.wanted.fleets = fleets(&["a"]);
     cluster.work();

@@ -44,7 +44,7 @@ impl Notice {
         format!("{object}.{:016x}", xxh3_64(id.as_bytes()))
     }
 
-    /// Returns the namespace of the Event: that of the object, or `default` for cluster-scoped objects.
+    /// Returns the namespace of the Event: the namespace of the object, or `default` for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         if self.object.namespace.is_empty() { "default" } else { &self.object.namespace }
     }

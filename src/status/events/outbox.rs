@@ -140,7 +140,7 @@ impl Outbox {
     /// Records that the Event of a notice exists with this count.
     pub fn delivered(&mut self, notice: &Notice, times: i32) {
         if self.remembered >= MAX_REMEMBERED {
-            // A namespace with many Events does not displace those of other namespaces.
+            // A namespace with many Events does not displace the Events of other namespaces.
             let most = self.counts.iter().max_by_key(|(_, names)| names.len()).map(|(namespace, _)| namespace.clone());
             let forgotten = most.and_then(|namespace| self.counts.remove(&namespace));
             self.remembered -= forgotten.map_or(0, |names| names.len());

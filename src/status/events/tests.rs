@@ -54,7 +54,7 @@ const UNRESOLVED: Reason = Reason::ServiceUnresolvedReference;
 const CART: &[(&str, &str)] = &[("cart", "u")];
 
 #[test]
-fn a_fault_is_told_once_with_its_fields_and_healed_once() {
+fn a_problem_and_its_recovery_are_reported_once() {
     let mut tracker = ProblemTracker::default();
     assert_eq!(told(&tracker.update(&inspection(CART, &[]), &Problems::new())), [""; 0]);
     let one = problem("cart", "a", UNRESOLVED);
@@ -76,7 +76,7 @@ fn a_fault_is_told_once_with_its_fields_and_healed_once() {
 }
 
 #[test]
-fn what_is_gone_or_no_longer_ours_is_not_healed() {
+fn deleted_and_foreign_objects_do_not_recover() {
     let faulty = inspection(CART, &[problem("cart", "a", UNRESOLVED)]);
     let mut other_class = inspection(CART, &[]);
     Arc::make_mut(&mut other_class).sources.clear();
@@ -88,7 +88,7 @@ fn what_is_gone_or_no_longer_ours_is_not_healed() {
 }
 
 #[test]
-fn before_all_lists_are_in_nothing_is_judged() {
+fn before_the_initial_lists_nothing_is_reported() {
     let mut tracker = ProblemTracker::default();
     tracker.update(&inspection(CART, &[problem("cart", "a", UNRESOLVED)]), &Problems::new());
     assert_eq!(told(&tracker.update(&Arc::default(), &Problems::new())), [""; 0]);
@@ -108,7 +108,7 @@ fn recovery(note: &str) -> Notice {
 const MIN_DURATION: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_fault_that_does_not_last_is_not_told() {
+fn a_short_problem_is_not_reported() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     outbox.push(notice("a"), now);
     assert_eq!(outbox.pop(now), None);
@@ -117,7 +117,7 @@ fn a_fault_that_does_not_last_is_not_told() {
 }
 
 #[test]
-fn the_latest_on_a_subject_is_told() {
+fn the_latest_notice_on_a_subject_is_reported() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     outbox.push(notice("a"), now);
     outbox.push(notice("b"), now);
@@ -130,7 +130,7 @@ fn the_latest_on_a_subject_is_told() {
 }
 
 #[test]
-fn what_comes_back_is_counted_and_what_was_told_before_is_not_told_again() {
+fn a_repeated_notice_increases_the_count_of_its_event() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     outbox.delivered(&notice("a"), 1);
     outbox.push(Notice { is_new: false, ..notice("a") }, now);
@@ -146,7 +146,7 @@ fn what_comes_back_is_counted_and_what_was_told_before_is_not_told_again() {
 }
 
 #[test]
-fn too_much_to_tell_costs_good_news_first_and_then_the_oldest() {
+fn beyond_the_limit_recoveries_and_then_the_oldest_notices_are_dropped() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     let of = |i: usize, notice: Notice| Notice { object: ObjectRef::new("Ingress", "shop", &i.to_string()), ..notice };
     (0..10).for_each(|i| outbox.push(of(i, recovery("a")), now));
@@ -156,7 +156,7 @@ fn too_much_to_tell_costs_good_news_first_and_then_the_oldest() {
 }
 
 #[test]
-fn a_programmed_ingress_says_by_how_many_and_where() {
+fn the_event_of_a_programmed_ingress_has_envoys_and_addresses() {
     let key = ObjectKey::new("shop", "cart");
     let programmed =
         Programmed { kind: Kind::INGRESS, key, uid: "u".into(), envoys: 2, summary: "reachable at 192.0.2.1".into() };

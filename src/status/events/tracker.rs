@@ -31,7 +31,7 @@ struct Open {
 }
 
 impl ProblemTracker {
-    /// Updates the problems: those of the translation, and `others`. Returns the notices of the difference.
+    /// Updates the problems of the translation and the `others`. Returns the notices of the difference.
     pub fn update(&mut self, inspection: &Arc<Inspection>, others: &Problems) -> Vec<Notice> {
         if !inspection.complete {
             return Vec::new();

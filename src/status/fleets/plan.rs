@@ -1,4 +1,4 @@
-//! The objects of all fleets, as a function of the Gateways, and which of them to write. No I/O; time comes as an argument.
+//! The objects of all fleets, as a function of the Gateways, and the next write. No I/O; time is an argument.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::template::{Template, has};
 use crate::inspection::Inspection;
 
-/// First and longest wait between two writes of one object.
+/// The first and the longest wait between two writes of one object.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// Writes of one object that are further apart are independent.
+/// After this time, a write of the same object is independent of the last one.
 const FIGHT: Duration = Duration::from_secs(120);
 
 /// The kind of an object of a fleet.
@@ -24,7 +24,7 @@ pub enum Part {
     Service,
     /// The Deployment of the Envoys.
     Deployment,
-    /// The limit of Envoys that node drains remove at a time.
+    /// The limit of Envoys that node drains evict at the same time.
     PodDisruptionBudget,
     /// The autoscaler of the Deployment.
     HorizontalPodAutoscaler,
@@ -55,7 +55,7 @@ impl Part {
 /// An object of a fleet, by its name in the namespace of the controller.
 pub type Id = (Part, Arc<str>);
 
-/// The wanted objects, each with its Gateway.
+/// The desired objects, each with its Gateway.
 pub type Wanted = BTreeMap<Id, (ObjectKey, Value)>;
 
 /// Returns the objects that the Gateways with fleets need.
@@ -82,20 +82,21 @@ pub fn wanted(inspection: &Inspection, template: &Template, owner: &Value) -> Wa
 /// A write that is due.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// Creates an object, or changes it. The Gateway is the one that needs it.
+    /// Creates or changes an object, which this Gateway needs.
     Apply(ObjectKey, Value),
     /// Deletes an object.
     Delete,
 }
 
-/// The past writes of each object: the last one, how often in a row it was made, and when.
+/// The past writes of each object: the last write, its consecutive repetitions, and its time.
 #[derive(Debug, Default)]
 pub struct Past(BTreeMap<Id, (Write, u32, Instant)>);
 
 impl Past {
-    /// Returns the next write that may happen now. If all have to wait, returns the time of the first.
+    /// Returns the next write that may happen now. If all writes must wait, returns the time of the first.
     ///
-    /// `observed` are the objects that carry the labels of fleets, of the kinds that are `listed`. Other kinds are not written.
+    /// `observed` contains the objects with the labels of fleets, of the kinds whose initial list is complete (`listed`). Other
+    /// kinds are not written.
     pub fn next(
         &self,
         wanted: &Wanted,
@@ -118,8 +119,8 @@ impl Past {
         Err(first)
     }
 
-    /// Records a write at `now`. Equal writes of one object slow down: they failed, or another writer disagrees. Returns their
-    /// number in a row.
+    /// Records a write at `now`, and returns the number of consecutive equal writes. The wait between them increases, because they
+    /// fail, or another writer disagrees.
     pub fn written(&mut self, id: &Id, write: &Write, now: Instant) -> u32 {
         self.0.retain(|_, (.., at)| now < *at + FIGHT);
         let times = self.0.get(id).filter(|(last, ..)| last == write).map_or(0, |(_, times, _)| *times) + 1;
@@ -128,7 +129,7 @@ impl Past {
     }
 }
 
-/// Returns the wait after so many writes in a row.
+/// Returns the wait after this number of consecutive writes.
 fn wait(times: u32) -> Duration {
     BACKOFF.0.saturating_mul(1 << times.saturating_sub(1).min(16)).min(BACKOFF.1)
 }

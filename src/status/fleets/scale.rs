@@ -1,4 +1,4 @@
-//! The objects that scale the Envoys of a fleet, and the ones that keep them running. No I/O.
+//! The autoscaler and the disruption budget of the Envoys of a fleet. No I/O.
 
 use lockgate_route::objects::Meta;
 use lockgate_route::objects::gateway::{EnvoyFleetSpec, FleetDisruptionBudget, PodCount};
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::plan::Part;
 use super::template::Template;
 
-/// The seconds between two removals of an Envoy, because each has to drain. The same as in the chart.
+/// The seconds between two removals of an Envoy, in which it drains. The chart has the same number.
 const PERIOD: u32 = 60;
-/// The seconds for which fewer Envoys must suffice. The same as in the chart.
+/// The seconds for which fewer Envoys must suffice before a removal. The chart has the same number.
 const STABLE: u32 = 300;
 
 impl Template {
@@ -46,8 +46,8 @@ impl Template {
     }
 }
 
-/// Returns the number of replicas of a Deployment that `manager` has written and that an autoscaler will set, if `wanted` leaves it
-/// out. Without another owner, the API server would set the default, 1, when `manager` gives up the field.
+/// Returns the number of replicas that `manager` has written to a Deployment, if `wanted` leaves the number to an autoscaler.
+/// Without another owner of the field, the API server would set the default, 1, when `manager` gives up the field.
 pub fn abandoned(is: &Value, wanted: &Value, manager: &str) -> Option<i64> {
     if wanted["kind"] != Part::Deployment.as_str() || !wanted["spec"]["replicas"].is_null() {
         return None;
@@ -94,7 +94,7 @@ mod tests {
         let half = budget(&spec(json!({ "podDisruptionBudget": { "minAvailable": "50%" } })));
         assert_eq!(half["spec"], json!({ "minAvailable": "50%", "selector": selector }));
         let content = |object: &Value| object["metadata"]["annotations"].clone();
-        assert_ne!(content(&default), content(&half), "a field that goes is a change");
+        assert_ne!(content(&default), content(&half), "a removed field is a change");
     }
 
     #[test]

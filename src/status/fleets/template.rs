@@ -1,7 +1,7 @@
-//! The template of the Deployments of fleets, and the objects of one fleet that are made from it. No I/O.
+//! The template of the Deployments of fleets, and the objects of one fleet. No I/O.
 //!
-//! The chart writes the template. It has everything that a tenant must not choose: images, commands, volumes, security contexts,
-//! labels. A fleet adds its identity, and the few fields that an EnvoyFleet has.
+//! The chart writes the template. It contains everything that a tenant must not choose: images, commands, volumes, security
+//! contexts, and labels. A fleet adds its identity and the fields of its EnvoyFleet.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::source::gateway::FLEET;
 
 /// The label of the objects of all fleets of an installation, with the name of the template.
 pub const FLEETS: &str = "lockgate.dev/fleets";
-/// The labels with the Gateway.
+/// The labels with the namespace and the name of the Gateway.
 const GATEWAY: [&str; 2] = ["lockgate.dev/gateway-namespace", "lockgate.dev/gateway-name"];
-/// The annotation with the hash of what was written. A field that is no longer wanted changes it.
+/// The annotation with the hash of the written content. A removed field changes it.
 const CONTENT: &str = "lockgate.dev/content";
-/// The longest name of a Service.
+/// The maximum length of the name of a Service.
 const LABEL: usize = 63;
-/// The longest beginning of a name, from the template.
+/// The maximum length of the prefix of names, from the template.
 const PREFIX: usize = 40;
 /// The parts of the pods that a fleet changes.
 const PARTS: [(&str, &str); 3] = [("initContainers", "bootstrap"), ("containers", "envoy"), ("volumes", "certs")];
@@ -32,7 +32,7 @@ const PARTS: [(&str, &str); 3] = [("initContainers", "bootstrap"), ("containers"
 pub struct Template {
     /// The namespace of the controller, in which the pods run. A tenant must not be able to read their key pairs.
     pub namespace: Arc<str>,
-    /// The beginning of the names of all objects.
+    /// The prefix of the names of all objects.
     prefix: String,
     deployment: Value,
 }
@@ -41,7 +41,7 @@ impl Template {
     /// Creates a template from a Deployment.
     ///
     /// # Errors
-    /// The reason why it is not one.
+    /// The reason why the Deployment is not a template.
     pub fn new(namespace: &str, deployment: Value) -> Result<Self, String> {
         if deployment["kind"] != "Deployment" {
             return Err("kind: expected Deployment".to_owned());
@@ -62,7 +62,7 @@ impl Template {
         &self.prefix
     }
 
-    /// Returns the Deployment of the fleet of a Gateway, and the Service with its Envoys: `lockgate-fleet-public-3f6c…`.
+    /// Returns the key of the Deployment and of the Service of a fleet: `lockgate-fleet-public-3f6c…`.
     ///
     /// The name contains a hash of the uid, which nobody can choose.
     pub fn key(&self, gateway: &Meta) -> ObjectKey {
@@ -78,7 +78,7 @@ impl Template {
         let key = self.key(gateway);
         let mut object = self.deployment.clone();
         let spec = &mut object["spec"];
-        // An autoscaler sets the number.
+        // An autoscaler sets the number of replicas.
         if fleet.autoscaling.is_none() {
             spec["replicas"] = fleet.replicas.unwrap_or(REPLICAS).into();
         }
@@ -185,7 +185,7 @@ fn change_pod(pod: &mut Value, gateway: &Meta, fleet: &EnvoyFleetSpec, key: &Obj
     }
 }
 
-/// Returns the files of the key pair of a fleet. The Secret contains those of all fleets.
+/// Returns the files of the key pair of a fleet. The Secret contains the key pairs of all fleets.
 fn certificates(gateway: &Meta) -> Value {
     let key = |part: &str| crate::fleet::certificate_key(&gateway.key, part);
     json!([
@@ -195,7 +195,7 @@ fn certificates(gateway: &Meta) -> Value {
     ])
 }
 
-/// Changes the container that writes the configuration with which Envoy starts.
+/// Changes the container that writes the bootstrap configuration of Envoy.
 fn bootstrap(container: &mut Value, gateway: &Meta, amounts: &FleetResources) {
     if !container["args"].is_array() {
         container["args"] = json!([]);
@@ -204,7 +204,7 @@ fn bootstrap(container: &mut Value, gateway: &Meta, amounts: &FleetResources) {
     args.push(format!("--node-cluster={NODE_CLUSTER}{}", gateway.key).into());
     let (request, limit) = (&amounts.requests.memory, &amounts.limits.memory);
     if request.is_some() || limit.is_some() {
-        // 0 is no limit. Otherwise, Envoy would take the limit of this container.
+        // 0 means no limit. Without the flag, Envoy would use the memory limit of this container.
         let heap = limit.as_ref().and_then(|limit| limit.bytes()).map_or(0, |bytes| bytes / 5 * 4);
         args.retain(|arg| !arg.as_str().is_some_and(|arg| arg.starts_with("--max-heap")));
         args.push(format!("--max-heap={heap}").into());
@@ -241,14 +241,13 @@ fn change_resources(resources: &mut Value, amounts: &FleetResources) {
     }
 }
 
-/// Returns whether an object has all wanted fields. Fields that are not wanted are those of the API server, and of other
-/// writers.
+/// Returns whether an object has all desired fields. Other fields belong to the API server and to other writers.
 pub fn has(is: &Value, wanted: &Value) -> bool {
     match (is, wanted) {
         (Value::Object(is), Value::Object(wanted)) => {
             wanted.iter().all(|(name, wanted)| match is.get(name) {
                 Some(is) => has(is, wanted),
-                // The API server leaves out empty fields.
+                // The API server omits empty fields.
                 None => is_empty(wanted),
             })
         }
@@ -264,7 +263,7 @@ pub fn has(is: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Returns whether two amounts are the same. The API server writes `1000m` as `1`, and `1024Mi` as `1Gi`.
+/// Returns whether two amounts are equal. The API server writes `1000m` as `1`, and `1024Mi` as `1Gi`.
 fn is_same_quantity(a: &Value, b: &Value) -> bool {
     let quantity = |value: &Value| serde_json::from_value::<Quantity>(value.clone()).ok();
     quantity(a).zip(quantity(b)).is_some_and(|(a, b)| {

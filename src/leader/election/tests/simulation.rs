@@ -219,7 +219,7 @@ fn two_lead(steps_before: usize, rate: f64) -> bool {
 }
 
 #[test]
-fn clocks_that_differ_by_more_than_the_timing_allows_do_make_two_leaders() {
+fn clocks_beyond_the_permitted_difference_lead_to_two_leaders() {
     for steps in 6..30 {
         assert!(!two_lead(steps, 1.0) && !two_lead(steps, FASTEST));
     }

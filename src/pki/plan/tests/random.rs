@@ -228,7 +228,7 @@ proptest! {
 
 /// The histories are useful only if authorities change in them.
 #[test]
-fn in_three_hours_there_are_several_authorities() {
+fn three_hours_include_several_rotations() {
     let acts: Vec<_> = (0..1080).flat_map(|i| [Act::Pass(10), Act::Go(i % 2), Act::Go(0)]).collect();
     let world = play(&acts);
     let mut bundles: Vec<_> =
@@ -239,7 +239,7 @@ fn in_three_hours_there_are_several_authorities() {
 
 /// A pass reads the authority last, because an outdated read must not overwrite later writes.
 #[test]
-fn one_who_stood_still_undoes_nothing() {
+fn a_suspended_leader_reverts_no_write() {
     for requests in 1..=4 {
         let mut world = World::new();
         world.pass = Duration::from_secs(3600);

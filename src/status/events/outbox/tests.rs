@@ -69,7 +69,7 @@ fn many_namespaces_that_flood_take_turns() {
 }
 
 #[test]
-fn names_that_are_remembered_are_forgotten_by_namespace() {
+fn recorded_names_are_dropped_by_namespace() {
     let mut outbox = Outbox::default();
     let victim = notice("victim", 1, "Wrong");
     outbox.delivered(&victim, 3);
@@ -82,7 +82,7 @@ fn names_that_are_remembered_are_forgotten_by_namespace() {
 }
 
 #[test]
-fn the_count_of_what_waits_is_true_whatever_happens() {
+fn the_number_of_waiting_notices_is_always_correct() {
     fuzzing::run("outbox", 300, |random| {
         let (mut outbox, mut now) = (Outbox::default(), Instant::now());
         for _ in 0..random.below(200) {

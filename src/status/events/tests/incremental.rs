@@ -52,7 +52,7 @@ fn open(tracker: &ProblemTracker) -> BTreeMap<(String, &'static str), Notice> {
 
 proptest! {
     #[test]
-    fn following_is_as_good_as_beginning_anew(steps in vec(step(), 1..60)) {
+    fn incremental_updates_equal_a_new_start(steps in vec(step(), 1..60)) {
         let mut tracker = ProblemTracker::default();
         let mut expiring = Problems::new();
         let mut seen = Inspection { complete: true, ..Inspection::default() };

@@ -52,7 +52,7 @@ fn objects_are_created_repaired_and_deleted() {
     let all = wanted(&inspection(&["a"]), &template, &json!({}));
     let (mut past, mut now) = (Past::default(), Instant::now());
     let mut observed = BTreeMap::new();
-    assert_eq!(past.next(&all, &observed, &[], now), Err(None), "what exists is not known yet");
+    assert_eq!(past.next(&all, &observed, &[], now), Err(None), "the existing objects are not listed yet");
     for expected in LISTED {
         let Ok((id, Write::Apply(gateway, object))) = past.next(&all, &observed, &LISTED, now) else {
             unreachable!("nothing to write")
@@ -72,12 +72,12 @@ fn objects_are_created_repaired_and_deleted() {
         let Ok((id, write)) = past.next(&all, &observed, &LISTED, now) else { unreachable!("nothing to repair") };
         assert!(matches!(&write, Write::Apply(..)) && id == deployment);
         past.written(&deployment, &write, now);
-        // Another writer that insists slows the repair down.
+        // If another writer repeats its change, the repair slows down.
         assert_eq!(past.next(&all, &observed, &LISTED, now), Err(Some(now + expected)));
         now += expected;
     }
 
-    // A change of the EnvoyFleet is not delayed by that.
+    // That does not delay a change of the EnvoyFleet.
     now -= Duration::from_millis(1);
     let mut changed = all.clone();
     changed.entry(deployment.clone()).and_modify(|(_, object)| object["spec"]["replicas"] = 4.into());

@@ -56,7 +56,7 @@ fn a_fleet_is_a_copy_of_the_template_with_its_identity() {
         template().deployment(&gateway("public"), &EnvoyFleetSpec::default(), &json!({ "name": "lockgate" }));
     let name = deployment["metadata"]["name"].as_str().unwrap();
     assert!(name.starts_with("lockgate-fleet-public-") && name.len() <= LABEL, "{name}");
-    assert_eq!(deployment["metadata"]["namespace"], "lockgate", "not that of the Gateway");
+    assert_eq!(deployment["metadata"]["namespace"], "lockgate", "not the namespace of the Gateway");
     assert_eq!(deployment["metadata"]["ownerReferences"], json!([{ "name": "lockgate" }]));
     assert_eq!(deployment["metadata"]["labels"][FLEETS], "lockgate-fleet");
     let spec = &deployment["spec"];
@@ -71,7 +71,7 @@ fn a_fleet_is_a_copy_of_the_template_with_its_identity() {
     let pod = &spec["template"]["spec"];
     let args = json!(["bootstrap", "--max-heap=80", "--node-cluster=fleet/shop/public"]);
     assert_eq!(pod["initContainers"][0]["args"], args);
-    assert_eq!(pod["containers"], deployment_pod()["containers"], "the rest is that of the template");
+    assert_eq!(pod["containers"], deployment_pod()["containers"], "the template sets the rest");
     let files = [("shop.public.crt", "tls.crt"), ("shop.public.key", "tls.key"), ("ca.crt", "ca.crt")];
     let files: Vec<Value> = files.iter().map(|(key, path)| json!({ "key": key, "path": path })).collect();
     let secret = json!({ "secretName": "lockgate-xds-fleets", "defaultMode": 288, "items": files });
@@ -103,7 +103,7 @@ fn an_envoy_fleet_changes_what_a_tenant_may_choose() {
     let pod = &pod["template"]["spec"];
     assert_eq!(pod["containers"][0]["args"][4], "2", "the CPU limit, rounded up");
     assert_eq!(pod["initContainers"][0]["args"][2], "--max-heap=0", "no limit of memory");
-    assert_eq!(pod["nodeSelector"], json!({ "pool": "edge" }), "that of the template");
+    assert_eq!(pod["nodeSelector"], json!({ "pool": "edge" }), "the node selector of the template");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn the_service_leads_to_the_pods_of_the_fleet() {
     assert!(lockgate_route::settings::is_label(name), "{name}");
     let long = template.key(&gateway(&"a".repeat(63)));
     assert!(lockgate_route::settings::is_label(&long.name), "{long}");
-    // A Gateway that is deleted and created again is another one.
+    // A Gateway that is deleted and created again has a different name.
     let again = Meta { uid: "other".into(), ..gateway("a.b") };
     assert_ne!(template.key(&again).name, template.key(&gateway("a.b")).name);
 }

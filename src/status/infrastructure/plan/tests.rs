@@ -166,7 +166,7 @@ fn the_older_gateway_keeps_a_port_that_two_services_have() {
 }
 
 #[test]
-fn ports_that_the_watch_has_not_brought_back_are_in_use() {
+fn written_ports_are_in_use_before_the_watch_delivers_them() {
     let mut world = World::new();
     world.gateway(gateway("public").created(2), &[80]);
     let chosen = target(&world.plan(), "public-lockgate");
@@ -206,7 +206,7 @@ fn use_up(world: &mut World, targets: impl Iterator<Item = u16>) {
 }
 
 #[test]
-fn a_gateway_that_cannot_have_a_service_says_so_and_no_other_suffers() {
+fn a_gateway_without_a_service_has_a_fault_and_affects_no_other() {
     let mut world = World::new();
     let long = "g".repeat(64);
     world.gateway(gateway(&long), &[80]);
@@ -225,7 +225,7 @@ fn a_gateway_that_cannot_have_a_service_says_so_and_no_other_suffers() {
 }
 
 #[test]
-fn a_listener_set_without_a_port_does_not_hold_its_gateway_back() {
+fn a_listener_set_without_a_port_does_not_delay_its_gateway() {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80]);
     let mut report = Report::clone(&world.inspection.gateways[&key("public")]);
@@ -264,7 +264,7 @@ fn a_gateway_without_a_valid_listener_keeps_its_service() {
 }
 
 #[test]
-fn the_service_of_a_former_class_goes() {
+fn the_service_of_a_former_class_is_deleted() {
     let service_id = |name: &str| Kind::SERVICE.id(key(name));
     // The class is another one of ours.
     let mut world = World::new();
@@ -294,7 +294,7 @@ fn the_service_of_a_former_class_goes() {
 }
 
 #[test]
-fn endpoint_slices_that_are_not_needed_go_and_those_of_others_stay() {
+fn unneeded_endpoint_slices_are_deleted_unless_they_are_foreign() {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80]);
     world.apply(gateway_service("public", &[(80, 12_345)]));
@@ -313,7 +313,7 @@ fn endpoint_slices_that_are_not_needed_go_and_those_of_others_stay() {
 }
 
 #[test]
-fn only_changes_that_matter_lead_to_a_new_plan() {
+fn only_relevant_changes_lead_to_a_new_plan() {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80]);
     world.apply(gateway_service("public", &[(80, 12_345)]));

@@ -44,7 +44,7 @@ fn has(target: Option<u16>) -> Objects {
 }
 
 #[test]
-fn the_writes_of_one_namespace_do_not_delay_those_of_another() {
+fn no_namespace_delays_the_writes_of_another() {
     let service = |namespace: &str, name: &str| {
         let Some(Content::Service(service)) = wants(12_345).wanted.into_values().next() else { panic!("a Service") };
         let content = Content::Service(Service { key: ObjectKey::new(namespace, name), ..service });
@@ -64,7 +64,7 @@ fn started(work: &mut Work, plan: &Plan, objects: &Objects, now: Instant) -> Wri
 }
 
 #[test]
-fn a_missing_object_is_created_once_and_its_ports_are_known_before_the_watch_brings_it_back() {
+fn the_ports_of_a_created_object_are_known_before_the_watch_delivers_it() {
     let (mut work, now, plan) = (Work::default(), Instant::now(), wants(12_345));
     let write = started(&mut work, &plan, &has(None), now);
     assert!(write.over.is_none() && write.content.is_some());
@@ -79,7 +79,7 @@ fn a_missing_object_is_created_once_and_its_ports_are_known_before_the_watch_bri
 }
 
 #[test]
-fn a_write_that_the_watch_does_not_bring_back_is_repeated() {
+fn a_write_that_the_watch_does_not_deliver_is_repeated() {
     let (mut work, now, plan) = (Work::default(), Instant::now(), wants(12_345));
     let write = started(&mut work, &plan, &has(None), now);
     work.finished(write, Outcome::Done, now);
@@ -90,7 +90,7 @@ fn a_write_that_the_watch_does_not_bring_back_is_repeated() {
 }
 
 #[test]
-fn a_new_leader_looks_at_every_object_once() {
+fn a_new_leader_checks_every_object_once() {
     let (mut work, now, plan) = (Work::default(), Instant::now(), wants(12_345));
     let write = started(&mut work, &plan, &has(Some(12_345)), now);
     assert!(write.over.is_some(), "labels are not observed");
@@ -103,7 +103,7 @@ fn a_new_leader_looks_at_every_object_once() {
 }
 
 #[test]
-fn new_content_is_written_at_once_and_a_fight_slows_down() {
+fn new_content_is_written_at_once_and_a_conflict_slows_down() {
     let (mut work, start) = (Work::default(), Instant::now());
     for target in [11_111, 12_222, 13_333] {
         let write = started(&mut work, &wants(target), &has(Some(10_000)), start);
@@ -126,7 +126,7 @@ fn new_content_is_written_at_once_and_a_fight_slows_down() {
 }
 
 #[test]
-fn failures_are_repeated_ever_less_often_and_delay_no_other_object() {
+fn failures_are_retried_with_backoff_and_delay_no_other_object() {
     let (mut work, mut now, mut plan) = (Work::default(), Instant::now(), wants(12_345));
     let mut waits = Vec::new();
     for _ in 0..9 {
@@ -151,7 +151,7 @@ fn failures_are_repeated_ever_less_often_and_delay_no_other_object() {
 }
 
 #[test]
-fn an_object_of_another_owner_is_left_alone_for_a_while() {
+fn an_object_of_another_owner_is_checked_again_later() {
     let (mut work, now) = (Work::default(), Instant::now());
     let plan = Plan { obsolete: [id()].into(), ..Plan::default() };
     let objects = has(Some(12_345));
