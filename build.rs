@@ -10,7 +10,7 @@ fn main() {
     println!("cargo:rustc-env=LOCKGATE_COMMIT={}", commit().unwrap_or_else(|| "unknown".to_owned()));
 }
 
-/// The commit that is built: what the environment says, else that of the checkout. `None` outside of a checkout.
+/// Returns the commit of the build: from the environment, otherwise from the checkout. `None` outside of a checkout.
 ///
 /// Cargo runs this again when the checkout moves to another commit, not at each build.
 fn commit() -> Option<String> {

@@ -1,8 +1,8 @@
 //! The check of manifests before they are applied: the problems that the translation would report, with file and line.
 //!
-//! The manifests are read by [`source::manifest`](crate::source::manifest) and translated by
-//! [`lockgate_route::translate`], as by `lockgate serve --manifests`. This module has no rules of its own about the content
-//! of objects. It adds the places, and decides what a reference to an object outside of the manifests means ([`Scope`]).
+//! [`source::manifest`](crate::source::manifest) reads the manifests and [`lockgate_route::translate`] translates them, as in
+//! `lockgate serve --manifests`. This module has no rules of its own about the content
+//! of objects. It adds files and lines, and judges references to objects outside of the manifests ([`Scope`]).
 //! No I/O.
 
 mod annotations;
@@ -33,7 +33,7 @@ pub use manifests::Manifests;
 use assumed::Assumed;
 use found::Found;
 
-/// The objects that exist beside those of the manifests.
+/// The objects that exist in addition to the manifests.
 #[derive(Debug, Clone)]
 pub enum Scope {
     /// Unknown objects: a reference to an object that is not in the manifests is a note.
@@ -44,13 +44,13 @@ pub enum Scope {
     Against {
         /// The objects of the cluster.
         cluster: Box<Objects>,
-        /// The kinds that could not be listed. A reference to an object of such a kind is a note.
+        /// The kinds without a list. A reference to an object of such a kind is a note.
         unlisted: BTreeSet<Kind>,
     },
 }
 
 impl Scope {
-    /// Returns whether objects of `kind` may exist that are not known.
+    /// Returns whether unknown objects of `kind` may exist.
     pub fn is_unknown(&self, kind: Kind) -> bool {
         match self {
             Self::Part => true,
@@ -80,7 +80,7 @@ pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64
     found.into_findings()
 }
 
-/// The manifests and the objects that they are assumed to have, translated.
+/// The translation of the manifests and of assumed objects.
 pub struct Translated {
     /// The objects.
     pub objects: Objects,
@@ -91,7 +91,7 @@ pub struct Translated {
     assumed: Assumed,
 }
 
-/// Translates `manifests` with the objects that `scope` assumes, and those that `add` adds.
+/// Translates `manifests` with the objects that `scope` assumes, and the objects of `add`.
 pub fn translated(
     manifests: &Manifests,
     settings: &Settings,
@@ -110,7 +110,7 @@ pub fn translated(
     Translated { objects, settings, translator, assumed }
 }
 
-/// Adds the objects that a cluster has beside its Gateways: their GatewayClasses and Services.
+/// Adds the other objects of Gateways in a cluster: their GatewayClasses and Services.
 pub fn assume_infrastructure(objects: &mut Objects, settings: &Settings) {
     Assumed::default().add_infrastructure(objects, settings);
 }
@@ -143,8 +143,8 @@ fn expiring_certificates(manifests: &Manifests, objects: &Objects, settings: &Se
     objects.all::<Secret>().filter(expires).map(problem).collect()
 }
 
-/// Creates the problem of a certificate that expires at `not_after`, in seconds since the Unix epoch. The text stays the
-/// same until then.
+/// Creates the problem of a certificate that expires at `not_after`, in seconds since the Unix epoch. The text does not change
+/// before the expiry.
 pub fn expiring(object: ObjectRef, not_after: i64, now: i64) -> Problem {
     let at = prost_types::Timestamp { seconds: not_after, nanos: 0 };
     let (message, consequence) = match not_after < now {

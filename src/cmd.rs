@@ -114,7 +114,7 @@ Examples:
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let command = Cli::parse().command;
-    // The exit code differs from that of a check with problems, as for invalid flags.
+    // The exit code differs from the exit code of a check with problems, as for invalid flags.
     let failure =
         if matches!(command, Command::Check(_) | Command::Migrate(_)) { ExitCode::from(2) } else { ExitCode::FAILURE };
     match run(command) {

@@ -29,7 +29,7 @@ fn head(module: &str) -> String {
     format!("# Written by `make crds` from crates/route/src/objects/gateway/{module}.rs: edit that file instead.\n")
 }
 
-/// The directories with the definitions. Helm installs those of the chart.
+/// The directories with the definitions. Helm installs the definitions of the chart.
 const DIRECTORIES: [&str; 2] = ["crds", "charts/lockgate/crds"];
 
 /// Returns the definition of HTTPPolicy.

@@ -1,10 +1,9 @@
 //! The migration from Ingresses to Gateway API: `lockgate migrate ingress`.
 //!
-//! The Ingresses are translated as by the controller, and the served routes are written as a Gateway and HTTPRoutes. Conflicts,
-//! ownership of hosts, certificates, and redirects are therefore decided by [`lockgate_route::translate`], not here. This module
-//! expresses the result in Gateway API ([`paths`], [`rules`], [`routes`], [`listeners`]) and reports what Gateway API cannot
-//! express ([`losses`]). The written objects are translated once more, and their problems are part of the report ([`proof`]).
-//! No I/O.
+//! The module translates the Ingresses like the controller, and writes the served routes as a Gateway and HTTPRoutes.
+//! [`lockgate_route::translate`] therefore decides conflicts, the ownership of hosts, certificates, and redirects. This module
+//! expresses the result in Gateway API ([`paths`], [`rules`], [`routes`], [`listeners`]) and reports the parts that Gateway API
+//! cannot express ([`losses`]). It translates the written objects once more, and reports their problems, too ([`proof`]). No I/O.
 
 mod listeners;
 mod losses;
@@ -31,7 +30,7 @@ use listeners::Listeners;
 use losses::Losses;
 use served::Served;
 
-/// How the objects are written.
+/// The options for the written objects.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The namespace and the name of the Gateway.
@@ -49,7 +48,7 @@ pub struct Options {
 /// The result of a migration.
 #[derive(Debug, Default)]
 pub struct Migration {
-    /// The objects of Gateway API: the Gateway, ListenerSets, ReferenceGrants, and HTTPRoutes, those of older Ingresses first.
+    /// The objects of Gateway API: the Gateway, ListenerSets, ReferenceGrants, and HTTPRoutes, from older Ingresses first.
     pub objects: Vec<Value>,
     /// The findings about the Ingresses, and the parts that Gateway API does not express, sorted.
     pub findings: Vec<Finding>,

@@ -49,7 +49,7 @@ pub enum Source {
 pub struct ServerOptions {
     /// The settings of the process. `xds.tls` is resolved: `None` is plain text, from loopback peers only.
     pub process: Process,
-    /// Sent as `control_plane.identifier`.
+    /// The `control_plane.identifier` in responses.
     pub identifier: String,
     /// The replica that writes to the API server.
     pub writes: Writes,
@@ -84,7 +84,7 @@ pub struct Settings {
 pub struct Status {
     /// Addresses of the load balancer: IP addresses and host names.
     pub addresses: Vec<String>,
-    /// `namespace/name` of the Service whose `status.loadBalancer` is copied where there are no `addresses`.
+    /// `namespace/name` of the Service whose `status.loadBalancer` is copied if `addresses` is empty.
     pub envoy_service: Option<(String, String)>,
 }
 

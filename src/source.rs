@@ -71,7 +71,7 @@ pub enum Event {
     Explain(Box<(Target, Request)>, oneshot::Sender<Vec<Answer>>),
     /// The settings have changed.
     Settings(Box<Settings>),
-    /// Events that belong together, such as those of a saved file, and that are applied together. If an Ingress moves
+    /// Events that belong together, such as the events of a saved file, and that are applied together. If an Ingress moves
     /// to another Service, no intermediate state must be served.
     Together(Vec<Event>),
 }

@@ -3,7 +3,7 @@
 
 usage: peer.py backend NAME PORT   serves every unary method on 127.0.0.1 with NAME; SIGTERM lets calls under way end
        peer.py server NAME PORT    the same, configured over xDS (GRPC_XDS_BOOTSTRAP)
-       peer.py client PORT         makes calls for whoever asks on http://127.0.0.1:PORT (GRPC_XDS_BOOTSTRAP):
+       peer.py client PORT         makes calls on request at http://127.0.0.1:PORT (GRPC_XDS_BOOTSTRAP):
          /call?target=T[&n=N][&method=M][&timeout=S][&authority=A]   N calls, one after another
          /load/start?target=T&rate=R    R calls a second until /load/stop; /load says how many there were
          /forget?target=T               closes the channel

@@ -109,7 +109,7 @@ async fn metrics_count_what_happens() {
 }
 
 /// Adds and removes 1,000 pods behind 20 Services that no served object references. Each change of a pod is a new
-/// version of its EndpointSlice, like those of the controller of Kubernetes.
+/// version of its EndpointSlice, as the controller of Kubernetes writes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_nothing_served_depends_on_leave_the_log_alone() {
     const SERVICES: usize = 20;

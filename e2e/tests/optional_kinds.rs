@@ -43,7 +43,7 @@ metadata: { name: more, namespace: default }
 spec: { parentRef: { name: edge }, listeners: [{ name: web, port: 81, protocol: HTTP }] }
 "#;
 
-/// A route whose schema is that of another version: the value of `rules` has another type.
+/// A route with the schema of another version: the value of `rules` has another type.
 const MALFORMED: &str = "{ apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: { name: bad, \
                          namespace: default }, spec: { parentRefs: [{ name: edge }], rules: 7 } }";
 

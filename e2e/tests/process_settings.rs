@@ -102,7 +102,7 @@ async fn what_needs_a_restart_waits_for_it_and_the_rest_of_the_edit_holds() {
     assert_eq!(lockgate.metric("lockgate_settings_waiting", &[]).await, 1.0);
     assert_eq!(lockgate.metric("lockgate_settings_valid", &[]).await, 1.0);
     let text = lockgate.get("/debug/settings").await.text();
-    let waits = format!("# holds until a restart of the controller, then \"{}\" by ", ports[1]);
+    let waits = format!("# effective until a restart of the controller, then \"{}\" by ", ports[1]);
     let line = text.lines().find(|line| line.contains(&waits)).unwrap_or_else(|| panic!("{waits:?} is not in {text}"));
     assert!(line.trim().starts_with(&format!("address: \"{}\"", ports[0])), "{line}");
     assert!(text.lines().any(|line| line.contains("# --gate-timeout; ") && line.ends_with(" says 8s")), "{text}");

@@ -132,13 +132,13 @@ async fn a_change_is_served_at_once_and_a_bad_one_never() {
     assert!(fastest < Duration::from_secs(1), "an edit takes {fastest:?}");
     let text = lockgate.get("/debug/settings").await.text();
     let line = |part: &str| text.lines().find(|line| line.trim().starts_with(part)).expect("a line").to_owned();
-    assert!(line("trustedHops: 2").ends_with("lockgate.yaml:5 says 1"), "{text}");
+    assert!(line("trustedHops: 2").ends_with("lockgate.yaml:5 has 1"), "{text}");
     assert!(line("set: {x-edition: \"5\"}").contains("lockgate.yaml:3"), "{text}");
 
     // A file with two faults. Both are reported, and nothing of the file applies.
     mounted.write(&edited(6).replace("trustedHops: 1", "trustedHops: many\n  trustedHop: 1"));
     let first = lockgate
-        .logged(&["lockgate.yaml:5:16", "http.trustedHops", "many", "the previous settings stay in effect"])
+        .logged(&["lockgate.yaml:5:16", "http.trustedHops", "many", "the previous settings stay effective"])
         .await;
     let second = lockgate.logged(&["lockgate.yaml:6:3", "http.trustedHop", "did you mean trustedHops?"]).await;
     println!("{first}\n{second}");
@@ -193,7 +193,7 @@ fn a_file_is_checked_before_it_is_applied() {
     println!("{told}");
     for part in [
         "3 faults in",
-        "lockgate.yaml:2:12: timeouts.connect: \"5\" is no duration",
+        "lockgate.yaml:2:12: timeouts.connect: \"5\" is not a valid duration",
         "lockgate.yaml:3:3: ",
         "not supported yet",
     ] {

@@ -1,8 +1,8 @@
 //! Objects that are assumed to exist, so that manifests can be checked without them: classes, Gateways, and the Services of
 //! Gateways.
 //!
-//! An application's manifests contain its Ingresses and routes, and seldom the class or the Gateway. Without these, nothing
-//! would be served, and nothing could be checked.
+//! The manifests of an application contain its Ingresses and routes, and rarely the class or the Gateway. Without them, no route
+//! would be served, and the check would find nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -179,8 +179,8 @@ fn listeners(wanted: &BTreeSet<(Protocol, Option<String>, Option<u16>)>) -> Vec<
     listeners
 }
 
-/// Adds the Services that the leader would create for Gateways. They give each Gateway ports of its own, so that ports of
-/// different Gateways are no conflict.
+/// Adds the Services that the leader would create for Gateways. Each Gateway gets its own ports, so that different
+/// Gateways do not conflict.
 fn gateway_services(objects: &mut Objects) {
     let mut services = Vec::new();
     let of_gateways = objects.all::<Service>().filter_map(|service| service.gateway.as_deref());

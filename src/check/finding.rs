@@ -27,7 +27,7 @@ pub struct Finding {
     pub message: String,
     /// The consequence: lower case, no full stop.
     pub consequence: String,
-    /// What to do: sentences.
+    /// The remedy: sentences.
     pub remedy: String,
 }
 
@@ -43,7 +43,7 @@ impl Finding {
 pub enum Level {
     /// A part of the object is not served, or is served differently than written.
     Error,
-    /// The object is served, but its owner may have meant something else.
+    /// The object is served, but possibly not as its owner intended.
     Warning,
     /// Information, not a fault.
     Note,
@@ -162,7 +162,7 @@ impl Rule {
         }
     }
 
-    /// Returns what to do about a finding, unless the finding has a remedy of its own.
+    /// Returns the default remedy of a finding.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Reason(reason) => reason.remedy(),

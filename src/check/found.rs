@@ -100,7 +100,7 @@ impl<'a> Found<'a> {
         let problems = self.translator.problems().iter();
         let known: BTreeSet<ObjectId> = problems.filter_map(|problem| id_of(&problem.object)).collect();
         for (id, verdicts) in self.translator.verdicts() {
-            // The condition `Conflicted` is a good one if it is false.
+            // The condition `Conflicted` is good if it is false.
             let is_fault = |verdict: &&Verdict| verdict.status == Status::False && verdict.condition != "Conflicted";
             for verdict in verdicts.iter().filter(is_fault).filter(|_| !known.contains(id)) {
                 let of_parent = verdict.parent.map(|parent| format!("spec.parentRefs[{parent}]"));
@@ -192,7 +192,7 @@ impl<'a> Found<'a> {
                     (true, "spec.ingressClassName", message)
                 }
                 None if self.scope.is_unknown(Kind::INGRESS_CLASS) => {
-                    (true, "spec.ingressClassName", format!("the class {class:?} is not among the given ones"))
+                    (true, "spec.ingressClassName", format!("the class {class:?} is not one of the configured classes"))
                 }
                 None => {
                     let (rule, message) =
@@ -248,7 +248,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Describes what is assumed of an object of `kind`, and what to do if that is wrong.
+/// Describes the assumption about an object of `kind`, and the remedy if it is wrong.
 fn assumption(kind: Kind) -> (&'static str, Option<&'static str>) {
     match kind {
         kind if kind == Kind::SERVICE => ("checked as if it had the port", None),

@@ -1,5 +1,5 @@
-//! Objects that Lockgate does not read although their owner may expect it: other versions, misspelled kinds, and resources
-//! of other ingress controllers.
+//! Objects that Lockgate does not read, to the surprise of their owner: other versions, misspelled kinds, and resources of other
+//! ingress controllers.
 
 use lockgate_route::objects::{Kind, gateway};
 
@@ -24,7 +24,7 @@ const CONTROLLERS: &[(&str, &str)] = &[
     ("cilium.io", "Cilium"),
 ];
 
-/// The kinds of these groups that concern more than the ingress, and are read by other programs.
+/// The kinds of these groups that other programs read, too.
 const OTHERS: &[(&str, &str)] = &[("cilium.io", "CiliumNetworkPolicy"), ("networking.istio.io", "Sidecar")];
 
 /// Returns the level, the message, and the remedy if the owner of `object` may expect that Lockgate reads it.

@@ -12,15 +12,15 @@ use crate::source::decode::join;
 use crate::source::manifest::{Entry, Item, Unread, entries};
 use crate::source::yaml::{Document, documents};
 
-/// The manifests. The objects are read once. The lines of fields are looked up later, in the documents with findings alone:
-/// the lines of all fields take many times the memory of the text.
+/// The manifests. The lines of fields are determined later, only for documents with findings, because the lines of all fields
+/// take many times the memory of the text.
 #[derive(Debug, Default)]
 pub struct Manifests {
     texts: Vec<Text>,
     objects: Vec<Object>,
     places: BTreeMap<ObjectId, Place>,
-    /// The kind, the namespace, and the name of objects that the translation never reads, such as Secrets of other types,
-    /// and of objects that cannot be read.
+    /// The kind, the namespace, and the name of unreadable objects, and of objects that the translation never reads, such as
+    /// Secrets of other types.
     unread: BTreeSet<(String, String, String)>,
     /// The namespaces of the objects.
     namespaces: BTreeSet<Arc<str>>,

@@ -1,6 +1,6 @@
 //! Hints for the annotations of ingress-nginx: the effect that is missing without each of them, and its replacement.
 //!
-//! The hints are advice for people. Whether an annotation is enforced, left out, or denied is decided by the translation.
+//! The hints are advice for people. The translation decides whether an annotation is enforced, ignored, or denied.
 
 use lockgate_route::settings::Settings;
 
@@ -11,7 +11,7 @@ const PREFIX: &str = "nginx.ingress.kubernetes.io/";
 #[derive(Clone, Copy)]
 pub struct Hint {
     name: &'static str,
-    /// The consequence of leaving it out: lower case, no full stop.
+    /// The consequence of its absence: lower case, no full stop.
     pub consequence: &'static str,
     /// The replacement: a sentence.
     pub remedy: &'static str,
@@ -102,7 +102,7 @@ static HINTS: &[Hint] = &[
     lost("custom-headers", "the headers are not set", "Use an HTTPRoute with the filter ResponseHeaderModifier."),
     Hint {
         name: "ssl-redirect",
-        consequence: "plain HTTP is answered as the setting tls.redirect says",
+        consequence: "the setting tls.redirect determines the answer over plain HTTP",
         remedy: "Set the annotation ingress.kubernetes.io/force-ssl-redirect, or tls.redirect as an operator.",
         is_same: |value, settings| (value == "true") == settings.tls.redirect,
     },
@@ -167,10 +167,14 @@ static HINTS: &[Hint] = &[
         "requests are balanced over the endpoints, not sent to the address of the Service",
         "No action is needed, unless a service mesh must see the address of the Service.",
     ),
-    lost("proxy-next-upstream*", "requests are retried as the setting retries says", RETRIES),
+    lost("proxy-next-upstream*", "the setting retries determines the retries", RETRIES),
     switch("enable-cors", "preflight requests reach the backend, and no CORS headers are added", CORS),
     lost("cors-*", "no CORS headers are added", CORS),
-    switch("canary", "the Ingress is served like any other, so its paths conflict with those of the main one", CANARY),
+    switch(
+        "canary",
+        "the Ingress is served like any other, so its paths conflict with the paths of the main Ingress",
+        CANARY,
+    ),
     lost("canary-*", "requests are not divided by this rule", CANARY),
     lost("affinity*", "requests of one client reach different pods", AFFINITY),
     lost("session-cookie-*", "no session cookie is set", AFFINITY),
@@ -201,7 +205,7 @@ static HINTS: &[Hint] = &[
         "TLS is terminated by Lockgate, with the certificate of the Ingress",
         "Use a Gateway with a listener of mode Passthrough, and a TLSRoute.",
     ),
-    lost("ssl-ciphers", "the cipher suites are those of tls.cipherSuites", "Set tls.cipherSuites as an operator."),
+    lost("ssl-ciphers", "tls.cipherSuites sets the cipher suites", "Set tls.cipherSuites as an operator."),
     needless("ssl-prefer-server-ciphers"),
     lost("mirror-*", "requests are not copied", MIRROR),
     lost("custom-http-errors", "error responses of the backend reach the client unchanged", ERRORS),
@@ -211,13 +215,13 @@ static HINTS: &[Hint] = &[
     lost("proxy-redirect-*", "redirects of the backend reach the client unchanged", ERRORS_OF_REDIRECTS),
     Hint {
         name: "enable-access-log",
-        consequence: "requests are logged as accessLog says",
+        consequence: "the setting accessLog determines the log",
         remedy: LOGS,
         is_same: |value, _| value == "true",
     },
     switch("enable-rewrite-log", "rewrites are not logged", LOGS),
-    lost("enable-opentelemetry", "requests are traced as the setting tracing says", "Set tracing as an operator."),
-    lost("opentelemetry-*", "requests are traced as the setting tracing says", "Set tracing as an operator."),
+    lost("enable-opentelemetry", "the setting tracing determines the traces", "Set tracing as an operator."),
+    lost("opentelemetry-*", "the setting tracing determines the traces", "Set tracing as an operator."),
 ];
 
 const ERRORS_OF_COOKIES: &str = "Set the domain and the path of cookies in the application.";

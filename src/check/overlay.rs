@@ -1,4 +1,4 @@
-//! The objects that are translated: those of the manifests, over those of a Kubernetes cluster if there is one.
+//! The objects to translate: the manifests, on top of the objects of a Kubernetes cluster if there is one.
 
 use lockgate_route::objects::gateway::{Gateway, GatewayClass, GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
 use lockgate_route::objects::{Ingress, IngressClass, Meta, Object, Objects, Service};

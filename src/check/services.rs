@@ -1,7 +1,7 @@
 //! Services that are assumed to exist, with the ports that backends name.
 //!
-//! The translation does not look further into a rule without a usable backend. It finds the Services that are missing, so
-//! it runs again with these.
+//! The translation does not check the rest of a rule without a usable backend. It reports the missing Services, so the check adds
+//! them and translates again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::assumed::{Assumed, meta};
 use super::{Manifests, id_of};
 
-/// The maximum number of further translations. Each finds at least 20 missing Services of an object with more.
+/// The maximum number of additional translations. Each finds at least 20 missing Services of an object, if it has as many.
 const PASSES: usize = 100;
 
 /// Adds the missing Services to `objects` and their references to `assumed`, and translates until none is missing.
@@ -53,7 +53,7 @@ pub fn assume(
     }
 }
 
-/// Returns the object, the missing Service, and its port, if that is the problem.
+/// Returns the object, the missing Service, and its port, if the problem is a missing Service.
 fn missing_service(
     problem: &Problem,
     objects: &Objects,
@@ -80,7 +80,7 @@ fn port(object: &Object, backend: &str) -> Option<ServicePort> {
     let number = port.and_then(|port| port.as_u64().or_else(|| port.get("number")?.as_u64()));
     let number = number.and_then(|number| u16::try_from(number).ok()).filter(|number| *number > 0);
     let name: Arc<str> = port.and_then(|port| port.get("name")?.as_str()).unwrap_or_default().into();
-    // A backend without a port is a fault of its own, which the Service makes visible.
+    // A backend without a port is a separate fault, which the Service makes visible.
     Some(ServicePort { name, port: number.unwrap_or(1), protocol: "".into(), app_protocol: None })
 }
 

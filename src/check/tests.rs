@@ -87,7 +87,7 @@ fn each_broken_manifest_has_one_line_with_location_and_remedy() {
 }
 
 #[test]
-fn common_examples_of_ingress_nginx_say_what_would_change() {
+fn common_examples_of_ingress_nginx_report_the_differences() {
     let (mut report, cases) = (String::new(), cases("nginx"));
     for (name, content) in &cases {
         let lines = text(&checked(name, content, &Scope::Part), Colors::Off);
@@ -106,7 +106,7 @@ fn common_examples_of_ingress_nginx_say_what_would_change() {
 }
 
 #[test]
-fn annotations_of_contour_and_traefik_say_what_would_change() {
+fn annotations_of_contour_and_traefik_report_the_differences() {
     let (_, content) = cases("nginx").into_iter().find(|(name, _)| name.ends_with("/app-root.yaml")).unwrap();
     let level_of = |annotation: &str| {
         let (before, _) = content.split_once("    nginx.ingress").unwrap();
@@ -122,7 +122,7 @@ fn annotations_of_contour_and_traefik_say_what_would_change() {
         ("traefik.ingress.kubernetes.io/router.entrypoints: web", Some((Level::Note, "HarmlessAnnotation"))),
         ("traefik.ingress.kubernetes.io/router.priority: \"10\"", Some((Level::Warning, "UnsupportedAnnotation"))),
         ("traefik.ingress.kubernetes.io/router.middlewares: a@b", Some((Level::Error, "AccessNotRestricted"))),
-        // Own annotations, and those of other programs.
+        // Annotations of Lockgate, and annotations of other programs.
         ("lockgate.dev/delegate-to: payments", None),
         ("cert-manager.io/cluster-issuer: letsencrypt", None),
     ] {

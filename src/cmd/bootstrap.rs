@@ -64,7 +64,7 @@ pub struct Options {
     #[arg(requires_if("files", "dir"))]
     pub mode: Mode,
 
-    /// With `--mode files`: the path for Envoy of the directory that `lockgate export` writes
+    /// With `--mode files`: the path at which Envoy sees the directory that `lockgate export` writes
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 
@@ -76,19 +76,19 @@ pub struct Options {
     #[arg(long, value_name = "HOW", default_value = "rename", value_parser = values::reload)]
     pub reload: Reload,
 
-    /// The name of this Envoy or client, unique for each; the host name if not given
+    /// The unique name of this Envoy or client; the host name if not given
     #[arg(long, value_name = "ID", env = "LOCKGATE_NODE_ID")]
     pub node_id: Option<String>,
 
-    /// The name of its group (the cluster of the node)
+    /// The name of the group of this Envoy or client (the cluster of the node)
     #[arg(long, value_name = "NAME", default_value = "lockgate")]
     pub node_cluster: String,
 
-    /// Its locality
+    /// The locality of this Envoy or client
     #[arg(long, value_name = "REGION/ZONE/SUB_ZONE")]
     pub node_locality: Option<Locality>,
 
-    /// The address of Envoy's admin interface, or `unix:PATH`; every client of it can stop Envoy
+    /// The address of Envoy's admin interface, or `unix:PATH`; every client of this interface can stop Envoy
     #[arg(long, alias = "admin-address", value_name = "HOST:PORT", default_value = "127.0.0.1:9901")]
     pub envoy_admin_address: Address,
 
@@ -110,11 +110,11 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// The maximum number of client connections; more are refused. 0 is no limit; 50000 if not given
+    /// The maximum number of client connections; further connections are refused. 0 means no limit; 50000 if not given
     #[arg(long, value_name = "NUMBER")]
     pub max_connections: Option<u64>,
 
-    /// The maximum heap of Envoy, such as 512MiB: it releases memory at 95 %, and refuses requests at 98 %. 0 is no limit; if
+    /// The maximum heap of Envoy, such as 512MiB: it releases memory at 95 %, and refuses requests at 98 %. 0 means no limit; if
     /// not given, 80 % of the memory of the container or the machine
     #[arg(long, value_name = "SIZE", value_parser = values::heap)]
     pub max_heap: Option<u64>,
@@ -148,7 +148,7 @@ pub enum Format {
     Json,
 }
 
-/// Writes the bootstrap, and beside `--output-file` the files by which Envoy watches its certificates.
+/// Writes the bootstrap, and next to `--output-file` the files with which Envoy watches its certificates.
 pub fn run(mut options: Options) -> anyhow::Result<()> {
     resolve(&mut options)?;
     let text = match options.grpc {
@@ -186,7 +186,7 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
     }
     options.max_heap = options.max_heap.or_else(limits::heap);
     options.xds_tls = options.xds_tls.take().filter(|directory| directory.as_os_str() != OFF);
-    // Envoy resolves paths on its own machine, which may be another one.
+    // Envoy resolves paths on its own machine, which may differ from this machine.
     if let Some(directory) = &options.xds_tls {
         options.xds_tls = Some(std::path::absolute(directory).context("--xds-tls")?);
     }
@@ -202,9 +202,7 @@ const OFF: &str = "off";
 /// Parses the directory of the certificates, or [`OFF`].
 fn certificates(text: &str) -> Result<PathBuf, String> {
     match text {
-        "auto" => {
-            Err("here, the directory with the certificate of Envoy is needed: `auto` is for the controller".to_owned())
-        }
+        "auto" => Err("expected the directory with the certificate of Envoy: `auto` is for the controller".to_owned()),
         "" => Err("expected a directory, or off".to_owned()),
         directory => Ok(directory.into()),
     }

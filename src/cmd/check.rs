@@ -28,7 +28,7 @@ pub struct Options {
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t = Form::Text)]
     output: Form,
 
-    /// The lowest level that is printed, and that exit code 1 depends on; notes never change the exit code
+    /// The lowest level to print, which also determines exit code 1; notes never change the exit code
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Lowest::Note)]
     level: Lowest,
 
@@ -40,7 +40,7 @@ pub struct Options {
     #[arg(long, value_name = "CONTEXT", conflicts_with = "complete")]
     against: Option<String>,
 
-    /// The kubeconfig of `--against` [default: that of kubectl]
+    /// The kubeconfig of `--against` [default: as for kubectl]
     #[arg(long, value_name = "FILE", requires = "against")]
     kubeconfig: Option<PathBuf>,
 
@@ -128,7 +128,7 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
     if findings.iter().any(Finding::is_of_nginx) {
         let _ = writeln!(
             errors,
-            "some defaults differ from those of ingress-nginx, which no annotation shows: see docs/defaults.md"
+            "some defaults differ from the defaults of ingress-nginx, which no annotation shows: see docs/defaults.md"
         );
     }
     let is_problem = |finding: &Finding| finding.level < Level::Note;

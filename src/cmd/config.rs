@@ -92,7 +92,7 @@ Examples:
 pub fn run(options: Options) -> anyhow::Result<()> {
     match options.command {
         Command::Check { file, config, output } => {
-            let Some(file) = file.or(config) else { bail!("no FILE is given") };
+            let Some(file) = file.or(config) else { bail!("FILE is missing") };
             check(&file, output)
         }
         Command::Print(args) => {

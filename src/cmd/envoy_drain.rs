@@ -13,7 +13,7 @@ use super::values;
 use crate::drain::{self, Envoy, Outcome, Timing};
 use crate::telemetry;
 
-/// The timeout of the exit of Envoy.
+/// The time limit for Envoy to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The description above the options.
@@ -51,7 +51,7 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS", default_value = "[::]:8003", value_parser = values::address)]
     listen: SocketAddr,
 
-    /// The time for load balancers to notice that Envoy is not ready; until then, no client is asked to reconnect
+    /// The time for load balancers to notice that Envoy is not ready; until then, Envoy closes no connection
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     min_drain_time: Duration,
 

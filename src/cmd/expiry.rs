@@ -1,4 +1,4 @@
-//! Reports certificates that expire soon. The translation has no clock, so this module follows its inputs from outside.
+//! Reports certificates that expire soon. The translation has no clock, so this module follows its inputs separately.
 //!
 //! It processes the difference between two inspections, and stores the certificates sorted by expiry.
 
@@ -128,8 +128,8 @@ impl Certificates {
         self.by_expiry.iter().take_while(move |(not_after, _)| not_after.saturating_sub(now) <= window)
     }
 
-    /// Returns the problem for the owner of the Secret. The text does not change with time. Otherwise, it would be
-    /// reported every day.
+    /// Returns the problem for the owner of the Secret. The text does not depend on the time. Otherwise, each day would lead to a
+    /// new report.
     fn problem(&self, (not_after, secret): &Expiry, now: i64) -> Problem {
         let meta = self.inspection.objects.meta(Kind::SECRET, secret);
         let object = match meta {

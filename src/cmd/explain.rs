@@ -21,7 +21,7 @@ use crate::explain::{ObjectState, Question, Report, combine, text};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// The URL; the scheme is https if it is missing. Others: http, grpc, grpcs (with /SERVICE/METHOD as path), tls, tcp, udp
+    /// The URL; the default scheme is https. Other schemes: http, grpc, grpcs (with /SERVICE/METHOD as path), tls, tcp, udp
     #[arg(value_name = "URL")]
     url: String,
 
@@ -37,7 +37,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     server_name: String,
 
-    /// Explain by a directory of Kubernetes YAML instead, as `serve --manifests` would serve it: no cluster, no Envoys
+    /// Use a directory of Kubernetes YAML instead, as `serve --manifests` would serve it: no cluster, no Envoys
     #[arg(long, value_name = "DIR", help_heading = "Source (default: the cluster of kubectl)")]
     #[arg(conflicts_with_all = ["admin_address", "kubeconfig", "context", "namespace", "selector"])]
     manifests: Option<PathBuf>,
@@ -86,7 +86,7 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     let Options { url, method, header, server_name, manifests, replicas, settings, output } = options;
     let question = Question { url, method, headers: header.join("\n"), server_name };
     if header.iter().any(|header| header.contains('\n')) {
-        bail!("--header: a header has no line breaks");
+        bail!("--header: a header cannot contain line breaks");
     }
     question.parse().map_err(|error| anyhow!(error))?;
     let report = match manifests {

@@ -37,7 +37,7 @@ pub struct Options {
     #[arg(long, value_name = "CONTEXT")]
     cluster: Option<String>,
 
-    /// The kubeconfig of `--cluster` [default: that of kubectl]
+    /// The kubeconfig of `--cluster` [default: as for kubectl]
     #[arg(long, value_name = "FILE", requires = "cluster")]
     kubeconfig: Option<PathBuf>,
 
@@ -46,29 +46,24 @@ pub struct Options {
     complete: bool,
 
     /// The namespace and the name of the Gateway
-    #[arg(
-        long,
-        value_name = "NAMESPACE/NAME",
-        default_value = "lockgate/ingress",
-        help_heading = "Objects that are written"
-    )]
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "lockgate/ingress", help_heading = "Written objects")]
     #[arg(value_parser = gateway)]
     gateway: ObjectKey,
 
     /// The GatewayClass of the Gateway
-    #[arg(long, value_name = "NAME", default_value = "lockgate", help_heading = "Objects that are written")]
+    #[arg(long, value_name = "NAME", default_value = "lockgate", help_heading = "Written objects")]
     gateway_class: String,
 
     /// The port of the listener for HTTP
-    #[arg(long, value_name = "PORT", default_value_t = 80, help_heading = "Objects that are written")]
+    #[arg(long, value_name = "PORT", default_value_t = 80, help_heading = "Written objects")]
     http_port: u16,
 
     /// The port of the listeners for HTTPS
-    #[arg(long, value_name = "PORT", default_value_t = 443, help_heading = "Objects that are written")]
+    #[arg(long, value_name = "PORT", default_value_t = 443, help_heading = "Written objects")]
     https_port: u16,
 
     /// Write fields of the experimental channel of Gateway API: retries
-    #[arg(long, help_heading = "Objects that are written")]
+    #[arg(long, help_heading = "Written objects")]
     experimental: bool,
 
     /// Write a file for each namespace into DIR instead of all objects to standard output
@@ -83,7 +78,7 @@ pub struct Options {
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Text, help_heading = "Output")]
     report_format: Form,
 
-    /// The lowest level that is reported, and that exit code 1 depends on; notes never change the exit code
+    /// The lowest level to report, which also determines exit code 1; notes never change the exit code
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Lowest::Note, help_heading = "Output")]
     level: Lowest,
 
@@ -143,7 +138,7 @@ fn gateway(text: &str) -> Result<ObjectKey, String> {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
             Ok(ObjectKey::new(namespace, name))
         }
-        _ => Err("not NAMESPACE/NAME, such as lockgate/ingress".to_owned()),
+        _ => Err("expected NAMESPACE/NAME, such as lockgate/ingress".to_owned()),
     }
 }
 
@@ -221,7 +216,7 @@ fn report(options: &Options, findings: &[Finding]) -> anyhow::Result<()> {
         None => {
             let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
             let colors = if io::stderr().is_terminal() && !is_unwanted { Colors::On } else { Colors::Off };
-            // A reader that has gone is no error.
+            // A closed pipe is not an error.
             let _ = io::stderr().lock().write_all(form(colors).as_bytes());
             Ok(())
         }

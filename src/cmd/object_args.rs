@@ -13,7 +13,7 @@ use crate::settings::{Override, Source};
 #[allow(missing_docs)]
 #[derive(Debug, Args)]
 pub struct ObjectArgs {
-    /// Read from the Kubernetes cluster of this kubeconfig [default: the cluster that this pod runs in]
+    /// Read from the Kubernetes cluster of this kubeconfig [default: the cluster of this pod]
     #[arg(long, value_name = "FILE", help_heading = "Source (exactly one)")]
     #[arg(conflicts_with_all = ["manifests", "resources"])]
     kubeconfig: Option<PathBuf>,
@@ -55,12 +55,12 @@ impl ObjectArgs {
 
 /// Returns the absolute path of a readable directory. inotify reports files by this path.
 pub(super) fn directory(flag: &str, path: PathBuf) -> anyhow::Result<PathBuf> {
-    let cannot = || format!("{flag} {}: not a directory that can be read", path.display());
+    let cannot = || format!("{flag} {}: not a readable directory", path.display());
     std::fs::read_dir(&path).with_context(cannot)?;
     std::path::absolute(&path).with_context(cannot)
 }
 
 fn readable(flag: &str, path: PathBuf) -> anyhow::Result<PathBuf> {
-    std::fs::File::open(&path).with_context(|| format!("{flag} {}: not a file that can be read", path.display()))?;
+    std::fs::File::open(&path).with_context(|| format!("{flag} {}: not a readable file", path.display()))?;
     Ok(path)
 }

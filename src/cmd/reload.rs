@@ -1,4 +1,4 @@
-//! Hot reload of the settings file: a valid change applies at once; an invalid one is rejected as a whole.
+//! Hot reload of the settings file: a valid change applies at once, and an invalid change has no effect.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::source::{self, Event, SourceError};
 use crate::status::WriterSettings;
 use crate::telemetry::LogControl;
 
-/// The effective settings, and the faults of the file if it is rejected.
+/// The effective settings, and the faults of the file if it is invalid.
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
     /// The effective settings.
     pub resolved: Resolved,
     /// The file's name; empty if there is none.
     pub file: String,
-    /// The faults of the file, one per line, if it is rejected.
+    /// The faults of the file, one per line, if it is invalid.
     pub fault: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Receivers {
     pub log: LogControl,
 }
 
-/// Watches the file of `source`, and passes new settings on. Waits forever without a file.
+/// Watches the file of `source`, and sends new settings to `receivers`. Waits forever without a file.
 pub(super) async fn follow(source: SettingsSource, receivers: Receivers, metrics: Metrics) -> Result<(), SourceError> {
     let Some((path, text)) = source.file.clone() else { return std::future::pending().await };
     let (sender, mut changes) = mpsc::channel(1);
@@ -98,14 +98,14 @@ impl Receivers {
                 self.state.send_replace(Arc::new(State { fault: Some(fault), ..State::clone(&old) }));
                 let event = |message| Event::Fault {
                     origin: origin.clone(),
-                    message: format!("{message}; the previous settings stay in effect"),
+                    message: format!("{message}; the previous settings stay effective"),
                 };
                 faults.into_iter().map(event).collect()
             }
         }
     }
 
-    /// Logs the changed keys and those that need a restart, and changes the log level.
+    /// Logs the changed keys and the keys that need a restart, and changes the log level.
     fn log(&self, file: &str, old: &Resolved, new: &Resolved) {
         let changed: Vec<_> = settings::changes(&old.settings, &new.settings).collect();
         if changed.iter().any(|(key, _)| *key == "log.level") {

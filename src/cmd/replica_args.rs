@@ -14,7 +14,7 @@ pub struct ReplicaArgs {
     #[arg(conflicts_with_all = ["kubeconfig", "context", "namespace", "selector"])]
     pub admin_address: Vec<String>,
 
-    /// The kubeconfig of the cluster [default: that of kubectl]
+    /// The kubeconfig of the cluster [default: as for kubectl]
     #[arg(long, value_name = "FILE", help_heading = "Source (default: the cluster of kubectl)")]
     pub kubeconfig: Option<PathBuf>,
 

@@ -57,7 +57,7 @@ pub async fn ask(args: &ReplicaArgs, path: &str) -> anyhow::Result<Answers> {
     let found = pods.list(&running).await.map_err(refused)?;
     if found.items.is_empty() {
         bail!(
-            "namespace {namespace:?} has no pods with the labels {selector:?}; --namespace and --selector name those of the \
+            "namespace {namespace:?} has no pods with the labels {selector:?}; --namespace and --selector select the pods of the \
              controller"
         );
     }
@@ -103,7 +103,7 @@ async fn forwarded(pods: &Api<Pod>, name: &str, port: u16, path: &str) -> Result
 
 async fn with_timeout(answer: impl Future<Output = Result<Vec<u8>, String>>) -> Result<Vec<u8>, String> {
     let answer = tokio::time::timeout(TIMEOUT, answer).await;
-    answer.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))
+    answer.unwrap_or_else(|_| Err(format!("no response within {} s", TIMEOUT.as_secs())))
 }
 
 /// Requests a page over a connection.
@@ -135,12 +135,12 @@ async fn request(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, path:
 
 /// Returns the error if no replica has responded.
 pub fn no_answer<'a>(errors: impl Iterator<Item = &'a str>) -> anyhow::Error {
-    anyhow!("no replica answers: {}", errors.collect::<Vec<_>>().join("; "))
+    anyhow!("no replica responds: {}", errors.collect::<Vec<_>>().join("; "))
 }
 
 /// Parses a response.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(body).map_err(|error| format!("the answer is not understood: {error}"))
+    serde_json::from_slice(body).map_err(|error| format!("the response is invalid: {error}"))
 }
 
 /// Escapes a value of a query. Source: RFC 3986, section 2.3.

@@ -94,11 +94,11 @@ fn check_directory(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns whether the controller writes to the API server. Outside of a pod, it only reads unless a flag enables writing.
+/// Returns whether the controller writes to the API server. Outside of a pod, it writes only if a flag enables writing.
 fn writes(source: &Source, settings: &SettingsSource) -> anyhow::Result<Writes> {
     let enabled = settings.resolved.settings.process.leader_election.enabled;
     let Source::Cluster { .. } = source else {
-        // A file may be shared by controllers with other sources. A flag applies to this controller only.
+        // Controllers with other sources may share the file. A flag applies to this controller only.
         let origin = settings.resolved.origins.get("leaderElection.enabled");
         ensure!(
             !matches!(origin, Some(Origin::Flag(_))),

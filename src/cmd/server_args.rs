@@ -50,23 +50,23 @@ pub struct ServerArgs {
     #[arg(long, value_name = "NAME", value_parser = scalar("xds.service"), help_heading = "xDS")]
     xds_service: Option<String>,
 
-    /// With `--xds-tls auto`: the lifetime of key pairs; they are renewed when a third of it is left [default: 90d]
+    /// With `--xds-tls auto`: the lifetime of key pairs, which are renewed when a third of it is left [default: 90d]
     #[arg(long, value_name = "TIME", value_parser = scalar("xds.certificateLifetime"), help_heading = "xDS")]
     #[arg(hide_short_help = true)]
     xds_certificate_lifetime: Option<String>,
 
-    /// With `--xds-tls auto`: the lifetime of the authority; it is replaced when a third of it is left [default: 3650d]
+    /// With `--xds-tls auto`: the lifetime of the authority, which is replaced when a third of it is left [default: 3650d]
     #[arg(long, value_name = "TIME", value_parser = scalar("xds.caLifetime"), help_heading = "xDS")]
     #[arg(hide_short_help = true)]
     xds_ca_lifetime: Option<String>,
 
     /// With `--xds-tls auto`: the time for a change of a Secret to reach the mounts of all pods. A new authority waits this
-    /// long before it issues certificates, and the old one before it is removed [default: 1h]
+    /// long before it issues certificates, and the old authority before its removal [default: 1h]
     #[arg(long, value_name = "TIME", value_parser = scalar("xds.rotationPause"), help_heading = "xDS")]
     #[arg(hide_short_help = true)]
     xds_rotation_pause: Option<String>,
 
-    /// The longest time that routes wait for Envoy to confirm their clusters [default: 20s]
+    /// The maximum time that routes wait for Envoy to confirm their clusters [default: 20s]
     #[arg(long, value_name = "TIME", value_parser = scalar("xds.gateTimeout"), help_heading = "xDS")]
     gate_timeout: Option<String>,
 

@@ -18,8 +18,8 @@ pub struct TranslationArgs {
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     config: Option<PathBuf>,
 
-    /// Serve Ingresses of the IngressClasses with this `spec.controller`; each installation in one Kubernetes cluster needs
-    /// another name [default: lockgate.dev/ingress-controller]
+    /// Serve Ingresses of the IngressClasses with this `spec.controller`; each installation in a Kubernetes cluster needs a
+    /// different name [default: lockgate.dev/ingress-controller]
     #[arg(long, value_name = "NAME", value_parser = scalar("ingress.controllerName"), help_heading = "Objects")]
     controller_name: Option<String>,
 
@@ -36,7 +36,7 @@ pub struct TranslationArgs {
     #[arg(long, value_name = "MODE", value_parser = scalar("namespaceOwnership"), help_heading = "Objects")]
     namespace_ownership: Option<String>,
 
-    /// The default certificate: the Secret for TLS hosts without one, and for clients without a known server name
+    /// The default certificate: a Secret for TLS hosts without a certificate, and for clients without a known server name
     /// [default: none]
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = scalar("tls.defaultSecret"), help_heading = "Objects")]
     default_tls_secret: Option<String>,
@@ -53,7 +53,7 @@ pub struct SettingsArgs {
     #[command(flatten)]
     translation: TranslationArgs,
 
-    /// The addresses in the status of Ingresses: IP addresses and host names, separated by commas [default: those of
+    /// The addresses in the status of Ingresses: IP addresses and host names, separated by commas [default: the addresses of
     /// --envoy-service]
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = item("status.addresses"))]
     #[arg(help_heading = "Objects")]
@@ -78,7 +78,7 @@ pub struct SettingsArgs {
     #[arg(help_heading = "Envoy's listeners")]
     https_port: Option<String>,
 
-    /// Port on which Envoy answers /ready and /stats; 0 for none [default: 8002]
+    /// Port on which Envoy answers /ready and /stats; 0 disables it [default: 8002]
     #[arg(long, value_name = "PORT", value_parser = scalar("listeners.stats.port"))]
     #[arg(help_heading = "Envoy's listeners")]
     stats_port: Option<String>,
@@ -108,7 +108,7 @@ pub struct SettingsArgs {
     #[arg(long, value_name = "ADDRESS", value_parser = scalar("admin.address"), help_heading = "Operation")]
     admin_address: Option<String>,
 
-    /// The address of /metrics, instead of `--admin-address` [default: that of `--admin-address`]
+    /// The address of /metrics [default: the value of `--admin-address`]
     #[arg(long, value_name = "ADDRESS", value_parser = scalar("metrics.address"), help_heading = "Operation")]
     metrics_address: Option<String>,
 
@@ -133,7 +133,7 @@ pub struct LogArgs {
     log_level: Option<String>,
 }
 
-/// Settings with their sources, so that they can be resolved again after a change of the file.
+/// Settings with their sources, to resolve them again after a change of the file.
 #[derive(Debug, Clone)]
 pub struct SettingsSource {
     /// The settings at the start.
@@ -171,7 +171,7 @@ impl SettingsSource {
     }
 }
 
-/// Logs the values of the file of `resolved` that flags override, unless `before` has the same ones.
+/// Logs the values of the file of `resolved` that flags override, unless `before` has the same overrides.
 pub fn warn_of_hidden(resolved: &Resolved, before: &Resolved) {
     for (key, hidden) in &resolved.hidden {
         if before.hidden.get(key).is_some_and(|before| before.value == hidden.value) {

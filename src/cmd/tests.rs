@@ -41,7 +41,7 @@ fn the_definition_is_sound() {
 }
 
 #[test]
-fn without_flags_the_pods_own_cluster_is_served_with_the_defaults() {
+fn without_flags_the_cluster_of_the_pod_is_the_source() {
     let (source, settings, options) = resolve("").unwrap();
     assert_eq!(source, Source::Cluster { kubeconfig: None, context: None, watch: Watch::default() });
     assert_eq!(settings, Settings::default());
@@ -50,7 +50,7 @@ fn without_flags_the_pods_own_cluster_is_served_with_the_defaults() {
 }
 
 #[test]
-fn every_flag_arrives() {
+fn every_flag_has_an_effect() {
     let dir = tempfile::tempdir().unwrap();
     let kubeconfig = dir.path().join("config");
     for file in ["config", "tls.crt", "tls.key", "ca.crt"] {
@@ -118,7 +118,7 @@ fn every_flag_arrives() {
 
 /// The defaults in the help are equal to those in the table of keys.
 #[test]
-fn the_defaults_in_the_help_are_those_of_the_settings() {
+fn the_defaults_in_the_help_equal_the_defaults_of_the_settings() {
     let mut root = Cli::command();
     root.build();
     let mut compared = 0;
@@ -143,7 +143,7 @@ fn the_defaults_in_the_help_are_those_of_the_settings() {
 }
 
 #[test]
-fn nothing_is_written_from_outside_of_a_pod_unless_asked_for() {
+fn outside_of_a_pod_nothing_is_written_by_default() {
     let writes = |line: &str| resolve(line).unwrap().2.writes;
     assert_eq!(writes(""), Writes::Never);
     assert_eq!(writes("--leader-election off"), Writes::Alone);
@@ -177,7 +177,7 @@ fn sources_exclude_each_other() {
 }
 
 #[test]
-fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
+fn errors_name_the_flag_the_value_and_the_valid_values() {
     for (line, parts) in [
         ("--http-port http", ["'http'", "--http-port <PORT>", "a whole number from 1 to 65535"]),
         ("--http-port 0", ["0", "--http-port <PORT>", "from 1 to 65535"]),
@@ -185,7 +185,7 @@ fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
         ("--xds-address localhost", ["'localhost'", "--xds-address <ADDRESS>", "expected an IP address and a port"]),
         ("--admin-address :80", ["':80'", "--admin-address <ADDRESS>", "expected an IP address and a port"]),
         ("--peers :80", ["':80'", "--peers <HOST:PORT>", "expected HOST:PORT"]),
-        ("--status-address a_b", ["'a_b'", "--status-address <ADDRESSES>", "no IP address or host name"]),
+        ("--status-address a_b", ["'a_b'", "--status-address <ADDRESSES>", "not a valid IP address or host name"]),
         ("--log-format yaml", ["'yaml'", "--log-format <FORMAT>", "[possible values: text, json]"]),
         ("--access-log on", ["'on'", "--access-log <FORMAT>", "[possible values: text, json, off]"]),
         ("--log-level debgu", ["'debgu'", "--log-level <LEVEL>", "expected off, error, warn, info"]),
@@ -198,12 +198,12 @@ fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
         ("--removal-grace -1s", ["'-1'", "argument", "unexpected"]),
         ("--trusted-hops many", ["'many'", "--trusted-hops <COUNT>", "a whole number"]),
         ("--default-tls-secret wild", ["'wild'", "--default-tls-secret <NAMESPACE/NAME>", "expected NAMESPACE/NAME"]),
-        ("--ingress-class Public", ["'Public'", "--ingress-class <NAME>", "is no name of an IngressClass"]),
-        ("--watch-namespaces a,B", ["'B'", "--watch-namespaces <NAMES>", "is no name of a namespace"]),
+        ("--ingress-class Public", ["'Public'", "--ingress-class <NAME>", "is not a valid name of an IngressClass"]),
+        ("--watch-namespaces a,B", ["'B'", "--watch-namespaces <NAMES>", "is not a valid name of a namespace"]),
         ("--id ü", ["'ü'", "--id <NAME>", "printable ASCII"]),
-        ("--manifests /nowhere", ["--manifests", "/nowhere", "not a directory that can be read"]),
-        ("--resources /dev/null", ["--resources", "/dev/null", "not a directory that can be read"]),
-        ("--kubeconfig /nowhere", ["--kubeconfig", "/nowhere", "not a file that can be read"]),
+        ("--manifests /nowhere", ["--manifests", "/nowhere", "not a readable directory"]),
+        ("--resources /dev/null", ["--resources", "/dev/null", "not a readable directory"]),
+        ("--kubeconfig /nowhere", ["--kubeconfig", "/nowhere", "not a readable file"]),
         ("--xds-tls /nowhere", ["--xds-tls: /nowhere", "tls.crt, tls.key and ca.crt, or auto, or off", "No such file"]),
         ("--xds-tls auto --manifests examples", ["--xds-tls: auto", "no Kubernetes cluster", "ca.crt, or off"]),
         (
@@ -217,9 +217,9 @@ fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
         ("--xds-secrets A", ["'A'", "--xds-secrets <PREFIX>", "no name of an object"]),
         (
             "--http-port 8002",
-            ["--http-port: listeners.http.port", "8002 is also the port of listeners.stats", "a port of its own"],
+            ["--http-port: listeners.http.port", "8002 is also the port of listeners.stats", "its own port"],
         ),
-        ("--xds-address 127.0.0.1:18001", ["--xds-address: xds.address", "taken by", "of its own"]),
+        ("--xds-address 127.0.0.1:18001", ["--xds-address: xds.address", "taken by", "its own port"]),
         ("--xds-tls certificates", ["--xds-tls: ./certificates", "or auto, or off", "No such file"]),
     ] {
         assert_refused(line, &parts);
@@ -227,7 +227,7 @@ fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
 }
 
 #[test]
-fn help_teaches_by_example_on_every_command() {
+fn the_help_of_every_command_has_examples() {
     let mut root = Cli::command();
     root.build();
     let mut seen = vec![];
@@ -273,7 +273,7 @@ fn commands_have_long_descriptions() {
 }
 
 #[test]
-fn every_option_that_may_be_left_out_names_its_default() {
+fn every_optional_flag_states_its_default() {
     let mut root = Cli::command();
     root.build();
     let options = |command| root.find_subcommand(command).unwrap().get_arguments();
@@ -286,7 +286,7 @@ fn every_option_that_may_be_left_out_names_its_default() {
 }
 
 #[test]
-fn the_files_of_an_export_are_described_as_they_are_written() {
+fn the_description_of_exported_files_matches_the_files() {
     let parse = |line: &str| Cli::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string());
     for (line, parts) in [
         ("lockgate export", ["--dir <DIR>", "required"]),
@@ -308,7 +308,7 @@ fn the_files_of_an_export_are_described_as_they_are_written() {
 }
 
 #[test]
-fn completions_know_the_commands_and_flags() {
+fn completions_contain_the_commands_and_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let Command::Completions(options) = Cli::try_parse_from(["lockgate", "completions", shell]).unwrap().command
         else {
@@ -321,7 +321,7 @@ fn completions_know_the_commands_and_flags() {
 }
 
 #[test]
-fn what_people_read_programs_can_read_too() {
+fn every_report_is_available_as_json() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("lockgate.yaml");
     std::fs::write(&file, "timeouts: { connect: 3s }").unwrap();
@@ -344,20 +344,20 @@ fn what_people_read_programs_can_read_too() {
 }
 
 #[test]
-fn help_is_a_command_too() {
+fn help_is_also_a_command() {
     for line in [&["lockgate", "help"][..], &["lockgate", "help", "serve"], &["lockgate", "help", "config", "print"]] {
         assert!(!Cli::try_parse_from(line).unwrap_err().use_stderr(), "{line:?}");
     }
 }
 
 #[test]
-fn the_version_names_what_a_bug_report_needs() {
+fn the_version_contains_the_facts_for_a_bug_report() {
     let text = version::text();
     assert!(text.contains(env!("CARGO_PKG_VERSION")) && text.contains("commit") && text.contains("envoy"), "{text}");
 }
 
 #[test]
-fn a_chain_of_errors_repeats_nothing() {
+fn a_chain_of_errors_has_no_repetitions() {
     let error = anyhow::anyhow!("in use").context("cannot listen on [::]:1: in use").context("--xds-address");
     assert_eq!(without_repetition(&error), "--xds-address: cannot listen on [::]:1: in use");
 }
@@ -447,7 +447,7 @@ fn the_flags_of_the_deployment_parse() {
 }
 
 #[test]
-fn the_cluster_role_grants_what_is_watched_and_no_more() {
+fn the_cluster_role_grants_exactly_the_watched_kinds() {
     let role = MANIFESTS.split("\n---\n").find(|document| document.contains("kind: ClusterRole\n")).unwrap();
     let rules = role.split_once("rules:\n").unwrap().1;
     let list = |rule: &str, key: &str| -> Vec<String> {

@@ -392,7 +392,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_published_bit_by_bit_is_what_one_translation_gives(
+    fn incremental_publications_equal_one_translation(
         first in prop::collection::vec(any_object(), 0..20),
         passes in prop::collection::vec(prop::collection::vec(any_step(), 1..3), 1..20),
     ) {

@@ -235,7 +235,7 @@ fn count(statistics: &str, listeners: &str) -> Count {
         let Ok(value) = value.trim().parse::<u64>() else { continue };
         let listener = name.strip_prefix("listener.").and_then(|rest| rest.strip_suffix(".downstream_cx_active"));
         if let Some(listener) = listener {
-            // Each listener has gauges for all its connections and for those of each worker.
+            // Each listener has gauges for all its connections and for the connections of each worker.
             let of_a_worker = listener.rsplit_once(".worker_").is_some();
             let admin = listener == "admin" || listener.starts_with("admin.");
             if !of_a_worker && !admin && !own.iter().any(|own| own == listener) {

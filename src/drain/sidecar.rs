@@ -37,7 +37,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Answers `/healthz` and `/drained` until `stop`. Then drains `envoy`, makes it exit, and returns.
 ///
-/// Errors: those of the listener, [`drain`], and [`quit`]. A missing Envoy is no error, because there is nothing to
+/// Errors: the errors of the listener, [`drain`], and [`quit`]. A missing Envoy is no error, because there is nothing to
 /// drain.
 pub async fn serve(
     listener: TcpListener,

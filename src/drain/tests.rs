@@ -146,7 +146,7 @@ async fn get(port: u16, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn who_asks_for_the_end_waits_for_it() {
+async fn a_request_for_the_end_waits_for_it() {
     let fake = Fake::start(&[1, 1, 0], &[]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -180,7 +180,7 @@ impl Exporter {
         Arc::new(Item { resource, version })
     }
 
-    /// Applies `ops` to the disk. The files of each type are written before those of the next type. The error contains
+    /// Applies `ops` to the disk. The files of each type are written before the files of the next type. The error contains
     /// the number of completed `ops`.
     fn apply(&mut self, ops: &[Op]) -> Result<(), (usize, DiskError)> {
         let mut last = None;

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_is_written_first() {
+    fn referenced_files_are_written_first() {
         assert!(types().map(is_behind).is_sorted_by(|before, after| before >= after));
     }
 }

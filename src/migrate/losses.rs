@@ -86,7 +86,7 @@ impl<'a> Losses<'a> {
         self.add(Kind::INGRESS, ingress, field, (rule, rule.level()), text);
     }
 
-    /// Reports TLS versions that differ from those of the settings.
+    /// Reports TLS versions that differ from the settings.
     pub fn tls_versions(&mut self, ingress: &ObjectKey, host: &Host) {
         let Some(object) = self.objects.get::<Ingress>(ingress) else { return };
         for key in TLS_VERSIONS.into_iter().filter(|key| object.meta.annotations.contains_key(*key)) {
@@ -106,7 +106,7 @@ impl<'a> Losses<'a> {
     pub fn several_labels(&mut self, ingress: &ObjectKey, host: &Host) {
         if self.seen.insert((ingress.clone(), host.to_string())) {
             let text = Text {
-                message: format!("host \"{host}\" stands for one or several labels in Gateway API"),
+                message: format!("host \"{host}\" matches one or several labels in Gateway API"),
                 consequence: "names of several labels are served too",
                 remedy: "No action is needed unless such names resolve to the load balancer.",
             };
@@ -139,7 +139,7 @@ impl<'a> Losses<'a> {
     pub fn refused(&mut self, ingress: &ObjectKey, host: &Host) {
         let text = Text {
             message: "TLS connections for this host are refused, because it has no certificate".to_owned(),
-            consequence: "the listener of the wildcard above it takes them",
+            consequence: "the listener of the wildcard above it accepts them",
             remedy: "Give the host a certificate before you migrate.",
         };
         self.changed(ingress, self.host_field(ingress, host), text);

@@ -1,8 +1,8 @@
 //! Paths of Ingresses as matches of HTTPRoutes.
 //!
-//! Gateway API has no prefix of characters, which a path of type `ImplementationSpecific` is here. Such a path becomes a regular
-//! expression. Regular expressions are tried before prefixes, so each longer prefix that it would hide becomes one too: longer
-//! expressions are tried first.
+//! In Lockgate, a path of type `ImplementationSpecific` is a prefix of characters, which Gateway API does not have. Such a path
+//! becomes a regular expression. Regular expressions precede prefixes, and longer expressions precede shorter ones. Each longer
+//! prefix that the expression would hide therefore becomes a regular expression, too.
 
 use lockgate_route::model::PathMatch;
 use lockgate_route::re2;
@@ -61,7 +61,7 @@ impl Condition {
         one.starts_with(&other) || other.starts_with(&one)
     }
 
-    /// Returns whether it is tried before `other` although it should be tried after it, or at no certain place.
+    /// Returns whether it precedes `other` although it should follow, or whether their order is undefined.
     pub fn overtakes(&self, other: &Self, are_in_order: bool) -> bool {
         let is_regex = |one: &Self| one.kind == Kind::RegularExpression;
         if !is_regex(self) && !is_regex(other) {

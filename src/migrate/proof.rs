@@ -1,4 +1,4 @@
-//! The translation of the written objects: what the controller will report about them.
+//! The translation of the written objects, for the problems that the controller will report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,8 +54,8 @@ pub fn report(written: &[Value], source: &Translated, losses: &mut Losses) {
     }
 }
 
-/// Returns `objects` with the written ones, and with the objects that a cluster has besides: Namespaces, the GatewayClass, and
-/// the Services of Gateways. Also returns the written objects that the API server would reject.
+/// Returns `objects` with the written objects, and with the other objects of a cluster: Namespaces, the GatewayClass, and the
+/// Services of Gateways. Also returns the written objects that the API server would reject.
 pub fn with(written: &[Value], objects: &Objects, settings: &Settings) -> (Objects, Vec<(ObjectId, String)>) {
     let (mut objects, mut rejected) = (objects.clone(), Vec::new());
     for value in written {

@@ -105,7 +105,7 @@ struct Group<'h> {
 /// The place of a rule: its HTTPRoute and its position there.
 type Placed = (ObjectKey, usize);
 
-/// Returns the HTTPRoutes, those of older Ingresses first.
+/// Returns the HTTPRoutes, from older Ingresses first.
 pub fn write(
     hosts: &[HostRules],
     listeners: &Listeners,
@@ -272,8 +272,8 @@ fn replaced(key: &ObjectKey, losses: &mut Losses) {
     losses.add(Kind::HTTP_ROUTE, key, String::new(), (rule, rule.level()), text);
 }
 
-/// Reports rules of a host that are tried in another order than before. Only regular expressions are: exact paths and
-/// prefixes have the same order in Gateway API.
+/// Reports rules of a host whose order changes. Only regular expressions change their order: exact paths and prefixes have the
+/// same order in Gateway API.
 fn report_order(host: &HostRules, places: &BTreeMap<(&Host, Sides, &ObjectKey, &String), Placed>, losses: &mut Losses) {
     for (rules, alone) in [(&host.plain, Sides::Plain), (&host.tls, Sides::Tls)] {
         if rules.iter().all(|rule| rule.condition.kind != paths::Kind::RegularExpression) {

@@ -98,7 +98,7 @@ impl Writer<'_> {
         }
         if !lost.is_empty() {
             let text = Text {
-                message: format!("HTTPRoutes have no retry condition {}", lost.join(", ")),
+                message: format!("HTTPRoutes do not have the retry condition {}", lost.join(", ")),
                 consequence: "requests are retried on the other conditions, and if no connection is made",
                 remedy: "No action is needed unless the application relies on this condition.",
             };

@@ -1,5 +1,5 @@
-//! Secrets that the input does not contain. Few people write them to files, so they are assumed to have a certificate for the
-//! hosts of their TLS entry.
+//! Secrets that the input does not contain. Users rarely write them to files, so each is assumed to contain a certificate for the
+//! hosts of its TLS entry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The routes that Ingresses are served with: the hosts of the shared listeners of the model.
+//! The served routes of Ingresses: the hosts of the shared listeners of the model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use lockgate_route::settings::Settings;
 
 use super::losses::{Losses, ingress_of};
 
-/// The answer of a request that no route takes.
+/// The answer of a request without a matching route.
 const NOT_FOUND: Action = Action::respond(404);
 
 /// The hosts of Ingresses, by their patterns.

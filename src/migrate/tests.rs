@@ -95,7 +95,7 @@ fn with_hosts(count: usize) -> String {
 }
 
 #[test]
-fn more_listeners_than_a_gateway_has_are_those_of_listener_sets() {
+fn listeners_beyond_the_limit_of_a_gateway_become_listener_sets() {
     let Migration { objects, findings } = migrated(&with_hosts(130), &Settings::default(), &options());
     let listeners: Vec<(String, usize)> = objects
         .iter()

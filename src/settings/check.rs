@@ -27,19 +27,19 @@ pub fn all(resolved: &Resolved) -> Vec<Fault> {
     if http.http3.enabled && tls.parameters.maximum < TlsVersion::V1_3 {
         checks.fault(
             &["http.http3.enabled", "tls.maximumVersion"],
-            "HTTP/3 needs TLS 1.3, and tls.maximumVersion is less",
+            "HTTP/3 needs TLS 1.3, and tls.maximumVersion is lower",
         );
     }
     if http.http3.enabled && listeners.proxy_protocol != super::ProxyProtocol::Off {
-        let message = "HTTP/3 has no PROXY header, and listeners.proxyProtocol asks for one";
+        let message = "HTTP/3 does not support PROXY headers, which listeners.proxyProtocol requires";
         checks.fault(&["http.http3.enabled", "listeners.proxyProtocol"], message);
     }
     if !compression.algorithms.is_empty() && compression.content_types.is_empty() {
-        let message = "nothing would be compressed: expected at least one media type, or no algorithm";
+        let message = "no response would be compressed: expected at least one media type, or no algorithm";
         checks.fault(&["compression.contentTypes", "compression.algorithms"], message);
     }
     if access_log.format == AccessLogFormat::Json && access_log.json_fields.is_empty() {
-        checks.fault(&["accessLog.jsonFields"], "expected at least one field; no log at all is accessLog.format: off");
+        checks.fault(&["accessLog.jsonFields"], "expected at least one field; accessLog.format: off disables the log");
     }
     let mut names: Vec<&str> = access_log.json_fields.iter().map(|field| &*field.name).collect();
     names.sort_unstable();
@@ -108,8 +108,7 @@ impl Checks<'_> {
                     false => (*other_key, *name),
                 };
                 let port = listener.port;
-                let message =
-                    format!("{port} is also the port of listeners.{of}; each listener needs a port of its own");
+                let message = format!("{port} is also the port of listeners.{of}; each listener needs its own port");
                 self.fault(&[told], message);
             }
         }
@@ -137,10 +136,10 @@ impl Checks<'_> {
         let has_v4 = |listener: &Bind| listener.address.is_none_or(|address| address.is_ipv4());
         let has_v6 = |listener: &Bind| listener.address.map_or(listeners.ipv6, |address| address.is_ipv6());
         if options.tos.is_some() && !served.iter().all(|(_, listener)| has_v4(listener)) {
-            self.fault(&["listeners.socketOptions.tos"], "a mark of IPv4, and a listener has an IPv6 address");
+            self.fault(&["listeners.socketOptions.tos"], "this mark is for IPv4, and a listener has an IPv6 address");
         }
         if options.traffic_class.is_some() && !served.iter().all(|(_, listener)| has_v6(listener)) {
-            let message = "a mark of IPv6, and a listener has no IPv6 address";
+            let message = "this mark is for IPv6, and a listener has no IPv6 address";
             self.fault(&["listeners.socketOptions.trafficClass"], message);
         }
     }
@@ -151,13 +150,13 @@ impl Checks<'_> {
         const SECRET: &str = "listeners.stats.tls.secret";
         let StatsTls { at, secret, client_ca } = &self.resolved.settings.route.listeners.stats_tls;
         if at.port != 0 && secret.is_none() {
-            self.fault(&[PORT], format!("nothing could be served: {SECRET} says with which key pair, and is not set"));
+            self.fault(&[PORT], format!("statistics over TLS need {SECRET}, which is not set"));
         }
         // A port of 0 disables the listener on purpose.
         if at.port == 0 && !self.resolved.origins.contains_key(PORT) {
             let used = [(SECRET, secret.is_some()), ("listeners.stats.tls.clientCa", client_ca.is_some())];
             if let Some((key, _)) = used.iter().find(|(_, used)| *used) {
-                self.fault(&[key], format!("no statistics are served by TLS: {PORT} is not set"));
+                self.fault(&[key], format!("no effect, because {PORT} is not set"));
             }
         }
     }
@@ -171,7 +170,7 @@ impl Checks<'_> {
         }
         let chosen = parameters.cipher_suites != defaults.cipher_suites && !parameters.cipher_suites.is_empty();
         if parameters.minimum == TlsVersion::V1_3 && chosen {
-            let message = format!("cipher suites are chosen for TLS 1.2 only, and {minimum} is 1.3");
+            let message = format!("cipher suites apply to TLS 1.2 only, and {minimum} is 1.3");
             self.fault(&[ciphers], message);
         }
     }
@@ -187,7 +186,7 @@ impl Checks<'_> {
         match hsts.max_age {
             None => {
                 if let Some((key, _)) = used.iter().find(|(_, used)| *used) {
-                    self.fault(&[key], format!("nothing is sent to browsers: {MAX_AGE} is not set"));
+                    self.fault(&[key], format!("no effect, because {MAX_AGE} is not set"));
                 }
             }
             Some(age) if hsts.preload && (age < YEAR || !hsts.include_subdomains) => {
@@ -202,7 +201,7 @@ impl Checks<'_> {
         let retries = &self.resolved.settings.route.retries;
         let unused = super::Retries { conditions: Vec::new(), ..super::Retries::default() };
         if retries.conditions.is_empty() && *retries != unused {
-            let message = "no request is tried again: retries.conditions is empty";
+            let message = "no effect, because retries.conditions is empty";
             self.fault(&["retries.count", "retries.perTryTimeout"], message);
         }
     }
@@ -226,14 +225,14 @@ impl Checks<'_> {
             AuthorizationProtocol::Http => (&over_grpc[..], "grpc", "http"),
         };
         for (key, _) in not_possible.iter().filter(|(_, used)| *used) {
-            self.fault(&[key, PROTOCOL], format!("only for {PROTOCOL}: {needed}, and it is {protocol}"));
+            self.fault(&[key, PROTOCOL], format!("only valid with {PROTOCOL}: {needed}; it is {protocol}"));
         }
         let of_body = [
             ("externalAuthorization.requestBody.allowPartial", body.allow_partial),
             ("externalAuthorization.requestBody.packAsBytes", body.pack_as_bytes),
         ];
         for (key, _) in of_body.iter().filter(|(_, used)| *used && body.max_bytes.is_none()) {
-            self.fault(&[key], "no body is sent unless externalAuthorization.requestBody.maxBytes says how much of it");
+            self.fault(&[key], "no effect, because externalAuthorization.requestBody.maxBytes is not set");
         }
     }
 
@@ -244,15 +243,11 @@ impl Checks<'_> {
         let settings = &self.resolved.settings.route.rate_limit;
         match (&settings.endpoint, settings.descriptors.is_empty()) {
             (Some(_), true) => {
-                let message =
-                    format!("nothing would be limited: {DESCRIPTORS} says what is counted, and has no descriptor");
+                let message = format!("rate limiting needs {DESCRIPTORS}, which has no descriptor");
                 self.fault(&[ENDPOINT, DESCRIPTORS], message);
             }
             (None, false) => {
-                self.fault(
-                    &[DESCRIPTORS],
-                    format!("nothing would be limited: {ENDPOINT} says who counts, and is not set"),
-                );
+                self.fault(&[DESCRIPTORS], format!("rate limiting needs {ENDPOINT}, which is not set"));
             }
             (Some(_), false) | (None, true) => {}
         }

@@ -53,11 +53,11 @@ pub struct Resolved {
     pub origins: BTreeMap<&'static str, Origin>,
     /// By key: values of the file that a flag overrides.
     pub hidden: BTreeMap<&'static str, Other>,
-    /// By key: values that take effect after a restart of the controller.
+    /// By key: values that become effective after a restart of the controller.
     pub waiting: BTreeMap<&'static str, Other>,
 }
 
-/// A value that is not in effect.
+/// A value that is not effective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Other {
     /// The origin.
@@ -74,8 +74,8 @@ impl Other {
 }
 
 impl Resolved {
-    /// Returns the settings in effect in a process that runs with `running`. Values that need a restart of the
-    /// controller stay as they are there, and wait.
+    /// Returns the effective settings of a process that runs with `running`. Values that need a restart of the
+    /// controller keep their running values, and wait.
     pub fn in_place_of(mut self, running: &Self) -> Self {
         for key in KEYS.iter().filter(|key| key.restart == Some(Restart::Controller)) {
             let value = (key.show)(&self.settings);
@@ -115,7 +115,7 @@ pub struct Faults {
 
 impl std::error::Error for Faults {}
 
-/// Formats one line per fault: `lockgate.yaml:12:14: timeouts.connect: "2" is no duration: expected …`.
+/// Formats one line per fault: `lockgate.yaml:12:14: timeouts.connect: "2" is not a valid duration: expected …`.
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, fault) in self.faults.iter().enumerate() {
@@ -151,7 +151,7 @@ pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolve
         }
     }
     let Resolver { resolved, mut faults } = resolver;
-    // Contradictions are checked only between valid values: others would be consequences of the first fault.
+    // Contradictions are checked only between valid values. Other contradictions would be consequences of the first fault.
     if faults.is_empty() {
         faults = check::all(&resolved);
     }

@@ -81,7 +81,7 @@ const OF_CONTOUR: &[(&str, &str)] = &[
 /// Keys, by first part, that need kinds of objects that are not supported yet.
 const NOT_YET: &[(&str, &str)] = &[("httpproxy", "the resource HTTPProxy")];
 
-/// Values that only flags set: the sources, and values that differ between replicas.
+/// Keys that only flags set: the sources, and values that differ between replicas.
 const FLAGS: &[(&str, &str)] = &[
     ("config", "--config"),
     ("context", "--context"),

@@ -112,7 +112,7 @@ pub fn check(format: &str) -> Result<(), String> {
     check_with(format, &[])
 }
 
-/// Checks whether Envoy accepts `format` for the access log. The error is like that of [`check`].
+/// Checks whether Envoy accepts `format` for the access log. The error has the form of [`check`].
 pub fn check_of_log(format: &str) -> Result<(), String> {
     check_with(format, OPERATORS_OF_LOGS)
 }
@@ -135,9 +135,9 @@ fn operator<'a>(text: &'a str, more: &[(&str, Parameter)]) -> Result<&'a str, St
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let (name, rest) = text.split_at(text.find(|c| !is_name(c)).unwrap_or(text.len()));
     if name.is_empty() {
-        return Err("a % begins no operator such as %PROTOCOL%; a plain one is written %%".to_owned());
+        return Err("a % that does not begin an operator such as %PROTOCOL%; write %% for a percent sign".to_owned());
     }
-    let unclosed = || format!("%{name} does not end with %; a plain % is written %%");
+    let unclosed = || format!("%{name} does not end with %; write %% for a percent sign");
     let (parameter, rest) = match rest.strip_prefix('(') {
         Some(rest) => {
             let (parameter, rest) = rest.split_once(')').ok_or_else(unclosed)?;
@@ -159,13 +159,13 @@ fn operator<'a>(text: &'a str, more: &[(&str, Parameter)]) -> Result<&'a str, St
         None => {
             let known = OPERATORS_WITH_PARAMETER.iter().map(|(known, _)| *known).chain(PLAIN_OPERATORS.iter().copied());
             let hint = super::nearest(name, known).map(|near| format!("; did you mean %{near}%?"));
-            return Err(format!("Envoy knows no operator %{name}%{}", hint.unwrap_or_default()));
+            return Err(format!("Envoy has no operator %{name}%{}", hint.unwrap_or_default()));
         }
     };
     takes.check(parameter).map_err(|expected| format!("%{name}%: expected {expected}"))?;
     let long = |digits: &str| digits.is_empty() || digits.len() > 9;
     match length {
-        Some(_) if !takes.has_length() => Err(format!("%{name}% takes no length")),
+        Some(_) if !takes.has_length() => Err(format!("%{name}% does not have a length")),
         Some(digits) if long(digits) => Err(format!("%{name}%: expected a length such as :10")),
         _ => Ok(rest),
     }
@@ -188,7 +188,7 @@ impl Parameter {
                     let kind = conversion.trim_start_matches(|c: char| c.is_ascii_digit() || "-_^#EO".contains(c));
                     kind.starts_with('n')
                 });
-                (!feeds && !format.chars().any(char::is_control), "a format of time on one line, such as (%Y-%m-%d)")
+                (!feeds && !format.chars().any(char::is_control), "a time format on one line, such as (%Y-%m-%d)")
             }
             (Self::GrpcStatus, Some(form)) => {
                 (["CAMEL_STRING", "SNAKE_STRING", "NUMBER"].contains(&form), "CAMEL_STRING, SNAKE_STRING or NUMBER")
@@ -200,7 +200,7 @@ impl Parameter {
             }
             (Self::Text | Self::TextWithoutLength, given) => {
                 let text = given.unwrap_or_default();
-                (!text.is_empty() && !text.chars().any(char::is_control), "brackets with a name in them")
+                (!text.is_empty() && !text.chars().any(char::is_control), "parentheses with a name")
             }
             (Self::Metadata, given) => {
                 let mut parts = given.unwrap_or_default().splitn(3, ':');
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_envoy_takes_is_taken() {
+    fn formats_that_envoy_accepts_are_valid() {
         for format in [
             "",
             "plain",
@@ -264,11 +264,11 @@ mod tests {
     }
 
     #[test]
-    fn what_envoy_refuses_is_told_and_why() {
+    fn invalid_formats_are_rejected_with_the_reason() {
         for (format, why) in [
-            ("100%", "a plain one is written %%"),
-            ("a%b", "a plain one is written %%"),
-            ("%protocol%", "begins no operator"),
+            ("100%", "write %% for a percent sign"),
+            ("a%b", "write %% for a percent sign"),
+            ("%protocol%", "does not begin an operator"),
             ("%PROTOCOL", "does not end with %"),
             ("%PROTOKOL%", "did you mean %PROTOCOL%?"),
             ("%REQ%", "expected a header"),
@@ -278,14 +278,14 @@ mod tests {
             ("%REQ(a%", "does not end with %"),
             ("%REQ(a):%", "a length such as :10"),
             ("%REQ(a):99999999999%", "a length such as :10"),
-            ("%PROTOCOL:5%", "takes no length"),
+            ("%PROTOCOL:5%", "does not have a length"),
             ("%PROTOCOL(x)%", "no brackets"),
-            ("%START_TIME(%-5n)%", "a format of time on one line"),
+            ("%START_TIME(%-5n)%", "a time format on one line"),
             ("%METADATA(X:a:b)%", "KIND being ROUTE"),
             ("%FILTER_STATE(a:X)%", "(KEY:PLAIN)"),
             ("%COMMON_DURATION(a:b:s)%", "(START:END:PRECISION)"),
             ("%GRPC_STATUS(X)%", "CAMEL_STRING"),
-            ("%CEL(request.path)%", "Envoy knows no operator %CEL%"),
+            ("%CEL(request.path)%", "Envoy has no operator %CEL%"),
         ] {
             let told = check(format);
             assert!(told.as_ref().is_err_and(|told| told.contains(why)), "{format}: {told:?}");

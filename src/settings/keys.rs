@@ -118,7 +118,7 @@ pub static GROUPS: &[(&str, &str)] = &[
     ("ingress", "Selection of the served Ingresses."),
     (
         "gateway",
-        "Gateways of Gateway API. Each Gateway gets a Service of type LoadBalancer with an address of its own, which \
+        "Gateways of Gateway API. Each Gateway gets a Service of type LoadBalancer with its own address, which \
          leads to the Envoys behind `status.envoyService`.",
     ),
     (
@@ -176,7 +176,7 @@ pub static GROUPS: &[(&str, &str)] = &[
     ("watch", "The watched objects of a Kubernetes cluster."),
     ("xds", "The controller's xDS server for Envoys."),
     ("admin", "The controller's server for probes, metrics, and debug pages."),
-    ("metrics", "A separate address for the controller's metrics. `listeners.stats` configures those of Envoy."),
+    ("metrics", "A separate address for the controller's metrics. `listeners.stats` configures the metrics of Envoy."),
     ("log", "The controller's log, on its standard error. Envoy's access log is `accessLog`."),
     (
         "leaderElection",

@@ -31,14 +31,14 @@ pub fn print(resolved: &Resolved, file: &str) -> String {
             origin => place(origin, file),
         };
         if let Some(hidden) = resolved.hidden.get(key.path) {
-            comment.push_str(&format!("; {} says {}", place(hidden.origin, file), hidden.written()));
+            comment.push_str(&format!("; {} has {}", place(hidden.origin, file), hidden.written()));
         }
         if let Some(waiting) = resolved.waiting.get(key.path) {
             let place = match waiting.origin {
                 Origin::Default => "by default".to_owned(),
                 origin => format!("by {}", place(origin, file)),
             };
-            comment = format!("holds until a restart of the controller, then {} {place}", waiting.written());
+            comment = format!("effective until a restart of the controller, then {} {place}", waiting.written());
         }
         let _ = writeln!(text, "{line:COMMENTS$} # {comment}");
     }

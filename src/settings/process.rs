@@ -58,7 +58,7 @@ pub struct Xds {
     pub envoy_names: Vec<Pattern>,
     /// Names in certificates of gRPC clients without a proxy.
     pub grpc_names: Vec<Pattern>,
-    /// Names in certificates of replicas. Empty: those in the controller's own certificate.
+    /// Names in certificates of replicas. Empty: the names in the controller's own certificate.
     pub replica_names: Vec<Pattern>,
     /// A DNS name that resolves to all replicas; `None` if this is the only replica.
     pub peers: Option<Endpoint>,
@@ -67,7 +67,7 @@ pub struct Xds {
 /// The transport security of xDS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum XdsTls {
-    /// Mutual TLS with an authority of this installation, which Lockgate creates and keeps in Secrets.
+    /// Mutual TLS with an authority of this installation, which Lockgate creates and stores in Secrets.
     Auto,
     /// Plain text, without authentication.
     Off,

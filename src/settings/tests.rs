@@ -47,7 +47,7 @@ fn flag(key: &'static str, value: &str) -> Override {
 }
 
 #[test]
-fn every_key_is_read_and_arrives() {
+fn every_key_has_an_effect() {
     let all = read(EVERY_KEY);
     let defaults = Settings::default();
     for key in KEYS {
@@ -253,14 +253,14 @@ fn every_field_has_a_key() {
 }
 
 #[test]
-fn an_empty_file_is_the_defaults_and_so_are_empty_values() {
+fn empty_files_and_values_mean_the_defaults() {
     for text in ["", "# nothing\n", "---\n", "timeouts:\n", "timeouts:\n  connect:\n  response: null\n", "{}"] {
         assert_eq!(read(text), Resolved::default(), "{text:?}");
     }
 }
 
 #[test]
-fn what_is_printed_gives_the_same_settings_again() {
+fn printed_settings_parse_to_the_same_settings() {
     let others = ELSEWHERE.iter().map(|(_, text)| *text);
     for text in ["", EVERY_KEY].into_iter().chain(others) {
         let resolved = read(text);
@@ -275,20 +275,20 @@ fn what_is_printed_gives_the_same_settings_again() {
 }
 
 #[test]
-fn a_flag_wins_over_the_file_and_each_value_tells_where_it_comes_from() {
+fn flags_override_the_file_and_each_value_has_its_origin() {
     let text = "timeouts:\n  connect: 5s\n  drain: 6s\n";
     let resolved = resolve("lockgate.yaml", text, &[flag("timeouts.connect", "7s")]).unwrap();
     assert_eq!(resolved.settings.route.timeouts.connect, Duration::from_secs(7));
     assert_eq!(resolved.settings.route.timeouts.drain, Duration::from_secs(6));
     let printed = print(&resolved, "lockgate.yaml");
     let line = |part: &str| printed.lines().find(|line| line.trim().starts_with(part)).unwrap().to_owned();
-    assert!(line("connect: 7s").ends_with(" # --flag; lockgate.yaml:2 says 5s"), "{printed}");
+    assert!(line("connect: 7s").ends_with(" # --flag; lockgate.yaml:2 has 5s"), "{printed}");
     assert!(line("drain: 6s").ends_with(" # lockgate.yaml:3"), "{printed}");
     assert!(line("streamIdle: 5m").ends_with(" # default"), "{printed}");
 }
 
 #[test]
-fn what_a_flag_hides_is_not_forgotten() {
+fn a_value_behind_a_flag_is_reported() {
     let text = "timeouts:\n  connect: 5s\nxds: {address: '127.0.0.1:1'}\n";
     let flags = [flag("timeouts.connect", "7s"), flag("xds.address", "127.0.0.1:1"), flag("http.trustedHops", "1")];
     let resolved = resolve("lockgate.yaml", text, &flags).unwrap();
@@ -298,7 +298,7 @@ fn what_a_flag_hides_is_not_forgotten() {
 }
 
 #[test]
-fn what_needs_a_restart_waits_and_everything_else_holds() {
+fn only_settings_of_the_process_wait_for_a_restart() {
     let running = resolve("f", "xds: {gateTimeout: 5s}", &[]).unwrap();
     let text = "timeouts: {connect: 3s}\nadmin: {address: '127.0.0.1:1'}\noverload: {maxHeap: 1GiB}\n";
     let held = resolve("f", text, &[]).unwrap().in_place_of(&running);
@@ -324,7 +324,7 @@ fn what_needs_a_restart_waits_and_everything_else_holds() {
 
 /// A setting that the process reads only at its start must not count as applied after a change.
 #[test]
-fn what_holds_only_from_a_start_on_says_so() {
+fn settings_of_the_process_state_that_they_need_a_restart() {
     let live: Vec<&str> = KEYS
         .iter()
         .filter(|key| {
@@ -338,7 +338,7 @@ fn what_holds_only_from_a_start_on_says_so() {
 }
 
 #[test]
-fn off_is_off_whoever_has_written_the_file_before() {
+fn off_overrides_the_settings_file() {
     // A chart that reads YAML 1.1 turns `off` into `false`, and 1.2 into a number.
     let text = "timeouts: {response: false}\nlisteners: {proxyProtocol: false}\naccessLog: {format: false}\n";
     let route::Settings { timeouts, listeners, access_log, .. } = read(text).settings.route;
@@ -359,14 +359,14 @@ fn the_line_of_the_access_log_ends_in_a_line_feed() {
 }
 
 #[test]
-fn changes_are_told_by_their_keys() {
+fn changes_are_reported_by_key() {
     let new = read("timeouts: {connect: 3s}\noverload: {maxHeap: 1GiB}\n").settings;
     let told: Vec<_> = changes(&Settings::default(), &new).collect();
     assert_eq!(told, [("timeouts.connect", None), ("overload.maxHeap", Some(Restart::Envoys))]);
 }
 
 #[test]
-fn the_table_is_in_order() {
+fn the_table_is_sorted() {
     let groups: Vec<&str> = KEYS.iter().map(|key| key.path.split('.').next().unwrap()).collect();
     let mut of_keys = groups.clone();
     of_keys.dedup();

@@ -56,7 +56,7 @@ impl<S: Scalar> Format for S {
     fn read(node: &Node, wrong: &mut Vec<Wrong>) -> Option<S::Value> {
         let parsed = match &node.content {
             Content::Scalar(text) => {
-                S::parse(text).map_err(|why| format!("{} is no {}: {why}", quoted(text), short(S::NAME)))
+                S::parse(text).map_err(|why| format!("{} is not a valid {}: {why}", quoted(text), short(S::NAME)))
             }
             _ => Err(format!("expected a {}, found {}", short(S::NAME), found(&node.content))),
         };

@@ -1,6 +1,6 @@
 //! The settings file as a tree with line and column of every node.
 //!
-//! Scalars stay text, and the key defines their meaning: `1.2` can be a version, and `off` a word. Aliases are refused.
+//! Scalars stay text, and the key defines their meaning: `1.2` can be a version, and `off` a word. Aliases are rejected.
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput};
 
@@ -92,7 +92,7 @@ pub fn read(text: &str) -> Result<Node, Wrong> {
         let (event, place) = reader.next()?;
         match event {
             Event::DocumentStart(..) if document.is_some() => {
-                return Err(place.wrong("a second document begins: settings are one"));
+                return Err(place.wrong("a second document begins, and settings have only one"));
             }
             Event::DocumentStart(..) => {
                 let (event, place) = reader.next()?;
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
                     fields.push(Field { place, key: key.into_owned(), value });
                 }
             }
-            Event::Alias(..) => return Err(place.wrong("aliases are not taken here: write the value out")),
+            Event::Alias(..) => return Err(place.wrong("aliases are not supported: repeat the value")),
             _ => return Err(place.wrong("the file ends in the middle of a value")),
         };
         Ok(Node { place, content })

@@ -48,7 +48,7 @@ impl LastGood {
         self.namespace.len() + self.name.len() + pair + self.authorities.as_ref().map_or(0, String::len)
     }
 
-    /// Validates the content like that of a Secret. An expired certificate is accepted too.
+    /// Validates the content like the content of a Secret, but accepts an expired certificate.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_comes_back_as_it_was() {
+    fn sent_content_is_received_unchanged() {
         let now = SystemTime::now();
         for not_after in [2040, 2021] {
             let kept = last_good(pem(&["a.test"], not_after)).check(now).unwrap();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_secret_could_have_is_not_taken() {
+    fn content_that_no_secret_can_have_is_rejected() {
         let ((certificate, _), (_, key)) = (pem(&["a.test"], 2040), pem(&["a.test"], 2040));
         let fault = last_good((certificate, key.clone())).check(SystemTime::now()).unwrap_err();
         assert_eq!(fault, "Secret shop/cert: data[\"tls.key\"]: the key does not match the certificate");

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_forgotten() {
+    fn unused_names_are_dropped() {
         let mut names = Names::default();
         let kept: Vec<_> = (0..100).map(|i| names.get(&format!("kept-{i}"))).collect();
         for i in 0..10 * MIN_REQUESTS {

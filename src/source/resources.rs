@@ -113,7 +113,7 @@ impl File {
     }
 }
 
-/// Unwraps a resource. Its name is that of the wrapper, or else its own. Also returns the other fields of the wrapper.
+/// Unwraps a resource. The name of the wrapper takes precedence over its own name. Also returns the other fields of the wrapper.
 fn unwrap(wrapper: &Encoded) -> Result<(Encoded, Lease), JsonError> {
     let fault = |message: &str| JsonError { path: "resource".to_owned(), message: message.to_owned() };
     let wrapper = discovery_v3::Resource::decode(&*wrapper.message).map_err(|_| fault("cannot be read"))?;

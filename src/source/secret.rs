@@ -1,7 +1,7 @@
 //! Validates the key pairs and certificate authorities of Secrets on arrival.
 //!
 //! All key pairs go to Envoy in one response, and Envoy rejects the whole response for one bad key pair. The checks are
-//! therefore at least as strict as those of Envoy and BoringSSL (`isolation::key_pairs` compares them). One Secret
+//! therefore at least as strict as the checks of Envoy and BoringSSL (`isolation::key_pairs` compares them). One Secret
 //! takes little time, however large its certificates and keys are.
 
 mod certificate;

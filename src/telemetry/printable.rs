@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_forges_or_hides_text_is_escaped() {
+    fn characters_that_forge_or_hide_text_are_escaped() {
         for (text, expected) in [
             ("a\nb\r\tc", "a\\nb\\r\\tc"),
             ("\u{1b}[2J\u{9b}m\u{7f}", "\\u{1b}[2J\\u{9b}m\\u{7f}"),

@@ -60,7 +60,7 @@ fn fields_of_spans_follow_those_of_the_event() {
 }
 
 #[test]
-fn what_a_tenant_wrote_stays_on_one_line() {
+fn text_of_tenants_stays_on_one_line() {
     let text = logged(Format::Text, "info", |_| {
         tracing::info!(name = "a\nb c", empty = "", "path \"x\ny\x1b[31m\"");
     });

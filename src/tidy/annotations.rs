@@ -1,4 +1,4 @@
-//! The table of the annotations that Lockgate reads, in docs/annotations.md: its keys are those of the code, and each
+//! The table of the annotations that Lockgate reads, in docs/annotations.md: its keys match the code, and each
 //! example is valid. `make docs` rewrites the table.
 
 use std::collections::BTreeSet;

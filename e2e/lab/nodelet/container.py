@@ -74,7 +74,7 @@ class Container:
         self.spawned, self.started_at, self.restarts = time.monotonic(), now(), self.restarts + 1
         self.started = self.ready = False
         with open(f"{self.pod.root}/{self.name}.log", "ab") as out:
-            os.chmod(out.fileno(), 0o666)  # for those that open /dev/stdout, whoever they are
+            os.chmod(out.fileno(), 0o666)  # any user of the container may open /dev/stdout
             # `ip netns exec` makes a mount namespace too. start_new_session: one process group to signal.
             self.process = subprocess.Popen(
                 ["ip", "netns", "exec", self.pod.netns, "sh", "-c", "\n".join(script)],

@@ -10,7 +10,7 @@ from api import NotYet
 IMAGES = [(pattern, shlex.split(command)) for pattern, _, command in
           (entry.strip().partition("=") for entry in os.environ["IMAGES"].split(";") if entry.strip())]
 IMAGES += [(name, [name]) for name in ("echo-basic", "coredns", "envoy")]
-# The echo server of the Ingress conformance suite answers as that of the Gateway API's does.
+# The echo servers of both conformance suites give the same answers.
 IMAGES += [("ingressconformance/echoserver", ["echo-basic"])]
 
 

@@ -82,7 +82,7 @@ class Pod:
         return code == 0
 
     def make_network(self):
-        # `ip netns exec NAME` puts the files of /etc/netns/NAME over those of /etc.
+        # `ip netns exec NAME` mounts the files of /etc/netns/NAME over the files of /etc.
         os.makedirs(f"/etc/netns/{self.netns}", exist_ok=True)
         with open(f"/etc/netns/{self.netns}/resolv.conf", "w") as f:
             f.write(f"nameserver {DNS_IP}\noptions ndots:5\n"

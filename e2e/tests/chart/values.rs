@@ -216,7 +216,7 @@ fn the_values_of_the_documentation_are_taken() {
     }
 }
 
-/// The alerts of the chart equal those of the documentation, with the same thresholds.
+/// The chart and the documentation have the same alerts with the same thresholds.
 #[test]
 fn alerts_are_documented() {
     let alerts = std::fs::read_to_string(repository().join("charts/lockgate/alerts.yaml")).expect("the alerts");

@@ -8,7 +8,7 @@
 //! hosts. A finalizer keeps the namespace. Therefore, the older Ingress without pods still exists in every run, not
 //! only in most.
 //!
-//! These specs run alone, because a default backend serves every unknown host, including those of other specs.
+//! These specs run alone, because a default backend serves every unknown host, including the hosts of other specs.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,5 +1,4 @@
-//! Runs the commands of the documentation page by page, in a shell like that of a reader. The output must contain the
-//! shown text.
+//! Runs the commands of the documentation page by page, in a shell as a reader would. The output must contain the shown text.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -10,7 +9,7 @@ use e2e::Lab;
 use e2e::pages::{self, Block};
 use e2e::process::repository;
 
-/// The page whose commands precede those of each page of tasks.
+/// The page whose commands run before each page of tasks.
 const FIRST: &str = "docs/tasks/README.md";
 const MARK: &str = "run in the lab";
 

@@ -14,7 +14,7 @@ use crate::rbac::{Account, assert_same, documented, rights};
 /// The name of the release, its namespace, and its GatewayClass.
 const RELEASE: &str = "fleets";
 
-/// A release that creates fleets. Its classes are not those of the shared installation.
+/// A release that creates fleets. Its classes differ from the classes of the shared installation.
 const FLAGS: [&str; 9] = [
     "--set=gatewayAPI.dedicatedFleets.enabled=true",
     "--set=gatewayAPI.gatewayClass.create=true",

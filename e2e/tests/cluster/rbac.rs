@@ -79,7 +79,7 @@ impl Account {
     }
 }
 
-/// Returns the permissions in addition to those of every service account.
+/// Returns the permissions that not every service account has.
 pub async fn rights(lab: &Lab, account: &Account, namespace: &str) -> Rights {
     let everybody = Account::new(lab, "default", "default").await.rights(namespace).await;
     let own = account.rights(namespace).await;

@@ -57,7 +57,7 @@ async fn what_plain_manifests_made_is_taken_over_by_helm_without_a_failed_reques
         "--namespace",
         &space.name,
     ];
-    // The same commands as in scripts/manifests.sh, with other names than those of other specs.
+    // The same commands as in scripts/manifests.sh, with different names than in other specs.
     let rendered = lab.helm(&[&["template", "taken", "charts/lockgate"][..], &flags].concat()).await;
     let of_helm = ["app.kubernetes.io/managed-by: Helm", "helm.sh/chart: "];
     let plain = rendered.lines().filter(|line| !of_helm.iter().any(|label| line.trim().starts_with(label)));

@@ -63,7 +63,7 @@ async fn an_old_error(gate_timeout: Duration, warm_up: Duration) -> (Duration, S
     assert_eq!(envoy.stat("cluster_manager.warming_clusters").await, 1);
     let start = Instant::now();
     world.publish("good", &[world.cluster("good"), warming()]);
-    let line = lockgate.logged(&["the error in it is of an earlier response", "Cluster"]).await;
+    let line = lockgate.logged(&["its error is about an earlier response", "Cluster"]).await;
     assert!(line.contains("WARN") && line.contains("bad"), "{line}");
     envoy.wait_routed_to("good").await;
     let time = start.elapsed();

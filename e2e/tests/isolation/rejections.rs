@@ -241,7 +241,7 @@ async fn a_bad_one_harms_no_other(kind: Kind, fetch: Fetch) {
     println!("{kind:?}, {fetch:?}, an Envoy that runs: {messages} messages, {nacks} of them rejected");
     assert!(messages <= BOUND && nacks >= 1.0, "{messages} {nacks}");
     let named = if kind == Kind::VirtualHost { "name=r/n6 " } else { "name=n6 " };
-    println!("{}", lockgate.logged(&["ERROR", "rejected, and left out", named, "world.json"]).await);
+    println!("{}", lockgate.logged(&["ERROR", "rejected, and omitted", named, "world.json"]).await);
 
     // Other changes do not send it again.
     world.publish(Content::A, Content::Bad);

@@ -56,10 +56,10 @@ async fn only_the_owner_of_a_rejected_path_is_told(mode: Mode) {
         wait_until(name, async || status(&format!("/{name}")).await == 503).await;
     }
 
-    // A path of carl and one of another host change together, and Envoy rejects that of carl.
+    // A path of carl and a path of another host change together, and Envoy rejects the path of carl.
     let bad = format!("/carl/[0-9]+/{}", "long".repeat(40));
     server.apply(&documents(&[ingress("carl", &bad), ingress("dora", "/dora2")])).await;
-    let line = lockgate.logged(&["rejected, and left out", "default/carl"]).await;
+    let line = lockgate.logged(&["rejected, and omitted", "default/carl"]).await;
     println!("{mode:?}: {line}");
     wait_until("the Event", async || rejections(&server).await.contains_key("carl")).await;
     let told = rejections(&server).await;
@@ -78,10 +78,8 @@ async fn only_the_owner_of_a_rejected_path_is_told(mode: Mode) {
     drop(envoy);
     let mut envoy = strict_envoy(&lockgate, mode);
     envoy.wait_ready().await;
-    wait_until("the rejection by the new Envoy", async || {
-        lockgate.log().matches("rejected, and left out").count() >= 3
-    })
-    .await;
+    wait_until("the rejection by the new Envoy", async || lockgate.log().matches("rejected, and omitted").count() >= 3)
+        .await;
     for innocent in ["anna", "bert"] {
         assert!(!rejections(&server).await.contains_key(innocent), "{innocent}\n{}", lockgate.log());
         let object = format!("Ingress default/{innocent}");

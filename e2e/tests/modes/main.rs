@@ -198,8 +198,8 @@ async fn an_outage_with_a_rename(site: &mut Site, backend: &Backend) {
     outage(site, &load, |site| rename(site, "shop", &old, backend)).await;
     wait_renamed(site, "shop", &old).await;
     // The clusters of Envoy must stay until the routes no longer use them. A new delta stream contains their names. For
-    // state of the world, the controller identifies them by the version, because the settings of the renamed cluster
-    // are those of a served one.
+    // state of the world, the controller identifies them by the version, because the renamed cluster has the settings
+    // of a served cluster.
     let promise = Promise::no_failure_if([Fetch::AdsDelta, Fetch::AdsSotw].contains(&site.fetch));
     site.check("kill -9, and a rename after it", promise, load).await;
 }

@@ -69,7 +69,10 @@ async fn statistics_are_for_those_who_show_a_certificate() {
     let stranger = Authority::new().issue(&["prometheus"]);
     for path in PATHS {
         assert!(scraped.anonymous().get(path).await.is_err(), "{path} without a certificate");
-        assert!(scraped.anonymous().showing(&stranger).get(path).await.is_err(), "{path} with that of a stranger");
+        assert!(
+            scraped.anonymous().showing(&stranger).get(path).await.is_err(),
+            "{path} with the certificate of a stranger"
+        );
     }
     scraped.assert_nothing_in_clear().await;
 

@@ -1,4 +1,4 @@
-//! References to objects outside of the manifests: unknown, missing, or those of a cluster.
+//! References to objects outside of the manifests: unknown, missing, or in a cluster.
 
 use std::collections::BTreeSet;
 
@@ -167,7 +167,7 @@ fn a_cluster_has_the_objects_that_the_manifests_lack_and_its_own_problems_are_no
 }
 
 #[test]
-fn a_kind_that_may_not_be_listed_is_unknown() {
+fn a_kind_without_permission_to_list_is_unknown() {
     let Scope::Against { cluster, .. } = cluster(CLUSTER) else { panic!("another scope") };
     let scope = Scope::Against { cluster, unlisted: BTreeSet::from([Kind::SECRET]) };
     let findings = checked("a.yaml", INGRESS, &scope);

@@ -17,7 +17,7 @@ use lockgate_xds::snapshot::ResourceType;
 use super::{Address, Mode, Options, statistics, tls};
 use crate::settings::Overload;
 
-/// Returns the bootstrap for `options`. It does no I/O.
+/// Returns the bootstrap for `options`. Performs no I/O.
 pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
     bootstrap_v3::Bootstrap {
         node: Some(core_v3::Node {
@@ -55,7 +55,7 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
     }
 }
 
-/// Returns the sources of clusters and listeners. These resources contain the sources of all others.
+/// Returns the sources of clusters and listeners. These resources contain the sources of all other resources.
 fn dynamic_resources(options: &Options) -> bootstrap_v3::bootstrap::DynamicResources {
     let Some(files) = &options.files else {
         return bootstrap_v3::bootstrap::DynamicResources {
@@ -226,8 +226,8 @@ fn action(name: &str, resource: &str, at: f64) -> overload_v3::OverloadAction {
 /// Envoy's limit of the size of regular expressions is disabled, because Envoy would reject the whole route
 /// configuration for one path. The limits of the controller (`regexes` in the settings) affect only the path.
 ///
-/// Flags from the settings come by RTDS. With files, they are not available, because Envoy requires each file at the
-/// start. The admin layer permits changes by hand.
+/// RTDS provides the flags of the settings. With files, they are not available, because Envoy requires each file at the start. The
+/// admin layer permits manual changes.
 fn layered_runtime(options: &Options) -> bootstrap_v3::LayeredRuntime {
     use bootstrap_v3::runtime_layer::{AdminLayer, LayerSpecifier, RtdsLayer};
     let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };
@@ -237,8 +237,7 @@ fn layered_runtime(options: &Options) -> bootstrap_v3::LayeredRuntime {
     let asked = LayerSpecifier::RtdsLayer(RtdsLayer {
         name: names::RUNTIME.to_owned(),
         rtds_config: Some(core_v3::ConfigSource {
-            // Envoy requests no other resources before it receives this one, and servers of other resources may not
-            // have it.
+            // Envoy requests no other resources before it receives this resource, which servers of other resources may not have.
             initial_fetch_timeout: Some(wire::duration(Duration::from_secs(1))),
             ..wire::ads()
         }),

@@ -41,7 +41,7 @@ fn files_need_no_controller() {
 }
 
 #[test]
-fn runtime_flags_of_the_settings_lie_between_ours_and_those_set_by_hand() {
+fn runtime_flags_of_the_settings_override_defaults_but_not_manual_flags() {
     let json = json(&[]);
     let layers = json["layered_runtime"]["layers"].as_array().unwrap();
     assert_eq!(
@@ -53,7 +53,7 @@ fn runtime_flags_of_the_settings_lie_between_ours_and_those_set_by_hand() {
 }
 
 #[test]
-fn both_formats_say_the_same() {
+fn both_formats_have_the_same_content() {
     let message = bootstrap(&options(&["--max-heap", "1000000"]));
     let yaml = text(&message, Format::Yaml).unwrap();
     assert!(yaml.contains("error_level: 1048576\n"), "{yaml}");
@@ -78,7 +78,7 @@ fn v4_every_source_of_resources_says_version_3() {
 }
 
 #[test]
-fn zero_is_no_limit() {
+fn zero_means_no_limit() {
     let limits = json(&["--max-heap", "0", "--max-connections", "10"]);
     assert_eq!(limits["overload_manager"]["resource_monitors"].as_array().unwrap().len(), 1);
     assert!(json(&["--max-heap", "0", "--max-connections", "0"]).get("overload_manager").is_none());
@@ -136,7 +136,7 @@ fn a_grpc_bootstrap_names_the_server_and_the_node() {
 }
 
 #[test]
-fn a_grpc_client_shows_its_certificate() {
+fn a_grpc_client_presents_its_certificate() {
     let json = grpc_json(&["--xds-tls", "/certs", "--xds-address", "lockgate.ingress:18000"]);
     let credentials = &json["xds_servers"][0]["channel_creds"][0];
     assert_eq!(credentials["type"], "tls");
@@ -146,7 +146,7 @@ fn a_grpc_client_shows_its_certificate() {
 }
 
 #[test]
-fn what_only_envoy_has_cannot_be_chosen_for_grpc() {
+fn flags_of_envoy_are_rejected_for_grpc() {
     for flags in
         [["--mode", "sotw"], ["--envoy-admin-address", "127.0.0.1:1"], ["--max-heap", "1"], ["--format", "json"]]
     {
@@ -155,7 +155,7 @@ fn what_only_envoy_has_cannot_be_chosen_for_grpc() {
 }
 
 #[test]
-fn a_grpc_bootstrap_has_no_files_beside_it() {
+fn a_grpc_bootstrap_has_no_additional_files() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("grpc.json");
     let mut options = options(&["--grpc", "--xds-tls", "/certs"]);
@@ -167,7 +167,7 @@ fn a_grpc_bootstrap_has_no_files_beside_it() {
 }
 
 #[test]
-fn counters_of_clusters_are_made_with_the_first_request() {
+fn counters_of_clusters_are_created_by_the_first_request() {
     assert_eq!(json(&[])["deferred_stat_options"]["enable_deferred_creation_stats"], true);
 }
 
@@ -185,7 +185,7 @@ fn tls_can_be_off_as_at_the_controller() {
 }
 
 #[test]
-fn heap_has_a_unit_and_old_names_are_known() {
+fn the_heap_has_a_unit_and_former_names_are_accepted() {
     assert_eq!(options(&["--max-heap", "512MiB"]).max_heap, Some(512 << 20));
     assert!(Line::try_parse_from(["lockgate", "--max-heap", "much"]).is_err());
     let of = |arguments: &[&str]| format!("{:?}", options(arguments));
@@ -194,7 +194,7 @@ fn heap_has_a_unit_and_old_names_are_known() {
 }
 
 #[test]
-fn the_settings_file_gives_the_limits_that_no_option_gives() {
+fn the_settings_file_provides_limits_without_an_option() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("lockgate.yaml");
     std::fs::write(&file, "overload: {maxConnections: 7, maxHeap: 1GiB}\n").unwrap();

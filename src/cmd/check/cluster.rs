@@ -15,13 +15,13 @@ use crate::metrics::Metrics;
 use crate::settings::Watch;
 use crate::source::{Event, cluster};
 
-/// The time for all lists together.
+/// The timeout of all lists together.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Lists every kind of the cluster once, by the same watches as `lockgate serve`. Kinds that may not be listed are reported
-/// on standard error, and are unknown to the check.
+/// Lists every kind of the cluster once, with the same watches as `lockgate serve`. Standard error reports kinds without the
+/// permission to list. They are unknown to the check.
 ///
-/// Errors: the cluster cannot be reached, or nothing may be listed.
+/// Errors: the cluster is unreachable, or the user may list no kind.
 pub async fn list(kubeconfig: Option<PathBuf>, context: Option<String>, watch: &Watch) -> anyhow::Result<Scope> {
     let client = cluster::client(kubeconfig, context).await?;
     let Watch { namespaces, gateway_api } = watch.clone();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_may_not_be_listed_is_unknown() {
+    fn a_kind_without_permission_to_list_is_unknown() {
         let mut lists = Lists::default();
         for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::SECRET) {
             lists.take(Event::Listed(kind, Vec::new()));

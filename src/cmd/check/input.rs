@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use crate::check::Manifests;
 use crate::source::{directory, file};
 
-/// The minimum size of files that are announced, because they take seconds.
+/// The minimum size of files that the command announces, because they take seconds.
 const ANNOUNCED_SIZE: u64 = 16 << 20;
 
 /// The read manifests.
@@ -19,7 +19,7 @@ pub struct Input {
     pub is_partial: bool,
 }
 
-/// Reads files, directories, and standard input (`-`). A file that cannot be read is a finding, and the others are read.
+/// Reads files, directories, and standard input (`-`). An unreadable file is a finding, and does not affect other files.
 ///
 /// Errors: a path that does not exist, or a directory without manifests.
 pub fn read(paths: &[PathBuf]) -> anyhow::Result<Input> {

@@ -29,7 +29,7 @@ impl Fleets {
         if options.process.xds.tls != Some(XdsTls::Auto) {
             let file: &PathBuf = template;
             bail!(
-                "gateway.dedicatedFleets.template {}: needs xds.tls auto, because each fleet has a key pair of its own",
+                "gateway.dedicatedFleets.template {}: needs xds.tls auto, because each fleet has its own key pair",
                 file.display()
             );
         }
@@ -61,7 +61,7 @@ async fn follow(mut inspected: watch::Receiver<Arc<Inspection>>, known: watch::S
         let is_new = last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &inspection.dedicated));
         if inspection.complete && is_new {
             let fleets = pki::Fleets::Known(Arc::new(inspection.dedicated.fleets.clone()));
-            // A Gateway that is refused, or that is refused no longer, needs no look at the Secrets.
+            // The Secrets do not depend on refused Gateways.
             known.send_if_modified(|known| {
                 let is_new = *known != fleets;
                 *known = fleets;

@@ -30,7 +30,7 @@ pub(super) struct LogAndCount {
 }
 
 impl LogAndCount {
-    /// Also creates the receiver of the problems of objects whose resources a client rejects.
+    /// Creates the observer, and the receiver of the problems of objects whose resources a client rejects.
     pub fn new(metrics: Metrics, registry: Arc<Registry>) -> (Self, watch::Receiver<Problems>) {
         let (rejections, problems) = Rejections::new(metrics.clone());
         (Self { metrics, registry, rejections }, problems)
@@ -62,7 +62,7 @@ impl LogAndCount {
                     let instead = last_good.map_or("nothing".to_owned(), |version| version.to_string());
                     tracing::error!(
                         node_id, stream, type_url, %name, %version, of, instead,
-                        "rejected, and left out until it changes: {message}"
+                        "rejected, and omitted until the resource changes: {message}"
                     );
                     self.rejections.rejected(stream, resource, &objects, message, last_good.is_some());
                 }
@@ -124,13 +124,13 @@ impl Observer for LogAndCount {
                     stream,
                     type_url,
                     nonce,
-                    "accepted, by the version in the reply; the error in it is of an earlier response: {message}"
+                    "accepted, according to the version in the reply; its error is about an earlier response: {message}"
                 );
             }
             Notice::Unanswered { kind, nonce } => {
                 self.metrics.gate_timed_out(kind.short_name());
                 let type_url = kind.short_name();
-                tracing::warn!(node_id, stream, type_url, nonce, "no answer in time; going on without it");
+                tracing::warn!(node_id, stream, type_url, nonce, "no answer in time; continuing without it");
             }
         }
     }

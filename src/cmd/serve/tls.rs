@@ -106,8 +106,7 @@ impl Certificates {
         Ok(Self { access: Access::Tls(config.into()), connector: Connector::Tls(client), fleet_uri, tasks })
     }
 
-    /// Returns the beginning of the URIs in the certificates of Envoys of dedicated fleets: the key of the Gateway
-    /// follows.
+    /// Returns the prefix of the URIs in the certificates of Envoys of dedicated fleets. The key of the Gateway follows.
     pub fn fleet_uri(&self) -> Option<String> {
         self.fleet_uri.clone()
     }
@@ -131,7 +130,7 @@ impl Drop for Certificates {
     }
 }
 
-/// Checks the files at the start. Only at the start, unusable files are an error.
+/// Checks the files. Only at the start, unusable files are an error.
 async fn check_first(directory: &Path, names: &AcceptedNames) -> anyhow::Result<()> {
     let material = pki::directory::read(directory, Trust::Needed).await.map_err(anyhow::Error::msg)?;
     let config = secured(&material, names);
@@ -141,7 +140,7 @@ async fn check_first(directory: &Path, names: &AcceptedNames) -> anyhow::Result<
 /// The names in certificates, by role.
 struct AcceptedNames {
     envoys: Vec<Pattern>,
-    /// Those of dedicated fleets.
+    /// The names of Envoys of dedicated fleets.
     members: Vec<Pattern>,
     grpc: Vec<Pattern>,
     /// The names of replicas. Empty: the names in this replica's own certificate.
@@ -165,7 +164,7 @@ impl fmt::Display for AcceptedNames {
             some => some.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         };
         let (envoys, grpc) = (list(&self.envoys, "none"), list(&self.grpc, "none"));
-        let replicas = list(&self.replicas, "those in our certificate");
+        let replicas = list(&self.replicas, "the names in our certificate");
         write!(
             f,
             "xDS accepts these names in client certificates: Envoys {envoys}; gRPC clients {grpc}; replicas {replicas}"
@@ -173,6 +172,7 @@ impl fmt::Display for AcceptedNames {
     }
 }
 
+/// Returns the TLS configuration and the access policy of the server.
 fn secured(material: &Material, names: &AcceptedNames) -> Result<Secured, String> {
     let Material { certificate, key, authorities } = material;
     let config = server::tls_config_of(certificate, key, authorities).map_err(|fault| fault.to_string())?;
@@ -231,15 +231,18 @@ impl Reloader {
                         self.metrics.certificate_reloaded(true);
                         tracing::info!(expires, "reloaded the certificates of xDS; open connections continue");
                     } else {
-                        tracing::info!(expires, "xDS has its certificate");
+                        tracing::info!(expires, "the xDS server has its certificate");
                     }
                     self.configs.send_replace(Some(config));
                     self.readiness.has(CERTIFICATE);
                 }
                 Err((origin, problem)) => {
                     self.metrics.certificate_reloaded(false);
-                    let instead =
-                        if current.is_some() { "the previous ones stay in use" } else { "no client can connect" };
+                    let instead = if current.is_some() {
+                        "the previous certificates stay in use"
+                    } else {
+                        "no client can connect"
+                    };
                     tracing::error!("new certificates of xDS are unusable: {origin}{problem}; {instead}");
                 }
             }
@@ -255,8 +258,8 @@ fn client(material: &Material) -> Option<Client> {
     Some((config, name.try_into().ok()?))
 }
 
-/// Returns the configuration, and the expiry of the certificate and of the authorities. An expired certificate is used
-/// only without a better one. Clients then reject it.
+/// Returns the configuration, and the expiry of the certificate and of the authorities. An expired certificate replaces only an
+/// older one, and clients reject it.
 fn validate(
     material: &Material,
     names: &AcceptedNames,

@@ -190,7 +190,7 @@ fn a_view_that_no_client_requests_is_never_due() {
 }
 
 #[test]
-fn what_is_made_for_files_has_whole_route_configurations_alone() {
+fn files_contain_only_whole_route_configurations() {
     let mut fleets = Fleets::shared(View::Whole, Box::new(|| ()));
     publish(&mut fleets, &model());
     let eager = published(&model());
@@ -281,7 +281,7 @@ fn all_views_count_the_same_publications_and_no_stream_is_told_of_a_number() {
 }
 
 #[test]
-fn what_costs_much_is_made_at_once_and_then_waits_for_its_turn() {
+fn expensive_resources_are_built_at_once_and_then_paced() {
     let (mut fleets, first) = (published(&model()), model());
     let [host, other] = [0, 1].map(|at| first.http().keys().nth(at).unwrap().clone());
     let touched = |host: &Host| {

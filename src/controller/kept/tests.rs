@@ -174,7 +174,7 @@ fn replicas_with_different_last_good_pairs_come_to_the_same() {
 }
 
 #[test]
-fn only_what_is_served_is_told() {
+fn only_served_content_is_sent_to_other_replicas() {
     let mut replica = old_replica();
     let names = |replica: &Replica| {
         replica.inspected.borrow().kept.iter().map(|kept| kept.key.name.to_string()).collect::<Vec<_>>()

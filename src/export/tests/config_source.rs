@@ -66,7 +66,7 @@ fn listeners_have_their_routes_secrets_and_filters_in_files() {
 }
 
 #[test]
-fn what_no_file_can_give_is_named() {
+fn resources_without_a_file_are_named() {
     let manager =
         "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
     let scoped = json!({"name": "s", "scope_key_builder": {"fragments": [{}]}, "rds_config_source": ads(),

@@ -77,7 +77,7 @@ fn two_of_them_do_not_write_to_one_directory() {
 }
 
 #[test]
-fn what_cannot_be_written_is_named() {
+fn a_failed_write_names_the_file() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("file"), "").unwrap();
     let error = Disk::open(&directory.path().join("file/below")).unwrap_err().to_string();

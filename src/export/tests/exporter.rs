@@ -48,7 +48,7 @@ async fn f1_every_format_says_the_same_and_is_read_back() {
         assert_eq!(files.keys().collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
         let response = format.read(&files[&expected[0]]).unwrap();
         let json = protobuf::to_json("envoy.service.discovery.v3.DiscoveryResponse", &response);
-        assert_eq!(json["version_info"], version, "that of the snapshot");
+        assert_eq!(json["version_info"], version, "the version of the snapshot");
         assert_eq!(json["type_url"], ResourceType::CLUSTER.url());
         assert_eq!(json["resources"][0]["name"], "a/b");
         // A second process starts after a rename: it knows the old cluster, and removes it in the end.
@@ -82,7 +82,7 @@ async fn f6_more_files_than_envoy_can_watch_are_polled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_written_ends_it_only_if_it_is_once() {
+async fn a_failed_write_ends_only_a_single_export() {
     let directory = tempfile::tempdir().unwrap();
     // A directory takes the place of a file.
     std::fs::create_dir(directory.path().join("endpoints.a.pb")).unwrap();

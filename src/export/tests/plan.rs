@@ -152,7 +152,7 @@ fn f1_changes_that_go_on_put_nothing_off() {
         routes.extend(lab.written().into_iter().filter(|describe| describe.starts_with("Route")));
         lab.now += SETTLE * 2 / 5;
     }
-    assert_eq!(routes.len(), 2, "those of b0 after 1.2 s, then those of b3");
+    assert_eq!(routes.len(), 2, "routes to b0 after 1.2 s, then routes to b3");
 }
 
 #[test]

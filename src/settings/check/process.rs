@@ -24,13 +24,13 @@ impl Checks<'_> {
         .flatten()
         .collect();
         if metrics.tls.is_some() && metrics.address.is_none() {
-            let message = "nothing would be served by TLS: metrics.address says where, and is not set";
+            let message = "TLS needs metrics.address, which is not set";
             self.fault(&["metrics.tls"], message);
         }
         for (i, (key, address)) in addresses.iter().enumerate() {
             for (other, taken) in &addresses[i + 1..] {
                 if overlap(*address, *taken) {
-                    let message = format!("{address} is taken by {other} ({taken}); each needs a port of its own");
+                    let message = format!("{address} is taken by {other} ({taken}); each server needs its own port");
                     self.fault(&[key, other], message);
                 }
             }

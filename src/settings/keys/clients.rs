@@ -387,7 +387,7 @@ pub const CLIENTS: &[Key] = &[
         "timeouts.connectionIdle",
         Limit,
         route.timeouts.connection_idle,
-        "Maximum time of a client connection without requests. Set it to more than that of a load balancer in front \
+        "Maximum time of a client connection without requests. Set it to more than the idle timeout of a load balancer in front \
          of Envoy. Otherwise, the load balancer may use connections that are just being closed."
     ),
     key!(
@@ -513,7 +513,7 @@ pub const CLIENTS: &[Key] = &[
         "tls.cipherSuites",
         List<CipherSuite>,
         route.tls.parameters.cipher_suites,
-        "The cipher suites of TLS 1.2, the preferred one first; `[A|B]` is a group of equally preferred ones. Those \
+        "The cipher suites of TLS 1.2, the preferred one first; `[A|B]` is a group with equal preference. The suites \
          of TLS 1.3 are not configurable. Envoy's default if the list is empty."
     ),
     key!(

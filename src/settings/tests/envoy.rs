@@ -20,7 +20,7 @@ fn with_line(text: &str) -> Settings {
 }
 
 #[test]
-fn every_key_makes_what_a_real_envoy_takes_without_a_warning() {
+fn a_real_envoy_accepts_every_key_without_a_warning() {
     assert_taken(&read(EVERY_KEY).settings.route);
     for (_, text) in ELSEWHERE {
         assert_taken(&read(text).settings.route);
@@ -66,7 +66,7 @@ fn a_real_envoy_knows_every_operator() {
 }
 
 #[test]
-fn what_is_refused_here_a_real_envoy_refuses_too() {
+fn a_real_envoy_rejects_formats_that_are_rejected_here() {
     for line in ["100%", "%PROTOKOL%", "%REQ%", "%REQ(a b)%", "%REQ(a?b?c)%", "%PROTOCOL:5%", "%START_TIME(%n)%"] {
         assert!(check(line).is_err(), "{line}");
         let settings = with_line(line);

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::*;
 
 #[test]
-fn the_example_is_one() {
+fn the_example_is_valid() {
     assert_eq!(read(super::super::reference::DESCRIPTORS_EXAMPLE).settings.route.rate_limit.descriptors.len(), 2);
 }
 
@@ -24,7 +24,7 @@ fn the_reference_and_the_schema_are_up_to_date() {
 
 /// The examples of docs/defaults.md are valid settings, and its table names existing keys.
 #[test]
-fn the_comparison_of_defaults_names_keys_and_settings_that_there_are() {
+fn the_comparison_of_defaults_names_existing_keys() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/defaults.md");
     let text = std::fs::read_to_string(path).unwrap();
     let examples: Vec<&str> = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
@@ -49,7 +49,7 @@ fn at<'a>(schema: &'a Json, path: &str) -> &'a Json {
 }
 
 #[test]
-fn the_schema_has_every_key_and_nothing_else() {
+fn the_schema_contains_exactly_the_keys() {
     let schema = schema();
     for key in KEYS {
         let of_key = at(&schema, key.path);

@@ -42,7 +42,7 @@ impl Scalar for Name {
     fn parse(text: &str) -> Result<String, String> {
         match is_subdomain(text) {
             true => Ok(text.to_owned()),
-            false => Err("expected small letters, digits, - and ., such as lockgate".to_owned()),
+            false => Err("expected lower-case letters, digits, - and ., such as lockgate".to_owned()),
         }
     }
 
@@ -65,7 +65,7 @@ impl Scalar for Namespace {
     fn parse(text: &str) -> Result<String, String> {
         match is_label(text) {
             true => Ok(text.to_owned()),
-            false => Err("expected small letters, digits and -, such as shop".to_owned()),
+            false => Err("expected lower-case letters, digits and -, such as shop".to_owned()),
         }
     }
 
@@ -88,7 +88,7 @@ impl Scalar for ClassName {
     fn parse(text: &str) -> Result<String, String> {
         match is_subdomain(text) {
             true => Ok(text.to_owned()),
-            false => Err("expected small letters, digits, - and ., such as public".to_owned()),
+            false => Err("expected lower-case letters, digits, - and ., such as public".to_owned()),
         }
     }
 
@@ -118,7 +118,7 @@ impl Scalar for Annotation {
             && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte));
         match valid && prefix.is_none_or(is_subdomain) {
             true => Ok(text.to_owned()),
-            false => Err("expected a whole name, such as nginx.ingress.kubernetes.io/auth-url".to_owned()),
+            false => Err("expected a full name, such as nginx.ingress.kubernetes.io/auth-url".to_owned()),
         }
     }
 
@@ -237,7 +237,7 @@ impl Scalar for HostPort {
     fn parse(text: &str) -> Result<Endpoint, String> {
         const EXPECTED: &str = "expected HOST:PORT, such as limits.security.svc.cluster.local:8081";
         if text.starts_with("https://") {
-            return Err("TLS to it is not supported: give a port that takes clear text".to_owned());
+            return Err("TLS to this service is not supported: use a port without TLS".to_owned());
         }
         let text = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
         let (host, port) = text.rsplit_once(':').ok_or(EXPECTED)?;

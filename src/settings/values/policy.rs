@@ -13,7 +13,7 @@ use crate::settings::{JsonField, TagValue, format_string};
 const NOT_OURS: [&str; 7] =
     ["connection", "content-length", "host", "keep-alive", "te", "transfer-encoding", "upgrade"];
 
-/// Envoy rejects longer values. Source: Envoy `HeaderValue.value`.
+/// The maximum length that Envoy accepts. Source: Envoy `HeaderValue.value`.
 const LONGEST_VALUE: usize = 16384;
 
 /// The name of a header that may be set or removed; in lower case.
@@ -63,14 +63,15 @@ impl Format for Headers {
         let mut headers = BTreeMap::new();
         for Field { place, key, value } in fields {
             let name = HeaderName::parse(key);
-            let name = name.map_err(|why| wrong.push(place.wrong(format!("{} is no header name: {why}", quoted(key)))));
+            let name = name
+                .map_err(|why| wrong.push(place.wrong(format!("{} is not a valid header name: {why}", quoted(key)))));
             let Some(text) = text(value, wrong) else { continue };
             let checked = match text.len() > LONGEST_VALUE || text.chars().any(|c| c.is_control() && c != '\t') {
                 true => Err(format!("expected at most {LONGEST_VALUE} bytes, and no control characters")),
                 false => format_string::check(text),
             };
             if let Err(why) = checked {
-                wrong.push(value.place.wrong(format!("{} is no header value: {why}", quoted(text))));
+                wrong.push(value.place.wrong(format!("{} is not a valid header value: {why}", quoted(text))));
             }
             if let Ok(name) = name
                 && headers.insert(name, text.to_owned()).is_some()
@@ -100,7 +101,7 @@ impl Scalar for LogLine {
     fn parse(text: &str) -> Result<String, String> {
         format_string::check_of_log(text)?;
         match text.trim_end_matches('\n') {
-            "" => Err("expected at least one character; the log is switched off by accessLog.format".to_owned()),
+            "" => Err("expected at least one character; accessLog.format: off disables the log".to_owned()),
             line if line.chars().any(|c| c.is_control() && c != '\t') => Err("expected one line".to_owned()),
             line => Ok(format!("{line}\n")),
         }
@@ -124,7 +125,7 @@ impl Scalar for LogFile {
 
     fn parse(text: &str) -> Result<String, String> {
         match text {
-            "" => Err("expected a path; the log is switched off by accessLog.format".to_owned()),
+            "" => Err("expected a path; accessLog.format: off disables the log".to_owned()),
             path if !path.starts_with('/') => Err("expected an absolute path, such as /dev/stdout".to_owned()),
             path if path.ends_with('/') => Err("expected a file, not a directory".to_owned()),
             path if path.chars().any(char::is_control) => Err("expected a path without control characters".to_owned()),
@@ -234,7 +235,7 @@ fn tag(node: &Node, wrong: &mut Vec<Wrong>) -> Option<(String, TagValue)> {
             _ if is_token(text.strip_prefix(':').unwrap_or(text)) => {
                 values.push(TagValue::RequestHeader(text.to_ascii_lowercase()));
             }
-            _ => wrong.push(value.place.wrong(format!("{} is no header name", quoted(text)))),
+            _ => wrong.push(value.place.wrong(format!("{} is not a valid header name", quoted(text)))),
         }
     }
     match (name, values.pop(), values.is_empty()) {
@@ -263,7 +264,7 @@ impl Format for Runtime {
         let mut flags = BTreeMap::new();
         for Field { place, key, value } in fields {
             if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
-                wrong.push(place.wrong(format!("{} is no runtime key of Envoy", quoted(key))));
+                wrong.push(place.wrong(format!("{} is not a valid runtime key of Envoy", quoted(key))));
             }
             if let Some((_, setting)) = DECIDED.iter().find(|(decided, _)| key.starts_with(decided)) {
                 wrong.push(place.wrong(format!("{} is determined by {setting}: set that instead", quoted(key))));

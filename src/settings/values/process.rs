@@ -21,12 +21,10 @@ impl Scalar for Certificates {
             "auto" => Ok(XdsTls::Auto),
             // Another YAML tool may have rewritten `off` as a boolean.
             "off" | "false" => Ok(XdsTls::Off),
-            // A slash is required, so that a misspelled word is not a directory. The flag adds it.
+            // Without a slash, a misspelled word would be a directory. The flag adds the slash.
             _ if text.contains('/') && !text.contains('\0') => Ok(XdsTls::Directory(PathBuf::from(text))),
-            _ => {
-                Err("expected auto, off, or the path of a directory with a / in it, such as /etc/lockgate/xds"
-                    .to_owned())
-            }
+            _ => Err("expected auto, off, or the path of a directory that contains a /, such as /etc/lockgate/xds"
+                .to_owned()),
         }
     }
 

@@ -221,7 +221,7 @@ fn header_match(node: &Node, wrong: &mut Vec<Wrong>) -> Option<HeaderMatch> {
                 if key == "present" { HeaderCondition::Present } else { HeaderCondition::NotPresent }
             } else {
                 let opposite = if key == "present" { "notpresent" } else { "present" };
-                wrong.push(value.place.wrong(format!("expected true; the contrary is {opposite}: true")));
+                wrong.push(value.place.wrong(format!("expected true; for the opposite, use {opposite}: true")));
                 return None;
             }
         }
@@ -236,7 +236,7 @@ fn header_match(node: &Node, wrong: &mut Vec<Wrong>) -> Option<HeaderMatch> {
                     Ok(()) => HeaderCondition::Regex(value_text),
                     Err(why) => {
                         let message =
-                            format!("{} is no regular expression that Envoy accepts: {why}", quoted(&value_text));
+                            format!("{} is not a regular expression that Envoy accepts: {why}", quoted(&value_text));
                         wrong.push(value.place.wrong(message));
                         return None;
                     }
@@ -249,7 +249,7 @@ fn header_match(node: &Node, wrong: &mut Vec<Wrong>) -> Option<HeaderMatch> {
     let of_value = !matches!(condition, HeaderCondition::Present | HeaderCondition::NotPresent);
     for (flag, sensible) in [("ignoreCase", is_text), ("treatMissingAsEmpty", of_value)] {
         if let Some(field) = fields.all.iter().find(|field| field.key == flag && !sensible) {
-            wrong.push(field.place.wrong(format!("{flag} has no meaning together with {key}")));
+            wrong.push(field.place.wrong(format!("{flag} has no effect together with {key}")));
         }
     }
     Some(HeaderMatch {
@@ -319,11 +319,11 @@ fn full_text(node: &Node, wrong: &mut Vec<Wrong>) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The name of a header, or one such as `:path`; in lower case.
+/// The name of a header or pseudo-header such as `:path`, in lower case.
 fn header_name(node: &Node, wrong: &mut Vec<Wrong>) -> Option<String> {
     let name = text(node, wrong)?;
     if !is_token(name.strip_prefix(':').unwrap_or(name)) {
-        wrong.push(node.place.wrong(format!("{} is no header name", quoted(name))));
+        wrong.push(node.place.wrong(format!("{} is not a valid header name", quoted(name))));
         return None;
     }
     Some(name.to_ascii_lowercase())

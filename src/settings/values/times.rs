@@ -1,4 +1,4 @@
-//! Durations: `500ms`, `1m30s`, `1.5h`, `21d`, and `off` where there need not be a limit.
+//! Durations: `500ms`, `1m30s`, `1.5h`, `21d`, and `off` for optional limits.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ impl Scalar for Seconds {
     }
 }
 
-/// A [`Time`], or `off` (also `infinity`, `infinite`, and the boolean `false`, which YAML 1.1 makes of `off`).
+/// A [`Time`], or `off` (also `infinity`, `infinite`, and the boolean `false`, because YAML 1.1 reads `off` as `false`).
 pub struct Limit;
 
 impl Scalar for Limit {
@@ -115,7 +115,7 @@ impl Scalar for Limit {
 /// Parses a duration. Errors: the allowed values.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let nanos = nanoseconds(text, &UNITS).ok_or_else(|| EXPECTED.to_owned())?;
-    // Envoy counts milliseconds in an i64, and users' tools are written in Go.
+    // Envoy counts milliseconds in an i64. Tools in Go count nanoseconds in an i64, at most 292 years.
     match u64::try_from(nanos) {
         Ok(nanos) if nanos <= MOST_NANOSECONDS => Ok(Duration::from_nanos(nanos)),
         _ => Err("expected at most 292 years".to_owned()),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_envoy_would_round_to_nothing_is_no_limit_by_mistake() {
+    fn durations_that_envoy_would_round_to_zero_are_rejected() {
         assert!(Time::parse("0s").is_err() && Time::parse("0.5ms").is_err());
         assert_eq!(Limit::parse("off"), Ok(None));
         assert_eq!(Limit::parse("false"), Ok(None));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_shown_as_people_write_them() {
+    fn durations_are_printed_in_their_usual_form() {
         let shown = |nanos| text(Duration::from_nanos(nanos));
         assert_eq!(shown(90_000_000_000), "1m30s");
         assert_eq!(shown(0), "0ms");

@@ -71,7 +71,7 @@ pub const CIPHERS: [&str; 14] = [
     "AES256-SHA",
 ];
 
-/// A cipher suite of TLS 1.2, or a group `[A|B]` of equally preferred ones.
+/// A cipher suite of TLS 1.2, or a group `[A|B]` with equal preference.
 pub struct CipherSuite;
 
 impl Scalar for CipherSuite {
@@ -84,9 +84,10 @@ impl Scalar for CipherSuite {
         match unknown {
             _ if group.is_none() && text.contains('|') => Err("expected brackets around a group: [A|B]".to_owned()),
             None => Ok(text.to_owned()),
-            Some(name) if name.starts_with("TLS_") => {
-                Err(format!("those of TLS 1.3 cannot be chosen; expected one of {}", CIPHERS.join(", ")))
-            }
+            Some(name) if name.starts_with("TLS_") => Err(format!(
+                "the cipher suites of TLS 1.3 are not configurable; expected one of {}",
+                CIPHERS.join(", ")
+            )),
             Some(_) => Err(format!("expected one of {}, or a group [A|B] of them", CIPHERS.join(", "))),
         }
     }

@@ -1,4 +1,4 @@
-//! Combines the watches of a kind, of which there may be one for each namespace, into events.
+//! Combines the watches of a kind, which may have one watch for each namespace, into events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

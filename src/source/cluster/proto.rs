@@ -1,6 +1,6 @@
 //! The protobuf messages of the Kubernetes API, with the fields that the controller reads. Other fields are skipped.
 //!
-//! Field numbers are those of `generated.proto` of `k8s.io/api` and `k8s.io/apimachinery`. Each message is converted to
+//! Field numbers come from `generated.proto` of `k8s.io/api` and `k8s.io/apimachinery`. Each message is converted to
 //! the type that JSON is parsed into, so that both formats share the same decoding. Go writes non-pointer fields even
 //! if they are empty, which JSON omits.
 //!

@@ -146,7 +146,7 @@ impl Disk {
         found: &mut Found,
     ) -> Result<(), SourceError> {
         let unreadable = |error: Error| SourceError::Directory { path: directory.to_path_buf(), error };
-        // This check comes first, because the error of the system is clearer than that of the watcher.
+        // This check comes first, because the error of the system is clearer than the error of the watcher.
         fs::read_dir(directory).map_err(unreadable)?;
         if !self.watched.contains(directory) {
             self.watcher

@@ -203,7 +203,7 @@ async fn a_mounted_config_map_is_swapped_as_a_whole() {
 }
 
 #[tokio::test]
-async fn what_a_faulty_file_gave_before_stays() {
+async fn the_previous_content_of_a_faulty_file_stays() {
     let mut lab = Lab::with(&[("a.yaml", service("a", 1) + &service("b", 1))]).await;
     lab.write("a.yaml", &(service("a", 2) + &service("b", 0) + &service("c", 1)));
     lab.until_fault(

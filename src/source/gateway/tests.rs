@@ -70,7 +70,7 @@ fn every_served_version_is_decoded() {
 }
 
 #[test]
-fn what_is_not_set_has_no_default_here() {
+fn unset_fields_have_no_defaults() {
     let route = object("v1", "HTTPRoute", json!({"parentRefs": null, "hostnames": null, "rules": []})).unwrap();
     let route: &HttpRoute = route.get().unwrap();
     assert_eq!(route.spec, HttpRouteSpec { rules: Some(Vec::new()), ..HttpRouteSpec::default() });

@@ -172,7 +172,7 @@ a: [b
 }
 
 #[test]
-fn what_is_no_resource_is_said_to_be_none() {
+fn documents_without_a_resource_are_faults() {
     let fault = |text: &str| faults(text).remove(0);
     assert_eq!(fault("a: 1"), "document 1, line 1: \"@type\" is missing");
     assert_eq!(fault("just text"), "document 1, line 1: expected an object with \"@type\", found \"just text\"");

@@ -116,7 +116,7 @@ fn faults_name_the_data_key() {
 }
 
 #[test]
-fn what_envoy_takes_is_taken_and_what_it_refuses_is_refused() {
+fn key_pairs_are_accepted_if_envoy_accepts_them() {
     let pair = |crt: &str, key: &str| {
         let now = UNIX_EPOCH + Duration::from_secs(1_830_000_000);
         key_pair(crt.as_bytes(), key.as_bytes(), now).map_err(|unusable| unusable.fault)
@@ -169,7 +169,7 @@ fn authorities_are_certificates_each_once() {
 
 /// The cost of one Secret is bounded, whatever a tenant puts into it.
 #[test]
-fn one_secret_costs_little_time() {
+fn a_secret_is_validated_within_a_time_limit() {
     let now = UNIX_EPOCH + Duration::from_secs(1_830_000_000);
     let (rsa5000, rsa5000_key) = (include_str!("tests/rsa5000.crt"), include_str!("tests/rsa5000.key"));
     let (p256, p256_key) = (include_str!("tests/p256.crt"), include_str!("tests/p256-sec1.key"));

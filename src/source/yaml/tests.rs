@@ -104,7 +104,7 @@ fn anchors_aliases_and_merge_keys_work() {
 }
 
 #[test]
-fn what_aliases_multiply_is_bounded() {
+fn the_expansion_of_aliases_is_bounded() {
     let mut laughs = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
     let mut deep = "a0: &a0 [x]\n".to_owned();
     for n in 1..300 {
@@ -120,7 +120,7 @@ fn what_aliases_multiply_is_bounded() {
 }
 
 #[test]
-fn what_aliases_multiply_is_bounded_for_the_file() {
+fn the_expansion_of_aliases_is_bounded_for_the_file() {
     // Each of them alone is within the limit.
     let mut bomb = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
     for n in 1..5 {

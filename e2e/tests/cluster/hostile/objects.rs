@@ -59,7 +59,7 @@ pub async fn key_pairs(tenant: &Tenant<'_>) {
     }
 }
 
-/// Conflicts with the hosts, paths, and certificates of the victim. The objects are newer than those of the victim.
+/// Conflicts with the hosts, paths, and certificates of the victim. The objects are newer than the objects of the victim.
 pub async fn takeovers(tenant: &Tenant<'_>) {
     let trap = path("/", "Prefix", "trap");
     let takeover = |name: &str, host: &str, kind: &str, at: &str| ingress(name, host, &path(at, kind, "trap"), "");

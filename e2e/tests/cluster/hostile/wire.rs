@@ -80,7 +80,7 @@ pub async fn debug_pages(victim: &Victim<'_>) {
             "403"
         );
     }
-    println!("    403 for every request but that of the pod itself");
+    println!("    403 for every request, except from the pod itself");
 }
 
 /// The authority of xDS, and the server name.

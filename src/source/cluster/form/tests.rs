@@ -68,7 +68,7 @@ fn protobuf_and_json_give_the_same_objects() {
 }
 
 #[test]
-fn what_nothing_reads_is_not_kept() {
+fn fields_that_nothing_reads_are_dropped() {
     let text = |items: &[Item]| format!("{:?}", items.iter().filter_map(|i| i.object.as_ref()).collect::<Vec<_>>());
     let mut kept = String::new();
     for ((name, proto, _), form) in answers() {
