@@ -7,10 +7,10 @@
 #
 #   docker buildx build --platform linux/amd64,linux/arm64 --tag registry.example.com/lockgate:0.1.0 --push .
 #
-# The base images are pinned by digest. Their digests are those of the indexes for all architectures; another one is looked
-# up with `docker buildx imagetools inspect rust:1.98.0-slim-bookworm` and set here, or with --build-arg BUILD_IMAGE=...
+# The base images are pinned by the digests of the indexes for all architectures. To use another image, look up its digest with
+# `docker buildx imagetools inspect rust:1.98.0-slim-bookworm`, and set it here or with --build-arg BUILD_IMAGE=...
 #
-# LOCKGATE_COMMIT is what `lockgate version` says: --build-arg LOCKGATE_COMMIT=$(git rev-parse --short HEAD)
+# `lockgate version` prints LOCKGATE_COMMIT: --build-arg LOCKGATE_COMMIT=$(git rev-parse --short HEAD)
 
 ARG BUILD_IMAGE=docker.io/library/rust:1.98.0-slim-bookworm@sha256:1469a27c125cb5a3aebfa4f4e4665d935b02fb72cc093b2c974b3d740e43f157
 ARG BASE_IMAGE=gcr.io/distroless/cc-debian12:nonroot@sha256:9dac0a79194e45a7da0158a9c6da57b217585af0786db3845d1f0ec1a0dd182f

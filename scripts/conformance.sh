@@ -5,7 +5,7 @@
 #   RUN        one test, for example HTTPRouteMatching; without it, all tests of the profiles
 #   KEEP       1 keeps the lab with the base resources; the next run reuses them, with the current program and chart
 #   PROFILES   conformance profiles, separated by commas (all of Gateways)
-#   FEATURES   extended features to test, separated by commas, "none", or "all"; by default, those of the GatewayClass
+#   FEATURES   extended features to test, separated by commas, "none", or "all"; by default, the features of the GatewayClass
 #   CHANNEL    the channel of the CRDs: experimental (the default) or standard
 #   REPORT     the file for the report of a run of all tests (conformance/report.yaml)
 #   LAB, BIN, DIR   name, programs, and state of the lab (gateway, e2e/lab/bin, /tmp/$LAB)

@@ -20,7 +20,7 @@ for use in "${backends[@]}"; do
   taken "${use#*=}" && die "port ${use#*=} is in use, and examples/services.yaml needs it for the demo backend \"${use%=*}\""
 done
 
-# step NUMBER WHAT: says what is done, and how long the whole has taken until now.
+# step NUMBER WHAT: prints the step and the elapsed time.
 step() { say "== [$(clock $SECONDS)] $1/4 $2 ..."; }
 
 step 1 "the controller (the first build takes 4 minutes on two cores, later ones seconds)"
@@ -54,7 +54,7 @@ stop() {
 }
 trap 'stop' EXIT
 trap 'say; say "ending ..."; stop; exit 0' INT TERM HUP
-# alive: checks that all commands run; otherwise names the one that exited, with the end of its output.
+# alive: checks that all commands run; otherwise prints the exited command with the end of its output.
 alive() {
   for i in "${!pids[@]}"; do
     kill -0 "${pids[i]}" 2>/dev/null && continue

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// The same resources as those of bench/src/resources.rs.
+// The same resources as in bench/src/resources.rs.
 const (
 	endpoints    = 10
 	markerPrefix = "marker-"

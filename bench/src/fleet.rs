@@ -162,7 +162,7 @@ impl Fleet {
         Ok(self.shared.completed_at.get() - self.shared.epoch)
     }
 
-    /// Makes `marker` the one that is waited for.
+    /// Sets the marker to wait for.
     pub fn expect(&self, marker: u64) {
         self.shared.sighting.set(true);
         self.shared.awaited.set(marker);

@@ -27,12 +27,12 @@ impl News {
         self.notify.notify_waiters();
     }
 
-    /// When something happened last.
+    /// Returns the time of the last event.
     pub fn stirred_at(&self) -> Instant {
         self.stirred_at.get()
     }
 
-    /// A client has failed. The first failure is the one that is told.
+    /// Records the failure of a client. Only the first failure is reported.
     pub fn failed(&self, error: &anyhow::Error) {
         self.failure.borrow_mut().get_or_insert(format!("{error:#}"));
         self.stirred();

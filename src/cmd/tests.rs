@@ -214,7 +214,7 @@ fn errors_name_the_flag_the_value_and_the_valid_values() {
             "--xds-tls auto --xds-ca-lifetime 1h",
             ["--xds-ca-lifetime: xds.caLifetime", "4 times xds.certificateLifetime", ""],
         ),
-        ("--xds-secrets A", ["'A'", "--xds-secrets <PREFIX>", "no name of an object"]),
+        ("--xds-secrets A", ["'A'", "--xds-secrets <PREFIX>", "not a valid name of an object"]),
         (
             "--http-port 8002",
             ["--http-port: listeners.http.port", "8002 is also the port of listeners.stats", "its own port"],

@@ -86,7 +86,7 @@ struct Client {
     outgoing: Vec<[Bytes; 3]>,
     asked: BTreeMap<Type, Asked>,
     removed: Vec<Vec<u8>>,
-    /// The subscribed load assignments, and those of the clusters in this response (state of the world).
+    /// The subscribed load assignments, and the load assignments of the clusters in this response (state of the world).
     endpoints: Bits,
     told: Bits,
     added: Vec<usize>,

@@ -1,7 +1,7 @@
-//! Holds a case within bounds: neither a panic nor a lack of memory may end more than the case itself.
+//! Isolates a benchmark case: neither a panic nor a lack of memory may end more than the case itself.
 //!
-//! A machine without memory stands still, and whoever looks after it with it. So a thread looks at what is left, and when that
-//! is too little the largest of our programs is killed at once, the case ends, and the others with it.
+//! A machine without free memory does not respond to its operator. A thread therefore watches the free memory. If too little is
+//! left, it kills the largest of the benchmark's programs, and the case ends with all its programs.
 
 use std::any::Any;
 use std::io;

@@ -33,8 +33,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listeners: Option<Vec<(&str, &str)>> = listeners.iter().map(|group| group.split_once('=')).collect();
     let listeners = listeners.ok_or(USAGE)?;
 
-    // What is to be served: the cluster to all, listener and routes to each group. A group's first resources are set
-    // before its Envoys can ask: whoever is of no group is refused.
+    // All groups get the cluster, and each group gets a listener and routes. The first resources of a group are set before its
+    // Envoys can connect, because Envoys without a group are rejected.
     let groups = Arc::new(Groups::default());
     groups.replace_common(vec![cluster("web"), endpoints("web", backend.parse()?)]);
     for (group, port) in &listeners {
