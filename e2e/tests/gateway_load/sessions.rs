@@ -10,7 +10,7 @@ use e2e::{Mode, Target, wait_everywhere};
 use super::site::{Site, route};
 
 const STICKY: &str = "sticky.test";
-/// The path of the first request of a session, which is the path of the route, and that of the further requests.
+/// The path of the first request of a session, which is the path of the route, and the path of further requests.
 const PATHS: [&str; 2] = ["/shop", "/shop/cart"];
 /// Enough sessions for both of two endpoints: a random choice misses one of them in one of a billion runs.
 const SESSIONS: usize = 32;
