@@ -56,7 +56,7 @@ pub const CASES: &[Case] = &[
         "second-default",
         "Conflicted",
         "spec.defaultBackend",
-        "is that of Ingress default/good-default",
+        "is defined by Ingress default/good-default",
         "default backend not used",
     ),
     ("missing-secret", SECRET, "spec.tls[0].secretName", "does not exist", "no TLS for \"missing-secret.test\""),
