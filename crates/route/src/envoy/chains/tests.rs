@@ -150,7 +150,7 @@ fn an_edit_of_an_ingress_builds_only_its_scope_and_no_listener() {
 }
 
 #[test]
-fn new_routes_of_a_host_are_its_scope_alone() {
+fn new_routes_of_a_host_change_only_its_scope() {
     let hosts = [exact("a.test"), exact("b.test"), wildcard("test"), Host::Any];
     let mut model = model(&hosts);
     let (mut chains, settings) = (Chains::default(), Settings::default());

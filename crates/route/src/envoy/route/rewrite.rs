@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_the_text_alone() {
+    fn patterns_match_only_the_text() {
         assert_eq!(escape("/a.b(c)_é"), r"/a\.b\(c\)_é");
         assert_eq!(Rewritten::full_by_regex(r"/a\1").substitution, r"/a\\1");
     }

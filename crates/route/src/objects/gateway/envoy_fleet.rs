@@ -27,7 +27,8 @@ pub struct EnvoyFleet {
     pub spec: EnvoyFleetSpec,
 }
 
-/// The dedicated Envoys of each Gateway that refers to the EnvoyFleet. Everything else is as in the pods of the shared Envoys.
+/// The dedicated Envoys of each Gateway that refers to the EnvoyFleet. All other properties are the same as in the pods
+/// of the shared Envoys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
@@ -52,14 +53,14 @@ pub struct EnvoyFleetSpec {
     #[cfg_attr(feature = "testing", schemars(with = "u16", range(min = 1, max = 256)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u16>,
-    /// The resources of an Envoy. Default: those of the shared Envoys. The settings limit them.
+    /// The resources of an Envoy. Default: the resources of the shared Envoys. The settings limit them.
     #[cfg_attr(feature = "testing", schemars(with = "FleetResources"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<FleetResources>,
-    /// The labels that a node needs. Default: those of the shared Envoys.
+    /// The labels that a node needs. Default: the node selector of the shared Envoys.
     #[cfg_attr(feature = "testing", schemars(length(max = 16)))]
     pub node_selector: BTreeMap<String, String>,
-    /// The taints of nodes that the pods tolerate. Default: those of the shared Envoys.
+    /// The taints of nodes that the pods tolerate. Default: the tolerations of the shared Envoys.
     #[cfg_attr(feature = "testing", schemars(length(max = 16)))]
     pub tolerations: Vec<FleetToleration>,
 }

@@ -25,8 +25,8 @@ pub struct HttpPolicy {
     pub version: Arc<str>,
 }
 
-/// The targets of the policy, and its features. A feature that is not set is taken from the next less specific policy: that
-/// of the route for a rule, that of the listener for a route, that of the Gateway for a listener.
+/// The targets of the policy, and its features. A rule inherits a feature that is not set from the policy of the route,
+/// a route from the policy of the listener, and a listener from the policy of the Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
@@ -34,19 +34,19 @@ pub struct HttpPolicySpec {
     /// The Gateways and routes that the policy applies to, in its own namespace.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 16)))]
     pub target_refs: Vec<HttpPolicyTarget>,
-    /// Which clients may send requests, by their IP address. Others are answered 403. The address is that of the client in
-    /// front of trusted proxies (`http.trustedHops`).
+    /// The clients that may send requests, by their IP address. Other clients are answered 403. Behind trusted proxies
+    /// (`http.trustedHops`), the address of the original client counts.
     #[cfg_attr(feature = "testing", schemars(with = "Option<ClientAddressesSpec>"))]
     pub client_addresses: Option<Lenient<ClientAddressesSpec>>,
-    /// The JSON Web Token that requests need in the header `Authorization: Bearer`. Requests without a valid token are answered
-    /// 401, those with a token for other audiences 403.
+    /// The JSON Web Token that requests need in the header `Authorization: Bearer`. Requests without a valid token are
+    /// answered 401, requests with a token for other audiences 403.
     #[cfg_attr(feature = "testing", schemars(with = "Option<JwtSpec>"))]
     pub jwt: Option<Lenient<JwtSpec>>,
     /// A server that permits or denies each request. If it does not respond, requests are answered 403.
     #[cfg_attr(feature = "testing", schemars(with = "Option<ExternalAuthorizationSpec>"))]
     pub external_authorization: Option<Lenient<ExternalAuthorizationSpec>>,
-    /// A limit of the request rate. Requests over it are answered 429. Each Envoy counts the requests of each match of a rule by
-    /// itself, and starts again when the host changes.
+    /// A limit of the request rate. Requests over it are answered 429. Each Envoy counts the requests of each match of
+    /// a rule separately, and starts again when the host changes.
     #[cfg_attr(feature = "testing", schemars(with = "Option<LocalRateLimitSpec>"))]
     pub local_rate_limit: Option<Lenient<LocalRateLimitSpec>>,
     /// The maximum size of a request body, such as `10MiB`; a larger one is answered 413. `http.maxRequestBody` of the settings
@@ -79,18 +79,18 @@ pub struct HttpPolicyTarget {
     /// The name.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
     pub name: String,
-    /// The name of a listener of the Gateway, or of a rule of the route. All of them if not set.
+    /// The name of a listener of the Gateway, or of a rule of the route. All listeners or rules if not set.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section_name: Option<Arc<str>>,
 }
 
-/// Which clients may send requests, by their IP address.
+/// The clients that may send requests, by their IP address.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ClientAddressesSpec {
-    /// The allowed addresses: single ones, or ranges such as `192.0.2.0/24`. Empty: all addresses.
+    /// The allowed addresses: single addresses, or ranges such as `192.0.2.0/24`. Empty: all addresses.
     #[cfg_attr(feature = "testing", schemars(length(max = 256), inner(length(min = 2, max = 43))))]
     pub allow: Vec<String>,
     /// The denied addresses, even if they are allowed.
@@ -103,7 +103,7 @@ pub struct ClientAddressesSpec {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JwtSpec {
-    /// The issuers of tokens. A token of any of them is accepted.
+    /// The issuers of tokens. A token of any issuer is accepted.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 4)))]
     pub providers: Vec<JwtProviderSpec>,
 }
@@ -166,8 +166,8 @@ pub struct AuthorizationBackend {
     /// The name of the Service.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
     pub name: String,
-    /// The namespace of the Service, that of the policy if not set. Another namespace needs a ReferenceGrant from the kind
-    /// HTTPPolicy of the group lockgate.dev.
+    /// The namespace of the Service; the namespace of the policy if not set. Another namespace needs a ReferenceGrant
+    /// from the kind HTTPPolicy of the group lockgate.dev.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 63)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
@@ -223,7 +223,7 @@ pub struct LocalRateLimitSpec {
     #[cfg_attr(feature = "testing", schemars(range(max = 1_000_000_000)))]
     #[serde(default)]
     pub burst: u32,
-    /// Counts the requests of each client address by themselves.
+    /// Counts the requests of each client address separately.
     #[serde(default)]
     pub per_client_address: bool,
 }

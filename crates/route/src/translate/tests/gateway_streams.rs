@@ -56,7 +56,7 @@ fn kinds(translator: &Translator, listener: usize) -> Vec<String> {
 }
 
 #[test]
-fn the_oldest_tcp_route_takes_all_connections() {
+fn the_oldest_tcp_route_receives_all_connections() {
     let public = gateway("public").listener("tcp", 80, "TCP");
     let old = tcp_route("old").created(1).parent("public").backend("a:80").weight(7).backend("b:80").weight(3);
     let old = old.backend("c:80").weight(0);

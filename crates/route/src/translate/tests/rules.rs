@@ -86,7 +86,7 @@ fn a_bad_path_or_host_costs_only_itself() {
 }
 
 #[test]
-fn a_default_backend_takes_only_hosts_that_no_rule_names() {
+fn a_default_backend_serves_only_hosts_that_no_rule_names() {
     let world = world()
         .with(ingress("own").created(1).host("x.com").path("Prefix", "/x", "a:80").default_backend("b:80"))
         .with(ingress("all").created(2).default_backend("c:80"))

@@ -122,7 +122,7 @@ fn d32_an_unnamed_culprit_is_found_by_halving() {
     a_culprit_is_found_by_halving(Variant::Delta);
 }
 
-fn what_is_known_to_be_bad_comes_last_and_alone(variant: Variant) {
+fn suspects_are_sent_last_and_individually(variant: Variant) {
     for kind in KINDS {
         for (mut bench, all) in changed(variant, kind) {
             let good = bench.nack(&all, "in c");
@@ -146,12 +146,12 @@ fn what_is_known_to_be_bad_comes_last_and_alone(variant: Variant) {
 
 #[test]
 fn s34_resources_that_another_client_rejected_are_sent_last_and_individually() {
-    what_is_known_to_be_bad_comes_last_and_alone(Variant::Sotw);
+    suspects_are_sent_last_and_individually(Variant::Sotw);
 }
 
 #[test]
 fn d32_resources_that_another_client_rejected_are_sent_last_and_individually() {
-    what_is_known_to_be_bad_comes_last_and_alone(Variant::Delta);
+    suspects_are_sent_last_and_individually(Variant::Delta);
 }
 
 /// A client answers after the timeout. Another response is sent in the meantime, and only the first one is invalid.

@@ -19,7 +19,8 @@ pub struct FleetService {
     #[cfg_attr(feature = "testing", schemars(with = "String", extend("enum" = ["Local", "Cluster"])))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_traffic_policy: Option<String>,
-    /// Annotations, which configure the load balancer in most clouds. Those of `spec.infrastructure` of the Gateway take precedence.
+    /// Annotations, which configure the load balancer in most clouds. Annotations in `spec.infrastructure` of the
+    /// Gateway take precedence.
     #[cfg_attr(feature = "testing", schemars(length(max = 16)))]
     pub annotations: BTreeMap<String, String>,
     /// The load balancer class. It cannot be changed while the Service exists.

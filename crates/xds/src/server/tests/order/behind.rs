@@ -134,7 +134,7 @@ fn o6_two_changes_of_a_cluster_end_in_one_set_of_endpoints_after_the_second() {
 }
 
 #[test]
-fn o13_a_secret_rotates_alone() {
+fn o13_a_secret_rotates_separately() {
     for variant in VARIANTS {
         let mut bench =
             settled(variant, [cluster("a"), endpoints("a"), listener("l", "r"), routes("r", ["a"]), secret("s")]);
