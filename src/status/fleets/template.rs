@@ -266,10 +266,7 @@ pub fn has(is: &Value, wanted: &Value) -> bool {
 /// Returns whether two amounts are equal. The API server writes `1000m` as `1`, and `1024Mi` as `1Gi`.
 fn is_same_quantity(a: &Value, b: &Value) -> bool {
     let quantity = |value: &Value| serde_json::from_value::<Quantity>(value.clone()).ok();
-    quantity(a).zip(quantity(b)).is_some_and(|(a, b)| {
-        let same = |of: fn(&Quantity) -> Option<u64>| of(&a).is_some() && of(&a) == of(&b);
-        same(Quantity::millis) || same(Quantity::bytes)
-    })
+    quantity(a).zip(quantity(b)).is_some_and(|(a, b)| a.is_same(&b))
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -146,6 +146,7 @@ fn other_writers_may_add_fields_and_change_none() {
     assert!(has(&amounts("1".into(), "1Gi"), &amounts("1000m".into(), "1024Mi")));
     assert!(has(&amounts("500m".into(), "1Gi"), &amounts(json!(0.5), "1Gi")));
     assert!(!has(&amounts("1".into(), "1Gi"), &amounts("1".into(), "1G")));
+    assert!(!has(&amounts("100m".into(), "1Gi"), &amounts("200m".into(), "1Gi")));
     let longer = json!({ "spec": { "a": 1, "list": [{ "name": "x", "b": 2 }], "args": ["1", "2"] } });
     assert!(!has(&longer, &wanted), "the order and the number of arguments matter");
 }

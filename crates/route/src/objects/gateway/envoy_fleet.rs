@@ -167,20 +167,35 @@ impl Quantity {
         self.times(1)
     }
 
-    /// Returns the amount times `scale`, rounded up, if the API server accepts it. Excessively long texts and large
-    /// numbers are not accepted. Source: Kubernetes, `resource.Quantity`.
+    /// Returns whether both are amounts, and the same one: `1000m` and `1`.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let product = |(a, b): (u128, u128)| a.checked_mul(b);
+        self.ratio().zip(other.ratio()).is_some_and(|((up, down), (other_up, other_down))| {
+            let (left, right) = (product((up, other_down)), product((other_up, down)));
+            left.is_some() && left == right
+        })
+    }
+
+    /// Returns the amount times `scale`, rounded up. Amounts beyond 64 bits are the largest one, as in Kubernetes.
     fn times(&self, scale: u128) -> Option<u64> {
+        let (up, down) = self.ratio()?;
+        Some(u64::try_from(up.saturating_mul(scale).div_ceil(down)).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the amount as a fraction, if the API server accepts it. Excessively long texts are not accepted. Source: Kubernetes,
+    /// `resource.Quantity`.
+    fn ratio(&self) -> Option<(u128, u128)> {
         const LONGEST: usize = 32;
         let text = Some(&*self.0).filter(|text| text.len() <= LONGEST)?;
+        let text = text.strip_prefix('+').unwrap_or(text);
         let (number, suffix) =
             text.split_at(text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len()));
         let (whole, part) = number.split_once('.').unwrap_or((number, ""));
         // A second point is not a digit.
         let mantissa: u128 = format!("{whole}{part}").parse().ok()?;
         let (up, down) = unit(suffix)?;
-        let numerator = mantissa.checked_mul(scale)?.checked_mul(up)?;
-        let denominator = 10u128.checked_pow(u32::try_from(part.len()).ok()?)?.checked_mul(down)?;
-        u64::try_from(numerator.div_ceil(denominator)).ok()
+        let part = 10u128.saturating_pow(u32::try_from(part.len()).ok()?);
+        Some((mantissa.saturating_mul(up), part.saturating_mul(down)))
     }
 }
 
@@ -197,7 +212,7 @@ fn unit(suffix: &str) -> Option<(u128, u128)> {
         return Some((thousands(at.saturating_sub(ONE))?, thousands(ONE.saturating_sub(at))?));
     }
     let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    let power = 10u128.checked_pow(exponent.unsigned_abs())?;
+    let power = 10u128.saturating_pow(exponent.unsigned_abs());
     Some(if exponent < 0 { (1, power) } else { (power, 1) })
 }
 
@@ -229,11 +244,16 @@ mod tests {
     #[test]
     fn quantities_are_numbers_with_units() {
         let millis = |text: &str| Quantity::new(text).millis();
-        let amounts = ["500m", "2", "1.5", "0.1234", "1e3", "1.", ".5", "1n", "1k", "20e-1", "0"].map(millis);
-        assert_eq!(amounts, [500, 2000, 1500, 124, 1_000_000, 1000, 500, 1, 1_000_000, 2000, 0].map(Some));
+        let amounts = ["500m", "2", "1.5", "0.1234", "1e3", "1.", ".5", "1n", "1k", "20e-1", "0", "+1"].map(millis);
+        assert_eq!(amounts, [500, 2000, 1500, 124, 1_000_000, 1000, 500, 1, 1_000_000, 2000, 0, 1000].map(Some));
         let bytes = |text: &str| Quantity::new(text).bytes();
         let amounts = ["512Mi", "1G", "7", "1.5Gi", "1E", "1Ei", "1500m"].map(bytes);
         assert_eq!(amounts, [512 << 20, 1_000_000_000, 7, 1_610_612_736, 10u64.pow(18), 1 << 60, 2].map(Some));
+        // The API server accepts amounts beyond 64 bits.
+        for text in ["1E", "100Ei", "1e400", "99999999999999999999", "9999999999999999999999999999E"] {
+            assert_eq!(millis(text), Some(u64::MAX), "{text}");
+        }
+        assert_eq!((bytes("100E"), bytes("1e-400")), (Some(u64::MAX), Some(1)));
         // `GiB` and `B` are units of settings.
         let longest = "9".repeat(10_000);
         for text in [
@@ -241,7 +261,8 @@ mod tests {
             ".",
             "m",
             "-1",
-            "+1",
+            "++1",
+            "+-1",
             "1..2",
             "1.2.3",
             "2 ",
@@ -253,13 +274,23 @@ mod tests {
             "1K",
             "1mi",
             "1e",
-            "1e400",
-            "1e-400",
-            "99999999999999999999",
+            "1e9999999999",
             "1e1.5",
             &longest,
         ] {
             assert_eq!((millis(text), bytes(text)), (None, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn two_texts_may_be_the_same_amount() {
+        let is_same = |a: &str, b: &str| Quantity::new(a).is_same(&Quantity::new(b));
+        for (a, b) in [("1000m", "1"), ("1024Mi", "1Gi"), ("0.5", "500m"), ("1E", "1000P"), ("1e3", "1k"), ("0", "0Gi")]
+        {
+            assert!(is_same(a, b) && is_same(b, a), "{a} {b}");
+        }
+        for (a, b) in [("100m", "200m"), ("1", "1Ki"), ("1E", "2E"), ("1n", "1u"), ("lots", "lots")] {
+            assert!(!is_same(a, b) && !is_same(b, a), "{a} {b}");
         }
     }
 

@@ -242,6 +242,8 @@ mod tests {
             (json!({ "concurrency": 0 }), "concurrency"),
             (resources("requests", "cpu", "4001m"), "maxCpus"),
             (resources("limits", "memory", "5Gi"), "maxMemory"),
+            (resources("limits", "cpu", "1E"), "resources.limits.cpu: 1E is more than the setting"),
+            (resources("limits", "memory", "100E"), "maxMemory"),
             (resources("limits", "memory", "1Mi"), "too little"),
             (resources("limits", "cpu", "lots"), "resources.limits.cpu: \"lots\" is not an amount"),
             (
