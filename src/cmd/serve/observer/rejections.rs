@@ -12,8 +12,10 @@ use crate::metrics::Metrics;
 
 /// The maximum number of reported characters of a client's message.
 const MAX_CHARACTERS: usize = 300;
-/// The maximum number of reported objects of one resource.
+/// The number of reported objects of one resource, if it has at most as many namespaces.
 const MAX_OBJECTS: usize = 100;
+/// The maximum number of namespaces with a reported object of one resource.
+const MAX_NAMESPACES: usize = 1000;
 
 /// The resources that clients currently reject.
 pub(super) struct Rejections {
@@ -26,7 +28,7 @@ pub(super) struct Rejections {
 struct Rejection {
     kind: &'static str,
     name: Arc<str>,
-    /// The first objects that may have caused the rejection.
+    /// The reported objects of those that may have caused the rejection.
     objects: Box<[ObjectRef]>,
     /// The number of all objects that may have caused it.
     suspects: usize,
@@ -53,7 +55,7 @@ impl Rejections {
         let rejection = Rejection {
             kind: resource.kind().short_name(),
             name: resource.name().clone(),
-            objects: objects.iter().take(MAX_OBJECTS).map(|object| ObjectRef::clone(object)).collect(),
+            objects: reported(objects),
             suspects: objects.len(),
             message: message.clone(),
             has_earlier,
@@ -99,6 +101,22 @@ impl Rejections {
     }
 }
 
+/// Returns the objects to report: the first of each namespace, then the second of each, and so on. The owner of a resource with
+/// many suspects therefore learns of the rejection, however many objects the namespaces of others have.
+fn reported(objects: &[&ObjectRef]) -> Box<[ObjectRef]> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    let mut turns = Vec::with_capacity(objects.len());
+    for object in objects {
+        let turn = counts.entry(&object.namespace).or_default();
+        turns.push((*turn, *object));
+        *turn += 1;
+    }
+    // Objects of the same turn keep their order.
+    turns.sort_by_key(|(turn, _)| *turn);
+    turns.truncate(counts.len().clamp(MAX_OBJECTS, MAX_NAMESPACES));
+    turns.into_iter().map(|(_, object)| object.clone()).collect()
+}
+
 impl Rejection {
     fn problems(&self) -> impl Iterator<Item = Problem> {
         let Self { kind, name, objects, suspects, message, has_earlier } = self;
@@ -106,7 +124,7 @@ impl Rejection {
         let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_CHARACTERS).collect();
         let others = match suspects.saturating_sub(1) {
             0 => String::new(),
-            1 => "and of another object".to_owned(),
+            1 => " and of another object".to_owned(),
             others => format!(" and of {others} other objects"),
         };
         let consequence = match has_earlier {
@@ -135,6 +153,27 @@ mod tests {
     }
 
     #[test]
+    fn every_namespace_of_a_resource_with_many_suspects_is_told() {
+        let (rejections, problems) = Rejections::new(Metrics::default());
+        let all: Vec<ObjectRef> = (0..250)
+            .map(|i| ObjectRef::new("HTTPRoute", "crowd", &format!("{i:03}")))
+            .chain(["anna", "bert"].map(|namespace| ObjectRef::new("HTTPRoute", namespace, "shop")))
+            .collect();
+        rejections.rejected(1, &cluster("cart"), &all.iter().collect::<Vec<_>>(), &"bad".into(), true);
+        let told = |problems: &Problems| -> Vec<String> {
+            problems.iter().map(|problem| problem.object.to_string()).collect()
+        };
+        let of_crowd = told(&problems.borrow()).into_iter().filter(|object| object.contains("crowd/")).count();
+        let others = ["HTTPRoute anna/shop", "HTTPRoute bert/shop"];
+        assert!(others.iter().all(|one| told(&problems.borrow()).iter().any(|object| object == one)));
+        assert_eq!(of_crowd, MAX_OBJECTS - others.len());
+        // More namespaces than objects that are reported otherwise.
+        let all: Vec<ObjectRef> = (0..300).map(|i| ObjectRef::new("HTTPRoute", &format!("team-{i}"), "shop")).collect();
+        rejections.rejected(1, &cluster("cart"), &all.iter().collect::<Vec<_>>(), &"bad".into(), true);
+        assert_eq!(problems.borrow().iter().count(), 300);
+    }
+
+    #[test]
     fn a_rejection_is_a_problem_of_the_objects_until_the_last_client_has_recovered() {
         let (rejections, problems) = Rejections::new(Metrics::default());
         let texts = || problems.borrow().iter().map(|problem| problem.to_string()).collect::<Vec<_>>();
@@ -150,7 +189,7 @@ mod tests {
         assert!(texts().is_empty());
         let other = ObjectRef::new("Service", "shop", "other");
         rejections.rejected(1, &cluster("cart"), &[&object, &other], &"bad".into(), true);
-        let line = "Service shop/other: an Envoy rejects the Cluster \"cart\" that is built from itand of another object: \
+        let line = "Service shop/other: an Envoy rejects the Cluster \"cart\" that is built from it and of another object: \
                     bad; the last version that it accepted stays in use";
         assert_eq!((texts().len(), &*texts()[1]), (2, line));
     }
