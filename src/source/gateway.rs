@@ -17,7 +17,7 @@ use lockgate_route::objects::gateway::{
     GatewayStatus, HttpFilter, HttpMatch, HttpRule, ListenerSet, ListenerSetSpec, ListenerSetStatus, ReferenceGrant,
     ReferenceGrantSpec, RouteStatus,
 };
-use lockgate_route::objects::{GatewayService, Kind, Meta, Object, Transport};
+use lockgate_route::objects::{Exposure, GatewayService, Kind, Meta, Object, Transport};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -235,6 +235,18 @@ pub fn service(
     let inside = spec.cluster_ips.iter().flatten().filter(|ip| !has_balancer && *ip != "None");
     let inside = inside.map(|ip| (Some(ip.clone()), None));
     let address = |(ip, hostname)| networking::IngressLoadBalancerIngress { ip, hostname, ports: None };
+    let text = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(shared);
+    let mut port_names: Box<[Arc<str>]> =
+        spec.ports.iter().flatten().map(|port| shared(port.name.as_deref().unwrap_or_default())).collect();
+    port_names.sort_unstable();
+    let exposure = Exposure {
+        r#type: text(&spec.type_),
+        traffic_policy: text(&spec.external_traffic_policy),
+        address: text(&spec.load_balancer_ip),
+        source_ranges: spec.load_balancer_source_ranges.iter().flatten().map(|range| shared(range)).collect(),
+        port_names,
+        has_selector: spec.selector.as_ref().is_some_and(|selector| !selector.is_empty()),
+    };
     Some(Box::new(GatewayService {
         name: shared(name),
         ports,
@@ -242,6 +254,7 @@ pub fn service(
         version: version(metadata),
         is_draining: label(DRAINING).is_some(),
         is_dedicated: label(FLEET).is_some_and(|fleet| !fleet.is_empty()),
+        exposure,
     }))
 }
 

@@ -48,6 +48,8 @@ const RATE: (u32, u32) = (100, 50);
 const PARALLEL: usize = 4;
 /// The writer processes changes within this time together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
+/// The minimum time between two plans, in relation to the time that a plan takes. It grows with the number of Gateways.
+const REST: u32 = 9;
 /// The maximum sleep.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 /// The kinds that this module writes.
@@ -140,7 +142,7 @@ impl Infrastructure {
             let now = Instant::now();
             if new && look_at <= now {
                 self.look(&mut term, again, now);
-                (new, again, look_at) = (false, false, now + DEBOUNCE);
+                (new, again, look_at) = (false, false, now + DEBOUNCE.max(now.elapsed() * REST));
                 let now_waiting = term.moves.waiting(&term.plan, &term.known);
                 if now_waiting != waiting {
                     waiting = now_waiting;

@@ -120,6 +120,10 @@ pub struct IngressClass {
     pub controller: String,
 }
 
+/// The maximum number of ports of a Service that count. The API server accepts 10,000. Paths and routes search in the ports, and
+/// each used one has a copy of all endpoints.
+pub const SERVICE_PORTS: usize = 1000;
+
 /// A Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
@@ -127,7 +131,7 @@ pub struct Service {
     pub meta: Meta,
     /// `spec.externalName` if the type is ExternalName.
     pub external_name: Option<String>,
-    /// `spec.ports`.
+    /// `spec.ports`, at most [`SERVICE_PORTS`].
     pub ports: Vec<ServicePort>,
     /// `spec.ipFamilies`: `true` is IPv6; empty if unset.
     pub ipv6_families: Vec<bool>,
@@ -150,6 +154,25 @@ pub struct GatewayService {
     pub is_dedicated: bool,
     /// Whether the shared Envoys still serve its open connections.
     pub is_draining: bool,
+    /// The other fields that the leader writes. The translation does not read them.
+    pub exposure: Exposure,
+}
+
+/// The fields of the Service of a Gateway that determine how clients reach it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exposure {
+    /// `spec.type`.
+    pub r#type: Option<Arc<str>>,
+    /// `spec.externalTrafficPolicy`.
+    pub traffic_policy: Option<Arc<str>>,
+    /// `spec.loadBalancerIP`.
+    pub address: Option<Arc<str>>,
+    /// `spec.loadBalancerSourceRanges`.
+    pub source_ranges: Box<[Arc<str>]>,
+    /// The names of all ports, sorted. EndpointSlices refer to them.
+    pub port_names: Box<[Arc<str>]>,
+    /// Whether `spec.selector` has an entry.
+    pub has_selector: bool,
 }
 
 /// The addresses have no floats, so `Eq` is sound.

@@ -196,6 +196,12 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys_alone() {
             && service["metadata"]["annotations"]["a.test/size"] == "small"
     })
     .await;
+    let edited = json!({ "spec": { "externalTrafficPolicy": "Cluster" } }).to_string();
+    server.kubectl(&["patch", "service", "own-edge", "--type=merge", "-p", &edited], "").await;
+    wait_until("the repair of the Service", async || {
+        find(&server, "services", "own-edge").await["spec"]["externalTrafficPolicy"] == "Local"
+    })
+    .await;
     server.apply(&fleet("replicas: 3")).await;
     wait_until("the default type of the Service", async || {
         let service = find(&server, "services", "own-edge").await;

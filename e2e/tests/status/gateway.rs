@@ -164,6 +164,37 @@ async fn a_gateway_gets_a_service_an_address_and_a_status() {
     assert_eq!(ports(&find(&server, "services", "public-edge").await), [(8080, second)]);
     until_programmed(&server, "public", "True Programmed").await;
 
+    // The leader repairs what somebody edits, and leaves the fields of other writers alone.
+    let edit = async |patch: Value| {
+        let patch = patch.to_string();
+        server.kubectl(&["patch", "service", "public-edge", "--type=merge", "-p", &patch], "").await;
+    };
+    let others =
+        json!({ "metadata": { "annotations": { "a.test/balancer": "1" } }, "spec": { "sessionAffinity": "ClientIP" } });
+    edit(others).await;
+    let before = find(&server, "services", "public-edge").await;
+    let renamed = json!([{ "name": "web", "port": 8080, "targetPort": 8080, "nodePort": before["spec"]["ports"][0]["nodePort"] }]);
+    for spec in [
+        json!({ "type": "NodePort" }),
+        json!({ "selector": { "app": "shop" } }),
+        json!({ "ports": renamed }),
+        json!({ "type": "ClusterIP", "ports": [{ "name": "tcp-8080", "port": 8080, "targetPort": second, "nodePort": null }] }),
+    ] {
+        edit(json!({ "spec": spec })).await;
+        wait_until(&format!("the repair of {spec}"), async || {
+            let spec = &find(&server, "services", "public-edge").await["spec"];
+            (&spec["type"], &spec["selector"]) == (&json!("LoadBalancer"), &Value::Null)
+                && spec["ports"][0]["name"] == "tcp-8080"
+                && spec["ports"][0]["targetPort"] == second
+        })
+        .await;
+    }
+    let after = find(&server, "services", "public-edge").await;
+    assert_eq!(after["metadata"]["annotations"], before["metadata"]["annotations"]);
+    for field in ["clusterIP", "sessionAffinity"] {
+        assert_eq!(after["spec"][field], before["spec"][field], "{field}");
+    }
+
     // A Service that somebody deletes is created again with the same ports.
     server.kubectl(&["delete", "service", "public-edge"], "").await;
     wait_until("the Service to come back", async || has(&[8080]).await).await;

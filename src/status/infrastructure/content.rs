@@ -8,7 +8,7 @@ use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use lockgate_route::objects::gateway::{FleetService, GROUP};
 use lockgate_route::objects::{
-    AddressType, EndpointSlice, Kind, Object, ObjectId, ObjectKey, SliceEndpoint, Transport,
+    AddressType, EndpointSlice, Exposure, Kind, Object, ObjectId, ObjectKey, SliceEndpoint, Transport,
 };
 use serde_json::{Map, Value, json};
 
@@ -75,8 +75,8 @@ pub struct Slice {
     pub family: AddressType,
     /// The ports of the Service.
     pub ports: Vec<(Transport, u16, u16)>,
-    /// The Envoys.
-    pub endpoints: Vec<SliceEndpoint>,
+    /// The Envoys, which the Services of all Gateways share.
+    pub endpoints: Arc<[SliceEndpoint]>,
 }
 
 /// Returns the name of a port: `tcp-80`.
@@ -102,13 +102,14 @@ impl Content {
                     is.ports == wanted.ports
                         && is.is_dedicated == wanted.dedicated.is_some()
                         && is.is_draining == wanted.draining
+                        && wanted.is_exposed_as(&is.exposure)
                 })
             }
             Self::Slice(wanted) => observed.get::<EndpointSlice>().is_some_and(|is| {
                 let port = |(transport, port, to): &(Transport, u16, u16)| (name(*transport, *port), Some(*to));
                 let ports: BTreeSet<_> = wanted.ports.iter().map(port).collect();
                 let is_ports: BTreeSet<_> = is.ports.iter().map(|(name, to)| (name.to_string(), *to)).collect();
-                is.address_type == wanted.family && is_ports == ports && is.endpoints == wanted.endpoints
+                is.address_type == wanted.family && is_ports == ports && *is.endpoints == *wanted.endpoints
             }),
         }
     }
@@ -179,6 +180,24 @@ impl Service {
         })
     }
 
+    /// Returns whether observed fields of the spec are those that [`Service::patch`] writes. Fields that other writers may decide do
+    /// not count.
+    fn is_exposed_as(&self, is: &Exposure) -> bool {
+        let Exposure { r#type, traffic_policy, address, source_ranges, port_names, has_selector } = is;
+        let mut names: Vec<String> = self.ports.iter().map(|(transport, port, _)| name(*transport, *port)).collect();
+        names.sort_unstable();
+        let FleetService { external_traffic_policy: policy, load_balancer_source_ranges: ranges, .. } =
+            &self.fleet.as_deref().cloned().unwrap_or_default();
+        let has =
+            |is: &Option<Arc<str>>, wanted: &Option<String>| wanted.is_none() || is.as_deref() == wanted.as_deref();
+        r#type.as_deref() == Some(self.kind())
+            && (has(traffic_policy, policy) || self.kind() == "ClusterIP")
+            && has(address, &self.address)
+            && (ranges.is_empty() || source_ranges.iter().map(|range| &**range).eq(ranges.iter().map(String::as_str)))
+            && port_names.iter().map(|name| &**name).eq(names.iter().map(String::as_str))
+            && !has_selector
+    }
+
     fn kind(&self) -> &str {
         self.fleet.as_ref().map_or(FleetService::LOAD_BALANCER, |fleet| fleet.kind())
     }
@@ -241,7 +260,10 @@ impl Service {
             spec.insert("type".to_owned(), self.kind().into());
         }
         self.expose(is, manager, &mut spec);
-        if existing.load_balancer_ip.as_deref().filter(|ip| !ip.is_empty()) != self.address.as_deref() {
+        let address = existing.load_balancer_ip.as_deref().filter(|ip| !ip.is_empty());
+        // Some load balancers write the address that they have assigned.
+        let is_of_others = self.address.is_none() && !has_written(&is.metadata, "f:loadBalancerIP", manager);
+        if address != self.address.as_deref() && !is_of_others {
             spec.insert("loadBalancerIP".to_owned(), json!(self.address));
         }
         if existing.selector.is_some_and(|selector| !selector.is_empty()) {

@@ -376,9 +376,9 @@ fn is_slice_of(name: &str, service: &str) -> bool {
     [AddressType::Ipv4, AddressType::Ipv6].iter().any(|family| name.starts_with(&slice_name(service, *family, 0)))
 }
 
-/// The Envoys, as the EndpointSlices of their Service have them.
+/// The Envoys, as the EndpointSlices of their Service have them, in the EndpointSlices that each Gateway gets.
 #[derive(Default)]
-struct Endpoints(Vec<(AddressType, Vec<SliceEndpoint>)>);
+struct Endpoints(Vec<(AddressType, Vec<Arc<[SliceEndpoint]>>)>);
 
 impl Endpoints {
     fn new(objects: &Objects, service: &ObjectKey) -> Self {
@@ -387,37 +387,39 @@ impl Endpoints {
             let endpoints = slices.flat_map(|slice| &slice.endpoints).filter(|one| one.ready || one.serving);
             let by_address: BTreeMap<Arc<str>, SliceEndpoint> =
                 endpoints.map(|endpoint| (endpoint.address.clone(), endpoint.clone())).collect();
-            (family, by_address.into_values().collect())
+            let all: Vec<SliceEndpoint> = by_address.into_values().collect();
+            (family, all.chunks(ENDPOINTS).map(Arc::from).collect())
         };
         Self([AddressType::Ipv4, AddressType::Ipv6].map(family).into())
     }
 
     /// Returns whether one of the Envoys is ready.
     fn is_ready(&self) -> bool {
-        self.0.iter().any(|(_, endpoints)| endpoints.iter().any(|endpoint| endpoint.ready))
+        self.all().any(|endpoint| endpoint.ready)
     }
 
     /// Returns whether some of these endpoints are among the Envoys.
     fn has_any(&self, endpoints: &[SliceEndpoint]) -> bool {
-        let is_known = |one: &SliceEndpoint| {
-            self.0.iter().any(|(_, all)| all.iter().any(|endpoint| endpoint.address == one.address))
-        };
-        endpoints.iter().any(is_known)
+        endpoints.iter().any(|one| self.all().any(|endpoint| endpoint.address == one.address))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &SliceEndpoint> {
+        self.0.iter().flat_map(|(_, endpoints)| endpoints.iter().flat_map(|some| some.iter()))
     }
 
     /// Returns the EndpointSlices of a Service.
     fn slices(&self, service: &ObjectKey, uid: &Arc<str>, ports: &Ports) -> Vec<Slice> {
         let chunks = self.0.iter().flat_map(|(family, endpoints)| {
-            endpoints.chunks(ENDPOINTS).enumerate().map(|(number, endpoints)| (*family, number, endpoints))
+            endpoints.iter().enumerate().map(|(number, endpoints)| (*family, number, endpoints))
         });
-        let slice = |(family, number, endpoints): (AddressType, usize, &[SliceEndpoint])| {
+        let slice = |(family, number, endpoints): (AddressType, usize, &Arc<[SliceEndpoint]>)| {
             let name = slice_name(&service.name, family, number).into();
             Slice {
                 key: ObjectKey { namespace: service.namespace.clone(), name },
                 service: (service.name.clone(), uid.clone()),
                 family,
                 ports: ports.clone(),
-                endpoints: endpoints.to_vec(),
+                endpoints: endpoints.clone(),
             }
         };
         chunks.map(slice).collect()

@@ -2,6 +2,7 @@
 //! comes as an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,8 +61,8 @@ pub struct Work {
     /// The number of failures in a row of each object, and the time of the next attempt.
     retries: BTreeMap<ObjectId, (u32, Instant)>,
     busy: BTreeSet<ObjectId>,
-    /// The objects that differ from the plan.
-    due: BTreeMap<ObjectId, Write>,
+    /// The objects that differ from the plan, by namespace.
+    due: BTreeMap<Arc<str>, BTreeMap<ObjectId, Write>>,
     /// The namespace that had the last turn.
     turn: Arc<str>,
 }
@@ -79,7 +80,11 @@ impl Work {
             let write = || Write { id: id.clone(), over: over.cloned(), content: content.cloned() };
             self.is_due(id, content, over, now).then(|| (id.clone(), write()))
         };
-        self.due = all.filter_map(write).collect();
+        let mut due = BTreeMap::<Arc<str>, BTreeMap<ObjectId, Write>>::new();
+        for (id, write) in all.filter_map(write) {
+            due.entry(id.key.namespace.clone()).or_default().insert(id, write);
+        }
+        self.due = due;
     }
 
     /// Returns whether an object is to be written. At the beginning of a term, every object is, because not all of its
@@ -114,18 +119,20 @@ impl Work {
     /// of one namespace do not delay those of another.
     pub fn start(&mut self, now: Instant) -> Option<Write> {
         let may = |id: &&ObjectId| !self.busy.contains(*id) && self.retries.get(*id).is_none_or(|(_, at)| *at <= now);
-        let turn = |id: &&ObjectId| (id.key.namespace <= self.turn, id.key.namespace.clone(), id.kind);
-        let id = self.due.keys().filter(may).min_by_key(turn)?.clone();
+        let after = (Bound::Excluded(self.turn.clone()), Bound::Unbounded);
+        let mut namespaces = self.due.range(after).chain(&self.due);
+        // A write does not cost a look at all writes that are due.
+        let id = namespaces.find_map(|(_, due)| due.keys().find(may))?.clone();
         self.turn = id.key.namespace.clone();
         self.busy.insert(id.clone());
-        self.due.remove(&id)
+        self.due.get_mut(&id.key.namespace)?.remove(&id)
     }
 
     /// Returns the time of the next write that has to wait, or of the next look at writes that the watch does not
     /// bring back.
     pub fn next(&self, now: Instant) -> Option<Instant> {
         let retry = |id: &ObjectId| self.retries.get(id).map(|(_, at)| *at);
-        let due = self.due.keys().filter(|id| !self.busy.contains(*id)).filter_map(retry);
+        let due = self.ids().filter(|id| !self.busy.contains(*id)).filter_map(retry);
         due.chain(self.last.values().map(|last| last.until)).filter(|at| *at > now).min()
     }
 
@@ -155,8 +162,14 @@ impl Work {
 
     /// Returns the number of objects that differ from the plan.
     pub fn len(&self, kind: Kind) -> usize {
-        let busy = self.busy.iter().filter(|id| !self.due.contains_key(id));
-        self.due.keys().chain(busy).filter(|id| id.kind == kind).count()
+        let is_due = |id: &&ObjectId| self.due.get(&id.key.namespace).is_some_and(|due| due.contains_key(*id));
+        let busy = self.busy.iter().filter(|id| !is_due(id));
+        self.ids().chain(busy).filter(|id| id.kind == kind).count()
+    }
+
+    /// Returns the objects that differ from the plan.
+    fn ids(&self) -> impl Iterator<Item = &ObjectId> {
+        self.due.values().flat_map(BTreeMap::keys)
     }
 }
 

@@ -195,7 +195,8 @@ impl Typed for Service {
         let Self { meta, external_name, ports, ipv6_families, gateway } = other;
         let ports_of = |gateway: &Option<Box<GatewayService>>| {
             gateway.as_ref().map(|service| {
-                let GatewayService { name, ports, addresses: _, version: _, is_dedicated, is_draining } = &**service;
+                let GatewayService { name, ports, addresses: _, version: _, is_dedicated, is_draining, exposure: _ } =
+                    &**service;
                 (name.clone(), ports.clone(), *is_dedicated, *is_draining)
             })
         };

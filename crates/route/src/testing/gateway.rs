@@ -14,7 +14,7 @@ use crate::objects::gateway::{
     HttpRouteSpec, HttpRule, LabelSelector, NamedMatch, ParentRef, ReferenceGrant, ReferenceGrantSpec, RouteKind,
     SecretRef,
 };
-use crate::objects::{GatewayService, Meta, Namespace, Object, ObjectKey, Service, Transport};
+use crate::objects::{Exposure, GatewayService, Meta, Namespace, Object, ObjectKey, Service, Transport};
 
 pub use http_policies::{HttpPolicyBuilder, http_policy};
 pub use listener_sets::{ListenerSetBuilder, allowed_listeners, listener_set, parent_set};
@@ -294,8 +294,8 @@ impl ReferenceGrantBuilder {
     }
 }
 
-/// Returns the Service of the Gateway `name` or `namespace/name` of class `lockgate`, with TCP ports: the port of the
-/// Gateway and the port of Envoy.
+/// Returns the Service of the Gateway `name` or `namespace/name` of class `lockgate`, as the leader writes it, with TCP ports: the
+/// port of the Gateway and the port of Envoy.
 pub fn gateway_service(gateway: &str, ports: &[(u16, u16)]) -> Object {
     let mut service = service(&format!("{gateway}-lockgate"));
     for (port, _) in ports {
@@ -304,7 +304,10 @@ pub fn gateway_service(gateway: &str, ports: &[(u16, u16)]) -> Object {
     let mut ports: Vec<_> = ports.iter().map(|(port, target)| (Transport::Tcp, *port, *target)).collect();
     ports.sort_unstable();
     let (_, name) = named(gateway);
-    let gateway = GatewayService { name: name.into(), ports, ..GatewayService::default() };
+    let mut port_names: Box<[Arc<str>]> = ports.iter().map(|(_, port, _)| format!("tcp-{port}").into()).collect();
+    port_names.sort_unstable();
+    let exposure = Exposure { r#type: Some("LoadBalancer".into()), port_names, ..Exposure::default() };
+    let gateway = GatewayService { name: name.into(), ports, exposure, ..GatewayService::default() };
     Object::from(service).with::<Service>(|service| service.gateway = Some(Box::new(gateway)))
 }
 

@@ -23,10 +23,19 @@ pub struct Service {
 struct ServiceSpec {
     #[prost(message, repeated, tag = "1")]
     ports: Vec<ServicePort>,
+    /// The entries of the selector, whose number counts for Services of Gateways.
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    selector: Vec<Bytes>,
     #[prost(bytes = "bytes", tag = "4")]
     kind: Bytes,
+    #[prost(bytes = "bytes", tag = "8")]
+    balancer_ip: Bytes,
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    source_ranges: Vec<Bytes>,
     #[prost(bytes = "bytes", tag = "10")]
     external_name: Bytes,
+    #[prost(bytes = "bytes", tag = "11")]
+    traffic_policy: Bytes,
     /// The cluster IPs, which are decoded only for Services of Gateways.
     #[prost(bytes = "bytes", repeated, tag = "18")]
     cluster_ips: Vec<Bytes>,
@@ -126,6 +135,21 @@ impl Proto<core::Service> for Service {
         core::Service {
             metadata,
             spec: self.spec.map(|spec| core::ServiceSpec {
+                selector: of_gateway.then(|| spec.selector.iter().map(|_| Default::default()).collect()),
+                load_balancer_ip: match of_gateway {
+                    true => texts.some(&spec.balancer_ip, format_args!("spec.loadBalancerIP")),
+                    false => None,
+                },
+                load_balancer_source_ranges: match of_gateway {
+                    true => list(spec.source_ranges, |i, range| {
+                        texts.text(&range, format_args!("spec.loadBalancerSourceRanges[{i}]"))
+                    }),
+                    false => None,
+                },
+                external_traffic_policy: match of_gateway {
+                    true => texts.some(&spec.traffic_policy, format_args!("spec.externalTrafficPolicy")),
+                    false => None,
+                },
                 ports: list(spec.ports, |i, from| port(i, from, of_gateway, texts)),
                 type_: texts.some(&spec.kind, format_args!("spec.type")),
                 cluster_ips: match of_gateway {

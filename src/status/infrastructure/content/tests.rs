@@ -98,7 +98,9 @@ fn a_patch_has_the_differences_and_holds_for_one_version() {
     });
     assert_eq!(now.patch(&is, US), Some(expected), "the label of another writer stays");
     // The request for an address is withdrawn, and the Gateway was created again.
-    let is = created(&now);
+    let mut is = created(&now);
+    let fields = &mut is.metadata.managed_fields.as_mut().unwrap()[0].fields_v1.as_mut().unwrap().0;
+    fields["f:spec"] = json!({ "f:loadBalancerIP": {} });
     let again = Service { address: None, uid: "h".into(), ..now.clone() };
     let patch = again.patch(&is, US).expect("a patch");
     assert_eq!(patch["spec"], json!({ "loadBalancerIP": null }));
@@ -149,6 +151,77 @@ fn a_service_without_the_labels_is_not_ours() {
 }
 
 #[test]
+fn an_address_of_a_load_balancer_stays() {
+    let wanted = wanted();
+    let mut is = created(&wanted);
+    is.spec.as_mut().unwrap().load_balancer_ip = Some("192.0.2.1".into());
+    assert_eq!(wanted.patch(&is, US), None);
+    assert!(Content::Service(wanted).is(&observed(&is)));
+}
+
+/// Returns what the source reads of a Service.
+fn observed(is: &core::Service) -> Object {
+    let mut value = serde_json::to_value(is).expect("JSON");
+    value["apiVersion"] = "v1".into();
+    value["kind"] = "Service".into();
+    from_value(value, &ROWS).unwrap().unwrap()
+}
+
+/// A Service that needs a patch is observed as different, and the others are not. Otherwise a change by another writer would stay, or
+/// the leader would look at the Service again and again.
+#[test]
+fn a_service_is_observed_as_different_if_it_needs_a_patch() {
+    let fleet: FleetService = serde_json::from_value(
+        json!({ "externalTrafficPolicy": "Local", "loadBalancerSourceRanges": ["192.0.2.0/24"] }),
+    )
+    .expect("properties of a Service");
+    let inside: FleetService = serde_json::from_value(json!({ "type": "ClusterIP" })).expect("properties of a Service");
+    let of_fleet = |fleet| Service { fleet: Some(Box::new(fleet)), ..wanted() };
+    let all = [
+        wanted(),
+        Service { address: Some("192.0.2.9".into()), ..wanted() },
+        of_fleet(fleet),
+        of_fleet(inside),
+        of_fleet(FleetService::default()),
+    ];
+    let changes = [
+        json!({ "type": "ClusterIP" }),
+        json!({ "type": "NodePort" }),
+        json!({ "externalTrafficPolicy": "Local" }),
+        json!({ "externalTrafficPolicy": "Cluster" }),
+        json!({ "loadBalancerIP": "192.0.2.1" }),
+        json!({ "loadBalancerIP": "192.0.2.9" }),
+        json!({ "loadBalancerSourceRanges": ["192.0.2.0/25"] }),
+        json!({ "loadBalancerSourceRanges": ["192.0.2.0/24"] }),
+        json!({ "selector": { "app": "shop" } }),
+        json!({ "selector": {} }),
+        json!({ "clusterIP": "10.96.0.9", "internalTrafficPolicy": "Local", "sessionAffinity": "ClientIP" }),
+        json!({ "healthCheckNodePort": 30_000, "allocateLoadBalancerNodePorts": false }),
+    ];
+    let port = |name: &str, port: u16, target: u16| json!({ "name": name, "port": port, "targetPort": target, "protocol": "TCP" });
+    let ports = [
+        json!([port("tcp-80", 80, 10_080), port("udp-443", 443, 10_443)]),
+        json!([port("web", 80, 10_080)]),
+        json!([port("tcp-80", 80, 10_081)]),
+        json!([port("tcp-80", 80, 10_080), { "name": "sctp", "port": 81, "targetPort": 81, "protocol": "SCTP" }]),
+        json!([{ "name": "tcp-80", "port": 80, "targetPort": 10_080, "protocol": "TCP", "nodePort": 30_080 }]),
+    ];
+    let changes = changes.into_iter().chain(ports.map(|ports| json!({ "ports": ports })));
+    let changes: Vec<Value> = changes.chain([json!({})]).collect();
+    for wanted in all {
+        let wanted = Service { ports: vec![(Transport::Tcp, 80, 10_080)], ..wanted };
+        for change in &changes {
+            let mut is = serde_json::to_value(created(&wanted)).expect("JSON");
+            let fields = change.as_object().expect("fields").iter();
+            fields.for_each(|(field, value)| is["spec"][field] = value.clone());
+            let is: core::Service = serde_json::from_value(is).expect("a Service");
+            let is_right = Content::Service(wanted.clone()).is(&observed(&is));
+            assert_eq!(is_right, wanted.patch(&is, US).is_none(), "{change} of {wanted:?}");
+        }
+    }
+}
+
+#[test]
 fn an_observed_service_is_compared_by_its_ports() {
     let mut wanted = wanted();
     wanted.ports = vec![(Transport::Tcp, 80, 10_080)];
@@ -165,7 +238,7 @@ fn envoys() -> Slice {
         service: ("public-lockgate".into(), "s".into()),
         family: AddressType::Ipv4,
         ports: vec![(Transport::Tcp, 80, 10_080)],
-        endpoints: endpoints.get::<EndpointSlice>().unwrap().endpoints.clone(),
+        endpoints: endpoints.get::<EndpointSlice>().unwrap().endpoints.clone().into(),
     }
 }
 
@@ -194,7 +267,7 @@ fn an_endpoint_slice_is_patched_where_it_differs() {
     is.metadata.resource_version = Some("7".into());
     assert!(Slice::owns(&is));
     assert_eq!(wanted.patch(&is), None);
-    wanted.endpoints[0].ready = false;
+    wanted.endpoints = [SliceEndpoint { ready: false, ..wanted.endpoints[0].clone() }].into();
     let patch = wanted.patch(&is).expect("a patch");
     assert_eq!(patch["metadata"], json!({ "resourceVersion": "7" }));
     assert_eq!((patch["endpoints"][0]["conditions"]["ready"].clone(), patch.get("ports")), (json!(false), None));

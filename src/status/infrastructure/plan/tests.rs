@@ -142,6 +142,18 @@ fn a_gateway_gets_a_service_and_then_endpoint_slices() {
 }
 
 #[test]
+fn the_endpoint_slices_of_all_gateways_share_the_endpoints() {
+    let mut world = World::new();
+    for (at, name) in (0u16..).zip(["a", "b"]) {
+        world.gateway(gateway(name), &[80]);
+        world.apply(gateway_service(name, &[(80, 10_000 + at)]));
+    }
+    let plan = world.plan();
+    let [a, b] = slices(&plan)[..] else { panic!("two EndpointSlices") };
+    assert!(Arc::ptr_eq(&a.endpoints, &b.endpoints), "1,000 Gateways and 100 Envoys would be 100,000 endpoints");
+}
+
+#[test]
 fn ports_follow_the_listeners_and_the_others_stay() {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80, 8080]);
@@ -376,7 +388,7 @@ fn endpoint_slices_of_other_namespaces_are_no_envoys() {
     world.apply(slice("evil/envoy-b", "envoy").ready("10.0.0.66"));
     world.apply(slice("public-lockgate-by-hand", "public-lockgate").ready("10.0.0.66"));
     let plan = world.plan();
-    let endpoints = slices(&plan).into_iter().flat_map(|slice| &slice.endpoints);
+    let endpoints = slices(&plan).into_iter().flat_map(|slice| slice.endpoints.iter());
     assert_eq!(endpoints.map(|endpoint| &*endpoint.address).collect::<Vec<_>>(), ["10.0.0.1", "10.0.0.2"]);
 }
 

@@ -57,6 +57,22 @@ fn no_namespace_delays_the_writes_of_another() {
     assert_eq!(order, ["crowd/a", "shop/a", "crowd/b", "crowd/c"]);
 }
 
+#[test]
+fn a_namespace_with_many_due_writes_gets_every_other_turn() {
+    let service = |namespace: &str, name: &str| {
+        let Some(Content::Service(service)) = wants(12_345).wanted.into_values().next() else { panic!("a Service") };
+        let content = Content::Service(Service { key: ObjectKey::new(namespace, name), ..service });
+        (content.id(), content)
+    };
+    let crowd = (0..2000).map(|at| service("crowd", &format!("{at:04}")));
+    let all = crowd.chain((0..3).map(|at| service("shop", &at.to_string())));
+    let (mut work, now, plan) = (Work::default(), Instant::now(), Plan { wanted: all.collect(), ..Plan::default() });
+    work.look(&plan, &Objects::default(), now);
+    let order: Vec<String> = std::iter::from_fn(|| Some(work.start(now)?.id.key.namespace.to_string())).collect();
+    assert_eq!(order[..6], ["crowd", "shop", "crowd", "shop", "crowd", "shop"]);
+    assert_eq!((order.len(), work.len(Kind::SERVICE)), (2003, 2003), "all are in progress");
+}
+
 #[track_caller]
 fn started(work: &mut Work, plan: &Plan, objects: &Objects, now: Instant) -> Write {
     work.look(plan, objects, now);

@@ -112,8 +112,11 @@ pub fn with_udp_port(service: impl Into<Object>, name: &str, port: u16) -> Objec
 /// Adds ports for UDP to the Service of a Gateway: the port of the Gateway and the port of Envoy.
 pub fn with_udp_ports(service: Object, ports: &[(u16, u16)]) -> Object {
     service.with::<Service>(|service| {
-        let of_gateway = &mut service.gateway.as_mut().expect("the Service of a Gateway").ports;
-        of_gateway.extend(ports.iter().map(|(port, target)| (Transport::Udp, *port, *target)));
-        of_gateway.sort_unstable();
+        let of_gateway = service.gateway.as_mut().expect("the Service of a Gateway");
+        of_gateway.ports.extend(ports.iter().map(|(port, target)| (Transport::Udp, *port, *target)));
+        of_gateway.ports.sort_unstable();
+        let names = ports.iter().map(|(port, _)| format!("udp-{port}").into());
+        of_gateway.exposure.port_names = of_gateway.exposure.port_names.iter().cloned().chain(names).collect();
+        of_gateway.exposure.port_names.sort_unstable();
     })
 }
