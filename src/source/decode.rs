@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectM
 use lockgate_route::objects::foreign::controller_of;
 use lockgate_route::objects::{
     AddressType, ConfigMap, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Namespace, Object,
-    ObjectKey, Secret, Service, ServicePort, SliceEndpoint, Transport,
+    ObjectKey, SERVICE_PORTS, Secret, Service, ServicePort, SliceEndpoint, Transport,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -32,6 +32,9 @@ const ANNOTATIONS: [&str; 6] = [
     "ingress.kubernetes.io/",
     "lockgate.dev/",
 ];
+
+/// The longest value of a label, such as the zone of a node.
+const LABEL: usize = 63;
 
 /// The label of an EndpointSlice with the name of its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -180,7 +183,7 @@ impl Decode for core::Service {
         Some(Object::new(Service {
             meta: meta(self.metadata, Self::KIND),
             external_name: external.then(|| spec.external_name.unwrap_or_default()),
-            ports: exact(spec.ports.unwrap_or_default().into_iter().filter_map(port)),
+            ports: exact(spec.ports.unwrap_or_default().into_iter().filter_map(port).take(SERVICE_PORTS)),
             ipv6_families: exact(spec.ip_families.unwrap_or_default().iter().map(|family| family == "IPv6")),
             gateway,
         }))
@@ -220,7 +223,8 @@ impl Decode for discovery::EndpointSlice {
                 ready,
                 serving: conditions.serving.unwrap_or(ready),
                 terminating: conditions.terminating.unwrap_or(false),
-                zone: shared(endpoint.zone.as_deref().unwrap_or_default()),
+                // The API server accepts any text. Each port of the Service has a copy.
+                zone: shared(endpoint.zone.as_deref().filter(|zone| zone.len() <= LABEL).unwrap_or_default()),
                 node: shared(endpoint.node_name.as_deref().unwrap_or_default()),
                 pod: pod.map(|target| {
                     let namespace = target.namespace.as_deref().unwrap_or(&namespace);

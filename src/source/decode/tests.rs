@@ -56,7 +56,7 @@ fn an_endpoint_slice_has_the_defaults_of_its_conditions() {
             {"name": "sctp", "port": 9, "protocol": "SCTP"}],
         "endpoints": [
             {"addresses": ["10.0.0.1", "10.0.0.9"], "targetRef": {"kind": "Pod", "name": "a"}, "zone": "z"},
-            {"addresses": ["10.0.0.2"], "conditions": {"ready": false}},
+            {"addresses": ["10.0.0.2"], "conditions": {"ready": false}, "zone": "z".repeat(64)},
             {"addresses": ["10.0.0.3"], "conditions": {"ready": false, "serving": true, "terminating": true}},
         ],
     }));
@@ -68,6 +68,8 @@ fn an_endpoint_slice_has_the_defaults_of_its_conditions() {
         [("10.0.0.1", true, true, false), ("10.0.0.2", false, false, false), ("10.0.0.3", false, true, true)];
     assert_eq!(states, expected);
     assert_eq!(slice.endpoints[0].pod.as_deref(), Some("shop/a"));
+    let zones: Vec<&str> = slice.endpoints.iter().map(|endpoint| &*endpoint.zone).collect();
+    assert_eq!(zones, ["z", "", ""], "a text that is no zone is left out");
 }
 
 #[test]

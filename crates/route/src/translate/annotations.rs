@@ -1,6 +1,6 @@
 //! The known annotations, and the parser of the annotations of Ingresses. `backend` parses the annotations of Services.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +47,9 @@ const SERVICE_KEYS: [&str; 9] = [
     "projectcontour.io/upstream-protocol.h2c",
     "projectcontour.io/upstream-protocol.tls",
 ];
+
+/// The maximum number of entries of a list that count.
+const ENTRIES: usize = 1000;
 
 const ALLOW_HTTP: &str = "kubernetes.io/ingress.allow-http";
 const DELEGATE_TO: &str = "lockgate.dev/delegate-to";
@@ -124,11 +127,9 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
 /// Returns the namespaces that may add paths to the hosts of the Ingress.
 fn delegates(reader: &mut Reader) -> Box<[Arc<str>]> {
     let mut names = Vec::new();
-    for name in reader.get(DELEGATE_TO).into_iter().flat_map(|list| list.split(',')).map(str::trim) {
+    for name in reader.list(DELEGATE_TO) {
         match is_label(name) {
             true => names.push(Arc::from(name)),
-            // A trailing comma.
-            false if name.is_empty() => {}
             false => reader.wrong(
                 DELEGATE_TO,
                 format!("{name:?} is not the name of a namespace"),
@@ -152,7 +153,8 @@ pub fn unknown_of_service(meta: &Meta, settings: &Settings) -> Vec<Problem> {
 fn retry(reader: &mut Reader, settings: &Retries) -> Option<Retry> {
     let text = reader.get(RETRY_ON);
     let mut conditions = Vec::new();
-    for word in text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty()) {
+    // Envoy has a copy of the list for each path, so each condition counts once.
+    for word in reader.list(RETRY_ON) {
         match RETRY_CONDITIONS.contains(&word) {
             true => conditions.push(word),
             false => {
@@ -258,6 +260,24 @@ impl<'a> Reader<'a> {
     /// Returns the value without surrounding spaces.
     pub fn get(&self, key: &str) -> Option<&'a str> {
         self.annotations.get(key).map(|value| value.trim())
+    }
+
+    /// Returns the different entries of a list, in their order. The tenant pays for at most [`ENTRIES`] of them.
+    pub fn list(&mut self, key: &str) -> Vec<&'a str> {
+        let mut found = Vec::new();
+        let mut seen = BTreeSet::new();
+        let text = self.get(key).unwrap_or_default();
+        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+            if !seen.insert(entry) {
+                continue;
+            }
+            if found.len() == ENTRIES {
+                self.wrong(key, format!("the list has more than {ENTRIES} entries"), "other entries left out");
+                break;
+            }
+            found.push(entry);
+        }
+        found
     }
 
     /// Records that the value of `key` is invalid.

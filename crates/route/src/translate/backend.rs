@@ -1,6 +1,8 @@
 //! Translates backends to clusters. Each Service port and policy has one cluster, whether a path refers to the port by
 //! name or number.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::duration::Limit;
@@ -8,13 +10,13 @@ use crate::model::{
     CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, SecretId, ServicePortId, TrafficPolicy, UpstreamProtocol,
     Verification,
 };
-use crate::objects::{Kind, ObjectKey, Objects, Service, ServicePort, Transport};
+use crate::objects::{Kind, ObjectKey, Objects, SERVICE_PORTS, Service, ServicePort, Transport};
 use crate::settings::Settings;
 
 use super::annotations::{self, Reader};
 use super::external_name::{self, Target};
 use super::foreign;
-use super::problem::{Problem, Reason};
+use super::problem::{Problem, Reason, bounded};
 
 /// Annotations of a Service that set the protocol of its ports. If several name the same port, the last one in this
 /// list wins, as in Contour.
@@ -113,7 +115,11 @@ pub fn locate<'a>(
             return Err(unresolved(".service.port", "port has neither or both of name and number".to_owned()));
         }
         Found::Nothing(port) => {
-            return Err(unresolved(".service.port", format!("Service {:?} has no port {port}", id())));
+            let only = match object.ports.len() {
+                SERVICE_PORTS.. => format!("; only its first {SERVICE_PORTS} ports count"),
+                _ => String::new(),
+            };
+            return Err(unresolved(".service.port", format!("Service {:?} has no port {port}{only}", id())));
         }
         Found::OtherProtocol(port) => {
             let (name, protocol) = (port_ref(port).to_string(), &*port.protocol);
@@ -166,7 +172,7 @@ impl Located<'_> {
         let origin = service.meta.object_ref(Kind::SERVICE);
         Made {
             cluster: made.map(|()| Arc::new(Cluster { discovery, port: number, policy, origin })),
-            problems: problems.into_iter().map(Arc::new).collect(),
+            problems: bounded(problems),
             denied: foreign::of(&service.meta, Kind::SERVICE, context.settings).denied,
             reads_namespaces: service.external_name.is_some(),
             reads_client_certificate: presented.is_some(),
@@ -313,15 +319,24 @@ fn find_port<'a>(service: &'a Service, wanted: WantedPort, transport: Transport)
 
 /// Returns the reference to a port: its name, or its number if it has none. A name of digits is ignored.
 fn port_ref(port: &ServicePort) -> PortRef {
-    match port.name.bytes().all(|b| b.is_ascii_digit()) {
+    match is_number(&port.name) {
         true => PortRef::Number(port.port),
         false => PortRef::Name(port.name.clone()),
     }
 }
 
+/// Returns whether the name of a port is empty or a number.
+fn is_number(name: &str) -> bool {
+    name.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// Returns the port of `service` that `wanted` refers to. TCP takes precedence if ports of several protocols have no name.
 pub fn referenced_port<'a>(service: &'a Service, wanted: &PortRef) -> Option<&'a ServicePort> {
-    let mut named = service.ports.iter().filter(|port| port_ref(port) == *wanted);
+    let is_wanted = |port: &&ServicePort| match wanted {
+        PortRef::Name(name) => port.name == *name && !is_number(&port.name),
+        PortRef::Number(number) => port.port == *number && is_number(&port.name),
+    };
+    let mut named = service.ports.iter().filter(is_wanted);
     let udp = named.clone().find(|port| is_over(port, Transport::Udp));
     named.find(|port| is_over(port, Transport::Tcp)).or(udp)
 }
@@ -345,14 +360,22 @@ fn protocol(reader: &mut Reader, service: &Service, number: u16) -> UpstreamProt
 /// Returns the protocol of the port `number` according to the annotations, whose entries are names or numbers of ports.
 fn annotated_protocol(reader: &mut Reader, service: &Service, number: u16) -> Option<UpstreamProtocol> {
     let mut found = None;
-    for (key, protocol) in PROTOCOLS {
-        let entries = reader.get(key).unwrap_or_default().split(',').map(str::trim);
-        for entry in entries.filter(|entry| !entry.is_empty()) {
-            let is = |port: &&ServicePort| *port.name == *entry || port.port.to_string() == entry;
-            let listed = service.ports.iter().find(is).map(|port| port.port);
+    let lists = PROTOCOLS.map(|(key, protocol)| (key, protocol, reader.list(key)));
+    if lists.iter().all(|(.., entries)| entries.is_empty()) {
+        return None;
+    }
+    // The first port for each name and number. A search for each entry would take time for each pair.
+    let mut listed = HashMap::<Cow<'_, str>, u16>::new();
+    for port in &service.ports {
+        for text in [Cow::Borrowed(&*port.name), Cow::Owned(port.port.to_string())] {
+            listed.entry(text).or_insert(port.port);
+        }
+    }
+    for (key, protocol, entries) in lists {
+        for entry in entries {
             // An ExternalName Service may list no ports.
             let unlisted = entry.parse().ok().filter(|_| service.ports.is_empty());
-            match listed.or(unlisted) {
+            match listed.get(entry).copied().or(unlisted) {
                 None => reader.wrong(key, format!("{entry:?} is not a port of the Service"), "entry left out"),
                 Some(port) if port != number => {}
                 Some(_) => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::model::{Endpoint, Endpoints, Health, ServicePortId};
 use crate::objects::{AddressType, EndpointSlice, Kind, Objects, Service, SliceEndpoint};
 
-use super::problem::{Problem, Reason};
+use super::problem::{MOST, Problem, Reason};
 use super::{address, backend};
 
 /// The readiness of an endpoint, from best to worst.
@@ -49,43 +49,49 @@ pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints
             continue;
         }
         origins.push(slice.meta.object_ref(Kind::ENDPOINT_SLICE));
+        let numbers: Vec<u16> = ports(slice, port).collect();
+        let mut faults = 0usize;
         for (i, endpoint) in slice.endpoints.iter().enumerate() {
             let address = match address(slice, endpoint, objects.from_operator) {
                 Ok(address) => address,
                 Err(fault) => {
-                    problems.push(address_problem(slice, i, endpoint, fault));
+                    // Each port of a Service has these problems.
+                    faults += 1;
+                    if faults <= MOST {
+                        problems.push(address_problem(slice, i, endpoint, fault));
+                    }
                     continue;
                 }
             };
             let Some(fitness) = fitness(endpoint) else { continue };
             let candidate = || Candidate { fitness, zone: &endpoint.zone, pod: endpoint.pod.as_ref() };
-            for number in ports(slice, port) {
-                let known = found.entry((address, number)).or_insert_with(candidate);
+            for number in &numbers {
+                let known = found.entry((address, *number)).or_insert_with(candidate);
                 // One slice may lag behind the other while an endpoint moves. The better state is the newer one.
                 if fitness < known.fitness {
                     *known = candidate();
                 }
             }
         }
+        if let Some(others) = faults.checked_sub(MOST).filter(|others| *others > 0) {
+            let object = slice.meta.object_ref(Kind::ENDPOINT_SLICE);
+            problems.push(Problem::further(&object, Reason::EndpointNotValid, others));
+        }
     }
     drop_second_families(&mut found, prefers_ipv6(service));
     let ready = found.values().any(|candidate| candidate.fitness == Fitness::Ready);
-    let mut zones: Vec<(Arc<str>, Vec<Endpoint>)> = Vec::new();
+    let mut zones: BTreeMap<&Arc<str>, Vec<Endpoint>> = BTreeMap::new();
     for ((address, port), candidate) in found {
         let health = match candidate.fitness {
             Fitness::Ready => Health::Healthy,
             Fitness::Serving if !ready => Health::Healthy,
             Fitness::Serving | Fitness::Terminating => Health::Draining,
         };
-        let at = zones.binary_search_by(|(zone, _)| zone.cmp(candidate.zone)).unwrap_or_else(|at| {
-            zones.insert(at, (candidate.zone.clone(), Vec::new()));
-            at
-        });
-        zones[at].1.push(Endpoint { address, port, health });
+        zones.entry(candidate.zone).or_default().push(Endpoint { address, port, health });
     }
     // Endpoints are long-lived and numerous, so spare capacity is released.
-    zones.iter_mut().for_each(|(_, members)| members.shrink_to_fit());
-    zones.shrink_to_fit();
+    zones.values_mut().for_each(Vec::shrink_to_fit);
+    let zones = zones.into_iter().map(|(zone, members)| (zone.clone(), members)).collect();
     origins.sort();
     origins.shrink_to_fit();
     (Endpoints { zones, origins }, problems)

@@ -12,7 +12,7 @@ use crate::re2::Cost;
 use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
 use super::dialect::{Dialect, Resolver};
-use super::problem::{Problem, Reason};
+use super::problem::{Problem, Reason, bounded};
 use super::source::{Entry, Field, Material, PathRule, Rule, Source, Target};
 use super::{host, path};
 
@@ -88,7 +88,7 @@ pub fn parse(ingress: &Ingress, resolver: Resolver) -> Source {
         default_backend,
         default_backend_in_rules,
         dependencies: resolver.into_dependencies(),
-        problems: problems.into_iter().map(Arc::new).collect(),
+        problems: bounded(problems),
         ..Source::new(precedence, origin.clone(), revision, rules, entries)
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use lockgate_xds::provenance::ObjectRef;
 
-pub use bounds::{MOST, shorten};
+pub use bounds::{MOST, bounded, shorten};
 
 /// A fault of an object. The rest of the object and all other objects are still served.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -82,6 +82,8 @@ pub enum Reason {
     PolicyNotValid,
     /// Policies of a route that could take too much of Envoy's memory.
     PolicyTooExpensive,
+    /// Filters of a route that could take too much of Envoy's memory.
+    FilterTooExpensive,
     /// Text that is not UTF-8, or an object that cannot be decoded at all.
     InvalidEncoding,
     /// A served certificate that expires soon or has expired. The translation has no clock, so this is detected
@@ -120,6 +122,7 @@ impl Reason {
             Reason::ListenerNotValid => "ListenerNotValid",
             Reason::PolicyNotValid => "PolicyNotValid",
             Reason::PolicyTooExpensive => "PolicyTooExpensive",
+            Reason::FilterTooExpensive => "FilterTooExpensive",
             Reason::InvalidEncoding => "InvalidEncoding",
             Reason::CertificateExpiring => "CertificateExpiring",
             Reason::XdsRejected => "XdsRejected",

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod amplification;
 mod annotations;
 mod envoy;
 mod fleets;

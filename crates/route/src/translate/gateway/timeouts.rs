@@ -1,5 +1,6 @@
 //! Time limits and retries of HTTPRoutes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::parser::Parser;
@@ -37,7 +38,8 @@ pub fn parse(field: &str, rule: &HttpRule, parser: &mut Parser) -> (Option<Durat
             on: CONDITIONS.to_owned(),
             retries: retry.attempts.unwrap_or(ATTEMPTS),
             per_try_timeout: each.flatten(),
-            status_codes: retry.codes.clone(),
+            // Envoy has a copy for each match, and the API does not limit the length of the list.
+            status_codes: retry.codes.iter().copied().collect::<BTreeSet<u16>>().into_iter().collect(),
             backoff: backoff.map(|backoff| backoff.max(Duration::from_millis(1))),
         })
     });

@@ -4,6 +4,7 @@
 //! and the Events. Each tenant's part is therefore limited here, where all problems pass.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
@@ -49,6 +50,23 @@ impl Problem {
         let [field, message, consequence] = [field, message, consequence].map(Cow::into_owned);
         Arc::new(Self { object, field, reason, message, consequence })
     }
+}
+
+/// Returns the first [`MOST`] problems of each object and reason, and a summary of the others: an object of 1 MB can have so many
+/// that they take 100 MB.
+pub fn bounded<T: FromIterator<Arc<Problem>>>(problems: Vec<Problem>) -> T {
+    let mut counts = BTreeMap::<(ObjectRef, Reason), usize>::new();
+    let mut kept = Vec::new();
+    for problem in problems {
+        let count = counts.entry((problem.object.clone(), problem.reason)).or_default();
+        *count += 1;
+        if *count <= MOST {
+            kept.push(problem);
+        }
+    }
+    let others = counts.into_iter().filter(|(_, count)| *count > MOST);
+    let others = others.map(|((object, reason), count)| Problem::further(&object, reason, count - MOST));
+    kept.into_iter().chain(others).map(Arc::new).collect()
 }
 
 /// Shortens every quoted value in `text` to 256 characters and the complete text to 1024, and states the full length.

@@ -23,6 +23,7 @@ impl Reason {
         Self::ListenerNotValid,
         Self::PolicyNotValid,
         Self::PolicyTooExpensive,
+        Self::FilterTooExpensive,
         Self::RouteNotAttached,
         Self::RouteMatchNotValid,
         Self::RouteFilterNotValid,
@@ -89,6 +90,10 @@ impl Reason {
             Self::PolicyTooExpensive => {
                 "Use fewer hosts, matches, keys, and address ranges, or no perClientAddress, or ask the operator for a higher \
                  limit (gateway.policies.maxMemoryPerNamespace)."
+            }
+            Self::FilterTooExpensive => {
+                "Use fewer hosts and matches, shorter values of headers, and fewer origins with \"*\", or ask the operator for a \
+                 higher limit (gateway.policies.maxMemoryPerNamespace)."
             }
             Self::RouteNotAttached => {
                 "Correct parentRefs or hostnames, or allow the route in allowedRoutes of the listener."

@@ -27,6 +27,18 @@ struct Group {
     reported: Vec<Arc<Problem>>,
 }
 
+impl Group {
+    /// Returns the problems that are no summaries.
+    fn listed(&self) -> impl Iterator<Item = &Arc<Problem>> {
+        self.all.keys().filter(|problem| problem.others().is_none())
+    }
+
+    /// Returns the number of problems that are not listed.
+    fn summarized(&self) -> usize {
+        self.all.keys().filter_map(|problem| problem.others()).sum()
+    }
+}
+
 impl Ledger {
     /// Returns the reported problems, each once.
     pub fn found(&self) -> &Problems {
@@ -84,8 +96,9 @@ impl Ledger {
     fn report(&mut self, changed: BTreeSet<Key>) {
         for key in changed {
             let Some(group) = self.groups.get_mut(&key) else { continue };
-            let mut reported: Vec<Arc<Problem>> = group.all.keys().take(MOST).cloned().collect();
-            if let Some(others) = group.all.len().checked_sub(MOST).filter(|others| *others > 0) {
+            let mut reported: Vec<Arc<Problem>> = group.listed().take(MOST).cloned().collect();
+            let others = group.listed().count().saturating_sub(MOST) + group.summarized();
+            if others > 0 {
                 reported.push(Arc::new(Problem::further(&key.0, key.1, others)));
             }
             for problem in group.reported.iter().filter(|problem| !reported.contains(problem)) {
