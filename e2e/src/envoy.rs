@@ -150,6 +150,15 @@ impl Envoy {
             .collect()
     }
 
+    /// Returns the allocated memory in bytes. The gauge of the same name is some seconds old.
+    ///
+    /// # Panics
+    /// If the answer is not JSON with the number.
+    pub async fn memory(&self) -> u64 {
+        let memory: Value = serde_json::from_str(&self.get("/memory").await.text()).expect("JSON");
+        memory["allocated"].as_str().and_then(|text| text.parse().ok()).expect("the allocated memory")
+    }
+
     /// Returns a counter or gauge, or 0 if it does not exist.
     pub async fn stat(&self, name: &str) -> u64 {
         self.stats(&format!("^{}$", name.replace('.', "\\."))).await.get(name).copied().unwrap_or_default()

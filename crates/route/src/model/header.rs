@@ -22,6 +22,11 @@ impl HeaderName {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         !text.is_empty() && text.len() <= LONGEST && text.bytes().all(is_allowed)
     }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Display for HeaderName {

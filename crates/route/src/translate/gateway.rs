@@ -10,6 +10,7 @@ pub mod attach;
 mod authorities;
 mod backend;
 mod client_certificates;
+pub mod filter_memory;
 mod filters;
 pub mod fleet;
 mod grpc_route;

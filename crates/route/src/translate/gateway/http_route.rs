@@ -36,6 +36,11 @@ impl Candidate {
     pub fn matches(&self) -> &Match {
         &self.rest.as_ref().unwrap_or(&self.route).matches
     }
+
+    /// Returns its routes, in the order in which they are tried.
+    pub fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
+        [&self.route].into_iter().chain(&self.rest)
+    }
 }
 
 /// Parses an HTTPRoute. Returns only the inputs if this controller serves no parent, because it may serve a parent

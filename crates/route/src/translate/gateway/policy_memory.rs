@@ -1,4 +1,4 @@
-//! The memory that HTTPPolicies can take in an Envoy, and its limit for the routes of each namespace.
+//! The memory that HTTPPolicies can take in an Envoy, and the limit of policies and filters for the routes of each namespace.
 //!
 //! Envoy has a copy of a policy for each match of a route on each host, unless hosts share all their routes. A route of
 //! 128 matches and 16 hosts multiplies the policy of a Gateway by 2,048. The memory therefore counts toward the
@@ -49,14 +49,14 @@ pub fn of_authorization(authorization: &Authorization) -> u64 {
     FEATURE + ITEM * names.count() as u64
 }
 
-/// The memory that the policies of all routes can take, and the routes beyond the limit of their namespace.
+/// The memory that the policies and filters of all routes can take, and the routes beyond the limit of their namespace.
 #[derive(Debug, Default)]
 pub struct Budget {
     ranks: BTreeMap<ObjectId, Precedence>,
     namespaces: BTreeMap<Arc<str>, Namespace>,
 }
 
-/// The routes of a namespace that have policies.
+/// The routes of a namespace that have policies or large filters.
 #[derive(Debug, Default)]
 struct Namespace {
     /// The memory of each route.
@@ -67,18 +67,13 @@ struct Namespace {
 }
 
 impl Budget {
-    /// Returns whether no route has a policy.
-    pub fn is_empty(&self) -> bool {
-        self.ranks.is_empty()
-    }
-
     /// Returns the memory of a route if it is beyond the limit of its namespace.
     pub fn refused(&self, route: &Precedence) -> Option<u64> {
         let namespace = self.namespaces.get(&route.key.namespace)?;
         namespace.refused.get(route).and_then(|route| namespace.routes.get(route).copied())
     }
 
-    /// Replaces the memory of `routes`, where 0 means no policy. Returns the routes that have come within or beyond the
+    /// Replaces the memory of `routes`, where 0 means neither policies nor large filters. Returns the routes that have come within or beyond the
     /// limit of a namespace in bytes.
     pub fn update(&mut self, routes: Vec<(ObjectId, Option<Precedence>, u64)>, limit: u64) -> BTreeSet<ObjectId> {
         let mut changed = BTreeSet::new();
@@ -163,7 +158,7 @@ mod tests {
         for name in ["a", "b", "d", "other/a"] {
             set(&mut budget, name, 0, 0);
         }
-        assert!(budget.is_empty() && budget.namespaces.is_empty());
+        assert!(budget.ranks.is_empty() && budget.namespaces.is_empty());
     }
 
     #[test]

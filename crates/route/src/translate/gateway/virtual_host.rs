@@ -1,16 +1,17 @@
 //! The virtual host of a host name on one listener, from all routes that are attached to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
 use super::client_certificates::ClientCertificate;
+use super::filter_memory::FilterMemory;
 use super::http_policies::Scope;
 use super::http_route::Candidate;
 use super::order::Order;
 use super::parser::Attached;
-use crate::model::{Action, PathMatch, Redirect, Route, Scheme, VirtualHost};
+use crate::model::{Action, Filters, PathMatch, Redirect, Route, Scheme, VirtualHost};
 use crate::objects::Precedence;
 use crate::settings::Regexes;
 use crate::translate::merge::Merged;
@@ -23,7 +24,7 @@ struct Competitor<'a> {
 }
 
 /// Returns the virtual host with the features of `policies`, and the problems of routes that exceed a budget. The
-/// budgets limit the regular expressions of the host and the policies of a namespace.
+/// budgets limit the regular expressions of the host, and the policies and filters of a namespace.
 ///
 /// `routes` are in the order of precedence. If matches are equal, the first route is served. `origin` is the origin of
 /// a virtual host without routes; `port` is the port of the listener, and `certificate` the client certificate of its
@@ -56,15 +57,15 @@ pub fn virtual_host(
         let Competitor { precedence, candidate } = one;
         let features = policies.features(precedence, candidate.name.as_ref());
         let is_refused = policies.refused(precedence).is_some();
-        let with_policy = move |route: Arc<Route>| match &features {
-            Some(features) if is_refused => Arc::new(features.close(&route)),
-            Some(features) => Arc::new(features.apply(&route)),
-            None => route,
+        let with_policy = |route: &Arc<Route>| match &features {
+            Some(features) if is_refused => Arc::new(features.close(&without_filters(route))),
+            Some(features) => Arc::new(features.apply(route)),
+            None if is_refused && FilterMemory::of(route).counted() > 0 => Arc::new(without_filters(route)),
+            None => route.clone(),
         };
-        [Some(candidate.route.clone()), candidate.rest.clone()].map(|route| route.map(&with_policy))
+        candidate.routes().map(with_policy).collect::<Vec<_>>()
     };
-    let mut routes: Vec<Arc<Route>> =
-        ordered.into_iter().flat_map(both).flatten().map(|route| on_port(route, port)).collect();
+    let mut routes: Vec<Arc<Route>> = ordered.into_iter().flat_map(both).map(|route| on_port(route, port)).collect();
     if routes.is_empty() {
         return (not_found(origin), problems);
     }
@@ -100,24 +101,42 @@ fn beyond_budget<'a>(
     refused
 }
 
-/// Returns the problems of a route whose policies exceed the memory of its namespace: one for each rule with a policy.
+/// Returns the problems of a route whose policies and filters exceed the memory of its namespace: one for each rule with a policy or
+/// with large filters.
 fn beyond_memory(route: &Attached, certificate: &ClientCertificate, policies: &Scope) -> Vec<Problem> {
     let Some(memory) = policies.refused(&route.precedence) else { return Vec::new() };
-    let has_policy = |candidate: &&Candidate| policies.features(&route.precedence, candidate.name.as_ref()).is_some();
-    let rules: BTreeSet<u32> =
-        route.candidates(certificate).iter().filter(has_policy).map(|candidate| candidate.rule).collect();
-    let problem = |rule: u32| Problem {
-        object: route.origin.clone(),
-        field: format!("spec.rules[{rule}]"),
-        reason: Reason::PolicyTooExpensive,
-        message: format!(
-            "the policies of this route can take {} MiB of memory in each Envoy, and older routes of the namespace \
+    let mut rules = BTreeMap::new();
+    for candidate in route.candidates(certificate) {
+        rules.entry(candidate.rule).or_insert(candidate);
+    }
+    let problem = |(rule, candidate): (u32, &Candidate)| {
+        let has_policy = policies.features(&route.precedence, candidate.name.as_ref()).is_some();
+        let filters = FilterMemory::of(&candidate.route);
+        let (field, reason, status) = match has_policy {
+            true => (format!("spec.rules[{rule}]"), Reason::PolicyTooExpensive, 403),
+            false if filters.counted() > 0 => {
+                (format!("spec.rules[{rule}].{}", filters.field()), Reason::FilterTooExpensive, 500)
+            }
+            false => return None,
+        };
+        let message = format!(
+            "the policies and filters of this route can take {} MiB of memory in each Envoy, and older routes of the namespace \
              leave less than that of gateway.policies.maxMemoryPerNamespace",
             memory.div_ceil(1 << 20)
-        ),
-        consequence: "requests to this rule are answered 403".to_owned(),
+        );
+        let consequence = format!("requests to this rule are answered {status}");
+        Some(Problem { object: route.origin.clone(), field, reason, message, consequence })
     };
-    rules.into_iter().map(problem).collect()
+    rules.into_iter().filter_map(problem).collect()
+}
+
+/// The body of a 500 of a route whose filters take too much memory.
+const WITHOUT_FILTERS: &str = "the filters of this route take too much memory\n";
+
+/// Returns the route without its filters and its action. Its requests are answered 500, because a filter must not be skipped.
+fn without_filters(route: &Route) -> Route {
+    let action = Action::Respond { status: 500, body: Some(WITHOUT_FILTERS.into()) };
+    Route { filters: Filters::default(), action, ..route.clone() }
 }
 
 fn namespace(route: &Attached) -> &Arc<str> {

@@ -260,6 +260,37 @@ fn tells(touched: &Touched, before: &Model, now: &Model) -> bool {
     })
 }
 
+/// Applies the `passes` one by one. After each, the result is that of one translation of all objects.
+pub fn step_by_step(
+    mut objects: Objects,
+    passes: Vec<Vec<(Object, bool)>>,
+    settings: &Settings,
+) -> Result<(), TestCaseError> {
+    let mut translator = Translator::default();
+    translator.update(&objects, settings, &ChangedInputs::everything());
+    for steps in passes {
+        let (mut changed, before) = (ChangedInputs::default(), translator.model().clone());
+        for (object, applied) in steps.clone() {
+            take(object, applied, &mut objects, &mut changed);
+        }
+        let update = translator.update(&objects, settings, &changed);
+        let mut anew = Translator::default();
+        anew.update(&objects, settings, &ChangedInputs::everything());
+        prop_assert_eq!(translator.model(), anew.model(), "after {:?}", steps);
+        prop_assert_eq!(translator.problems(), anew.problems(), "after {:?}", steps);
+        prop_assert_eq!(translator.verdicts(), anew.verdicts(), "after {:?}", steps);
+        prop_assert_eq!(translator.gateways(), anew.gateways(), "after {:?}", steps);
+        prop_assert_eq!(translator.policies(), anew.policies(), "after {:?}", steps);
+        let sources = |translator: &Translator| translator.sources().collect::<BTreeSet<_>>();
+        prop_assert_eq!(sources(&translator), sources(&anew));
+        prop_assert!(tells(&update.touched, &before, translator.model()), "untold after {:?}", steps);
+        let (old, new) = (&before.secrets, &translator.model().secrets);
+        let secrets = old.keys().chain(new.keys()).filter(|id| old.get(id) != new.get(id));
+        prop_assert!(secrets.into_iter().all(|id| update.touched.secrets.contains(id)), "untold after {:?}", steps);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -268,33 +299,12 @@ proptest! {
         first in prop::collection::vec(any_object(), 0..12),
         passes in prop::collection::vec(prop::collection::vec((any_object(), prop::bool::weighted(0.75)), 1..4), 1..16),
     ) {
-        let (mut objects, mut settings) = (world_of(first), Settings::default());
+        let mut settings = Settings::default();
         // The second regular expression of a host is a conflict.
         settings.regexes.max_per_host = 1;
         // One or two policies fit into a namespace.
         settings.gateway.policies.max_memory_per_namespace = 9 << 10;
-        let mut translator = Translator::default();
-        translator.update(&objects, &settings, &ChangedInputs::everything());
-        for steps in passes {
-            let (mut changed, before) = (ChangedInputs::default(), translator.model().clone());
-            for (object, applied) in steps.clone() {
-                take(object, applied, &mut objects, &mut changed);
-            }
-            let update = translator.update(&objects, &settings, &changed);
-            let mut anew = Translator::default();
-            anew.update(&objects, &settings, &ChangedInputs::everything());
-            prop_assert_eq!(translator.model(), anew.model(), "after {:?}", steps);
-            prop_assert_eq!(translator.problems(), anew.problems(), "after {:?}", steps);
-            prop_assert_eq!(translator.verdicts(), anew.verdicts(), "after {:?}", steps);
-            prop_assert_eq!(translator.gateways(), anew.gateways(), "after {:?}", steps);
-            prop_assert_eq!(translator.policies(), anew.policies(), "after {:?}", steps);
-            let sources = |translator: &Translator| translator.sources().collect::<BTreeSet<_>>();
-            prop_assert_eq!(sources(&translator), sources(&anew));
-            prop_assert!(tells(&update.touched, &before, translator.model()), "untold after {:?}", steps);
-            let (old, new) = (&before.secrets, &translator.model().secrets);
-            let secrets = old.keys().chain(new.keys()).filter(|id| old.get(id) != new.get(id));
-            prop_assert!(secrets.into_iter().all(|id| update.touched.secrets.contains(id)), "untold after {:?}", steps);
-        }
+        step_by_step(world_of(first), passes, &settings)?;
     }
 }
 

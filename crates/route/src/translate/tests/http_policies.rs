@@ -150,7 +150,7 @@ fn policies_beyond_the_memory_of_a_namespace_close_its_younger_routes() {
     let problems: Vec<String> = translator.problems().iter().map(ToString::to_string).collect();
     let [problem] = &problems[..] else { panic!("{problems:?}") };
     assert!(
-        problem.starts_with("HTTPRoute shop/two: spec.rules[0]: the policies of this route can take 7 MiB"),
+        problem.starts_with("HTTPRoute shop/two: spec.rules[0]: the policies and filters of this route can take 7 MiB"),
         "{problem}"
     );
     assert!(problem.ends_with("requests to this rule are answered 403"), "{problem}");

@@ -1,0 +1,166 @@
+//! The memory that the policies and filters of routes can take in an Envoy, and its limit for each namespace.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::gateway::{conditions, translated, world_of};
+use super::gateway_incremental::step_by_step;
+use crate::model::{Action, Host, Route};
+use crate::objects::gateway::{CorsFilter, HeaderFilter, HttpFilter, HttpHeader};
+use crate::objects::{Kind, Object, Objects};
+use crate::settings::Settings;
+use crate::testing::gateway::*;
+use crate::testing::objects::service;
+use crate::translate::{ChangedInputs, Translator};
+
+const KIB: usize = 1 << 10;
+
+/// Returns headers with a value of `size` bytes in total.
+fn headers(size: usize) -> HeaderFilter {
+    let header = HttpHeader { name: "x-team".to_owned(), value: "v".repeat(4 * KIB) };
+    HeaderFilter { add: vec![header; size / (4 * KIB)], ..HeaderFilter::default() }
+}
+
+fn requests(size: usize) -> HttpFilter {
+    let r#type = "RequestHeaderModifier".to_owned();
+    HttpFilter { r#type, request_header_modifier: Some(headers(size)), ..HttpFilter::default() }
+}
+
+fn responses(size: usize) -> HttpFilter {
+    let r#type = "ResponseHeaderModifier".to_owned();
+    HttpFilter { r#type, response_header_modifier: Some(headers(size)), ..HttpFilter::default() }
+}
+
+fn cors(origins: usize) -> HttpFilter {
+    let allow_origins = (0..origins).map(|at| format!("https://*.{at}.{}", "long.".repeat(20))).collect();
+    let cors = Some(CorsFilter { allow_origins, ..CorsFilter::default() });
+    HttpFilter { r#type: "CORS".to_owned(), cors, ..HttpFilter::default() }
+}
+
+fn shop(more: impl IntoIterator<Item = Object>) -> Objects {
+    let public: Object = gateway("public").listener("http", 80, "HTTP").routes_from("All").into();
+    let foreign: Object =
+        http_route("other/foreign").parent("shop/public").host("x.test").rule("/foreign", "a:80").into();
+    let base =
+        [public, gateway_service("public", &[(80, 10_000)]), foreign, service("other/a").port("http", 80).into()];
+    world_of(base.into_iter().chain(more))
+}
+
+fn with_limit(limit: u64, objects: &Objects) -> Translator {
+    let (mut translator, mut settings) = (Translator::default(), Settings::default());
+    settings.gateway.policies.max_memory_per_namespace = limit;
+    translator.update(objects, &settings, &ChangedInputs::everything());
+    translator
+}
+
+/// Returns the routes of an object on a host.
+fn routes<'a>(translator: &'a Translator, host: &str, name: &str) -> Vec<&'a Route> {
+    let plain = translator.model().plain("gateway/shop/public/80").expect("a listener");
+    let host = &plain.hosts[&Host::Exact(host.into())];
+    host.routes.iter().filter(|route| &*route.origin.name == name).map(|route| &**route).collect()
+}
+
+fn status(route: &Route) -> Option<u16> {
+    match route.action {
+        Action::Respond { status, .. } => Some(status),
+        _ => None,
+    }
+}
+
+#[test]
+fn filters_beyond_the_memory_of_a_namespace_fail_the_rules_of_its_younger_routes() {
+    let route = |name: &str, at| http_route(name).created(at).parent("public").host("x.test");
+    let wide = |name: &str, at, filter: HttpFilter| route(name, at).rule(&format!("/{name}"), "a:80").filter(filter);
+    let old: Object = wide("old", 1, requests(64 * KIB)).into();
+    let young: Object = wide("young", 2, requests(64 * KIB)).rule("/young/plain", "a:80").into();
+    let answered: Object = wide("answered", 3, responses(64 * KIB)).into();
+    let of_backend = route("backend", 4).rule("/backend", "a:80");
+    let of_backend: Object =
+        of_backend.change(|rule| rule.backend_refs[0].filters.extend([requests(32 * KIB), responses(32 * KIB)])).into();
+    let of_browsers: Object = wide("browsers", 5, cors(40)).into();
+    let small: Object = wide("small", 6, requests(0)).into();
+    let objects = shop([old, young, answered, of_backend, of_browsers, small]);
+    assert!(translated(&objects).problems().is_empty(), "few matches fit into the default limit");
+
+    let translator = with_limit(300 << 10, &objects);
+    let of = |name: &str| routes(&translator, "x.test", name).into_iter().map(status).collect::<Vec<_>>();
+    let mut young = of("young");
+    young.sort();
+    assert_eq!((of("old"), young), (vec![None], vec![None, Some(500)]), "a rule without filters is served");
+    for name in ["answered", "backend", "browsers"] {
+        assert_eq!(of(name), [Some(500)], "{name}");
+        assert!(routes(&translator, "x.test", name)[0].filters.is_empty(), "{name}");
+    }
+    assert_eq!((of("small"), of("foreign")), (vec![None], vec![None]));
+    let problems: Vec<String> = translator.problems().iter().map(ToString::to_string).collect();
+    let fields = [("answered", "filters"), ("backend", "backendRefs"), ("browsers", "filters"), ("young", "filters")];
+    assert_eq!(problems.len(), fields.len(), "{problems:?}");
+    for (problem, (name, field)) in problems.iter().zip(fields) {
+        let start =
+            format!("HTTPRoute shop/{name}: spec.rules[0].{field}: the policies and filters of this route can take");
+        assert!(problem.starts_with(&start), "{problem}");
+        assert!(problem.ends_with("requests to this rule are answered 500"), "{problem}");
+        let partial = "0: PartiallyInvalid=True UnsupportedValue".to_owned();
+        assert!(conditions(&translator, Kind::HTTP_ROUTE, name).contains(&partial));
+    }
+}
+
+#[test]
+fn each_match_on_each_host_has_a_copy_of_the_filters() {
+    let route = |hosts: usize, matches: usize| -> Object {
+        let route = http_route("a").parent("public").rule("/0", "a:80").filter(requests(48 * KIB));
+        let route = (1..matches).fold(route, |route, at| route.path("PathPrefix", &format!("/{at}")));
+        (0..hosts).fold(route, |route, at| route.host(&format!("h{at}.test"))).into()
+    };
+    let fits = |hosts, matches| {
+        let translator = with_limit(1 << 20, &shop([route(hosts, matches)]));
+        let all = routes(&translator, "h0.test", "a");
+        assert_eq!(all.len(), matches);
+        all.into_iter().all(|route| status(route).is_none())
+    };
+    assert!(fits(1, 4) && fits(4, 1) && fits(2, 2));
+    assert!(!fits(1, 16) && !fits(16, 1) && !fits(4, 4));
+}
+
+/// Returns a route of the Gateway, with some memory on some hosts.
+fn any_route() -> impl Strategy<Value = Object> {
+    let hosts = prop::collection::btree_set(select(vec!["x.test", "y.test", "z.test", "*.test"]), 1..3);
+    let rules = prop::collection::vec((select(vec!["/", "/a", "/b"]), select(vec![0, 0, 8 * KIB])), 1..3);
+    let names = select(vec!["a", "b", "c", "d", "other/e", "other/f"]);
+    (names, 1i64..4, hosts, rules).prop_map(|(name, created, hosts, rules)| {
+        let route = http_route(name).created(created).parent("shop/public");
+        let route = hosts.into_iter().fold(route, HttpRouteBuilder::host);
+        let rule = |route: HttpRouteBuilder, (path, size): (&str, usize)| match size {
+            0 => route.rule(path, "a:80"),
+            size => route.rule(path, "a:80").filter(requests(size)),
+        };
+        rules.into_iter().fold(route, rule).into()
+    })
+}
+
+/// Returns a policy of the Gateway, or of a route.
+fn any_policy() -> impl Strategy<Value = Object> {
+    let target = select(vec![("Gateway", "public"), ("HTTPRoute", "a"), ("HTTPRoute", "b")]);
+    (select(vec!["a", "b"]), 1i64..3, target, any::<bool>()).prop_map(|(name, created, (kind, target), body)| {
+        let policy = http_policy(name).created(created).target(kind, target);
+        if body { policy.body("1MiB").into() } else { policy.rate(1).into() }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// A route that grows or shrinks closes and opens younger routes of its namespace on other hosts.
+    #[test]
+    fn routes_within_a_limit_step_by_step_are_what_they_are_all_at_once(
+        first in prop::collection::vec(any_route(), 0..6),
+        passes in prop::collection::vec(
+            prop::collection::vec((prop_oneof![6 => any_route(), 1 => any_policy()], prop::bool::weighted(0.8)), 1..3),
+            1..8,
+        ),
+    ) {
+        let mut settings = Settings::default();
+        settings.gateway.policies.max_memory_per_namespace = 100 << 10;
+        step_by_step(shop(first), passes, &settings)?;
+    }
+}
