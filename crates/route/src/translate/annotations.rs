@@ -262,7 +262,7 @@ impl<'a> Reader<'a> {
         self.annotations.get(key).map(|value| value.trim())
     }
 
-    /// Returns the different entries of a list, in their order. The tenant pays for at most [`ENTRIES`] of them.
+    /// Returns the different entries of a list, in their order. Entries after the first [`ENTRIES`] are left out.
     pub fn list(&mut self, key: &str) -> Vec<&'a str> {
         let mut found = Vec::new();
         let mut seen = BTreeSet::new();
