@@ -89,7 +89,7 @@ def schema_of(comment, extra, value):
     schema = {"description": comment, "type": names[type(value)], "default": value}
     if value == "" and "pattern" not in extra and "enum" not in extra:
         # `--set tag=1` is a number; it is meant as text, and rendered as such.
-        schema["type"] = ["string", "number"] if comment.startswith("Its tag") else "string"
+        schema["type"] = ["string", "number"] if comment.startswith("The tag of the image") else "string"
     schema |= extra
     if schema["type"] == "object" and "additionalProperties" not in schema:
         schema["additionalProperties"] = False

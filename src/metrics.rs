@@ -346,17 +346,17 @@ impl Metrics {
 impl Inner {
     fn register(&mut self, commit: &'static str) {
         self.registry.register_collector(Box::new(process::Process::starting_now()));
-        let mut registry = std::mem::take(&mut self.registry);
-        let ours = registry.sub_registry_with_prefix("lockgate");
+        let mut all = std::mem::take(&mut self.registry);
+        let registry = all.sub_registry_with_prefix("lockgate");
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", commit)]);
-        ours.register("build", "The running version", build);
-        self.register_sources(ours);
-        self.register_settings(ours);
-        self.register_publications(ours);
-        self.register_xds(ours);
-        self.register_certificates(ours);
-        self.register_writes(ours);
-        self.registry = registry;
+        registry.register("build", "The running version", build);
+        self.register_sources(registry);
+        self.register_settings(registry);
+        self.register_publications(registry);
+        self.register_xds(registry);
+        self.register_certificates(registry);
+        self.register_writes(registry);
+        self.registry = all;
     }
 
     /// Registers the metrics of the source and of its objects.

@@ -105,7 +105,7 @@ async fn what_needs_a_restart_waits_for_it_and_the_rest_of_the_edit_holds() {
     let waits = format!("# effective until a restart of the controller, then \"{}\" by ", ports[1]);
     let line = text.lines().find(|line| line.contains(&waits)).unwrap_or_else(|| panic!("{waits:?} is not in {text}"));
     assert!(line.trim().starts_with(&format!("address: \"{}\"", ports[0])), "{line}");
-    assert!(text.lines().any(|line| line.contains("# --gate-timeout; ") && line.ends_with(" says 8s")), "{text}");
+    assert!(text.lines().any(|line| line.contains("# --gate-timeout; ") && line.ends_with(" has 8s")), "{text}");
 
     // A change of Envoy's settings alone does not repeat the line, and the settings still wait.
     lockgate.write(&file(3, &second));

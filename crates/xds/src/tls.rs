@@ -102,5 +102,5 @@ fn parsed(pair: Pair) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'st
 fn certificates(part: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsFault> {
     let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let parsed = parsed.map_err(|error| fault(part, error))?;
-    if parsed.is_empty() { Err(fault(part, "no certificate in it")) } else { Ok(parsed) }
+    if parsed.is_empty() { Err(fault(part, "it contains no certificate")) } else { Ok(parsed) }
 }

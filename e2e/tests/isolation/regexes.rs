@@ -42,9 +42,9 @@ async fn regexes_that_would_block_a_worker_are_rejected_and_told() {
     let objects = [ingress("attacker", ATTACKER, "", &bad), service("attacker", "", &[])];
     let site = Site::with_objects("", &objects).await;
     // The log contains the first problems of an object, and counts the others.
-    for (i, path) in [&bad[0], &bad[27]].into_iter().enumerate() {
-        let field = format!("spec.rules[0].http.paths[{}].path", i * 27);
-        let line = site.lockgate.logged(&["RegexTooExpensive", &field, path.as_str()]).await;
+    for i in [0, 9] {
+        let field = format!("spec.rules[0].http.paths[{i}].path");
+        let line = site.lockgate.logged(&["RegexTooExpensive", &field, bad[i].as_str()]).await;
         assert!(line.contains("would take Envoy too long") && line.contains("path left out"), "{line}");
     }
     site.lockgate.logged(&["RegexTooExpensive", "30 more problems", "name=attacker"]).await;

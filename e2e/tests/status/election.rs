@@ -68,6 +68,6 @@ async fn another_replica_leads_after_a_crash_a_clean_stop_and_an_api_server_that
     wait_until("one to lead again", async || is_leader(&one).await || is_leader(&two).await).await;
     one.process().assert_running();
     two.process().assert_running();
-    let failures = one.log().matches("cannot write the lease").count();
+    let failures = one.log().matches("cannot write the Lease").count();
     assert_eq!(failures, 1, "said once, not at each try");
 }

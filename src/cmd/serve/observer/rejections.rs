@@ -124,8 +124,8 @@ impl Rejection {
         let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_CHARACTERS).collect();
         let others = match suspects.saturating_sub(1) {
             0 => String::new(),
-            1 => " and of another object".to_owned(),
-            others => format!(" and of {others} other objects"),
+            1 => " and from another object".to_owned(),
+            others => format!(" and from {others} other objects"),
         };
         let consequence = match has_earlier {
             true => "the last version that it accepted stays in use",
@@ -189,7 +189,7 @@ mod tests {
         assert!(texts().is_empty());
         let other = ObjectRef::new("Service", "shop", "other");
         rejections.rejected(1, &cluster("cart"), &[&object, &other], &"bad".into(), true);
-        let line = "Service shop/other: an Envoy rejects the Cluster \"cart\" that is built from it and of another object: \
+        let line = "Service shop/other: an Envoy rejects the Cluster \"cart\" that is built from it and from another object: \
                     bad; the last version that it accepted stays in use";
         assert_eq!((texts().len(), &*texts()[1]), (2, line));
     }
