@@ -38,7 +38,7 @@ programs=(--bin bench)
 export LOCKGATE=${LOCKGATE:-$target/dist/lockgate}
 # The lab's programs and Envoy: quick when they exist.
 export BIN=${BIN:-$PWD/e2e/lab/bin}
-e2e/lab/build.sh etcd kube-apiserver kubectl | sed '/: up to date /d' >&2
+e2e/lab/build.sh etcd kube-apiserver kubectl | sed -u '/: up to date /d' >&2
 [[ -n ${ENVOY:-} ]] || scripts/envoy.sh
 
 # go_program MODULE_DIRECTORY PACKAGE NAME: builds a Go program of a pinned module.

@@ -36,7 +36,7 @@ if [[ -e /run/netns/$LAB || -e $DIR ]]; then
 fi
 
 scripts/lab.sh build
-e2e/lab/build.sh gateway-conformance gateway-crds | sed '/: up to date /d' >&2
+e2e/lab/build.sh gateway-conformance gateway-crds | sed -u '/: up to date /d' >&2
 if [[ -z ${LOCKGATE:-} ]]; then
   need cargo "" "https://rustup.rs"
   say "building the program as its image has it ..."

@@ -27,7 +27,7 @@ build() {
   need wget wget "the pod of helm test runs it"
   # Debian's python3 cannot make a venv without the package python3-venv.
   python3 -c 'import ensurepip' 2>/dev/null || install python3-venv
-  e2e/lab/build.sh "${programs[@]}" | sed '/: up to date /d' >&2
+  e2e/lab/build.sh "${programs[@]}" | sed -u '/: up to date /d' >&2
 }
 
 up() {
@@ -37,8 +37,8 @@ up() {
   if [[ -z ${LOCKGATE:-} ]]; then
     need cargo "" "https://rustup.rs"
     need cc gcc
-    say "building the controller ..."
-    cargo build --workspace --bin lockgate
+    say "building the controller, as make run does ..."
+    cargo build --workspace --bin lockgate --no-default-features
   fi
   trap 'e2e/lab/cluster.sh down' ERR INT TERM HUP
   say "starting etcd, the API server and the nodes ..."
@@ -59,11 +59,14 @@ A Kubernetes cluster with two nodes is up. Its network is a namespace of its own
   $variables$shell bash          # a shell inside: kubectl, helm and curl as in any cluster; exit leaves it
 
   kubectl apply -f e2e/lab/echo.yaml                 # then, in that shell: two pods and a LoadBalancer Service
+  kubectl rollout status deployment/echo
   kubectl get pods,services -o wide
   curl http://10.245.0.1/                            # its EXTERNAL-IP
   kubectl logs deploy/echo
   helm install lockgate charts/lockgate --namespace lockgate --create-namespace --wait
   kubectl create ingress echo --class=lockgate --rule="echo.example.com/*=echo:80"
+  kubectl wait ingress/echo --for=jsonpath='{.status.loadBalancer.ingress[0].ip}'
+  curl --header "Host: echo.example.com" http://\$(kubectl get ingress echo -o jsonpath='{.status.loadBalancer.ingress[0].ip}')/
 TEXT
   cat <<TEXT
 

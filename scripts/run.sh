@@ -23,7 +23,7 @@ done
 # step NUMBER WHAT: prints the step and the elapsed time.
 step() { say "== [$(clock $SECONDS)] $1/4 $2 ..."; }
 
-step 1 "the controller (the first build takes 4 minutes on two cores, later ones seconds)"
+step 1 "the controller (the first build takes 4 to 6 minutes on two cores, later ones seconds)"
 if [[ -z ${LOCKGATE:-} ]]; then
   need cargo "" "https://rustup.rs"
   need cc gcc
