@@ -35,10 +35,8 @@ up() {
   [[ ! -e /run/netns/$LAB ]] || die "a lab named $LAB is up already: make lab-down, or choose a name: make lab LAB=mine"
   build
   if [[ -z ${LOCKGATE:-} ]]; then
-    need cargo "" "https://rustup.rs"
-    need cc gcc
-    say "building the controller, as make run does ..."
-    cargo build --workspace --bin lockgate --no-default-features
+    say "building the controller ..."
+    build_controller
   fi
   trap 'e2e/lab/cluster.sh down' ERR INT TERM HUP
   say "starting etcd, the API server and the nodes ..."

@@ -25,10 +25,7 @@ step() { say "== [$(clock $SECONDS)] $1/4 $2 ..."; }
 
 step 1 "the controller (the first build takes 4 to 6 minutes on two cores, later ones seconds)"
 if [[ -z ${LOCKGATE:-} ]]; then
-  need cargo "" "https://rustup.rs"
-  need cc gcc
-  # The first build without the memory allocator of releases is faster.
-  cargo build --workspace --bin lockgate --no-default-features
+  build_controller
   LOCKGATE=${CARGO_TARGET_DIR:-target}/debug/lockgate
 fi
 step 2 "a real Envoy (a download of 40 MB the first time)"
