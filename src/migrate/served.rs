@@ -52,7 +52,9 @@ impl<'m> Served<'m> {
             tls.insert(name, Tls { secret, routes, host });
         }
         let refused = model.tls(ListenerId::HTTPS).into_iter().flat_map(|tls| &tls.refused);
-        let refused = refused.map(|host| (host, plain.get(host).and_then(|routes| routes.first().copied()))).collect();
+        // The route may be missing from `plain`: a host that is served over TLS alone is closed there.
+        let first = |host| model.plain(ListenerId::HTTP)?.hosts.get(host)?.routes.first().map(|route| &**route);
+        let refused = refused.map(|host| (host, first(host))).collect();
         Self { plain, tls, refused }
     }
 

@@ -245,6 +245,16 @@ fn the_comparison_sees_every_kind_of_decision() {
 }
 
 #[test]
+fn a_host_without_a_certificate_that_is_closed_in_plain_text_is_reported() {
+    let wildcard = ingress("one").created(2).host("*.x.com").path("Prefix", "/", "a:80").tls(&[], "wild");
+    let closed = ingress("other/one").created(1).annotation("kubernetes.io/ingress.allow-http", "false");
+    let closed = closed.host("*.x.com").path("Prefix", "/", "a:80").host("a.x.com").path("Prefix", "/", "a:80");
+    let settings = Settings { namespace_ownership: NamespaceOwnership::InterNamespaceAllowed, ..Settings::default() };
+    let counts = compare(&[wildcard.into(), closed.into()], &settings);
+    assert!(counts.contains_key("forward"), "{counts:?}");
+}
+
+#[test]
 #[should_panic(expected = " before, ")]
 fn a_missing_redirect_is_noticed() {
     let shop = ingress("shop").host("x.com").path("Prefix", "/", "a:80").tls(&["x.com"], "x");
