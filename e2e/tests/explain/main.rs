@@ -1,0 +1,9 @@
+//! `lockgate explain` against a real Envoy: for generated objects and requests, the explanation is what Envoy does.
+
+mod backend;
+mod generated;
+mod listeners;
+mod output;
+mod paths;
+mod shares;
+mod site;

@@ -1,0 +1,45 @@
+//! The output of the program.
+
+use std::process::Command;
+
+use e2e::manifests::ingress_class;
+use e2e::ports;
+use e2e::process::output;
+use serde_json::Value;
+
+use super::site::{Site, service};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_prints_the_status_and_explanations_of_a_controller() {
+    let site = Site::start().await;
+    let rules = "spec:\n  rules:\n  - host: a.test\n    http:\n      paths:\n      - { path: /, pathType: Prefix, backend: { service: { \
+                 name: first, port: { name: http } } } }\n";
+    let ingress =
+        format!("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: i, namespace: one }}\n{rules}");
+    site.serve(&[ingress_class(), service("one", "first", site.backend.port()), ingress]).await;
+    let address = format!("127.0.0.1:{}", site.lockgate.admin);
+    let run = async |args: &[&str]| {
+        let mut command = Command::new(e2e::lockgate::binary());
+        command.args(args).args(["--admin-address", &address]);
+        output(command, "").await.unwrap_or_else(|error| panic!("{args:?}: {error}"))
+    };
+    let text = run(&["explain", "http://a.test/cart"]).await;
+    for part in [
+        "Envoy forwards to Service one/first port http, by Ingress one/i",
+        "Ingress one/i spec.rules[0].http.paths[0]",
+        "accepted by 1 of 1",
+    ] {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+    assert!(!text.contains('\x1b'), "colors without a terminal");
+    let json: Value = serde_json::from_str(&run(&["explain", "a.test", "-o", "json"]).await).expect("JSON");
+    assert_eq!(json["request"], "GET a.test");
+    let text = run(&["status"]).await;
+    assert!(text.starts_with("1 of 1 Envoys are up to date; 1 of 1 replicas answer; 1 Ingress served."), "{text}");
+    // A replica that does not respond is reported. It is not an error while another one responds.
+    let gone = format!("127.0.0.1:{}", ports::free());
+    let json = run(&["status", "--admin-address", &gone, "-o", "json"]).await;
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["replicas"].as_array().map(Vec::len), Some(2));
+    assert!(json["replicas"][0]["error"].as_str().is_some_and(|error| error.contains("refused")), "{json:#}");
+}
