@@ -1,4 +1,4 @@
-//! The wanted Services and EndpointSlices, and what has to be written to make existing ones like them.
+//! The wanted Services and EndpointSlices, and the patches that change existing objects into them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub const SLICE_MANAGED_BY: (&str, &str) =
 /// The longest value of a label.
 pub const LABEL: usize = 63;
 
-/// The content of an object that is to be written.
+/// The wanted content of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// A Service.
@@ -55,8 +55,8 @@ pub struct Service {
     pub ports: Vec<(Transport, u16, u16)>,
     /// The requested address.
     pub address: Option<String>,
-    /// The properties that the EnvoyFleet of the Gateway states. `None`: the Gateway has no fleet, so the type is LoadBalancer, and
-    /// other writers set the rest.
+    /// The properties in the EnvoyFleet of the Gateway. `None`: the Gateway has no fleet. The type is then LoadBalancer,
+    /// and other writers set the other fields.
     pub fleet: Option<Box<FleetService>>,
     /// The name of the dedicated fleet, once the Gateway has left the shared Envoys.
     pub dedicated: Option<Arc<str>>,
@@ -149,7 +149,7 @@ impl Service {
         }
     }
 
-    /// Returns the new object. It has no selector, because Lockgate writes its EndpointSlices.
+    /// Returns the Service to create. It has no selector, because Lockgate writes its EndpointSlices.
     pub fn object(&self) -> Value {
         let mut spec = json!({ "type": self.kind(), "ports": self.ports() });
         if let Some(address) = &self.address {
@@ -180,8 +180,8 @@ impl Service {
         })
     }
 
-    /// Returns whether observed fields of the spec are those that [`Service::patch`] writes. Fields that other writers may decide do
-    /// not count.
+    /// Returns whether the observed fields of the spec have the values that [`Service::patch`] writes. Fields that other
+    /// writers may set are ignored.
     fn is_exposed_as(&self, is: &Exposure) -> bool {
         let Exposure { r#type, traffic_policy, address, source_ranges, port_names, has_selector } = is;
         let mut names: Vec<String> = self.ports.iter().map(|(transport, port, _)| name(*transport, *port)).collect();
@@ -202,8 +202,8 @@ impl Service {
         self.fleet.as_ref().map_or(FleetService::LOAD_BALANCER, |fleet| fleet.kind())
     }
 
-    /// Adds the changes of the properties that an EnvoyFleet states to `spec`. Values of other writers stay if the EnvoyFleet does
-    /// not state them; those that `manager` has written go.
+    /// Extends `spec` with the changes of the fields that an EnvoyFleet can set. If the EnvoyFleet does not set a field,
+    /// the value of another writer remains, and a value of `manager` is removed.
     fn expose(&self, is: &core::Service, manager: &str, spec: &mut Map<String, Value>) {
         let Some(fleet) = self.fleet.as_deref() else { return };
         let FleetService { external_traffic_policy, load_balancer_class, load_balancer_source_ranges: ranges, .. } =
@@ -211,7 +211,7 @@ impl Service {
         let existing = is.spec.clone().unwrap_or_default();
         let is_ours = |field: &str| has_written(&is.metadata, field, manager);
         let policy = existing.external_traffic_policy.as_deref();
-        // The API server sets the default, and removes the field from a Service that is for the Kubernetes cluster alone.
+        // The API server sets the default. It removes the field from Services of type ClusterIP.
         let wanted = match external_traffic_policy.as_deref() {
             None if policy == Some("Local") && is_ours("f:externalTrafficPolicy") => Some("Cluster"),
             wanted => wanted,
@@ -219,7 +219,7 @@ impl Service {
         if wanted.is_some() && policy != wanted && self.kind() != "ClusterIP" {
             spec.insert("externalTrafficPolicy".to_owned(), json!(wanted));
         }
-        // It is immutable. A value without a wish can be that of the load balancer's own admission.
+        // The field is immutable. Without a value in the EnvoyFleet, an admission webhook may have set it.
         if load_balancer_class.is_some() && existing.load_balancer_class != *load_balancer_class {
             spec.insert("loadBalancerClass".to_owned(), json!(load_balancer_class));
         }
@@ -230,14 +230,14 @@ impl Service {
         }
     }
 
-    /// Returns whether the labels of an existing Service say that it was created for this Gateway.
+    /// Returns whether an existing Service has the labels of a Service that Lockgate created for this Gateway.
     pub fn owns(&self, is: &core::Service) -> bool {
         let label = |name: &str| is.metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str);
         label(GATEWAY_NAME) == Some(&*self.gateway) && label(MANAGED_BY.0) == Some(MANAGED_BY.1)
     }
 
-    /// Returns the merge patch that makes `is` like this Service, if they differ. Labels and annotations of other
-    /// writers stay; those that `manager` has written and that are no longer wanted go.
+    /// Returns the merge patch that changes `is` into this Service; `None` if they are equal. Labels and annotations of
+    /// other writers remain. Obsolete labels and annotations of `manager` are removed.
     pub fn patch(&self, is: &core::Service, manager: &str) -> Option<Value> {
         let mut metadata = Map::new();
         let labels = changes(is.metadata.labels.as_ref(), &self.labels(), &written(&is.metadata, "f:labels", manager));
@@ -291,7 +291,7 @@ impl Slice {
                 "addresses": [&**address],
                 "conditions": { "ready": ready, "serving": serving, "terminating": terminating },
             });
-            // Without its node, an endpoint is on no node for `externalTrafficPolicy: Local`.
+            // `externalTrafficPolicy: Local` ignores endpoints without a node.
             for (field, value) in [("zone", zone), ("nodeName", node)] {
                 if !value.is_empty() {
                     json[field] = (&**value).into();
@@ -310,7 +310,7 @@ impl Slice {
         labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
     }
 
-    /// Returns the new object.
+    /// Returns the EndpointSlice to create.
     pub fn object(&self) -> Value {
         let family = match self.family {
             AddressType::Ipv4 => "IPv4",
@@ -340,13 +340,13 @@ impl Slice {
         })
     }
 
-    /// Returns whether Lockgate writes an existing EndpointSlice.
+    /// Returns whether Lockgate manages an existing EndpointSlice.
     pub fn owns(is: &discovery::EndpointSlice) -> bool {
         let labels = is.metadata.labels.as_ref();
         labels.and_then(|labels| labels.get(SLICE_MANAGED_BY.0)).is_some_and(|value| value == SLICE_MANAGED_BY.1)
     }
 
-    /// Returns the merge patch that makes `is` like this EndpointSlice, if they differ.
+    /// Returns the merge patch that changes `is` into this EndpointSlice; `None` if they are equal.
     pub fn patch(&self, is: &discovery::EndpointSlice) -> Option<Value> {
         let mut metadata = Map::new();
         let labels = changes(is.metadata.labels.as_ref(), &self.labels(), &BTreeSet::new());
@@ -365,7 +365,7 @@ impl Slice {
     }
 }
 
-/// Returns whether existing ports of a Service are the wanted ones, in any order.
+/// Returns whether the existing ports of a Service are the wanted ports, in any order.
 fn same_ports(is: &[core::ServicePort], wanted: &[Value]) -> bool {
     let port = |port: &core::ServicePort| {
         let target = port.target_port.as_ref().map(|target| json!(target)).unwrap_or_default();
@@ -374,8 +374,8 @@ fn same_ports(is: &[core::ServicePort], wanted: &[Value]) -> bool {
     is.len() == wanted.len() && is.iter().map(port).all(|is| wanted.contains(&is))
 }
 
-/// Returns the changes of a map of labels or annotations: wanted entries, and `null` for entries in `written` that
-/// are no longer wanted.
+/// Returns the changes of a map of labels or annotations: new values of wanted entries, and `null` for obsolete
+/// entries in `written`.
 fn changes(
     is: Option<&BTreeMap<String, String>>,
     wanted: &BTreeMap<String, String>,
@@ -402,7 +402,7 @@ fn has_written(is: &ObjectMeta, field: &str, manager: &str) -> bool {
     fields.any(|fields| fields.get(field).is_some())
 }
 
-/// Returns a merge patch that holds only for the version of `is`, if there is anything to change.
+/// Returns a merge patch that the API server applies only to the version of `is`; `None` without changes.
 fn patch(is: &ObjectMeta, mut metadata: Map<String, Value>, mut rest: Map<String, Value>) -> Option<Value> {
     if metadata.is_empty() && rest.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! The state machine of the writes: which objects differ from the plan, and when each may be written. No I/O; time
-//! comes as an argument.
+//! The state machine of the writes: the objects that differ from the plan, and the time of each write. It has no I/O, and
+//! receives the time as an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use super::content::Content;
 use super::plan::{Plan, Ports, observed};
 
-/// The time that the watch may take to bring back a write.
+/// The time limit for the watch to report a write.
 const ECHO: Duration = Duration::from_secs(30);
-/// The time until an object of another owner is looked at again.
+/// The time until an object of another owner is checked again.
 const LONG: Duration = Duration::from_secs(60 * 60);
-/// Equal writes to one object that are further apart are independent.
+/// The time between two equal writes to an object from which on they are independent.
 const FIGHT: Duration = Duration::from_secs(120);
-/// First and longest wait after a failure, or between equal writes.
+/// The first and the longest wait after a failure, or between equal writes.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
 /// A write that is due.
@@ -32,10 +32,10 @@ pub struct Write {
     pub content: Option<Content>,
 }
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The object is as it should be.
+    /// The object has the wanted content.
     Done,
     /// The object belongs to another owner.
     Foreign,
@@ -47,28 +47,29 @@ pub enum Outcome {
 #[derive(Debug)]
 struct Last {
     write: Write,
-    /// From then on, the watch should have brought it back.
+    /// The time limit for the watch to report the write.
     until: Instant,
-    /// The time of the write, and how often the same content was written in a row.
+    /// The time of the write.
     at: Instant,
+    /// The number of consecutive writes with the same content.
     times: u32,
 }
 
-/// The writes of one term.
+/// The writes of one term of the leader.
 #[derive(Debug, Default)]
 pub struct Work {
     last: BTreeMap<ObjectId, Last>,
-    /// The number of failures in a row of each object, and the time of the next attempt.
+    /// The number of consecutive failures of each object, and the time of the next attempt.
     retries: BTreeMap<ObjectId, (u32, Instant)>,
     busy: BTreeSet<ObjectId>,
     /// The objects that differ from the plan, by namespace.
     due: BTreeMap<Arc<str>, BTreeMap<ObjectId, Write>>,
-    /// The namespace that had the last turn.
+    /// The namespace of the last write.
     turn: Arc<str>,
 }
 
 impl Work {
-    /// Compares the plan with the observed objects.
+    /// Compares the plan with the observed objects, and stores the differences.
     pub fn look(&mut self, plan: &Plan, objects: &Objects, now: Instant) {
         let is_known = |id: &ObjectId| plan.wanted.contains_key(id) || plan.obsolete.contains(id);
         self.last.retain(|id, last| is_known(id) || now < last.until);
@@ -87,8 +88,8 @@ impl Work {
         self.due = due;
     }
 
-    /// Returns whether an object is to be written. At the beginning of a term, every object is, because not all of its
-    /// fields are observed.
+    /// Returns whether an object must be written. At the beginning of a term, every object is written, because the source
+    /// does not observe all fields.
     fn is_due(&self, id: &ObjectId, content: Option<&Content>, over: Option<&Object>, now: Instant) -> bool {
         let is_right = match (content, over) {
             (Some(content), Some(over)) => content.is(over),
@@ -102,7 +103,7 @@ impl Work {
         }
     }
 
-    /// Returns the ports of the Services that were written and that the watch has not brought back yet.
+    /// Returns the ports of the Services whose last write the watch has not reported yet.
     pub fn recent(&self, objects: &Objects, now: Instant) -> BTreeMap<ObjectKey, Ports> {
         let recent = self.last.iter().filter(|(id, last)| {
             id.kind == Kind::SERVICE && now < last.until && last.write.over.as_ref() == observed(objects, id)
@@ -116,27 +117,26 @@ impl Work {
     }
 
     /// Returns the next write, which is then in progress until [`Work::finished`]. Namespaces take turns, so the Gateways
-    /// of one namespace do not delay those of another.
+    /// of one namespace do not delay the Gateways of another.
     pub fn start(&mut self, now: Instant) -> Option<Write> {
         let may = |id: &&ObjectId| !self.busy.contains(*id) && self.retries.get(*id).is_none_or(|(_, at)| *at <= now);
         let after = (Bound::Excluded(self.turn.clone()), Bound::Unbounded);
         let mut namespaces = self.due.range(after).chain(&self.due);
-        // A write does not cost a look at all writes that are due.
+        // Stops at the first write, so the cost does not depend on the number of due writes.
         let id = namespaces.find_map(|(_, due)| due.keys().find(may))?.clone();
         self.turn = id.key.namespace.clone();
         self.busy.insert(id.clone());
         self.due.get_mut(&id.key.namespace)?.remove(&id)
     }
 
-    /// Returns the time of the next write that has to wait, or of the next look at writes that the watch does not
-    /// bring back.
+    /// Returns the time of the next delayed write, or of the next check of writes that the watch has not reported.
     pub fn next(&self, now: Instant) -> Option<Instant> {
         let retry = |id: &ObjectId| self.retries.get(id).map(|(_, at)| *at);
         let due = self.ids().filter(|id| !self.busy.contains(*id)).filter_map(retry);
         due.chain(self.last.values().map(|last| last.until)).filter(|at| *at > now).min()
     }
 
-    /// Records the end of a write. The next [`Work::look`] decides what follows.
+    /// Records the result of a write. The next [`Work::look`] decides on further writes.
     pub fn finished(&mut self, write: Write, outcome: Outcome, now: Instant) {
         self.busy.remove(&write.id);
         let id = write.id.clone();
@@ -155,7 +155,7 @@ impl Work {
         self.last.insert(id, Last { write, until, at: now, times });
     }
 
-    /// Returns how often in a row writes to an object have failed.
+    /// Returns the number of consecutive failed writes to an object.
     pub fn failures(&self, id: &ObjectId) -> u32 {
         self.retries.get(id).map_or(0, |(failures, _)| *failures)
     }
@@ -173,7 +173,7 @@ impl Work {
     }
 }
 
-/// Returns the wait after so many failures in a row.
+/// Returns the wait after a number of consecutive failures.
 fn wait(failures: u32) -> Duration {
     BACKOFF.0.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(BACKOFF.1)
 }
