@@ -135,14 +135,14 @@ impl Infrastructure {
         let mut writes = FuturesUnordered::new();
         let mut bucket = TokenBucket::new(RATE.0, RATE.1);
         let mut trouble = ApiBackoff::default();
-        let (mut new, mut again, mut look_at) = (true, true, Instant::now());
+        let (mut new, mut again, mut plan_at) = (true, true, Instant::now());
         // The Gateways that wait for the Envoys of their fleets, and the poll of these Envoys.
         let (mut waiting, mut asking) = (Waiting::default(), OptionFuture::from(None::<BoxFuture<'static, Accepted>>));
         loop {
             let now = Instant::now();
-            if new && look_at <= now {
-                self.look(&mut term, again, now);
-                (new, again, look_at) = (false, false, now + DEBOUNCE.max(now.elapsed() * REST));
+            if new && plan_at <= now {
+                self.update_plan(&mut term, again, now);
+                (new, again, plan_at) = (false, false, now + DEBOUNCE.max(now.elapsed() * REST));
                 let now_waiting = term.moves.waiting(&term.plan, &term.known);
                 if now_waiting != waiting {
                     waiting = now_waiting;
@@ -179,14 +179,14 @@ impl Infrastructure {
                 () = super::changed(&mut self.inspected), if !new => new = true,
                 () = super::changed(&mut self.settings), if !new => new = true,
                 () = super::changed(&mut self.fleet_faults) => (new, again) = (true, true),
-                () = sleep_until(look_at), if new => {}
+                () = sleep_until(plan_at), if new => {}
                 () = sleep_until(wake) => (new, again) = (true, true),
             }
         }
     }
 
-    /// Plans, if an input of the plan may have changed or `again` is true.
-    fn look(&mut self, term: &mut Term, again: bool, now: Instant) {
+    /// Updates the plan if one of its inputs may have changed, or if `again` is true.
+    fn update_plan(&mut self, term: &mut Term, again: bool, now: Instant) {
         let inspection = self.inspected.borrow_and_update().clone();
         let chosen = self.settings.borrow_and_update().clone();
         if !inspection.complete {
@@ -204,7 +204,7 @@ impl Infrastructure {
             };
             term.plan = plan::plan(&term.known, &term.chosen, &outside);
             term.moves.update(&term.plan, &term.known, now);
-            term.work.look(&term.plan, &term.known.objects, now);
+            term.work.compare(&term.plan, &term.known.objects, now);
             self.publish(term);
         }
     }

@@ -70,7 +70,7 @@ pub struct Work {
 
 impl Work {
     /// Compares the plan with the observed objects, and stores the differences.
-    pub fn look(&mut self, plan: &Plan, objects: &Objects, now: Instant) {
+    pub fn compare(&mut self, plan: &Plan, objects: &Objects, now: Instant) {
         let is_known = |id: &ObjectId| plan.wanted.contains_key(id) || plan.obsolete.contains(id);
         self.last.retain(|id, last| is_known(id) || now < last.until);
         self.retries.retain(|id, _| is_known(id));
@@ -136,7 +136,7 @@ impl Work {
         due.chain(self.last.values().map(|last| last.until)).filter(|at| *at > now).min()
     }
 
-    /// Records the result of a write. The next [`Work::look`] decides on further writes.
+    /// Records the result of a write. The next [`Work::compare`] decides on further writes.
     pub fn finished(&mut self, write: Write, outcome: Outcome, now: Instant) {
         self.busy.remove(&write.id);
         let id = write.id.clone();

@@ -52,7 +52,7 @@ fn no_namespace_delays_the_writes_of_another() {
     };
     let all = [service("crowd", "a"), service("crowd", "b"), service("crowd", "c"), service("shop", "a")];
     let (mut work, now, plan) = (Work::default(), Instant::now(), Plan { wanted: all.into(), ..Plan::default() });
-    work.look(&plan, &Objects::default(), now);
+    work.compare(&plan, &Objects::default(), now);
     let order: Vec<String> = std::iter::from_fn(|| Some(work.start(now)?.id.key.to_string())).collect();
     assert_eq!(order, ["crowd/a", "shop/a", "crowd/b", "crowd/c"]);
 }
@@ -67,7 +67,7 @@ fn a_namespace_with_many_due_writes_gets_every_other_turn() {
     let crowd = (0..2000).map(|at| service("crowd", &format!("{at:04}")));
     let all = crowd.chain((0..3).map(|at| service("shop", &at.to_string())));
     let (mut work, now, plan) = (Work::default(), Instant::now(), Plan { wanted: all.collect(), ..Plan::default() });
-    work.look(&plan, &Objects::default(), now);
+    work.compare(&plan, &Objects::default(), now);
     let order: Vec<String> = std::iter::from_fn(|| Some(work.start(now)?.id.key.namespace.to_string())).collect();
     assert_eq!(order[..6], ["crowd", "shop", "crowd", "shop", "crowd", "shop"]);
     assert_eq!((order.len(), work.len(Kind::SERVICE)), (2003, 2003), "all are in progress");
@@ -75,7 +75,7 @@ fn a_namespace_with_many_due_writes_gets_every_other_turn() {
 
 #[track_caller]
 fn started(work: &mut Work, plan: &Plan, objects: &Objects, now: Instant) -> Write {
-    work.look(plan, objects, now);
+    work.compare(plan, objects, now);
     work.start(now).expect("a write")
 }
 
@@ -84,13 +84,13 @@ fn the_ports_of_a_created_object_are_known_before_the_watch_delivers_it() {
     let (mut work, now, plan) = (Work::default(), Instant::now(), wants(12_345));
     let write = started(&mut work, &plan, &has(None), now);
     assert!(write.over.is_none() && write.content.is_some());
-    work.look(&plan, &has(None), now);
+    work.compare(&plan, &has(None), now);
     assert_eq!((work.start(now), work.len(Kind::SERVICE)), (None, 1), "it is in progress");
     work.finished(write, Outcome::Done, now);
-    work.look(&plan, &has(None), now);
+    work.compare(&plan, &has(None), now);
     assert_eq!((work.start(now), work.len(Kind::SERVICE)), (None, 0));
     assert_eq!(work.recent(&has(None), now), [(key(), vec![(Transport::Tcp, 80, 12_345)])].into());
-    work.look(&plan, &has(Some(12_345)), now);
+    work.compare(&plan, &has(Some(12_345)), now);
     assert_eq!((work.start(now), work.recent(&has(Some(12_345)), now)), (None, BTreeMap::new()));
 }
 
@@ -112,7 +112,7 @@ fn a_new_leader_checks_every_object_once() {
     assert!(write.over.is_some(), "labels are not observed");
     work.finished(write, Outcome::Done, now);
     for later in [now, now + ECHO, now + 10 * ECHO] {
-        work.look(&plan, &has(Some(12_345)), later);
+        work.compare(&plan, &has(Some(12_345)), later);
         assert_eq!(work.start(later), None);
     }
     assert_eq!(work.next(now + 10 * ECHO), None, "nothing to wait for");
@@ -129,7 +129,7 @@ fn new_content_is_written_at_once_and_a_conflict_slows_down() {
     while now < start + Duration::from_secs(60) {
         // Another writer undoes each write with another value.
         let objects = has(Some(20_000 + writes));
-        work.look(&plan, &objects, now);
+        work.compare(&plan, &objects, now);
         match work.start(now) {
             Some(write) => {
                 work.finished(write, Outcome::Done, now);
@@ -148,7 +148,7 @@ fn failures_are_retried_with_backoff_and_delay_no_other_object() {
     for _ in 0..9 {
         let write = started(&mut work, &plan, &has(None), now);
         work.finished(write, Outcome::Failed, now);
-        work.look(&plan, &has(None), now);
+        work.compare(&plan, &has(None), now);
         let at = work.next(now).expect("a time");
         assert_eq!(work.start(at - MILLISECOND), None);
         waits.push((at - now).as_millis());
@@ -174,7 +174,7 @@ fn an_object_of_another_owner_is_checked_again_later() {
     let write = started(&mut work, &plan, &objects, now);
     work.finished(write, Outcome::Foreign, now);
     for (later, is_due) in [(now + ECHO, false), (now + LONG, true)] {
-        work.look(&plan, &objects, later);
+        work.compare(&plan, &objects, later);
         assert_eq!(work.start(later).is_some(), is_due);
     }
 }
@@ -186,8 +186,8 @@ fn a_deleted_object_is_not_deleted_again() {
     let objects = has(Some(12_345));
     let write = started(&mut work, &plan, &objects, now);
     work.finished(write, Outcome::Done, now);
-    work.look(&plan, &objects, now + Duration::from_secs(1));
+    work.compare(&plan, &objects, now + Duration::from_secs(1));
     assert_eq!(work.start(now + Duration::from_secs(1)), None, "the watch delays deletions");
-    work.look(&Plan::default(), &has(None), now);
+    work.compare(&Plan::default(), &has(None), now);
     assert_eq!(work.start(now), None);
 }
