@@ -163,7 +163,7 @@ impl Infrastructure {
                 wake = if at > now { wake.min(at) } else { wake };
             }
             for kind in KINDS {
-                self.metrics.set_status_pending(kind.as_str(), term.work.len(kind));
+                self.metrics.set_status_pending(kind.as_str(), term.work.count(kind));
             }
             tokio::select! {
                 Some((write, written)) = writes.next() => {
@@ -290,7 +290,7 @@ impl Infrastructure {
                 Outcome::Failed
             }
         };
-        term.work.finished(write, outcome, now);
+        term.work.record(write, outcome, now);
     }
 }
 

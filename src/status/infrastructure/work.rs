@@ -116,7 +116,7 @@ impl Work {
             .collect()
     }
 
-    /// Returns the next write, which is then in progress until [`Work::finished`]. Namespaces take turns, so the Gateways
+    /// Returns the next write, which is then in progress until [`Work::record`]. Namespaces take turns, so the Gateways
     /// of one namespace do not delay the Gateways of another.
     pub fn start(&mut self, now: Instant) -> Option<Write> {
         let may = |id: &&ObjectId| !self.busy.contains(*id) && self.retries.get(*id).is_none_or(|(_, at)| *at <= now);
@@ -137,7 +137,7 @@ impl Work {
     }
 
     /// Records the result of a write. The next [`Work::compare`] decides on further writes.
-    pub fn finished(&mut self, write: Write, outcome: Outcome, now: Instant) {
+    pub fn record(&mut self, write: Write, outcome: Outcome, now: Instant) {
         self.busy.remove(&write.id);
         let id = write.id.clone();
         if outcome == Outcome::Failed {
@@ -161,7 +161,7 @@ impl Work {
     }
 
     /// Returns the number of objects that differ from the plan.
-    pub fn len(&self, kind: Kind) -> usize {
+    pub fn count(&self, kind: Kind) -> usize {
         let is_due = |id: &&ObjectId| self.due.get(&id.key.namespace).is_some_and(|due| due.contains_key(*id));
         let busy = self.busy.iter().filter(|id| !is_due(id));
         self.ids().chain(busy).filter(|id| id.kind == kind).count()

@@ -70,7 +70,7 @@ fn a_namespace_with_many_due_writes_gets_every_other_turn() {
     work.compare(&plan, &Objects::default(), now);
     let order: Vec<String> = std::iter::from_fn(|| Some(work.start(now)?.id.key.namespace.to_string())).collect();
     assert_eq!(order[..6], ["crowd", "shop", "crowd", "shop", "crowd", "shop"]);
-    assert_eq!((order.len(), work.len(Kind::SERVICE)), (2003, 2003), "all are in progress");
+    assert_eq!((order.len(), work.count(Kind::SERVICE)), (2003, 2003), "all are in progress");
 }
 
 #[track_caller]
@@ -85,10 +85,10 @@ fn the_ports_of_a_created_object_are_known_before_the_watch_delivers_it() {
     let write = started(&mut work, &plan, &has(None), now);
     assert!(write.over.is_none() && write.content.is_some());
     work.compare(&plan, &has(None), now);
-    assert_eq!((work.start(now), work.len(Kind::SERVICE)), (None, 1), "it is in progress");
-    work.finished(write, Outcome::Done, now);
+    assert_eq!((work.start(now), work.count(Kind::SERVICE)), (None, 1), "it is in progress");
+    work.record(write, Outcome::Done, now);
     work.compare(&plan, &has(None), now);
-    assert_eq!((work.start(now), work.len(Kind::SERVICE)), (None, 0));
+    assert_eq!((work.start(now), work.count(Kind::SERVICE)), (None, 0));
     assert_eq!(work.recent(&has(None), now), [(key(), vec![(Transport::Tcp, 80, 12_345)])].into());
     work.compare(&plan, &has(Some(12_345)), now);
     assert_eq!((work.start(now), work.recent(&has(Some(12_345)), now)), (None, BTreeMap::new()));
@@ -98,7 +98,7 @@ fn the_ports_of_a_created_object_are_known_before_the_watch_delivers_it() {
 fn a_write_that_the_watch_does_not_deliver_is_repeated() {
     let (mut work, now, plan) = (Work::default(), Instant::now(), wants(12_345));
     let write = started(&mut work, &plan, &has(None), now);
-    work.finished(write, Outcome::Done, now);
+    work.record(write, Outcome::Done, now);
     let later = work.next(now).expect("a time");
     assert_eq!(later, now + ECHO);
     assert_eq!(work.recent(&has(None), later), BTreeMap::new());
@@ -110,7 +110,7 @@ fn a_new_leader_checks_every_object_once() {
     let (mut work, now, plan) = (Work::default(), Instant::now(), wants(12_345));
     let write = started(&mut work, &plan, &has(Some(12_345)), now);
     assert!(write.over.is_some(), "labels are not observed");
-    work.finished(write, Outcome::Done, now);
+    work.record(write, Outcome::Done, now);
     for later in [now, now + ECHO, now + 10 * ECHO] {
         work.compare(&plan, &has(Some(12_345)), later);
         assert_eq!(work.start(later), None);
@@ -123,7 +123,7 @@ fn new_content_is_written_at_once_and_a_conflict_slows_down() {
     let (mut work, start) = (Work::default(), Instant::now());
     for target in [11_111, 12_222, 13_333] {
         let write = started(&mut work, &wants(target), &has(Some(10_000)), start);
-        work.finished(write, Outcome::Done, start);
+        work.record(write, Outcome::Done, start);
     }
     let (mut now, mut writes, plan) = (start, 0, wants(14_444));
     while now < start + Duration::from_secs(60) {
@@ -132,7 +132,7 @@ fn new_content_is_written_at_once_and_a_conflict_slows_down() {
         work.compare(&plan, &objects, now);
         match work.start(now) {
             Some(write) => {
-                work.finished(write, Outcome::Done, now);
+                work.record(write, Outcome::Done, now);
                 writes += 1;
             }
             None => now = work.next(now).expect("a time"),
@@ -147,7 +147,7 @@ fn failures_are_retried_with_backoff_and_delay_no_other_object() {
     let mut waits = Vec::new();
     for _ in 0..9 {
         let write = started(&mut work, &plan, &has(None), now);
-        work.finished(write, Outcome::Failed, now);
+        work.record(write, Outcome::Failed, now);
         work.compare(&plan, &has(None), now);
         let at = work.next(now).expect("a time");
         assert_eq!(work.start(at - MILLISECOND), None);
@@ -157,7 +157,7 @@ fn failures_are_retried_with_backoff_and_delay_no_other_object() {
     assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
     assert_eq!(work.failures(&id()), 9);
     let write = started(&mut work, &plan, &has(None), now);
-    work.finished(write, Outcome::Failed, now);
+    work.record(write, Outcome::Failed, now);
     let other = Kind::SERVICE.id(ObjectKey::new("shop", "other-lockgate"));
     plan.obsolete.insert(other.clone());
     let mut objects = has(None);
@@ -172,7 +172,7 @@ fn an_object_of_another_owner_is_checked_again_later() {
     let plan = Plan { obsolete: [id()].into(), ..Plan::default() };
     let objects = has(Some(12_345));
     let write = started(&mut work, &plan, &objects, now);
-    work.finished(write, Outcome::Foreign, now);
+    work.record(write, Outcome::Foreign, now);
     for (later, is_due) in [(now + ECHO, false), (now + LONG, true)] {
         work.compare(&plan, &objects, later);
         assert_eq!(work.start(later).is_some(), is_due);
@@ -185,7 +185,7 @@ fn a_deleted_object_is_not_deleted_again() {
     let plan = Plan { obsolete: [id()].into(), ..Plan::default() };
     let objects = has(Some(12_345));
     let write = started(&mut work, &plan, &objects, now);
-    work.finished(write, Outcome::Done, now);
+    work.record(write, Outcome::Done, now);
     work.compare(&plan, &objects, now + Duration::from_secs(1));
     assert_eq!(work.start(now + Duration::from_secs(1)), None, "the watch delays deletions");
     work.compare(&Plan::default(), &has(None), now);
