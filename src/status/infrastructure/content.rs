@@ -94,7 +94,7 @@ impl Content {
     }
 
     /// Returns whether an observed object has this content, as far as the source reads it.
-    pub fn is(&self, observed: &Object) -> bool {
+    pub fn matches(&self, observed: &Object) -> bool {
         match self {
             Self::Service(wanted) => {
                 let service = observed.get::<lockgate_route::objects::Service>();

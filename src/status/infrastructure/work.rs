@@ -92,7 +92,7 @@ impl Work {
     /// does not observe all fields.
     fn is_due(&self, id: &ObjectId, content: Option<&Content>, over: Option<&Object>, now: Instant) -> bool {
         let is_right = match (content, over) {
-            (Some(content), Some(over)) => content.is(over),
+            (Some(content), Some(over)) => content.matches(over),
             (None, None) => true,
             _ => false,
         };

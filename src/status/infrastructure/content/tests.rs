@@ -156,7 +156,7 @@ fn an_address_of_a_load_balancer_stays() {
     let mut is = created(&wanted);
     is.spec.as_mut().unwrap().load_balancer_ip = Some("192.0.2.1".into());
     assert_eq!(wanted.patch(&is, US), None);
-    assert!(Content::Service(wanted).is(&observed(&is)));
+    assert!(Content::Service(wanted).matches(&observed(&is)));
 }
 
 /// Returns what the source reads of a Service.
@@ -215,7 +215,7 @@ fn a_service_is_observed_as_different_if_it_needs_a_patch() {
             let fields = change.as_object().expect("fields").iter();
             fields.for_each(|(field, value)| is["spec"][field] = value.clone());
             let is: core::Service = serde_json::from_value(is).expect("a Service");
-            let is_right = Content::Service(wanted.clone()).is(&observed(&is));
+            let is_right = Content::Service(wanted.clone()).matches(&observed(&is));
             assert_eq!(is_right, wanted.patch(&is, US).is_none(), "{change} of {wanted:?}");
         }
     }
@@ -226,9 +226,9 @@ fn an_observed_service_is_compared_by_its_ports() {
     let mut wanted = wanted();
     wanted.ports = vec![(Transport::Tcp, 80, 10_080)];
     let content = Content::Service(wanted);
-    assert!(content.is(&gateway_service("public", &[(80, 10_080)])));
-    assert!(!content.is(&gateway_service("public", &[(80, 10_081)])));
-    assert!(!content.is(&gateway_service("public", &[(80, 10_080), (81, 10_081)])));
+    assert!(content.matches(&gateway_service("public", &[(80, 10_080)])));
+    assert!(!content.matches(&gateway_service("public", &[(80, 10_081)])));
+    assert!(!content.matches(&gateway_service("public", &[(80, 10_080), (81, 10_081)])));
 }
 
 fn envoys() -> Slice {
@@ -283,8 +283,8 @@ fn an_observed_endpoint_slice_is_compared_by_its_content() {
         slice.endpoint("10.0.0.1", [ready, true, false]).zone("a").node("n1").pod("infra/envoy-1").into()
     };
     let content = Content::Slice(wanted);
-    assert!(content.is(&observed(10_080, true)));
-    assert!(!content.is(&observed(10_081, true)) && !content.is(&observed(10_080, false)));
+    assert!(content.matches(&observed(10_080, true)));
+    assert!(!content.matches(&observed(10_081, true)) && !content.matches(&observed(10_080, false)));
 }
 
 #[test]
@@ -294,6 +294,6 @@ fn an_observed_endpoint_slice_is_compared_by_its_ports_of_all_protocols() {
     let both = Slice { ports: vec![(Transport::Tcp, 80, 10_080), (Transport::Udp, 80, 10_081)], ..envoys() };
     let (of_tcp, of_both) = (observed(&tcp), observed(&both));
     let [tcp, both] = [tcp, both].map(Content::Slice);
-    assert!(tcp.is(&of_tcp) && both.is(&of_both));
-    assert!(!tcp.is(&of_both) && !both.is(&of_tcp));
+    assert!(tcp.matches(&of_tcp) && both.matches(&of_both));
+    assert!(!tcp.matches(&of_both) && !both.matches(&of_tcp));
 }
