@@ -408,9 +408,9 @@ impl Subscription {
         // Clients answer responses in order, so the client has also accepted all late responses before this one.
         self.late.clear();
         self.accepted_version.clone_from(&response.version);
-        self.attempt_accepted(response.attempt);
+        self.record_accepted_attempt(response.attempt);
         let replaced = self.apply(response);
-        self.conclude();
+        self.find_culprits();
         replaced
     }
 
@@ -483,7 +483,7 @@ impl Subscription {
     fn accept_content(&mut self, content: Vec<(Arc<str>, ClientState)>) -> Vec<Arc<Resource>> {
         let mut replaced = Vec::new();
         for (name, state) in content {
-            self.cleared(&name, &state);
+            self.record_accepted(&name, &state);
             let named = self.named(&name);
             let Some(known) = self.apart.get_mut(&name) else { continue };
             let gone = !state.exists() && !known.sent.exists() && !named;

@@ -288,7 +288,7 @@ impl Subscription {
 
     /// Records the result of sending `batch`: whether a response was `sent`, and the names that are `done`. Returns the
     /// attempt that the response belongs to.
-    pub fn tried(&mut self, batch: Batch, done: &[Arc<str>], sent: bool) -> Attempt {
+    pub fn record_attempt(&mut self, batch: Batch, done: &[Arc<str>], sent: bool) -> Attempt {
         let Some(isolation) = &mut self.isolation else { return Attempt::default() };
         let trial = match batch {
             Batch::Changes => None,
@@ -342,7 +342,7 @@ impl Subscription {
     }
 
     /// Records that the client has accepted `state` of `name`.
-    pub(super) fn cleared(&mut self, name: &Arc<str>, state: &ClientState) {
+    pub(super) fn record_accepted(&mut self, name: &Arc<str>, state: &ClientState) {
         let Some(isolation) = &mut self.isolation else { return };
         let ClientState::Resource(resource) = state else { return };
         let is_current = self.base.get(self.kind, name).is_some_and(|own| own.version() == resource.version());
@@ -360,7 +360,7 @@ impl Subscription {
     }
 
     /// Records that the client has accepted a trial.
-    pub(super) fn attempt_accepted(&mut self, attempt: Attempt) {
+    pub(super) fn record_accepted_attempt(&mut self, attempt: Attempt) {
         let Some(isolation) = &mut self.isolation else { return };
         if !attempt.is_trial {
             return;
@@ -372,7 +372,7 @@ impl Subscription {
     }
 
     /// Finds culprits of a full state that follow from the accepted resources, without another trial.
-    pub(super) fn conclude(&mut self) {
+    pub(super) fn find_culprits(&mut self) {
         while let Some((trial, rejection)) = self.remove_proven() {
             let Some(isolation) = &mut self.isolation else { return };
             if trial.hinted {
@@ -383,7 +383,7 @@ impl Subscription {
             match &suspects[..] {
                 [culprit] => {
                     self.dirty.remove(culprit.name());
-                    self.convict(culprit, &rejection.message);
+                    self.add_culprit(culprit, &rejection.message);
                 }
                 _ => self.split(trial.names, &rejection.message, trial.torn, Some(suspects)),
             }
@@ -432,7 +432,7 @@ impl Subscription {
         let open = |resource: &&Arc<Resource>| {
             let name = resource.name();
             let answered = !self.in_flight.iter().any(|response| response.is_about(name));
-            answered && self.covers(name) && !self.is_pending(name) && !self.is_convicted(resource)
+            answered && self.covers(name) && !self.is_pending(name) && !self.is_culprit(resource)
         };
         let suspects: Vec<Arc<Resource>> = news.iter().filter(open).cloned().collect();
         let isolation = self.isolation.get_or_insert_default();
@@ -448,7 +448,7 @@ impl Subscription {
             isolation.not_before = Some(now + pause.min(LONGEST_PAUSE));
         }
         match &suspects[..] {
-            [culprit] if alone => self.convict(culprit, message),
+            [culprit] if alone => self.add_culprit(culprit, message),
             [] => {}
             suspects => {
                 let names: BTreeSet<Arc<str>> = suspects.iter().map(|resource| resource.name().clone()).collect();
@@ -469,7 +469,7 @@ impl Subscription {
     }
 
     /// Returns whether this version is a culprit without another trial.
-    fn is_convicted(&self, resource: &Resource) -> bool {
+    fn is_culprit(&self, resource: &Resource) -> bool {
         let culprit = self.isolation.as_ref().and_then(|isolation| isolation.culprits.get(resource.name()));
         culprit.is_some_and(|own| own.resource.version() == resource.version() && !own.retried)
     }
@@ -498,7 +498,8 @@ impl Subscription {
         }
     }
 
-    fn convict(&mut self, resource: &Arc<Resource>, message: &str) {
+    /// Adds a culprit, and reports it to the other streams as a suspect.
+    fn add_culprit(&mut self, resource: &Arc<Resource>, message: &str) {
         let accepted = self.known(resource.name()).accepted;
         let last_good = accepted.resource().filter(|good| good.version() != resource.version());
         self.base.suspects().remember(resource, last_good, &self.base);

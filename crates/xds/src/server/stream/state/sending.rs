@@ -285,7 +285,7 @@ impl State {
         }
         let tried: Vec<Arc<str>> = push.done.iter().chain(&push.answered).cloned().collect();
         let something = response.is_some();
-        let attempt = subscription.tried(batch, &tried, something);
+        let attempt = subscription.record_attempt(batch, &tried, something);
         push.recognised.iter().for_each(|resource| subscription.resolve_version(resource));
         for name in &push.answered {
             // Sent from an older snapshot, so the name is evaluated again when the gate opens.
