@@ -13,7 +13,7 @@ const LIVES: u32 = 4;
 
 impl Checks<'_> {
     /// Checks everything that does not depend on the machine.
-    pub(super) fn process(&mut self) {
+    pub(super) fn check_process(&mut self) {
         let Process { xds, admin, metrics, leader_election: election, .. } = &self.resolved.settings.process;
         let addresses: Vec<(&'static str, SocketAddr)> = [
             metrics.address.map(|address| ("metrics.address", address)),
@@ -25,13 +25,13 @@ impl Checks<'_> {
         .collect();
         if metrics.tls.is_some() && metrics.address.is_none() {
             let message = "TLS needs metrics.address, which is not set";
-            self.fault(&["metrics.tls"], message);
+            self.add_fault(&["metrics.tls"], message);
         }
         for (i, (key, address)) in addresses.iter().enumerate() {
             for (other, taken) in &addresses[i + 1..] {
                 if overlap(*address, *taken) {
                     let message = format!("{address} is taken by {other} ({taken}); each server needs its own port");
-                    self.fault(&[key, other], message);
+                    self.add_fault(&[key, other], message);
                 }
             }
         }
@@ -42,7 +42,7 @@ impl Checks<'_> {
             if value < least.saturating_mul(times) {
                 let (value, least) = (text(value), text(least));
                 let message = format!("expected {key} ({value}) to be at least {times} times {other} ({least})");
-                self.fault(&[key, other], message);
+                self.add_fault(&[key, other], message);
             }
         }
         for (key, value, other, more) in [
@@ -61,7 +61,7 @@ impl Checks<'_> {
         ] {
             if value >= more {
                 let (value, more) = (text(value), text(more));
-                self.fault(&[key, other], format!("expected {key} ({value}) to be less than {other} ({more})"));
+                self.add_fault(&[key, other], format!("expected {key} ({value}) to be less than {other} ({more})"));
             }
         }
     }
