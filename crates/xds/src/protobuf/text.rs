@@ -13,7 +13,7 @@ pub fn to_text(full_name: &str, message: &[u8]) -> String {
     let descriptor = pool().get_message_by_name(full_name);
     let mut text = String::new();
     if let Some(message) = descriptor.and_then(|descriptor| DynamicMessage::decode(descriptor, message).ok()) {
-        Printer { text: &mut text }.message(&message, 0);
+        Printer { text: &mut text }.print_message(&message, 0);
     }
     text
 }
@@ -31,30 +31,32 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     /// Prints each field of `message` on a separate line.
-    fn message(&mut self, message: &DynamicMessage, depth: usize) {
+    fn print_message(&mut self, message: &DynamicMessage, depth: usize) {
         if message.descriptor().full_name() == "google.protobuf.Any"
             && depth < MAX_DEPTH
             && let Some((url, content)) = expanded(message)
         {
-            return self.block(&format!("[{url}]"), depth, |this| this.message(&content, depth + 1));
+            return self.print_block(&format!("[{url}]"), depth, |this| this.print_message(&content, depth + 1));
         }
         for (field, value) in message.fields() {
             match value {
-                Value::List(items) => items.iter().for_each(|item| self.field(&field, item, depth)),
-                Value::Map(entries) => self.map(&field, entries, depth),
-                value => self.field(&field, value, depth),
+                Value::List(items) => items.iter().for_each(|item| self.print_field(&field, item, depth)),
+                Value::Map(entries) => self.print_map(&field, entries, depth),
+                value => self.print_field(&field, value, depth),
             }
         }
     }
 
-    fn field(&mut self, field: &FieldDescriptor, value: &Value, depth: usize) {
+    fn print_field(&mut self, field: &FieldDescriptor, value: &Value, depth: usize) {
         match value {
-            Value::Message(message) => self.block(field.name(), depth, |this| this.message(message, depth + 1)),
-            value => self.line(depth, &format!("{}: {}", field.name(), scalar(&field.kind(), value))),
+            Value::Message(message) => {
+                self.print_block(field.name(), depth, |this| this.print_message(message, depth + 1))
+            }
+            value => self.print_line(depth, &format!("{}: {}", field.name(), scalar(&field.kind(), value))),
         }
     }
 
-    fn map(&mut self, field: &FieldDescriptor, entries: &std::collections::HashMap<MapKey, Value>, depth: usize) {
+    fn print_map(&mut self, field: &FieldDescriptor, entries: &std::collections::HashMap<MapKey, Value>, depth: usize) {
         let kind = match field.kind() {
             Kind::Message(entry) => entry.map_entry_value_field(),
             _ => return,
@@ -62,20 +64,20 @@ impl Printer<'_> {
         let mut entries: Vec<_> = entries.iter().map(|(key, value)| (map_key(key), value)).collect();
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         for (key, value) in entries {
-            self.block(field.name(), depth, |this| {
-                this.line(depth + 1, &format!("key: {key}"));
-                this.field(&kind, value, depth + 1);
+            self.print_block(field.name(), depth, |this| {
+                this.print_line(depth + 1, &format!("key: {key}"));
+                this.print_field(&kind, value, depth + 1);
             });
         }
     }
 
-    fn block(&mut self, name: &str, depth: usize, fill: impl FnOnce(&mut Self)) {
-        self.line(depth, &format!("{name} {{"));
+    fn print_block(&mut self, name: &str, depth: usize, fill: impl FnOnce(&mut Self)) {
+        self.print_line(depth, &format!("{name} {{"));
         fill(self);
-        self.line(depth, "}");
+        self.print_line(depth, "}");
     }
 
-    fn line(&mut self, depth: usize, text: &str) {
+    fn print_line(&mut self, depth: usize, text: &str) {
         (0..depth).for_each(|_| self.text.push_str("  "));
         self.text.push_str(text);
         self.text.push('\n');
