@@ -66,11 +66,11 @@ pub fn migrate(manifests: &Manifests, settings: &Settings, scope: &Scope, option
         .map(|one| one.meta().key.clone())
         .collect();
     let mut losses = Losses::new(&source.objects);
-    losses.delegations(&source.translator);
+    losses.report_delegations(&source.translator);
     let served = Served::new(source.translator.model());
     served.report(&source.settings, &mut losses);
     if settings.http.http3.enabled && !served.tls.is_empty() {
-        losses.http3(&options.gateway);
+        losses.report_http3(&options.gateway);
     }
     let rules = rules::Writer { source: &source, given: &given, options };
     let hosts = routes::hosts(&served, &rules, &mut losses);

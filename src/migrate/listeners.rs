@@ -54,7 +54,7 @@ impl<'m> Listeners<'m> {
                 let ingresses: BTreeSet<&ObjectKey> =
                     of_host.iter().flat_map(|one| &one.tls).map(|rule| &rule.ingress).collect();
                 for ingress in ingresses {
-                    losses.lost(ingress, "spec.tls".to_owned(), too_many(host));
+                    losses.add_lost(ingress, "spec.tls".to_owned(), too_many(host));
                 }
                 continue;
             }

@@ -69,25 +69,25 @@ impl<'a> Losses<'a> {
     }
 
     /// Adds a finding about an Ingress that is served differently after the migration.
-    pub fn changed(&mut self, ingress: &ObjectKey, field: String, text: Text) {
+    pub fn add_changed(&mut self, ingress: &ObjectKey, field: String, text: Text) {
         let rule = Rule::ChangedByMigration;
         self.add(Kind::INGRESS, ingress, field, (rule, rule.level()), text);
     }
 
     /// Adds a finding about a part of an Ingress that is not migrated.
-    pub fn lost(&mut self, ingress: &ObjectKey, field: String, text: Text) {
+    pub fn add_lost(&mut self, ingress: &ObjectKey, field: String, text: Text) {
         let rule = Rule::NotMigrated;
         self.add(Kind::INGRESS, ingress, field, (rule, rule.level()), text);
     }
 
     /// Adds a note about an Ingress.
-    pub fn note(&mut self, ingress: &ObjectKey, field: String, text: Text) {
+    pub fn add_note(&mut self, ingress: &ObjectKey, field: String, text: Text) {
         let rule = Rule::MigrationNote;
         self.add(Kind::INGRESS, ingress, field, (rule, rule.level()), text);
     }
 
     /// Reports TLS versions that differ from the settings.
-    pub fn tls_versions(&mut self, ingress: &ObjectKey, host: &Host) {
+    pub fn report_tls_versions(&mut self, ingress: &ObjectKey, host: &Host) {
         let Some(object) = self.objects.get::<Ingress>(ingress) else { return };
         for key in TLS_VERSIONS.into_iter().filter(|key| object.meta.annotations.contains_key(*key)) {
             if !self.seen.insert((ingress.clone(), key.to_owned())) {
@@ -98,34 +98,34 @@ impl<'a> Losses<'a> {
                 consequence: "the versions of the settings apply",
                 remedy: "Set tls.minimumVersion and tls.maximumVersion as an operator, or keep the Ingress.",
             };
-            self.changed(ingress, annotation(key), text);
+            self.add_changed(ingress, annotation(key), text);
         }
     }
 
     /// Reports a wildcard, which matches one label in Ingresses.
-    pub fn several_labels(&mut self, ingress: &ObjectKey, host: &Host) {
+    pub fn report_several_labels(&mut self, ingress: &ObjectKey, host: &Host) {
         if self.seen.insert((ingress.clone(), host.to_string())) {
             let text = Text {
                 message: format!("host \"{host}\" matches one or several labels in Gateway API"),
                 consequence: "names of several labels are served too",
                 remedy: "No action is needed unless such names resolve to the load balancer.",
             };
-            self.note(ingress, self.host_field(ingress, host), text);
+            self.add_note(ingress, self.host_field(ingress, host), text);
         }
     }
 
     /// Reports that clients of the default certificate reach the default backend for hosts without TLS.
-    pub fn default_certificate(&mut self, ingress: &ObjectKey, host: &Host) {
+    pub fn report_default_certificate(&mut self, ingress: &ObjectKey, host: &Host) {
         let text = Text {
             message: format!("hosts without TLS, such as \"{host}\", are answered 404 behind the default certificate"),
             consequence: "the listener of the default certificate sends their requests to this default backend",
             remedy: "Give these hosts a TLS entry, or leave tls.defaultSecret out of the Gateway.",
         };
-        self.changed(ingress, self.field(ingress, &Host::Any, &PathMatch::root()), text);
+        self.add_changed(ingress, self.field(ingress, &Host::Any, &PathMatch::root()), text);
     }
 
     /// Reports that Gateways do not offer HTTP/3.
-    pub fn http3(&mut self, gateway: &ObjectKey) {
+    pub fn report_http3(&mut self, gateway: &ObjectKey) {
         let text = Text {
             message: "listeners of Gateways do not offer HTTP/3".to_owned(),
             consequence: "clients use HTTP/2",
@@ -136,17 +136,17 @@ impl<'a> Losses<'a> {
     }
 
     /// Reports a host without a certificate below a wildcard with one.
-    pub fn refused(&mut self, ingress: &ObjectKey, host: &Host) {
+    pub fn report_refused(&mut self, ingress: &ObjectKey, host: &Host) {
         let text = Text {
             message: "TLS connections for this host are refused, because it has no certificate".to_owned(),
             consequence: "the listener of the wildcard above it accepts them",
             remedy: "Give the host a certificate before you migrate.",
         };
-        self.changed(ingress, self.host_field(ingress, host), text);
+        self.add_changed(ingress, self.host_field(ingress, host), text);
     }
 
     /// Reports annotations that delegate hosts to other namespaces.
-    pub fn delegations(&mut self, translator: &Translator) {
+    pub fn report_delegations(&mut self, translator: &Translator) {
         for ingress in self.objects.all::<Ingress>() {
             let key = &ingress.meta.key;
             if ingress.meta.annotations.contains_key(DELEGATE_TO) && translator.serves(&Kind::INGRESS.id(key.clone())) {
@@ -155,7 +155,7 @@ impl<'a> Losses<'a> {
                     consequence: "the listeners accept HTTPRoutes of the namespaces that have routes today",
                     remedy: "Review allowedRoutes of the listeners.",
                 };
-                self.note(key, annotation(DELEGATE_TO), text);
+                self.add_note(key, annotation(DELEGATE_TO), text);
             }
         }
     }

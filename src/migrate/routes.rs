@@ -70,7 +70,7 @@ fn rules(host: &Host, routes: &[&Route], writer: &Writer, losses: &mut Losses) -
                 consequence: "path left out, and its requests may reach a shorter path",
                 remedy: "Shorten the path, or keep the Ingress.",
             };
-            losses.lost(&ingress, field(), text);
+            losses.add_lost(&ingress, field(), text);
             continue;
         }
         if condition.kind == paths::Kind::RegularExpression && !matches!(route.matches.path, PathMatch::Regex(_)) {
@@ -79,7 +79,7 @@ fn rules(host: &Host, routes: &[&Route], writer: &Writer, losses: &mut Losses) -
                 consequence: "it is written as the regular expression that matches the same requests",
                 remedy: "Write PathPrefix instead if no request differs, such as /apix for the path /api.",
             };
-            losses.note(&ingress, format!("{}.path", field()), text);
+            losses.add_note(&ingress, format!("{}.path", field()), text);
         }
         let content = writer.rule(&ingress, host, route, losses);
         rules.push(Rule { ingress, condition, content });
@@ -301,7 +301,7 @@ fn report_order(host: &HostRules, places: &BTreeMap<(&Host, Sides, &ObjectKey, &
                 consequence: "requests that match both reach this backend",
                 remedy: "Make the paths of the host differ, or use Prefix and Exact instead of regular expressions.",
             };
-            losses.changed(&rule.ingress, String::new(), text);
+            losses.add_changed(&rule.ingress, String::new(), text);
         }
     }
 }

@@ -34,9 +34,9 @@ impl Writer<'_> {
             Action::Respond { status, .. } => {
                 let field = losses.field(ingress, host, &route.matches.path);
                 match status {
-                    404 => losses.changed(ingress, field, CLOSED.text()),
-                    403 => losses.lost(ingress, field, DENIED.text()),
-                    _ => losses.lost(ingress, field, UNUSABLE.text()),
+                    404 => losses.add_changed(ingress, field, CLOSED.text()),
+                    403 => losses.add_lost(ingress, field, DENIED.text()),
+                    _ => losses.add_lost(ingress, field, UNUSABLE.text()),
                 }
                 json!({})
             }
@@ -61,7 +61,7 @@ impl Writer<'_> {
                 consequence: "the rule has no backend, and its requests are answered 500",
                 remedy: "Add the Service to the input, or write the number of the port into the Ingress.",
             };
-            losses.lost(ingress, format!("{}.backend.service.port.name", losses.field(ingress, host, path)), text);
+            losses.add_lost(ingress, format!("{}.backend.service.port.name", losses.field(ingress, host, path)), text);
             return json!({});
         };
         let mut rule = json!({ "backendRefs": [{ "name": &*service.name, "port": number }] });
@@ -85,7 +85,7 @@ impl Writer<'_> {
                 consequence: "requests are not retried",
                 remedy: "Install the experimental channel and migrate with --experimental, or retry in clients.",
             };
-            return losses.changed(ingress, field, text);
+            return losses.add_changed(ingress, field, text);
         }
         let (codes, lost) = codes(retry);
         rule["retry"] = json!({ "attempts": retry.retries });
@@ -102,7 +102,7 @@ impl Writer<'_> {
                 consequence: "requests are retried on the other conditions, and if no connection is made",
                 remedy: "No action is needed unless the application relies on this condition.",
             };
-            losses.changed(ingress, field, text);
+            losses.add_changed(ingress, field, text);
         }
     }
 }

@@ -71,7 +71,11 @@ impl<'m> Served<'m> {
         let bounds = &settings.tls.parameters;
         for (host, tls) in &self.tls {
             if (tls.host.minimum, tls.host.maximum) != (bounds.minimum, bounds.maximum) {
-                tls.host.origins.iter().filter_map(ingress_of).for_each(|ingress| losses.tls_versions(&ingress, host));
+                tls.host
+                    .origins
+                    .iter()
+                    .filter_map(ingress_of)
+                    .for_each(|ingress| losses.report_tls_versions(&ingress, host));
             }
         }
         for host in self.hosts().filter(|host| matches!(host, Host::Wildcard(_))) {
@@ -80,18 +84,18 @@ impl<'m> Served<'m> {
             let mut origins: Vec<_> = routes.filter_map(|route| ingress_of(&route.origin)).collect();
             origins.sort();
             origins.dedup();
-            origins.iter().for_each(|ingress| losses.several_labels(ingress, host));
+            origins.iter().for_each(|ingress| losses.report_several_labels(ingress, host));
         }
         for (host, route) in &self.refused {
             if let Some(ingress) = route.and_then(|route| ingress_of(&route.origin)) {
-                losses.refused(&ingress, host);
+                losses.report_refused(&ingress, host);
             }
         }
         let default = self.tls.get(&Host::Any).filter(|tls| !tls.routes.is_empty());
         let unnamed = self.plain.keys().filter(|host| !self.tls.contains_key(**host) && ***host != Host::Any);
         if let (Some(tls), Some(host)) = (default, unnamed.into_iter().next()) {
             tls.routes.iter().take(1).filter_map(|route| ingress_of(&route.origin)).for_each(|ingress| {
-                losses.default_certificate(&ingress, host);
+                losses.report_default_certificate(&ingress, host);
             });
         }
     }
