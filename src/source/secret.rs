@@ -59,7 +59,7 @@ pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Unus
     }
     let key = private_key(key).map_err(|fault| in_key(&fault))?;
     let parsed = parsed(&chain).map_err(|fault| in_crt(&fault))?;
-    let Some(first) = parsed.first() else { return Err(in_crt("no certificate in it").into()) };
+    let Some(first) = parsed.first() else { return Err(in_crt("it contains no certificate").into()) };
     first.check_leaf().map_err(in_crt)?;
     // The library only extracts values from certificates that are already validated.
     let (_, leaf) = X509Certificate::from_der(&chain[0]).map_err(|_| in_crt("certificate 1 is not X.509"))?;
