@@ -120,8 +120,8 @@ fn beyond_memory(route: &Attached, certificate: &ClientCertificate, policies: &S
             false => return None,
         };
         let message = format!(
-            "the policies and filters of this route can take {} MiB of memory in each Envoy, and older routes of the namespace \
-             leave less than that of gateway.policies.maxMemoryPerNamespace",
+            "the policies and filters of this route can take {} MiB of memory in each Envoy, more than older routes of the \
+             namespace leave of the limit gateway.policies.maxMemoryPerNamespace",
             memory.div_ceil(1 << 20)
         );
         let consequence = format!("requests to this rule are answered {status}");
