@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{Authorization, ClusterId};
 
-/// The features in effect on a route. `None`: only the settings of the installation apply.
+/// The features that apply to a route. `None`: only the settings of the installation apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoutePolicy {
     /// The clients that may send requests, by address.

@@ -79,7 +79,7 @@ impl Route {
         Self { matches: matches.into(), filters: Filters::default(), action, origin }
     }
 
-    /// Returns the policy in effect.
+    /// Returns the policy that applies.
     pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
         self.filters.iter().rev().find_map(|filter| match filter {
             RouteFilter::Policy(policy) => Some(policy),
@@ -233,7 +233,7 @@ impl Scheme {
 
 /// The statuses of redirects that Envoy supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are those of the statuses")]
+#[expect(missing_docs, reason = "the variants have the names of the statuses")]
 pub enum RedirectStatus {
     MovedPermanently = 301,
     Found = 302,

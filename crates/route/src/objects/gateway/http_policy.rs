@@ -232,7 +232,7 @@ pub struct LocalRateLimitSpec {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names are those of the API")]
+#[expect(missing_docs, reason = "the variants have the names of the API")]
 pub enum RateUnit {
     #[default]
     Second,
@@ -254,7 +254,7 @@ pub struct CompressionSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names are those of the API")]
+#[expect(missing_docs, reason = "the variants have the names of the API")]
 pub enum Algorithm {
     Gzip,
     Brotli,

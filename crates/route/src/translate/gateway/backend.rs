@@ -181,7 +181,7 @@ pub fn called(
     }
 }
 
-/// Returns the traffic policy of a backend of a route if a BackendTLSPolicy is in effect for it.
+/// Returns the traffic policy of a backend of a route if a BackendTLSPolicy applies to it.
 fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<Option<TrafficPolicy>, Fault> {
     // Fails closed: an unknown policy may restrict the route.
     if !parser.resolver.context.objects.is_readable(Kind::HTTP_POLICY, parser.namespace()) {
@@ -193,7 +193,7 @@ fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<
     tls(service, port, protocol, &parser.certificate, parser.policies, &mut parser.resolver)
 }
 
-/// Returns the traffic policy of a backend if a BackendTLSPolicy is in effect for it. On an error, no request may be
+/// Returns the traffic policy of a backend if a BackendTLSPolicy applies to it. On an error, no request may be
 /// sent to the backend, although the reference to it is valid.
 fn tls(
     service: &ObjectKey,

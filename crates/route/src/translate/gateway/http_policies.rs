@@ -13,7 +13,7 @@ use crate::translate::few::Few;
 #[derive(Debug, Default)]
 pub struct HttpPolicies {
     by_key: BTreeMap<ObjectKey, Arc<Policy>>,
-    /// The policies for each target. The first one is in effect.
+    /// The policies for each target. The first one applies.
     by_target: BTreeMap<Target, Few<Precedence>>,
 }
 
@@ -33,7 +33,7 @@ impl HttpPolicies {
         self.by_key.values()
     }
 
-    /// Returns the policy in effect for exactly this target.
+    /// Returns the policy that applies to exactly this target.
     pub fn at(&self, target: &Target) -> Option<&Policy> {
         let rank = self.by_target.get(target)?.iter().next()?;
         self.by_key.get(&rank.key).map(|policy| &**policy)

@@ -17,7 +17,7 @@ pub type PolicyReports = OrdMap<ObjectKey, Arc<[ObjectKey]>>;
 #[derive(Debug, Default)]
 pub struct Policies {
     by_key: BTreeMap<ObjectKey, Arc<Policy>>,
-    /// The policies for each target. The first one is in effect.
+    /// The policies for each target. The first one applies.
     by_target: BTreeMap<Target, Few<Precedence>>,
     /// For each Service that a policy targets, the number of attached routes to the Service by Gateway.
     reached: BTreeMap<ObjectKey, BTreeMap<ObjectKey, usize>>,
@@ -28,7 +28,7 @@ pub struct Policies {
 pub struct Services {
     /// All these Services.
     pub all: BTreeSet<ObjectKey>,
-    /// The Services for which the policy in effect has changed. The routes to other Services are not affected, so
+    /// The Services for which the policy that applies has changed. The routes to other Services are not affected, so
     /// thousands of policies behind the oldest policy cost nothing.
     pub in_effect: BTreeSet<ObjectKey>,
 }
@@ -44,7 +44,7 @@ impl Policies {
         self.by_key.values()
     }
 
-    /// Returns the policy in effect for a port of a Service. A policy for the port takes precedence over a policy for
+    /// Returns the policy that applies to a port of a Service. A policy for the port takes precedence over a policy for
     /// the whole Service.
     pub fn in_effect(&self, service: &ObjectKey, port: Option<&Arc<str>>) -> Option<&Policy> {
         if self.by_target.is_empty() {
@@ -55,7 +55,7 @@ impl Policies {
         self.by_key.get(&rank.key).map(|policy| &**policy)
     }
 
-    /// Returns the policy that is in effect for a target of `policy` in its place.
+    /// Returns the policy that applies to a target of `policy` instead of it.
     pub fn winner<'a>(&'a self, policy: &'a Policy) -> Option<(&'a Target, &'a ObjectKey)> {
         policy.targets.iter().find_map(|target| {
             let first = self.first(target)?;

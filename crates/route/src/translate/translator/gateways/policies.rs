@@ -16,7 +16,7 @@ use crate::translate::problem::{Problem, Reason};
 use crate::translate::verdict::{self, Status, Verdict};
 
 impl Translator {
-    /// Parses policies. Returns the changed policies, and the Services for which the policy in effect has changed.
+    /// Parses policies. Returns the changed policies, and the Services for which the policy that applies has changed.
     pub(super) fn update_policies(
         &mut self,
         due: Vec<ObjectId>,
