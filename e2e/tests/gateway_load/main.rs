@@ -11,5 +11,6 @@ mod moves;
 mod policies;
 mod sessions;
 mod site;
+mod tenants;
 mod web_keys;
 mod weights;

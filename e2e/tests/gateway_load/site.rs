@@ -66,7 +66,7 @@ impl Site {
         Self::open_with(mode, "auto").await
     }
 
-    /// Like [`Site::start`], with this setting of `routes.discovery`.
+    /// Like [`Site::open`], with this setting of `routes.discovery`.
     pub async fn open_with(mode: Mode, discovery: &str) -> Self {
         let alone = ONE_AT_A_TIME.lock().await;
         let (manifests, authority) = (Manifests::new(), Authority::new());
