@@ -13,15 +13,15 @@ use crate::status::fair_queue::FairQueue;
 use crate::status::kind::{ExternalFacts, Facts, Goal, HasStatus, Inputs};
 use crate::status::waiting::Waiting;
 
-/// Writes to one object that are further apart are independent.
+/// The time between two writes to an object from which on they are independent.
 const INDEPENDENT_AFTER: Duration = Duration::from_secs(120);
-/// The time that the watch may take to bring back a write.
+/// The time limit for the watch to report a write.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
 /// The first and the longest wait after a failed write.
 const FAILURE_BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// The first and the longest wait between writes to one object for different facts.
 const UPDATE_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-/// The first and the longest wait after a conflict. The watch soon brings back the write of the other writer.
+/// The first and the longest wait after a conflict. The watch soon reports the write of the other writer.
 const CONFLICT_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// A write that is due, of a status of type `S`.
@@ -106,7 +106,7 @@ enum State {
     Due(Instant, usize),
     /// Is being written over this version.
     Busy(Arc<str>),
-    /// Is written over this version. The watch has not brought it back yet.
+    /// Is written over this version. The watch has not reported the write yet.
     Written(Arc<str>),
 }
 
@@ -298,7 +298,7 @@ impl<T: HasStatus> StatusQueue<T> {
             let (object, version) = (object.clone(), content.version().clone());
             let envoys = match &task.state {
                 State::Due(due, envoys) if *due == at => *envoys,
-                // The watch did not bring back the write, so the state of the object is unknown.
+                // The watch did not report the write, so the state of the object is unknown.
                 State::Written(base) if *base == version => {
                     task.state = State::Waiting;
                     self.wait_count += 1;
@@ -330,7 +330,7 @@ impl<T: HasStatus> StatusQueue<T> {
         let Some(task) = self.tasks.get_mut(&write.key) else { return };
         let envoys = write.programmed.as_ref().map_or(0, |(_, envoys)| *envoys);
         let at = match outcome {
-            // The watch reports the deletion too, or brings another object of this name.
+            // The watch reports the deletion too, or another object of this name.
             Outcome::Gone => {
                 self.tasks.remove(&write.key);
                 return;

@@ -64,7 +64,7 @@ impl Moves {
         elapsed(&self.draining, DRAIN, now)
     }
 
-    /// Returns when the next Gateway can move on.
+    /// Returns the time of the next step of a move.
     pub fn next(&self, now: Instant) -> Option<Instant> {
         let since = self.since.values().map(|since| *since + GRACE);
         since.chain(self.draining.values().map(|since| *since + DRAIN)).filter(|at| *at > now).min()

@@ -313,8 +313,8 @@ fn candidates<'a>(inspection: &'a Inspection, plan: &mut Plan) -> Vec<Candidate<
     candidates
 }
 
-/// Returns the ports of a Service that count. A Gateway has at most [`PORTS`]. Another writer has added any more ports, and could
-/// otherwise use up the ports of all Gateways.
+/// Returns at most [`PORTS`] ports of a Service, which is the limit of a Gateway. Another writer could add more ports, and use up the
+/// ports of all Gateways.
 fn bounded(ports: &Ports) -> Ports {
     ports.iter().take(PORTS).copied().collect()
 }
@@ -365,7 +365,7 @@ fn has_gateway(objects: &Objects, service: &Observed) -> bool {
     gateway.is_some_and(|gateway| service_key(&key, &gateway.spec.gateway_class_name) == service.meta.key)
 }
 
-/// Returns the name of an EndpointSlice: `public-lockgate-ipv4`, and for further ones `public-lockgate-ipv4-1`.
+/// Returns the name of an EndpointSlice: `public-lockgate-ipv4`, and `public-lockgate-ipv4-1` for the next one.
 fn slice_name(service: &str, family: AddressType, number: usize) -> String {
     let family = if family == AddressType::Ipv6 { "ipv6" } else { "ipv4" };
     if number == 0 { format!("{service}-{family}") } else { format!("{service}-{family}-{number}") }
@@ -376,7 +376,7 @@ fn is_slice_of(name: &str, service: &str) -> bool {
     [AddressType::Ipv4, AddressType::Ipv6].iter().any(|family| name.starts_with(&slice_name(service, *family, 0)))
 }
 
-/// The Envoys, as the EndpointSlices of their Service have them, in the EndpointSlices that each Gateway gets.
+/// The Envoys in the EndpointSlices of their Service, grouped into the EndpointSlices of a Gateway.
 #[derive(Default)]
 struct Endpoints(Vec<(AddressType, Vec<Arc<[SliceEndpoint]>>)>);
 
@@ -398,7 +398,7 @@ impl Endpoints {
         self.all().any(|endpoint| endpoint.ready)
     }
 
-    /// Returns whether some of these endpoints are among the Envoys.
+    /// Returns whether some of these endpoints are Envoys.
     fn has_any(&self, endpoints: &[SliceEndpoint]) -> bool {
         endpoints.iter().any(|one| self.all().any(|endpoint| endpoint.address == one.address))
     }
