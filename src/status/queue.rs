@@ -265,7 +265,7 @@ impl<T: HasStatus> StatusQueue<T> {
     }
 
     /// Records that all `envoys` Envoys have accepted this publication of an object.
-    pub fn accepted(&mut self, key: &ObjectKey, what: &Published, envoys: usize, now: Instant) {
+    pub fn record_acceptance(&mut self, key: &ObjectKey, what: &Published, envoys: usize, now: Instant) {
         let Some(cause) = self.tasks.get(key).map(|task| task.goal.cause) else { return };
         let pause = self.pause(key, cause, now);
         let Some(task) = self.tasks.get_mut(key) else { return };
@@ -282,7 +282,7 @@ impl<T: HasStatus> StatusQueue<T> {
         self.due.first().or_else(|| self.timers.first().map(|(at, _)| *at))
     }
 
-    /// Returns the next write, which is then in progress until [`StatusQueue::finished`]. Namespaces take turns.
+    /// Returns the next write, which is then in progress until [`StatusQueue::record_result`]. Namespaces take turns.
     pub fn start(&mut self, now: Instant) -> Option<Write<T::Status>> {
         while self.timers.first().is_some_and(|(at, _)| *at <= now) {
             let first = self.timers.pop_first();
@@ -316,7 +316,7 @@ impl<T: HasStatus> StatusQueue<T> {
     }
 
     /// Records the result of a write.
-    pub fn finished(&mut self, write: &Write<T::Status>, outcome: Outcome, now: Instant) {
+    pub fn record_result(&mut self, write: &Write<T::Status>, outcome: Outcome, now: Instant) {
         if self.tasks.get(&write.key).is_none_or(|task| task.state != State::Busy(write.version.clone())) {
             return;
         }

@@ -112,11 +112,11 @@ impl<E: Envoys> StatusWriter<E> {
                 Some((write, written)) = writes.next() => {
                     let now = Instant::now();
                     let outcome = self.report(&queue, &write, written, &mut backoff);
-                    queue.finished(&write, outcome, now);
+                    queue.record_result(&write, outcome, now);
                 }
                 Some(accepted) = &mut polling => {
                     for (key, published, envoys) in accepted {
-                        queue.accepted(&key, &published, envoys, Instant::now());
+                        queue.record_acceptance(&key, &published, envoys, Instant::now());
                     }
                     polling = ask(&self.envoys, &queue);
                 }

@@ -112,7 +112,7 @@ impl World {
         let second = i64::try_from((self.now - self.start).as_secs()).unwrap();
         let envoys = write.programmed.as_ref().map_or(0, |(_, envoys)| *envoys);
         let patch = self.gateway.patch(&write.status, envoys, Timestamp::from_second(second).unwrap());
-        self.queue.finished(&write, Outcome::Done, self.now);
+        self.queue.record_result(&write, Outcome::Done, self.now);
         self.gateway.status = stored(patch);
         self.version += 1;
         self.gateway.version = self.version.to_string().into();
@@ -135,7 +135,7 @@ impl World {
     fn accept(&mut self) {
         self.update();
         let published = self.published.clone().expect("a publication");
-        self.queue.accepted(&self.gateway.meta.key, &published, 2, self.now);
+        self.queue.record_acceptance(&self.gateway.meta.key, &published, 2, self.now);
     }
 
     /// Creates a world in which the Gateway has been programmed since second 0.

@@ -102,7 +102,7 @@ fn waiting(queue: &StatusQueue<Ingress>) -> Vec<(ObjectKey, Published)> {
 fn accepted_and_started(queue: &mut StatusQueue<Ingress>, given: &Given, now: Instant) -> Write<Vec<Address>> {
     assert_eq!(waiting(queue), [(given.key(), given.published())]);
     assert_eq!(queue.start(now), None, "before the ACK");
-    queue.accepted(&given.key(), &given.published(), 2, now);
+    queue.record_acceptance(&given.key(), &given.published(), 2, now);
     queue.start(now).expect("a write")
 }
 
@@ -113,7 +113,7 @@ fn an_address_is_written_once_after_all_envoys_have_accepted() {
     let write = accepted_and_started(&mut queue, &cart, now);
     assert_eq!((&*write.status, &*write.version), (&[ip("192.0.2.1")][..], "1"));
     assert_eq!(write.programmed, Some((cart.published(), 2)));
-    queue.finished(&write, Outcome::Done, now);
+    queue.record_result(&write, Outcome::Done, now);
     assert_eq!((queue.start(now + DEBOUNCE), waiting(&queue)), (None, vec![]));
     queue.update(inspection(&[cart.written(&write)]), ours(), now);
     assert_eq!((queue.len(), queue.start(now + WATCH_TIMEOUT)), (0, None));
@@ -147,7 +147,7 @@ fn an_ack_of_another_revision_does_not_count() {
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let newer = Given { revision: 2, version: 2, ..cart.clone() };
     queue.update(inspection(std::slice::from_ref(&newer)), ours(), now);
-    queue.accepted(&cart.key(), &cart.published(), 1, now);
+    queue.record_acceptance(&cart.key(), &cart.published(), 1, now);
     assert_eq!(queue.start(now), None);
     accepted_and_started(&mut queue, &newer, now);
 }
@@ -156,7 +156,7 @@ fn an_ack_of_another_revision_does_not_count() {
 fn a_change_after_the_ack_waits_for_the_next() {
     let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
-    queue.accepted(&cart.key(), &cart.published(), 1, now);
+    queue.record_acceptance(&cart.key(), &cart.published(), 1, now);
     let newer = Given { revision: 2, version: 2, ..cart };
     queue.update(inspection(std::slice::from_ref(&newer)), ours(), now);
     accepted_and_started(&mut queue, &newer, now);
@@ -170,7 +170,7 @@ fn only_our_address_is_withdrawn_from_a_foreign_object() {
     queue.update(inspection(std::slice::from_ref(&left)), ours(), now);
     let write = queue.start(now).expect("a write, without an ACK");
     assert_eq!((&*write.status, &write.programmed), (&[ip("203.0.113.1")][..], &None));
-    queue.finished(&write, Outcome::Done, now);
+    queue.record_result(&write, Outcome::Done, now);
     queue.update(inspection(&[left.written(&write)]), ours(), now);
     assert_eq!(queue.len(), 0);
 }
@@ -195,7 +195,7 @@ fn an_ingress_that_loses_all_routes_loses_its_address_at_once() {
     queue.update(inspection(std::slice::from_ref(&lost)), ours(), now);
     let write = queue.start(now).expect("a write, without an ACK");
     assert_eq!((&*write.status, &write.programmed), (&[][..], &None));
-    queue.finished(&write, Outcome::Done, now);
+    queue.record_result(&write, Outcome::Done, now);
     // Another writer adds the address repeatedly. The withdrawals are delayed.
     let again = Given { version: 4, writers: vec!["other"], ..lost };
     queue.update(inspection(std::slice::from_ref(&again)), ours(), now);
@@ -233,7 +233,7 @@ fn an_address_among_addresses_of_other_writers_is_withdrawn_once() {
     queue.update(inspection(std::slice::from_ref(&left)), ours(), now);
     let write = queue.start(now).expect("a write");
     assert_eq!(write.status, [ip("203.0.113.1")]);
-    queue.finished(&write, Outcome::Done, now);
+    queue.record_result(&write, Outcome::Done, now);
     // The new owner writes the address again.
     queue.update(inspection(&[Given { version: 4, addresses: both, ..left }]), ours(), now);
     assert_eq!((queue.len(), queue.start(now + WATCH_TIMEOUT)), (0, None));
@@ -244,7 +244,7 @@ fn a_conflict_is_retried_on_the_new_version() {
     let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let write = accepted_and_started(&mut queue, &cart, now);
-    queue.finished(&write, Outcome::Conflict, now);
+    queue.record_result(&write, Outcome::Conflict, now);
     assert_eq!(queue.start(now), None);
     queue.update(inspection(&[Given { version: 5, ..cart }]), ours(), now);
     let again = queue.start(now + CONFLICT_BACKOFF.0).expect("a write, for the spec is the same");
@@ -258,7 +258,7 @@ fn failures_are_retried_with_backoff() {
     let mut write = accepted_and_started(&mut queue, &cart, now);
     let mut waits = Vec::new();
     for _ in 0..10 {
-        queue.finished(&write, Outcome::Failed, now);
+        queue.record_result(&write, Outcome::Failed, now);
         let at = queue.next().unwrap();
         waits.push((at - now).as_millis());
         assert_eq!(queue.start(at - Duration::from_millis(1)), None);
@@ -266,7 +266,7 @@ fn failures_are_retried_with_backoff() {
         write = queue.start(now).unwrap();
     }
     assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000]);
-    queue.finished(&write, Outcome::Gone, now);
+    queue.record_result(&write, Outcome::Gone, now);
     assert_eq!(queue.len(), 0);
 }
 
@@ -277,7 +277,7 @@ fn a_conflict_with_another_writer_slows_down() {
     let mut writes = 0;
     while now < start + Duration::from_secs(60) {
         queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
-        queue.accepted(&cart.key(), &cart.published(), 1, now);
+        queue.record_acceptance(&cart.key(), &cart.published(), 1, now);
         let write = loop {
             now = queue.next().expect("a write to come").max(now);
             if let Some(write) = queue.start(now) {
@@ -285,7 +285,7 @@ fn a_conflict_with_another_writer_slows_down() {
             }
         };
         writes += 1;
-        queue.finished(&write, Outcome::Done, now);
+        queue.record_result(&write, Outcome::Done, now);
         let theirs = vec![ip("203.0.113.1")];
         cart = Given { version: cart.version + 2, addresses: theirs, writers: vec!["other"], ..cart };
     }
@@ -297,7 +297,7 @@ fn a_write_that_the_watch_does_not_deliver_is_checked_again() {
     let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let write = accepted_and_started(&mut queue, &cart, now);
-    queue.finished(&write, Outcome::Done, now);
+    queue.record_result(&write, Outcome::Done, now);
     assert_eq!(queue.start(now + WATCH_TIMEOUT), None);
     assert_eq!(queue.waiting().len(), 1);
 }
@@ -310,13 +310,13 @@ fn a_change_during_a_write_is_processed_after_it() {
     // The watch brings back the write before the response arrives, and Lockgate no longer serves the Ingress.
     let left = Given { ours: false, version: 3, ..cart.written(&write) };
     queue.update(inspection(std::slice::from_ref(&left)), ours(), now);
-    queue.finished(&write, Outcome::Done, now);
+    queue.record_result(&write, Outcome::Done, now);
     let withdrawal = queue.start(now).expect("a withdrawal");
     assert_eq!((withdrawal.status.len(), &*withdrawal.version), (0, "3"));
 
     // The Ingress is deleted during the write.
     queue.update(inspection(&[]), ours(), now);
-    queue.finished(&withdrawal, Outcome::Gone, now);
+    queue.record_result(&withdrawal, Outcome::Gone, now);
     assert_eq!((queue.len(), queue.start(now + WATCH_TIMEOUT)), (0, None));
 }
 
@@ -338,7 +338,7 @@ fn no_namespace_delays_the_writes_of_another() {
     let all: Vec<Given> = crowd.into_iter().chain([given("cart"), given("blog")]).collect();
     queue.update(inspection(&all), ours(), now);
     for (given, ms) in all.iter().zip([0, 0, 0, 0, 1, 2]) {
-        queue.accepted(&given.key(), &given.published(), 1, now + Duration::from_millis(ms));
+        queue.record_acceptance(&given.key(), &given.published(), 1, now + Duration::from_millis(ms));
     }
     let later = now + DEBOUNCE;
     let order: Vec<String> = std::iter::from_fn(|| Some(queue.start(later)?.key.to_string())).collect();

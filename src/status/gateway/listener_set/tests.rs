@@ -102,7 +102,7 @@ impl World {
             let patch = self.set.patch(&write.status, envoys, Timestamp::UNIX_EPOCH);
             self.set.status = serde_json::from_value(patch).expect("a status");
             self.set.version = format!("{}+", self.set.version).into();
-            self.queue.finished(&write, Outcome::Done, self.now);
+            self.queue.record_result(&write, Outcome::Done, self.now);
             self.update();
         }
         programmed(&self.set.status.conditions)
@@ -110,7 +110,7 @@ impl World {
 
     fn accept(&mut self) -> String {
         let published = self.published.clone().expect("a publication");
-        self.queue.accepted(&self.set.meta.key, &published, 2, self.now);
+        self.queue.record_acceptance(&self.set.meta.key, &published, 2, self.now);
         self.settle()
     }
 }

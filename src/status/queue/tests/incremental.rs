@@ -102,8 +102,8 @@ proptest! {
                     let key = given(NAMES[at]).key();
                     let waits = waiting(&incremental).into_iter().find(|(waits, _)| *waits == key);
                     if let Some((key, what)) = waits {
-                        incremental.accepted(&key, &what, 1, now);
-                        full.accepted(&key, &what, 1, now);
+                        incremental.record_acceptance(&key, &what, 1, now);
+                        full.record_acceptance(&key, &what, 1, now);
                     }
                 }
                 Step::Start => {
@@ -113,8 +113,8 @@ proptest! {
                 }
                 Step::Finish(outcome) => {
                     if let Some(write) = busy.pop_front() {
-                        incremental.finished(&write, outcome, now);
-                        full.finished(&write, outcome, now);
+                        incremental.record_result(&write, outcome, now);
+                        full.record_result(&write, outcome, now);
                         if outcome == Outcome::Gone {
                             inspection.objects.delete(Kind::INGRESS, &write.key);
                             inspection.sources.remove(&Kind::INGRESS.id(write.key.clone()));
