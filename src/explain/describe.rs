@@ -6,6 +6,7 @@ use lockgate_route::model::{
     UpstreamProtocol, ValueMatch,
 };
 use lockgate_route::translate::explained::{Answer, Backend, Done, Step};
+use lockgate_xds::provenance::ObjectRef;
 
 /// The maximum number of listed endpoints.
 const MAX_ENDPOINTS: usize = 100;
@@ -18,12 +19,7 @@ pub fn result(answer: &Answer) -> String {
         Done::RedirectedTo(path) => {
             format!("Envoy redirects to the path \"{path}\" with 307: the path has an escaped slash.")
         }
-        Done::Forwarded(origin, backends, _) if backends.is_empty() => {
-            format!("Envoy closes the connection: {origin} has no backend that can be used.")
-        }
-        Done::Forwarded(origin, backends, _) => {
-            format!("Envoy forwards the connection to {}, by {origin}.", services(backends))
-        }
+        Done::Forwarded(origin, backends, refused) => connection(origin, backends, *refused),
         Done::Routed => match answer.steps.as_slice() {
             [] => "Envoy answers 404.".to_owned(),
             [(_, step)] => format!("{}.", outcome(step)),
@@ -44,25 +40,51 @@ pub fn action(answer: &Answer) -> (&'static str, Option<u16>) {
         Done::Closed(_) => ("refuse", None),
         Done::Answered(status, _) => ("respond", Some(*status)),
         Done::RedirectedTo(_) => ("redirect", Some(307)),
-        Done::Forwarded(_, backends, _) if backends.is_empty() => ("refuse", None),
+        Done::Forwarded(_, backends, _) if lack_endpoints(backends) => ("refuse", None),
         Done::Forwarded(..) => ("forward", None),
         Done::Routed => match answer.steps.first().map(|(_, step)| (step, &step.route.action)) {
             Some((_, Action::Redirect(redirect))) => ("redirect", Some(redirect.status.code())),
             Some((_, Action::Respond { status, .. })) => ("respond", Some(*status)),
-            Some((step, Action::Forward(_))) if lacks_endpoints(step) => ("forward", Some(503)),
+            Some((step, Action::Forward(_))) if lack_endpoints(&step.backends) => ("forward", Some(503)),
             Some((_, Action::Forward(_))) => ("forward", None),
             None => ("respond", Some(404)),
         },
     }
 }
 
+/// Describes the result of a connection with these backends and this weight of closed connections.
+fn connection(origin: &ObjectRef, backends: &[(Backend, u32)], refused: u32) -> String {
+    match backends {
+        [] => format!("Envoy closes the connection: {origin} has no backend that can be used."),
+        _ if lack_endpoints(backends) => {
+            format!("Envoy closes the connection: {}.", without_endpoints(origin, backends, refused))
+        }
+        _ if refused == 0 => format!("Envoy forwards the connection to {}, by {origin}.", services(backends, 0)),
+        _ => {
+            let closed = percent(refused, total(backends, refused));
+            let services = services(backends, refused);
+            format!("Envoy forwards the connection to {services}, by {origin}. It closes {closed} of the connections.")
+        }
+    }
+}
+
+/// Returns the sum of the weights.
+pub fn total(backends: &[(Backend, u32)], refused: u32) -> u32 {
+    backends.iter().fold(refused, |sum, (_, weight)| sum.saturating_add(*weight))
+}
+
+fn without_endpoints(origin: &ObjectRef, backends: &[(Backend, u32)], refused: u32) -> String {
+    let have = if backends.len() == 1 { "has" } else { "have" };
+    format!("{} of {origin} {have} no ready endpoints", services(backends, refused))
+}
+
 fn outcome(step: &Step) -> String {
     let origin = &step.route.origin;
     match &step.route.action {
-        Action::Forward(_) if lacks_endpoints(step) => {
-            format!("Envoy answers 503: {} of {origin} has no ready endpoints", services(&step.backends))
+        Action::Forward(_) if lack_endpoints(&step.backends) => {
+            format!("Envoy answers 503: {}", without_endpoints(origin, &step.backends, 0))
         }
-        Action::Forward(_) => format!("Envoy forwards to {}, by {origin}", services(&step.backends)),
+        Action::Forward(_) => format!("Envoy forwards to {}, by {origin}", services(&step.backends, 0)),
         Action::Redirect(redirect) => {
             format!("Envoy redirects to {} with {}, by {origin}", target(redirect), redirect.status.code())
         }
@@ -73,24 +95,39 @@ fn outcome(step: &Step) -> String {
     }
 }
 
-/// Returns whether no cluster of a route has an endpoint.
-fn lacks_endpoints(step: &Step) -> bool {
-    let has_none = |(backend, _): &(Backend, u32)| {
-        backend.endpoints.as_ref().is_some_and(|endpoints| endpoints.zones.iter().all(|(_, zone)| zone.is_empty()))
-    };
-    !step.backends.is_empty() && step.backends.iter().filter(|(_, weight)| *weight > 0).all(has_none)
+/// Returns whether no backend has an endpoint.
+fn lack_endpoints(backends: &[(Backend, u32)]) -> bool {
+    backends.iter().filter(|(_, weight)| *weight > 0).all(|(backend, _)| lacks_endpoints(backend))
 }
 
-fn services(backends: &[(Backend, u32)]) -> String {
+fn lacks_endpoints(backend: &Backend) -> bool {
+    backend.endpoints.as_ref().is_some_and(|endpoints| endpoints.zones.iter().all(|(_, zone)| zone.is_empty()))
+}
+
+/// Lists Services with their shares, and states which of them has no endpoint although another one has.
+fn services(backends: &[(Backend, u32)], refused: u32) -> String {
     let name = |backend: &Backend| format!("Service {} port {}", backend.id.port.service(), backend.id.port.port());
+    let (total, is_one) = (total(backends, refused), !lack_endpoints(backends));
+    let share = |(backend, weight): &(Backend, u32)| {
+        let fault = if is_one && lacks_endpoints(backend) { ", no ready endpoints" } else { "" };
+        format!("{} ({}{fault})", name(backend), percent(*weight, total))
+    };
     match backends {
-        [(only, _)] => name(only),
-        several => {
-            let total = several.iter().fold(0_u32, |sum, (_, weight)| sum.saturating_add(*weight));
-            let shares =
-                several.iter().map(|(backend, weight)| format!("{} ({})", name(backend), percent(*weight, total)));
-            shares.collect::<Vec<_>>().join(", ")
-        }
+        [(only, _)] if refused == 0 => name(only),
+        several => several.iter().map(share).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Returns the gRPC status that a gRPC client receives instead of a status of HTTP, with its name. Source: Envoy,
+/// `Grpc::Utility::httpToGrpcStatus`.
+pub fn grpc_status(status: u16) -> (u8, &'static str) {
+    match status {
+        400 => (13, "INTERNAL"),
+        401 => (16, "UNAUTHENTICATED"),
+        403 => (7, "PERMISSION_DENIED"),
+        404 => (12, "UNIMPLEMENTED"),
+        429 | 502..=504 => (14, "UNAVAILABLE"),
+        _ => (2, "UNKNOWN"),
     }
 }
 
@@ -183,6 +220,11 @@ pub fn filters(route: &Route) -> Vec<String> {
             }
             ForwardFilter::Cors(_) => all.push("CORS: answer preflight requests".to_owned()),
             ForwardFilter::Session(session) => all.push(match &**session {
+                Session::Cookie(cookie) if cookie.keeps_cluster => format!(
+                    "session persistence by the cookies {} (endpoint) and {} (backend)",
+                    cookie.name,
+                    cookie.cluster_name()
+                ),
                 Session::Cookie(cookie) => format!("session persistence by cookie {}", cookie.name),
                 Session::Header(name) => format!("session persistence by header {name}"),
             }),

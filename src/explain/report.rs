@@ -34,6 +34,8 @@ pub struct Entry {
     pub action: String,
     /// The status of a response by Envoy itself.
     pub status: Option<u16>,
+    /// The gRPC status of a response by Envoy itself to a gRPC client, who receives the HTTP status 200.
+    pub grpc_status: Option<u8>,
     /// The listener.
     pub listener: ListenerEntry,
     /// The TLS properties of the connection.
@@ -120,6 +122,8 @@ pub struct RouteEntry {
     pub filters: Vec<String>,
     /// The clusters.
     pub clusters: Vec<ClusterEntry>,
+    /// The session cookie of the request that selects the cluster. Empty: the shares of the clusters apply.
+    pub session: String,
 }
 
 /// A cluster.
@@ -245,6 +249,7 @@ impl Entry {
             result: describe::result(answer),
             action: action.to_owned(),
             status,
+            grpc_status: status.filter(|_| answer.is_grpc).map(|status| describe::grpc_status(status).0),
             listener: listener(answer),
             tls: answer.tls.as_ref().map(tls),
             host: answer.host.as_ref().map(ToString::to_string),
@@ -295,11 +300,12 @@ fn route(step: &Step) -> RouteEntry {
         action: describe::route_action(step),
         filters: describe::filters(&step.route),
         clusters: clusters(&step.backends, 0),
+        session: step.session.clone().unwrap_or_default(),
     }
 }
 
 fn clusters(backends: &[(Backend, u32)], refused: u32) -> Vec<ClusterEntry> {
-    let total = backends.iter().fold(refused, |sum, (_, weight)| sum.saturating_add(*weight));
+    let total = describe::total(backends, refused);
     let is_single = backends.len() == 1 && refused == 0;
     let cluster = |(backend, weight): &(Backend, u32)| ClusterEntry {
         name: backend.id.to_string(),

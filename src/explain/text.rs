@@ -1,6 +1,7 @@
 //! Reports and states as text.
 
 use super::combine::Combined;
+use super::describe::grpc_status;
 use super::report::{Accepted, ClusterEntry, Entry, Note, Report, RouteEntry};
 use super::state::{Envoy, State};
 pub use super::table::Style;
@@ -62,12 +63,19 @@ fn answer(entry: &Entry, style: Style) -> String {
         row("Host", if host == "*" { "* (every host without a more specific one)" } else { host });
         row("Path", &entry.path);
     }
+    if let Some((status, http)) = entry.grpc_status.zip(entry.status) {
+        let (_, name) = grpc_status(http);
+        row("gRPC status", &format!("{status} {name}, with the HTTP status 200 instead of {http}"));
+    }
     for one in &entry.routes {
         let matches = if one.matches.is_empty() { String::new() } else { format!("{}: ", one.matches) };
         row("Route", &format!("{matches}{}", one.action));
         row("Object", format!("{} {}", one.object, one.field).trim_end());
         if !one.filters.is_empty() {
             row("Filters", &one.filters.join("\n"));
+        }
+        if !one.session.is_empty() {
+            row("Session", &format!("cookie {} of the request selects the backend", one.session));
         }
         one.clusters.iter().for_each(|one| cluster(one, &mut row));
     }

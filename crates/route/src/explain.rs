@@ -1,7 +1,7 @@
 //! The decision of Envoy on one request, computed from the model: listener, server name, virtual host, route.
 //!
 //! [`decide`] follows the rules of Envoy and of the resources that [`envoy`](crate::envoy) builds. It sends nothing. A test
-//! compares it with a real Envoy (`e2e/tests/explain.rs`).
+//! compares it with a real Envoy (`e2e/tests/explain`).
 
 mod hosts;
 mod matches;
@@ -11,7 +11,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::model::{Destination, Host, Listener, Model, Route, Share, TlsConnections, TlsHost, Traffic, VirtualHost};
+use crate::model::{
+    ClusterId, Destination, Host, Listener, Model, Route, Share, TlsConnections, TlsHost, Traffic, VirtualHost,
+};
 use crate::settings::Settings;
 
 use hosts::Domain;
@@ -51,6 +53,8 @@ pub struct Decision<'a> {
     pub outcome: Outcome<'a>,
     /// The further routes of the virtual host that match the request, in their order. They are not reached.
     pub later: Vec<&'a Arc<Route>>,
+    /// Whether the client uses gRPC. Envoy then translates the status of its own responses.
+    pub is_grpc: bool,
 }
 
 /// A server name with its TLS properties.
@@ -73,9 +77,20 @@ pub enum Outcome<'a> {
     RedirectedTo(String),
     /// A route serves the request. With shares, each route serves its share of the requests that remain after the
     /// routes before it.
-    Routed(Vec<(Option<Share>, &'a Arc<Route>)>),
+    Routed(Vec<Chosen<'a>>),
     /// The connection is forwarded without being decrypted or parsed.
     Forwarded(&'a Destination),
+}
+
+/// A route that serves a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chosen<'a> {
+    /// The share of the requests. `None`: all.
+    pub share: Option<Share>,
+    /// The route.
+    pub route: &'a Arc<Route>,
+    /// The cluster that a session cookie of the request selects. `None`: the weights of the clusters apply.
+    pub session: Option<&'a ClusterId>,
 }
 
 /// Decides on a request at a listener of a model.
@@ -86,6 +101,7 @@ pub fn decide<'a>(model: &'a Model, listener: &str, request: &Request, settings:
         host: None,
         outcome: Outcome::Closed("there is no such listener"),
         later: Vec::new(),
+        is_grpc: matches::is_grpc(&request.headers),
     };
     let Some(Listener { traffic, .. }) = model.listeners.get(listener) else { return decision };
     match traffic {
@@ -157,7 +173,7 @@ impl<'a> Decision<'a> {
         let mut chosen = Vec::new();
         for route in matching.by_ref() {
             let share = route.matches.conditions().and_then(|conditions| conditions.share);
-            chosen.push((share, route));
+            chosen.push(Chosen { share, route, session: compared.session(route) });
             if share.is_none_or(|share| share == Share::ALL) {
                 break;
             }

@@ -11,12 +11,11 @@ use envoy_types::pb::envoy::extensions::http::stateful_session::header::v3 as he
 use envoy_types::pb::envoy::r#type::http::v3 as http_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::google::protobuf as google;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::wire::{self, string_matcher};
 use crate::model::{
-    Action, ClusterFilter, ClusterId, Filters, Forward, ForwardFilter, HeaderChange, HeaderName, HeaderValue, Route,
-    Session, SessionCookie, VirtualHost, WeightedCluster,
+    Action, ClusterFilter, Filters, Forward, ForwardFilter, HeaderChange, HeaderName, HeaderValue, Route, Session,
+    SessionCookie, VirtualHost, WeightedCluster,
 };
 
 /// The name of the filter, to which routes refer.
@@ -37,7 +36,7 @@ pub fn filter() -> hcm_v3::HttpFilter {
 /// Returns whether a route of `host` needs the HTTP filter.
 pub fn is_used(host: &VirtualHost) -> bool {
     host.routes.iter().any(|route| match &route.action {
-        Action::Forward(forward) => session_of(&forward.filters).is_some(),
+        Action::Forward(forward) => Session::of(&forward.filters).is_some(),
         Action::Redirect(_) | Action::Respond { .. } => false,
     })
 }
@@ -45,7 +44,7 @@ pub fn is_used(host: &VirtualHost) -> bool {
 /// Returns the configuration of a route with `filters`, with the name of the filter.
 pub fn per_route(filters: &[ForwardFilter]) -> Option<(String, google::Any)> {
     use session_v3::stateful_session_per_route::Override;
-    let (name, config) = match session_of(filters)? {
+    let (name, config) = match Session::of(filters)? {
         Session::Cookie(SessionCookie { name, path, lifetime, keeps_cluster: _ }) => {
             let (name, path) = (name.to_string(), path.to_string());
             let cookie = http_v3::Cookie { name, path, ttl: lifetime.map(wire::duration), ..Default::default() };
@@ -71,7 +70,7 @@ pub fn per_route(filters: &[ForwardFilter]) -> Option<(String, google::Any)> {
 /// stay at a cluster until its weight is 0 or it is removed, regardless of the other weights.
 pub fn by_cluster(route: &Route) -> Option<(Vec<(Route, route_v3::HeaderMatcher)>, Route)> {
     let Action::Forward(forward) = &route.action else { return None };
-    let Some(Session::Cookie(cookie)) = session_of(&forward.filters) else { return None };
+    let Some(Session::Cookie(cookie)) = Session::of(&forward.filters) else { return None };
     if !cookie.keeps_cluster || forward.clusters.len() < 2 {
         return None;
     }
@@ -84,7 +83,7 @@ pub fn by_cluster(route: &Route) -> Option<(Vec<(Route, route_v3::HeaderMatcher)
         let condition = route_v3::HeaderMatcher {
             name: "cookie".to_owned(),
             header_match_specifier: Some(route_v3::header_matcher::HeaderMatchSpecifier::StringMatch(string_matcher(
-                MatchPattern::Contains(cluster_cookie(cookie, &one.cluster)),
+                MatchPattern::Contains(cookie.for_cluster(&one.cluster)),
             ))),
             ..Default::default()
         };
@@ -92,17 +91,12 @@ pub fn by_cluster(route: &Route) -> Option<(Vec<(Route, route_v3::HeaderMatcher)
     });
     let header = HeaderName::parse("set-cookie")?;
     let setting = forward.clusters.iter().map(|one| {
-        let value = HeaderValue::parse(&with_attributes(cluster_cookie(cookie, &one.cluster), cookie))?;
+        let value = HeaderValue::parse(&with_attributes(cookie.for_cluster(&one.cluster), cookie))?;
         let change = ClusterFilter::ResponseHeaders(vec![HeaderChange::Add(header.clone(), value)]);
         let filters = one.filters.iter().cloned().chain([change]).collect::<Vec<_>>().into();
         Some(WeightedCluster { filters, ..one.clone() })
     });
     Some((kept.collect(), forward_to(setting.collect::<Option<_>>()?)))
-}
-
-/// Returns the cookie that names the cluster: `shop-backend=1f3870be274f6c49`.
-fn cluster_cookie(cookie: &SessionCookie, cluster: &ClusterId) -> String {
-    format!("{}-backend={:016x}", cookie.name, xxh3_64(cluster.to_string().as_bytes()))
 }
 
 /// Returns the value of a `set-cookie` header with the attributes of Envoy's session cookie.
@@ -125,12 +119,4 @@ fn without_clusters(filter: &ForwardFilter) -> ForwardFilter {
         },
         _ => filter.clone(),
     }
-}
-
-/// Returns the effective session persistence.
-fn session_of(filters: &[ForwardFilter]) -> Option<&Session> {
-    filters.iter().rev().find_map(|filter| match filter {
-        ForwardFilter::Session(session) => Some(&**session),
-        _ => None,
-    })
 }

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::hosts::without_port;
 use super::{Outcome, Request, path};
-use crate::model::{HeaderMatch, Host, Match, PathMatch, QueryMatch, ValueMatch};
+use crate::model::{Action, ClusterId, HeaderMatch, Host, Match, PathMatch, QueryMatch, Route, Session, ValueMatch};
 use crate::settings::{EscapedSlashes, Settings, Underscores};
 
 /// A request in the form that Envoy compares with routes.
@@ -28,10 +28,8 @@ impl<'r> Compared<'r> {
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
         let chosen = settings.http.escaped_slashes;
         let is_escaped = path::has_escaped_slash(path) && chosen != EscapedSlashes::Keep;
-        let is_grpc =
-            headers.iter().any(|(name, value)| name == "content-type" && value.starts_with("application/grpc"));
         let redirects = chosen == EscapedSlashes::UnescapeAndRedirect;
-        if is_escaped && (chosen == EscapedSlashes::Reject || redirects && is_grpc) {
+        if is_escaped && (chosen == EscapedSlashes::Reject || redirects && is_grpc(&request.headers)) {
             return Err(Outcome::Answered(400, "the path has an escaped slash"));
         }
         let path = if is_escaped { path::unescape_slashes(path).into() } else { Cow::Borrowed(path) };
@@ -76,16 +74,30 @@ impl<'r> Compared<'r> {
         })
     }
 
+    /// Returns the cluster that a session cookie selects. Source: [`envoy::session`](crate::envoy), `by_cluster`.
+    pub fn session<'a>(&self, route: &'a Route) -> Option<&'a ClusterId> {
+        let Action::Forward(forward) = &route.action else { return None };
+        let Some(Session::Cookie(cookie)) = Session::of(&forward.filters) else { return None };
+        let sent = self.header("cookie")?;
+        let is_kept = cookie.keeps_cluster && forward.clusters.len() > 1;
+        let mut clusters = forward.clusters.iter().map(|one| &one.cluster).filter(|_| is_kept);
+        clusters.find(|cluster| sent.contains(&cookie.for_cluster(cluster)))
+    }
+
     fn has_header(&self, HeaderMatch { name, value, inverted }: &HeaderMatch) -> bool {
         let name = name.to_string();
-        let values: Vec<&str> =
-            self.headers.iter().filter(|(other, _)| *other == name).map(|(_, value)| *value).collect();
-        match (values.is_empty(), value) {
-            (is_absent, ValueMatch::Present) => is_absent == *inverted,
-            (true, _) => false,
-            // Envoy compares all values of a header as one.
-            (false, value) => is_met(value, &values.join(",")) != *inverted,
+        match (self.header(&name), value) {
+            (found, ValueMatch::Present) => found.is_none() == *inverted,
+            (None, _) => false,
+            (Some(found), value) => is_met(value, &found) != *inverted,
         }
+    }
+
+    /// Returns the value of a header. Envoy compares all values of a header as one.
+    fn header(&self, name: &str) -> Option<String> {
+        let values = self.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| *value);
+        let values: Vec<&str> = values.collect();
+        (!values.is_empty()).then(|| values.join(","))
     }
 
     fn has_parameter(&self, QueryMatch { name, value }: &QueryMatch) -> bool {
@@ -96,6 +108,15 @@ impl<'r> Compared<'r> {
             (Some(found), Some(value)) => is_met(value, found),
         }
     }
+}
+
+/// Returns whether Envoy answers a request with these headers like a gRPC server. Source: Envoy,
+/// `Grpc::Common::hasGrpcContentType`.
+pub fn is_grpc(headers: &[(String, String)]) -> bool {
+    headers.iter().any(|(name, value)| {
+        let rest = value.trim().strip_prefix("application/grpc");
+        name.eq_ignore_ascii_case("content-type") && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('+'))
+    })
 }
 
 /// Returns the headers that routes see.

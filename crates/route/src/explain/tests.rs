@@ -1,11 +1,12 @@
-//! Tests of decisions on single requests. `e2e/tests/explain.rs` compares complete decisions with a real Envoy.
+//! Tests of decisions on single requests. `e2e/tests/explain` compares complete decisions with a real Envoy.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
 use crate::model::{
-    Action, Bind, Conditions, HeaderMatch, HeaderName, ListenerId, Match, Others, PathMatch, QueryMatch,
-    RouteDiscovery, ServedHosts, TlsVersion, ValueMatch,
+    Action, Bind, Conditions, CookieName, Forward, ForwardFilter, HeaderMatch, HeaderName, ListenerId, Match, Others,
+    PathMatch, QueryMatch, RouteDiscovery, ServedHosts, Session, SessionCookie, TlsVersion, ValueMatch,
+    WeightedCluster,
 };
 use crate::testing::model::{pair_id, route};
 
@@ -38,7 +39,7 @@ fn get(authority: &str, path: &str) -> Request {
 fn status(decision: &Decision) -> Option<u16> {
     match &decision.outcome {
         Outcome::Answered(status, _) => Some(*status),
-        Outcome::Routed(routes) => match routes.first().unwrap().1.action {
+        Outcome::Routed(routes) => match routes.first().unwrap().route.action {
             Action::Respond { status, .. } => Some(status),
             _ => None,
         },
@@ -179,7 +180,7 @@ fn the_rest_of_a_share_goes_to_later_routes() {
     let model = plain(vec![("*", VirtualHost::new(routes))]);
     let decision = decide(&model, "http", &get("a", "/"), &Settings::default());
     let Outcome::Routed(routes) = &decision.outcome else { panic!("{decision:?}") };
-    let shares: Vec<_> = routes.iter().map(|(share, _)| *share).collect();
+    let shares: Vec<_> = routes.iter().map(|chosen| chosen.share).collect();
     assert_eq!((shares, decision.later.len()), (vec![Some(share), None], 1));
 }
 
@@ -228,4 +229,46 @@ fn a_connection_for_one_server_name_is_not_for_hosts_of_another() {
         assert_eq!(decided(&model, &request(server_name, authority)), expected, "{server_name} {authority}");
     }
     assert_eq!(decided(&model, &get("a.test", "/")), None, "plain text");
+}
+
+#[test]
+fn a_session_cookie_selects_a_cluster() {
+    let id = |name: &str| crate::testing::model::cluster_id(name);
+    let cookie = |keeps_cluster| SessionCookie {
+        name: CookieName::parse("shop").unwrap(),
+        path: "/".into(),
+        lifetime: None,
+        keeps_cluster,
+    };
+    let decided = |clusters: &[&str], keeps_cluster, sent: &str| {
+        let clusters = clusters.iter().map(|name| WeightedCluster::new(id(name), 1)).collect();
+        let session = ForwardFilter::Session(Box::new(Session::Cookie(cookie(keeps_cluster))));
+        let forward = Forward { clusters, timeout: None, retry: None, websocket: true, filters: vec![session].into() };
+        let forwarding = route(PathMatch::root(), Action::Forward(Arc::new(forward)));
+        let model = plain(vec![("*", VirtualHost::new([forwarding]))]);
+        let headers = vec![("Cookie".to_owned(), sent.to_owned())];
+        let request = Request { headers, ..get("a", "/") };
+        let decision = decide(&model, "http", &request, &Settings::default());
+        let Outcome::Routed(routes) = &decision.outcome else { panic!("{decision:?}") };
+        routes[0].session.map(ToString::to_string)
+    };
+    let both = ["shop/cart/http", "shop/ip/h2c"];
+    let second = format!("a=b; {}", cookie(true).for_cluster(&id(both[1])));
+    assert_eq!(decided(&both, true, &second).as_deref(), Some(both[1]));
+    assert_eq!(decided(&both, true, "shop-backend=0"), None, "a cluster that no longer exists");
+    assert_eq!(decided(&both, false, &second), None, "sessions stay at an endpoint only");
+    assert_eq!(decided(&both[1..], true, &second), None, "there is only one cluster");
+}
+
+#[test]
+fn envoy_recognizes_clients_of_grpc_by_the_type_of_the_content() {
+    for (value, expected) in [
+        ("application/grpc", true),
+        ("application/grpc+proto", true),
+        ("application/grpc-web", false),
+        ("application/grpc; charset=utf-8", false),
+        ("application/json", false),
+    ] {
+        assert_eq!(matches::is_grpc(&[("Content-Type".to_owned(), value.to_owned())]), expected, "{value}");
+    }
 }

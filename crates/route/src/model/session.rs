@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::HeaderName;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{ClusterId, ForwardFilter, HeaderName};
 
 /// The session persistence of a route. If the endpoint of a session no longer exists, the session moves to another
 /// endpoint.
@@ -14,6 +16,16 @@ pub enum Session {
     Cookie(SessionCookie),
     /// Envoy sets a response header that contains the address of the endpoint. Clients repeat it in their requests.
     Header(HeaderName),
+}
+
+impl Session {
+    /// Returns the session persistence of a route with these filters.
+    pub fn of(filters: &[ForwardFilter]) -> Option<&Self> {
+        filters.iter().rev().find_map(|filter| match filter {
+            ForwardFilter::Session(session) => Some(&**session),
+            _ => None,
+        })
+    }
 }
 
 /// A session cookie.
@@ -27,6 +39,18 @@ pub struct SessionCookie {
     pub lifetime: Option<Duration>,
     /// Whether sessions stay at one of several clusters.
     pub keeps_cluster: bool,
+}
+
+impl SessionCookie {
+    /// Returns the name of the cookie that names the cluster of a session: `shop-backend`.
+    pub fn cluster_name(&self) -> String {
+        format!("{}-backend", self.name)
+    }
+
+    /// Returns the cookie for the sessions of a cluster: `shop-backend=1f3870be274f6c49`.
+    pub fn for_cluster(&self, cluster: &ClusterId) -> String {
+        format!("{}={:016x}", self.cluster_name(), xxh3_64(cluster.to_string().as_bytes()))
+    }
 }
 
 /// The name of a cookie.

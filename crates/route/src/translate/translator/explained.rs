@@ -7,10 +7,10 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
-use crate::explain::{Chain, Outcome, Request, decide, patterns, without_port};
+use crate::explain::{Chain, Chosen, Outcome, Request, decide, patterns, without_port};
 use crate::model::{
     Action, Bind, ClientValidation, Cluster, ClusterId, Destination, Endpoints, Host, Listener, ListenerId, Material,
-    Model, Route, SecretId, Share, TlsVersion, Traffic,
+    Model, Route, SecretId, Session, Share, TlsVersion, Traffic,
 };
 use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::settings::Settings;
@@ -64,6 +64,8 @@ pub struct Answer {
     pub host: Option<Host>,
     /// The decision of Envoy.
     pub action: Done,
+    /// Whether the client uses gRPC. Envoy then translates the status of its own responses.
+    pub is_grpc: bool,
     /// The routes that serve the request, each with its share of the requests that remain after the routes before it.
     pub steps: Vec<(Option<Share>, Step)>,
     /// The routes that also match the request, but are not reached.
@@ -124,6 +126,8 @@ pub struct Step {
     pub field: String,
     /// The clusters with their weights.
     pub backends: Vec<(Backend, u32)>,
+    /// The cookie of the request that selects the only cluster, instead of the weights.
+    pub session: Option<String>,
 }
 
 /// A cluster with its endpoints.
@@ -141,9 +145,14 @@ impl Translator {
     /// Explains a request at each listener that it may reach. `settings` are the settings of the last update.
     pub fn explain(&self, target: Target, request: &Request, settings: &Settings) -> Vec<Answer> {
         let all = || self.model.listeners.iter();
-        let speaking = all().filter(|(_, listener)| speaks(listener, target.protocol));
+        let at_port = || all().filter(|(id, listener)| self.is_at(id, listener, target));
         let mut reached: Vec<(&ListenerId, bool)> =
-            speaking.filter(|(id, listener)| self.is_at(id, listener, target)).map(|(id, _)| (id, false)).collect();
+            at_port().filter(|(_, listener)| speaks(listener, target.protocol)).map(|(id, _)| (id, false)).collect();
+        if reached.is_empty() {
+            // A client of HTTP reaches them too, with or without TLS, and is refused.
+            let refusing = at_port().filter(|(_, listener)| refuses(listener, target.protocol));
+            reached.extend(refusing.map(|(id, _)| (id, false)));
+        }
         if reached.is_empty() {
             let of_ingresses = |id: &ListenerId| !self.gateways.owners.contains_key(id);
             let assumed = all().filter(|(id, listener)| of_ingresses(id) && speaks(listener, target.protocol));
@@ -163,7 +172,7 @@ impl Translator {
         let Some(port) = target.port.or(default) else { return false };
         match self.gateways.owners.get(id).and_then(|key| self.gateways.gateways.get(key)) {
             Some(gateway) => listener.bind.port == port || gateway.on(id).any(|one| one.port == port),
-            None => listener.bind.port == port || default == Some(port),
+            None => listener.bind.port == port || default == Some(port) && speaks(listener, target.protocol),
         }
     }
 
@@ -179,6 +188,7 @@ impl Translator {
             path: decision.path,
             host: decision.host,
             action: Done::Routed,
+            is_grpc: decision.is_grpc,
             steps: Vec::new(),
             later: Vec::new(),
             lost: Vec::new(),
@@ -194,9 +204,9 @@ impl Translator {
             Outcome::Answered(status, why) => answer.action = Done::Answered(status, why),
             Outcome::RedirectedTo(path) => answer.action = Done::RedirectedTo(path),
             Outcome::Routed(routes) => {
-                let step = |route: &Arc<Route>| self.step(id, &domain, route);
-                answer.steps = routes.into_iter().map(|(share, route)| (share, step(route))).collect();
-                answer.later = decision.later.into_iter().map(step).collect();
+                let step = |Chosen { share, route, session }| (share, self.step(id, &domain, route, session));
+                answer.steps = routes.into_iter().map(step).collect();
+                answer.later = decision.later.into_iter().map(|route| self.step(id, &domain, route, None)).collect();
             }
             Outcome::Forwarded(to) => {
                 let backends = backends(&self.model, to.clusters.iter().map(|one| (&one.cluster, one.weight)));
@@ -218,14 +228,19 @@ impl Translator {
         Some((owner.origin.clone(), owner.name.clone(), owner.port))
     }
 
-    fn step(&self, id: &ListenerId, domain: &Host, route: &Arc<Route>) -> Step {
-        let clusters = match &route.action {
-            Action::Forward(forward) => {
-                backends(&self.model, forward.clusters.iter().map(|one| (&one.cluster, one.weight)))
+    fn step(&self, id: &ListenerId, domain: &Host, route: &Arc<Route>, session: Option<&ClusterId>) -> Step {
+        let (mut clusters, mut cookie) = (Vec::new(), None);
+        if let Action::Forward(forward) = &route.action {
+            let weighted = forward.clusters.iter().map(|one| (&one.cluster, one.weight));
+            let selected = weighted.filter(|(cluster, _)| session.is_none_or(|session| session == *cluster));
+            clusters = backends(&self.model, selected);
+            if let (Some(Session::Cookie(one)), Some(_)) = (Session::of(&forward.filters), session) {
+                // The rule can list a cluster several times, with different filters.
+                clusters.truncate(1);
+                cookie = Some(one.cluster_name());
             }
-            _ => Vec::new(),
-        };
-        Step { route: route.clone(), field: self.field_of(id, domain, route), backends: clusters }
+        }
+        Step { route: route.clone(), field: self.field_of(id, domain, route), backends: clusters, session: cookie }
     }
 
     /// Returns the field that declares a route.
@@ -411,8 +426,18 @@ fn speaks(listener: &Listener, protocol: Protocol) -> bool {
     match &listener.traffic {
         Traffic::Http(_) => protocol == Protocol::Http,
         Traffic::Https(_) | Traffic::Tls(_) => protocol == Protocol::Https,
-        Traffic::Tcp(_) => protocol == Protocol::Tcp,
+        // The bytes of every protocol over TCP are forwarded.
+        Traffic::Tcp(_) => protocol != Protocol::Udp,
         Traffic::Udp(_) => protocol == Protocol::Udp,
+    }
+}
+
+/// Returns whether a listener refuses the connections of clients of HTTP because only one side uses TLS.
+fn refuses(listener: &Listener, protocol: Protocol) -> bool {
+    match &listener.traffic {
+        Traffic::Http(_) => protocol == Protocol::Https,
+        Traffic::Https(_) | Traffic::Tls(_) => protocol == Protocol::Http,
+        Traffic::Tcp(_) | Traffic::Udp(_) => false,
     }
 }
 
