@@ -185,8 +185,7 @@ async fn a_real_envoy_does_what_is_explained() {
     for round in 0..ROUNDS {
         let mut dice = Dice(0x9E37_79B9_7F4A_7C15 ^ (round + 1));
         let mut services = Vec::new();
-        let mut objects =
-            vec![ingress_class(), self::gateway(gateway.0, gateway.1), pair.secret("infra", "default")];
+        let mut objects = vec![ingress_class(), self::gateway(gateway.0, gateway.1), pair.secret("infra", "default")];
         objects.extend(NAMESPACES.iter().map(|namespace| pair.secret(namespace, "cert")));
         objects.extend((0..8).map(|number| ingress(&mut dice, number, &mut services)));
         objects.extend((0..6).map(|number| http_route(&mut dice, number, &mut services)));
@@ -210,4 +209,3 @@ async fn a_real_envoy_does_what_is_explained() {
         assert!(counts.keys().any(|key| key.starts_with(kind)), "no request of the kind {kind}: {counts:?}");
     }
 }
-

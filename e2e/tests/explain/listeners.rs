@@ -16,8 +16,7 @@ const REQUESTS: usize = 150;
 
 const HOSTS: [&str; 6] = ["a.test", "b.test", "*.test", "x.deep.test", "*.deep.test", "c.example.net"];
 const NAMESPACES: [&str; 3] = ["one", "two", "three"];
-const NAMES: [&str; 7] =
-    ["a.test", "b.test", "y.test", "x.deep.test", "z.deep.test", "p.q.deep.test", "c.example.net"];
+const NAMES: [&str; 7] = ["a.test", "b.test", "y.test", "x.deep.test", "z.deep.test", "p.q.deep.test", "c.example.net"];
 /// A client does not send an address as the server name.
 const ADDRESS: &str = "127.0.0.1";
 
@@ -170,9 +169,13 @@ fn request(dice: &mut Dice, ports: Ports) -> Sent {
         1 => ADDRESS,
         _ => host,
     };
-    let path = dice.of(&["/", "/shop.Cart/Add", "/shop.Cart/Remove", "/shop.CartX/Add", "/other.Cart/Add", "/shop/All"]);
+    let path =
+        dice.of(&["/", "/shop.Cart/Add", "/shop.Cart/Remove", "/shop.CartX/Add", "/other.Cart/Add", "/shop/All"]);
     let headers = match dice.below(3) {
-        0 => vec![("content-type", dice.of(&["application/grpc", "application/grpc+proto", "application/grpc-web"]).to_owned())],
+        0 => vec![(
+            "content-type",
+            dice.of(&["application/grpc", "application/grpc+proto", "application/grpc-web"]).to_owned(),
+        )],
         _ => Vec::new(),
     };
     let server_name = is_tls.then(|| server_name.to_owned());
@@ -182,12 +185,8 @@ fn request(dice: &mut Dice, ports: Ports) -> Sent {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_envoy_selects_the_explained_listener_and_server_name() {
     let site = Site::start().await;
-    let ports = Ports {
-        http: ports::free(),
-        https: ports::free(),
-        tls: ports::free(),
-        more: [ports::free(), ports::free()],
-    };
+    let ports =
+        Ports { http: ports::free(), https: ports::free(), tls: ports::free(), more: [ports::free(), ports::free()] };
     let pair = site.authority.issue(&[&NAMES[..], &["*.test", ADDRESS]].concat());
     let root = site.authority.der();
     let mut counts = BTreeMap::<String, usize>::new();

@@ -55,4 +55,3 @@ async fn paths_have_the_form_that_envoy_gives_them() {
     }
     assert!(faults.is_empty(), "{} paths differ:\n{}", faults.len(), faults.join("\n"));
 }
-
