@@ -188,9 +188,11 @@ impl Fleet {
         };
         let none = BTreeSet::new();
         let hidden = if is_shared { &dedicated.draining } else { &none };
+        if self.part.is_none() && dedicated.listeners.is_empty() {
+            return self.views.update(change, hidden, to);
+        }
         let mut touched = change.touched.clone();
         match &mut self.part {
-            None if dedicated.listeners.is_empty() => return self.views.update(change, hidden, to),
             None => {
                 let mut part = Part::default();
                 part.update(all, &Touched::all(all), &BTreeSet::new(), is_in);
