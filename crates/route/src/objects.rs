@@ -492,7 +492,12 @@ impl Objects {
 
     /// Records that a slice belongs to `service`, and no longer to its previous Service.
     fn enter_slice(&mut self, slice: &ObjectKey, service: ObjectKey) {
-        if let Some(before) = self.service_of(slice).filter(|before| *before != service) {
+        let before = self.service_of(slice);
+        // Most changes move no slice. An insertion would copy nodes of the set, even if the entry exists.
+        if before.as_ref() == Some(&service) {
+            return;
+        }
+        if let Some(before) = before {
             self.slices_of_services.remove(&(before, slice.name.clone()));
         }
         self.slices_of_services.insert((service, slice.name.clone()));

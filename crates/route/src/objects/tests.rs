@@ -106,6 +106,18 @@ fn a_kind_has_several_versions_in_manifests() {
 }
 
 #[test]
+fn a_change_of_a_slice_that_does_not_move_shares_the_index_of_services() {
+    let mut objects = Objects::default();
+    objects.apply(slice("one", "cart"));
+    let before = objects.clone();
+    let changed = slice("one", "cart").get::<EndpointSlice>().unwrap().clone();
+    assert!(objects.apply(Object::new(EndpointSlice { address_type: AddressType::Ipv6, ..changed })));
+    assert!(objects.slices_of_services.ptr_eq(&before.slices_of_services));
+    objects.apply(slice("one", "other"));
+    assert!(!objects.slices_of_services.ptr_eq(&before.slices_of_services));
+}
+
+#[test]
 fn a_slice_that_moves_to_another_service_leaves_the_first() {
     let mut objects = Objects::default();
     assert!(objects.apply(slice("a", "cart")));
