@@ -66,7 +66,7 @@ rules:
 - { apiGroups: [""], resources: [configmaps], verbs: [list, watch] }
 "#;
 
-/// The source asks for an absent kind every 30 s at most. Objects stay for 30 s after their kind is gone.
+/// The source requests an absent kind at least every 30 s. Objects stay for 30 s after their kind is gone.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A CustomResourceDefinition that accepts every spec.

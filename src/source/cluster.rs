@@ -5,6 +5,7 @@
 
 pub(super) mod form;
 mod freshness;
+mod installed;
 mod json;
 mod merge;
 mod proto;
@@ -31,6 +32,7 @@ use super::{Event, SourceError};
 use crate::metrics::Metrics;
 
 use freshness::Freshness;
+use installed::Installed;
 use merge::Merge;
 use watch::{Arrival, Target, Watch};
 
@@ -38,6 +40,8 @@ use watch::{Arrival, Target, Watch};
 const MAX_UNAVAILABLE_DELAY: Duration = Duration::from_secs(4);
 /// The maximum retry delay while the API server denies access.
 const MAX_DENIED_DELAY: Duration = Duration::from_secs(30);
+/// The retry delay for a kind whose CustomResourceDefinition is absent. The creation of the definition ends the delay.
+const ABSENT_DELAY: Duration = Duration::from_secs(30);
 /// The watched part of a cluster.
 #[derive(Debug, Clone)]
 pub struct WatchOptions {
@@ -92,10 +96,11 @@ pub async fn watch(
     events: Sender<Event>,
 ) -> Result<(), SourceError> {
     let scope = Scope { client, options };
-    let mut tasks = JoinSet::new();
+    let (mut tasks, installed) = (JoinSet::new(), Installed::default());
     for row in ROWS {
         let (watches, events, metrics) = (scope.watches(row), events.clone(), metrics.clone());
-        tasks.spawn(async move { follow(row.kind, watches, metrics, &events).await });
+        let installed = installed.clone();
+        tasks.spawn(async move { follow(row.kind, watches, installed, metrics, &events).await });
     }
     tokio::select! {
         // A task ends only by a panic, unless there is no receiver of events.
@@ -129,7 +134,13 @@ impl Scope {
 }
 
 /// Forwards the events of all watches of one kind, until there is no receiver.
-async fn follow(kind: Kind, watches: Vec<(Arc<str>, Watch)>, metrics: Metrics, events: &Sender<Event>) {
+async fn follow(
+    kind: Kind,
+    watches: Vec<(Arc<str>, Watch)>,
+    mut installed: Installed,
+    metrics: Metrics,
+    events: &Sender<Event>,
+) {
     let mut merge = Merge::new(kind, watches.iter().map(|(namespace, _)| namespace.clone()));
     let mut freshness = Freshness::new(kind, watches.len(), metrics, Instant::now());
     let mut ticks = tokio::time::interval(freshness::PERIOD);
@@ -137,7 +148,7 @@ async fn follow(kind: Kind, watches: Vec<(Arc<str>, Watch)>, metrics: Metrics, e
     let watches = watches
         .into_iter()
         .enumerate()
-        .map(|(i, (_, watch))| with_backoff(watch).map(move |result| (i, result)).boxed());
+        .map(|(i, (_, watch))| with_backoff(kind, watch, installed.clone()).map(move |result| (i, result)).boxed());
     let mut watches: SelectAll<_> = watches.collect();
     loop {
         let result = tokio::select! {
@@ -148,6 +159,11 @@ async fn follow(kind: Kind, watches: Vec<(Arc<str>, Watch)>, metrics: Metrics, e
             }
         };
         let Some((i, result)) = result else { break };
+        if kind == Kind::CUSTOM_RESOURCE_DEFINITION
+            && let Ok(arrival) = &result
+        {
+            installed.record(arrival);
+        }
         // Neither the start nor a part of a list is a success.
         if let Ok(Arrival::ListEnded | Arrival::Applied(..) | Arrival::Deleted(_) | Arrival::Alive) = &result {
             freshness.succeeded(i, Instant::now());
@@ -172,25 +188,39 @@ async fn follow(kind: Kind, watches: Vec<(Arc<str>, Watch)>, metrics: Metrics, e
 /// A result of a watch, or a failure with the time until the next attempt. The watch is not polled before.
 type WatchResult = Result<Arrival, (watcher::Error, Duration)>;
 
-fn with_backoff(watch: Watch) -> impl futures::Stream<Item = WatchResult> + Send {
-    let start = (watch, DefaultBackoff::default(), None::<Duration>);
-    futures::stream::unfold(start, |(mut watch, mut backoff, wait)| async move {
-        if let Some(wait) = wait {
-            tokio::time::sleep(wait).await;
+fn with_backoff(kind: Kind, watch: Watch, installed: Installed) -> impl futures::Stream<Item = WatchResult> + Send {
+    let start = (watch, DefaultBackoff::default(), installed, Pause::None);
+    futures::stream::unfold(start, move |(mut watch, mut backoff, installed, pause)| async move {
+        match pause {
+            Pause::None => {}
+            Pause::For(wait) => tokio::time::sleep(wait).await,
+            Pause::UntilInstalled => drop(tokio::time::timeout(ABSENT_DELAY, installed.has(kind)).await),
         }
         match watch.next().await? {
             Ok(arrival) => {
                 if !matches!(arrival, Arrival::ListStarted) {
                     backoff.reset();
                 }
-                Some((Ok(arrival), (watch, backoff, None)))
+                Some((Ok(arrival), (watch, backoff, installed, Pause::None)))
+            }
+            // An API server that is starting may not serve a kind yet, although its definition is installed.
+            Err(error) if status_code(&error) == Some(404) && installed.lacks(kind) => {
+                Some((Err((error, ABSENT_DELAY)), (watch, backoff, installed, Pause::UntilInstalled)))
             }
             Err(error) => {
                 let wait = bounded(&error, backoff.next().unwrap_or(MAX_DENIED_DELAY));
-                Some((Err((error, wait)), (watch, backoff, Some(wait))))
+                Some((Err((error, wait)), (watch, backoff, installed, Pause::For(wait))))
             }
         }
     })
+}
+
+/// The pause before the next attempt of a watch.
+enum Pause {
+    None,
+    For(Duration),
+    /// Until the kind has a CustomResourceDefinition, at most [`ABSENT_DELAY`].
+    UntilInstalled,
 }
 
 /// Returns the time until the next attempt. While an API server is unavailable, removals of backends are unknown, so

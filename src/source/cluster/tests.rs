@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::FutureExt;
 use http::{Request, Response};
 use kube::client::Body;
 use lockgate_route::objects::{KindInfo, Meta, Namespace, Object, ObjectKey, gateway};
@@ -204,6 +205,27 @@ const INFO: KindInfo =
 fn failed(code: u16) -> WatchResult {
     let status = kube::core::Status::failure("no", "Reason").with_code(code).boxed();
     Err((watcher::Error::InitialListFailed(kube::Error::Api(status)), Duration::from_secs(1)))
+}
+
+#[tokio::test]
+async fn an_absent_kind_is_requested_again_when_its_definition_is_created() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = requests.clone();
+    let watch = futures::stream::repeat_with(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Err(failed(404).unwrap_err().0)
+    });
+    let mut installed = Installed::default();
+    let mut watch = with_backoff(Kind::GATEWAY, watch.boxed(), installed.clone()).boxed();
+    let mut wait = async || watch.next().await.unwrap().unwrap_err().1;
+    assert!(wait().await < ABSENT_DELAY, "the definitions are not listed yet");
+    [Arrival::ListStarted, Arrival::ListEnded].iter().for_each(|arrival| installed.record(arrival));
+    assert_eq!(wait().await, ABSENT_DELAY);
+    assert!(wait().now_or_never().is_none(), "nothing is requested");
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
+    installed.record(&Arrival::Applied(ObjectKey::new("", &Kind::GATEWAY.resource()), None));
+    assert!(wait().await < ABSENT_DELAY, "the API server does not serve the kind yet");
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
 }
 
 #[test]
