@@ -59,12 +59,12 @@ A Kubernetes cluster with two nodes is up. Its network is a namespace of its own
   kubectl apply -f e2e/lab/echo.yaml                 # then, in that shell: two pods and a LoadBalancer Service
   kubectl rollout status deployment/echo
   kubectl get pods,services -o wide
-  curl http://10.245.0.1/                            # its EXTERNAL-IP
+  curl --retry 9 --retry-connrefused http://10.245.0.1/   # its EXTERNAL-IP
   kubectl logs deploy/echo
   helm install lockgate charts/lockgate --namespace lockgate --create-namespace --wait
   kubectl create ingress echo --class=lockgate --rule="echo.example.com/*=echo:80"
   kubectl wait ingress/echo --for=jsonpath='{.status.loadBalancer.ingress[0].ip}'
-  curl --header "Host: echo.example.com" http://\$(kubectl get ingress echo -o jsonpath='{.status.loadBalancer.ingress[0].ip}')/
+  curl --retry 9 --retry-connrefused --header "Host: echo.example.com" http://\$(kubectl get ingress echo -o jsonpath='{.status.loadBalancer.ingress[0].ip}')/
 TEXT
   cat <<TEXT
 
