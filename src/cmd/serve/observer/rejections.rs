@@ -1,5 +1,6 @@
 //! The resources that clients reject, as problems of their objects.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,12 +18,21 @@ const MAX_OBJECTS: usize = 100;
 /// The maximum number of namespaces with a reported object of one resource.
 const MAX_NAMESPACES: usize = 1000;
 
-/// The resources that clients currently reject.
+/// The resources that clients currently reject. The cost of a change depends on the change and not on the other rejections.
 pub(super) struct Rejections {
-    /// The rejections by stream and resource.
-    by_stream: Mutex<BTreeMap<u64, BTreeMap<Key, Rejection>>>,
+    current: Mutex<Current>,
     problems: watch::Sender<Problems>,
     metrics: Metrics,
+}
+
+#[derive(Default)]
+struct Current {
+    /// The rejections of each resource by stream. Many clients reject the same resource: only the first message is reported.
+    by_resource: BTreeMap<Key, BTreeMap<u64, Rejection>>,
+    /// The resources that the client of each stream rejects.
+    by_stream: BTreeMap<u64, BTreeSet<Key>>,
+    /// The number of resources of each type.
+    counts: BTreeMap<ResourceType, usize>,
 }
 
 struct Rejection {
@@ -40,7 +50,7 @@ struct Rejection {
 impl Rejections {
     pub fn new(metrics: Metrics) -> (Self, watch::Receiver<Problems>) {
         let (problems, reported) = watch::channel(Problems::default());
-        (Self { by_stream: Mutex::default(), problems, metrics }, reported)
+        (Self { current: Mutex::default(), problems, metrics }, reported)
     }
 
     /// Records that the client of `stream` rejects `resource`. One of `objects` is the cause.
@@ -61,43 +71,79 @@ impl Rejections {
             has_earlier,
         };
         let key = (resource.kind(), resource.name().clone());
-        self.change(|by_stream| drop(by_stream.entry(stream).or_default().insert(key, rejection)));
+        self.change(|current| current.replace(stream, &key, Some(rejection)));
     }
 
     /// Records that the client of `stream` no longer rejects a resource.
     pub fn recovered(&self, stream: u64, kind: ResourceType, name: &Arc<str>) {
-        self.change(|by_stream| {
-            if let Some(of_stream) = by_stream.get_mut(&stream) {
-                of_stream.remove(&(kind, name.clone()));
-            }
-        });
+        self.change(|current| current.replace(stream, &(kind, name.clone()), None));
     }
 
     /// Records that a stream is closed. The rejections of its client are no longer known.
     pub fn closed(&self, stream: u64) {
-        if self.by_stream.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&stream) {
-            self.change(|by_stream| drop(by_stream.remove(&stream)));
-        }
+        self.change(|current| {
+            let keys = current.by_stream.get(&stream).cloned().unwrap_or_default();
+            keys.iter().flat_map(|key| current.replace(stream, key, None)).collect()
+        });
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<u64, BTreeMap<Key, Rejection>>)) {
-        let mut by_stream = self.by_stream.lock().unwrap_or_else(PoisonError::into_inner);
-        let kinds = |by_stream: &BTreeMap<u64, BTreeMap<Key, Rejection>>| -> BTreeSet<Key> {
-            by_stream.values().flat_map(|of_stream| of_stream.keys().cloned()).collect()
-        };
-        let before = kinds(&by_stream);
-        change(&mut by_stream);
-        by_stream.retain(|_, of_stream| !of_stream.is_empty());
-        let now = kinds(&by_stream);
-        for kind in before.union(&now).map(|(kind, _)| *kind).collect::<BTreeSet<_>>() {
-            self.metrics.set_rejected(kind.short_name(), now.iter().filter(|(of, _)| *of == kind).count());
+    fn change(&self, change: impl FnOnce(&mut Current) -> Vec<Change>) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = change(&mut current);
+        for kind in changes.iter().map(|change| change.kind).collect::<BTreeSet<_>>() {
+            let count = current.counts.get(&kind).copied().unwrap_or_default();
+            self.metrics.set_rejected(kind.short_name(), count);
         }
-        // Many clients reject the same resource. Only the first message about each resource is reported.
-        let mut reported = BTreeSet::new();
-        let all = by_stream.values().flatten().filter(|(key, _)| reported.insert((*key).clone()));
-        let problems: Problems = all.flat_map(|(_, rejection)| rejection.problems()).map(Arc::new).collect();
         // The lock ensures that the last change is sent last.
-        self.problems.send_replace(problems);
+        self.problems.send_if_modified(|problems| {
+            for Change { before, now, .. } in &changes {
+                before.iter().for_each(|problem| drop(problems.remove(problem)));
+                problems.extend(now.iter().cloned().map(Arc::new));
+            }
+            changes.iter().any(|change| change.before != change.now)
+        });
+    }
+}
+
+/// A change of the problems of one resource.
+struct Change {
+    kind: ResourceType,
+    before: Vec<Problem>,
+    now: Vec<Problem>,
+}
+
+impl Current {
+    /// Replaces the rejection of a resource by the client of a stream. Returns the change of its problems, if any.
+    fn replace(&mut self, stream: u64, key: &Key, now: Option<Rejection>) -> Vec<Change> {
+        let of_resource = self.by_resource.entry(key.clone()).or_default();
+        let problems = |of_resource: &BTreeMap<u64, Rejection>| -> Vec<Problem> {
+            of_resource.values().next().into_iter().flat_map(Rejection::problems).collect()
+        };
+        let before = problems(of_resource);
+        let had_any = !of_resource.is_empty();
+        match now {
+            Some(rejection) => {
+                of_resource.insert(stream, rejection);
+                self.by_stream.entry(stream).or_default().insert(key.clone());
+            }
+            None => {
+                of_resource.remove(&stream);
+                if let Entry::Occupied(mut keys) = self.by_stream.entry(stream) {
+                    keys.get_mut().remove(key);
+                    if keys.get().is_empty() {
+                        keys.remove();
+                    }
+                }
+            }
+        }
+        let (now, has_any) = (problems(of_resource), !of_resource.is_empty());
+        if !has_any {
+            self.by_resource.remove(key);
+        }
+        let count = self.counts.entry(key.0).or_default();
+        *count = (*count + usize::from(has_any)).saturating_sub(usize::from(had_any));
+        let is_changed = before != now || had_any != has_any;
+        is_changed.then(|| Change { kind: key.0, before, now }).into_iter().collect()
     }
 }
 
@@ -192,5 +238,25 @@ mod tests {
         let line = "Service shop/other: an Envoy rejects the Cluster \"cart\" that is built from it and from another object: \
                     bad; the last version that it accepted stays in use";
         assert_eq!((texts().len(), &*texts()[1]), (2, line));
+    }
+
+    #[test]
+    fn twenty_thousand_rejections_come_and_go() {
+        // With a walk over all rejections for each change, this takes minutes.
+        let (rejections, problems) = Rejections::new(Metrics::default());
+        let object = ObjectRef::new("Service", "shop", "cart");
+        let names: Vec<String> = (0..20_000).map(|at| format!("cart-{at:05}")).collect();
+        for name in &names {
+            rejections.rejected(1, &cluster(name), &[&object], &"bad".into(), true);
+        }
+        assert_eq!(problems.borrow().len(), names.len());
+        for name in &names[1..] {
+            rejections.recovered(1, ResourceType::CLUSTER, &name.as_str().into());
+        }
+        assert_eq!(problems.borrow().len(), 1);
+        rejections.closed(1);
+        assert!(problems.borrow().is_empty());
+        let current = rejections.current.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(current.by_resource.is_empty() && current.by_stream.is_empty());
     }
 }
