@@ -34,7 +34,7 @@ fn secret(name: &str, pair: &Pair) -> (SecretId, Secret) {
     let pair = KeyPair {
         certificate_chain: pair.certificate.clone().into_bytes(),
         private_key: pair.key.clone().into_bytes(),
-        names: vec![],
+        names: vec![].into(),
         not_after: i64::MAX,
         is_ed25519: false,
     };

@@ -34,7 +34,7 @@ fn secret(key: ObjectKey, names: Vec<String>) -> Secret {
     let pair = KeyPair {
         certificate_chain: Vec::new(),
         private_key: Vec::new(),
-        names,
+        names: names.into(),
         not_after: i64::MAX,
         is_ed25519: false,
     };

@@ -95,7 +95,7 @@ mod tests {
         let now = SystemTime::now();
         for not_after in [2040, 2021] {
             let kept = last_good(pem(&["a.test"], not_after)).check(now).unwrap();
-            assert_eq!(kept.pair.as_ref().unwrap().names, ["a.test"]);
+            assert_eq!(kept.pair.as_ref().unwrap().names.as_slice(), ["a.test"]);
             let json = serde_json::to_string(&LastGood::new(&kept)).unwrap();
             assert_eq!(serde_json::from_str::<LastGood>(&json).unwrap().check(now).unwrap(), kept);
         }

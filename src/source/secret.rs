@@ -90,7 +90,7 @@ pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Unus
     let pair = KeyPair {
         certificate_chain: chain.iter().flat_map(|der| pem("CERTIFICATE", der)).collect(),
         private_key,
-        names,
+        names: names.into(),
         not_after: validity.not_after.timestamp(),
         is_ed25519: matches!(key, PrivateKey::Ed25519(_)),
     };

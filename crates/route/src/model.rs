@@ -157,18 +157,42 @@ pub struct KeyPair {
     /// The private key in PEM.
     pub private_key: Vec<u8>,
     /// The names of the leaf certificate in lower case: its DNS SANs, or its common name if there are none.
-    pub names: Vec<String>,
+    pub names: CertificateNames,
     /// The end of the validity, in seconds since the Unix epoch.
     pub not_after: i64,
     /// Whether the key is an Ed25519 key. Envoy supports these over TCP but not over QUIC.
     pub is_ed25519: bool,
 }
 
+/// The names of a certificate, sorted. A certificate of a tenant can have ten thousands of names, and covers as many hosts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CertificateNames(Box<[String]>);
+
+impl From<Vec<String>> for CertificateNames {
+    fn from(mut names: Vec<String>) -> Self {
+        names.sort();
+        names.dedup();
+        Self(names.into())
+    }
+}
+
+impl CertificateNames {
+    /// Returns the names, sorted.
+    pub fn as_slice(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Returns whether the certificate has exactly this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.binary_search_by(|other| other.as_str().cmp(name)).is_ok()
+    }
+}
+
 /// Redacts the private key.
 impl fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyPair")
-            .field("names", &self.names)
+            .field("names", &self.names.as_slice())
             .field("not_after", &self.not_after)
             .finish_non_exhaustive()
     }

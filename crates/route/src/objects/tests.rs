@@ -33,7 +33,7 @@ fn slice(name: &str, service: &str) -> Object {
 
 fn pair(not_after: i64) -> Arc<KeyPair> {
     let (certificate_chain, private_key) = (b"chain".to_vec(), b"key".to_vec());
-    Arc::new(KeyPair { certificate_chain, private_key, names: Vec::new(), not_after, is_ed25519: false })
+    Arc::new(KeyPair { certificate_chain, private_key, names: Vec::new().into(), not_after, is_ed25519: false })
 }
 
 fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object {

@@ -91,7 +91,7 @@ fn pair() -> KeyPair {
     KeyPair {
         certificate_chain: made.cert.pem().into_bytes(),
         private_key: made.signing_key.serialize_pem().into_bytes(),
-        names: vec!["*.example.com".into()],
+        names: vec!["*.example.com".into()].into(),
         not_after: i64::MAX,
         is_ed25519: false,
     }

@@ -269,7 +269,7 @@ pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
     let pair = KeyPair {
         certificate_chain: name.as_bytes().to_vec(),
         private_key: Vec::new(),
-        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        names: names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into(),
         not_after: i64::MAX,
         is_ed25519: false,
     };

@@ -1,6 +1,6 @@
 //! Host names of rules and TLS entries, and the certificate names that cover them.
 
-use crate::model::Host;
+use crate::model::{CertificateNames, Host};
 use crate::settings::is_label;
 
 /// Parses the host of an Ingress rule or TLS entry: an exact name, `*.name`, or every host if `text` is empty. Upper
@@ -47,11 +47,12 @@ pub fn parent(host: &Host) -> Option<Host> {
 
 /// Returns whether a certificate for `names` (lower case, perhaps `*.suffix`) covers every name that `host` matches.
 /// Source: RFC 6125 6.4.3: a wildcard matches exactly one label.
-pub fn covered(host: &Host, names: &[String]) -> bool {
-    let has = |wanted: String| names.contains(&wanted);
+pub fn covered(host: &Host, names: &CertificateNames) -> bool {
     match host {
-        Host::Exact(name) => has(name.to_string()) || parent(host).is_some_and(|parent| has(parent.to_string())),
-        Host::Wildcard(_) => has(host.to_string()),
+        Host::Exact(name) => {
+            names.contains(name) || parent(host).is_some_and(|parent| names.contains(&parent.to_string()))
+        }
+        Host::Wildcard(_) => names.contains(&host.to_string()),
         Host::Any => false,
     }
 }
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_wildcard_certificate_covers_one_label() {
-        let names = ["*.example.com".to_owned(), "b.org".to_owned()];
+        let names = vec!["b.org".to_owned(), "*.example.com".to_owned()].into();
         for (host, expected) in [
             ("a.example.com", true),
             ("example.com", false),

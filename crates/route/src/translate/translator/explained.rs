@@ -462,7 +462,7 @@ fn tls(model: &Model, listener: &Listener, chain: &Chain) -> Tls {
         });
         Certificate {
             secret: id.clone(),
-            names: pair.map(|pair| pair.names.clone()).unwrap_or_default(),
+            names: pair.map(|pair| pair.names.as_slice().to_vec()).unwrap_or_default(),
             not_after: pair.map(|pair| pair.not_after),
         }
     };
