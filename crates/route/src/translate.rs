@@ -18,6 +18,7 @@ mod ingress;
 pub(crate) mod listeners;
 mod merge;
 mod path;
+mod patterns;
 pub mod problem;
 mod regexes;
 pub mod source;

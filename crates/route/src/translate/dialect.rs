@@ -12,6 +12,7 @@ use super::few::set_of;
 use super::grants::{Grants, Reference};
 use super::graph::Input;
 pub use super::ingress::DIALECT as INGRESS;
+use super::patterns::Patterns;
 use super::problem::Problem;
 use super::source::{Dependencies, Source};
 use super::verdict::Verdict;
@@ -54,6 +55,8 @@ pub struct Resolver<'a> {
     pub context: Context<'a>,
     /// The default certificate, if there is one.
     pub default_secret: Option<&'a SecretId>,
+    /// The regular expressions of the source.
+    pub patterns: Patterns,
     authorize: &'a mut dyn FnMut(&Located) -> Access,
     grants: Grants<'a>,
     inputs: Vec<Input>,
@@ -67,7 +70,15 @@ impl<'a> Resolver<'a> {
         default_secret: Option<&'a SecretId>,
         authorize: &'a mut dyn FnMut(&Located) -> Access,
     ) -> Self {
-        Self { context, default_secret, authorize, grants: Grants::default(), inputs: Vec::new(), clusters: Vec::new() }
+        Self {
+            context,
+            default_secret,
+            patterns: Patterns::new(&context.settings.regexes),
+            authorize,
+            grants: Grants::default(),
+            inputs: Vec::new(),
+            clusters: Vec::new(),
+        }
     }
 
     /// Returns whether the reference stays in its namespace, or a ReferenceGrant permits it.

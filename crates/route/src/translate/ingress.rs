@@ -110,7 +110,7 @@ impl Parser<'_, '_> {
     fn path(&mut self, field: Field, path: &HTTPIngressPath) -> Option<PathRule> {
         let text = path.path.as_deref().unwrap_or_default();
         let target = self.target(&format!("{field}.backend"), &path.backend);
-        match path::parse(&path.path_type, text, &self.resolver.context.settings.regexes) {
+        match path::parse(&path.path_type, text, &mut self.resolver.patterns) {
             Ok(parsed) => {
                 if let Some(doubt) = parsed.doubt {
                     let message = format!("path {text:?} {doubt}");

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 
 use crate::model::PathMatch;
-use crate::re2::{self, Cost, Rejection};
-use crate::settings::Regexes;
+use crate::re2::{Cost, Rejection};
 
+use super::patterns::Patterns;
 use super::problem::Reason;
 
 /// A parsed path of a rule.
@@ -35,8 +35,8 @@ impl From<String> for Fault {
 }
 
 /// Parses `path` and `pathType` of a rule. Source: Ingress v1 "Path types" and its validation.
-pub fn parse(path_type: &str, path: &str, limits: &Regexes) -> Result<Parsed, Fault> {
-    let matcher: fn(&str, &Regexes) -> Result<Parsed, Fault> = match path_type {
+pub fn parse(path_type: &str, path: &str, patterns: &mut Patterns) -> Result<Parsed, Fault> {
+    let matcher: fn(&str, &mut Patterns) -> Result<Parsed, Fault> = match path_type {
         "Exact" => |path, _| Ok(exact(path)?),
         "Prefix" => |path, _| Ok(prefix(path)?),
         "ImplementationSpecific" | "" => implementation_specific,
@@ -44,11 +44,11 @@ pub fn parse(path_type: &str, path: &str, limits: &Regexes) -> Result<Parsed, Fa
     };
     match path {
         // In the API, the path is optional for this type only.
-        "" if matches!(path_type, "ImplementationSpecific" | "") => matcher("/", limits),
+        "" if matches!(path_type, "ImplementationSpecific" | "") => matcher("/", patterns),
         "" => Err("is empty".to_owned().into()),
         path if !path.starts_with('/') => Err("does not start with \"/\"".to_owned().into()),
         path if path.chars().any(char::is_control) => Err("has a control character".to_owned().into()),
-        path => matcher(path, limits),
+        path => matcher(path, patterns),
     }
 }
 
@@ -70,10 +70,9 @@ fn prefix(path: &str) -> Result<Parsed, String> {
 
 /// Parses an `ImplementationSpecific` path: a regular expression if it contains one of `^ + * [ ] %`, otherwise a
 /// string prefix. Source: Contour, for users who migrate from it.
-fn implementation_specific(path: &str, limits: &Regexes) -> Result<Parsed, Fault> {
+fn implementation_specific(path: &str, patterns: &mut Patterns) -> Result<Parsed, Fault> {
     if path.contains(['^', '+', '*', '[', ']', '%']) {
-        let limits = re2::Limits { size: limits.max_size, steps: limits.max_steps };
-        let cost = re2::cost(path, limits).map_err(|rejection| match rejection {
+        let cost = patterns.cost(path).map_err(|rejection| match rejection {
             Rejection::Invalid(fault) => format!("is not a regular expression that Envoy accepts: {fault}").into(),
             Rejection::TooExpensive(fault) => {
                 let message = format!("is a regular expression that would take Envoy too long: {fault}");
@@ -132,9 +131,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::settings::Regexes;
 
     fn parse(path_type: &str, text: &str) -> Result<Parsed, Fault> {
-        super::parse(path_type, text, &Regexes::default())
+        super::parse(path_type, text, &mut Patterns::new(&Regexes::default()))
     }
 
     fn path(path_type: &str, text: &str) -> PathMatch {

@@ -94,7 +94,7 @@ impl Parser<'_, '_> {
         let matches = if rule.matches.is_empty() { &everything[..] } else { &rule.matches };
         for (position, one) in matches.iter().enumerate() {
             let field = format!("{field}.matches[{position}]");
-            let (matches, cost) = match matches::parse(one, &self.resolver.context.settings.regexes) {
+            let (matches, cost) = match matches::parse(one, &mut self.resolver.patterns) {
                 Ok(parsed) => parsed,
                 Err((below, reason, message)) => {
                     self.left_out(format!("{field}{below}"), reason, message, "match left out");

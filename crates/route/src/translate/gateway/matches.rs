@@ -2,8 +2,8 @@
 
 use crate::model::{Conditions, HeaderMatch, HeaderName, Match, PathMatch, QueryMatch, ValueMatch};
 use crate::objects::gateway::{HttpMatch, NamedMatch};
-use crate::re2::{self, Cost, Rejection};
-use crate::settings::Regexes;
+use crate::re2::{Cost, Rejection};
+use crate::translate::patterns::Patterns;
 use crate::translate::problem::Reason;
 
 /// The fault of a match: the field below the match, the reason, and the message.
@@ -13,9 +13,9 @@ pub type Fault = (String, Reason, String);
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// Parses a match. Returns it with the cost of all its regular expressions.
-pub fn parse(one: &HttpMatch, limits: &Regexes) -> Result<(Match, Cost), Fault> {
+pub fn parse(one: &HttpMatch, patterns: &mut Patterns) -> Result<(Match, Cost), Fault> {
     let mut cost = Cost::default();
-    let path = path(one, limits, &mut cost)?;
+    let path = path(one, patterns, &mut cost)?;
     if let Some(method) = one.method.as_deref().filter(|method| !METHODS.contains(method)) {
         return Err((".method".to_owned(), Reason::RouteMatchNotValid, format!("method {method:?} is not known")));
     }
@@ -26,7 +26,7 @@ pub fn parse(one: &HttpMatch, limits: &Regexes) -> Result<(Match, Cost), Fault> 
             let message = format!("{:?} is not the name of a header that can be matched", header.name);
             return Err((format!("{field}.name"), Reason::RouteMatchNotValid, message));
         };
-        let value = value(header, &field, limits, &mut cost)?;
+        let value = value(header, &field, patterns, &mut cost)?;
         // If a match has two conditions on one header, the first condition applies. Source: Gateway API v1,
         // `HTTPHeaderMatch.name`.
         if headers.iter().all(|other| other.name != name) {
@@ -40,7 +40,7 @@ pub fn parse(one: &HttpMatch, limits: &Regexes) -> Result<(Match, Cost), Fault> 
             let message = "the name is empty or longer than 1024 bytes".to_owned();
             return Err((format!("{field}.name"), Reason::RouteMatchNotValid, message));
         }
-        let value = value(parameter, &field, limits, &mut cost)?;
+        let value = value(parameter, &field, patterns, &mut cost)?;
         if query.iter().all(|other| *other.name != *parameter.name) {
             query.push(QueryMatch { name: parameter.name.as_str().into(), value: Some(value) });
         }
@@ -49,13 +49,13 @@ pub fn parse(one: &HttpMatch, limits: &Regexes) -> Result<(Match, Cost), Fault> 
     Ok((Match::new(path, Conditions { method, headers, query, share: None }), cost))
 }
 
-fn path(one: &HttpMatch, limits: &Regexes, cost: &mut Cost) -> Result<PathMatch, Fault> {
+fn path(one: &HttpMatch, patterns: &mut Patterns, cost: &mut Cost) -> Result<PathMatch, Fault> {
     let path = one.path.as_ref();
     let text = path.and_then(|path| path.value.as_deref()).unwrap_or("/");
     let fault = |message: String| (".path".to_owned(), Reason::RouteMatchNotValid, message);
     let kind = path.and_then(|path| path.r#type.as_deref()).unwrap_or("PathPrefix");
     if kind == "RegularExpression" {
-        return regex(text, ".path", limits, cost).map(|()| PathMatch::Regex(text.into()));
+        return regex(text, ".path", patterns, cost).map(|()| PathMatch::Regex(text.into()));
     }
     if !text.starts_with('/') || text.chars().any(char::is_control) {
         return Err(fault(format!("path {text:?} does not start with \"/\", or has a control character")));
@@ -73,23 +73,22 @@ fn path(one: &HttpMatch, limits: &Regexes, cost: &mut Cost) -> Result<PathMatch,
     }
 }
 
-fn value(one: &NamedMatch, field: &str, limits: &Regexes, cost: &mut Cost) -> Result<ValueMatch, Fault> {
+fn value(one: &NamedMatch, field: &str, patterns: &mut Patterns, cost: &mut Cost) -> Result<ValueMatch, Fault> {
     match one.r#type.as_deref().unwrap_or("Exact") {
         "Exact" => Ok(ValueMatch::Exact(one.value.as_str().into())),
-        "RegularExpression" => regex(&one.value, &format!("{field}.value"), limits, cost)
+        "RegularExpression" => regex(&one.value, &format!("{field}.value"), patterns, cost)
             .map(|()| ValueMatch::Regex(one.value.as_str().into())),
         other => Err((format!("{field}.type"), Reason::RouteMatchNotValid, format!("type {other:?} is not known"))),
     }
 }
 
 /// Checks a regular expression, and adds its cost.
-fn regex(text: &str, field: &str, limits: &Regexes, cost: &mut Cost) -> Result<(), Fault> {
-    let limits = re2::Limits { size: limits.max_size, steps: limits.max_steps };
+fn regex(text: &str, field: &str, patterns: &mut Patterns, cost: &mut Cost) -> Result<(), Fault> {
     let fault = |reason, message| (field.to_owned(), reason, format!("regular expression {text:?} {message}"));
     if text.is_empty() {
         return Err(fault(Reason::RouteMatchNotValid, "is empty".to_owned()));
     }
-    let added = re2::cost(text, limits).map_err(|rejection| match rejection {
+    let added = patterns.cost(text).map_err(|rejection| match rejection {
         Rejection::Invalid(why) => fault(Reason::RouteMatchNotValid, format!("is not accepted by Envoy: {why}")),
         Rejection::TooExpensive(why) => fault(Reason::RegexTooExpensive, format!("would take Envoy too long: {why}")),
     })?;

@@ -99,11 +99,11 @@ fn absolute_timeout(persistence: &SessionPersistence) -> Result<Option<Duration>
 }
 
 /// Returns the path of the cookie: the path of the only match of the rule, or `/`.
-fn path(rule: &HttpRule, parser: &Parser) -> Arc<str> {
+fn path(rule: &HttpRule, parser: &mut Parser) -> Arc<str> {
     // Other characters could end the attribute, or have a meaning in Envoy's formats.
     let is_plain = |path: &str| path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte));
     let path = match rule.matches.as_slice() {
-        [only] => matches::parse(only, &parser.resolver.context.settings.regexes).ok().map(|(parsed, _)| parsed.path),
+        [only] => matches::parse(only, &mut parser.resolver.patterns).ok().map(|(parsed, _)| parsed.path),
         _ => None,
     };
     match path {

@@ -10,6 +10,7 @@ use crate::model::{Action, Host, ListenerId, PathMatch, Route, VirtualHost};
 use crate::settings::Settings;
 use crate::testing::envoy::{standalone, validate};
 use crate::translate::path;
+use crate::translate::patterns::Patterns;
 
 /// The parts of patterns: each construct of either grammar, and its context.
 const TOKENS: &[&str] = &[
@@ -101,7 +102,9 @@ fn accepted(count: usize) -> Vec<PathMatch> {
             text.push_str(TOKENS[next(TOKENS.len())]);
         }
         let path_type = ["Exact", "Prefix", "ImplementationSpecific"][next(3)];
-        paths.extend(path::parse(path_type, &text, &Settings::default().regexes).map(|parsed| parsed.path));
+        paths.extend(
+            path::parse(path_type, &text, &mut Patterns::new(&Settings::default().regexes)).map(|parsed| parsed.path),
+        );
     }
     paths
 }
