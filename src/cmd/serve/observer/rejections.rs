@@ -143,7 +143,7 @@ impl Current {
         let count = self.counts.entry(key.0).or_default();
         *count = (*count + usize::from(has_any)).saturating_sub(usize::from(had_any));
         let is_changed = before != now || had_any != has_any;
-        is_changed.then(|| Change { kind: key.0, before, now }).into_iter().collect()
+        is_changed.then_some(Change { kind: key.0, before, now }).into_iter().collect()
     }
 }
 
