@@ -1,4 +1,4 @@
-//! A backend that accepts plain text and TLS on one port, and states in its answers what it has received.
+//! A backend that accepts plain text and TLS on one port. Its answers contain its name and whether the connection used TLS.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
