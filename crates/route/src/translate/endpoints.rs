@@ -22,6 +22,10 @@ enum Fitness {
     Terminating,
 }
 
+/// The maximum number of endpoints of all used ports of a Service. Each used port has a copy of the endpoints, and an EndpointSlice
+/// can have 100 ports.
+pub const MAX_ENDPOINTS: usize = 100_000;
+
 /// An endpoint of a slice.
 struct Candidate<'a> {
     fitness: Fitness,
@@ -29,21 +33,22 @@ struct Candidate<'a> {
     pod: Option<&'a Arc<str>>,
 }
 
-/// Returns the endpoints of a Service port and their problems. Returns `None` if the Service or the port does not
-/// exist, or if the Service has no endpoints (ExternalName).
-pub fn endpoints_of(objects: &Objects, id: &ServicePortId) -> Option<(Endpoints, Vec<Problem>)> {
+/// Returns the endpoints of a Service port and their problems. `used` is the number of ports of the Service that clusters use.
+/// Returns `None` if the Service or the port does not exist, or if the Service has no endpoints (ExternalName).
+pub fn endpoints_of(objects: &Objects, id: &ServicePortId, used: usize) -> Option<(Endpoints, Vec<Problem>)> {
     let service = objects.get::<Service>(id.service())?;
     let port = backend::referenced_port(service, id.port())?;
-    service.external_name.is_none().then(|| endpoints(objects, service, &port.name))
+    service.external_name.is_none().then(|| endpoints(objects, service, &port.name, used))
 }
 
-/// Returns the endpoints of the port of `service` with the name `port`, which is empty for an unnamed port. Source:
-/// EndpointSlice v1; kube-proxy's fallback to terminating endpoints that still serve (KEP-1669).
-pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints, Vec<Problem>) {
+/// Returns the endpoints of the port of `service` with the name `port`, which is empty for an unnamed port. `used` is the number of
+/// used ports. Source: EndpointSlice v1; kube-proxy's fallback to terminating endpoints that still serve (KEP-1669).
+fn endpoints(objects: &Objects, service: &Service, port: &str, used: usize) -> (Endpoints, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut origins = vec![service.meta.object_ref(Kind::SERVICE)];
     let mut found: BTreeMap<(IpAddr, u16), Candidate> = BTreeMap::new();
-    for slice in objects.slices_of(&service.meta.key) {
+    let most = MAX_ENDPOINTS / used.max(1);
+    'slices: for slice in objects.slices_of(&service.meta.key) {
         if slice.address_type == AddressType::Fqdn {
             problems.push(fqdn_problem(slice));
             continue;
@@ -66,6 +71,11 @@ pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints
             let Some(fitness) = fitness(endpoint) else { continue };
             let candidate = || Candidate { fitness, zone: &endpoint.zone, pod: endpoint.pod.as_ref() };
             for number in &numbers {
+                // Pods with two families have two addresses, of which one is dropped below.
+                if found.len() >= 2 * most && !found.contains_key(&(address, *number)) {
+                    // The rest is not read, so that it costs no time.
+                    break 'slices;
+                }
                 let known = found.entry((address, *number)).or_insert_with(candidate);
                 // One slice may lag behind the other while an endpoint moves. The better state is the newer one.
                 if fitness < known.fitness {
@@ -79,6 +89,10 @@ pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints
         }
     }
     drop_second_families(&mut found, prefers_ipv6(service));
+    if let Some(first) = found.keys().nth(most).copied() {
+        found.split_off(&first);
+        problems.push(too_many(service, port, used, most));
+    }
     let ready = found.values().any(|candidate| candidate.fitness == Fitness::Ready);
     let mut zones: BTreeMap<&Arc<str>, Vec<Endpoint>> = BTreeMap::new();
     for ((address, port), candidate) in found {
@@ -146,6 +160,18 @@ fn drop_second_families(found: &mut BTreeMap<(IpAddr, u16), Candidate>, prefers_
 /// Returns whether the first of `spec.ipFamilies` is IPv6. The default is IPv4.
 fn prefers_ipv6(service: &Service) -> bool {
     service.ipv6_families.first().copied().unwrap_or(false)
+}
+
+fn too_many(service: &Service, port: &str, used: usize, most: usize) -> Problem {
+    Problem {
+        object: service.meta.object_ref(Kind::SERVICE),
+        field: "spec.ports".to_owned(),
+        reason: Reason::EndpointNotValid,
+        message: format!(
+            "port {port:?} has more than {most} endpoints; the {used} used ports of this Service have at most {MAX_ENDPOINTS}"
+        ),
+        consequence: format!("the first {most} endpoints are used"),
+    }
 }
 
 fn fqdn_problem(slice: &EndpointSlice) -> Problem {

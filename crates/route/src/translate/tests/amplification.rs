@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Action, Retry, UpstreamProtocol};
+use crate::model::{Action, Model, Retry, UpstreamProtocol};
 use crate::objects::gateway::RetryPolicy;
-use crate::objects::{Object, SERVICE_PORTS};
+use crate::objects::{Kind, Object, ObjectKey, SERVICE_PORTS};
 use crate::testing::gateway::*;
 use crate::testing::model::{Shared, cluster_id};
 use crate::testing::objects::*;
-use crate::translate::endpoints_of;
 use crate::translate::problem::MOST;
+use crate::translate::{ChangedInputs, Input, Translator, endpoints_of};
 
 use super::gateway::{translated, world_of};
 
@@ -75,7 +75,7 @@ fn each_port_keeps_few_problems_of_its_endpoints() {
     let service = service("s").port("a", 80).port("b", 81);
     let ingress = ingress("i").host("x.com").path("Exact", "/a", "s:80").path("Exact", "/b", "s:81");
     let world = world().with(service).with(invalid.port("a", 8080).port("b", 8081)).with(ingress);
-    let (_, problems) = endpoints_of(&objects(&world.objects), &cluster_id("shop/s/a").port).expect("endpoints");
+    let (_, problems) = endpoints_of(&objects(&world.objects), &cluster_id("shop/s/a").port, 1).expect("endpoints");
     assert_eq!(problems.len(), MOST + 1);
     let problems = world.problems();
     assert_eq!(problems.len(), MOST + 1, "{problems:?}");
@@ -88,8 +88,70 @@ fn zones_are_in_order_however_many_there_are() {
         slice.ready(&format!("10.0.{}.{}", at / 250, at % 250)).zone(&format!("z{}", (at * 7919) % 4000))
     });
     let world = world().with(service("s").port("a", 80)).with(many.port("a", 8080));
-    let (endpoints, _) = endpoints_of(&objects(&world.objects), &cluster_id("shop/s/a").port).expect("endpoints");
+    let (endpoints, _) = endpoints_of(&objects(&world.objects), &cluster_id("shop/s/a").port, 1).expect("endpoints");
     let zones: BTreeSet<_> = endpoints.zones.iter().map(|(zone, _)| zone.clone()).collect();
     assert_eq!((zones.len(), endpoints.zones.len()), (4000, 4000));
     assert!(endpoints.zones.is_sorted_by_key(|(zone, _)| zone.clone()));
+}
+
+/// Returns a Service with this number of ports, an Ingress for the first `used` ports, and EndpointSlices of 1,000 endpoints for
+/// all ports.
+fn with_ports(ports: u16, used: u16, slices: u16) -> World {
+    let service = (0..ports).fold(service("s"), |service, at| service.port(&format!("p{at}"), at + 1));
+    let slices = (0..slices).map(|of| {
+        let name = format!("s-{of}");
+        let slice =
+            (0..1000).fold(slice(&name, "s"), |slice, at| slice.ready(&format!("10.{of}.{}.{}", at / 250, at % 250)));
+        Object::from((0..ports).fold(slice, |slice, at| slice.port(&format!("p{at}"), 8000 + at)))
+    });
+    slices.fold(world().with(service).with(paths(used)), World::with)
+}
+
+/// Returns an Ingress with a path for each of the first `used` ports.
+fn paths(used: u16) -> IngressBuilder {
+    (0..used)
+        .fold(ingress("i").host("x.com"), |ingress, at| ingress.path("Exact", &format!("/{at}"), &format!("s:p{at}")))
+}
+
+fn count(model: &Model) -> usize {
+    model.endpoints.values().flat_map(|port| &port.zones).map(|(_, members)| members.len()).sum()
+}
+
+#[test]
+fn all_ports_of_a_service_have_a_limited_number_of_endpoints() {
+    let world = with_ports(100, 100, 20);
+    assert_eq!(count(&world.model()), 100_000);
+    let problem = "Service shop/s: spec.ports: port \"p0\" has more than 1000 endpoints; the 100 used ports of this Service have \
+                   at most 100000; the first 1000 endpoints are used";
+    assert!(world.problems().iter().any(|one| one == problem), "{:?}", world.problems());
+}
+
+#[test]
+fn a_service_with_30_ports_and_1000_endpoints_is_within_the_limit() {
+    let world = with_ports(30, 30, 1);
+    assert_eq!((count(&world.model()), world.problems().len()), (30_000, 0));
+}
+
+#[test]
+fn ports_that_nothing_uses_do_not_count() {
+    let world = with_ports(100, 2, 20);
+    assert_eq!((count(&world.model()), world.problems().len()), (40_000, 0));
+}
+
+#[test]
+fn ports_that_come_into_use_share_the_limit_with_the_others() {
+    let world = with_ports(60, 2, 4);
+    let (mut objects, settings) = (objects(&world.objects), &world.settings);
+    let mut translator = Translator::default();
+    translator.update(&objects, settings, &ChangedInputs::everything());
+    let before = translator.model().clone();
+    for used in [60, 2] {
+        objects.apply(paths(used).into());
+        let mut changed = ChangedInputs::default();
+        changed.insert(Input::new(Kind::INGRESS, ObjectKey::new("shop", "i")));
+        translator.update(&objects, settings, &changed);
+        let most = if used == 60 { 1666 } else { 4000 };
+        assert_eq!(count(translator.model()), most * usize::from(used));
+    }
+    assert!(translator.problems().is_empty() && *translator.model() == before);
 }

@@ -216,10 +216,14 @@ impl Translator {
         let moved = changed.of_kind(Kind::ENDPOINT_SLICE).chain(services);
         let moved = moved.flat_map(|service| clusters_of(service, &self.model.clusters));
         let mut endpoints: BTreeSet<ServicePortId> = moved.map(|id| id.port.clone()).collect();
+        let mut with_other_ports = BTreeSet::new();
         for (id, now) in self.clusters.take_changed() {
             let before = self.model.clusters.get(&id);
             if before == now.as_ref() {
                 continue;
+            }
+            if before.is_none() || now.is_none() {
+                with_other_ports.insert(id.port.service().clone());
             }
             let secrets = |cluster: Option<&Arc<Cluster>>| -> Vec<SecretId> {
                 cluster.into_iter().flat_map(|cluster| cluster.policy.secrets()).cloned().collect()
@@ -231,9 +235,17 @@ impl Translator {
             endpoints.insert(id.port.clone());
             touched.clusters.insert(id);
         }
+        // The used ports of a Service share the limit of endpoints.
+        let ports = |service| clusters_of(service, &self.model.clusters).map(|id| id.port.clone());
+        endpoints.extend(with_other_ports.iter().flat_map(ports));
+        let services: BTreeSet<&ObjectKey> = endpoints.iter().map(ServicePortId::service).collect();
+        let is_used = |port: &ServicePortId| has_endpoints(port, &self.model.clusters);
+        let used = |service| ports(service).filter(is_used).collect::<BTreeSet<_>>().len();
+        let used: BTreeMap<ObjectKey, usize> = services.into_iter().map(|key| (key.clone(), used(key))).collect();
         let endpoints: Vec<ServicePortId> = endpoints.into_iter().collect();
         let made = parallel::map(&endpoints, |port| {
-            has_endpoints(port, &self.model.clusters).then(|| endpoints_of(objects, port).unwrap_or_default())
+            let used = used.get(port.service()).copied().unwrap_or(1);
+            is_used(port).then(|| endpoints_of(objects, port, used).unwrap_or_default())
         });
         for (port, now) in endpoints.into_iter().zip(made) {
             let (now, problems) = now.map_or((None, Vec::new()), |(endpoints, problems)| (Some(endpoints), problems));
