@@ -1,5 +1,6 @@
 //! The dialect of Ingresses: the parser of the rules and TLS entries of a single Ingress.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressBackend};
@@ -13,7 +14,7 @@ use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
 use super::dialect::{Dialect, Resolver};
 use super::problem::{Problem, Reason, bounded};
-use super::source::{Entry, Field, Material, PathRule, Rule, Source, Target};
+use super::source::{self, Entry, Field, MAX_BESIDE, Material, PathRule, Rule, Source, Target};
 use super::{host, path};
 
 /// The dialect of Ingresses.
@@ -177,21 +178,32 @@ impl Parser<'_, '_> {
     /// Returns the elements of `spec.tls`.
     fn entries(&mut self) -> Vec<Entry> {
         let mut entries = Vec::new();
+        // Entries without hosts apply to all hosts, so many of them would cost time for each host.
+        let (mut hostless, mut left_out) = (BTreeSet::new(), 0);
         for (at, tls) in self.ingress.spec.tls.iter().flatten().enumerate() {
-            let mut hosts = Vec::new();
+            let mut hosts = BTreeSet::new();
             let texts = tls.hosts.as_deref().unwrap_or_default();
             for (j, text) in texts.iter().enumerate() {
                 let fault = match host::parse(text) {
                     Ok(Host::Any) => "is empty",
-                    Ok(host) if hosts.contains(&host) => continue,
                     Ok(host) => {
-                        hosts.push(host);
+                        hosts.insert(host);
                         continue;
                     }
                     Err(fault) => fault,
                 };
                 let (field, message) = (format!("spec.tls[{at}].hosts[{j}]"), format!("host {text:?} {fault}"));
                 self.problem(field, Reason::HostNotValid, message, "host left out");
+            }
+            if texts.is_empty() {
+                if hostless.contains(&tls.secret_name) {
+                    continue;
+                }
+                if hostless.len() == MAX_BESIDE {
+                    left_out += 1;
+                    continue;
+                }
+                hostless.insert(&tls.secret_name);
             }
             let field = Field { template: "spec.tls[#]", indices: [index(at), 0] };
             let material = match tls.secret_name.as_deref().filter(|name| !name.is_empty()) {
@@ -204,7 +216,19 @@ impl Parser<'_, '_> {
                     material
                 }
             };
+            let hosts = hosts.into_iter().collect();
             entries.push(Entry { field, hosts, hostless: texts.is_empty(), material });
+        }
+        if left_out > 0 {
+            let message = format!("more than {MAX_BESIDE} entries list no hosts");
+            let consequence = format!("{left_out} of them left out");
+            self.problem("spec.tls".to_owned(), Reason::TLSConfigNotValid, message, &consequence);
+        }
+        let beyond = source::count_beyond(&entries);
+        if beyond > 0 {
+            let message = format!("more than {MAX_BESIDE} Secrets");
+            let consequence = format!("the last {beyond} of them do not apply to hosts that their entries do not list");
+            self.problem("spec.tls".to_owned(), Reason::TLSConfigNotValid, message, &consequence);
         }
         entries
     }

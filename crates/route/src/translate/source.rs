@@ -4,7 +4,7 @@
 //! Every dialect parses its objects into sources. Conflicts, ownership, and certificates are decided on sources, so they
 //! are the same for all dialects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -50,6 +50,9 @@ pub struct Source {
     pub problems: Box<[Arc<Problem>]>,
     /// The conditions of its status.
     pub verdicts: Box<[Verdict]>,
+    /// The indexes of the entries that can apply to hosts that they do not list: the first entry of each key pair, and the
+    /// entries without hosts and key pair. At most [`MAX_BESIDE`].
+    pub(super) beside: Box<[u32]>,
     /// The places of each host, sorted by host.
     pub(super) hosts: Box<[(Host, Places)]>,
 }
@@ -76,6 +79,7 @@ impl Source {
             dependencies: Dependencies::default(),
             problems: Box::default(),
             verdicts: Box::default(),
+            beside: beside(&entries),
             hosts: places(&rules, &entries),
             rules: rules.into(),
             entries: entries.into(),
@@ -103,6 +107,34 @@ impl Source {
         let at = self.hosts.binary_search_by(|(other, _)| other.cmp(host)).ok()?;
         self.hosts.get(at).map(|(_, places)| places)
     }
+}
+
+/// The maximum number of TLS entries of a source that apply to hosts that they do not list. Each host of the source reads all of
+/// them.
+pub const MAX_BESIDE: usize = 100;
+
+/// Returns the number of TLS entries that could apply to hosts that they do not list, but are beyond [`MAX_BESIDE`].
+pub fn count_beyond(entries: &[Entry]) -> usize {
+    applying(entries).len().saturating_sub(MAX_BESIDE)
+}
+
+/// Returns the indexes of the TLS entries that apply to hosts that they do not list.
+fn beside(entries: &[Entry]) -> Box<[u32]> {
+    let mut beside = applying(entries);
+    beside.truncate(MAX_BESIDE);
+    beside.sort_unstable();
+    beside.into()
+}
+
+/// Returns the indexes of the entries that can apply to hosts that they do not list. Entries without hosts come first.
+fn applying(entries: &[Entry]) -> Vec<u32> {
+    let mut pairs = BTreeSet::new();
+    let mut applies = |entry: &Entry| match &entry.material {
+        Material::Pair(secret, _) => pairs.insert(secret.clone()),
+        Material::Default | Material::Unusable(_) | Material::Foreign => entry.hostless,
+    };
+    let of = |hostless: bool| (0..).zip(entries).filter(move |(_, entry)| entry.hostless == hostless);
+    of(true).chain(of(false)).filter(|(_, entry)| applies(entry)).map(|(at, _)| at).collect()
 }
 
 /// The places of a host in a source.

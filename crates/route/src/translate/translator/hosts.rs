@@ -219,7 +219,7 @@ fn rules<'a>(standing: &Standing<'a>, host: &Host, settings: &Settings) -> HostR
     HostRules::merge(host, &standing.served, &settings.regexes, &mut Vec::new())
 }
 
-/// Returns the TLS entries that name `host`, and all entries of the Ingresses that name it in a rule. `ingresses` are
+/// Returns the TLS entries that name `host`, and the entries for other hosts of the Ingresses that name it in a rule. `ingresses` are
 /// the Ingresses that name the host.
 fn asking<'a>(host: &Host, ingresses: &[&'a Source]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
     let (mut naming, mut beside) = (Vec::new(), Vec::new());
@@ -228,7 +228,8 @@ fn asking<'a>(host: &Host, ingresses: &[&'a Source]) -> (Vec<Asking<'a>>, Vec<As
         let named = places.entries.iter().filter_map(|at| source.entries.get(*at as usize));
         naming.extend(named.map(|entry| Asking { source, entry }));
         if !places.rules.is_empty() {
-            beside.extend(source.entries.iter().map(|entry| Asking { source, entry }));
+            let others = source.beside.iter().filter_map(|at| source.entries.get(*at as usize));
+            beside.extend(others.map(|entry| Asking { source, entry }));
         }
     }
     (naming, beside)
