@@ -1,7 +1,8 @@
 //! Policies of a tenant that could use up Envoy's memory cost the other tenants of a Gateway nothing.
 
-use e2e::Mode;
+use e2e::{Mode, Target, ports, wait_everywhere};
 
+use super::site::{Listener, gateway};
 use super::tenants::{SHARED, Tenants, tenant_route};
 
 /// A rate limit of the owner of the Gateway, which no test exceeds.
@@ -9,7 +10,7 @@ const LIMIT: &str = "apiVersion: lockgate.dev/v1alpha1\nkind: HTTPPolicy\nmetada
                      targetRefs: [{ group: gateway.networking.k8s.io, kind: Gateway, name: one }]\n  localRateLimit: { requests: \
                      100000, unit: second, perClientAddress: true }\n";
 
-/// The most memory that the closed route may add to an Envoy.
+/// The most memory that the closed or omitted route may add to an Envoy.
 const MOST: u64 = 64 << 20;
 
 /// Replaces the route of `bert` by one that takes too much memory, and then by the first one.
@@ -64,4 +65,22 @@ async fn a_route_with_many_copies_of_large_filters_fails_alone() {
     let wide = wide(&prefixes).replace("backendRefs", &filter);
     let tenants = Tenants::open(Mode::Delta, "").await;
     exceed(tenants, &wide, 500, ["FilterTooExpensive", "spec.rules[0].filters", "can take 529 MiB"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_with_many_copies_of_matches_is_left_out_alone() {
+    let tenants = Tenants::open(Mode::Delta, "").await;
+    let site = &tenants.site;
+    // The limits of the API for a Gateway, a rule, and a path: 64 listeners, 64 matches, and 1024 characters.
+    let more: Vec<u16> = (1..64).map(|_| ports::free()).collect();
+    let listener = |port: &u16| format!("    - {{ name: l{port}, port: {port}, protocol: HTTP }}\n");
+    let listeners: String = more.iter().map(listener).collect();
+    let all = gateway("one", &[Listener::http("http", site.ports[0])]) + &listeners;
+    let from_all = "protocol: HTTP, allowedRoutes: { namespaces: { from: All } }";
+    site.manifests.write("one.yaml", &all.replace("protocol: HTTP", from_all));
+    let last = Target::http(more[62], SHARED);
+    wait_everywhere("the last listener", async || last.get("/anna").await.is_ok_and(|answer| answer.status == 200)).await;
+    let long = |i: usize| format!("/b{i}/{}", "x".repeat(1000));
+    let prefixes: Vec<String> = (1..64).map(long).chain(["/bert".to_owned()]).collect();
+    exceed(tenants, &wide(&prefixes), 404, ["RouteTooExpensive", "on 1024 hosts of listeners", "route left out"]).await;
 }

@@ -14,7 +14,7 @@ pub struct Gateway {
 /// The limits of HTTPPolicies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policies {
-    /// The maximum memory that the policies of the routes of one namespace can take in an Envoy, in bytes.
+    /// The maximum memory that the policies, large filters, and copies of the routes of one namespace can take in an Envoy, in bytes.
     pub max_memory_per_namespace: u64,
 }
 

@@ -19,6 +19,7 @@ pub mod http_policies;
 pub mod http_policy;
 pub mod http_route;
 pub mod listener;
+pub mod match_memory;
 mod matches;
 mod order;
 pub mod parser;

@@ -84,6 +84,8 @@ pub enum Reason {
     PolicyTooExpensive,
     /// Filters of a route that could take too much of Envoy's memory.
     FilterTooExpensive,
+    /// Copies of a route that could take too much of Envoy's memory.
+    RouteTooExpensive,
     /// Text that is not UTF-8, or an object that cannot be decoded at all.
     InvalidEncoding,
     /// A served certificate that expires soon or has expired. The translation has no clock, so this is detected
@@ -123,6 +125,7 @@ impl Reason {
             Reason::PolicyNotValid => "PolicyNotValid",
             Reason::PolicyTooExpensive => "PolicyTooExpensive",
             Reason::FilterTooExpensive => "FilterTooExpensive",
+            Reason::RouteTooExpensive => "RouteTooExpensive",
             Reason::InvalidEncoding => "InvalidEncoding",
             Reason::CertificateExpiring => "CertificateExpiring",
             Reason::XdsRejected => "XdsRejected",

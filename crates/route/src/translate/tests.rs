@@ -4,6 +4,7 @@
 
 mod amplification;
 mod annotations;
+mod copies;
 mod envoy;
 mod fleets;
 mod fuzz;

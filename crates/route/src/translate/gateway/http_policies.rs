@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::attach::ListenerName;
 use super::http_policy::{Features, Policy, Target};
-use super::policy_memory::Budget;
+use super::policy_memory::{Budget, Refused};
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence};
 use crate::translate::few::Few;
 
@@ -82,7 +82,7 @@ impl HttpPolicies {
 #[derive(Debug)]
 pub struct Scope<'a> {
     policies: &'a HttpPolicies,
-    /// The routes whose policies take too much memory.
+    /// The routes whose policies and filters take too much memory.
     budget: &'a Budget,
     /// The features of the listener. Features that the listener does not set come from its Gateway.
     of_listener: Option<Features>,
@@ -100,9 +100,13 @@ impl<'a> Scope<'a> {
         Self { policies, budget, of_listener }
     }
 
-    /// Returns the memory of the policies of a route if it is beyond the limit of its namespace.
+    /// Returns the memory of the policies and filters of a route if it is beyond the limit of its namespace.
     pub fn refused(&self, route: &Precedence) -> Option<u64> {
-        self.budget.refused(route)
+        match self.budget.refused(route)? {
+            Refused::Features(memory) => Some(memory),
+            // The route is on no host.
+            Refused::Route(_) => None,
+        }
     }
 
     /// Returns the features of a rule of a route.

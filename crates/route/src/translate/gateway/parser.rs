@@ -1,11 +1,11 @@
 //! The parser of a single route: attaches it to its Gateways, and collects problems and conditions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::attach::{self, Attaching, Attachment, Parent};
+use super::attach::{self, Attaching, Attachment, ListenerName, Parent};
 use super::client_certificates::ClientCertificate;
 use super::http_route::Candidate;
 use super::listener::{Listener, Protocol};
@@ -15,7 +15,7 @@ use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Meta, ObjectId, Precedence, Revision};
 use crate::translate::dialect::Resolver;
 use crate::translate::host;
-use crate::translate::problem::{Problem, Reason};
+use crate::translate::problem::{Problem, Reason, bounded};
 use crate::translate::source::Dependencies;
 use crate::translate::verdict::{Status, Verdict};
 
@@ -76,15 +76,33 @@ impl Attached {
         }
     }
 
-    /// Returns the verdicts for a problem of a host: a part of the route is left out at the parents of that host.
-    pub fn conflict(&self, (id, host): &(ListenerId, Host), problem: &Problem) -> impl Iterator<Item = Verdict> {
-        let is_there = move |one: &&Attachment| one.bound.as_ref() == Some(id) && one.hosts.contains(host);
-        let verdict = problem.verdict("PartiallyInvalid");
-        let verdict = Verdict { status: Status::True, reason: UNSUPPORTED, ..verdict };
-        self.attachments.iter().filter(is_there).map(move |one| Verdict { parent: Some(one.parent), ..verdict.clone() })
+    /// Returns the parents of the route on each host.
+    pub fn parents_by_place(&self) -> BTreeMap<(&ListenerId, &Host), Vec<u16>> {
+        let mut parents = BTreeMap::<_, Vec<u16>>::new();
+        for one in &self.attachments {
+            for place in one.bound.iter().flat_map(|id| one.hosts.iter().map(move |host| (id, host))) {
+                parents.entry(place).or_default().push(one.parent);
+            }
+        }
+        parents
     }
 
-    fn content(&self, certificate: &ClientCertificate) -> Option<&Content> {
+    /// Returns the verdict for a problem of a host: a part of the route is left out at a parent.
+    pub fn conflict(&self, parent: u16, problem: &Problem) -> Verdict {
+        let verdict = problem.verdict("PartiallyInvalid");
+        Verdict { status: Status::True, reason: UNSUPPORTED, parent: Some(parent), ..verdict }
+    }
+
+    /// Returns the verdicts for a problem that leaves out the route: no parent accepts it.
+    pub fn refusals(&self, problem: &Problem) -> impl Iterator<Item = Verdict> {
+        let accepted = self.verdicts.iter().filter(|one| one.condition == "Accepted" && one.status == Status::True);
+        let parents: BTreeSet<u16> = accepted.filter_map(|one| one.parent).collect();
+        let verdict = problem.verdict("Accepted");
+        parents.into_iter().map(move |parent| Verdict { parent: Some(parent), ..verdict.clone() })
+    }
+
+    /// Returns the content at Gateways with this client certificate.
+    pub fn content(&self, certificate: &ClientCertificate) -> Option<&Content> {
         self.contents.iter().find(|(other, _)| other == certificate).map(|(_, content)| content)
     }
 }
@@ -112,12 +130,21 @@ pub struct Units<'g, P> {
     pub policies: &'g Policies,
 }
 
+/// The maximum number of hosts on listeners of one route. The limits of the API for one Gateway give a quarter of it: 16 host
+/// names and 64 listeners.
+const MAX_PLACES: usize = 4096;
+
 /// The parents of a route that this controller serves: Gateways and their ListenerSets.
+#[derive(Default)]
 struct Parents {
     /// The indexes in `spec.parentRefs` of the references to these parents.
     ours: Vec<u16>,
     /// The attachments to the listeners of these parents.
     attachments: Vec<Attachment>,
+    /// These listeners.
+    listeners: BTreeSet<ListenerName>,
+    /// The number of hosts on these listeners.
+    places: usize,
     /// The client certificates for which the rules are parsed. Without an attachment, the rules are parsed once.
     certificates: BTreeSet<ClientCertificate>,
 }
@@ -136,14 +163,14 @@ pub fn parse<'g>(
         origin: &origin,
         resolver,
         policies,
-        problems: Vec::new(),
+        problems: BTreeSet::new(),
         verdicts: Vec::new(),
         unresolved: None,
         invalid: None,
         certificate: None,
         is_decrypted: false,
     };
-    let Parents { ours, attachments, certificates } = parser.attach(parent);
+    let Parents { ours, attachments, certificates, .. } = parser.attach(parent);
     if ours.is_empty() {
         return Err(parser.resolver.into_dependencies());
     }
@@ -160,7 +187,7 @@ pub fn parse<'g>(
         attachments: attachments.into(),
         contents,
         dependencies: resolver.into_dependencies(),
-        problems: problems.into_iter().map(Arc::new).collect(),
+        problems: bounded(problems.into_iter().collect()),
         verdicts: verdicts.into(),
         origin,
     })
@@ -175,7 +202,7 @@ pub struct Parser<'p, 'r> {
     pub resolver: Resolver<'r>,
     /// The BackendTLSPolicies.
     pub policies: &'p Policies,
-    problems: Vec<Problem>,
+    problems: BTreeSet<Problem>,
     verdicts: Vec<Verdict>,
     /// The reason and the message of the first reference that cannot be resolved.
     unresolved: Option<(&'static str, String)>,
@@ -202,7 +229,7 @@ impl<'p> Parser<'p, '_> {
     fn attach<'g>(&mut self, parent: impl Fn(&ObjectId) -> Option<Parent<'g>>) -> Parents {
         let route = self.route;
         let hosts = self.hosts();
-        let mut parents = Parents { ours: Vec::new(), attachments: Vec::new(), certificates: BTreeSet::new() };
+        let mut parents = Parents::default();
         for (index, reference) in route.parents.iter().enumerate() {
             let Some(id) = attach::parent_id(reference, &route.meta.key.namespace) else { continue };
             attach::record(&id, &mut self.resolver);
@@ -223,14 +250,21 @@ impl<'p> Parser<'p, '_> {
 
     /// Adds the attachments to a parent, except for listeners that an earlier parent has attached.
     fn accept(&mut self, index: u16, parent: Parent, attachments: Vec<Attachment>, parents: &mut Parents) {
-        self.verdict(index, "Accepted", Status::True, "Accepted", String::new());
-        let is_new = |one: &Attachment| !parents.attachments.iter().any(|other| one.listener == other.listener);
+        let is_new = |one: &Attachment| !parents.listeners.contains(&one.listener);
         let new: Vec<Attachment> = attachments.into_iter().filter(is_new).collect();
+        let places = parents.places + new.iter().map(|one| one.hosts.len()).sum::<usize>();
+        if places > MAX_PLACES {
+            let message = format!("with this parent, the route has more than {MAX_PLACES} hosts on listeners");
+            return self.refuse(index, parent, (UNSUPPORTED, message));
+        }
+        self.verdict(index, "Accepted", Status::True, "Accepted", String::new());
+        parents.places = places;
         parents.certificates.insert(parent.gateway.certificate.clone());
-        let is_named = |one: &Listener, to: &Attachment| to.listener.set == one.set && to.listener.name == one.name;
+        let names: BTreeSet<_> = new.iter().map(|to| (&to.listener.set, &to.listener.name)).collect();
         let is_decrypted = |one: &&Listener| matches!(one.protocol, Some(Protocol::Tls(_)));
         let mut decrypted = parent.gateway.listeners.iter().filter(is_decrypted);
-        self.is_decrypted |= decrypted.any(|one| new.iter().any(|to| is_named(one, to)));
+        self.is_decrypted |= decrypted.any(|one| names.contains(&(&one.set, &one.name)));
+        parents.listeners.extend(new.iter().map(|one| one.listener.clone()));
         parents.attachments.extend(new);
     }
 
@@ -266,10 +300,7 @@ impl<'p> Parser<'p, '_> {
     /// Adds a problem, unless the rules for another client certificate have the same one.
     pub fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {
         let (object, consequence) = (self.origin.clone(), consequence.to_owned());
-        let problem = Problem { object, field, reason, message, consequence };
-        if !self.problems.contains(&problem) {
-            self.problems.push(problem);
-        }
+        self.problems.insert(Problem { object, field, reason, message, consequence });
     }
 
     /// Adds a reference that cannot be resolved, with the reason of the condition `ResolvedRefs`.

@@ -4,7 +4,7 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
@@ -24,6 +24,7 @@ impl Reason {
         Self::PolicyNotValid,
         Self::PolicyTooExpensive,
         Self::FilterTooExpensive,
+        Self::RouteTooExpensive,
         Self::RouteNotAttached,
         Self::RouteMatchNotValid,
         Self::RouteFilterNotValid,
@@ -94,6 +95,10 @@ impl Reason {
             Self::FilterTooExpensive => {
                 "Use fewer hosts and matches, shorter values of headers, and fewer origins with \"*\", or ask the operator for a \
                  higher limit (gateway.policies.maxMemoryPerNamespace)."
+            }
+            Self::RouteTooExpensive => {
+                "Use fewer hosts and matches, attach the route to fewer listeners (sectionName), or ask the operator for a higher \
+                 limit (gateway.policies.maxMemoryPerNamespace)."
             }
             Self::RouteNotAttached => {
                 "Correct parentRefs or hostnames, or allow the route in allowedRoutes of the listener."

@@ -1,5 +1,7 @@
 //! The selection of Gateways with a dedicated fleet, and of the listeners that the shared Envoys do not serve.
 
+use std::time::{Duration, Instant};
+
 use super::gateway::{conditions, world_of};
 use crate::objects::gateway::{EnvoyFleet, EnvoyFleetSpec, Infrastructure, LOCKGATE, ParametersRef};
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects, Service};
@@ -289,4 +291,38 @@ fn the_oldest_gateways_of_a_namespace_have_fleets_up_to_its_limit() {
         assert_eq!(translator.gateways(), scratch.gateways());
     }
     assert!(translator.dedicated().refused.is_empty());
+}
+
+/// A tenant who moves Gateways to fleets and back all the time must not delay the changes of others.
+#[test]
+fn gateways_that_toggle_their_fleets_delay_no_others() {
+    const GATEWAYS: u16 = 1000;
+    let settings = settings(20, 3);
+    let plain =
+        |at: u16| -> Object { gateway(&format!("g{at}")).created(at.into()).listener("http", 80, "HTTP").into() };
+    let toggling = |at: u16| with_fleet(&format!("g{at}"), at.into(), 10_000 + at);
+    let other: Object = gateway("other/public").listener("http", 80, "HTTP").into();
+    let all = (0..GATEWAYS).flat_map(toggling).chain([fleet("own", 1), other]);
+    let mut objects = world_of(all);
+    let mut translator = translated(&objects, &settings);
+    let mut update = |objects: &Objects, keys: &mut dyn Iterator<Item = ObjectKey>| {
+        let mut changed = ChangedInputs::default();
+        keys.for_each(|key| changed.insert(Input::new(Kind::GATEWAY, key)));
+        let started = Instant::now();
+        translator.update(objects, &settings, &changed);
+        started.elapsed()
+    };
+    let key = |at: u16| ObjectKey::new("shop", &format!("g{at}"));
+    let mut single = Duration::ZERO;
+    for at in 0..20 {
+        objects.apply(plain(at));
+        single += update(&objects, &mut [key(at)].into_iter());
+    }
+    // All of them in one pass, which is what another change waits for at most.
+    for at in 20..GATEWAYS {
+        objects.apply(plain(at));
+    }
+    let pass = update(&objects, &mut (20..GATEWAYS).map(key));
+    println!("a change of one Gateway: {:?}; of {GATEWAYS}: {pass:?}", single / 20);
+    assert!(single / 20 < Duration::from_millis(200) && pass < Duration::from_secs(10), "{single:?} {pass:?}");
 }

@@ -10,11 +10,12 @@ use super::Translator;
 use crate::model::{Host, ListenerId};
 use crate::objects::{ObjectId, ObjectKey};
 use crate::translate::dialect::{self, Dialect};
-use crate::translate::gateway;
+use crate::translate::gateway::{self, parser::Attached};
 use crate::translate::problem::Problem;
 use crate::translate::verdict::{self, Verdict};
 
-/// The place of a conflict: a host on a listener of a Gateway. `None`: a host on the listeners of all other kinds.
+/// The place of a conflict: a host on a listener of a Gateway. `None`: a host on the listeners of all other kinds, or all hosts of a
+/// route.
 type Place = Option<(ListenerId, Host)>;
 
 /// The conflicts of the sources whose kinds have a condition for them.
@@ -80,9 +81,7 @@ impl Translator {
                 let found = found.filter_map(|(_, problem)| (dialect.conflict)(problem));
                 source.verdicts.iter().cloned().chain(found).collect()
             } else if let Some(route) = self.gateways.route(&id) {
-                let found = found.filter_map(|(place, problem)| Some((place.as_ref()?, problem)));
-                let found = found.flat_map(|(place, problem)| route.conflict(place, problem));
-                route.verdicts.iter().cloned().chain(found).collect()
+                of_route(route, found).chain(route.verdicts.iter().cloned()).collect()
             } else {
                 continue;
             };
@@ -92,6 +91,26 @@ impl Translator {
             }
         }
     }
+}
+
+/// Returns the verdicts for the conflicts of a route. Many hosts have the same conflict.
+fn of_route<'a>(
+    route: &'a Attached,
+    found: impl Iterator<Item = &'a (Place, Arc<Problem>)>,
+) -> impl Iterator<Item = Verdict> {
+    let places = route.parents_by_place();
+    let (mut at_parents, mut everywhere) = (BTreeSet::new(), Vec::new());
+    for (place, problem) in found {
+        match place {
+            Some((id, host)) => {
+                let parents = places.get(&(id, host)).into_iter().flatten();
+                at_parents.extend(parents.map(|parent| (*parent, problem)));
+            }
+            None => everywhere.push(problem),
+        }
+    }
+    let at_parents = at_parents.into_iter().map(move |(parent, problem)| route.conflict(parent, problem));
+    at_parents.chain(everywhere.into_iter().flat_map(move |problem| route.refusals(problem)))
 }
 
 /// Returns the source of a problem if its kind has a condition for conflicts.

@@ -340,6 +340,15 @@ impl Translator {
                 about.entry(ObjectRef::new(rank.kind.as_str(), &rank.key.namespace, &rank.key.name)).or_insert(None);
             }
         }
+        let is_here = |id: &ObjectId| {
+            let attachments = self.gateways.routes.get(id).into_iter().flat_map(|route| route.attachments.iter());
+            attachments
+                .filter(|one| one.bound.as_ref() == Some(&answer.listener))
+                .any(|one| hosts.iter().any(|host| one.hosts.binary_search(host).is_ok()))
+        };
+        for (_, problem) in self.gateways.left_out.iter().filter(|(id, _)| is_here(id)).take(MOST) {
+            about.entry(problem.object.clone().at(0)).or_insert(None);
+        }
         for (_, step) in &answer.steps {
             about.entry(step.route.origin.clone().at(0)).or_insert(None);
         }

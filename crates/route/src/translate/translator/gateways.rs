@@ -94,8 +94,12 @@ pub struct Gateways {
     pub policy_reports: PolicyReports,
     /// The HTTPPolicies.
     pub http_policies: HttpPolicies,
-    /// The memory of the policies of all routes.
+    /// The memory of all routes.
     budget: Budget,
+    /// The routes that are on their hosts.
+    served: BTreeSet<ObjectId>,
+    /// The problems of the routes that are left out because of their memory.
+    pub(super) left_out: BTreeMap<ObjectId, Arc<Problem>>,
     /// The HTTPPolicies with a target that this controller serves, or that does not exist.
     http_policies_of_ours: BTreeMap<ObjectKey, Revision>,
     /// The problems of each HTTPPolicy.
@@ -260,8 +264,8 @@ impl Translator {
         self.reparse_routes(&due, objects, settings, &mut affected, update);
         let Affected { replaced, mut hosts, mut reported, services } = affected;
         reported.extend(self.update_fleets(&replaced, settings));
+        self.update_budget(&changed_policies, &replaced, settings, &mut hosts, &mut reported);
         self.add_hosts_of_policies(&changed_policies, &mut hosts);
-        self.update_budget(&changed_policies, &replaced, settings, &mut hosts);
         self.rebuild_gateway_hosts(hosts, settings, update);
         for key in reported {
             self.report(&key);
@@ -339,17 +343,13 @@ impl Translator {
     }
 
     /// Builds hosts again, listener by listener.
-    fn rebuild_gateway_hosts(
-        &mut self,
-        mut hosts: BTreeSet<(ListenerId, Host)>,
-        settings: &Settings,
-        update: &mut Update,
-    ) {
-        while let Some((id, _)) = hosts.first().cloned() {
-            let after = hosts.split_off(&(id.clone(), Host::Exact("".into())));
-            let (of_listener, rest) = after.into_iter().partition(|(other, _)| *other == id);
-            hosts = rest;
-            self.update_hosts(&id, of_listener, settings, update);
+    fn rebuild_gateway_hosts(&mut self, hosts: BTreeSet<(ListenerId, Host)>, settings: &Settings, update: &mut Update) {
+        let mut by_listener = BTreeMap::<ListenerId, BTreeSet<(ListenerId, Host)>>::new();
+        for place in hosts {
+            by_listener.entry(place.0.clone()).or_default().insert(place);
+        }
+        for (id, places) in by_listener {
+            self.update_hosts(&id, places, settings, update);
         }
     }
 

@@ -62,7 +62,9 @@ impl Translator {
     pub(super) fn add_hosts_of_policies(&self, changed: &ChangedPolicies, hosts: &mut BTreeSet<(ListenerId, Host)>) {
         for object in &changed.targets {
             if object.kind != Kind::GATEWAY {
-                hosts.extend(self.gateways.routes.get(object).into_iter().flat_map(|route| places(route)));
+                let route = self.gateways.routes.get(object);
+                let route = route.filter(|route| self.gateways.budget.left_out(&route.precedence).is_none());
+                hosts.extend(route.into_iter().flat_map(|route| places(route)));
                 continue;
             }
             let listeners = self.gateways.owners.iter().filter(|(_, gateway)| **gateway == object.key);

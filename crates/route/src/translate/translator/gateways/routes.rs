@@ -11,8 +11,9 @@ use crate::translate::source::Dependencies;
 use crate::translate::verdict;
 
 impl Translator {
-    /// Replaces a route. Adds its hosts to `hosts`, and the Gateways whose number of routes changes to `reported`. Adds
-    /// the Services for which the set of Gateways changes to `services`.
+    /// Replaces a route, and removes it from its hosts and from the number of attached routes; the budget adds it again. Adds the
+    /// hosts to `hosts`, and the Gateways whose number of routes changes to `reported`. Adds the Services for which the set of
+    /// Gateways changes to `services`.
     pub(super) fn replace_route(
         &mut self,
         id: &ObjectId,
@@ -41,40 +42,63 @@ impl Translator {
             None => drop(self.verdicts.remove(id)),
         }
         self.conflicts.verdicts_changed(id);
-        for route in before.iter() {
-            for attachment in &route.attachments {
-                let name = &attachment.listener;
-                reported.insert(name.gateway.clone());
-                if let Some(count) = self.gateways.attached.get_mut(name) {
-                    *count = count.saturating_sub(1);
-                    if *count == 0 {
-                        self.gateways.attached.remove(name);
-                    }
-                }
-            }
-            for place in places(route) {
-                if let Some(routes) = self.gateways.hosts.get_mut(&place) {
-                    routes.remove(&route.precedence);
-                    if routes.is_empty() {
-                        self.gateways.hosts.remove(&place);
-                    }
-                }
-                hosts.insert(place);
-            }
-        }
-        for route in now.iter() {
-            for attachment in &route.attachments {
-                reported.insert(attachment.listener.gateway.clone());
-                *self.gateways.attached.entry(attachment.listener.clone()).or_default() += 1;
-            }
-            for place in places(route) {
-                self.gateways.hosts.entry(place.clone()).or_default().insert(route.precedence.clone());
-                hosts.insert(place);
-            }
+        if let Some(route) = &before {
+            self.withdraw_route(route, hosts, reported);
         }
         match now {
             Some(route) => drop(self.gateways.routes.insert(id.clone(), route)),
             None => drop(self.gateways.routes.remove(id)),
+        }
+    }
+
+    /// Adds a route to its hosts, and to the number of attached routes of its listeners, if it is not there.
+    pub(super) fn serve_route(
+        &mut self,
+        route: &Attached,
+        hosts: &mut BTreeSet<(ListenerId, Host)>,
+        reported: &mut BTreeSet<ObjectKey>,
+    ) {
+        if !self.gateways.served.insert(route.precedence.id()) {
+            return;
+        }
+        for attachment in &route.attachments {
+            reported.insert(attachment.listener.gateway.clone());
+            *self.gateways.attached.entry(attachment.listener.clone()).or_default() += 1;
+        }
+        for place in places(route) {
+            self.gateways.hosts.entry(place.clone()).or_default().insert(route.precedence.clone());
+            hosts.insert(place);
+        }
+    }
+
+    /// Removes a route from its hosts, and from the number of attached routes of its listeners, if it is there.
+    pub(super) fn withdraw_route(
+        &mut self,
+        route: &Attached,
+        hosts: &mut BTreeSet<(ListenerId, Host)>,
+        reported: &mut BTreeSet<ObjectKey>,
+    ) {
+        if !self.gateways.served.remove(&route.precedence.id()) {
+            return;
+        }
+        for attachment in &route.attachments {
+            let name = &attachment.listener;
+            reported.insert(name.gateway.clone());
+            if let Some(count) = self.gateways.attached.get_mut(name) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    self.gateways.attached.remove(name);
+                }
+            }
+        }
+        for place in places(route) {
+            if let Some(routes) = self.gateways.hosts.get_mut(&place) {
+                routes.remove(&route.precedence);
+                if routes.is_empty() {
+                    self.gateways.hosts.remove(&place);
+                }
+            }
+            hosts.insert(place);
         }
     }
 }
