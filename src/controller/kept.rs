@@ -1,5 +1,6 @@
 //! Last good content of Secrets from other replicas: adopted on arrival, and awaited at the start.
 
+use lockgate_route::objects::gateway::{Gateway, GatewayListener, ListenerSet, SecretRef};
 use lockgate_route::objects::{Ingress, Kept, Kind, ObjectKey, Secret};
 use lockgate_route::translate::Input;
 
@@ -25,15 +26,15 @@ impl Controller {
         self
     }
 
-    /// Returns whether the first publication waits for other replicas. It does if an Ingress references a Secret
-    /// without a key pair. Another replica may have the last good key pair, and an Envoy that reconnects from there
+    /// Returns whether the first publication waits for other replicas. It does if an Ingress, a Gateway, or a ListenerSet references
+    /// a Secret without a key pair. Another replica may have the last good key pair, and an Envoy that reconnects from there
     /// must not lose it.
     pub(super) fn waits_for_replicas(&mut self) -> bool {
         if self.replicas == Replicas::Asked {
             self.replicas = if self.lacks_key_pairs() { Replicas::Awaited } else { Replicas::Nothing };
             if self.replicas == Replicas::Awaited {
                 tracing::info!(
-                    "Ingresses name Secrets without a usable key pair: other replicas are asked for the last good ones"
+                    "objects name Secrets without a usable key pair: other replicas are asked for the last good ones"
                 );
             }
         }
@@ -43,13 +44,13 @@ impl Controller {
     fn lacks_key_pairs(&self) -> bool {
         let lacks = |key: &ObjectKey| self.objects.get::<Secret>(key).is_none_or(|secret| secret.fault.is_some());
         let tls = &self.settings.tls;
-        let default = tls.default_secret.iter().chain(&self.settings.upstream.client_certificate);
-        default.map(|(namespace, name)| ObjectKey::new(namespace, name)).any(|key| lacks(&key))
-            || self.objects.all::<Ingress>().any(|ingress| {
-                let names = ingress.spec.tls.iter().flatten().filter_map(|tls| tls.secret_name.as_deref());
-                let of = |name: &str| ObjectKey { namespace: ingress.meta.key.namespace.clone(), name: name.into() };
-                names.filter(|name| !name.is_empty()).any(|name| lacks(&of(name)))
-            })
+        let of_settings = tls.default_secret.iter().chain(&self.settings.upstream.client_certificate);
+        let of_settings = of_settings.map(|(namespace, name)| ObjectKey::new(namespace, name));
+        let of_ingresses = self.objects.all::<Ingress>().flat_map(key_pairs_of_ingress);
+        let of_gateways = self.objects.all::<Gateway>().flat_map(key_pairs_of_gateway);
+        let of_sets = self.objects.all::<ListenerSet>();
+        let of_sets = of_sets.flat_map(|set| key_pairs_of_listeners(&set.spec.listeners, &set.meta.key));
+        of_settings.chain(of_ingresses).chain(of_gateways).chain(of_sets).any(|key| lacks(&key))
     }
 
     /// Adopts the last good content of other replicas.
@@ -69,6 +70,28 @@ impl Controller {
         }
         pass.requested = true;
     }
+}
+
+fn key_pairs_of_ingress(ingress: &Ingress) -> impl Iterator<Item = ObjectKey> {
+    let names = ingress.spec.tls.iter().flatten().filter_map(|tls| tls.secret_name.as_deref());
+    let named = names.filter(|name| !name.is_empty());
+    named.map(|name| ObjectKey { namespace: ingress.meta.key.namespace.clone(), name: name.into() })
+}
+
+fn key_pairs_of_gateway(gateway: &Gateway) -> impl Iterator<Item = ObjectKey> {
+    let backend = gateway.spec.tls.as_ref().and_then(|tls| tls.backend.as_ref());
+    let client = backend.and_then(|backend| backend.client_certificate_ref.as_ref());
+    let client = client.map(|reference| key_of(reference, &gateway.meta.key));
+    key_pairs_of_listeners(&gateway.spec.listeners, &gateway.meta.key).chain(client)
+}
+
+fn key_pairs_of_listeners(listeners: &[GatewayListener], owner: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
+    let references = listeners.iter().filter_map(|one| one.tls.as_ref()).flat_map(|tls| &tls.certificate_refs);
+    references.map(|reference| key_of(reference, owner))
+}
+
+fn key_of(reference: &SecretRef, owner: &ObjectKey) -> ObjectKey {
+    ObjectKey::new(reference.namespace.as_deref().unwrap_or(&owner.namespace), &reference.name)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lockgate_route::model::KeyPair;
 use lockgate_route::objects::{Object, Secret};
 use lockgate_route::settings::Settings;
+use lockgate_route::testing::gateway::{gateway, listener_set};
 use lockgate_route::testing::objects::{class, ingress, secret, service};
 use lockgate_xds::snapshot::ResourceType;
 use tokio::sync::watch;
@@ -149,6 +150,16 @@ fn nothing_waits_if_no_key_pair_is_missing_or_nobody_has_it() {
     assert!(first.served().is_none());
     first.pass(vec![Event::Kept(Vec::new())]);
     assert!(first.served().is_some(), "it does not wait for what nobody has");
+}
+
+#[test]
+fn the_key_pairs_of_gateways_and_listener_sets_are_awaited() {
+    let waits = |object: Object| Replica::start(&[vec![object], secrets_now()].concat(), true).served().is_none();
+    let of_gateway = |secret: &str| gateway("public").listener("tls", 443, "HTTPS").certificate(secret).into();
+    let of_set = |secret: &str| listener_set("own", "public").listener("tls", 443, "HTTPS").certificate(secret).into();
+    for (secret, expected) in [("broken", true), ("deleted", true), ("good", false)] {
+        assert_eq!([waits(of_gateway(secret)), waits(of_set(secret))], [expected; 2], "{secret}");
+    }
 }
 
 #[test]
