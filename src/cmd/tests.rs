@@ -208,7 +208,7 @@ fn errors_name_the_flag_the_value_and_the_valid_values() {
         ("--xds-tls auto --manifests examples", ["--xds-tls: auto", "no Kubernetes cluster", "ca.crt, or off"]),
         (
             "--xds-tls auto --xds-rotation-pause 400h",
-            ["--xds-rotation-pause: xds.rotationPause: expected xds.certificateLifetime", "at least 6 times", ""],
+            ["--xds-rotation-pause: xds.rotationPause: expected xds.certificateLifetime", "at least 12 times", ""],
         ),
         (
             "--xds-tls auto --xds-ca-lifetime 1h",

@@ -305,8 +305,8 @@ async fn rotations_of_all_kinds_under_load_refuse_nobody() {
     server.apply(ROLES).await;
     server.apply(EMPTY).await;
     let source = Source::Kubeconfig(server.kubeconfig("controller"));
-    // A key pair is renewed after 16 s, and the simulated kubelet is at most 4 s late.
-    let lives = ["--xds-certificate-lifetime", "24s", "--xds-ca-lifetime", "96s", "--xds-rotation-pause", "4s"];
+    // A key pair is renewed after 32 s, and the simulated kubelet is at most 4 s late.
+    let lives = ["--xds-certificate-lifetime", "48s", "--xds-ca-lifetime", "192s", "--xds-rotation-pause", "4s"];
     let flags = [&FLAGS[..], &lives, &["--xds-max-connection-age", "500ms"]].concat();
     let lockgate = Lockgate::start(&source, &flags).await;
     let mut mount = mount(&secret(&server, "envoy").await);

@@ -6,8 +6,9 @@ use super::super::Process;
 use super::super::values::times::text;
 use super::Checks;
 
-/// A key pair must be renewed and reach all mounts within a third of its validity.
-const PAUSES: u32 = 6;
+/// A key pair must be renewed and reach all mounts within a third of its validity, even if its authority is lost when it is due. The
+/// successor of the authority takes two pauses, and the leader must complete two passes.
+const PAUSES: u32 = 12;
 /// An authority must be valid longer than its key pairs and a rotation in three steps.
 const LIVES: u32 = 4;
 

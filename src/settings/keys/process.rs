@@ -77,7 +77,7 @@ pub const PROCESS: &[Key] = &[
         Time,
         process.xds.certificate_lifetime,
         "With `xds.tls: auto`: the validity of a key pair, which is renewed when a third of this time remains. At \
-         least 6 times `xds.rotationPause`.",
+         least 12 times `xds.rotationPause`.",
         Controller
     ),
     key!(

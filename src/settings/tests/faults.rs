@@ -377,7 +377,7 @@ fn contradicting_values_are_faults() {
             "xds: {rotationPause: 400h}",
             "1:7",
             &[
-                "xds.rotationPause: expected xds.certificateLifetime (90d) to be at least 6 times xds.rotationPause (16d16h)",
+                "xds.rotationPause: expected xds.certificateLifetime (90d) to be at least 12 times xds.rotationPause (16d16h)",
             ],
         ),
         ("xds: {caLifetime: 1h}", "1:7", &["to be at least 4 times xds.certificateLifetime (90d)"]),

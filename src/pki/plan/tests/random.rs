@@ -17,6 +17,10 @@ const BEHIND: Duration = Duration::from_secs(50);
 /// The interval in which at least one pass is completed.
 const ATTENDED: Duration = Duration::from_secs(45);
 
+/// The shortest lifetime of a certificate that the settings accept: 12 pauses. A third of it remains when a certificate is due.
+/// If the authority is lost at this time, its successor needs two passes and two pauses.
+const LIFETIME: Duration = Duration::from_secs(12 * 60);
+
 #[derive(Debug, Clone)]
 enum Act {
     /// Time passes.
@@ -82,7 +86,7 @@ impl World {
         let ahead = Leader { ahead: 3 * SECOND, ..Leader::default() };
         let mut world = Self {
             now,
-            wanted: wanted(),
+            wanted: Wanted { certificate_lifetime: LIFETIME, ..wanted() },
             secrets: BTreeMap::new(),
             versions: 0,
             past: BTreeMap::new(),
