@@ -9,7 +9,7 @@ mod content;
 mod disk;
 mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as StdSender, channel};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use super::{Event, SourceError, resources::FILE};
 
 pub use disk::files;
 use disk::{Content as Bytes, Disk};
-use tree::{Content, Difference, Parsed, Tree};
+use tree::{Content, Difference, Parsed, Tree, Unreadable};
 
 /// The delays of changes that may be incomplete.
 #[derive(Clone, Copy)]
@@ -259,11 +259,8 @@ impl<C: Content> Directory<C> {
             Bytes::Gone => self.tree.remove(&name),
             Bytes::Text(text) => self.tree.set(&name, C::parse(&name, &text)),
             Bytes::Unreadable(why) => {
-                let fault = format!("{why}; its previous content stays");
-                self.tree.set(
-                    &name,
-                    Parsed { items: Vec::new(), faults: vec![fault], unreadable: BTreeSet::new(), keep_all: true },
-                )
+                let fault = Unreadable { message: why, key: None };
+                self.tree.set(&name, Parsed { items: Vec::new(), faults: vec![fault] })
             }
         };
         let Difference { applied, removed, faults } = difference;

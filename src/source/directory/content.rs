@@ -1,16 +1,13 @@
 //! The two kinds of content of a directory.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockgate_route::objects::{Kind, Object, ObjectKey};
 use lockgate_xds::snapshot::{Resource, ResourceType};
 
-use super::tree::{Content, Parsed};
+use super::tree::{Content, Parsed, Unreadable};
 use crate::source::manifest::{Item, Unread, entries};
 use crate::source::{Event, resources};
-
-const STAYS: &str = "its previous content stays";
 
 impl Content for Object {
     type Key = (Kind, ObjectKey);
@@ -28,26 +25,17 @@ impl Content for Object {
     }
 
     fn parse(path: &str, text: &str) -> Parsed<Self> {
-        let mut parsed = Parsed { items: Vec::new(), faults: Vec::new(), unreadable: BTreeSet::new(), keep_all: false };
+        let mut parsed = Parsed { items: Vec::new(), faults: Vec::new() };
         for entry in entries(text) {
             match entry.item {
                 Item::Object(object) => parsed.items.push(object),
                 Item::Unread(Unread { kind, .. }) => {
                     tracing::debug!(file = path, document = entry.document, kind, "this object is not read");
                 }
-                Item::Unparsable(fault) => {
-                    parsed.faults.push(format!("{fault}; {STAYS}"));
-                    parsed.keep_all = true;
-                }
-                Item::Rejected(fault, object) => {
-                    let named = object.as_ref().map(|key| format!(" ({})", Self::describe(key)));
-                    parsed.faults.push(format!("{fault}{}; {STAYS}", named.unwrap_or_default()));
-                    match object {
-                        Some(key) => {
-                            parsed.unreadable.insert(key);
-                        }
-                        None => parsed.keep_all = true,
-                    }
+                Item::Unparsable(fault) => parsed.faults.push(Unreadable { message: fault.to_string(), key: None }),
+                Item::Rejected(fault, key) => {
+                    let named = key.as_ref().map(|key| format!(" ({})", Self::describe(key)));
+                    parsed.faults.push(Unreadable { message: format!("{fault}{}", named.unwrap_or_default()), key });
                 }
             }
         }
@@ -82,12 +70,8 @@ impl Content for Resource {
 
     fn parse(path: &str, text: &str) -> Parsed<Self> {
         let (items, faults) = resources::parse(path, text);
-        Parsed {
-            items,
-            keep_all: !faults.is_empty(),
-            faults: faults.into_iter().map(|fault| format!("{fault}; {STAYS}")).collect(),
-            unreadable: BTreeSet::new(),
-        }
+        let unreadable = |fault| Unreadable { message: format!("{fault}"), key: None };
+        Parsed { items, faults: faults.into_iter().map(unreadable).collect() }
     }
 
     fn listed(all: Vec<Self>) -> Vec<Event> {

@@ -28,13 +28,16 @@ pub trait Content: Clone + Send + 'static {
 pub struct Parsed<C: Content> {
     /// The items.
     pub items: Vec<C>,
-    /// The faults and their consequences.
-    pub faults: Vec<String>,
-    /// Items that exist in the file but cannot be read. Their previous versions stay.
-    pub unreadable: BTreeSet<C::Key>,
-    /// Whether unknown items cannot be read. All previous items of the file stay, unless the file contains new
-    /// versions.
-    pub keep_all: bool,
+    /// The items that cannot be read.
+    pub faults: Vec<Unreadable<C::Key>>,
+}
+
+/// A part of a file that cannot be read. Its previous content stays.
+pub struct Unreadable<K> {
+    /// The place and the fault.
+    pub message: String,
+    /// The item. `None`: it is not known, so all previous items stay of which the file contains no new version.
+    pub key: Option<K>,
 }
 
 /// The effect of a change of one file.
@@ -81,7 +84,7 @@ impl<C: Content> Tree<C> {
     pub fn set(&mut self, path: &Arc<str>, parsed: Parsed<C>) -> Difference<C> {
         let before = self.files.remove(path);
         let (old, reported) = before.map_or_else(Default::default, |file| (file.items, file.reported));
-        let mut faults = parsed.faults;
+        let mut duplicates = Vec::new();
         let mut items = BTreeMap::new();
         for item in parsed.items {
             let key = item.key();
@@ -90,15 +93,20 @@ impl<C: Content> Tree<C> {
                     entry.insert(item);
                 }
                 Entry::Occupied(entry) => {
-                    faults.push(format!("{} is in this file twice; the first one is taken", C::describe(entry.key())));
+                    duplicates.push(format!("{} is in this file twice; the first one is taken", C::describe(entry.key())));
                 }
             }
         }
-        for (key, item) in &old {
-            if (parsed.keep_all || parsed.unreadable.contains(key)) && !items.contains_key(key) {
-                items.insert(key.clone(), item.clone());
-            }
+        let (mut kept, mut faults) = (BTreeMap::new(), Vec::new());
+        for Unreadable { message, key } in parsed.faults {
+            let is_affected = |one: &C::Key| key.as_ref().is_none_or(|key| key == one) && !items.contains_key(one);
+            let previous: Vec<_> = old.iter().filter(|(one, _)| is_affected(one)).collect();
+            let consequence = if previous.is_empty() { "it is left out" } else { "its previous content stays" };
+            faults.push(format!("{message}; {consequence}"));
+            kept.extend(previous.into_iter().map(|(one, item)| (one.clone(), item.clone())));
         }
+        items.extend(kept);
+        faults.extend(duplicates);
         let touched: BTreeSet<C::Key> = old.keys().chain(items.keys()).cloned().collect();
         for key in &touched {
             let holders = self.holders.entry(key.clone()).or_default();
@@ -114,7 +122,7 @@ impl<C: Content> Tree<C> {
 
     /// Removes the file `path` with all its items.
     pub fn remove(&mut self, path: &Arc<str>) -> Difference<C> {
-        let nothing = Parsed { items: Vec::new(), faults: Vec::new(), unreadable: BTreeSet::new(), keep_all: false };
+        let nothing = Parsed { items: Vec::new(), faults: Vec::new() };
         let difference = self.set(path, nothing);
         self.files.remove(path);
         difference
