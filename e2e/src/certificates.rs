@@ -1,5 +1,7 @@
 //! Certificates for tests.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
@@ -75,6 +77,15 @@ impl Authority {
     pub fn issue(&self, names: &[&str]) -> Pair {
         issue(&self.issuer, names)
     }
+
+    /// Issues a key pair like [`Authority::issue`] that is valid from `start`, rounded down to seconds.
+    ///
+    /// # Panics
+    /// If a name is invalid, or if `start` precedes 1970.
+    pub fn issue_from(&self, names: &[&str], start: SystemTime) -> Pair {
+        let since_1970 = start.duration_since(UNIX_EPOCH).expect("a time after 1970");
+        issue_with(&self.issuer, names, |params| params.not_before = rcgen::date_time_ymd(1970, 1, 1) + since_1970)
+    }
 }
 
 /// Creates a key pair signed by `issuer`, for names, URIs such as `spiffe://...`, or addresses.
@@ -82,12 +93,17 @@ impl Authority {
 /// # Panics
 /// If a name is invalid.
 pub fn issue(issuer: &Issuer<'_, KeyPair>, names: &[&str]) -> Pair {
+    issue_with(issuer, names, |_| {})
+}
+
+fn issue_with(issuer: &Issuer<'_, KeyPair>, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Pair {
     let (uris, names): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| name.contains("://"));
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let mut params = CertificateParams::new(names).expect("names for a certificate");
     let uris = uris.into_iter().map(|uri| SanType::URI(uri.try_into().expect("a URI")));
     params.subject_alt_names.extend(uris);
     params.distinguished_name.push(DnType::CommonName, "test");
+    change(&mut params);
     let key = KeyPair::generate().expect("a key");
     let certificate = params.signed_by(&key, issuer).expect("a certificate");
     Pair { certificate: certificate.pem(), der: certificate.der().clone(), key: key.serialize_pem() }

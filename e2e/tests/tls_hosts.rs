@@ -2,7 +2,7 @@
 //! affected by other hosts that are added, removed, or get another certificate.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use e2e::certificates::Pair;
 use e2e::load::Plan;
@@ -193,6 +193,34 @@ async fn hosts_come_go_and_move_delta() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hosts_come_go_and_move_sotw() {
     hosts_come_go_and_move(Mode::Sotw).await;
+}
+
+/// The clock of an issuer is ahead. The certificate is served from the start of its validity, without another change.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_the_near_future_is_served_when_it_becomes_valid() {
+    let backend = Backend::start("a").await;
+    let hosts = [("kept.shop.test", "one")];
+    let mut site = Site::open(Mode::Delta, service("shop", "", &[backend.address]), "", &hosts).await;
+    site.wait_served("kept.shop.test").await;
+    let start = SystemTime::now() + Duration::from_secs(5);
+    let early = site.authority.issue_from(&["early.shop.test"], start);
+    site.manifests.write("early.yaml", &early.secret("default", "early"));
+    site.hosts.insert("early.shop.test".into(), "early");
+    site.publish();
+    wait_until("the problem", async || {
+        let problems = site.lockgate.get("/debug/problems").await.text();
+        problems.contains("early") && problems.contains("the certificate is not valid before")
+    })
+    .await;
+    assert!(SystemTime::now() < start, "the problem was reported late");
+    let target = site.target("early.shop.test");
+    wait_until("the certificate", async || {
+        let connection = target.connect().await;
+        connection.is_ok_and(|connection| connection.certificate.is_some_and(|found| *found == *early.der))
+    })
+    .await;
+    assert!(SystemTime::now() + Duration::from_secs(1) >= start, "the certificate is served before its start");
+    site.wait_served("kept.shop.test").await;
 }
 
 /// Requests a certificate from Envoy with TLS 1.2, which sends it in plain text. The server name is sent unchanged.
