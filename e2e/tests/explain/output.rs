@@ -2,21 +2,15 @@
 
 use std::process::Command;
 
-use e2e::manifests::ingress_class;
 use e2e::ports;
 use e2e::process::output;
 use serde_json::Value;
 
-use super::site::{Site, service};
+use super::site::Site;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_program_prints_the_status_and_explanations_of_a_controller() {
-    let site = Site::start().await;
-    let rules = "spec:\n  rules:\n  - host: a.test\n    http:\n      paths:\n      - { path: /, pathType: Prefix, backend: { service: { \
-                 name: first, port: { name: http } } } }\n";
-    let ingress =
-        format!("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: i, namespace: one }}\n{rules}");
-    site.serve(&[ingress_class(), service("one", "first", site.backend.port()), ingress]).await;
+    let site = Site::start_with_host().await;
     let address = format!("127.0.0.1:{}", site.lockgate.admin);
     let run = async |args: &[&str]| {
         let mut command = Command::new(e2e::lockgate::binary());

@@ -1,18 +1,12 @@
 //! The form of paths.
 
 use e2e::client::raw;
-use e2e::manifests::ingress_class;
 
-use super::site::{Sent, Site, service};
+use super::site::{Sent, Site};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn paths_have_the_form_that_envoy_gives_them() {
-    let site = Site::start().await;
-    let rules = "spec:\n  rules:\n  - host: a.test\n    http:\n      paths:\n      - { path: /, pathType: Prefix, backend: { service: { \
-                 name: first, port: { name: http } } } }\n";
-    let ingress =
-        format!("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: i, namespace: one }}\n{rules}");
-    site.serve(&[ingress_class(), service("one", "first", site.backend.port()), ingress]).await;
+    let site = Site::start_with_host().await;
     // All bytes that a path can contain, plain and escaped. Spaces and control characters would end the request line.
     let plain = (0x21..0x7f_u8).map(char::from).filter(|one| !"?#".contains(*one)).map(String::from);
     let escaped = (0..=0xff_u8).flat_map(|byte| [format!("%{byte:02X}"), format!("%{byte:02x}")]);
