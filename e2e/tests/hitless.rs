@@ -183,8 +183,8 @@ async fn kills_of_the_controller(mode: Mode) {
         shop.lockgate.restart();
         shop.lockgate.wait_ready().await;
         if mode == Mode::Sotw {
-            // A change while Envoy is disconnected. With delta, the new stream contains the clusters of Envoy, and none
-            // is removed before the routes. State of the world cannot express that, and a few requests fail.
+            // The rename must follow the reconnection. `o30_*` covers renames while Envoy is disconnected, which need a served
+            // cluster with the same settings in state of the world.
             wait_until("Envoy's stream", async || {
                 shop.lockgate.metric("lockgate_xds_acks_total", &["ClusterLoadAssignment"]).await > 0.0
             })
