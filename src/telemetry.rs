@@ -76,8 +76,8 @@ impl fmt::Debug for LogControl {
 
 /// Sets up the log of this process, on standard error.
 pub fn init(format: Format, filter: &str) -> Result<LogControl, Error> {
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let (subscriber, control) = subscriber(format, filter, std::io::stderr, colour)?;
+    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let (subscriber, control) = subscriber(format, filter, std::io::stderr, color)?;
     subscriber.try_init()?;
     Ok(control)
 }
@@ -123,7 +123,7 @@ fn subscriber<W>(
     format: Format,
     filter: &str,
     writer: W,
-    colour: bool,
+    color: bool,
 ) -> Result<(impl tracing::Subscriber + Send + Sync + use<W>, LogControl), Error>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
@@ -132,7 +132,7 @@ where
     let lines = match format {
         Format::Text => tracing_subscriber::fmt::layer()
             .with_writer(writer)
-            .with_ansi(colour)
+            .with_ansi(color)
             .fmt_fields(text::Fields)
             .event_format(text::Line)
             .boxed(),

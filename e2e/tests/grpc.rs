@@ -381,7 +381,7 @@ async fn p4_a_change_of_a_cluster_alone_costs_no_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p5_a_rejected_cluster_is_named_and_its_neighbour_is_used() {
+async fn p5_a_rejected_cluster_is_named_and_its_neighbor_is_used() {
     let backend = GrpcBackend::start("a").await;
     let routes = "[{ match: { prefix: /bad.Cart/ }, route: { cluster: bad } }, { match: { prefix: / }, route: { cluster: good } }]";
     let files = [

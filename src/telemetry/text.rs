@@ -30,8 +30,8 @@ where
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         UtcMillis.format_time(&mut writer)?;
         let level = *event.metadata().level();
-        match (writer.has_ansi_escapes(), colour(level)) {
-            (true, colour) => write!(writer, " \x1b[{colour}m{level:<5}\x1b[0m ")?,
+        match (writer.has_ansi_escapes(), color(level)) {
+            (true, color) => write!(writer, " \x1b[{color}m{level:<5}\x1b[0m ")?,
             (false, _) => write!(writer, " {level:<5} ")?,
         }
         context.format_fields(writer.by_ref(), event)?;
@@ -47,7 +47,7 @@ where
     }
 }
 
-fn colour(level: Level) -> u8 {
+fn color(level: Level) -> u8 {
     match level {
         Level::ERROR => 31,
         Level::WARN => 33,

@@ -1,4 +1,4 @@
-//! One Envoy resource: encoded once, hashed once, shared by every stream.
+//! Envoy resources. Each is encoded and hashed once, and shared by all streams.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,8 +16,9 @@ use crate::provenance::ObjectRef;
 
 /// The type of an Envoy resource, e.g. `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
 ///
-/// It is a number, because a stream compares types many times for each message. The number is twice the index of the
-/// type in `SERVED`. Other types follow, with their index among all known types. The type of its variants is one more.
+/// The representation is a number, because a stream compares types many times for each message. The number is twice the index of the
+/// type in `SERVED`, or twice the sum of the length of `SERVED` and the index among all known types. The type of the variants has the
+/// next number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceType(u16);
 
@@ -142,7 +143,7 @@ impl fmt::Debug for ResourceType {
 /// A version of Envoy's API. Version 3 is canonical. A resource is identical in both versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApiVersion {
-    /// `envoy.api.v2` and its neighbours: Envoy before 1.18, gRPC clients whose bootstrap has no `xds_v3`.
+    /// `envoy.api.v2` and related packages: Envoy before 1.18, gRPC clients whose bootstrap has no `xds_v3`.
     V2,
     /// `envoy.config.….v3`.
     V3,
@@ -155,7 +156,7 @@ impl ApiVersion {
     }
 }
 
-/// The version of a resource or of a set of them: a hash of the content, equal in every process.
+/// The version of a resource or of a set of resources: a hash of the content, which is equal in every process.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
@@ -195,10 +196,10 @@ pub struct Resource {
     name: Arc<str>,
     version: Version,
     frame: Frame,
-    /// The bytes in API version 2, once a client has requested them.
+    /// The bytes in API version 2. They are built for the first client that requests them.
     v2: OnceLock<Box<Frame>>,
     references: References,
-    /// Absent if it is empty, as nearly always.
+    /// `None` if it is empty, which is the usual case.
     lease: Option<Box<Lease>>,
     origins: Arc<[ObjectRef]>,
 }
@@ -212,7 +213,7 @@ struct Frame {
     value_start: u32,
 }
 
-/// The properties of the `Resource` wrapper beside the content.
+/// The properties of the `Resource` wrapper other than the content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lease {
     /// The TTL, after which the client drops the resource unless it is renewed. `None` by default: Envoy 1.40 crashes when

@@ -15,7 +15,7 @@ use crate::translate::problem::Reason;
 /// The maximum number of routes in Envoy for the sessions of a rule: one route for each match and backend.
 const MAX_ROUTES: usize = 64;
 
-/// The field below `sessionPersistence`, and the fault.
+/// A path below `sessionPersistence`, and the fault of the field there.
 type Fault = (&'static str, String);
 
 /// Parses the session persistence of a rule with this number of backends. If it is not valid, the rule is served
@@ -90,7 +90,7 @@ fn header(
     Ok(name)
 }
 
-/// Returns the limit of a session in whole seconds, rounded up. `None` sets no limit.
+/// Returns the lifetime of a session in whole seconds, rounded up. `None`: the lifetime has no limit.
 fn absolute_timeout(persistence: &SessionPersistence) -> Result<Option<Duration>, Fault> {
     let Some(text) = persistence.absolute_timeout.as_deref() else { return Ok(None) };
     let timeout = duration::parse(text).ok_or_else(|| (".absoluteTimeout", format!("{text:?} is not a duration")))?;
@@ -112,7 +112,7 @@ fn path(rule: &HttpRule, parser: &mut Parser) -> Arc<str> {
     }
 }
 
-/// Returns a name that no other rule has. It does not change when rules with names are reordered.
+/// Returns a name that no other rule has. For rules with names, it does not depend on their order.
 fn default_name(index: usize, rule: &HttpRule, parser: &Parser) -> String {
     let rule = rule.name.clone().unwrap_or_else(|| format!("[{index}]"));
     format!("lockgate-{:016x}", xxh3_64(format!("{} {rule}", parser.origin).as_bytes()))
