@@ -64,7 +64,7 @@ fn every_flag_has_an_effect() {
          --response-timeout off --trusted-hops 2 --xds-address [::1]:1 --xds-tls {} --gate-timeout 5s \
          --removal-grace 0s --xds-max-connection-age off --xds-max-connections 2 --id me --admin-address 127.0.0.1:2 --metrics-address 127.0.0.1:3 --metrics-tls ./metrics --log-format json --log-level debug \
          --peers lockgate-peers.ingress.svc:18000 --status-address 192.0.2.1,lb.example.com --leader-election on --lease mine \
-         --xds-secrets edge --xds-service edge-xds --xds-certificate-lifetime 6s --xds-ca-lifetime 24s --xds-rotation-pause 1s \
+         --xds-secrets edge --xds-service edge-xds --xds-certificate-lifetime 12s --xds-ca-lifetime 48s --xds-rotation-pause 1s \
          --xds-envoy-names envoy,*.envoys --xds-grpc-names spiffe://x/client --xds-replica-names edge",
         kubeconfig.display(),
         dir.display()
@@ -102,8 +102,8 @@ fn every_flag_has_an_effect() {
     process.xds.replica_names = names(&["edge"]);
     process.xds.secrets = "edge".into();
     process.xds.service = "edge-xds".into();
-    process.xds.certificate_lifetime = Duration::from_secs(6);
-    process.xds.authority_lifetime = Duration::from_secs(24);
+    process.xds.certificate_lifetime = Duration::from_secs(12);
+    process.xds.authority_lifetime = Duration::from_secs(48);
     process.xds.rotation_pause = Duration::from_secs(1);
     process.admin.address = "127.0.0.1:2".parse().unwrap();
     process.metrics.address = Some("127.0.0.1:3".parse().unwrap());
