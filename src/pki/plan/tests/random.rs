@@ -230,6 +230,21 @@ proptest! {
     }
 }
 
+/// The authority is deleted at any time between the time at which key pairs are due and the next pass.
+#[test]
+fn an_authority_that_is_lost_when_key_pairs_are_due_lets_none_expire() {
+    let due = usize::try_from(LIFETIME.as_secs() * 2 / 3).unwrap();
+    for (first, late) in (1..45).step_by(4).flat_map(|first| (0..45).step_by(4).map(move |late| (first, late))) {
+        // All later passes depend on the time of the first one.
+        let mut acts = vec![Act::Pass(1); first];
+        acts.extend(vec![Act::Go(0); 5]);
+        acts.extend(vec![Act::Pass(1); due + late - first]);
+        acts.push(Act::Delete(Role::Authority));
+        acts.extend(vec![Act::Pass(1); 300]);
+        play(&acts);
+    }
+}
+
 /// The histories are useful only if authorities change in them.
 #[test]
 fn three_hours_include_several_rotations() {
