@@ -79,7 +79,8 @@ async fn a_route_with_many_copies_of_matches_is_left_out_alone() {
     let from_all = "protocol: HTTP, allowedRoutes: { namespaces: { from: All } }";
     site.manifests.write("one.yaml", &all.replace("protocol: HTTP", from_all));
     let last = Target::http(more[62], SHARED);
-    wait_everywhere("the last listener", async || last.get("/anna").await.is_ok_and(|answer| answer.status == 200)).await;
+    wait_everywhere("the last listener", async || last.get("/anna").await.is_ok_and(|answer| answer.status == 200))
+        .await;
     let long = |i: usize| format!("/b{i}/{}", "x".repeat(1000));
     let prefixes: Vec<String> = (1..64).map(long).chain(["/bert".to_owned()]).collect();
     exceed(tenants, &wide(&prefixes), 404, ["RouteTooExpensive", "on 1024 hosts of listeners", "route left out"]).await;

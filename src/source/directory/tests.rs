@@ -227,7 +227,11 @@ async fn the_previous_content_of_a_faulty_file_stays() {
 async fn a_fault_without_previous_content_is_left_out() {
     let mut lab = Lab::with(&[("a.yaml", service("a", 0) + &service("b", 1)), ("b.yaml", "kind: [".to_owned())]).await;
     assert_eq!(lab.services(), ["b:1"]);
-    assert!(lab.faults[0].ends_with("0 is not between 1 and 65535 (Service default/a); it is left out"), "{}", lab.faults[0]);
+    assert!(
+        lab.faults[0].ends_with("0 is not between 1 and 65535 (Service default/a); it is left out"),
+        "{}",
+        lab.faults[0]
+    );
     assert!(lab.faults[1].ends_with("; it is left out"), "{}", lab.faults[1]);
     lab.write("a.yaml", &(service("a", 1) + &service("b", 1)));
     lab.until_services(&["a:1", "b:1"]).await;

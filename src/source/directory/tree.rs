@@ -93,7 +93,8 @@ impl<C: Content> Tree<C> {
                     entry.insert(item);
                 }
                 Entry::Occupied(entry) => {
-                    duplicates.push(format!("{} is in this file twice; the first one is taken", C::describe(entry.key())));
+                    duplicates
+                        .push(format!("{} is in this file twice; the first one is taken", C::describe(entry.key())));
                 }
             }
         }
