@@ -215,7 +215,8 @@ impl<T: HasStatus> StatusQueue<T> {
                 match &task.state {
                     // The end of the write decides the next step.
                     State::Busy(_) => return,
-                    State::Written(base) if base == version => return,
+                    // If the write changed nothing, the watch reports nothing. A new goal must not wait for a report.
+                    State::Written(base) if base == version && (same || goal.needs.is_some()) => return,
                     State::Waiting | State::Due(..) if same => return,
                     _ => task.state = State::Waiting,
                 }
@@ -298,7 +299,8 @@ impl<T: HasStatus> StatusQueue<T> {
             let (object, version) = (object.clone(), content.version().clone());
             let envoys = match &task.state {
                 State::Due(due, envoys) if *due == at => *envoys,
-                // The watch did not report the write, so the state of the object is unknown.
+                // The watch did not report the write: it changed nothing, or the report is late. The goal can have changed since.
+                State::Written(base) if *base == version && task.goal.needs.is_none() => 0,
                 State::Written(base) if *base == version => {
                     task.state = State::Waiting;
                     self.wait_count += 1;

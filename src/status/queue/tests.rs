@@ -303,6 +303,19 @@ fn a_write_that_the_watch_does_not_deliver_is_checked_again() {
 }
 
 #[test]
+fn a_write_without_envoys_that_the_watch_does_not_deliver_is_repeated() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let unserved = Given { served: false, addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
+    queue.update(inspection(std::slice::from_ref(&unserved)), ours(), now);
+    let write = queue.start(now).expect("a write");
+    queue.record_result(&write, Outcome::Done, now);
+    assert_eq!(queue.start(now), None);
+    // The write changed nothing, so there is no report of the watch.
+    let again = queue.start(now + WATCH_TIMEOUT).expect("the same write");
+    assert_eq!((again.status, again.version), (write.status, write.version));
+}
+
+#[test]
 fn a_change_during_a_write_is_processed_after_it() {
     let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
