@@ -34,7 +34,7 @@ impl Controller {
             self.replicas = if self.lacks_key_pairs() { Replicas::Awaited } else { Replicas::Nothing };
             if self.replicas == Replicas::Awaited {
                 tracing::info!(
-                    "objects name Secrets without a usable key pair: other replicas are asked for the last good ones"
+                    "some Secrets lack a usable key pair; asking other replicas for the last good key pairs"
                 );
             }
         }
