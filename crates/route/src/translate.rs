@@ -35,7 +35,6 @@ use std::collections::BTreeSet;
 pub use annotations::is_used as reads_annotation;
 pub use class::{Classes, class_of_ingress};
 pub use dialect::{DIALECTS, Dialect, Resolver};
-pub use endpoints::endpoints_of;
 pub use foreign::{Effect, effects};
 pub use graph::{ChangedInputs, Input};
 pub use problem::{Problem, Reason};

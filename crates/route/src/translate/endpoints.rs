@@ -26,6 +26,26 @@ enum Fitness {
 /// can have 100 ports.
 pub const MAX_ENDPOINTS: usize = 100_000;
 
+/// The share of a port in the endpoints of its Service.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// The number of ports of the Service that clusters use.
+    pub used: usize,
+    /// Whether this port reports the problems of the EndpointSlices, which all ports have in common.
+    pub reports: bool,
+}
+
+impl Share {
+    /// The share of the only used port.
+    #[cfg(test)]
+    pub const ALL: Self = Self { used: 1, reports: true };
+
+    /// Returns the maximum number of endpoints of the port.
+    fn most(self) -> usize {
+        MAX_ENDPOINTS / self.used.max(1)
+    }
+}
+
 /// An endpoint of a slice.
 struct Candidate<'a> {
     fitness: Fitness,
@@ -33,36 +53,50 @@ struct Candidate<'a> {
     pod: Option<&'a Arc<str>>,
 }
 
-/// Returns the endpoints of a Service port and their problems. `used` is the number of ports of the Service that clusters use.
-/// Returns `None` if the Service or the port does not exist, or if the Service has no endpoints (ExternalName).
-pub fn endpoints_of(objects: &Objects, id: &ServicePortId, used: usize) -> Option<(Endpoints, Vec<Problem>)> {
+/// Returns the endpoints of a Service port and their problems. Returns `None` if the Service or the port does not exist, or if the
+/// Service has no endpoints (ExternalName).
+pub fn endpoints_of(objects: &Objects, id: &ServicePortId, share: Share) -> Option<(Endpoints, Vec<Problem>)> {
     let service = objects.get::<Service>(id.service())?;
     let port = backend::referenced_port(service, id.port())?;
-    service.external_name.is_none().then(|| endpoints(objects, service, &port.name, used))
+    service.external_name.is_none().then(|| endpoints(objects, service, &port.name, share))
 }
 
-/// Returns the endpoints of the port of `service` with the name `port`, which is empty for an unnamed port. `used` is the number of
-/// used ports. Source: EndpointSlice v1; kube-proxy's fallback to terminating endpoints that still serve (KEP-1669).
-fn endpoints(objects: &Objects, service: &Service, port: &str, used: usize) -> (Endpoints, Vec<Problem>) {
+/// Returns the endpoints of the port of `service` with the name `port`, which is empty for an unnamed port.
+/// Source: EndpointSlice v1; kube-proxy's fallback to terminating endpoints that still serve (KEP-1669).
+fn endpoints(objects: &Objects, service: &Service, port: &str, share: Share) -> (Endpoints, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut origins = vec![service.meta.object_ref(Kind::SERVICE)];
     let mut found: BTreeMap<(IpAddr, u16), Candidate> = BTreeMap::new();
-    let most = MAX_ENDPOINTS / used.max(1);
-    'slices: for slice in objects.slices_of(&service.meta.key) {
+    // The number of slices, and of their endpoints, that may be read, valid or not. Pods with two families have two addresses, of
+    // which one is dropped below.
+    let mut budget = 2 * share.most();
+    let mut slices: Vec<&EndpointSlice> = objects.slices_of(&service.meta.key).collect();
+    let mut truncated = slices.len() > budget;
+    // If not all slices are read, the endpoints of the preferred family are used.
+    slices.sort_by_key(|slice| (slice.address_type == AddressType::Ipv6) != prefers_ipv6(service));
+    slices.truncate(budget);
+    'slices: for slice in slices {
         if slice.address_type == AddressType::Fqdn {
-            problems.push(fqdn_problem(slice));
+            problems.extend(share.reports.then(|| fqdn_problem(slice)));
             continue;
         }
         origins.push(slice.meta.object_ref(Kind::ENDPOINT_SLICE));
         let numbers: Vec<u16> = ports(slice, port).collect();
+        if numbers.is_empty() && !share.reports {
+            continue;
+        }
         let mut faults = 0usize;
         for (i, endpoint) in slice.endpoints.iter().enumerate() {
+            let Some(rest) = budget.checked_sub(numbers.len().max(1)) else {
+                truncated = true;
+                break 'slices;
+            };
+            budget = rest;
             let address = match address(slice, endpoint, objects.from_operator) {
                 Ok(address) => address,
                 Err(fault) => {
-                    // Each port of a Service has these problems.
                     faults += 1;
-                    if faults <= MOST {
+                    if faults <= MOST && share.reports {
                         problems.push(address_problem(slice, i, endpoint, fault));
                     }
                     continue;
@@ -71,11 +105,6 @@ fn endpoints(objects: &Objects, service: &Service, port: &str, used: usize) -> (
             let Some(fitness) = fitness(endpoint) else { continue };
             let candidate = || Candidate { fitness, zone: &endpoint.zone, pod: endpoint.pod.as_ref() };
             for number in &numbers {
-                // Pods with two families have two addresses, of which one is dropped below.
-                if found.len() >= 2 * most && !found.contains_key(&(address, *number)) {
-                    // The rest is not read, so that it costs no time.
-                    break 'slices;
-                }
                 let known = found.entry((address, *number)).or_insert_with(candidate);
                 // One slice may lag behind the other while an endpoint moves. The better state is the newer one.
                 if fitness < known.fitness {
@@ -83,15 +112,18 @@ fn endpoints(objects: &Objects, service: &Service, port: &str, used: usize) -> (
                 }
             }
         }
-        if let Some(others) = faults.checked_sub(MOST).filter(|others| *others > 0) {
+        if let Some(others) = faults.checked_sub(MOST).filter(|others| *others > 0 && share.reports) {
             let object = slice.meta.object_ref(Kind::ENDPOINT_SLICE);
             problems.push(Problem::further(&object, Reason::EndpointNotValid, others));
         }
     }
     drop_second_families(&mut found, prefers_ipv6(service));
-    if let Some(first) = found.keys().nth(most).copied() {
+    if let Some(first) = found.keys().nth(share.most()).copied() {
         found.split_off(&first);
-        problems.push(too_many(service, port, used, most));
+        truncated = true;
+    }
+    if truncated {
+        problems.push(too_many(service, port, share));
     }
     let ready = found.values().any(|candidate| candidate.fitness == Fitness::Ready);
     let mut zones: BTreeMap<&Arc<str>, Vec<Endpoint>> = BTreeMap::new();
@@ -162,7 +194,8 @@ fn prefers_ipv6(service: &Service) -> bool {
     service.ipv6_families.first().copied().unwrap_or(false)
 }
 
-fn too_many(service: &Service, port: &str, used: usize, most: usize) -> Problem {
+fn too_many(service: &Service, port: &str, share: Share) -> Problem {
+    let (most, used) = (share.most(), share.used);
     Problem {
         object: service.meta.object_ref(Kind::SERVICE),
         field: "spec.ports".to_owned(),

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::model::{Action, Model, Retry, UpstreamProtocol};
 use crate::objects::gateway::RetryPolicy;
-use crate::objects::{Kind, Object, ObjectKey, SERVICE_PORTS};
+use crate::objects::{AddressType, Kind, Object, ObjectKey, SERVICE_PORTS};
 use crate::testing::gateway::*;
 use crate::testing::model::{Shared, cluster_id};
 use crate::testing::objects::*;
+use crate::translate::endpoints::{MAX_ENDPOINTS, Share, endpoints_of};
 use crate::translate::problem::MOST;
-use crate::translate::{ChangedInputs, Input, Translator, endpoints_of};
+use crate::translate::{ChangedInputs, Input, Translator};
 
 use super::gateway::{translated, world_of};
 
@@ -69,13 +70,44 @@ fn a_port_beyond_the_limit_of_a_service_says_so() {
 }
 
 #[test]
+fn the_ports_of_a_service_report_its_endpoints_once() {
+    let (mut all, service) =
+        (world(), (0..50).fold(service("s"), |service, at| service.port(&format!("p{at}"), at + 1)));
+    for of in 0..50 {
+        let empty = slice(&format!("s-{of}"), "s");
+        all = all.with((0..10).fold(empty, |slice, at| slice.ready(&format!("127.0.{of}.{at}"))));
+    }
+    let world = all.with(service).with(paths(50));
+    let objects = objects(&world.objects);
+    let problems = |reports| {
+        let share = Share { used: 50, reports };
+        endpoints_of(&objects, &cluster_id("shop/s/p7").port, share).expect("endpoints").1.len()
+    };
+    assert_eq!((problems(true), problems(false), world.problems().len()), (500, 0, 500));
+}
+
+#[test]
+fn endpoints_that_cannot_be_used_are_not_read_without_limit() {
+    let service = (0..1000).fold(service("s"), |service, at| service.port(&format!("p{at}"), at + 1));
+    let unready = (0..1000).fold(slice("s-1", "s"), |slice, at| {
+        slice.endpoint(&format!("10.0.{}.{}", at / 250, at % 250), [false, false, false])
+    });
+    let ready = slice("s-2", "s").ready("10.1.0.1");
+    let with_ports = |slice: SliceBuilder| (0..1000).fold(slice, |slice, at| slice.port(&format!("p{at}"), 8000 + at));
+    let world = world().with(service).with(with_ports(unready)).with(with_ports(ready)).with(paths(1000));
+    assert_eq!(count(&world.model()), 0);
+    assert!(world.problems()[0].contains("has more than 100 endpoints"), "{:?}", world.problems()[0]);
+}
+
+#[test]
 fn each_port_keeps_few_problems_of_its_endpoints() {
     let invalid =
         (0..1000).fold(slice("s-1", "s"), |slice, at| slice.ready(&format!("127.0.{}.{}", at / 250, at % 250)));
     let service = service("s").port("a", 80).port("b", 81);
     let ingress = ingress("i").host("x.com").path("Exact", "/a", "s:80").path("Exact", "/b", "s:81");
     let world = world().with(service).with(invalid.port("a", 8080).port("b", 8081)).with(ingress);
-    let (_, problems) = endpoints_of(&objects(&world.objects), &cluster_id("shop/s/a").port, 1).expect("endpoints");
+    let (_, problems) =
+        endpoints_of(&objects(&world.objects), &cluster_id("shop/s/a").port, Share::ALL).expect("endpoints");
     assert_eq!(problems.len(), MOST + 1);
     let problems = world.problems();
     assert_eq!(problems.len(), MOST + 1, "{problems:?}");
@@ -88,7 +120,8 @@ fn zones_are_in_order_however_many_there_are() {
         slice.ready(&format!("10.0.{}.{}", at / 250, at % 250)).zone(&format!("z{}", (at * 7919) % 4000))
     });
     let world = world().with(service("s").port("a", 80)).with(many.port("a", 8080));
-    let (endpoints, _) = endpoints_of(&objects(&world.objects), &cluster_id("shop/s/a").port, 1).expect("endpoints");
+    let (endpoints, _) =
+        endpoints_of(&objects(&world.objects), &cluster_id("shop/s/a").port, Share::ALL).expect("endpoints");
     let zones: BTreeSet<_> = endpoints.zones.iter().map(|(zone, _)| zone.clone()).collect();
     assert_eq!((zones.len(), endpoints.zones.len()), (4000, 4000));
     assert!(endpoints.zones.is_sorted_by_key(|(zone, _)| zone.clone()));
@@ -130,6 +163,37 @@ fn all_ports_of_a_service_have_a_limited_number_of_endpoints() {
 fn a_service_with_30_ports_and_1000_endpoints_is_within_the_limit() {
     let world = with_ports(30, 30, 1);
     assert_eq!((count(&world.model()), world.problems().len()), (30_000, 0));
+}
+
+/// Returns the addresses and the number of problems of a Service with two endpoints at most. Pods with these numbers have an IPv4
+/// address, and pods with those an IPv6 address.
+fn of_two_families(four: &[u16], six: &[u16], ipv6_first: bool) -> (Vec<String>, usize) {
+    let slices = [(AddressType::Ipv4, four, "10.0.0."), (AddressType::Ipv6, six, "fd00::")];
+    let slices = slices.map(|(family, pods, prefix)| {
+        let empty = slice(&format!("{family:?}"), "s").address_type(family).port("a", 8080);
+        pods.iter().fold(empty, |slice, pod| slice.ready(&format!("{prefix}{pod}")).pod(&format!("shop/{pod}")))
+    });
+    let world = world().with(service("s").port("a", 80).ipv6_families(&[ipv6_first, !ipv6_first]));
+    let objects = objects(&slices.into_iter().fold(world, World::with).objects);
+    let share = Share { used: MAX_ENDPOINTS / 2, reports: true };
+    let (endpoints, problems) = endpoints_of(&objects, &cluster_id("shop/s/a").port, share).expect("endpoints");
+    let addresses = endpoints.zones.iter().flat_map(|(_, members)| members.iter().map(|one| one.address.to_string()));
+    (addresses.collect(), problems.len())
+}
+
+#[test]
+fn beyond_the_limit_endpoints_of_the_preferred_family_are_used() {
+    let pods = [1, 2, 3, 4, 5];
+    assert_eq!(of_two_families(&pods, &pods, true), (vec!["fd00::1".to_owned(), "fd00::2".to_owned()], 1));
+    assert_eq!(of_two_families(&pods, &pods, false), (vec!["10.0.0.1".to_owned(), "10.0.0.2".to_owned()], 1));
+}
+
+#[test]
+fn two_addresses_of_each_pod_are_within_the_limit_of_endpoints() {
+    let two = vec!["10.0.0.1".to_owned(), "10.0.0.2".to_owned()];
+    assert_eq!(of_two_families(&[1, 2], &[1, 2], false), (two.clone(), 0));
+    // Exactly the limit is left without the second family, but an endpoint was not read.
+    assert_eq!(of_two_families(&[1, 2], &[1, 2, 3], false), (two, 1));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::model::{CircuitBreakers, Cluster, Discovery, Health, UpstreamProtocol
 use crate::objects::{AddressType, Object};
 use crate::testing::model::cluster_id;
 use crate::testing::objects::*;
-use crate::translate::endpoints_of;
+use crate::translate::endpoints::{Share, endpoints_of};
 
 /// Returns the only cluster behind a path to `to`, with this Service.
 fn cluster(service: impl Into<Object>, to: &str) -> Cluster {
@@ -174,7 +174,7 @@ fn annotations_of_used_services_are_reported_once() {
 fn endpoints(slices: Vec<SliceBuilder>, ipv6_families: &[bool]) -> Vec<String> {
     let mut list: Vec<Object> = vec![service("a").port("http", 80).ipv6_families(ipv6_families).into()];
     list.extend(slices.into_iter().map(Into::into));
-    let (endpoints, _) = endpoints_of(&objects(&list), &cluster_id("shop/a/http").port, 1).unwrap();
+    let (endpoints, _) = endpoints_of(&objects(&list), &cluster_id("shop/a/http").port, Share::ALL).unwrap();
     let line = |zone: &str, endpoint: &crate::model::Endpoint| {
         let mark = if endpoint.health == Health::Draining { "-" } else { "" };
         format!("{mark}{zone} {}:{}", endpoint.address, endpoint.port).trim_start().to_owned()
@@ -277,6 +277,6 @@ fn an_invalid_address_is_reported_and_affects_only_itself() {
 fn removed_services_and_ports_have_no_endpoints() {
     let list = objects(&[service("a").port("http", 80).into(), service("e").external("x.com").port("", 80).into()]);
     for (name, known) in [("shop/a/http", true), ("shop/a/80", false), ("shop/b/http", false), ("shop/e/80", false)] {
-        assert_eq!(endpoints_of(&list, &cluster_id(name).port, 1).is_some(), known, "{name}");
+        assert_eq!(endpoints_of(&list, &cluster_id(name).port, Share::ALL).is_some(), known, "{name}");
     }
 }

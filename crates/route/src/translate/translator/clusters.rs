@@ -8,9 +8,10 @@ use super::{Translator, set};
 use crate::model::{Cluster, ClusterId, Destination, Discovery, Route, SecretId, ServicePortId, Touched};
 use crate::objects::{Kind, ObjectKey, Objects};
 use crate::parallel;
+use crate::translate::ChangedInputs;
 use crate::translate::backend::{Context, Fault, Located, Made};
+use crate::translate::endpoints::{Share, endpoints_of};
 use crate::translate::few::beyond;
-use crate::translate::{ChangedInputs, endpoints_of};
 
 /// The clusters that sources reference.
 #[derive(Debug, Default)]
@@ -240,12 +241,14 @@ impl Translator {
         endpoints.extend(with_other_ports.iter().flat_map(ports));
         let services: BTreeSet<&ObjectKey> = endpoints.iter().map(ServicePortId::service).collect();
         let is_used = |port: &ServicePortId| has_endpoints(port, &self.model.clusters);
-        let used = |service| ports(service).filter(is_used).collect::<BTreeSet<_>>().len();
-        let used: BTreeMap<ObjectKey, usize> = services.into_iter().map(|key| (key.clone(), used(key))).collect();
+        let used = |service| ports(service).filter(is_used).collect::<BTreeSet<_>>();
+        let used: BTreeMap<ObjectKey, BTreeSet<ServicePortId>> =
+            services.into_iter().map(|key| (key.clone(), used(key))).collect();
         let endpoints: Vec<ServicePortId> = endpoints.into_iter().collect();
         let made = parallel::map(&endpoints, |port| {
-            let used = used.get(port.service()).copied().unwrap_or(1);
-            is_used(port).then(|| endpoints_of(objects, port, used).unwrap_or_default())
+            let used = used.get(port.service()).filter(|used| used.contains(port))?;
+            let share = Share { used: used.len(), reports: used.first() == Some(port) };
+            Some(endpoints_of(objects, port, share).unwrap_or_default())
         });
         for (port, now) in endpoints.into_iter().zip(made) {
             let (now, problems) = now.map_or((None, Vec::new()), |(endpoints, problems)| (Some(endpoints), problems));
