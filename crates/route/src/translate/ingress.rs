@@ -76,8 +76,11 @@ pub fn parse(ingress: &Ingress, resolver: Resolver) -> Source {
     let entries = parser.entries();
     let Parser { resolver, mut problems, .. } = parser;
     let context = resolver.context;
-    let own = entries.iter().filter_map(|entry| entry.problem_of_its_own(&origin, &rules, resolver.default_secret));
-    problems.extend(own);
+    let mut is_repeated = false;
+    for entry in &entries {
+        problems.extend(entry.problem_of_its_own(&origin, &rules, resolver.default_secret, is_repeated));
+        is_repeated |= entry.is_blind();
+    }
     let mut paths = ingress.spec.rules.iter().flatten().flat_map(|rule| &rule.http).map(|http| http.paths.len());
     let precedence = context.objects.precedence(Kind::INGRESS, &ingress.meta);
     let revision = Revision::new(&ingress.meta, &ingress.spec);

@@ -51,7 +51,7 @@ pub struct Source {
     /// The conditions of its status.
     pub verdicts: Box<[Verdict]>,
     /// The indexes of the entries that can apply to hosts that they do not list: the first entry of each key pair, and the
-    /// entries without hosts and key pair. At most [`MAX_BESIDE`].
+    /// first entry without hosts and key pair. At most [`MAX_BESIDE`].
     pub(super) beside: Box<[u32]>,
     /// The places of each host, sorted by host.
     pub(super) hosts: Box<[(Host, Places)]>,
@@ -126,12 +126,14 @@ fn beside(entries: &[Entry]) -> Box<[u32]> {
     beside.into()
 }
 
-/// Returns the indexes of the entries that can apply to hosts that they do not list. Entries without hosts come first.
+/// Returns the indexes of the entries that can apply to hosts that they do not list. Entries without hosts come first. Of the
+/// entries without hosts and key pair, only the first applies: each host has a problem for it, and the others change nothing.
 fn applying(entries: &[Entry]) -> Vec<u32> {
     let mut pairs = BTreeSet::new();
+    let mut is_blind_before = false;
     let mut applies = |entry: &Entry| match &entry.material {
         Material::Pair(secret, _) => pairs.insert(secret.clone()),
-        Material::Default | Material::Unusable(_) | Material::Foreign => entry.hostless,
+        _ => entry.is_blind() && !std::mem::replace(&mut is_blind_before, true),
     };
     let of = |hostless: bool| (0..).zip(entries).filter(move |(_, entry)| entry.hostless == hostless);
     of(true).chain(of(false)).filter(|(_, entry)| applies(entry)).map(|(at, _)| at).collect()

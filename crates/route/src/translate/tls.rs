@@ -239,7 +239,7 @@ pub fn chain(
 /// Returns whether any of these entries requests TLS for `host`.
 fn asks(host: &Host, naming: &[Asking], beside: &[Asking]) -> bool {
     let covers = |asking: &Asking| asking.covering(host).is_some();
-    !naming.is_empty() || beside.iter().any(|asking| asking.is_blind() || covers(asking))
+    !naming.is_empty() || beside.iter().any(|asking| asking.entry.is_blind() || covers(asking))
 }
 
 /// Selects the TLS properties from entries that are all permitted.
@@ -251,7 +251,7 @@ fn choose(
     default: Option<&SecretId>,
 ) -> Found {
     let mut found = Found::default();
-    let blind = beside.iter().filter(|asking| asking.is_blind());
+    let blind = beside.iter().filter(|asking| asking.entry.is_blind());
     let asking: Vec<Asking> = naming.iter().chain(blind).copied().collect();
     let mut chain = lasting(naming, beside, above)
         .and_then(|(naming, beside, above)| first_of(host, &naming, &beside, above, default))
@@ -296,7 +296,7 @@ fn first_of(
     default: Option<&SecretId>,
 ) -> Option<Chain> {
     let covering = |asking: &[Asking]| asking.iter().find_map(|asking| Some(asking.chain(asking.covering(host)?)));
-    let asking = naming.first().or_else(|| beside.iter().find(|asking| asking.is_blind()));
+    let asking = naming.first().or_else(|| beside.iter().find(|asking| asking.entry.is_blind()));
     covering(naming)
         .or_else(|| above.filter(|above| Some(&above.secret) != default).cloned())
         .or_else(|| covering(beside))
@@ -318,12 +318,6 @@ impl Asking<'_> {
     fn covering(&self, host: &Host) -> Option<&SecretId> {
         let (secret, pair) = self.entry.material.pair()?;
         host::covered(host, &pair.names).then_some(secret)
-    }
-
-    /// Returns whether the entry applies to all hosts of its Ingress: it lists no hosts, and no certificate provides
-    /// their names.
-    fn is_blind(&self) -> bool {
-        self.entry.hostless && self.entry.material.pair().is_none()
     }
 
     /// Returns the chain of the entry with `secret`.
@@ -392,12 +386,20 @@ impl Asking<'_> {
 }
 
 impl Entry {
-    /// Reports an entry without hosts that has no effect, whatever other Ingresses contain.
+    /// Returns whether the entry applies to all hosts of its Ingress: it lists no hosts, and no certificate provides
+    /// their names.
+    pub fn is_blind(&self) -> bool {
+        self.hostless && self.material.pair().is_none()
+    }
+
+    /// Reports an entry without hosts that has no effect, whatever other Ingresses contain. `is_repeated`: an earlier entry of the
+    /// Ingress has neither hosts nor a key pair.
     pub fn problem_of_its_own(
         &self,
         object: &ObjectRef,
         rules: &[Rule],
         default: Option<&SecretId>,
+        is_repeated: bool,
     ) -> Option<Problem> {
         let mut hosts = rules.iter().map(|rule| &rule.host).filter(|host| **host != Host::Any);
         let fault = match &self.material {
@@ -417,7 +419,7 @@ impl Entry {
             Material::Default if default.is_none() => NO_DEFAULT,
             Material::Default | Material::Foreign => return None,
         };
-        hosts.next().is_none().then(|| Problem {
+        (is_repeated || hosts.next().is_none()).then(|| Problem {
             object: object.clone(),
             field: format!("{}.secretName", self.field),
             reason: Reason::SecretNotValid,
