@@ -9,7 +9,7 @@
 pub mod attach;
 mod authorities;
 mod backend;
-mod client_certificates;
+pub mod client_certificates;
 pub mod filter_memory;
 mod filters;
 pub mod fleet;

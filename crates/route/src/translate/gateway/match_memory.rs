@@ -32,6 +32,21 @@ pub fn of_content(content: &Content) -> u64 {
     }
 }
 
+/// Returns the part of [`of_content`] that is proportional to the size of the route: its matches, and one action of each rule.
+/// Envoy has the backends and mirrors of a rule once for each match.
+pub fn proportional_to_size(content: &Content) -> u64 {
+    let mut last = None;
+    let repeated = |candidate: &Candidate| -> u64 {
+        let is_repeated = last.replace(candidate.rule) == Some(candidate.rule);
+        if is_repeated { candidate.routes().map(|route| of_action(route)).sum() } else { 0 }
+    };
+    let repeated: u64 = match content {
+        Content::Http(candidates) => candidates.iter().map(repeated).sum(),
+        Content::Stream { .. } => 0,
+    };
+    of_content(content).saturating_sub(repeated)
+}
+
 fn of_candidate(candidate: &Candidate) -> u64 {
     candidate.routes().map(|route| of_route(route, candidate.cost)).sum()
 }

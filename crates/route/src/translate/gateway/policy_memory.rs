@@ -53,7 +53,8 @@ pub fn of_authorization(authorization: &Authorization) -> u64 {
 /// The memory that a route can take in an Envoy, as far as it counts toward the limit of its namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RouteMemory {
-    /// The memory of its matches on all hosts and listeners but one.
+    /// The memory of its matches that is not proportional to the size of the route: on all hosts and listeners but one, and of
+    /// repeated actions.
     pub copies: u64,
     /// The memory of its policies and large filters on all hosts and listeners.
     pub features: u64,

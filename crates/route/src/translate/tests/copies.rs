@@ -69,6 +69,22 @@ fn a_small_route_with_many_copies_is_left_out() {
 }
 
 #[test]
+fn backends_that_are_repeated_for_each_match_count_on_the_first_host() {
+    let services = (0..16).map(|at| service(&format!("s{at}")).port("http", 80).into());
+    let rule = |matches: u32| {
+        let start = http_route("r").parent("shop/public").host("x.test").rule("/0", "s0:80");
+        let route = (1..16).fold(start, |route, at| route.backend(&format!("s{at}:80")));
+        (1..matches).fold(route, |route, at| route.path("PathPrefix", &format!("/{at}")))
+    };
+    let world = |matches: u32| {
+        let objects = public(1).into_iter().chain(services.clone()).chain([Object::from(rule(matches))]);
+        with_limit(512 << 10, &world_of(objects))
+    };
+    // 63 * 15 KiB are beyond the limit, and 31 * 15 KiB are not.
+    assert_eq!((routes(&world(64)), routes(&world(32))), (1, 32 + 1));
+}
+
+#[test]
 fn thousands_of_ordinary_routes_of_a_namespace_are_served() {
     let routes = (0..4000).map(|at| wide(&format!("r{at}"), at, 2, 4).into());
     let translator = translated(&world_of(public(2).into_iter().chain(routes)));
@@ -152,6 +168,21 @@ fn many_tls_entries_without_hosts_do_not_multiply_with_the_hosts() {
     let problems = world().with((0..300).fold(missing, |ingress, _| ingress.tls(&[], "missing-0"))).problems();
     let left_out = "Ingress shop/i: spec.tls: more than 100 entries list no hosts; 200 of them left out";
     assert!(problems.iter().any(|problem| problem == left_out), "{problems:?}");
+}
+
+/// Each host has a problem for each entry that applies to it, so the problems would multiply with the hosts.
+#[test]
+fn of_the_entries_without_hosts_and_key_pair_only_the_first_applies() {
+    let ingress = ingress("i").host("x.test").path("Prefix", "/", "a:80").host("y.test").path("Prefix", "/", "a:80");
+    let problems = world().with(ingress.tls(&[], "one").tls(&[], "two")).problems();
+    let missing = |at: usize, name: &str, consequence: &str| {
+        format!(
+            "Ingress shop/i: spec.tls[{at}].secretName: Secret \"shop/{name}\" does not exist, or is neither of type \
+             \"kubernetes.io/tls\" nor \"Opaque\"; {consequence}"
+        )
+    };
+    let expected = [missing(0, "one", "no TLS for \"x.test\", \"y.test\""), missing(1, "two", "left out")];
+    assert_eq!(problems, expected);
 }
 
 #[test]

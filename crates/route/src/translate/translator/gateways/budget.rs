@@ -11,6 +11,7 @@ use crate::model::{Host, ListenerId, Route};
 use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::settings::Settings;
 use crate::translate::gateway::ROUTES;
+use crate::translate::gateway::client_certificates::ClientCertificate;
 use crate::translate::gateway::filter_memory::FilterMemory;
 use crate::translate::gateway::http_policies::Scope;
 use crate::translate::gateway::match_memory;
@@ -50,7 +51,7 @@ impl Translator {
         let limit = settings.gateway.policies.max_memory_per_namespace;
         let moved = self.gateways.budget.update(memory, limit);
         let unmoved = replaced.iter().filter(|id| ROUTES.contains(&id.kind) && !moved.contains(*id));
-        unmoved.chain(&moved).for_each(|id| self.place_route(id, limit, hosts, reported));
+        unmoved.chain(&moved).for_each(|id| self.place_route(id, hosts, reported));
         // The policies and filters of these routes can have come within or beyond the limit while the routes stay on their hosts.
         let served = moved.iter().filter_map(|id| self.gateways.routes.get(id));
         let served = served.filter(|route| self.gateways.budget.left_out(&route.precedence).is_none());
@@ -71,7 +72,6 @@ impl Translator {
     fn place_route(
         &mut self,
         id: &ObjectId,
-        limit: u64,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
         reported: &mut BTreeSet<ObjectKey>,
     ) {
@@ -82,7 +82,7 @@ impl Translator {
             (Some(route), Some(_)) => self.withdraw_route(route, hosts, reported),
             (None, _) => {}
         }
-        let now = route.zip(left_out).map(|(route, memory)| Arc::new(left_out_problem(&route, memory, limit)));
+        let now = route.zip(left_out).map(|(route, memory)| Arc::new(left_out_problem(&route, memory)));
         let before = match &now {
             Some(problem) => self.gateways.left_out.insert(id.clone(), problem.clone()),
             None => self.gateways.left_out.remove(id),
@@ -90,65 +90,55 @@ impl Translator {
         self.replace_conflicts(None, before.as_slice(), now.as_slice());
     }
 
-    /// Returns the memory that a route can take in an Envoy, which has a copy of each match and its policies for each host.
+    /// Returns the memory that a route can take in an Envoy, which has a copy of each match and its policies for each host. What is
+    /// proportional to the size of the route does not count.
     fn memory_of(&self, route: &Attached) -> RouteMemory {
-        let mut copies = 0u64;
+        let mut memory = RouteMemory::default();
         let mut first = None;
         for attachment in route.attachments.iter().filter(|attachment| attachment.bound.is_some()) {
             let Some(gateway) = self.gateways.gateways.get(&attachment.listener.gateway) else { continue };
-            let places = attachment.hosts.len() as u64;
-            let of_place = route.content(&gateway.certificate).map_or(0, match_memory::of_content);
-            copies = copies.saturating_add(of_place.saturating_mul(places));
-            first = first.or(Some(of_place).filter(|_| places > 0));
-        }
-        RouteMemory { copies: copies.saturating_sub(first.unwrap_or(0)), features: self.memory_of_features(route) }
-    }
-
-    /// Returns the memory that the policies and filters of a route can take in an Envoy: each host has a copy for each match.
-    fn memory_of_features(&self, route: &Attached) -> u64 {
-        let mut total = 0u64;
-        for attachment in route.attachments.iter().filter(|attachment| attachment.bound.is_some()) {
-            let Some(gateway) = self.gateways.gateways.get(&attachment.listener.gateway) else { continue };
+            let hosts = attachment.hosts.len() as u64;
+            let content = route.content(&gateway.certificate);
+            let matches = content.map_or(0, match_memory::of_content);
             let scope = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
-            let (mut of_host, mut last) = (0u64, None);
-            for candidate in route.candidates(&gateway.certificate) {
-                // The matches of a rule are adjacent, and have the same policies and filters.
-                let memory = match last {
-                    Some((rule, memory)) if rule == candidate.rule => memory,
-                    _ => {
-                        let features = scope.features(&route.precedence, candidate.name.as_ref());
-                        let policies = features.map_or(0, |features| features.memory());
-                        let of_route = |route: &Route| policies.saturating_add(FilterMemory::of(route).counted());
-                        candidate.routes().map(|route| of_route(route)).fold(0, u64::saturating_add)
-                    }
-                };
-                last = Some((candidate.rule, memory));
-                of_host = of_host.saturating_add(memory);
-            }
-            total = total.saturating_add(of_host.saturating_mul(attachment.hosts.len() as u64));
+            let features = features_on_host(route, &gateway.certificate, &scope);
+            memory.copies = memory.copies.saturating_add(matches.saturating_mul(hosts));
+            memory.features = memory.features.saturating_add(features.saturating_mul(hosts));
+            first = first.or_else(|| content.filter(|_| hosts > 0).map(match_memory::proportional_to_size));
         }
-        total
+        memory.copies = memory.copies.saturating_sub(first.unwrap_or(0));
+        memory
     }
+}
+
+/// Returns the memory that the policies and filters of a route can take on one host of a listener, which has a copy for each match.
+fn features_on_host(route: &Attached, certificate: &ClientCertificate, scope: &Scope<'_>) -> u64 {
+    let (mut total, mut last) = (0u64, None);
+    for candidate in route.candidates(certificate) {
+        // The matches of a rule are adjacent, and have the same policies and filters.
+        let memory = match last {
+            Some((rule, memory)) if rule == candidate.rule => memory,
+            _ => {
+                let features = scope.features(&route.precedence, candidate.name.as_ref());
+                let policies = features.map_or(0, |features| features.memory());
+                let of_route = |route: &Route| policies.saturating_add(FilterMemory::of(route).counted());
+                candidate.routes().map(|route| of_route(route)).fold(0, u64::saturating_add)
+            }
+        };
+        last = Some((candidate.rule, memory));
+        total = total.saturating_add(memory);
+    }
+    total
 }
 
 /// Returns the problem of a route whose matches take too much memory.
-fn left_out_problem(route: &Attached, memory: u64, limit: u64) -> Problem {
+fn left_out_problem(route: &Attached, memory: u64) -> Problem {
     let message = format!(
-        "the copies of this route on {} hosts of listeners can take {} MiB of memory in each Envoy; all routes of the namespace can \
-         take {}, and older routes come first. Use fewer hosts and matches, attach the route to fewer listeners (sectionName), or \
-         ask the operator for a higher gateway.policies.maxMemoryPerNamespace",
+        "the copies of this route on {} hosts of listeners can take {} MiB of memory in each Envoy, more than older routes of the \
+         namespace leave of the limit gateway.policies.maxMemoryPerNamespace",
         route.attachments.iter().map(|attachment| attachment.hosts.len()).sum::<usize>(),
         memory.div_ceil(1 << 20),
-        size(limit)
     );
     let (object, consequence) = (route.origin.clone(), "route left out".to_owned());
     Problem { object, field: "spec".to_owned(), reason: Reason::RouteTooExpensive, message, consequence }
-}
-
-/// Returns a limit as users write it.
-fn size(limit: u64) -> String {
-    match (limit >> 20, limit % (1 << 20)) {
-        (mebibytes, 0) => format!("{mebibytes} MiB"),
-        _ => format!("{limit} bytes"),
-    }
 }
