@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lockgate_route::objects::{Kind, ObjectKey};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::inspection::Published;
@@ -18,8 +19,9 @@ pub(super) type Accepted = Vec<(ObjectKey, Published, usize)>;
 
 /// The acceptance of objects by Envoys.
 pub(super) trait Envoys: Clone + Send + Sync + 'static {
-    /// Waits until all Envoys have accepted at least one object of this kind in `waiting`. Without Envoys, no object is accepted.
-    fn accepted(&self, kind: Kind, waiting: Waiting) -> impl Future<Output = Accepted> + Send;
+    /// Waits until all Envoys have accepted at least one object of this kind in `waiting`, which can change in the meantime.
+    /// Without Envoys, no object is accepted.
+    fn accepted(&self, kind: Kind, waiting: watch::Receiver<Waiting>) -> impl Future<Output = Accepted> + Send;
 }
 
 /// The polling interval without a change at this replica.
@@ -89,12 +91,17 @@ impl AllEnvoys {
 }
 
 impl Envoys for AllEnvoys {
-    async fn accepted(&self, kind: Kind, waiting: Waiting) -> Accepted {
+    async fn accepted(&self, kind: Kind, mut waiting: watch::Receiver<Waiting>) -> Accepted {
         let mut changes = self.here.changes();
         let mut seen = 0;
         loop {
+            let list = waiting.borrow_and_update().clone();
+            if list.is_empty() {
+                super::changed(&mut waiting).await;
+                continue;
+            }
             let position = self.positions.lock().unwrap_or_else(PoisonError::into_inner).get(&kind).cloned();
-            let batch = waiting.batch(position.as_ref(), BATCH);
+            let batch = list.batch(position.as_ref(), BATCH);
             let accepted = self.accepted_of(kind, &batch).await;
             if !accepted.is_empty() {
                 return accepted;
@@ -104,15 +111,22 @@ impl Envoys for AllEnvoys {
                 self.positions.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, position);
             }
             seen += batch.len();
-            if seen < waiting.len() {
+            if seen < list.len() {
                 sleep(BATCH_PAUSE).await;
                 continue;
             }
             seen = 0;
-            sleep(MIN_INTERVAL).await;
+            let pause = async {
+                sleep(MIN_INTERVAL).await;
+                tokio::select! {
+                    () = changes.next() => {}
+                    () = sleep(POLL_INTERVAL) => {}
+                }
+            };
             tokio::select! {
-                () = changes.next() => {}
-                () = sleep(POLL_INTERVAL) => {}
+                () = pause => {}
+                // A new object is polled at once.
+                () = super::changed(&mut waiting) => {}
             }
         }
     }

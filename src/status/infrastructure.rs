@@ -15,9 +15,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, OptionFuture};
+use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use futures::{FutureExt, StreamExt};
 use imbl::OrdMap;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
@@ -30,7 +29,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::envoys::{Accepted, Envoys};
+use super::envoys::Envoys;
 use super::token_bucket::TokenBucket;
 use super::waiting::Waiting;
 use super::{AllEnvoys, ApiBackoff, Failure, Template, WRITE_TIMEOUT, WriterSettings};
@@ -112,7 +111,7 @@ struct Term {
     plan: Plan,
     work: Work,
     moves: Moves,
-    /// The Gateways whose Services the API server has refused.
+    /// The Services that the API server has refused, each with the fault of its Gateway.
     refused: BTreeMap<ObjectKey, Fault>,
     /// Whether the log contains the missing setting.
     is_setting_logged: bool,
@@ -137,17 +136,20 @@ impl Infrastructure {
         let mut trouble = ApiBackoff::default();
         let (mut new, mut again, mut plan_at) = (true, true, Instant::now());
         // The Gateways that wait for the Envoys of their fleets, and the poll of these Envoys.
-        let (mut waiting, mut asking) = (Waiting::default(), OptionFuture::from(None::<BoxFuture<'static, Accepted>>));
+        let envoys = self.envoys.clone();
+        let waiting = watch::Sender::new(Waiting::default());
+        let mut polling = Box::pin(envoys.accepted(Kind::GATEWAY, waiting.subscribe()));
         loop {
             let now = Instant::now();
             if new && plan_at <= now {
                 self.update_plan(&mut term, again, now);
                 (new, again, plan_at) = (false, false, now + DEBOUNCE.max(now.elapsed() * REST));
                 let now_waiting = term.moves.waiting(&term.plan, &term.known);
-                if now_waiting != waiting {
-                    waiting = now_waiting;
-                    asking = self.ask(&waiting);
-                }
+                waiting.send_if_modified(|waiting| {
+                    let is_new = now_waiting != *waiting;
+                    *waiting = now_waiting;
+                    is_new
+                });
             }
             let mut wake = now + MAX_SLEEP;
             if writes.len() < PARALLEL {
@@ -171,9 +173,11 @@ impl Infrastructure {
                     // A plan costs time for every Gateway, so several finished writes lead to one plan.
                     (new, again) = (true, true);
                 }
-                Some(accepted) = &mut asking, if !waiting.is_empty() => {
+                accepted = &mut polling => {
                     accepted.into_iter().for_each(|(key, published, _)| term.moves.accept(key, published));
-                    waiting = Waiting::default();
+                    // The next plan determines the Gateways that still wait.
+                    waiting.send_replace(Waiting::default());
+                    polling.set(envoys.accepted(Kind::GATEWAY, waiting.subscribe()));
                     (new, again) = (true, true);
                 }
                 () = super::changed(&mut self.inspected), if !new => new = true,
@@ -209,19 +213,16 @@ impl Infrastructure {
         }
     }
 
-    /// Polls which of these Gateways the Envoys of their fleets have accepted.
-    fn ask(&self, waiting: &Waiting) -> OptionFuture<BoxFuture<'static, Accepted>> {
-        let (envoys, waiting) = (self.envoys.clone(), waiting.clone());
-        let is_any = !waiting.is_empty();
-        OptionFuture::from(is_any.then(|| async move { envoys.accepted(Kind::GATEWAY, waiting).await }.boxed()))
-    }
-
     /// Publishes the faults of Gateways, and logs new faults.
     fn publish(&self, term: &mut Term) {
-        let Term { known, chosen, plan, refused, is_setting_logged, .. } = term;
-        refused.retain(|gateway, _| known.gateways.contains_key(gateway));
-        let refused = refused.iter().map(|(gateway, fault)| (gateway.clone(), fault.clone()));
-        let faults = Faults::from_iter(refused).union(plan.faults.clone()).union(self.fleet_faults.borrow().clone());
+        let Term { chosen, plan, work, refused, is_setting_logged, .. } = term;
+        // The refused content may no longer be wanted.
+        refused.retain(|service, _| work.is_pending(&Kind::SERVICE.id(service.clone())));
+        let gateway =
+            |(service, fault): (&ObjectKey, &Fault)| Some((plan.services.get(service)?.clone(), fault.clone()));
+        let faults = Faults::from_iter(refused.iter().filter_map(gateway))
+            .union(plan.faults.clone())
+            .union(self.fleet_faults.borrow().clone());
         let before = self.faults.send_replace(faults.clone());
         if chosen.envoy_service().is_none() {
             if !faults.is_empty() && !std::mem::replace(is_setting_logged, true) {
@@ -254,11 +255,11 @@ impl Infrastructure {
         let (kind, ObjectKey { namespace, name }) = (write.id.kind.as_str(), &write.id.key);
         let now = Instant::now();
         trouble.record(written.as_ref().err(), now);
-        let gateway = term.plan.services.get(&write.id.key).filter(|_| write.id.kind == Kind::SERVICE).cloned();
+        let is_service = write.id.kind == Kind::SERVICE;
         let outcome = match &written {
             Ok(performed) => {
-                if let Some(gateway) = gateway {
-                    term.refused.remove(&gateway);
+                if is_service {
+                    term.refused.remove(&write.id.key);
                 }
                 match performed {
                     Performed::Written(verb) => {
@@ -277,10 +278,10 @@ impl Infrastructure {
                 let failures = term.work.failures(&write.id) + 1;
                 let is_refused =
                     matches!(failure.code(), Some(400..=499)) && !matches!(failure.code(), Some(404 | 409));
-                if let Some(gateway) = gateway.filter(|_| is_refused && !failure.affects_all_writes()) {
+                if is_service && is_refused && !failure.affects_all_writes() {
                     let reason = if failure.code() == Some(422) { "Invalid" } else { "NoResources" };
                     let message = format!("cannot write Service \"{}\": {failure}", write.id.key);
-                    term.refused.insert(gateway, Fault::new(reason, message));
+                    term.refused.insert(write.id.key.clone(), Fault::new(reason, message));
                 }
                 if failures.is_power_of_two() && failure.code() != Some(409) {
                     tracing::warn!(kind, %namespace, %name, failures, "cannot write the object of a Gateway: {failure}");

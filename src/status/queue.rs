@@ -49,11 +49,10 @@ pub(super) struct Write<S> {
 pub(super) enum Outcome {
     /// The status is written.
     Done,
-    /// The object does not exist.
-    Gone,
     /// Another writer was faster.
     Conflict,
-    /// The write was rejected, or its result is unknown.
+    /// The write was rejected, or its result is unknown. If the object does not exist, the watch reports its deletion; an API server
+    /// that starts does not know the kinds of CustomResourceDefinitions yet.
     Failed,
 }
 
@@ -96,6 +95,8 @@ struct Task<S> {
     goal: Goal<S>,
     state: State,
     failures: u32,
+    /// The earliest time of the next write after a failed one.
+    not_before: Instant,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -106,8 +107,8 @@ enum State {
     Due(Instant, usize),
     /// Is being written over this version.
     Busy(Arc<str>),
-    /// Is written over this version. The watch has not reported the write yet.
-    Written(Arc<str>),
+    /// Is written over this version. The watch has not reported the write yet, and should do so until this time.
+    Written(Arc<str>, Instant),
 }
 
 impl<T: HasStatus> StatusQueue<T> {
@@ -203,10 +204,10 @@ impl<T: HasStatus> StatusQueue<T> {
     }
 
     fn schedule(&mut self, key: &ObjectKey, goal: Goal<T::Status>, version: &Arc<str>, now: Instant) {
-        let pause = self.pause(key, goal.cause, now);
+        let earliest = self.earliest(key, goal.cause, now);
         let task = match self.tasks.entry(key.clone()) {
             std::collections::btree_map::Entry::Vacant(vacant) => {
-                vacant.insert(Task { goal: goal.clone(), state: State::Waiting, failures: 0 })
+                vacant.insert(Task { goal: goal.clone(), state: State::Waiting, failures: 0, not_before: now })
             }
             std::collections::btree_map::Entry::Occupied(occupied) => {
                 let task = occupied.into_mut();
@@ -215,8 +216,8 @@ impl<T: HasStatus> StatusQueue<T> {
                 match &task.state {
                     // The end of the write decides the next step.
                     State::Busy(_) => return,
-                    // If the write changed nothing, the watch reports nothing. A new goal must not wait for a report.
-                    State::Written(base) if base == version && (same || goal.needs.is_some()) => return,
+                    // Another write over this version would be a conflict.
+                    State::Written(base, _) if base == version => return,
                     State::Waiting | State::Due(..) if same => return,
                     _ => task.state = State::Waiting,
                 }
@@ -226,22 +227,23 @@ impl<T: HasStatus> StatusQueue<T> {
         match goal.needs {
             Some(_) => self.wait_count += 1,
             None => {
-                let pause = if self.withdrawing.contains(key) { Duration::ZERO } else { pause };
-                let at = now + wait(task.failures, FAILURE_BACKOFF).max(pause);
+                let earliest = if self.withdrawing.contains(key) { now } else { earliest };
+                let at = earliest.max(task.not_before);
                 task.state = State::Due(at, 0);
                 self.timers.insert((at, key.clone()));
             }
         }
     }
 
-    /// Returns the wait before the next write to an object that was written recently in its current revision.
-    fn pause(&self, key: &ObjectKey, cause: u64, now: Instant) -> Duration {
+    /// Returns the earliest time of the next write to an object that was written recently in its current revision. The time
+    /// counts from the last write, so changes of the goal do not postpone it.
+    fn earliest(&self, key: &ObjectKey, cause: u64, now: Instant) -> Instant {
         let revision = self.revision(key);
         let streak =
             self.written.get(key).filter(|streak| now < streak.last + INDEPENDENT_AFTER && streak.revision == revision);
-        streak.map_or(Duration::ZERO, |streak| {
+        streak.map_or(now, |streak| {
             let repeated = if streak.cause == cause { streak.repeated } else { 0 };
-            wait(repeated, FAILURE_BACKOFF).max(wait(streak.writes, UPDATE_BACKOFF))
+            now.max(streak.last + wait(repeated, FAILURE_BACKOFF).max(wait(streak.writes, UPDATE_BACKOFF)))
         })
     }
 
@@ -268,10 +270,10 @@ impl<T: HasStatus> StatusQueue<T> {
     /// Records that all `envoys` Envoys have accepted this publication of an object.
     pub fn record_acceptance(&mut self, key: &ObjectKey, what: &Published, envoys: usize, now: Instant) {
         let Some(cause) = self.tasks.get(key).map(|task| task.goal.cause) else { return };
-        let pause = self.pause(key, cause, now);
+        let earliest = self.earliest(key, cause, now);
         let Some(task) = self.tasks.get_mut(key) else { return };
         if task.state == State::Waiting && task.goal.needs.as_ref() == Some(what) {
-            let at = now + wait(task.failures, FAILURE_BACKOFF).max(pause);
+            let at = earliest.max(task.not_before);
             task.state = State::Due(at, envoys);
             self.timers.insert((at, key.clone()));
             self.update_waiting(key);
@@ -299,9 +301,9 @@ impl<T: HasStatus> StatusQueue<T> {
             let (object, version) = (object.clone(), content.version().clone());
             let envoys = match &task.state {
                 State::Due(due, envoys) if *due == at => *envoys,
-                // The watch did not report the write: it changed nothing, or the report is late. The goal can have changed since.
-                State::Written(base) if *base == version && task.goal.needs.is_none() => 0,
-                State::Written(base) if *base == version => {
+                // The report of the watch is late. The goal can have changed since the write.
+                State::Written(base, until) if *base == version && *until == at && task.goal.needs.is_none() => 0,
+                State::Written(base, until) if *base == version && *until == at => {
                     task.state = State::Waiting;
                     self.wait_count += 1;
                     self.update_waiting(&key);
@@ -319,41 +321,33 @@ impl<T: HasStatus> StatusQueue<T> {
 
     /// Records the result of a write.
     pub fn record_result(&mut self, write: &Write<T::Status>, outcome: Outcome, now: Instant) {
-        if self.tasks.get(&write.key).is_none_or(|task| task.state != State::Busy(write.version.clone())) {
-            return;
-        }
+        let is_pending =
+            self.tasks.get(&write.key).is_some_and(|task| task.state == State::Busy(write.version.clone()));
         if outcome == Outcome::Done {
             // A status is withdrawn only once. If it reappears, its new owner has written it.
-            let withdrawn_once = write.programmed.is_none() && self.withdrawing.remove(&write.key);
+            let withdrawn_once = is_pending && write.programmed.is_none() && self.withdrawing.remove(&write.key);
             if !withdrawn_once {
                 self.extend_streak(write, now);
             }
         }
-        let Some(task) = self.tasks.get_mut(&write.key) else { return };
+        let Some(task) = self.tasks.get_mut(&write.key).filter(|_| is_pending) else { return };
         let envoys = write.programmed.as_ref().map_or(0, |(_, envoys)| *envoys);
         let at = match outcome {
-            // The watch reports the deletion too, or another object of this name.
-            Outcome::Gone => {
-                self.tasks.remove(&write.key);
-                return;
-            }
             Outcome::Done => {
                 task.failures = 0;
                 now + WATCH_TIMEOUT
             }
-            Outcome::Conflict => {
+            Outcome::Conflict | Outcome::Failed => {
+                let backoff = if outcome == Outcome::Conflict { CONFLICT_BACKOFF } else { FAILURE_BACKOFF };
                 task.failures += 1;
-                now + wait(task.failures, CONFLICT_BACKOFF)
-            }
-            Outcome::Failed => {
-                task.failures += 1;
-                now + wait(task.failures, FAILURE_BACKOFF)
+                task.not_before = now + wait(task.failures, backoff);
+                task.not_before
             }
         };
         let as_asked = write.status == task.goal.status
             && write.programmed.as_ref().map(|(published, _)| published) == task.goal.needs.as_ref();
         task.state = match outcome {
-            Outcome::Done => State::Written(write.version.clone()),
+            Outcome::Done => State::Written(write.version.clone(), at),
             _ if as_asked || task.goal.needs.is_none() => State::Due(at, envoys),
             // The goal has changed, and Envoys must accept the new revision first.
             _ => {

@@ -7,9 +7,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, OptionFuture};
+use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use futures::{FutureExt, StreamExt};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::core::Request;
@@ -19,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::WriterSettings;
-use super::envoys::{Accepted, Envoys};
+use super::envoys::Envoys;
 use super::events::Programmed;
 use super::infrastructure::Faults;
 use super::kind::{Address, ExternalFacts, HasStatus};
@@ -76,7 +75,10 @@ impl<E: Envoys> StatusWriter<E> {
         let mut bucket = TokenBucket::new(RATE.0, RATE.1);
         let mut backoff = ApiBackoff::default();
         let (mut changed, mut update_at) = (true, Instant::now());
-        let mut polling = OptionFuture::default();
+        // One poll at a time, which follows this list. A new object must not cancel the poll: the poll waits for slow replicas.
+        let waiting = watch::Sender::new(queue.waiting().clone());
+        let envoys = self.envoys.clone();
+        let mut polling = Box::pin(envoys.accepted(T::KIND, waiting.subscribe()));
         let mut polled = 0;
         loop {
             let now = Instant::now();
@@ -90,10 +92,9 @@ impl<E: Envoys> StatusWriter<E> {
                 queue.update(inspection, external, now);
                 (changed, update_at) = (false, now + DEBOUNCE);
             }
-            // The writer polls a new object at once, not after the objects that have waited for long.
             if polled != queue.wait_count() {
                 polled = queue.wait_count();
-                polling = ask(&self.envoys, &queue);
+                waiting.send_replace(queue.waiting().clone());
             }
             let mut wake = now + MAX_SLEEP;
             if writes.len() < PARALLEL {
@@ -114,11 +115,12 @@ impl<E: Envoys> StatusWriter<E> {
                     let outcome = self.report(&queue, &write, written, &mut backoff);
                     queue.record_result(&write, outcome, now);
                 }
-                Some(accepted) = &mut polling => {
+                accepted = &mut polling => {
                     for (key, published, envoys) in accepted {
                         queue.record_acceptance(&key, &published, envoys, Instant::now());
                     }
-                    polling = ask(&self.envoys, &queue);
+                    waiting.send_replace(queue.waiting().clone());
+                    polling.set(envoys.accepted(T::KIND, waiting.subscribe()));
                 }
                 // After one change, other changes have no effect until `update_at`, and must not wake each writer.
                 () = super::changed(&mut self.inspected), if !changed => changed = true,
@@ -156,7 +158,6 @@ impl<E: Envoys> StatusWriter<E> {
         let outcome = match &written {
             Ok(()) => Outcome::Done,
             Err(failure) => match failure.code() {
-                Some(404) => Outcome::Gone,
                 Some(409) => Outcome::Conflict,
                 _ => Outcome::Failed,
             },
@@ -183,7 +184,9 @@ impl<E: Envoys> StatusWriter<E> {
             }
             (Err(failure), _) => {
                 let failures = queue.failures(&write.key) + 1;
-                if outcome == Outcome::Failed && failures.is_power_of_two() {
+                // The first 404 is no fault: the object was deleted during the write.
+                let is_expected = outcome == Outcome::Conflict || (failure.code() == Some(404) && failures == 1);
+                if !is_expected && failures.is_power_of_two() {
                     tracing::warn!(kind, %namespace, %name, failures, "cannot write the status: {failure}");
                 } else {
                     tracing::debug!(kind, %namespace, %name, failures, "cannot write the status: {failure}");
@@ -209,13 +212,6 @@ fn request<T: HasStatus>(
     let namespace = T::KIND.info().namespaced.then_some(&*write.key.namespace);
     let request = Request::new(T::KIND.path(namespace));
     request.patch_subresource("status", &write.key.name, &params, &patch).map_err(kube::Error::BuildRequest)
-}
-
-/// Polls the acceptance of the objects that wait for Envoys, if there are any.
-fn ask<E: Envoys, T: HasStatus>(envoys: &E, queue: &StatusQueue<T>) -> OptionFuture<BoxFuture<'static, Accepted>> {
-    let waiting = queue.waiting().clone();
-    let envoys = envoys.clone();
-    OptionFuture::from((!waiting.is_empty()).then(|| async move { envoys.accepted(T::KIND, waiting).await }.boxed()))
 }
 
 #[cfg(test)]

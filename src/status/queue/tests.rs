@@ -266,8 +266,9 @@ fn failures_are_retried_with_backoff() {
         write = queue.start(now).unwrap();
     }
     assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000]);
-    queue.record_result(&write, Outcome::Gone, now);
-    assert_eq!(queue.len(), 0);
+    queue.record_result(&write, Outcome::Failed, now);
+    queue.update(inspection(&[]), ours(), now);
+    assert_eq!((queue.len(), queue.start(now + FAILURE_BACKOFF.1)), (0, None), "the object is deleted");
 }
 
 #[test]
@@ -310,9 +311,70 @@ fn a_write_without_envoys_that_the_watch_does_not_deliver_is_repeated() {
     let write = queue.start(now).expect("a write");
     queue.record_result(&write, Outcome::Done, now);
     assert_eq!(queue.start(now), None);
-    // The write changed nothing, so there is no report of the watch.
     let again = queue.start(now + WATCH_TIMEOUT).expect("the same write");
     assert_eq!((again.status, again.version), (write.status, write.version));
+}
+
+#[test]
+fn changes_of_the_goal_do_not_postpone_a_write_after_failures() {
+    let (mut queue, mut now, cart) = (queue(), Instant::now(), given("cart"));
+    queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let mut write = accepted_and_started(&mut queue, &cart, now);
+    for _ in 0..8 {
+        queue.record_result(&write, Outcome::Failed, now);
+        now = queue.next().unwrap();
+        write = queue.start(now).unwrap();
+    }
+    queue.record_result(&write, Outcome::Failed, now);
+    for seconds in [20, 40, 59] {
+        let (now, address) = (now + Duration::from_secs(seconds), ip(&format!("192.0.2.{seconds}")));
+        queue.update(inspection(std::slice::from_ref(&cart)), Arc::from([address]), now);
+        queue.record_acceptance(&cart.key(), &cart.published(), 1, now);
+        assert_eq!(queue.start(now), None);
+    }
+    let write = queue.start(now + FAILURE_BACKOFF.1).expect("a write");
+    assert_eq!(write.status, [ip("192.0.2.59")]);
+}
+
+#[test]
+fn changes_of_the_goal_do_not_postpone_a_write_after_writes() {
+    let (mut queue, mut now, mut cart) = (queue(), Instant::now(), given("cart"));
+    let mut address = 0;
+    let mut next = |queue: &mut StatusQueue<Ingress>, cart: &Given, now| {
+        address += 1;
+        queue.update(inspection(std::slice::from_ref(cart)), Arc::from([ip(&format!("192.0.2.{address}"))]), now);
+        queue.record_acceptance(&cart.key(), &cart.published(), 1, now);
+    };
+    for _ in 0..2 {
+        next(&mut queue, &cart, now);
+        now = now.max(queue.next().unwrap());
+        let write = queue.start(now).expect("a write");
+        queue.record_result(&write, Outcome::Done, now);
+        cart = cart.written(&write);
+    }
+    for milliseconds in [300, 600, 900] {
+        next(&mut queue, &cart, now + Duration::from_millis(milliseconds));
+    }
+    let pause = wait(2, FAILURE_BACKOFF);
+    assert_eq!(queue.start(now + pause / 2), None);
+    assert!(queue.start(now + pause).is_some());
+}
+
+#[test]
+fn the_time_limit_of_a_report_counts_from_the_last_write() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let unserved = Given { served: false, addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
+    queue.update(inspection(std::slice::from_ref(&unserved)), ours(), now);
+    let first = queue.start(now).expect("a write");
+    queue.record_result(&first, Outcome::Done, now);
+    // Another writer restores the address. The second write ends shortly before the limit of the first one.
+    let restored = Given { version: 3, ..unserved };
+    queue.update(inspection(std::slice::from_ref(&restored)), ours(), now);
+    let late = now + WATCH_TIMEOUT - DEBOUNCE;
+    let second = queue.start(late).expect("a write");
+    queue.record_result(&second, Outcome::Done, late);
+    assert_eq!(queue.start(now + WATCH_TIMEOUT), None);
+    assert!(queue.start(late + WATCH_TIMEOUT).is_some());
 }
 
 #[test]
@@ -329,7 +391,7 @@ fn a_change_during_a_write_is_processed_after_it() {
 
     // The Ingress is deleted during the write.
     queue.update(inspection(&[]), ours(), now);
-    queue.record_result(&withdrawal, Outcome::Gone, now);
+    queue.record_result(&withdrawal, Outcome::Failed, now);
     assert_eq!((queue.len(), queue.start(now + WATCH_TIMEOUT)), (0, None));
 }
 

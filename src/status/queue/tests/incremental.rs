@@ -34,7 +34,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let at = 0..NAMES.len();
-    let outcome = prop_oneof![Just(Outcome::Done), Just(Outcome::Gone), Just(Outcome::Conflict), Just(Outcome::Failed)];
+    let outcome = prop_oneof![Just(Outcome::Done), Just(Outcome::Conflict), Just(Outcome::Failed)];
     prop_oneof![
         4 => (at.clone(), any::<bool>(), prop::bool::weighted(0.7), 1..4_u64, 0..3_u8)
             .prop_map(|(at, ours, served, revision, addresses)| Step::Applied { at, ours, served, revision, addresses }),
@@ -115,10 +115,6 @@ proptest! {
                     if let Some(write) = busy.pop_front() {
                         incremental.record_result(&write, outcome, now);
                         full.record_result(&write, outcome, now);
-                        if outcome == Outcome::Gone {
-                            inspection.objects.delete(Kind::INGRESS, &write.key);
-                            inspection.sources.remove(&Kind::INGRESS.id(write.key.clone()));
-                        }
                     }
                 }
                 Step::Ours(number) => our_addresses = addresses(number).into(),
