@@ -77,7 +77,8 @@ struct Term {
     listed: Vec<Part>,
     wanted: Wanted,
     past: Past,
-    faults: Faults,
+    /// The objects whose last write failed.
+    faults: BTreeMap<Id, Fault>,
 }
 
 impl Fleets {
@@ -107,6 +108,7 @@ impl Fleets {
                 term.wanted = plan::wanted(&inspection, &self.template, &owner);
                 known = Some(inspection);
             }
+            self.publish(&mut term);
             let mut wake = Instant::now() + LONG;
             if known.is_some() {
                 match term.past.next(&term.wanted, &term.observed, &term.listed, Instant::now()) {
@@ -204,20 +206,24 @@ impl Fleets {
         {
             tracing::warn!(kind, %namespace, %name, times, "cannot write the object of a fleet: {fault}");
         }
-        let Write::Apply(gateway, _) = write else { return };
         match fault {
             // The message omits the details, because the tenant may not read the namespace of the controller.
             Some(_) => {
                 let message =
                     format!("the controller cannot write the {kind} of the dedicated fleet; its log states why");
-                term.faults.insert(gateway, Fault::new("NoResources", message));
+                term.faults.insert(id.clone(), Fault::new("NoResources", message));
             }
-            None => drop(term.faults.remove(&gateway)),
+            None => drop(term.faults.remove(id)),
         }
-        let wanted = |gateway: &ObjectKey| term.wanted.values().any(|(key, _)| key == gateway);
-        let faults: Faults =
-            term.faults.iter().filter(|(gateway, _)| wanted(gateway)).map(|(a, b)| (a.clone(), b.clone())).collect();
-        term.faults = faults.clone();
+    }
+
+    /// Publishes the Gateways with an object that cannot be written. An object whose fault was avoided by a change of the fleet
+    /// needs no write.
+    fn publish(&self, term: &mut Term) {
+        let Term { faults, wanted, observed, .. } = term;
+        faults.retain(|id, _| plan::is_due(id, wanted, observed));
+        let gateway = |(id, fault): (&Id, &Fault)| Some((wanted.get(id)?.0.clone(), fault.clone()));
+        let faults: Faults = faults.iter().filter_map(gateway).collect();
         self.faults.send_if_modified(|known| {
             let is_new = *known != faults;
             *known = faults;

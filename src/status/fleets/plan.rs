@@ -79,6 +79,11 @@ pub fn wanted(inspection: &Inspection, template: &Template, owner: &Value) -> Wa
     wanted
 }
 
+/// Returns whether an object is desired and differs.
+pub fn is_due(id: &Id, wanted: &Wanted, observed: &BTreeMap<Id, Value>) -> bool {
+    wanted.get(id).is_some_and(|(_, object)| !observed.get(id).is_some_and(|is| has(is, object)))
+}
+
 /// A write that is due.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
@@ -105,7 +110,7 @@ impl Past {
         now: Instant,
     ) -> Result<(Id, Write), Option<Instant>> {
         let wanted_now = wanted.iter().filter(|(id, _)| listed.contains(&id.0));
-        let applies = wanted_now.filter(|(id, (_, object))| !observed.get(*id).is_some_and(|is| has(is, object)));
+        let applies = wanted_now.filter(|(id, _)| is_due(id, wanted, observed));
         let applies = applies.map(|(id, (gateway, object))| (id, Write::Apply(gateway.clone(), object.clone())));
         let deletes = observed.keys().filter(|id| !wanted.contains_key(*id)).map(|id| (id, Write::Delete));
         let mut first = None::<Instant>;

@@ -160,6 +160,11 @@ impl Work {
         self.retries.get(id).map_or(0, |(failures, _)| *failures)
     }
 
+    /// Returns whether an object differs from the plan, or is being written.
+    pub fn is_pending(&self, id: &ObjectId) -> bool {
+        self.busy.contains(id) || self.due.get(&id.key.namespace).is_some_and(|due| due.contains_key(id))
+    }
+
     /// Returns the number of objects that differ from the plan.
     pub fn count(&self, kind: Kind) -> usize {
         let is_due = |id: &&ObjectId| self.due.get(&id.key.namespace).is_some_and(|due| due.contains_key(*id));

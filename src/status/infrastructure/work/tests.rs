@@ -44,6 +44,23 @@ fn has(target: Option<u16>) -> Objects {
 }
 
 #[test]
+fn a_refused_write_is_pending_until_its_content_is_no_longer_wanted() {
+    let (mut work, now) = (Work::default(), Instant::now());
+    work.compare(&wants(12_345), &has(None), now);
+    let write = work.start(now).unwrap();
+    work.record(write, Outcome::Done, now);
+    work.compare(&wants(12_346), &has(Some(12_345)), now);
+    assert!(work.is_pending(&id()));
+    let write = work.start(now).unwrap();
+    assert!(work.is_pending(&id()), "during the write");
+    work.record(write, Outcome::Failed, now);
+    work.compare(&wants(12_346), &has(Some(12_345)), now);
+    assert!(work.is_pending(&id()));
+    work.compare(&wants(12_345), &has(Some(12_345)), now);
+    assert!(!work.is_pending(&id()), "nothing is to be written, so no write ends the fault");
+}
+
+#[test]
 fn no_namespace_delays_the_writes_of_another() {
     let service = |namespace: &str, name: &str| {
         let Some(Content::Service(service)) = wants(12_345).wanted.into_values().next() else { panic!("a Service") };
