@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, OptionFuture};
 use lockgate_route::objects::{Kind, ObjectKey};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -75,7 +77,7 @@ impl AllEnvoys {
 
 impl AllEnvoys {
     /// Returns the objects that all Envoys have accepted.
-    async fn accepted_of(&self, kind: Kind, batch: &[(ObjectKey, Published)]) -> Accepted {
+    async fn accepted_of(&self, kind: Kind, batch: Vec<(ObjectKey, Published)>) -> Accepted {
         let wanted: Vec<Wanted> = batch.iter().map(|(key, published)| Wanted::new(kind, key, published)).collect();
         // This replica asks the others only about objects that all its own Envoys have accepted.
         let here = self.here.reached(&wanted);
@@ -94,6 +96,7 @@ impl Envoys for AllEnvoys {
     async fn accepted(&self, kind: Kind, mut waiting: watch::Receiver<Waiting>) -> Accepted {
         let mut changes = self.here.changes();
         let mut seen = 0;
+        let mut earlier = None::<BoxFuture<'_, Accepted>>;
         loop {
             let list = waiting.borrow_and_update().clone();
             if list.is_empty() {
@@ -102,15 +105,36 @@ impl Envoys for AllEnvoys {
             }
             let position = self.positions.lock().unwrap_or_else(PoisonError::into_inner).get(&kind).cloned();
             let batch = list.batch(position.as_ref(), BATCH);
-            let accepted = self.accepted_of(kind, &batch).await;
+            let (count, last) = (batch.len(), batch.last().map(|(key, last)| (last.since, key.clone())));
+            let mut poll = self.accepted_of(kind, batch).boxed();
+            let accepted = loop {
+                tokio::select! {
+                    accepted = &mut poll => break Some(accepted),
+                    Some(accepted) = OptionFuture::from(earlier.as_mut()) => {
+                        earlier = None;
+                        if !accepted.is_empty() {
+                            return accepted;
+                        }
+                    }
+                    // A new object does not wait until slow replicas have answered. One earlier poll goes on, because its end
+                    // shows which replicas are unreachable.
+                    () = super::changed(&mut waiting) => {
+                        if earlier.is_none() {
+                            earlier = Some(poll);
+                        }
+                        break None;
+                    }
+                }
+            };
+            let Some(accepted) = accepted else { continue };
+            earlier = None;
             if !accepted.is_empty() {
                 return accepted;
             }
-            if let Some((key, last)) = batch.last() {
-                let position = (last.since, key.clone());
+            if let Some(position) = last {
                 self.positions.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, position);
             }
-            seen += batch.len();
+            seen += count;
             if seen < list.len() {
                 sleep(BATCH_PAUSE).await;
                 continue;
@@ -129,5 +153,50 @@ impl Envoys for AllEnvoys {
                 () = super::changed(&mut waiting) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::inspection::Inspection;
+    use crate::replicas::Connector;
+
+    /// New objects must not hide that a replica is unreachable, or no object would ever be accepted.
+    #[tokio::test]
+    async fn new_objects_do_not_cancel_every_poll() {
+        let slow = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = slow.local_addr().unwrap();
+        // It closes each connection after a second.
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = slow.accept().await {
+                tokio::spawn(async move {
+                    sleep(Duration::from_secs(1)).await;
+                    drop(connection);
+                });
+            }
+        });
+        let (_inspection, inspected) = watch::channel(Arc::new(Inspection { complete: true, ..Inspection::default() }));
+        let others = Others { address: address.to_string(), own: Vec::new(), connector: Connector::Plain };
+        let all = AllEnvoys::new(Here::new(Arc::default(), BTreeMap::new, inspected), Some(others));
+        let waiting = watch::Sender::new(Waiting::default());
+        let (envoys, list) = (all.clone(), waiting.subscribe());
+        let poll = tokio::spawn(async move { envoys.accepted(Kind::INGRESS, list).await });
+        let start = Instant::now();
+        let mut number = 0;
+        while !all.unreachable.lock().unwrap().contains_key(&address) {
+            assert!(start.elapsed() < Duration::from_secs(10), "the end of no poll was seen");
+            number += 1;
+            waiting.send_modify(|waiting| {
+                let key = ObjectKey::new("shop", &format!("i{number}"));
+                waiting.set(&key, Some(Published::example(1, number)));
+            });
+            sleep(Duration::from_millis(100)).await;
+        }
+        assert!(!poll.is_finished(), "there are no Envoys");
     }
 }

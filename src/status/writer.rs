@@ -75,7 +75,7 @@ impl<E: Envoys> StatusWriter<E> {
         let mut bucket = TokenBucket::new(RATE.0, RATE.1);
         let mut backoff = ApiBackoff::default();
         let (mut changed, mut update_at) = (true, Instant::now());
-        // One poll at a time, which follows this list. A new object must not cancel the poll: the poll waits for slow replicas.
+        // The list that the poll follows.
         let waiting = watch::Sender::new(queue.waiting().clone());
         let envoys = self.envoys.clone();
         let mut polling = Box::pin(envoys.accepted(T::KIND, waiting.subscribe()));
