@@ -49,7 +49,7 @@ fn each_gateway_with_a_fleet_has_its_objects() {
 #[test]
 fn an_object_is_due_while_it_differs_and_is_wanted() {
     let all = wanted(&inspection(&["a"]), &template(), &json!({}));
-    let (id, (_, object)) = all.first_key_value().expect("an object");
+    let Some((id, (_, object))) = all.first_key_value() else { unreachable!("no object") };
     let observed = |object: Value| BTreeMap::from([(id.clone(), object)]);
     assert!(is_due(id, &all, &BTreeMap::new()) && is_due(id, &all, &observed(json!({ "spec": {} }))));
     assert!(!is_due(id, &all, &observed(object.clone())) && !is_due(id, &Wanted::new(), &BTreeMap::new()));
