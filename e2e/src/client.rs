@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use crate::certificates::Pair;
 
@@ -74,6 +76,8 @@ impl Answer {
 /// A connection.
 pub struct Connection {
     sender: Sender,
+    /// The end of the task that serves the connection.
+    ended: watch::Receiver<()>,
     host: String,
     fields: Vec<(HeaderName, HeaderValue)>,
     /// The certificate of the server.
@@ -197,13 +201,8 @@ impl Target {
         tcp.set_zero_linger()?;
         let (host, fields) = (self.host.clone(), self.fields.clone());
         let Some(config) = &self.tls else {
-            return Ok(Connection {
-                sender: self.handshake(tcp).await?,
-                host,
-                fields,
-                certificate: None,
-                agreed: None,
-            });
+            let (sender, ended) = self.handshake(tcp).await?;
+            return Ok(Connection { sender, ended, host, fields, certificate: None, agreed: None });
         };
         let name = ServerName::try_from(self.server_name.clone().unwrap_or_else(|| host.clone()))?;
         let tls = tokio_rustls::TlsConnector::from(config.clone()).connect(name, tcp).await?;
@@ -216,7 +215,8 @@ impl Target {
             group: session.negotiated_key_exchange_group().ok_or("no group")?.name(),
         };
         let certificate = certificate.map(CertificateDer::into_owned);
-        Ok(Connection { sender: self.handshake(tls).await?, host, fields, certificate, agreed: Some(agreed) })
+        let (sender, ended) = self.handshake(tls).await?;
+        Ok(Connection { sender, ended, host, fields, certificate, agreed: Some(agreed) })
     }
 
     /// Sends a request over a new connection.
@@ -235,19 +235,17 @@ impl Target {
         self.connect().await?.send(method, path, body.into()).await
     }
 
-    async fn handshake<S>(&self, stream: S) -> Result<Sender, Error>
+    async fn handshake<S>(&self, stream: S) -> Result<(Sender, watch::Receiver<()>), Error>
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
     {
         let stream = TokioIo::new(stream);
         if self.http2 {
             let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
-            tokio::spawn(connection);
-            return Ok(Sender::Two(sender));
+            return Ok((Sender::Two(sender), serve(connection)));
         }
         let (sender, connection) = http1::handshake(stream).await?;
-        tokio::spawn(connection);
-        Ok(Sender::One(sender))
+        Ok((Sender::One(sender), serve(connection)))
     }
 
     /// Sends a request. Returns the backend if the answer is 200.
@@ -278,11 +276,11 @@ impl Connection {
             Sender::One(sender) => {
                 *request.uri_mut() = path.parse()?;
                 request.headers_mut().insert("host", self.host.parse()?);
-                sender.try_send_request(request).await
+                unless_ended(sender.try_send_request(request), &mut self.ended).await?
             }
             Sender::Two(sender) => {
                 *request.uri_mut() = format!("http://{}{path}", self.host).parse()?;
-                sender.try_send_request(request).await
+                unless_ended(sender.try_send_request(request), &mut self.ended).await?
             }
         };
         let answer = sent.map_err(|mut error| match error.take_message() {
@@ -292,6 +290,33 @@ impl Connection {
         let (head, body) = answer.into_parts();
         let body = body.collect().await?.to_bytes();
         Ok(Answer { status: head.status.as_u16(), version: head.version, headers: head.headers, body })
+    }
+}
+
+/// Serves a connection in a task. Returns a channel that is closed after the end of the connection.
+fn serve(connection: impl Future + Send + 'static) -> watch::Receiver<()> {
+    let (running, ended) = watch::channel(());
+    tokio::spawn(async move {
+        connection.await;
+        drop(running);
+    });
+    ended
+}
+
+/// Waits for the result of a request, or for the end of its connection. A request that enters tokio's channel while hyper drops
+/// the receiver stays in the channel, without a result.
+async fn unless_ended<T>(sent: impl Future<Output = T>, ended: &mut watch::Receiver<()>) -> Result<T, Unsent> {
+    let mut sent = pin!(sent);
+    tokio::select! {
+        biased;
+        result = &mut sent => return Ok(result),
+        _ = ended.changed() => {}
+    }
+    // The connection delivers results before it ends.
+    tokio::select! {
+        biased;
+        result = sent => Ok(result),
+        () = std::future::ready(()) => Err(Unsent),
     }
 }
 

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::stream::SelectAll;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff};
@@ -26,6 +27,7 @@ use lockgate_route::objects::Kind;
 use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
+use tower::timeout::TimeoutLayer;
 
 use super::kinds::{ROWS, Row};
 use super::{Event, SourceError};
@@ -42,6 +44,10 @@ const MAX_UNAVAILABLE_DELAY: Duration = Duration::from_secs(4);
 const MAX_DENIED_DELAY: Duration = Duration::from_secs(30);
 /// The retry delay for a kind whose CustomResourceDefinition is absent. The creation of the definition ends the delay.
 const ABSENT_DELAY: Duration = Duration::from_secs(30);
+/// The time limit for the head of a response. The API server itself limits a request to 60 s. Without this limit, a lost request
+/// waits forever: hyper can lose a request whose connection ends while the request is queued.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
+
 /// The watched part of a cluster.
 #[derive(Debug, Clone)]
 pub struct WatchOptions {
@@ -82,7 +88,13 @@ pub async fn client(kubeconfig: Option<PathBuf>, context: Option<String>) -> Res
     };
     let agent = http::HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION")));
     config.headers.push((http::header::USER_AGENT, agent));
-    kube::Client::try_from(config).map_err(|error| SourceError::Client(error.to_string()))
+    limited(config, RESPONSE_TIMEOUT)
+}
+
+/// Creates a client whose requests fail if the head of the response takes longer than `limit`. The body has no limit.
+fn limited(config: kube::Config, limit: Duration) -> Result<kube::Client, SourceError> {
+    let builder = ClientBuilder::try_from(config).map_err(|error| SourceError::Client(error.to_string()))?;
+    Ok(builder.with_layer(&TimeoutLayer::new(limit)).build())
 }
 
 /// Watches every kind. Ends only when there is no receiver of events, because a failed watch is always repeated.

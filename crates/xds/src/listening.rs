@@ -9,4 +9,4 @@ mod slots;
 mod socket;
 
 pub use slots::{Slot, Slots};
-pub use socket::{BACKLOG, canonical, listen};
+pub use socket::{BACKLOG, canonical, first_bytes, listen};

@@ -280,3 +280,14 @@ fn nothing_waits_for_an_optional_kind_that_is_forbidden() {
     // A complete list stays.
     assert_eq!(names(&merge.take(0, failed(403))).len(), 1);
 }
+
+#[tokio::test]
+async fn a_request_that_is_not_answered_fails_after_its_limit() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let client = limited(kube::Config::new(url), Duration::from_millis(200)).unwrap();
+    // The system accepts the connection. Nobody answers.
+    let version = tokio::time::timeout(Duration::from_secs(20), client.apiserver_version()).await.unwrap();
+    let error = version.unwrap_err();
+    assert!(matches!(&error, kube::Error::Service(error) if error.is::<tower::timeout::error::Elapsed>()), "{error:?}");
+}

@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
-use super::{Slot, Slots, canonical};
+use super::{Slot, Slots, canonical, first_bytes};
 
 /// The maximum size of the request line and the header fields, in bytes.
 const HEADERS: usize = 16 << 10;
@@ -147,7 +147,7 @@ impl Shared {
         let name = self.server.name;
         let handshake = async {
             // A silent connection uses no TLS state.
-            socket.readable().await?;
+            first_bytes(&socket).await?;
             TlsAcceptor::from(config).accept(socket).await
         };
         let done = tokio::select! {

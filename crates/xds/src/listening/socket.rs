@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use rustix::io::Errno;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// The default length of the queue of connections to accept.
 pub const BACKLOG: u32 = 1024;
@@ -17,6 +17,13 @@ pub fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
 /// Returns the canonical address of a client. A socket for both families reports an IPv4 client as `::ffff:10.0.0.1`.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Waits for the first bytes, or the end, of an accepted connection. Memory that is allocated afterward is not used by silent
+/// connections.
+pub async fn first_bytes(socket: &TcpStream) -> io::Result<()> {
+    // `TcpStream::readable` returns at once: tokio assumes that an accepted socket is readable.
+    socket.peek(&mut [0]).await.map(drop)
 }
 
 fn bind(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
@@ -57,7 +64,10 @@ mod tests {
 
     use std::cell::RefCell;
 
-    use tokio::net::TcpStream;
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use tokio::io::AsyncWriteExt;
 
     use super::*;
 
@@ -71,6 +81,16 @@ mod tests {
             let (_, peer) = listener.accept().await.unwrap();
             assert_eq!(canonical(peer).ip(), own);
         }
+    }
+
+    #[tokio::test]
+    async fn a_silent_connection_has_no_first_bytes() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        assert!(first_bytes(&socket).now_or_never().is_none());
+        client.write_all(b"hello").await.unwrap();
+        tokio::time::timeout(Duration::from_secs(20), first_bytes(&socket)).await.unwrap().unwrap();
     }
 
     #[test]

@@ -211,7 +211,7 @@ pub(super) async fn admit(
     };
     // A silent connection uses no buffer and no TLS state.
     let broken = |error: io::Error| (Refused::Handshake, error.to_string());
-    socket.readable().await.map_err(broken)?;
+    listening::first_bytes(&socket).await.map_err(broken)?;
     let Access::Tls(mut tls) = access else {
         debug_assert!(plain);
         return Ok(Admitted { io: Io::Plain(socket), roles: Roles::ALL, names: None, stranger: None });
