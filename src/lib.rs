@@ -3,6 +3,7 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
 mod admin;
+mod channel;
 mod check;
 pub mod cmd;
 mod controller;

@@ -13,6 +13,7 @@ use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::watch;
 
 use super::reload::State;
+use crate::channel::send_if_changed;
 use crate::check;
 use crate::inspection::{Inspection, changed, changed_sources};
 use crate::metrics::Metrics;
@@ -51,7 +52,7 @@ pub(super) async fn watch(
         }
         let problems: Problems =
             expiring.iter().map(|expiring| Arc::new(certificates.problem(expiring, now))).collect();
-        sender.send_if_modified(|known| std::mem::replace(known, problems.clone()) != problems);
+        send_if_changed(&sender, problems);
         warned = expiring;
         tokio::time::sleep(MIN_INTERVAL).await;
         tokio::select! {

@@ -6,6 +6,7 @@ use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::{mpsc, watch};
 
 use super::settings_args::{SettingsSource, warn_of_hidden};
+use crate::channel::send_if_changed;
 use crate::metrics::Metrics;
 use crate::settings::{self, Resolved, Restart};
 use crate::source::{self, Event, SourceError};
@@ -82,11 +83,7 @@ impl Receivers {
                 self.log(file, &old.resolved, &resolved);
                 let settings = resolved.settings.clone();
                 let now = WriterSettings::new(&settings);
-                self.status.send_if_modified(|status| {
-                    let changed = *status != now;
-                    *status = now;
-                    changed
-                });
+                send_if_changed(&self.status, now);
                 let news = self.translated && settings.route != old.resolved.settings.route;
                 self.state.send_replace(Arc::new(State { resolved, file: file.to_owned(), fault: None }));
                 let news = news.then(|| Event::Settings(Box::new(settings.route)));

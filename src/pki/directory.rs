@@ -12,6 +12,8 @@ use notify::{EventKind, RecursiveMode, Watcher};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::channel::send_if_changed;
+
 use super::{AUTHORITIES, CERTIFICATE, KEY, Material};
 
 /// The time without changes after which a changed directory is read.
@@ -73,11 +75,7 @@ pub async fn follow(directory: PathBuf, trust: Trust, supply: watch::Sender<Opti
             watched = result.is_ok();
         }
         let current = Some(read(&directory, trust).await);
-        supply.send_if_modified(|known| {
-            let changed = *known != current;
-            *known = current;
-            changed
-        });
+        send_if_changed(&supply, current);
         let regular = tokio::time::sleep(ANYWAY);
         tokio::select! {
             () = supply.closed() => return,

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, watch};
 use super::{
     AUTHORITIES, CERTIFICATE, Content, Fault, Fleets, KEY, Material, Role, Step, Stored, Wanted, not_after, plan,
 };
+use crate::channel::send_if_changed;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::source::cluster::reason;
@@ -92,11 +93,7 @@ impl Secrets {
                     let content = content(&secret);
                     if [CERTIFICATE, KEY, AUTHORITIES].iter().all(|key| !content.get(key).is_empty()) {
                         let told = Some(Ok(Material::from(&content)));
-                        supply.send_if_modified(|known| {
-                            let changed = *known != told;
-                            *known = told;
-                            changed
-                        });
+                        send_if_changed(&supply, told);
                     }
                 }
                 Ok(watcher::Event::Delete(_)) => {

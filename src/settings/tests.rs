@@ -137,6 +137,7 @@ fn every_field_has_a_key() {
                 redirect_status: _,
                 hsts: Hsts { max_age: _, include_subdomains: _, preload: _ },
                 expiry_warning: _,
+                max_wildcard_memory_per_namespace: _,
                 parameters: TlsParameters { minimum: _, maximum: _, cipher_suites: _, curves: _ },
                 ja3: _,
                 ja4: _,
@@ -231,7 +232,7 @@ fn every_field_has_a_key() {
         + 1
         + 5
         + 10
-        + (3 + 2 + 3 + 4 + 2)
+        + (3 + 3 + 3 + 4 + 2)
         // retries
         + 3
         + 6

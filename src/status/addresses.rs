@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use super::WriterSettings;
 use super::kind::Address;
+use crate::channel::send_if_changed;
 use crate::source::cluster::describe;
 
 /// Updates `addresses` according to `settings`, forever. While the Service has no address or does not exist, the last
@@ -89,12 +90,7 @@ fn address(text: &str) -> Address {
 }
 
 fn set(addresses: &watch::Sender<Arc<[Address]>>, found: Vec<Address>) {
-    let changed = addresses.send_if_modified(|addresses| {
-        let changed = **addresses != *found;
-        *addresses = found.into();
-        changed
-    });
-    if changed {
+    if send_if_changed(addresses, found.into()) {
         tracing::info!(addresses = super::ingress::list(&addresses.borrow()), "addresses for the status of Ingresses");
     }
 }

@@ -33,6 +33,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::infrastructure::{Fault, Faults};
 use super::{Failure, WRITE_TIMEOUT};
+use crate::channel::send_if_changed;
 use crate::inspection::Inspection;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
@@ -224,11 +225,7 @@ impl Fleets {
         faults.retain(|id, _| plan::is_due(id, wanted, observed));
         let gateway = |(id, fault): (&Id, &Fault)| Some((wanted.get(id)?.0.clone(), fault.clone()));
         let faults: Faults = faults.iter().filter_map(gateway).collect();
-        self.faults.send_if_modified(|known| {
-            let is_new = *known != faults;
-            *known = faults;
-            is_new
-        });
+        send_if_changed(&self.faults, faults);
     }
 
     /// Performs a write. Returns `false` if the object belongs to another owner.

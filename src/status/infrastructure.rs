@@ -33,6 +33,7 @@ use super::envoys::Envoys;
 use super::token_bucket::TokenBucket;
 use super::waiting::Waiting;
 use super::{AllEnvoys, ApiBackoff, Failure, Template, WRITE_TIMEOUT, WriterSettings};
+use crate::channel::send_if_changed;
 use crate::inspection::{Inspection, changed};
 use crate::leader::Leader;
 use crate::metrics::Metrics;
@@ -145,11 +146,7 @@ impl Infrastructure {
                 self.update_plan(&mut term, again, now);
                 (new, again, plan_at) = (false, false, now + DEBOUNCE.max(now.elapsed() * REST));
                 let now_waiting = term.moves.waiting(&term.plan, &term.known);
-                waiting.send_if_modified(|waiting| {
-                    let is_new = now_waiting != *waiting;
-                    *waiting = now_waiting;
-                    is_new
-                });
+                send_if_changed(&waiting, now_waiting);
             }
             let mut wake = now + MAX_SLEEP;
             if writes.len() < PARALLEL {

@@ -40,17 +40,18 @@ const ROUTE: Arrows = &[
 
 /// The modules of the program.
 const PROGRAM: Arrows = &[
+    ("channel", &[]),
     ("metrics", &[]),
     ("telemetry", &[]),
     ("fleet", &[]),
     ("settings", &["fleet", "telemetry"]),
     ("source", &["metrics"]),
     ("leader", &["metrics", "source"]),
-    ("pki", &["fleet", "leader", "metrics", "source::cluster"]),
+    ("pki", &["channel", "fleet", "leader", "metrics", "source::cluster"]),
     ("export", &[]),
     ("inspection", &["fleet"]),
     ("replicas", &["fleet", "inspection", "source"]),
-    ("status", &["fleet", "inspection", "leader", "metrics", "replicas", "settings", "source"]),
+    ("status", &["channel", "fleet", "inspection", "leader", "metrics", "replicas", "settings", "source"]),
     ("drain", &[]),
     ("explain", &["inspection", "replicas", "telemetry"]),
     ("admin", &["explain", "inspection", "metrics", "telemetry"]),
@@ -61,6 +62,7 @@ const PROGRAM: Arrows = &[
         "cmd",
         &[
             "admin",
+            "channel",
             "check",
             "controller",
             "drain",

@@ -188,6 +188,16 @@ impl CertificateNames {
     }
 }
 
+impl KeyPair {
+    /// Returns an estimate of the memory that a filter chain takes for the key pair, in bytes, measured with Envoy 1.40. Envoy has
+    /// the text, and the parsed certificates with their names.
+    pub fn memory(&self) -> u64 {
+        const BASE: u64 = 12 << 10;
+        const TEXT: u64 = 8;
+        BASE + TEXT * self.certificate_chain.len() as u64
+    }
+}
+
 /// Redacts the private key.
 impl fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

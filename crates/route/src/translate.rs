@@ -15,6 +15,7 @@ mod grants;
 mod graph;
 pub mod host;
 mod ingress;
+mod limit;
 pub(crate) mod listeners;
 mod merge;
 mod path;

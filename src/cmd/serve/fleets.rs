@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow, bail};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::channel::send_if_changed;
 use crate::inspection::Inspection;
 use crate::pki;
 use crate::settings::{ServerOptions, XdsTls};
@@ -62,11 +63,7 @@ async fn follow(mut inspected: watch::Receiver<Arc<Inspection>>, known: watch::S
         if inspection.complete && is_new {
             let fleets = pki::Fleets::Known(Arc::new(inspection.dedicated.fleets.clone()));
             // The Secrets do not depend on refused Gateways.
-            known.send_if_modified(|known| {
-                let is_new = *known != fleets;
-                *known = fleets;
-                is_new
-            });
+            send_if_changed(&known, fleets);
             last = Some(inspection.dedicated.clone());
         }
         if inspected.changed().await.is_err() {

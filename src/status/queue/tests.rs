@@ -303,13 +303,19 @@ fn a_write_that_the_watch_does_not_deliver_is_checked_again() {
     assert_eq!(queue.waiting().len(), 1);
 }
 
-#[test]
-fn a_write_without_envoys_that_the_watch_does_not_deliver_is_repeated() {
-    let (mut queue, now) = (queue(), Instant::now());
+/// Removes the address of an Ingress that is no longer served. Returns it with the write, which the watch has not delivered.
+fn withdrawn(queue: &mut StatusQueue<Ingress>, now: Instant) -> (Given, Write<Vec<Address>>) {
     let unserved = Given { served: false, addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
     queue.update(inspection(std::slice::from_ref(&unserved)), ours(), now);
     let write = queue.start(now).expect("a write");
     queue.record_result(&write, Outcome::Done, now);
+    (unserved, write)
+}
+
+#[test]
+fn a_write_without_envoys_that_the_watch_does_not_deliver_is_repeated() {
+    let (mut queue, now) = (queue(), Instant::now());
+    let (_, write) = withdrawn(&mut queue, now);
     assert_eq!(queue.start(now), None);
     let again = queue.start(now + WATCH_TIMEOUT).expect("the same write");
     assert_eq!((again.status, again.version), (write.status, write.version));
@@ -363,10 +369,7 @@ fn changes_of_the_goal_do_not_postpone_a_write_after_writes() {
 #[test]
 fn the_time_limit_of_a_report_counts_from_the_last_write() {
     let (mut queue, now) = (queue(), Instant::now());
-    let unserved = Given { served: false, addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
-    queue.update(inspection(std::slice::from_ref(&unserved)), ours(), now);
-    let first = queue.start(now).expect("a write");
-    queue.record_result(&first, Outcome::Done, now);
+    let (unserved, _) = withdrawn(&mut queue, now);
     // Another writer restores the address. The second write ends shortly before the limit of the first one.
     let restored = Given { version: 3, ..unserved };
     queue.update(inspection(std::slice::from_ref(&restored)), ours(), now);

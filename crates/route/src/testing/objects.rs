@@ -292,6 +292,12 @@ impl SecretBuilder {
         self
     }
 
+    /// Sets the size of the certificate chain in bytes.
+    pub fn chain_bytes(mut self, bytes: usize) -> Self {
+        self.0.pair.iter_mut().for_each(|pair| Arc::make_mut(pair).certificate_chain = vec![b'x'; bytes]);
+        self
+    }
+
     /// Uses an Ed25519 key.
     pub fn ed25519(mut self) -> Self {
         self.0.pair.iter_mut().for_each(|pair| Arc::make_mut(pair).is_ed25519 = true);

@@ -71,7 +71,7 @@ fn endpoints(objects: &Objects, service: &Service, port: &str, share: Share) -> 
     // which one is dropped below.
     let mut budget = 2 * share.most();
     let mut slices: Vec<&EndpointSlice> = objects.slices_of(&service.meta.key).collect();
-    let mut truncated = slices.len() > budget;
+    let mut unread = slices.len() > budget;
     // If not all slices are read, the endpoints of the preferred family are used.
     slices.sort_by_key(|slice| (slice.address_type == AddressType::Ipv6) != prefers_ipv6(service));
     slices.truncate(budget);
@@ -88,7 +88,7 @@ fn endpoints(objects: &Objects, service: &Service, port: &str, share: Share) -> 
         let mut faults = 0usize;
         for (i, endpoint) in slice.endpoints.iter().enumerate() {
             let Some(rest) = budget.checked_sub(numbers.len().max(1)) else {
-                truncated = true;
+                unread = true;
                 break 'slices;
             };
             budget = rest;
@@ -118,12 +118,12 @@ fn endpoints(objects: &Objects, service: &Service, port: &str, share: Share) -> 
         }
     }
     drop_second_families(&mut found, prefers_ipv6(service));
-    if let Some(first) = found.keys().nth(share.most()).copied() {
+    let surplus = found.keys().nth(share.most()).copied();
+    if let Some(first) = surplus {
         found.split_off(&first);
-        truncated = true;
     }
-    if truncated {
-        problems.push(too_many(service, port, share));
+    if unread || surplus.is_some() {
+        problems.push(too_many(service, port, share, unread));
     }
     let ready = found.values().any(|candidate| candidate.fitness == Fitness::Ready);
     let mut zones: BTreeMap<&Arc<str>, Vec<Endpoint>> = BTreeMap::new();
@@ -194,8 +194,15 @@ fn prefers_ipv6(service: &Service) -> bool {
     service.ipv6_families.first().copied().unwrap_or(false)
 }
 
-fn too_many(service: &Service, port: &str, share: Share) -> Problem {
+/// Returns the problem of a port with too many endpoints. If not all of them are read, nobody knows how many are usable.
+fn too_many(service: &Service, port: &str, share: Share, unread: bool) -> Problem {
     let (most, used) = (share.most(), share.used);
+    let consequence = match unread {
+        true => {
+            format!("only {} entries of its EndpointSlices are read, and at most {most} endpoints are used", 2 * most)
+        }
+        false => format!("the first {most} endpoints are used"),
+    };
     Problem {
         object: service.meta.object_ref(Kind::SERVICE),
         field: "spec.ports".to_owned(),
@@ -203,7 +210,7 @@ fn too_many(service: &Service, port: &str, share: Share) -> Problem {
         message: format!(
             "port {port:?} has more than {most} endpoints; the {used} used ports of this Service have at most {MAX_ENDPOINTS}"
         ),
-        consequence: format!("the first {most} endpoints are used"),
+        consequence,
     }
 }
 

@@ -86,6 +86,8 @@ pub enum Reason {
     FilterTooExpensive,
     /// Copies of a route that could take too much of Envoy's memory.
     RouteTooExpensive,
+    /// A wildcard host with TLS that could take too much of Envoy's memory.
+    TooManyWildcards,
     /// Text that is not UTF-8, or an object that cannot be decoded at all.
     InvalidEncoding,
     /// A served certificate that expires soon or has expired. The translation has no clock, so this is detected
@@ -126,6 +128,7 @@ impl Reason {
             Reason::PolicyTooExpensive => "PolicyTooExpensive",
             Reason::FilterTooExpensive => "FilterTooExpensive",
             Reason::RouteTooExpensive => "RouteTooExpensive",
+            Reason::TooManyWildcards => "TooManyWildcards",
             Reason::InvalidEncoding => "InvalidEncoding",
             Reason::CertificateExpiring => "CertificateExpiring",
             Reason::XdsRejected => "XdsRejected",

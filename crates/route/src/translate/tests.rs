@@ -17,6 +17,7 @@ mod gateway_texts;
 mod gateway_tls;
 mod http_policies;
 mod incremental;
+mod key_pairs;
 mod listener_sets;
 mod ownership;
 mod rules;

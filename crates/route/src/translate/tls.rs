@@ -59,7 +59,8 @@ impl Material {
         (Self::Pair(SecretId::new(secret.meta.key.clone(), SecretPart::KeyPair), pair), problem)
     }
 
-    fn pair(&self) -> Option<(&SecretId, &KeyPair)> {
+    /// Returns the usable key pair.
+    pub fn pair(&self) -> Option<(&SecretId, &KeyPair)> {
         match self {
             Material::Pair(name, pair) => Some((name, pair)),
             _ => None,

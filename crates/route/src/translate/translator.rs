@@ -16,6 +16,7 @@ mod ownership;
 mod secrets;
 mod served;
 mod sites;
+mod wildcards;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +45,7 @@ use missed::Outcomes;
 use ownership::Nameless;
 use served::Served;
 use sites::Sites;
+use wildcards::Wildcards;
 
 /// The number of sources or hosts that are built before they are stored. Storing them in batches avoids a second copy
 /// of all of them. Tests have few objects, so their batches are small.
@@ -120,6 +122,7 @@ pub struct Translator {
     /// The owner and the default backend of the hosts that no rule names.
     nameless: Nameless,
     sites: Sites,
+    wildcards: Wildcards,
     served: Served,
     outcomes: Outcomes,
     clusters: Clusters,
@@ -154,6 +157,7 @@ impl Translator {
             with_default: BTreeSet::new(),
             nameless: Nameless::default(),
             sites: Sites::default(),
+            wildcards: Wildcards::default(),
             served: Served::new(dialects),
             outcomes: Outcomes::default(),
             clusters: Clusters::default(),
@@ -412,6 +416,9 @@ impl Translator {
             hosts.into_iter().partition(|host| matches!(host, Host::Wildcard(_)));
         for host in &wildcards {
             self.remake(host, objects, settings, touched);
+        }
+        for host in self.wildcards.apply(settings.tls.max_wildcard_memory_per_namespace) {
+            self.remake(&host, objects, settings, touched);
         }
         // The hosts of one batch do not depend on each other.
         for batch in others.chunks(AT_A_TIME) {

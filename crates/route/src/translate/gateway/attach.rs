@@ -1,5 +1,6 @@
 //! The attachment of routes to listeners.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::hostname::intersect;
@@ -22,6 +23,8 @@ pub struct Attachment {
     /// The host names of the route that the listener serves. Host names that a more specific listener of the same port
     /// serves are left out.
     pub hosts: Vec<Host>,
+    /// The memory of the key pairs that Envoy has for each host if the listener decrypts connections, in bytes.
+    pub pair_memory: u64,
 }
 
 /// The identity of a listener.
@@ -33,6 +36,32 @@ pub struct ListenerName {
     pub set: Option<ObjectKey>,
     /// The name of the listener.
     pub name: Arc<str>,
+}
+
+/// The tenants that own a listener. Each of them can add listeners, which have copies of routes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListenerOwner {
+    /// The namespace of the Gateway.
+    pub gateway: Arc<str>,
+    /// The namespace of the ListenerSet. `None`: the Gateway itself has the listener.
+    pub set: Option<Arc<str>>,
+}
+
+impl ListenerName {
+    /// Returns the owner of the listener.
+    pub fn owner(&self) -> ListenerOwner {
+        let set = self.set.as_ref().map(|set| set.namespace.clone());
+        ListenerOwner { gateway: self.gateway.namespace.clone(), set }
+    }
+}
+
+impl fmt::Display for ListenerOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(set) = &self.set {
+            write!(f, "ListenerSets in namespace \"{set}\" for ")?;
+        }
+        write!(f, "Gateways in namespace \"{}\"", self.gateway)
+    }
 }
 
 /// A parent of a route: a Gateway, or a ListenerSet of a Gateway.
@@ -126,6 +155,7 @@ pub fn attach(
             listener: ListenerName { gateway: gateway.key().clone(), set: set.cloned(), name: listener.name.clone() },
             bound: listener.bound.as_ref().map(|(id, _)| id.clone()),
             hosts,
+            pair_memory: listener.pair_memory,
         })
     };
     let attachments: Vec<Attachment> = allowed.into_iter().filter_map(attached).collect();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::attach::ListenerName;
+use super::attach::{ListenerName, ListenerOwner};
 use super::http_policy::{Features, Policy, Target};
 use super::policy_memory::{Budget, Refused};
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence};
@@ -84,6 +84,7 @@ pub struct Scope<'a> {
     policies: &'a HttpPolicies,
     /// The routes whose policies and filters take too much memory.
     budget: &'a Budget,
+    owner: ListenerOwner,
     /// The features of the listener. Features that the listener does not set come from its Gateway.
     of_listener: Option<Features>,
 }
@@ -97,14 +98,14 @@ impl<'a> Scope<'a> {
             true => None,
             false => policies.of(&Kind::GATEWAY.id(listener.gateway.clone()), section),
         };
-        Self { policies, budget, of_listener }
+        Self { policies, budget, owner: listener.owner(), of_listener }
     }
 
     /// Returns the memory of the policies and filters of a route if it is beyond the limit of its namespace.
     pub fn refused(&self, route: &Precedence) -> Option<u64> {
-        match self.budget.refused(route)? {
+        match self.budget.refused(route, &self.owner)? {
             Refused::Features(memory) => Some(memory),
-            // The route is on no host.
+            // The route is on no host of these listeners.
             Refused::Route(_) => None,
         }
     }

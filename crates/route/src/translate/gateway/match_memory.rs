@@ -7,8 +7,10 @@ use crate::re2::Cost;
 
 /// The memory of a host on a listener without its routes. All figures are in bytes, measured with Envoy 1.40 and rounded up.
 const HOST: u64 = 4 << 10;
-/// The memory of a server name of a listener for TLS, TCP, or UDP.
-const CONNECTIONS: u64 = 32 << 10;
+/// The memory of a server name of a listener for TLS, TCP, or UDP, without key pairs.
+const CONNECTIONS: u64 = 12 << 10;
+/// The memory of an ordinary key pair in a filter chain.
+const KEY_PAIR: u64 = 32 << 10;
 /// The memory of a match without its texts, with an action.
 const MATCH: u64 = 2 << 10;
 /// The memory of a condition on a header or a query parameter without its texts, and of a mirror or a session.
@@ -24,17 +26,19 @@ const INSTRUCTION: u64 = 32;
 /// The memory of a step of the automaton of a regular expression. Requests cause Envoy to build it for each copy.
 const STEP: u64 = 4;
 
-/// Returns the memory of the content of a route on one host of one listener.
-pub fn of_content(content: &Content) -> u64 {
+/// Returns the memory of the content of a route on one host of one listener. If the listener decrypts connections, each host has a
+/// copy of its key pairs.
+pub fn of_content(content: &Content, pair_memory: u64) -> u64 {
     match content {
         Content::Http(candidates) => candidates.iter().map(of_candidate).fold(HOST, u64::saturating_add),
-        Content::Stream { .. } => CONNECTIONS,
+        Content::Stream { .. } => CONNECTIONS.saturating_add(pair_memory),
     }
 }
 
 /// Returns the part of [`of_content`] that is proportional to the size of the route: its matches, and one action of each rule.
-/// Envoy has the backends and mirrors of a rule once for each match.
-pub fn proportional_to_size(content: &Content) -> u64 {
+/// Envoy has the backends and mirrors of a rule once for each match. The key pairs belong to the listener; one ordinary pair is part
+/// of the first copy.
+pub fn proportional_to_size(content: &Content, pair_memory: u64) -> u64 {
     let mut last = None;
     let repeated = |candidate: &Candidate| -> u64 {
         let is_repeated = last.replace(candidate.rule) == Some(candidate.rule);
@@ -44,7 +48,7 @@ pub fn proportional_to_size(content: &Content) -> u64 {
         Content::Http(candidates) => candidates.iter().map(repeated).sum(),
         Content::Stream { .. } => 0,
     };
-    of_content(content).saturating_sub(repeated)
+    of_content(content, pair_memory.min(KEY_PAIR)).saturating_sub(repeated)
 }
 
 fn of_candidate(candidate: &Candidate) -> u64 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::attach::{self, Attaching, Attachment, ListenerName, Parent};
+use super::attach::{self, Attaching, Attachment, ListenerName, ListenerOwner, Parent};
 use super::client_certificates::ClientCertificate;
 use super::http_route::Candidate;
 use super::listener::{Listener, Protocol};
@@ -93,10 +93,15 @@ impl Attached {
         Verdict { status: Status::True, reason: UNSUPPORTED, parent: Some(parent), ..verdict }
     }
 
-    /// Returns the verdicts for a problem that leaves out the route: no parent accepts it.
-    pub fn refusals(&self, problem: &Problem) -> impl Iterator<Item = Verdict> {
-        let accepted = self.verdicts.iter().filter(|one| one.condition == "Accepted" && one.status == Status::True);
-        let parents: BTreeSet<u16> = accepted.filter_map(|one| one.parent).collect();
+    /// Returns the owners of the listeners that the route is attached to.
+    pub fn owners(&self) -> BTreeSet<ListenerOwner> {
+        self.attachments.iter().map(|attachment| attachment.listener.owner()).collect()
+    }
+
+    /// Returns the verdicts for a problem that leaves out the route on the listeners of `owner`: no parent there accepts it.
+    pub fn refusals(&self, owner: &ListenerOwner, problem: &Problem) -> impl Iterator<Item = Verdict> {
+        let attachments = self.attachments.iter().filter(|attachment| attachment.listener.owner() == *owner);
+        let parents: BTreeSet<u16> = attachments.map(|attachment| attachment.parent).collect();
         let verdict = problem.verdict("Accepted");
         parents.into_iter().map(move |parent| Verdict { parent: Some(parent), ..verdict.clone() })
     }

@@ -1,15 +1,20 @@
 //! The memory that HTTPPolicies can take in an Envoy, and the limit of policies, filters, and copies of matches for the routes of
-//! each namespace.
+//! each namespace on the listeners of each owner.
 //!
 //! Envoy has a copy of a policy for each match of a route on each host, unless hosts share all their routes. A route of
 //! 128 matches and 16 hosts multiplies the policy of a Gateway by 2,048. The memory therefore counts toward the
 //! namespace of the route. Older routes take precedence.
+//!
+//! The owner of a Gateway chooses its listeners and policies, which multiply the memory of routes of other namespaces. The limit
+//! therefore applies separately to the listeners of each owner: an owner affects only routes on its own listeners.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::attach::ListenerOwner;
 use crate::model::{Authorization, ClientAddresses, Jwt, JwtProvider, LocalRateLimit};
 use crate::objects::{ObjectId, Precedence};
+use crate::translate::limit::fitting;
 
 /// The memory of a feature without its lists and keys. All figures are in bytes, measured with Envoy 1.40 and rounded up.
 pub const FEATURE: u64 = 4 << 10;
@@ -50,7 +55,8 @@ pub fn of_authorization(authorization: &Authorization) -> u64 {
     FEATURE + ITEM * names.count() as u64
 }
 
-/// The memory that a route can take in an Envoy, as far as it counts toward the limit of its namespace.
+/// The memory that a route can take in an Envoy on the listeners of one owner, as far as it counts toward the limit of its
+/// namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RouteMemory {
     /// The memory of its matches that is not proportional to the size of the route: on all hosts and listeners but one, and of
@@ -69,16 +75,21 @@ pub enum Refused {
     Route(u64),
 }
 
+/// The memory of a route on the listeners of each owner.
+pub type MemoryByOwner = BTreeMap<ListenerOwner, RouteMemory>;
+
 /// The memory that all routes can take, and the routes beyond the limit of their namespace.
 #[derive(Debug, Default)]
 pub struct Budget {
-    ranks: BTreeMap<ObjectId, Precedence>,
-    namespaces: BTreeMap<Arc<str>, Namespace>,
+    /// The ranks of the routes with memory, and the owners of the listeners where they have it.
+    charged: BTreeMap<ObjectId, (Precedence, Vec<ListenerOwner>)>,
+    /// The routes of each namespace on the listeners of each owner.
+    shares: BTreeMap<ListenerOwner, BTreeMap<Arc<str>, Share>>,
 }
 
-/// The routes of a namespace that have policies, large filters, or copies.
+/// The routes of a namespace that have policies, large filters, or copies on the listeners of an owner.
 #[derive(Debug, Default)]
-struct Namespace {
+struct Share {
     /// The memory of each route.
     routes: BTreeMap<Precedence, RouteMemory>,
     total: u128,
@@ -93,14 +104,14 @@ impl RouteMemory {
 }
 
 impl Budget {
-    /// Returns the part of a route that is beyond the limit of its namespace.
-    pub fn refused(&self, route: &Precedence) -> Option<Refused> {
-        self.namespaces.get(&route.key.namespace)?.refused.get(route).copied()
+    /// Returns the part of a route on the listeners of `owner` that is beyond the limit of its namespace.
+    pub fn refused(&self, route: &Precedence, owner: &ListenerOwner) -> Option<Refused> {
+        self.shares.get(owner)?.get(&route.key.namespace)?.refused.get(route).copied()
     }
 
-    /// Returns the memory of the copies of a route that is left out.
-    pub fn left_out(&self, route: &Precedence) -> Option<u64> {
-        match self.refused(route)? {
+    /// Returns the memory of the copies of a route that is left out on the listeners of `owner`.
+    pub fn left_out(&self, route: &Precedence, owner: &ListenerOwner) -> Option<u64> {
+        match self.refused(route, owner)? {
             Refused::Route(memory) => Some(memory),
             Refused::Features(_) => None,
         }
@@ -109,45 +120,67 @@ impl Budget {
     /// Replaces the memory of `routes`. Returns the routes that have come within or beyond the limit of a namespace in bytes.
     pub fn update(
         &mut self,
-        routes: Vec<(ObjectId, Option<Precedence>, RouteMemory)>,
+        routes: Vec<(ObjectId, Option<Precedence>, MemoryByOwner)>,
         limit: u64,
     ) -> BTreeSet<ObjectId> {
         let mut changed = BTreeSet::new();
         for (id, rank, memory) in routes {
-            let rank = rank.filter(|_| memory != RouteMemory::default());
-            let before = match &rank {
-                Some(rank) => self.ranks.insert(id.clone(), rank.clone()),
-                None => self.ranks.remove(&id),
-            };
-            if before.is_none() && rank.is_none() {
-                continue;
+            let namespace = &id.key.namespace;
+            if let Some((rank, owners)) = self.charged.remove(&id) {
+                for owner in owners {
+                    if let Some(share) = self.shares.get_mut(&owner).and_then(|shares| shares.get_mut(namespace)) {
+                        share.remove(&rank);
+                    }
+                    changed.insert((owner, namespace.clone()));
+                }
             }
-            let namespace = self.namespaces.entry(id.key.namespace.clone()).or_default();
-            let freed = before.and_then(|before| namespace.routes.remove(&before)).unwrap_or_default();
-            namespace.total -= freed.total();
-            if let Some(rank) = rank {
-                namespace.total += memory.total();
-                namespace.routes.insert(rank, memory);
+            let Some(rank) = rank else { continue };
+            let memory = memory.into_iter().filter(|(_, memory)| *memory != RouteMemory::default());
+            let mut owners = Vec::new();
+            for (owner, memory) in memory {
+                let shares = self.shares.entry(owner.clone()).or_default();
+                shares.entry(namespace.clone()).or_default().insert(rank.clone(), memory);
+                changed.insert((owner.clone(), namespace.clone()));
+                owners.push(owner);
             }
-            changed.insert(id.key.namespace);
+            if !owners.is_empty() {
+                self.charged.insert(id, (rank, owners));
+            }
         }
         let mut moved = BTreeSet::new();
-        for name in changed {
-            let Some(namespace) = self.namespaces.get_mut(&name) else { continue };
-            let now = namespace.beyond(limit);
-            let before = std::mem::take(&mut namespace.refused);
-            let either = before.keys().chain(now.keys());
-            moved.extend(either.filter(|rank| before.get(*rank) != now.get(*rank)).map(Precedence::id));
-            namespace.refused = now;
-            if namespace.routes.is_empty() {
-                self.namespaces.remove(&name);
+        for (owner, namespace) in changed {
+            let Some(shares) = self.shares.get_mut(&owner) else { continue };
+            let Some(share) = shares.get_mut(&namespace) else { continue };
+            moved.extend(share.refuse(limit));
+            if share.routes.is_empty() {
+                shares.remove(&namespace);
+            }
+            if shares.is_empty() {
+                self.shares.remove(&owner);
             }
         }
         moved
     }
 }
 
-impl Namespace {
+impl Share {
+    fn insert(&mut self, rank: Precedence, memory: RouteMemory) {
+        self.total += memory.total();
+        self.routes.insert(rank, memory);
+    }
+
+    fn remove(&mut self, rank: &Precedence) {
+        self.total -= self.routes.remove(rank).unwrap_or_default().total();
+    }
+
+    /// Applies the limit. Returns the routes that have come within or beyond it.
+    fn refuse(&mut self, limit: u64) -> Vec<ObjectId> {
+        let before = std::mem::take(&mut self.refused);
+        self.refused = self.beyond(limit);
+        let either = before.keys().chain(self.refused.keys());
+        either.filter(|rank| before.get(*rank) != self.refused.get(*rank)).map(Precedence::id).collect()
+    }
+
     /// Returns the routes beyond the limit, which applies to all copies and to all features. A part that does not fit leaves its
     /// memory to younger routes. Features do not take the memory of copies: they can be those of another namespace.
     fn beyond(&self, limit: u64) -> BTreeMap<Precedence, Refused> {
@@ -169,16 +202,6 @@ impl Namespace {
     }
 }
 
-/// Returns a function that takes memory from the limit if it fits.
-fn fitting(limit: u64) -> impl FnMut(u64) -> bool {
-    let mut left = limit;
-    move |memory| {
-        let after = left.checked_sub(memory);
-        left = after.unwrap_or(left);
-        after.is_some()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,8 +216,22 @@ mod tests {
         replace(budget, name, created, RouteMemory { copies: 0, features })
     }
 
+    fn owner(gateway: &str) -> ListenerOwner {
+        ListenerOwner { gateway: gateway.into(), set: None }
+    }
+
     fn replace(budget: &mut Budget, name: &str, created: i64, memory: RouteMemory) -> Vec<String> {
+        replace_on(budget, name, created, [("infra", memory)])
+    }
+
+    fn replace_on<const N: usize>(
+        budget: &mut Budget,
+        name: &str,
+        created: i64,
+        memory: [(&str, RouteMemory); N],
+    ) -> Vec<String> {
         let rank = rank(name, created);
+        let memory = memory.into_iter().map(|(gateway, memory)| (owner(gateway), memory)).collect();
         let moved = budget.update(vec![(rank.id(), Some(rank), memory)], 100);
         moved.into_iter().map(|id| id.key.to_string()).collect()
     }
@@ -207,15 +244,15 @@ mod tests {
         assert!(set(&mut budget, "d", 4, 40).is_empty(), "what does not fit leaves its memory to others");
         assert!(set(&mut budget, "other/a", 9, 100).is_empty(), "a namespace has a limit of its own");
         assert_eq!(set(&mut budget, "a", 1, 70), ["shop/b", "shop/d"]);
-        assert_eq!(budget.refused(&rank("c", 3)), Some(Refused::Features(50)));
-        assert_eq!(budget.refused(&rank("a", 1)), None);
+        assert_eq!(budget.refused(&rank("c", 3), &owner("infra")), Some(Refused::Features(50)));
+        assert_eq!(budget.refused(&rank("a", 1), &owner("infra")), None);
         // An older route of the same name takes the place of a younger one.
         assert_eq!(set(&mut budget, "a", 5, 70), ["shop/a", "shop/b", "shop/d"]);
         assert_eq!(set(&mut budget, "c", 3, 0), ["shop/c"]);
         for name in ["a", "b", "d", "other/a"] {
             set(&mut budget, name, 0, 0);
         }
-        assert!(budget.ranks.is_empty() && budget.namespaces.is_empty());
+        assert!(budget.charged.is_empty() && budget.shares.is_empty());
     }
 
     #[test]
@@ -223,15 +260,19 @@ mod tests {
         let mut budget = Budget::default();
         replace(&mut budget, "a", 1, RouteMemory { copies: 30, features: 0 });
         replace(&mut budget, "b", 2, RouteMemory { copies: 60, features: 120 });
-        assert_eq!(budget.refused(&rank("b", 2)), Some(Refused::Features(120)));
-        assert_eq!(budget.left_out(&rank("b", 2)), None);
+        assert_eq!(budget.refused(&rank("b", 2), &owner("infra")), Some(Refused::Features(120)));
+        assert_eq!(budget.left_out(&rank("b", 2), &owner("infra")), None);
         assert_eq!(replace(&mut budget, "c", 3, RouteMemory { copies: 11, features: 1 }), ["shop/c"]);
-        assert_eq!(budget.left_out(&rank("c", 3)), Some(11), "the policies of a route do not fit without its matches");
+        assert_eq!(
+            budget.left_out(&rank("c", 3), &owner("infra")),
+            Some(11),
+            "the policies of a route do not fit without its matches"
+        );
         assert!(replace(&mut budget, "d", 4, RouteMemory { copies: 9, features: 1 }).is_empty());
         let moved = replace(&mut budget, "a", 1, RouteMemory { copies: 101, features: 0 });
         assert_eq!(moved, ["shop/a", "shop/c"]);
-        assert_eq!(budget.left_out(&rank("a", 1)), Some(101));
-        assert_eq!(budget.left_out(&rank("b", 2)), None);
+        assert_eq!(budget.left_out(&rank("a", 1), &owner("infra")), Some(101));
+        assert_eq!(budget.left_out(&rank("b", 2), &owner("infra")), None);
     }
 
     #[test]
@@ -240,6 +281,19 @@ mod tests {
         replace(&mut budget, "old", 1, RouteMemory { copies: 20, features: 90 });
         assert!(replace(&mut budget, "young", 2, RouteMemory { copies: 80, features: 10 }).is_empty());
         assert_eq!(replace(&mut budget, "third", 3, RouteMemory { copies: 0, features: 1 }), ["shop/third"]);
+    }
+
+    #[test]
+    fn the_owner_of_a_gateway_affects_only_routes_on_its_own_listeners() {
+        let memory = |copies| RouteMemory { copies, features: 0 };
+        let mut budget = Budget::default();
+        assert!(replace_on(&mut budget, "old", 1, [("infra", memory(10)), ("other", memory(10))]).is_empty());
+        assert!(replace_on(&mut budget, "young", 2, [("infra", memory(90))]).is_empty());
+        let moved = replace_on(&mut budget, "old", 1, [("infra", memory(10)), ("other", memory(1_000))]);
+        assert_eq!(moved, ["shop/old"]);
+        assert_eq!(budget.left_out(&rank("old", 1), &owner("other")), Some(1_000));
+        assert_eq!(budget.left_out(&rank("old", 1), &owner("infra")), None);
+        assert_eq!(budget.left_out(&rank("young", 2), &owner("infra")), None);
     }
 
     #[test]

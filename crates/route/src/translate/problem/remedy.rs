@@ -4,7 +4,7 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
@@ -31,6 +31,7 @@ impl Reason {
         Self::SessionPersistenceNotValid,
         Self::ReferenceNotPermitted,
         Self::EndpointNotValid,
+        Self::TooManyWildcards,
         Self::InvalidEncoding,
         Self::CertificateExpiring,
         Self::XdsRejected,
@@ -113,6 +114,10 @@ impl Reason {
                  namespace."
             }
             Self::EndpointNotValid => "Use IP addresses of pods or of hosts outside of Envoy's own machine.",
+            Self::TooManyWildcards => {
+                "Use fewer wildcard hosts with TLS, or certificates with fewer names, or ask the operator for a \
+                 higher limit (tls.maxWildcardMemoryPerNamespace)."
+            }
             Self::InvalidEncoding => "Write the text in UTF-8, and the object in the form of its API version.",
             Self::CertificateExpiring => "Renew the certificate.",
             Self::XdsRejected => "Report this as a bug, with the log line of the controller.",

@@ -155,7 +155,7 @@ fn all_ports_of_a_service_have_a_limited_number_of_endpoints() {
     let world = with_ports(100, 100, 20);
     assert_eq!(count(&world.model()), 100_000);
     let problem = "Service shop/s: spec.ports: port \"p0\" has more than 1000 endpoints; the 100 used ports of this Service have \
-                   at most 100000; the first 1000 endpoints are used";
+                   at most 100000; only 2000 entries of its EndpointSlices are read, and at most 1000 endpoints are used";
     assert!(world.problems().iter().any(|one| one == problem), "{:?}", world.problems());
 }
 

@@ -68,6 +68,35 @@ fn a_small_route_with_many_copies_is_left_out() {
     assert!(conditions.contains(&"0: Accepted=False RouteTooExpensive".to_owned()), "{conditions:?}");
 }
 
+/// The owner of a Gateway multiplies the copies of the routes of another namespace. Only routes on its own listeners are affected.
+#[test]
+fn the_listeners_of_a_gateway_do_not_take_the_memory_of_routes_elsewhere() {
+    let attacking = |ports: u16| {
+        let start = gateway("infra/wide").listener("l0", 1000, "HTTP").routes_from("All");
+        let gateway = (1..ports)
+            .fold(start, |gateway, at| gateway.listener(&format!("l{at}"), 1000 + at, "HTTP").routes_from("All"));
+        let ports: Vec<(u16, u16)> = (0..ports).map(|at| (1000 + at, 20_000 + at)).collect();
+        [Object::from(gateway), gateway_service("infra/wide", &ports)]
+    };
+    let both = wide("both", 1, 4, 8).parent("infra/wide");
+    let young = wide("young", 2, 4, 8);
+    let world = |ports: u16| {
+        let routes = [both.clone(), young.clone()].map(Object::from);
+        with_limit(130 << 10, &world_of(public(1).into_iter().chain(attacking(ports)).chain(routes)))
+    };
+    // On each listener, a route takes 4 * 20 KiB, and the first host does not count.
+    assert!(world(1).problems().is_empty());
+    let attacked = world(64);
+    let problems: Vec<String> = attacked.problems().iter().map(ToString::to_string).collect();
+    let expected =
+        "HTTPRoute shop/both: spec: the copies of this route on 256 hosts of Gateways in namespace \"infra\" can take";
+    assert!(problems.len() == 1 && problems[0].starts_with(expected), "{problems:?}");
+    let conditions = conditions(&attacked, Kind::HTTP_ROUTE, "both");
+    let accepted = ["0: Accepted=True Accepted", "1: Accepted=False RouteTooExpensive"].map(str::to_owned);
+    assert!(accepted.iter().all(|one| conditions.contains(one)), "{conditions:?}");
+    assert_eq!(routes(&attacked), 2 * 4 * 8 + 1 + 64, "both routes on the other Gateway, and 404 of each listener");
+}
+
 #[test]
 fn backends_that_are_repeated_for_each_match_count_on_the_first_host() {
     let services = (0..16).map(|at| service(&format!("s{at}")).port("http", 80).into());

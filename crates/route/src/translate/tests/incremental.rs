@@ -85,12 +85,16 @@ fn any_object() -> impl Strategy<Value = Object> {
 fn any_settings() -> impl Strategy<Value = Settings> {
     let secret = || prop::option::of(select(&SECRETS[1..]).prop_map(|name| ("shop".to_owned(), name.to_owned())));
     let stats = (prop::option::of(9000u16..9002), secret(), secret());
-    let of_clients = (secret(), secret(), any::<bool>());
+    // One wildcard fits into a namespace, or all of them.
+    let wildcard_memory = select(vec![100 << 10, Tls::default().max_wildcard_memory_per_namespace]);
+    let of_clients = (secret(), secret(), any::<bool>(), wildcard_memory);
     (of_clients, secret(), any::<bool>(), any::<bool>(), stats, any_ownership()).prop_map(
         |(of_clients, client_certificate, allow, classless, (port, stats_secret, client_ca), ownership)| {
-            let (default_secret, fallback_secret, redirect) = of_clients;
+            let (default_secret, fallback_secret, redirect, max_wildcard_memory_per_namespace) = of_clients;
+            let tls =
+                Tls { default_secret, fallback_secret, redirect, max_wildcard_memory_per_namespace, ..Tls::default() };
             let mut settings = Settings {
-                tls: Tls { default_secret, fallback_secret, redirect, ..Tls::default() },
+                tls,
                 external_names: ExternalNames { allow, cluster_local: false },
                 ingress: crate::settings::Ingress { classless, ..Default::default() },
                 namespace_ownership: ownership,

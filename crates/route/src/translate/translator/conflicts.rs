@@ -10,13 +10,20 @@ use super::Translator;
 use crate::model::{Host, ListenerId};
 use crate::objects::{ObjectId, ObjectKey};
 use crate::translate::dialect::{self, Dialect};
-use crate::translate::gateway::{self, parser::Attached};
+use crate::translate::gateway::{self, attach::ListenerOwner, parser::Attached};
 use crate::translate::problem::Problem;
 use crate::translate::verdict::{self, Verdict};
 
-/// The place of a conflict: a host on a listener of a Gateway. `None`: a host on the listeners of all other kinds, or all hosts of a
-/// route.
-type Place = Option<(ListenerId, Host)>;
+/// The place of a conflict.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A host on a listener of a Gateway.
+    Host(ListenerId, Host),
+    /// All hosts of a route on the listeners of an owner.
+    Listeners(ListenerOwner),
+    /// A host on the listeners of all other kinds.
+    Shared,
+}
 
 /// The conflicts of the sources whose kinds have a condition for them.
 #[derive(Debug, Default)]
@@ -99,18 +106,19 @@ fn of_route<'a>(
     found: impl Iterator<Item = &'a (Place, Arc<Problem>)>,
 ) -> impl Iterator<Item = Verdict> {
     let places = route.parents_by_place();
-    let (mut at_parents, mut everywhere) = (BTreeSet::new(), Vec::new());
+    let (mut at_parents, mut left_out) = (BTreeSet::new(), Vec::new());
     for (place, problem) in found {
         match place {
-            Some((id, host)) => {
+            Place::Host(id, host) => {
                 let parents = places.get(&(id, host)).into_iter().flatten();
                 at_parents.extend(parents.map(|parent| (*parent, problem)));
             }
-            None => everywhere.push(problem),
+            Place::Listeners(owner) => left_out.push((owner, problem)),
+            Place::Shared => {}
         }
     }
     let at_parents = at_parents.into_iter().map(move |(parent, problem)| route.conflict(parent, problem));
-    at_parents.chain(everywhere.into_iter().flat_map(move |problem| route.refusals(problem)))
+    at_parents.chain(left_out.into_iter().flat_map(move |(owner, problem)| route.refusals(owner, problem)))
 }
 
 /// Returns the source of a problem if its kind has a condition for conflicts.

@@ -16,6 +16,7 @@ use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::settings::Settings;
 use crate::translate::dialect;
 use crate::translate::gateway::ROUTES;
+use crate::translate::gateway::attach::ListenerOwner;
 use crate::translate::gateway::listener::Listener as OfGateway;
 use crate::translate::gateway::parser::Content;
 use crate::translate::problem::Problem;
@@ -340,13 +341,13 @@ impl Translator {
                 about.entry(ObjectRef::new(rank.kind.as_str(), &rank.key.namespace, &rank.key.name)).or_insert(None);
             }
         }
-        let is_here = |id: &ObjectId| {
+        let is_here = |(id, owner): &(ObjectId, ListenerOwner)| {
             let attachments = self.gateways.routes.get(id).into_iter().flat_map(|route| route.attachments.iter());
             attachments
-                .filter(|one| one.bound.as_ref() == Some(&answer.listener))
+                .filter(|one| one.bound.as_ref() == Some(&answer.listener) && one.listener.owner() == *owner)
                 .any(|one| hosts.iter().any(|host| one.hosts.binary_search(host).is_ok()))
         };
-        for (_, problem) in self.gateways.left_out.iter().filter(|(id, _)| is_here(id)).take(MOST) {
+        for (_, problem) in self.gateways.left_out.iter().filter(|(key, _)| is_here(key)).take(MOST) {
             about.entry(problem.object.clone().at(0)).or_insert(None);
         }
         for (_, step) in &answer.steps {

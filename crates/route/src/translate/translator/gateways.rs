@@ -35,7 +35,7 @@ use crate::translate::ChangedInputs;
 use crate::translate::backend::{Context, Located};
 use crate::translate::dialect::Resolver;
 use crate::translate::few::Few;
-use crate::translate::gateway::attach::{ListenerName, Parent};
+use crate::translate::gateway::attach::{ListenerName, ListenerOwner, Parent};
 use crate::translate::gateway::fleet::{self, Referent};
 use crate::translate::gateway::http_policies::HttpPolicies;
 use crate::translate::gateway::listener::{self, Gateway};
@@ -96,10 +96,10 @@ pub struct Gateways {
     pub http_policies: HttpPolicies,
     /// The memory of all routes.
     budget: Budget,
-    /// The routes that are on their hosts.
-    served: BTreeSet<ObjectId>,
-    /// The problems of the routes that are left out because of their memory.
-    pub(super) left_out: BTreeMap<ObjectId, Arc<Problem>>,
+    /// The routes that are on their hosts of the listeners of an owner.
+    served: BTreeSet<(ObjectId, ListenerOwner)>,
+    /// The problems of the routes that are left out on the listeners of an owner because of their memory.
+    pub(super) left_out: BTreeMap<(ObjectId, ListenerOwner), Arc<Problem>>,
     /// The HTTPPolicies with a target that this controller serves, or that does not exist.
     http_policies_of_ours: BTreeMap<ObjectKey, Revision>,
     /// The problems of each HTTPPolicy.

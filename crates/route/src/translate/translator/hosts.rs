@@ -5,16 +5,23 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
+use super::conflicts::Place;
 use super::ownership::{Claim, Standing};
+use super::wildcards::Wildcard;
 use super::{Translator, set};
 use crate::model::{Host, ListenerId, Others, SecretId, ServedHosts, TlsHost, TlsVersion, Touched, VirtualHost};
-use crate::objects::{Kind, Objects};
+use crate::objects::{Kind, Objects, Precedence};
 use crate::settings::Settings;
 use crate::translate::host::parent;
-use crate::translate::problem::Problem;
+use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::{Source, Target};
 use crate::translate::tls::{self, Asking, Chain, Routing};
 use crate::translate::virtual_host::{Around, HostRules, Side};
+
+/// The memory of the filter chain of a wildcard in an Envoy without its key pair, in bytes, measured with Envoy 1.40.
+const WILDCARD: u64 = 64 << 10;
+/// The memory of the default certificate. A change of its size affects no host.
+const DEFAULT_PAIR: u64 = 64 << 10;
 
 /// The parts of a host.
 #[derive(Default)]
@@ -28,6 +35,8 @@ pub struct Made {
     /// Whether TLS connections for the host are refused.
     refused: bool,
     claim: Option<Claim>,
+    /// The filter chain of a wildcard, whether it is within the limit or not.
+    wildcard: Option<Wildcard>,
 }
 
 impl Translator {
@@ -45,17 +54,18 @@ impl Translator {
 
     /// Replaces all parts of a host with `made`.
     pub(super) fn replace_host_parts(&mut self, host: &Host, made: Made, touched: &mut Touched) {
-        let Made { http, https, chain, problems, missed, in_rules, refused, claim } = made;
+        let Made { http, https, chain, problems, missed, in_rules, refused, claim, wildcard } = made;
         if let Some(site) = self.sites.forget_unnamed(host) {
-            self.replace_conflicts(None, &site.problems, &[]);
+            self.replace_conflicts(Place::Shared, &site.problems, &[]);
             self.outcomes.replace(host, &site.missed, &[]);
         } else if let Some(site) = self.sites.get_mut(host) {
             self.outcomes.replace(host, &site.missed, &missed);
             (site.missed, site.chain, site.claim) = (missed, chain, claim);
             let before = std::mem::replace(&mut site.problems, problems.clone());
-            self.replace_conflicts(None, &before, &problems);
+            self.replace_conflicts(Place::Shared, &before, &problems);
             self.sites.set_in_rules(host, in_rules);
         }
+        self.wildcards.replace(host, wildcard);
         self.replace_plain_host(host, http, touched);
         self.replace_tls_host(host, https, refused, touched);
     }
@@ -148,7 +158,8 @@ impl Translator {
         let routing = levels.into_iter().flatten().find(|level| !level.served.is_empty());
         let routing = routing.map(|level| Routing::new(&level.served, level.owner())).unwrap_or_default();
         let default = self.general.ground.default_secret.as_ref();
-        let (naming, beside) = asking(host, &naming);
+        let sources = naming;
+        let (naming, beside) = asking(host, &sources);
         let found =
             tls::chain(host, &naming, &beside, site_above.and_then(|site| site.chain.as_ref()), default, &routing);
         problems.extend(found.problems);
@@ -156,8 +167,14 @@ impl Translator {
         // host, connections for the wildcard would answer its requests with 421.
         let named = in_rules || found.counts;
         let chain = found.chain.filter(|_| named);
-        let http = plain(&around, chain.is_some());
-        let https = chain.as_ref().map(|chain| {
+        let own_chain = chain.as_ref().filter(|_| wildcard).and_then(|chain| own_chain(chain, &sources));
+        let surplus = own_chain.is_some() && self.wildcards.is_surplus(host);
+        let served = chain.as_ref().filter(|_| !surplus);
+        if let Some(chain) = chain.as_ref().filter(|_| surplus) {
+            problems.push(surplus_problem(host, chain));
+        }
+        let http = plain(&around, served.is_some());
+        let https = served.map(|chain| {
             // The default backend of one namespace is not served with the certificate of another.
             let trusted = |target: &&Target| {
                 Some(&chain.secret) == default || chain.secret.object().namespace == target.origin.namespace
@@ -172,7 +189,7 @@ impl Translator {
         let refused = named && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
         let problems = problems.into_iter().map(Arc::new).collect();
         let claim = standing.claim.filter(|_| wildcard);
-        Made { http, https, refused, chain, problems, missed: found.missed, in_rules, claim }
+        Made { http, https, refused, chain, problems, missed: found.missed, in_rules, claim, wildcard: own_chain }
     }
 
     /// Builds the host for clients without a known server name, if there is a certificate for them. With the fallback
@@ -206,6 +223,32 @@ fn tls_host(
         others: Others::Misdirected,
         misdirected: BTreeSet::new(),
         origins,
+    }
+}
+
+/// Returns the filter chain of a wildcard that `sources` name.
+fn own_chain(chain: &Chain, sources: &[&Source]) -> Option<Wildcard> {
+    let origin = chain.origins.first()?;
+    let provides = |rank: &Precedence| rank.key.namespace == origin.namespace && rank.key.name == origin.name;
+    let provider = sources.iter().find(|source| provides(&source.precedence))?;
+    let pairs = provider.entries.iter().filter_map(|entry| entry.material.pair());
+    let pair = pairs.filter(|(secret, _)| **secret == chain.secret).map(|(_, pair)| pair.memory()).next();
+    // Without a pair of its own, it has the default certificate, which belongs to the operator.
+    let memory = WILDCARD + pair.unwrap_or(DEFAULT_PAIR);
+    Some(Wildcard { rank: provider.precedence.clone(), memory })
+}
+
+/// Returns the problem of a wildcard with TLS beyond the limit of its namespace.
+fn surplus_problem(host: &Host, chain: &Chain) -> Problem {
+    Problem {
+        object: chain.origins.first().cloned().unwrap_or_else(nobody),
+        field: "spec.tls".to_owned(),
+        reason: Reason::TooManyWildcards,
+        message: format!(
+            "the wildcard hosts with TLS of older Ingresses leave no memory for \"{host}\" in the limit \
+             tls.maxWildcardMemoryPerNamespace of the namespace"
+        ),
+        consequence: format!("no TLS for \"{host}\""),
     }
 }
 

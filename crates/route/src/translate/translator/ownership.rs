@@ -9,6 +9,7 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
+use super::conflicts::Place;
 use super::sites::Site;
 use crate::model::Host;
 use crate::objects::Precedence;
@@ -216,7 +217,7 @@ impl Translator {
         let problems: Vec<_> = problems.collect();
         let changed = winner != self.nameless.catch_all || claim != self.nameless.claim;
         let before = std::mem::replace(&mut self.nameless, Nameless { claim, catch_all: winner, problems });
-        self.replace_conflicts(None, &before.problems, &self.nameless.problems.clone());
+        self.replace_conflicts(Place::Shared, &before.problems, &self.nameless.problems.clone());
         changed
     }
 }

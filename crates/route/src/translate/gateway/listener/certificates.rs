@@ -4,10 +4,18 @@ use super::Protocol;
 use super::parser::Parser;
 use crate::model::{ClientValidation, SecretId, SecretPart};
 use crate::objects::gateway::{GatewayListener, SecretRef};
-use crate::objects::{Kind, ObjectKey};
+use crate::objects::{Kind, ObjectKey, Secret};
 use crate::translate::gateway::client_certificates::{self, ClientCertificate};
 use crate::translate::grants::Reference;
+use crate::translate::limit::fitting;
 use crate::translate::verdict::Status;
+
+/// The maximum memory of the key pairs of one listener in a filter chain of an Envoy, in bytes. The limits of the API permit 64 key
+/// pairs of 1 MiB for each of 64 listeners.
+const MAX_PAIR_MEMORY: u64 = 4 << 20;
+
+/// The unit of the memory of key pairs, in bytes. A renewed certificate has a slightly different size, which must not affect routes.
+const PAIR_MEMORY_UNIT: u64 = 16 << 10;
 
 impl Parser<'_, '_> {
     /// Returns the usable key pairs of a listener that terminates TLS.
@@ -19,15 +27,33 @@ impl Parser<'_, '_> {
             self.declared.verdict(Some(name), "ResolvedRefs", Status::False, "InvalidCertificateRef", message);
         }
         let mut pairs = Vec::new();
+        let mut fits = fitting(MAX_PAIR_MEMORY);
         for reference in references {
             match self.key_pair(reference) {
-                Ok(pair) => pairs.push(pair),
+                // Envoy would have a copy of the same key pair for each reference.
+                Ok(pair) if pairs.contains(&pair) => {}
+                Ok(pair) if fits(self.memory_of(std::slice::from_ref(&pair))) => pairs.push(pair),
+                Ok(pair) => {
+                    let message = format!(
+                        "Secret \"{}\" is left out: the key pairs of a listener can take at most {} MiB of memory in each Envoy",
+                        pair.object(),
+                        MAX_PAIR_MEMORY >> 20
+                    );
+                    self.declared.verdict(Some(name), "ResolvedRefs", Status::False, "InvalidCertificateRef", message);
+                }
                 Err((reason, message)) => {
                     self.declared.verdict(Some(name), "ResolvedRefs", Status::False, reason, message)
                 }
             }
         }
         pairs
+    }
+
+    /// Returns the memory that key pairs take in each filter chain of an Envoy, in bytes.
+    pub fn memory_of(&self, pairs: &[SecretId]) -> u64 {
+        let objects = self.resolver.context.objects;
+        let pair = |id: &SecretId| objects.get::<Secret>(id.object())?.pair.as_ref().map(|pair| pair.memory());
+        pairs.iter().filter_map(pair).map(|memory| memory.next_multiple_of(PAIR_MEMORY_UNIT)).sum()
     }
 
     /// Returns the key pair that the Gateway presents to backends.

@@ -12,6 +12,10 @@ impl Parser<'_, '_> {
     pub fn parse_listener(&mut self, listener: &GatewayListener) -> Listener {
         let (name, first) = (&listener.name, self.declared.verdicts.len());
         let protocol = self.protocol(listener);
+        let pair_memory = match &protocol {
+            Some(Protocol::Tls(pairs)) => self.memory_of(pairs),
+            _ => 0,
+        };
         let host = match &protocol {
             Some(Protocol::Tcp | Protocol::Udp) => Ok(Host::Any),
             _ => host::parse(listener.hostname.as_deref().unwrap_or_default()),
@@ -41,6 +45,7 @@ impl Parser<'_, '_> {
             host,
             port,
             protocol,
+            pair_memory,
             clients,
             lacks_authorities,
             kinds,

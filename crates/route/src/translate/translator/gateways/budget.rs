@@ -1,24 +1,25 @@
 //! The incremental budget of memory for policies, filters, and copies of routes. A changed route or policy changes the memory of
 //! routes. These changes affect the hosts of all routes that come within or beyond the limit of their namespace.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Translator;
 use super::http_policies::ChangedPolicies;
-use super::routes::places;
 use crate::model::{Host, ListenerId, Route};
 use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::settings::Settings;
 use crate::translate::gateway::ROUTES;
+use crate::translate::gateway::attach::ListenerOwner;
 use crate::translate::gateway::client_certificates::ClientCertificate;
 use crate::translate::gateway::filter_memory::FilterMemory;
 use crate::translate::gateway::http_policies::Scope;
 use crate::translate::gateway::match_memory;
 use crate::translate::gateway::parser::Attached;
-use crate::translate::gateway::policy_memory::RouteMemory;
+use crate::translate::gateway::policy_memory::{MemoryByOwner, RouteMemory};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason};
+use crate::translate::translator::conflicts::Place;
 
 impl Translator {
     /// Updates the memory of the `replaced` routes, and of the routes with changed policies. Adds the replaced routes, and the
@@ -53,9 +54,8 @@ impl Translator {
         let unmoved = replaced.iter().filter(|id| ROUTES.contains(&id.kind) && !moved.contains(*id));
         unmoved.chain(&moved).for_each(|id| self.place_route(id, hosts, reported));
         // The policies and filters of these routes can have come within or beyond the limit while the routes stay on their hosts.
-        let served = moved.iter().filter_map(|id| self.gateways.routes.get(id));
-        let served = served.filter(|route| self.gateways.budget.left_out(&route.precedence).is_none());
-        hosts.extend(served.flat_map(|route| places(route)));
+        let routes = moved.iter().filter_map(|id| self.gateways.routes.get(id));
+        hosts.extend(routes.flat_map(|route| self.served_places(route)));
     }
 
     /// Returns the routes that name a Gateway or one of its ListenerSets, attached or not.
@@ -67,7 +67,7 @@ impl Translator {
         readers.filter(|id| ROUTES.contains(&id.kind))
     }
 
-    /// Adds a route to its hosts, or removes it from them if it is left out. Adds the hosts to `hosts`, and the Gateways whose
+    /// Adds a route to its hosts, or removes it from those where it is left out. Adds the hosts to `hosts`, and the Gateways whose
     /// number of routes changes to `reported`.
     fn place_route(
         &mut self,
@@ -76,38 +76,54 @@ impl Translator {
         reported: &mut BTreeSet<ObjectKey>,
     ) {
         let route = self.gateways.routes.get(id).cloned();
-        let left_out = route.as_ref().and_then(|route| self.gateways.budget.left_out(&route.precedence));
-        match (&route, left_out) {
-            (Some(route), None) => self.serve_route(route, hosts, reported),
-            (Some(route), Some(_)) => self.withdraw_route(route, hosts, reported),
-            (None, _) => {}
+        let mut left_out = BTreeMap::new();
+        if let Some(route) = &route {
+            for owner in route.owners() {
+                let Some(memory) = self.gateways.budget.left_out(&route.precedence, &owner) else {
+                    self.serve_route(route, &owner, hosts, reported);
+                    continue;
+                };
+                self.withdraw_route(route, &owner, hosts, reported);
+                let problem = Arc::new(left_out_problem(route, &owner, memory));
+                left_out.insert((id.clone(), owner), problem);
+            }
         }
-        let now = route.zip(left_out).map(|(route, memory)| Arc::new(left_out_problem(&route, memory)));
-        let before = match &now {
-            Some(problem) => self.gateways.left_out.insert(id.clone(), problem.clone()),
-            None => self.gateways.left_out.remove(id),
-        };
-        self.replace_conflicts(None, before.as_slice(), now.as_slice());
+        let first = (id.clone(), ListenerOwner { gateway: "".into(), set: None });
+        let known = self.gateways.left_out.range(first..).take_while(|((other, _), _)| other == id);
+        let known: BTreeMap<_, _> = known.map(|(key, problem)| (key.clone(), problem.clone())).collect();
+        for key in known.keys().chain(left_out.keys().filter(|key| !known.contains_key(*key))) {
+            let (before, now) = (known.get(key), left_out.get(key));
+            match now {
+                Some(problem) => drop(self.gateways.left_out.insert(key.clone(), problem.clone())),
+                None => drop(self.gateways.left_out.remove(key)),
+            }
+            let [before, now] = [before, now].map(|problem| problem.cloned());
+            self.replace_conflicts(Place::Listeners(key.1.clone()), before.as_slice(), now.as_slice());
+        }
     }
 
-    /// Returns the memory that a route can take in an Envoy, which has a copy of each match and its policies for each host. What is
-    /// proportional to the size of the route does not count.
-    fn memory_of(&self, route: &Attached) -> RouteMemory {
-        let mut memory = RouteMemory::default();
-        let mut first = None;
+    /// Returns the memory that a route can take in an Envoy, which has a copy of each match and its policies for each host. On the
+    /// listeners of each owner, the part that is proportional to the size of the route does not count.
+    fn memory_of(&self, route: &Attached) -> MemoryByOwner {
+        let mut by_owner = BTreeMap::<ListenerOwner, (RouteMemory, Option<u64>)>::new();
         for attachment in route.attachments.iter().filter(|attachment| attachment.bound.is_some()) {
             let Some(gateway) = self.gateways.gateways.get(&attachment.listener.gateway) else { continue };
             let hosts = attachment.hosts.len() as u64;
             let content = route.content(&gateway.certificate);
-            let matches = content.map_or(0, match_memory::of_content);
+            let matches = content.map_or(0, |content| match_memory::of_content(content, attachment.pair_memory));
             let scope = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
             let features = features_on_host(route, &gateway.certificate, &scope);
+            let (memory, first) = by_owner.entry(attachment.listener.owner()).or_default();
             memory.copies = memory.copies.saturating_add(matches.saturating_mul(hosts));
             memory.features = memory.features.saturating_add(features.saturating_mul(hosts));
-            first = first.or_else(|| content.filter(|_| hosts > 0).map(match_memory::proportional_to_size));
+            let content = content.filter(|_| hosts > 0 && first.is_none());
+            let proportional = |content| match_memory::proportional_to_size(content, attachment.pair_memory);
+            *first = first.or(content.map(proportional));
         }
-        memory.copies = memory.copies.saturating_sub(first.unwrap_or(0));
-        memory
+        let counted = |(owner, (memory, first)): (_, (RouteMemory, Option<u64>))| {
+            (owner, RouteMemory { copies: memory.copies.saturating_sub(first.unwrap_or(0)), ..memory })
+        };
+        by_owner.into_iter().map(counted).collect()
     }
 }
 
@@ -131,12 +147,13 @@ fn features_on_host(route: &Attached, certificate: &ClientCertificate, scope: &S
     total
 }
 
-/// Returns the problem of a route whose matches take too much memory.
-fn left_out_problem(route: &Attached, memory: u64) -> Problem {
+/// Returns the problem of a route whose matches take too much memory on the listeners of `owner`.
+fn left_out_problem(route: &Attached, owner: &ListenerOwner, memory: u64) -> Problem {
+    let attachments = route.attachments.iter().filter(|attachment| attachment.listener.owner() == *owner);
     let message = format!(
-        "the copies of this route on {} hosts of listeners can take {} MiB of memory in each Envoy, more than older routes of the \
-         namespace leave of the limit gateway.policies.maxMemoryPerNamespace",
-        route.attachments.iter().map(|attachment| attachment.hosts.len()).sum::<usize>(),
+        "the copies of this route on {} hosts of {owner} can take {} MiB of memory in each Envoy, more than older routes of the \
+         namespace leave there of the limit gateway.policies.maxMemoryPerNamespace",
+        attachments.map(|attachment| attachment.hosts.len()).sum::<usize>(),
         memory.div_ceil(1 << 20),
     );
     let (object, consequence) = (route.origin.clone(), "route left out".to_owned());

@@ -13,6 +13,7 @@ use crate::translate::gateway::listener::{Gateway, Listener, Protocol};
 use crate::translate::gateway::parser::Attached;
 use crate::translate::gateway::virtual_host::{not_found, virtual_host};
 use crate::translate::problem::Problem;
+use crate::translate::translator::conflicts::Place;
 use crate::translate::translator::set;
 
 /// The maximum number of listeners for HTTPS on one port that distinguish hosts of other listeners from unknown hosts.
@@ -151,7 +152,7 @@ impl Translator {
     /// Replaces the problems of a host.
     pub(super) fn replace_problems(&mut self, place: (ListenerId, Host), now: Vec<Arc<Problem>>) {
         let before = self.gateways.problems.remove(&place).unwrap_or_default();
-        self.replace_conflicts(Some(place.clone()), &before, &now);
+        self.replace_conflicts(Place::Host(place.0.clone(), place.1.clone()), &before, &now);
         if !now.is_empty() {
             self.gateways.problems.insert(place, now);
         }

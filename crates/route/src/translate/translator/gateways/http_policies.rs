@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::routes::places;
 use super::{Translator, Update};
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::HttpPolicy;
@@ -63,8 +62,7 @@ impl Translator {
         for object in &changed.targets {
             if object.kind != Kind::GATEWAY {
                 let route = self.gateways.routes.get(object);
-                let route = route.filter(|route| self.gateways.budget.left_out(&route.precedence).is_none());
-                hosts.extend(route.into_iter().flat_map(|route| places(route)));
+                hosts.extend(route.into_iter().flat_map(|route| self.served_places(route)));
                 continue;
             }
             let listeners = self.gateways.owners.iter().filter(|(_, gateway)| **gateway == object.key);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Translator;
 use crate::model::{Host, ListenerId};
 use crate::objects::{ObjectId, ObjectKey};
+use crate::translate::gateway::attach::{Attachment, ListenerOwner};
 use crate::translate::gateway::parser::Attached;
 use crate::translate::source::Dependencies;
 use crate::translate::verdict;
@@ -43,7 +44,7 @@ impl Translator {
         }
         self.conflicts.verdicts_changed(id);
         if let Some(route) = &before {
-            self.withdraw_route(route, hosts, reported);
+            route.owners().iter().for_each(|owner| self.withdraw_route(route, owner, hosts, reported));
         }
         match now {
             Some(route) => drop(self.gateways.routes.insert(id.clone(), route)),
@@ -51,37 +52,41 @@ impl Translator {
         }
     }
 
-    /// Adds a route to its hosts, and to the number of attached routes of its listeners, if it is not there.
+    /// Adds a route to its hosts on the listeners of `owner`, and to the number of attached routes of these listeners, if it is
+    /// not there.
     pub(super) fn serve_route(
         &mut self,
         route: &Attached,
+        owner: &ListenerOwner,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
         reported: &mut BTreeSet<ObjectKey>,
     ) {
-        if !self.gateways.served.insert(route.precedence.id()) {
+        if !self.gateways.served.insert((route.precedence.id(), owner.clone())) {
             return;
         }
-        for attachment in &route.attachments {
+        for attachment in attachments(route, owner) {
             reported.insert(attachment.listener.gateway.clone());
             *self.gateways.attached.entry(attachment.listener.clone()).or_default() += 1;
         }
-        for place in places(route) {
+        for place in places(attachments(route, owner)) {
             self.gateways.hosts.entry(place.clone()).or_default().insert(route.precedence.clone());
             hosts.insert(place);
         }
     }
 
-    /// Removes a route from its hosts, and from the number of attached routes of its listeners, if it is there.
+    /// Removes a route from its hosts on the listeners of `owner`, and from the number of attached routes of these listeners, if it
+    /// is there.
     pub(super) fn withdraw_route(
         &mut self,
         route: &Attached,
+        owner: &ListenerOwner,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
         reported: &mut BTreeSet<ObjectKey>,
     ) {
-        if !self.gateways.served.remove(&route.precedence.id()) {
+        if !self.gateways.served.remove(&(route.precedence.id(), owner.clone())) {
             return;
         }
-        for attachment in &route.attachments {
+        for attachment in attachments(route, owner) {
             let name = &attachment.listener;
             reported.insert(name.gateway.clone());
             if let Some(count) = self.gateways.attached.get_mut(name) {
@@ -91,7 +96,7 @@ impl Translator {
                 }
             }
         }
-        for place in places(route) {
+        for place in places(attachments(route, owner)) {
             if let Some(routes) = self.gateways.hosts.get_mut(&place) {
                 routes.remove(&route.precedence);
                 if routes.is_empty() {
@@ -101,10 +106,23 @@ impl Translator {
             hosts.insert(place);
         }
     }
+
+    /// Returns the places of a route where it is not left out.
+    pub(super) fn served_places(&self, route: &Attached) -> BTreeSet<(ListenerId, Host)> {
+        let is_served = |attachment: &&Attachment| {
+            self.gateways.budget.left_out(&route.precedence, &attachment.listener.owner()).is_none()
+        };
+        places(route.attachments.iter().filter(is_served))
+    }
 }
 
-/// Returns the places of a route: its hosts on Envoy listeners.
-pub(super) fn places(route: &Attached) -> BTreeSet<(ListenerId, Host)> {
-    let bound = route.attachments.iter().filter_map(|attachment| Some((attachment.bound.as_ref()?, &attachment.hosts)));
+/// Returns the attachments of a route to the listeners of `owner`.
+fn attachments<'a>(route: &'a Attached, owner: &'a ListenerOwner) -> impl Iterator<Item = &'a Attachment> {
+    route.attachments.iter().filter(|attachment| attachment.listener.owner() == *owner)
+}
+
+/// Returns the places of attachments: hosts on Envoy listeners.
+fn places<'a>(attachments: impl Iterator<Item = &'a Attachment>) -> BTreeSet<(ListenerId, Host)> {
+    let bound = attachments.filter_map(|attachment| Some((attachment.bound.as_ref()?, &attachment.hosts)));
     bound.flat_map(|(id, hosts)| hosts.iter().map(move |host| (id.clone(), host.clone()))).collect()
 }

@@ -1,0 +1,104 @@
+//! Filter chains with copies of key pairs, and their limits.
+
+use super::gateway::{conditions, translated, world_of};
+use crate::model::{Host, Traffic};
+use crate::objects::{Kind, Object, ObjectKey};
+use crate::settings::Settings;
+use crate::testing::gateway::*;
+use crate::testing::model::Shared as _;
+use crate::testing::objects::*;
+use crate::translate::{ChangedInputs, Input, Translator};
+
+/// Returns an Ingress of wildcards `*.0.name`, `*.1.name`, ... with TLS, and its Secret.
+fn wildcards(name: &str, created: i64, count: usize, chain_bytes: usize) -> [Object; 2] {
+    let hosts: Vec<String> = (0..count).map(|at| format!("*.{at}.{}", name.replace('/', "."))).collect();
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let start = ingress(name).created(created).tls(&hosts, "cert");
+    let secret_name = name.split_once('/').map_or("cert".to_owned(), |(namespace, _)| format!("{namespace}/cert"));
+    let all = hosts.iter().fold(start, |ingress, host| ingress.host(host).path("Prefix", "/", "a:80"));
+    [all.into(), secret(&secret_name, &hosts).chain_bytes(chain_bytes).into()]
+}
+
+/// A certificate for many wildcards is copied for each of them.
+#[test]
+fn the_chains_of_wildcards_have_a_limit_for_each_namespace() {
+    let mut world = world().with(service("other/a").port("http", 80));
+    world.settings.tls.redirect = true;
+    // A wildcard takes 64 + 12 + 8 * 100 KiB, so 149 of them fit into 128 MiB.
+    world.objects.extend(wildcards("attack", 1, 200, 100 << 10));
+    world.objects.extend(wildcards("other/small", 2, 2, 4 << 10));
+    assert_eq!(world.chains().len(), 149 + 2);
+    let problems = world.problems();
+    assert_eq!(problems.len(), 20 + 1, "the others are only counted: {problems:?}");
+    let problem = "Ingress shop/attack: spec.tls: the wildcard hosts with TLS of older Ingresses leave no memory for \"*.53.attack\" in \
+                   the limit tls.maxWildcardMemoryPerNamespace of the namespace; no TLS for \"*.53.attack\"";
+    assert!(problems.iter().any(|one| one == problem), "{problems:?}");
+    assert!(world.http("*.0.attack")[0].contains("301"), "{:?}", world.http("*.0.attack"));
+    assert!(!world.http("*.99.attack")[0].contains("301"), "without TLS, nothing is redirected to it");
+}
+
+#[test]
+fn a_removed_wildcard_leaves_its_memory_to_others() {
+    let mut settings = Settings::default();
+    settings.tls.max_wildcard_memory_per_namespace = 200 << 10;
+    let three = wildcards("i", 1, 3, 1 << 10);
+    let mut objects = objects(&[class("ours").into(), service("a").port("http", 80).into()]);
+    three.into_iter().for_each(|object| drop(objects.apply(object)));
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    let chains =
+        |translator: &Translator| -> Vec<String> { translator.model().https().keys().map(Host::to_string).collect() };
+    assert_eq!(chains(&translator), ["*.0.i", "*.1.i"]);
+    let two = ingress("i").created(1).tls(&["*.1.i", "*.2.i"], "cert");
+    objects.apply(two.host("*.1.i").path("Prefix", "/", "a:80").host("*.2.i").path("Prefix", "/", "a:80").into());
+    let mut changed = ChangedInputs::default();
+    changed.insert(Input::new(Kind::INGRESS, ObjectKey::new("shop", "i")));
+    translator.update(&objects, &settings, &changed);
+    assert_eq!(chains(&translator), ["*.1.i", "*.2.i"]);
+    assert!(translator.problems().is_empty());
+}
+
+/// Returns a Gateway with a listener that decrypts connections with this number of key pairs.
+fn decrypting(pairs: usize, chain_bytes: usize) -> Vec<Object> {
+    let listener = gateway("public").listener("tls", 443, "TLS").hostname("*.test").tls_mode("Terminate");
+    let listener = (0..pairs).fold(listener, |gateway, at| gateway.certificate(&format!("cert-{at}")));
+    let secrets = (0..pairs).map(|at| secret(&format!("cert-{at}"), &["*.test"]).chain_bytes(chain_bytes).into());
+    [listener.into(), gateway_service("public", &[(443, 10_000)])].into_iter().chain(secrets).collect()
+}
+
+/// Returns the number of server names of TLS listeners.
+fn names(translator: &Translator) -> usize {
+    let of = |traffic: &Traffic| if let Traffic::Tls(names) = traffic { names.len() } else { 0 };
+    translator.model().listeners.values().map(|listener| of(&listener.traffic)).sum()
+}
+
+#[test]
+fn the_key_pairs_of_a_listener_count_for_each_host_of_a_route() {
+    let route = |name: &str, hosts: usize| -> Object {
+        let route = tls_route(name).parent("public").backend("a:80");
+        (0..hosts).fold(route, |route, at| route.host(&format!("h{at}.{name}.test"))).into()
+    };
+    // A host takes 12 + 60 * 48 KiB.
+    let routes = (0..8).map(|at| route(&format!("r{at}"), 16));
+    let translator = translated(&world_of(decrypting(60, 4 << 10).into_iter().chain(routes)));
+    let left_out = translator.problems().iter().filter(|one| one.to_string().ends_with("route left out")).count();
+    assert_eq!((left_out, names(&translator)), (3, 5 * 16 + 1));
+    // Thousands of routes with one host and one key pair have no limit.
+    let routes = (0..9000).map(|at| route(&format!("r{at}"), 1));
+    let translator = translated(&world_of(decrypting(1, 2 << 10).into_iter().chain(routes)));
+    assert_eq!((translator.problems().len(), names(&translator)), (0, 9000 + 1));
+}
+
+#[test]
+fn the_key_pairs_of_one_listener_have_a_limit() {
+    let translator = translated(&world_of(decrypting(64, 100 << 10)));
+    let listeners = translator.model().listeners.values();
+    let terminated = listeners.filter_map(|listener| match &listener.traffic {
+        Traffic::Tls(names) => names.values().next()?.terminated.as_ref(),
+        _ => None,
+    });
+    // A key pair takes 816 KiB.
+    assert_eq!(terminated.map(|one| one.secrets.len()).collect::<Vec<_>>(), [5]);
+    let conditions = conditions(&translator, Kind::GATEWAY, "public");
+    assert!(conditions.contains(&"tls: ResolvedRefs=False InvalidCertificateRef".to_owned()), "{conditions:?}");
+}
