@@ -5,7 +5,7 @@
 #      BUDGET=10 (seconds for a series), ROUNDS=1, QUICK=1 for a small run, OUTPUT=file. BENCHMARKS.md and its plots are written
 #      when everything is measured.
 #      AGAINST=PROGRAM compares this build with another one of lockgate, by turns, three rounds each: sizes 1k and 10k, the cases
-#      cold, ingress, endpoint, fanout, tls; about 15 minutes.
+#      cold, ingress, endpoint, fanout, tls; about 15 minutes. CASES=envoy,request compares them through real Envoys.
 #      LOCKGATE, CONTOUR, ENVOY_GATEWAY, NGINX, SHARED_HOST, BENCH, ENVOY, BIN: programs that exist already.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -278,9 +278,10 @@ impl Connection {
                 request.headers_mut().insert("host", self.host.parse()?);
                 unless_ended(sender.try_send_request(request), &mut self.ended).await?
             }
+            // Other tasks deliver the answers of HTTP/2, also after the end of the connection.
             Sender::Two(sender) => {
                 *request.uri_mut() = format!("http://{}{path}", self.host).parse()?;
-                unless_ended(sender.try_send_request(request), &mut self.ended).await?
+                sender.try_send_request(request).await
             }
         };
         let answer = sent.map_err(|mut error| match error.take_message() {
@@ -303,7 +304,7 @@ fn serve(connection: impl Future + Send + 'static) -> watch::Receiver<()> {
     ended
 }
 
-/// Waits for the result of a request, or for the end of its connection. A request that enters tokio's channel while hyper drops
+/// Waits for the result of a request over HTTP/1.1, or for the end of its connection. A request that enters tokio's channel while hyper drops
 /// the receiver stays in the channel, without a result.
 async fn unless_ended<T>(sent: impl Future<Output = T>, ended: &mut watch::Receiver<()>) -> Result<T, Unsent> {
     let mut sent = pin!(sent);

@@ -46,6 +46,7 @@ fn with_ports(text: &str, ports: [u16; 5]) -> String {
 /// `lockgate serve`.
 pub struct Lockgate {
     process: Process,
+    program: PathBuf,
     args: Vec<String>,
     directory: tempfile::TempDir,
     /// The port of xDS.
@@ -95,7 +96,7 @@ impl Lockgate {
         }
         args.extend(flags.iter().map(ToString::to_string));
         let process = Process::start("lockgate", program, &args, &directory.path().join("lockgate.log"));
-        Self { process, args, directory, xds, admin, http, https, stats }
+        Self { process, program: program.into(), args, directory, xds, admin, http, https, stats }
     }
 
     /// Starts it with the flags of `source` and a settings file in the format of [`Lockgate::write`].
@@ -108,8 +109,9 @@ impl Lockgate {
         let file = directory.path().join(FILE).display().to_string();
         let args: Vec<String> = ["serve", "--config", &file].iter().chain(source).map(ToString::to_string).collect();
         std::fs::write(&file, with_ports(text, [xds, admin, http, https, stats])).expect("the settings file");
-        let process = Process::start("lockgate", &binary(), &args, &directory.path().join("lockgate.log"));
-        Self { process, args, directory, xds, admin, http, https, stats }
+        let program = binary();
+        let process = Process::start("lockgate", &program, &args, &directory.path().join("lockgate.log"));
+        Self { process, program, args, directory, xds, admin, http, https, stats }
     }
 
     /// Writes the settings file. `XDS`, `ADMIN`, `HTTP_PORT`, `HTTPS_PORT`, and `STATS` are replaced by its ports.
@@ -142,7 +144,8 @@ impl Lockgate {
     /// Starts it again with the same flags, ports, and log file.
     pub fn restart(&mut self) {
         self.process.kill();
-        self.process = Process::start("lockgate", &binary(), &self.args, &self.directory.path().join("lockgate.log"));
+        self.process =
+            Process::start("lockgate", &self.program, &self.args, &self.directory.path().join("lockgate.log"));
     }
 
     /// Stops it gracefully and waits for its end.
@@ -253,7 +256,7 @@ impl Lockgate {
         if let Some(directory) = self.xds_tls() {
             args.extend(["--xds-tls", directory]);
         }
-        run(&args)
+        run_program(&self.program, &args)
     }
 
     /// Returns the directory of its certificates.
@@ -273,7 +276,11 @@ impl Lockgate {
 /// # Panics
 /// If it fails.
 pub fn run(args: &[&str]) -> String {
-    let output = Command::new(binary()).args(args).output().expect("the program");
+    run_program(&binary(), args)
+}
+
+fn run_program(program: &Path, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output().expect("the program");
     assert!(
         output.status.success(),
         "lockgate {args:?}: {}\n{}",

@@ -45,7 +45,7 @@ const MAX_DENIED_DELAY: Duration = Duration::from_secs(30);
 /// The retry delay for a kind whose CustomResourceDefinition is absent. The creation of the definition ends the delay.
 const ABSENT_DELAY: Duration = Duration::from_secs(30);
 /// The time limit for the head of a response. The API server itself limits a request to 60 s. Without this limit, a lost request
-/// waits forever: hyper can lose a request whose connection ends while the request is queued.
+/// waits forever: hyper can lose a request if its connection ends while the request enters the queue.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The watched part of a cluster.
@@ -92,7 +92,9 @@ pub async fn client(kubeconfig: Option<PathBuf>, context: Option<String>) -> Res
 }
 
 /// Creates a client whose requests fail if the head of the response takes longer than `limit`. The body has no limit.
-fn limited(config: kube::Config, limit: Duration) -> Result<kube::Client, SourceError> {
+fn limited(mut config: kube::Config, limit: Duration) -> Result<kube::Client, SourceError> {
+    // Watches and writers wait and retry themselves. Retries of the client would hide the status until the limit.
+    config.default_retry = false;
     let builder = ClientBuilder::try_from(config).map_err(|error| SourceError::Client(error.to_string()))?;
     Ok(builder.with_layer(&TimeoutLayer::new(limit)).build())
 }

@@ -292,19 +292,29 @@ impl Bench {
         eprintln!("== [{:.0} s] {what}", self.started.elapsed().as_secs_f64());
     }
 
-    /// Returns the parties of cases with Ingresses in order. Every other round is reversed, so that a machine that
-    /// slows down favors no party.
+    /// Returns the parties of cases with Ingresses in order.
     fn turns(&self) -> Vec<Party> {
+        let parties = self.options.parties.iter().filter(|party| party.which != Which::EnvoyGateway).cloned();
+        self.rounds_of(&parties.collect::<Vec<_>>())
+    }
+
+    /// Returns the parties of all rounds in order. Every other round is reversed, so that a machine that slows down favors no
+    /// party.
+    fn rounds_of(&self, parties: &[Party]) -> Vec<Party> {
         let mut turns = Vec::new();
-        let parties = || self.options.parties.iter().filter(|party| party.which != Which::EnvoyGateway).cloned();
         for round in 0..self.options.rounds {
-            if round % 2 == 0 { turns.extend(parties()) } else { turns.extend(parties().rev()) }
+            let parties = parties.iter().cloned();
+            if round % 2 == 0 { turns.extend(parties) } else { turns.extend(parties.rev()) }
         }
         turns
     }
 
-    /// Returns the parties with real Envoys: Lockgate in each mode, and Contour.
+    /// Returns the parties with real Envoys: Lockgate in each mode, and Contour; or two builds of Lockgate.
     fn with_envoys(&self) -> Vec<Party> {
+        if self.options.parties.contains(&AGAINST) {
+            let is_build = |party: &&Party| [LOCKGATE, AGAINST].contains(party);
+            return self.options.parties.iter().filter(is_build).cloned().collect();
+        }
         let has = |which| self.options.parties.iter().any(|party| party.which == which);
         let mut parties: Vec<Party> = if has(Which::Lockgate) { MODES.to_vec() } else { Vec::new() };
         parties.extend(has(Which::Contour).then_some(CONTOUR));
@@ -319,12 +329,14 @@ impl Bench {
         }
         let parties = self.with_envoys();
         for count in if hosts { self.options.envoys.clone() } else { Vec::new() } {
-            for party in &parties {
-                self.envoys(party, size, count, Scheme::Http, page).await;
+            for party in self.rounds_of(&parties) {
+                self.envoys(&party, size, count, Scheme::Http, page).await;
                 written(page);
             }
         }
-        if requests {
+        // The proxies of one run take turns.
+        let runs = if requests { self.options.rounds } else { 0 };
+        for _ in 0..runs {
             self.requests(&parties, size, Scheme::Http, page).await;
             written(page);
         }
@@ -332,11 +344,16 @@ impl Bench {
             if let Err(error) = self.guard.clone().over(self.cluster.fill(&[Kind::Ingress], 0..size, secure)).await {
                 return self.say(&format!("the Ingresses cannot be changed: {error:#}"));
             }
-            if secure && hosts && parties.contains(&LOCKGATE) {
-                self.envoys(&LOCKGATE, size, 1, Scheme::Https, page).await;
+            if !secure {
+                continue;
+            }
+            let with_tls: Vec<Party> =
+                parties.iter().filter(|party| [LOCKGATE, AGAINST].contains(party)).cloned().collect();
+            for party in self.rounds_of(if hosts { &with_tls } else { &[] }) {
+                self.envoys(&party, size, 1, Scheme::Https, page).await;
                 written(page);
             }
-            if secure && requests {
+            for _ in 0..runs {
                 self.requests(&parties, size, Scheme::Https, page).await;
                 written(page);
             }

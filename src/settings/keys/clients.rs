@@ -503,7 +503,7 @@ pub const CLIENTS: &[Key] = &[
         route.tls.max_wildcard_memory_per_namespace,
         "The maximum memory of one Envoy that the wildcard hosts with TLS of the Ingresses of one namespace can take. Each of them \
          has a filter chain of its own: 76 KiB, and 8 times the size of its certificate chain in PEM. 1,000 wildcards with \
-         certificates of 4 KB take 105 MiB. Older Ingresses come first. The others have no TLS for the wildcard, and the Event \
+         certificates of 4 KB take 110 MiB, and twice as much with HTTP/3. Older Ingresses come first. The others have no TLS for the wildcard, and the Event \
          `TooManyWildcards`. Hosts without a wildcard share chains and have no limit."
     ),
     key!(

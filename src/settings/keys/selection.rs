@@ -53,8 +53,8 @@ pub const SELECTION: &[Key] = &[
         PolicyMemory,
         route.gateway.policies.max_memory_per_namespace,
         "The maximum memory of one Envoy that HTTPPolicies and large filters can take for the routes of one namespace, and the \
-         maximum for copies of their matches, on the listeners of each owner. [policies.md](policies.md#memory) has the memory of each feature. Older routes \
-         come first. The rules of a route beyond the limit that have a policy are answered 403, those that have large filters are \
+         maximum for copies of their matches, on the listeners of each owner. [policies.md](policies.md#memory) \
+         has the memory of each feature. Older routes come first. The rules of a route beyond the limit that have a policy are answered 403, those that have large filters are \
          answered 500, and a route whose copies of matches do not fit is left out. The route gets the Event \
          `PolicyTooExpensive`, `FilterTooExpensive`, or `RouteTooExpensive`."
     ),

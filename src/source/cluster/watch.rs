@@ -294,9 +294,11 @@ struct Resolver {
 }
 
 impl Resolver {
-    /// Waits for more bytes, or the end.
+    /// Waits for more bytes, or the end. Fails after [`IDLE`] without bytes: the connection can be lost.
     async fn more(&mut self) -> kube::Result<()> {
-        match self.chunks.next().await {
+        let silent =
+            |_| kube::Error::ReadEvents(io::Error::new(io::ErrorKind::TimedOut, "no more bytes of the response"));
+        match tokio::time::timeout(IDLE, self.chunks.next()).await.map_err(silent)? {
             Some(chunk) => self.buffer.extend_from_slice(&chunk?),
             None => self.ended = true,
         }
@@ -380,13 +382,9 @@ impl Watching {
             if self.body.ended {
                 return Ok(Watched::End { complete: true });
             }
-            match tokio::time::timeout(IDLE, self.body.more()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    tracing::debug!(%error, "a watch was cut off");
-                    return Ok(Watched::End { complete: false });
-                }
-                Err(_) => return Ok(Watched::End { complete: false }),
+            if let Err(error) = self.body.more().await {
+                tracing::debug!(%error, "a watch was cut off");
+                return Ok(Watched::End { complete: false });
             }
         }
     }

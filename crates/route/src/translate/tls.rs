@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{self, Host, KeyPair, Secret, SecretId, SecretPart, SecretSource, TlsVersion};
-use crate::objects::{self, ConfigMap, Kind, ObjectKey, Objects};
+use crate::objects::{self, ConfigMap, Kind, ObjectKey, Objects, Precedence};
 use crate::settings::Settings;
 
 use super::dialect::Resolver;
@@ -18,6 +18,9 @@ use super::source::{Entry, Field, Material, Rule, Source};
 
 pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
 
+/// The memory of the default certificate, which belongs to the operator. A change of its size affects no host.
+const DEFAULT_PAIR: u64 = 64 << 10;
+
 /// The TLS properties of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chain {
@@ -27,8 +30,10 @@ pub struct Chain {
     pub minimum: TlsVersion,
     /// Highest TLS version.
     pub maximum: TlsVersion,
-    /// Whether the object that provides the Secret or the settings is being deleted.
-    pub terminating: bool,
+    /// The object that provides the Secret and the versions.
+    pub provider: Precedence,
+    /// The memory of the key pair in a filter chain of an Envoy, in bytes.
+    pub pair_memory: u64,
     /// The objects that request TLS for the host.
     pub origins: Vec<ObjectRef>,
 }
@@ -59,8 +64,7 @@ impl Material {
         (Self::Pair(SecretId::new(secret.meta.key.clone(), SecretPart::KeyPair), pair), problem)
     }
 
-    /// Returns the usable key pair.
-    pub fn pair(&self) -> Option<(&SecretId, &KeyPair)> {
+    fn pair(&self) -> Option<(&SecretId, &KeyPair)> {
         match self {
             Material::Pair(name, pair) => Some((name, pair)),
             _ => None,
@@ -280,7 +284,7 @@ fn lasting<'a, 'c>(
 ) -> Option<Candidates<'a, 'c>> {
     let is_lasting = |asking: &&Asking| !asking.source.precedence.terminating;
     let lasting = |entries: &[Asking<'a>]| -> Vec<_> { entries.iter().filter(is_lasting).copied().collect() };
-    let lasting_above = above.filter(|above| !above.terminating);
+    let lasting_above = above.filter(|above| !above.provider.terminating);
     if naming.iter().chain(beside).all(|asking| is_lasting(&asking)) && lasting_above.is_some() == above.is_some() {
         return None;
     }
@@ -327,7 +331,11 @@ impl Asking<'_> {
             secret: secret.clone(),
             minimum: self.source.tls_versions.0,
             maximum: self.source.tls_versions.1,
-            terminating: self.source.precedence.terminating,
+            provider: self.source.precedence.clone(),
+            pair_memory: match self.entry.material.pair() {
+                Some((own, pair)) if own == secret => pair.memory(),
+                _ => DEFAULT_PAIR,
+            },
             origins: vec![self.source.origin.clone()],
         }
     }

@@ -50,8 +50,13 @@ pub struct ListenerOwner {
 impl ListenerName {
     /// Returns the owner of the listener.
     pub fn owner(&self) -> ListenerOwner {
-        let set = self.set.as_ref().map(|set| set.namespace.clone());
-        ListenerOwner { gateway: self.gateway.namespace.clone(), set }
+        ListenerOwner::new(&self.gateway, self.set.as_ref())
+    }
+}
+
+impl ListenerOwner {
+    fn new(gateway: &ObjectKey, set: Option<&ObjectKey>) -> Self {
+        Self { gateway: gateway.namespace.clone(), set: set.map(|set| set.namespace.clone()) }
     }
 }
 
@@ -74,6 +79,11 @@ pub struct Parent<'g> {
 }
 
 impl Parent<'_> {
+    /// Returns the owner of the listeners.
+    pub fn owner(&self) -> ListenerOwner {
+        ListenerOwner::new(self.gateway.key(), self.set)
+    }
+
     /// Returns the kind of the object that routes name.
     pub fn kind(&self) -> Kind {
         if self.set.is_some() { Kind::LISTENER_SET } else { Kind::GATEWAY }

@@ -33,6 +33,8 @@ pub struct Attached {
     pub revision: Revision,
     /// The listeners that it is attached to.
     pub attachments: Box<[Attachment]>,
+    /// The parents that accept it, with the owner of their listeners. Two parents can name the same listeners.
+    pub accepted: Box<[(u16, ListenerOwner)]>,
     /// The content of its rules for each client certificate of its Gateways. All hosts of these Gateways share it.
     pub contents: Box<[(ClientCertificate, Content)]>,
     /// The inputs and clusters that it depends on.
@@ -100,10 +102,9 @@ impl Attached {
 
     /// Returns the verdicts for a problem that leaves out the route on the listeners of `owner`: no parent there accepts it.
     pub fn refusals(&self, owner: &ListenerOwner, problem: &Problem) -> impl Iterator<Item = Verdict> {
-        let attachments = self.attachments.iter().filter(|attachment| attachment.listener.owner() == *owner);
-        let parents: BTreeSet<u16> = attachments.map(|attachment| attachment.parent).collect();
+        let parents = self.accepted.iter().filter(move |(_, other)| other == owner).map(|(parent, _)| *parent);
         let verdict = problem.verdict("Accepted");
-        parents.into_iter().map(move |parent| Verdict { parent: Some(parent), ..verdict.clone() })
+        parents.map(move |parent| Verdict { parent: Some(parent), ..verdict.clone() })
     }
 
     /// Returns the content at Gateways with this client certificate.
@@ -144,6 +145,8 @@ const MAX_PLACES: usize = 4096;
 struct Parents {
     /// The indexes in `spec.parentRefs` of the references to these parents.
     ours: Vec<u16>,
+    /// The indexes of the parents that accept the route, with the owner of their listeners.
+    accepted: Vec<(u16, ListenerOwner)>,
     /// The attachments to the listeners of these parents.
     attachments: Vec<Attachment>,
     /// These listeners.
@@ -175,7 +178,7 @@ pub fn parse<'g>(
         certificate: None,
         is_decrypted: false,
     };
-    let Parents { ours, attachments, certificates, .. } = parser.attach(parent);
+    let Parents { ours, accepted, attachments, certificates, .. } = parser.attach(parent);
     if ours.is_empty() {
         return Err(parser.resolver.into_dependencies());
     }
@@ -190,6 +193,7 @@ pub fn parse<'g>(
         precedence: resolver.context.objects.precedence(route.kind, route.meta),
         revision: route.revision,
         attachments: attachments.into(),
+        accepted: accepted.into(),
         contents,
         dependencies: resolver.into_dependencies(),
         problems: bounded(problems.into_iter().collect()),
@@ -264,6 +268,7 @@ impl<'p> Parser<'p, '_> {
         }
         self.verdict(index, "Accepted", Status::True, "Accepted", String::new());
         parents.places = places;
+        parents.accepted.push((index, parent.owner()));
         parents.certificates.insert(parent.gateway.certificate.clone());
         let names: BTreeSet<_> = new.iter().map(|to| (&to.listener.set, &to.listener.name)).collect();
         let is_decrypted = |one: &&Listener| matches!(one.protocol, Some(Protocol::Tls(_)));

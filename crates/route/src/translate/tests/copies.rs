@@ -97,6 +97,17 @@ fn the_listeners_of_a_gateway_do_not_take_the_memory_of_routes_elsewhere() {
     assert_eq!(routes(&attacked), 2 * 4 * 8 + 1 + 64, "both routes on the other Gateway, and 404 of each listener");
 }
 
+/// Two references with and without the namespace are two parents.
+#[test]
+fn a_route_that_is_left_out_is_accepted_by_no_parent_of_the_owner() {
+    let attack =
+        (0..128).fold(wide("attack", 1, 16, 0).parent("public"), |route, at| route.rule(&format!("/{at}"), "a:80"));
+    let translator = translated(&world_of(public(64).into_iter().chain([attack.into()])));
+    let conditions = conditions(&translator, Kind::HTTP_ROUTE, "attack");
+    let refused = ["0: Accepted=False RouteTooExpensive", "1: Accepted=False RouteTooExpensive"].map(str::to_owned);
+    assert!(refused.iter().all(|one| conditions.contains(one)), "{conditions:?}");
+}
+
 #[test]
 fn backends_that_are_repeated_for_each_match_count_on_the_first_host() {
     let services = (0..16).map(|at| service(&format!("s{at}")).port("http", 80).into());

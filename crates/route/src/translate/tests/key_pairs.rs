@@ -24,17 +24,37 @@ fn wildcards(name: &str, created: i64, count: usize, chain_bytes: usize) -> [Obj
 fn the_chains_of_wildcards_have_a_limit_for_each_namespace() {
     let mut world = world().with(service("other/a").port("http", 80));
     world.settings.tls.redirect = true;
-    // A wildcard takes 64 + 12 + 8 * 100 KiB, so 149 of them fit into 128 MiB.
+    // A wildcard takes 64 + 816 KiB, so 148 of them fit into 128 MiB.
     world.objects.extend(wildcards("attack", 1, 200, 100 << 10));
     world.objects.extend(wildcards("other/small", 2, 2, 4 << 10));
-    assert_eq!(world.chains().len(), 149 + 2);
+    assert_eq!(world.chains().len(), 148 + 2);
     let problems = world.problems();
     assert_eq!(problems.len(), 20 + 1, "the others are only counted: {problems:?}");
-    let problem = "Ingress shop/attack: spec.tls: the wildcard hosts with TLS of older Ingresses leave no memory for \"*.53.attack\" in \
-                   the limit tls.maxWildcardMemoryPerNamespace of the namespace; no TLS for \"*.53.attack\"";
+    let problem = "Ingress shop/attack: spec.tls: the other wildcard hosts with TLS of the namespace leave no memory for \
+                   \"*.53.attack\" in the limit tls.maxWildcardMemoryPerNamespace; older Ingresses come first; no TLS for \
+                   \"*.53.attack\"";
     assert!(problems.iter().any(|one| one == problem), "{problems:?}");
     assert!(world.http("*.0.attack")[0].contains("301"), "{:?}", world.http("*.0.attack"));
     assert!(!world.http("*.99.attack")[0].contains("301"), "without TLS, nothing is redirected to it");
+}
+
+/// An Ingress without a key pair that names the same wildcards does not count as their provider.
+#[test]
+fn the_provider_of_the_certificate_uses_the_memory() {
+    let [provider, secret] = wildcards("z", 2, 200, 100 << 10);
+    let hosts: Vec<String> = (0..200).map(|at| format!("*.{at}.z")).collect();
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let start = ingress("a").created(1).tls(&hosts, "missing");
+    let bypass = hosts.iter().fold(start, |ingress, host| ingress.host(host).path("Prefix", "/", "a:80"));
+    let mut world = world().with(provider).with(secret).with(bypass);
+    assert_eq!(world.chains().len(), 148);
+    let reported = world.problems().into_iter().filter(|one| one.contains("maxWildcardMemoryPerNamespace"));
+    assert!(
+        reported.clone().count() > 0 && reported.clone().all(|one| one.starts_with("Ingress shop/z: ")),
+        "{reported:?}"
+    );
+    world.settings.http.http3.enabled = true;
+    assert_eq!(world.chains().len(), 148 / 2, "QUIC needs another chain");
 }
 
 #[test]
@@ -43,7 +63,9 @@ fn a_removed_wildcard_leaves_its_memory_to_others() {
     settings.tls.max_wildcard_memory_per_namespace = 200 << 10;
     let three = wildcards("i", 1, 3, 1 << 10);
     let mut objects = objects(&[class("ours").into(), service("a").port("http", 80).into()]);
-    three.into_iter().for_each(|object| drop(objects.apply(object)));
+    for object in three {
+        objects.apply(object);
+    }
     let mut translator = Translator::default();
     translator.update(&objects, &settings, &ChangedInputs::everything());
     let chains =
@@ -87,6 +109,24 @@ fn the_key_pairs_of_a_listener_count_for_each_host_of_a_route() {
     let routes = (0..9000).map(|at| route(&format!("r{at}"), 1));
     let translator = translated(&world_of(decrypting(1, 2 << 10).into_iter().chain(routes)));
     assert_eq!((translator.problems().len(), names(&translator)), (0, 9000 + 1));
+}
+
+/// The Secrets of a listener can belong to several namespaces.
+#[test]
+fn the_largest_key_pairs_of_a_listener_are_left_out() {
+    let mut objects = world_of(decrypting(8, 4 << 10));
+    for at in 0..6 {
+        objects.apply(secret(&format!("cert-{at}"), &["*.test"]).chain_bytes(100 << 10).into());
+    }
+    let translator = translated(&objects);
+    let listeners = translator.model().listeners.values();
+    let terminated = listeners.filter_map(|listener| match &listener.traffic {
+        Traffic::Tls(names) => names.values().next()?.terminated.as_ref(),
+        _ => None,
+    });
+    let secrets = terminated.flat_map(|one| one.secrets.iter().map(ToString::to_string)).collect::<Vec<_>>();
+    let expected = [0, 1, 2, 3, 6, 7].map(|at| format!("shop/cert-{at}"));
+    assert_eq!(secrets, expected, "in the order of the references");
 }
 
 #[test]

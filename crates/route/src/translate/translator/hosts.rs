@@ -10,7 +10,7 @@ use super::ownership::{Claim, Standing};
 use super::wildcards::Wildcard;
 use super::{Translator, set};
 use crate::model::{Host, ListenerId, Others, SecretId, ServedHosts, TlsHost, TlsVersion, Touched, VirtualHost};
-use crate::objects::{Kind, Objects, Precedence};
+use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 use crate::translate::host::parent;
 use crate::translate::problem::{Problem, Reason};
@@ -20,9 +20,6 @@ use crate::translate::virtual_host::{Around, HostRules, Side};
 
 /// The memory of the filter chain of a wildcard in an Envoy without its key pair, in bytes, measured with Envoy 1.40.
 const WILDCARD: u64 = 64 << 10;
-/// The memory of the default certificate. A change of its size affects no host.
-const DEFAULT_PAIR: u64 = 64 << 10;
-
 /// The parts of a host.
 #[derive(Default)]
 pub struct Made {
@@ -158,8 +155,7 @@ impl Translator {
         let routing = levels.into_iter().flatten().find(|level| !level.served.is_empty());
         let routing = routing.map(|level| Routing::new(&level.served, level.owner())).unwrap_or_default();
         let default = self.general.ground.default_secret.as_ref();
-        let sources = naming;
-        let (naming, beside) = asking(host, &sources);
+        let (naming, beside) = asking(host, &naming);
         let found =
             tls::chain(host, &naming, &beside, site_above.and_then(|site| site.chain.as_ref()), default, &routing);
         problems.extend(found.problems);
@@ -167,7 +163,7 @@ impl Translator {
         // host, connections for the wildcard would answer its requests with 421.
         let named = in_rules || found.counts;
         let chain = found.chain.filter(|_| named);
-        let own_chain = chain.as_ref().filter(|_| wildcard).and_then(|chain| own_chain(chain, &sources));
+        let own_chain = chain.as_ref().filter(|_| wildcard).map(|chain| own_chain(chain, settings));
         let surplus = own_chain.is_some() && self.wildcards.is_surplus(host);
         let served = chain.as_ref().filter(|_| !surplus);
         if let Some(chain) = chain.as_ref().filter(|_| surplus) {
@@ -182,7 +178,7 @@ impl Translator {
             around.catch_all = around.catch_all.filter(trusted);
             let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
             let virtual_host = around.virtual_host(host, Side::Tls, &origin);
-            let Chain { secret, minimum, maximum, origins, terminating: _ } = chain.clone();
+            let Chain { secret, minimum, maximum, origins, .. } = chain.clone();
             tls_host(host, secret, (minimum, maximum), virtual_host, origins)
         });
         // Otherwise clients would get the certificate and the routes of the wildcard above.
@@ -226,27 +222,24 @@ fn tls_host(
     }
 }
 
-/// Returns the filter chain of a wildcard that `sources` name.
-fn own_chain(chain: &Chain, sources: &[&Source]) -> Option<Wildcard> {
-    let origin = chain.origins.first()?;
-    let provides = |rank: &Precedence| rank.key.namespace == origin.namespace && rank.key.name == origin.name;
-    let provider = sources.iter().find(|source| provides(&source.precedence))?;
-    let pairs = provider.entries.iter().filter_map(|entry| entry.material.pair());
-    let pair = pairs.filter(|(secret, _)| **secret == chain.secret).map(|(_, pair)| pair.memory()).next();
-    // Without a pair of its own, it has the default certificate, which belongs to the operator.
-    let memory = WILDCARD + pair.unwrap_or(DEFAULT_PAIR);
-    Some(Wildcard { rank: provider.precedence.clone(), memory })
+/// Returns the filter chain of a wildcard. With HTTP/3, Envoy has another one for QUIC.
+fn own_chain(chain: &Chain, settings: &Settings) -> Wildcard {
+    let is_over_quic = settings.http.http3.enabled && chain.maximum >= TlsVersion::V1_3;
+    let memory = (WILDCARD + chain.pair_memory) * if is_over_quic { 2 } else { 1 };
+    Wildcard { rank: chain.provider.clone(), memory }
 }
 
 /// Returns the problem of a wildcard with TLS beyond the limit of its namespace.
 fn surplus_problem(host: &Host, chain: &Chain) -> Problem {
+    let key = &chain.provider.key;
+    let provides = |origin: &&ObjectRef| origin.namespace == key.namespace && origin.name == key.name;
     Problem {
-        object: chain.origins.first().cloned().unwrap_or_else(nobody),
+        object: chain.origins.iter().find(provides).cloned().unwrap_or_else(nobody),
         field: "spec.tls".to_owned(),
         reason: Reason::TooManyWildcards,
         message: format!(
-            "the wildcard hosts with TLS of older Ingresses leave no memory for \"{host}\" in the limit \
-             tls.maxWildcardMemoryPerNamespace of the namespace"
+            "the other wildcard hosts with TLS of the namespace leave no memory for \"{host}\" in the limit \
+             tls.maxWildcardMemoryPerNamespace; older Ingresses come first"
         ),
         consequence: format!("no TLS for \"{host}\""),
     }

@@ -1,5 +1,8 @@
 //! The key pairs of listeners that terminate TLS, the validation of their clients, and the client certificate of a Gateway.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::Protocol;
 use super::parser::Parser;
 use crate::model::{ClientValidation, SecretId, SecretPart};
@@ -10,12 +13,9 @@ use crate::translate::grants::Reference;
 use crate::translate::limit::fitting;
 use crate::translate::verdict::Status;
 
-/// The maximum memory of the key pairs of one listener in a filter chain of an Envoy, in bytes. The limits of the API permit 64 key
-/// pairs of 1 MiB for each of 64 listeners.
+/// The maximum memory of the key pairs of one listener in a filter chain of an Envoy, in bytes. The API permits 64 key pairs for each
+/// of 64 listeners, and a key pair can take 1 MiB.
 const MAX_PAIR_MEMORY: u64 = 4 << 20;
-
-/// The unit of the memory of key pairs, in bytes. A renewed certificate has a slightly different size, which must not affect routes.
-const PAIR_MEMORY_UNIT: u64 = 16 << 10;
 
 impl Parser<'_, '_> {
     /// Returns the usable key pairs of a listener that terminates TLS.
@@ -27,33 +27,44 @@ impl Parser<'_, '_> {
             self.declared.verdict(Some(name), "ResolvedRefs", Status::False, "InvalidCertificateRef", message);
         }
         let mut pairs = Vec::new();
-        let mut fits = fitting(MAX_PAIR_MEMORY);
         for reference in references {
             match self.key_pair(reference) {
                 // Envoy would have a copy of the same key pair for each reference.
                 Ok(pair) if pairs.contains(&pair) => {}
-                Ok(pair) if fits(self.memory_of(std::slice::from_ref(&pair))) => pairs.push(pair),
-                Ok(pair) => {
-                    let message = format!(
-                        "Secret \"{}\" is left out: the key pairs of a listener can take at most {} MiB of memory in each Envoy",
-                        pair.object(),
-                        MAX_PAIR_MEMORY >> 20
-                    );
-                    self.declared.verdict(Some(name), "ResolvedRefs", Status::False, "InvalidCertificateRef", message);
-                }
+                Ok(pair) => pairs.push(pair),
                 Err((reason, message)) => {
                     self.declared.verdict(Some(name), "ResolvedRefs", Status::False, reason, message)
                 }
             }
         }
+        self.within_memory(name, pairs)
+    }
+
+    /// Leaves out the largest key pairs if all of them take too much memory. Secrets can belong to other namespaces, whose small
+    /// key pairs must not depend on large ones.
+    fn within_memory(&mut self, listener: &Arc<str>, mut pairs: Vec<SecretId>) -> Vec<SecretId> {
+        let mut by_size: Vec<(u64, &SecretId)> = pairs.iter().map(|pair| (self.memory_of(pair), pair)).collect();
+        by_size.sort();
+        let mut fits = fitting(MAX_PAIR_MEMORY);
+        let surplus = by_size.into_iter().filter(|(memory, _)| !fits(*memory)).map(|(_, pair)| pair.clone());
+        let surplus: BTreeSet<SecretId> = surplus.collect();
+        for pair in &surplus {
+            let message = format!(
+                "Secret \"{}\" is left out: the key pairs of a listener can take at most {} MiB of memory in each Envoy, and small \
+                 ones come first",
+                pair.object(),
+                MAX_PAIR_MEMORY >> 20
+            );
+            self.declared.verdict(Some(listener), "ResolvedRefs", Status::False, "InvalidCertificateRef", message);
+        }
+        pairs.retain(|pair| !surplus.contains(pair));
         pairs
     }
 
-    /// Returns the memory that key pairs take in each filter chain of an Envoy, in bytes.
-    pub fn memory_of(&self, pairs: &[SecretId]) -> u64 {
-        let objects = self.resolver.context.objects;
-        let pair = |id: &SecretId| objects.get::<Secret>(id.object())?.pair.as_ref().map(|pair| pair.memory());
-        pairs.iter().filter_map(pair).map(|memory| memory.next_multiple_of(PAIR_MEMORY_UNIT)).sum()
+    /// Returns the memory that a key pair takes in each filter chain of an Envoy, in bytes.
+    pub fn memory_of(&self, pair: &SecretId) -> u64 {
+        let secret = self.resolver.context.objects.get::<Secret>(pair.object());
+        secret.and_then(|secret| secret.pair.as_ref()).map_or(0, |pair| pair.memory())
     }
 
     /// Returns the key pair that the Gateway presents to backends.

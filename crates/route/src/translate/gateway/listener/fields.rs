@@ -13,7 +13,7 @@ impl Parser<'_, '_> {
         let (name, first) = (&listener.name, self.declared.verdicts.len());
         let protocol = self.protocol(listener);
         let pair_memory = match &protocol {
-            Some(Protocol::Tls(pairs)) => self.memory_of(pairs),
+            Some(Protocol::Tls(pairs)) => pairs.iter().map(|pair| self.memory_of(pair)).sum(),
             _ => 0,
         };
         let host = match &protocol {
