@@ -44,9 +44,10 @@ const MAX_UNAVAILABLE_DELAY: Duration = Duration::from_secs(4);
 const MAX_DENIED_DELAY: Duration = Duration::from_secs(30);
 /// The retry delay for a kind whose CustomResourceDefinition is absent. The creation of the definition ends the delay.
 const ABSENT_DELAY: Duration = Duration::from_secs(30);
-/// The time limit for the head of a response. The API server itself limits a request to 60 s. Without this limit, a lost request
-/// waits forever: hyper can lose a request if its connection ends while the request enters the queue.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
+/// The time limit for the head of a response. Without it, a lost request waits forever: hyper can lose a request if its connection
+/// ends while the request enters the queue. The client repeats a request that an overloaded API server refuses for 164 s, which the
+/// limit includes.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The watched part of a cluster.
 #[derive(Debug, Clone)]
@@ -92,9 +93,7 @@ pub async fn client(kubeconfig: Option<PathBuf>, context: Option<String>) -> Res
 }
 
 /// Creates a client whose requests fail if the head of the response takes longer than `limit`. The body has no limit.
-fn limited(mut config: kube::Config, limit: Duration) -> Result<kube::Client, SourceError> {
-    // Watches and writers wait and retry themselves. Retries of the client would hide the status until the limit.
-    config.default_retry = false;
+fn limited(config: kube::Config, limit: Duration) -> Result<kube::Client, SourceError> {
     let builder = ClientBuilder::try_from(config).map_err(|error| SourceError::Client(error.to_string()))?;
     Ok(builder.with_layer(&TimeoutLayer::new(limit)).build())
 }

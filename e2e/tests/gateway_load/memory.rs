@@ -83,5 +83,11 @@ async fn a_route_with_many_copies_of_matches_is_left_out_alone() {
         .await;
     let long = |i: usize| format!("/b{i}/{}", "x".repeat(1000));
     let prefixes: Vec<String> = (1..64).map(long).chain(["/bert".to_owned()]).collect();
-    exceed(tenants, &wide(&prefixes), 404, ["RouteTooExpensive", "on 1024 hosts of listeners", "route left out"]).await;
+    exceed(
+        tenants,
+        &wide(&prefixes),
+        404,
+        ["RouteTooExpensive", "on 1024 hosts of Gateways in namespace", "route left out"],
+    )
+    .await;
 }
