@@ -93,7 +93,7 @@ impl Secrets {
                     let content = content(&secret);
                     if [CERTIFICATE, KEY, AUTHORITIES].iter().all(|key| !content.get(key).is_empty()) {
                         let told = Some(Ok(Material::from(&content)));
-                        send_if_changed(&supply, told);
+                        send_if_changed(supply, told);
                     }
                 }
                 Ok(watcher::Event::Delete(_)) => {
