@@ -501,9 +501,9 @@ pub const CLIENTS: &[Key] = &[
         "tls.maxWildcardMemoryPerNamespace",
         PolicyMemory,
         route.tls.max_wildcard_memory_per_namespace,
-        "The maximum memory of one Envoy that the wildcard hosts with TLS of the Ingresses of one namespace can take. Each of them \
-         has a filter chain of its own: 76 KiB, and 8 times the size of its certificate chain in PEM. 1,000 wildcards with \
-         certificates of 4 KB take 110 MiB, and twice as much with HTTP/3. Older Ingresses come first. The others have no TLS for the wildcard, and the Event \
+        "The maximum memory in each Envoy for wildcard hosts with TLS, for all Ingresses of a namespace. Each wildcard host \
+         needs a separate filter chain, which takes 76 KiB plus 8 times the size of the certificate chain in PEM. 1,000 \
+         wildcards with certificates of 4 KB take 110 MiB, and twice as much with HTTP/3. Older Ingresses come first. The others have no TLS for the wildcard, and the Event \
          `TooManyWildcards`. Hosts without a wildcard share chains and have no limit."
     ),
     key!(

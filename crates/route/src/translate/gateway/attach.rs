@@ -52,6 +52,11 @@ impl ListenerName {
     pub fn owner(&self) -> ListenerOwner {
         ListenerOwner::new(&self.gateway, self.set.as_ref())
     }
+
+    /// Returns whether `owner` is the owner of the listener.
+    pub fn is_of(&self, owner: &ListenerOwner) -> bool {
+        self.gateway.namespace == owner.gateway && self.set.as_ref().map(|set| &set.namespace) == owner.set.as_ref()
+    }
 }
 
 impl ListenerOwner {

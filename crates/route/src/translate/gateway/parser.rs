@@ -97,7 +97,7 @@ impl Attached {
 
     /// Returns the owners of the listeners that the route is attached to.
     pub fn owners(&self) -> BTreeSet<ListenerOwner> {
-        self.attachments.iter().map(|attachment| attachment.listener.owner()).collect()
+        self.accepted.iter().map(|(_, owner)| owner.clone()).collect()
     }
 
     /// Returns the verdicts for a problem that leaves out the route on the listeners of `owner`: no parent there accepts it.

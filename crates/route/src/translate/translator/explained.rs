@@ -344,7 +344,7 @@ impl Translator {
         let is_here = |(id, owner): &(ObjectId, ListenerOwner)| {
             let attachments = self.gateways.routes.get(id).into_iter().flat_map(|route| route.attachments.iter());
             attachments
-                .filter(|one| one.bound.as_ref() == Some(&answer.listener) && one.listener.owner() == *owner)
+                .filter(|one| one.bound.as_ref() == Some(&answer.listener) && one.listener.is_of(owner))
                 .any(|one| hosts.iter().any(|host| one.hosts.binary_search(host).is_ok()))
         };
         for (_, problem) in self.gateways.left_out.iter().filter(|(key, _)| is_here(key)).take(MOST) {

@@ -149,7 +149,7 @@ fn features_on_host(route: &Attached, certificate: &ClientCertificate, scope: &S
 
 /// Returns the problem of a route whose matches take too much memory on the listeners of `owner`.
 fn left_out_problem(route: &Attached, owner: &ListenerOwner, memory: u64) -> Problem {
-    let attachments = route.attachments.iter().filter(|attachment| attachment.listener.owner() == *owner);
+    let attachments = route.attachments.iter().filter(|attachment| attachment.listener.is_of(owner));
     let message = format!(
         "the copies of this route on {} hosts of {owner} can take {} MiB of memory in each Envoy, more than older routes of the \
          namespace leave there of the limit gateway.policies.maxMemoryPerNamespace",

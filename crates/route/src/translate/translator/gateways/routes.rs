@@ -118,7 +118,7 @@ impl Translator {
 
 /// Returns the attachments of a route to the listeners of `owner`.
 fn attachments<'a>(route: &'a Attached, owner: &'a ListenerOwner) -> impl Iterator<Item = &'a Attachment> {
-    route.attachments.iter().filter(|attachment| attachment.listener.owner() == *owner)
+    route.attachments.iter().filter(|attachment| attachment.listener.is_of(owner))
 }
 
 /// Returns the places of attachments: hosts on Envoy listeners.
