@@ -68,7 +68,7 @@ pub fn migrate(manifests: &Manifests, settings: &Settings, scope: &Scope, option
     let mut losses = Losses::new(&source.objects);
     losses.report_delegations(&source.translator);
     let served = Served::new(source.translator.model());
-    served.report(&source.settings, &mut losses);
+    served.report(&source.settings, &source.translator, &mut losses);
     if settings.http.http3.enabled && !served.tls.is_empty() {
         losses.report_http3(&options.gateway);
     }

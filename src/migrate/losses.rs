@@ -135,14 +135,36 @@ impl<'a> Losses<'a> {
         self.add(Kind::GATEWAY, gateway, String::new(), (rule, rule.level()), text);
     }
 
-    /// Reports a host without a certificate below a wildcard with one.
-    pub fn report_refused(&mut self, ingress: &ObjectKey, host: &Host) {
+    /// Reports a host without a certificate below a wildcard with one, in `field` of an Ingress.
+    fn add_refused(&mut self, ingress: &ObjectKey, field: String, host: &Host) {
         let text = Text {
-            message: "TLS connections for this host are refused, because it has no certificate".to_owned(),
+            message: format!("TLS connections for host \"{host}\" are refused, because it has no certificate"),
             consequence: "the listener of the wildcard above it accepts them",
             remedy: "Give the host a certificate before you migrate.",
         };
-        self.add_changed(ingress, self.host_field(ingress, host), text);
+        self.add_changed(ingress, field, text);
+    }
+
+    /// Reports a host with a rule, without a certificate, and below a wildcard with one.
+    pub fn report_refused(&mut self, ingress: &ObjectKey, host: &Host) {
+        self.add_refused(ingress, self.host_field(ingress, host), host);
+    }
+
+    /// Reports such hosts that only TLS entries name.
+    pub fn report_refused_entries(&mut self, hosts: &BTreeSet<&Host>, translator: &Translator) {
+        if hosts.is_empty() {
+            return;
+        }
+        let objects = self.objects;
+        for ingress in objects.all::<Ingress>().filter(|one| translator.serves(&Kind::INGRESS.id(one.meta.key.clone())))
+        {
+            for (at, entry) in ingress.spec.tls.iter().flatten().enumerate() {
+                let named = entry.hosts.iter().flatten().filter_map(|name| host::parse(name).ok());
+                for host in named.filter(|host| hosts.contains(host)) {
+                    self.add_refused(&ingress.meta.key, format!("spec.tls[{at}]"), &host);
+                }
+            }
+        }
     }
 
     /// Reports annotations that delegate hosts to other namespaces.

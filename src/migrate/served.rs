@@ -1,10 +1,11 @@
 //! The served routes of Ingresses: the hosts of the shared listeners of the model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_route::model::{Action, Host, ListenerId, Model, Route, SecretId, TlsHost, VirtualHost};
 use lockgate_route::settings::Settings;
+use lockgate_route::translate::Translator;
 
 use super::losses::{Losses, ingress_of};
 
@@ -17,7 +18,7 @@ pub struct Served<'m> {
     pub plain: BTreeMap<&'m Host, Vec<&'m Route>>,
     /// The hosts behind TLS.
     pub tls: BTreeMap<&'m Host, Tls<'m>>,
-    /// The hosts whose TLS connections are refused, with the first route of each.
+    /// The hosts whose TLS connections are refused, with the first route of each. A host that only a TLS entry names has none.
     refused: Vec<(&'m Host, Option<&'m Route>)>,
 }
 
@@ -67,7 +68,7 @@ impl<'m> Served<'m> {
     }
 
     /// Reports the properties of hosts that Gateway API does not express.
-    pub fn report(&self, settings: &Settings, losses: &mut Losses) {
+    pub fn report(&self, settings: &Settings, translator: &Translator, losses: &mut Losses) {
         let bounds = &settings.tls.parameters;
         for (host, tls) in &self.tls {
             if (tls.host.minimum, tls.host.maximum) != (bounds.minimum, bounds.maximum) {
@@ -86,11 +87,14 @@ impl<'m> Served<'m> {
             origins.dedup();
             origins.iter().for_each(|ingress| losses.report_several_labels(ingress, host));
         }
+        let mut only_in_entries = BTreeSet::new();
         for (host, route) in &self.refused {
-            if let Some(ingress) = route.and_then(|route| ingress_of(&route.origin)) {
-                losses.report_refused(&ingress, host);
+            match route.and_then(|route| ingress_of(&route.origin)) {
+                Some(ingress) => losses.report_refused(&ingress, host),
+                None => _ = only_in_entries.insert(*host),
             }
         }
+        losses.report_refused_entries(&only_in_entries, translator);
         let default = self.tls.get(&Host::Any).filter(|tls| !tls.routes.is_empty());
         let unnamed = self.plain.keys().filter(|host| !self.tls.contains_key(**host) && ***host != Host::Any);
         if let (Some(tls), Some(host)) = (default, unnamed.into_iter().next()) {

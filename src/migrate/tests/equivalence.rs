@@ -189,8 +189,8 @@ fn compare_with(
                 let (second, _) = decide(&after, gateway, request, None);
                 // These differences are in the report.
                 let by_default = has(findings, "behind the default certificate") && pattern.as_deref() == Some("*");
-                let is_refused =
-                    has(findings, "TLS connections for this host are refused") && first == Decision::Closed;
+                let is_refused = first == Decision::Closed
+                    && has(findings, &format!("TLS connections for host \"{name}\" are refused"));
                 // A host without any route is not served either way: a wildcard listener answers 404 instead of closing.
                 let plain = decide(&before, ListenerId::HTTP, Request { is_tls: false, ..request }, None).0;
                 let is_unserved =
@@ -251,6 +251,15 @@ fn a_host_without_a_certificate_that_is_closed_in_plain_text_is_reported() {
     let closed = closed.host("*.x.com").path("Prefix", "/", "a:80").host("a.x.com").path("Prefix", "/", "a:80");
     let settings = Settings { namespace_ownership: NamespaceOwnership::InterNamespaceAllowed, ..Settings::default() };
     let counts = compare(&[wildcard.into(), closed.into()], &settings);
+    assert!(counts.contains_key("forward"), "{counts:?}");
+}
+
+#[test]
+fn a_host_that_only_a_tls_entry_without_a_certificate_names_is_reported() {
+    let first = ingress("other/one").created(1).annotation("lockgate.dev/delegate-to", "shop");
+    let first = first.host("*.x.com").path("Prefix", "/a", "a:80").tls(&["a.x.com"], "");
+    let second = ingress("one").created(2).host("*.x.com").path("Prefix", "/", "a:80").tls(&["*.x.com"], "wild");
+    let counts = compare(&[first.into(), second.into()], &Settings::default());
     assert!(counts.contains_key("forward"), "{counts:?}");
 }
 
