@@ -185,7 +185,7 @@ fn every_field_has_a_key() {
                 tls: _,
                 client_certificate: _,
             },
-        routes: Routes { discovery: _ },
+        routes: Routes { discovery: _, max_copy_memory_per_namespace: _ },
         runtime: _,
     } = route::Settings::default();
     let Settings {

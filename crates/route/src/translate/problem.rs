@@ -88,6 +88,8 @@ pub enum Reason {
     RouteTooExpensive,
     /// A wildcard host with TLS that could take too much of Envoy's memory.
     TooManyWildcards,
+    /// A host of Ingresses whose copy of the rules of another host could take too much of Envoy's memory.
+    TooManyCopies,
     /// Text that is not UTF-8, or an object that cannot be decoded at all.
     InvalidEncoding,
     /// A served certificate that expires soon or has expired. The translation has no clock, so this is detected
@@ -129,6 +131,7 @@ impl Reason {
             Reason::FilterTooExpensive => "FilterTooExpensive",
             Reason::RouteTooExpensive => "RouteTooExpensive",
             Reason::TooManyWildcards => "TooManyWildcards",
+            Reason::TooManyCopies => "TooManyCopies",
             Reason::InvalidEncoding => "InvalidEncoding",
             Reason::CertificateExpiring => "CertificateExpiring",
             Reason::XdsRejected => "XdsRejected",

@@ -20,6 +20,7 @@ mod incremental;
 mod key_pairs;
 mod listener_sets;
 mod ownership;
+mod rule_copies;
 mod rules;
 mod services;
 mod shared_host;

@@ -145,8 +145,8 @@ pub struct Found {
     pub problems: Vec<Problem>,
     /// The entries for the host without a usable key pair.
     pub missed: Vec<Missed>,
-    /// Whether a permitted entry names the host.
-    pub counts: bool,
+    /// The index of the first permitted entry that names the host, if any.
+    pub first: Option<usize>,
 }
 
 /// An entry without a usable key pair, and the fallback for one of its hosts.
@@ -232,7 +232,7 @@ pub fn chain(
     let above = above.filter(|above| !first_asks || is_default(above) || is_of_first(&above.secret));
     let [counted, beside] = if first_asks { first } else { all };
     let mut found = choose(host, &counted, &beside, above, default);
-    found.counts = !counted.is_empty();
+    found.first = counted.first().and_then(|first| naming.iter().position(|one| one.is(first)));
     for ignored in naming.iter().filter(|asking| !counted.iter().any(|one| one.is(asking))) {
         if let Some(first) = &routing.first {
             found.problems.push(ignored.ignored(host, first));

@@ -6,6 +6,7 @@
 
 mod clusters;
 mod conflicts;
+mod copies;
 mod encodings;
 pub mod explained;
 mod gateways;
@@ -13,10 +14,10 @@ mod hosts;
 mod ledger;
 mod missed;
 mod ownership;
+mod quota;
 mod secrets;
 mod served;
 mod sites;
-mod wildcards;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use super::{listeners, tls};
 
 use clusters::{Clusters, NewClusters};
 use conflicts::Conflicts;
+use copies::Copies;
 pub use gateways::Dedicated;
 use gateways::Gateways;
 use ledger::Ledger;
@@ -45,7 +47,6 @@ use missed::Outcomes;
 use ownership::Nameless;
 use served::Served;
 use sites::Sites;
-use wildcards::Wildcards;
 
 /// The number of sources or hosts that are built before they are stored. Storing them in batches avoids a second copy
 /// of all of them. Tests have few objects, so their batches are small.
@@ -122,7 +123,9 @@ pub struct Translator {
     /// The owner and the default backend of the hosts that no rule names.
     nameless: Nameless,
     sites: Sites,
-    wildcards: Wildcards,
+    copies: Copies,
+    /// The hosts whose charge for copies has changed while they were built. They are built again under the limits.
+    charged: BTreeSet<Host>,
     served: Served,
     outcomes: Outcomes,
     clusters: Clusters,
@@ -157,7 +160,8 @@ impl Translator {
             with_default: BTreeSet::new(),
             nameless: Nameless::default(),
             sites: Sites::default(),
-            wildcards: Wildcards::default(),
+            copies: Copies::default(),
+            charged: BTreeSet::new(),
             served: Served::new(dialects),
             outcomes: Outcomes::default(),
             clusters: Clusters::default(),
@@ -410,21 +414,24 @@ impl Translator {
         has_other_default
     }
 
-    /// Builds hosts again. Hosts below a wildcard depend on the filter chain of the wildcard, so wildcards are built first.
+    /// Builds hosts again. Other hosts copy the rules of [`Host::Any`], and hosts below a wildcard depend on its filter chain and
+    /// copy its rules, so these are built first.
     fn rebuild_hosts(&mut self, hosts: BTreeSet<Host>, objects: &Objects, settings: &Settings, touched: &mut Touched) {
-        let (wildcards, others): (Vec<_>, Vec<_>) =
-            hosts.into_iter().partition(|host| matches!(host, Host::Wildcard(_)));
-        for host in &wildcards {
-            self.remake(host, objects, settings, touched);
-        }
-        for host in self.wildcards.apply(settings.tls.max_wildcard_memory_per_namespace) {
-            self.remake(&host, objects, settings, touched);
-        }
-        // The hosts of one batch do not depend on each other.
-        for batch in others.chunks(AT_A_TIME) {
-            let made = parallel::map(batch, |host| self.make(host, objects, settings));
-            for (host, made) in batch.iter().zip(made) {
-                self.replace_host_parts(host, made, touched);
+        let (any, named): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| *host == Host::Any);
+        let (wildcards, exact): (Vec<_>, Vec<_>) =
+            named.into_iter().partition(|host| matches!(host, Host::Wildcard(_)));
+        for mut due in [any, wildcards, exact] {
+            while !due.is_empty() {
+                // The hosts of one batch do not depend on each other.
+                for batch in due.chunks(AT_A_TIME) {
+                    let made = parallel::map(batch, |host| self.make(host, objects, settings));
+                    for (host, made) in batch.iter().zip(made) {
+                        self.replace_host_parts(host, made, touched);
+                    }
+                }
+                let mut again = std::mem::take(&mut self.charged);
+                again.extend(self.copies.apply(settings));
+                due = again.into_iter().collect();
             }
         }
     }

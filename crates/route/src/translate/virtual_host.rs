@@ -8,6 +8,7 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::{Action, Host, PathMatch, Redirect, RedirectStatus, Route, VirtualHost};
 use crate::settings::Regexes;
 
+use super::gateway::match_memory;
 use super::merge::Merged;
 use super::problem::{Problem, Reason};
 use super::source::PlainText;
@@ -100,6 +101,11 @@ impl<'a> HostRules<'a> {
     /// Returns whether a rule names the host.
     pub fn named(&self) -> bool {
         !self.ingresses.is_empty()
+    }
+
+    /// Returns the memory of a copy of the rules in an Envoy, in bytes.
+    pub fn memory(&self) -> u64 {
+        self.paths.winners().map(|rule| match_memory::of_route(&rule.path.route, rule.path.cost)).sum()
     }
 
     /// Returns the routes in their final order.

@@ -55,8 +55,8 @@ fn of_candidate(candidate: &Candidate) -> u64 {
     candidate.routes().map(|route| of_route(route, candidate.cost)).sum()
 }
 
-/// Returns the memory of a route whose regular expressions have this cost.
-fn of_route(route: &Route, Cost { size, steps }: Cost) -> u64 {
+/// Returns the memory of a copy of a route whose regular expressions have this cost.
+pub fn of_route(route: &Route, Cost { size, steps }: Cost) -> u64 {
     let patterns = match size {
         0 => 0,
         size => PATTERN + INSTRUCTION * u64::from(size) + STEP * u64::from(steps),

@@ -4,7 +4,7 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
@@ -32,6 +32,7 @@ impl Reason {
         Self::ReferenceNotPermitted,
         Self::EndpointNotValid,
         Self::TooManyWildcards,
+        Self::TooManyCopies,
         Self::InvalidEncoding,
         Self::CertificateExpiring,
         Self::XdsRejected,
@@ -117,6 +118,10 @@ impl Reason {
             Self::TooManyWildcards => {
                 "Use fewer wildcard hosts with TLS, or certificates with fewer names, or ask the operator for a \
                  higher limit (tls.maxWildcardMemoryPerNamespace)."
+            }
+            Self::TooManyCopies => {
+                "Add a rule for the host, use fewer such hosts or fewer rules, or ask the operator for a higher limit \
+                 (routes.maxCopyMemoryPerNamespace)."
             }
             Self::InvalidEncoding => "Write the text in UTF-8, and the object in the form of its API version.",
             Self::CertificateExpiring => "Renew the certificate.",

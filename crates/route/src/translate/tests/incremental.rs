@@ -9,7 +9,7 @@ use proptest::sample::select;
 use super::fuzz::{SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Host, ListenerId, Model, Touched};
 use crate::objects::{EndpointSlice, Ingress, Kind, Object, ObjectId, ObjectKey, Objects};
-use crate::settings::{ExternalNames, Settings, Tls};
+use crate::settings::{ExternalNames, Routes, Settings, Tls};
 use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 use crate::translate::{ChangedInputs, Input, Translator, translate};
@@ -87,10 +87,13 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     let stats = (prop::option::of(9000u16..9002), secret(), secret());
     // One wildcard fits into a namespace, or all of them.
     let wildcard_memory = select(vec![100 << 10, Tls::default().max_wildcard_memory_per_namespace]);
-    let of_clients = (secret(), secret(), any::<bool>(), wildcard_memory);
+    // One copy of one rule fits, or all copies.
+    let copy_memory = select(vec![3 << 10, Routes::default().max_copy_memory_per_namespace]);
+    let of_clients = (secret(), secret(), any::<bool>(), wildcard_memory, copy_memory);
     (of_clients, secret(), any::<bool>(), any::<bool>(), stats, any_ownership()).prop_map(
         |(of_clients, client_certificate, allow, classless, (port, stats_secret, client_ca), ownership)| {
-            let (default_secret, fallback_secret, redirect, max_wildcard_memory_per_namespace) = of_clients;
+            let (default_secret, fallback_secret, redirect, max_wildcard_memory_per_namespace, copy_memory) =
+                of_clients;
             let tls =
                 Tls { default_secret, fallback_secret, redirect, max_wildcard_memory_per_namespace, ..Tls::default() };
             let mut settings = Settings {
@@ -100,6 +103,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
                 namespace_ownership: ownership,
                 ..Settings::default()
             };
+            settings.routes.max_copy_memory_per_namespace = copy_memory;
             settings.upstream.client_certificate = client_certificate;
             let stats = &mut settings.listeners.stats_tls;
             (stats.at.port, stats.secret, stats.client_ca) = (port.unwrap_or(0), stats_secret, client_ca);

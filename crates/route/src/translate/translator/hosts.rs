@@ -6,20 +6,19 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::conflicts::Place;
+use super::copies::Copier;
 use super::ownership::{Claim, Standing};
-use super::wildcards::Wildcard;
-use super::{Translator, set};
+use super::quota::Charge;
+use super::{Translator, copies, set};
 use crate::model::{Host, ListenerId, Others, SecretId, ServedHosts, TlsHost, TlsVersion, Touched, VirtualHost};
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 use crate::translate::host::parent;
-use crate::translate::problem::{Problem, Reason};
+use crate::translate::problem::Problem;
 use crate::translate::source::{Source, Target};
 use crate::translate::tls::{self, Asking, Chain, Routing};
 use crate::translate::virtual_host::{Around, HostRules, Side};
 
-/// The memory of the filter chain of a wildcard in an Envoy without its key pair, in bytes, measured with Envoy 1.40.
-const WILDCARD: u64 = 64 << 10;
 /// The parts of a host.
 #[derive(Default)]
 pub struct Made {
@@ -32,8 +31,18 @@ pub struct Made {
     /// Whether TLS connections for the host are refused.
     refused: bool,
     claim: Option<Claim>,
-    /// The filter chain of a wildcard, whether it is within the limit or not.
-    wildcard: Option<Wildcard>,
+    /// The memory of a copy of its rules.
+    memory: u64,
+    charges: Charges,
+    /// Whether nothing else is built, because the charge for rules has changed.
+    is_postponed: bool,
+}
+
+/// The charges of a host for copies, whether they are within the limits or not.
+#[derive(Default)]
+struct Charges {
+    key_pair: Option<Charge<Arc<str>>>,
+    rules: Option<Charge<[Arc<str>; 2]>>,
 }
 
 impl Translator {
@@ -51,18 +60,24 @@ impl Translator {
 
     /// Replaces all parts of a host with `made`.
     pub(super) fn replace_host_parts(&mut self, host: &Host, made: Made, touched: &mut Touched) {
-        let Made { http, https, chain, problems, missed, in_rules, refused, claim, wildcard } = made;
+        if made.is_postponed {
+            self.copies.rules.replace(host, made.charges.rules);
+            self.charged.insert(host.clone());
+            return;
+        }
+        let Made { http, https, chain, problems, missed, in_rules, refused, claim, memory, charges, .. } = made;
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.replace_conflicts(Place::Shared, &site.problems, &[]);
             self.outcomes.replace(host, &site.missed, &[]);
         } else if let Some(site) = self.sites.get_mut(host) {
             self.outcomes.replace(host, &site.missed, &missed);
-            (site.missed, site.chain, site.claim) = (missed, chain, claim);
+            (site.missed, site.chain, site.claim, site.memory) = (missed, chain, claim, memory);
             let before = std::mem::replace(&mut site.problems, problems.clone());
             self.replace_conflicts(Place::Shared, &before, &problems);
             self.sites.set_in_rules(host, in_rules);
         }
-        self.wildcards.replace(host, wildcard);
+        self.copies.key_pairs.replace(host, charges.key_pair);
+        self.copies.rules.replace(host, charges.rules);
         self.replace_plain_host(host, http, touched);
         self.replace_tls_host(host, https, refused, touched);
     }
@@ -133,14 +148,12 @@ impl Translator {
         standing.report(host, &mut problems);
         let in_rules = !standing.served.is_empty();
         let wildcard = matches!(host, Host::Wildcard(_));
-        let above = above_host.filter(|_| !in_rules).map(|parent| (self.standing(&parent, settings), parent));
-        let nameless = (*host != Host::Any && (wildcard || !in_rules)).then(|| self.standing(&Host::Any, settings));
-        let mut around = Around {
-            own: HostRules::merge(host, &standing.served, &settings.regexes, &mut problems),
-            parent: above.as_ref().map(|(standing, parent)| rules(standing, parent, settings)),
-            nameless: nameless.as_ref().map(|standing| rules(standing, &Host::Any, settings)),
-            catch_all: self.nameless.catch_all.as_ref(),
-        };
+        let above = above_host.filter(|_| !in_rules).map(|parent| (parent.clone(), self.standing(&parent, settings)));
+        let nameless =
+            (*host != Host::Any && (wildcard || !in_rules)).then(|| (Host::Any, self.standing(&Host::Any, settings)));
+        let own = HostRules::merge(host, &standing.served, &settings.regexes, &mut problems);
+        let memory = if matches!(host, Host::Exact(_)) { 0 } else { own.memory() };
+        let mut around = Around { own, parent: None, nameless: None, catch_all: self.nameless.catch_all.as_ref() };
         let everywhere = *host == Host::Any && around.catch_all.is_some();
         let plain = |around: &Around, behind_tls| {
             (in_rules || everywhere).then(|| around.virtual_host(host, Side::PlainText { behind_tls }, &nobody()))
@@ -149,10 +162,12 @@ impl Translator {
             let http = plain(&around, false);
             let https = self.default_host(&around, objects, settings);
             let problems = problems.into_iter().map(Arc::new).collect();
-            return Made { http, https, problems, in_rules, ..Made::default() };
+            return Made { http, https, problems, in_rules, memory, ..Made::default() };
         }
-        let levels = [Some(&standing), above.as_ref().map(|(above, _)| above), nameless.as_ref()];
-        let routing = levels.into_iter().flatten().find(|level| !level.served.is_empty());
+        // The first level with rules that serves the names of the host. If no rule names the host, the level is copied.
+        let around_host = [above.as_ref(), nameless.as_ref()].into_iter().flatten();
+        let copied = around_host.clone().find(|(_, level)| !level.served.is_empty());
+        let routing = Some(&standing).filter(|_| in_rules).or(copied.map(|(_, level)| level));
         let routing = routing.map(|level| Routing::new(&level.served, level.owner())).unwrap_or_default();
         let default = self.general.ground.default_secret.as_ref();
         let (naming, beside) = asking(host, &naming);
@@ -161,13 +176,34 @@ impl Translator {
         problems.extend(found.problems);
         // If only rejected rules and entries name a host, the wildcard above it serves it. With a filter chain for the
         // host, connections for the wildcard would answer its requests with 421.
-        let named = in_rules || found.counts;
+        let first = found.first.and_then(|at| naming.get(at));
+        let named = in_rules || first.is_some();
         let chain = found.chain.filter(|_| named);
-        let own_chain = chain.as_ref().filter(|_| wildcard).map(|chain| own_chain(chain, settings));
-        let surplus = own_chain.is_some() && self.wildcards.is_surplus(host);
-        let served = chain.as_ref().filter(|_| !surplus);
-        if let Some(chain) = chain.as_ref().filter(|_| surplus) {
-            problems.push(surplus_problem(host, chain));
+        let copied = copied.and_then(|(other, level)| {
+            let entry = || first.filter(|_| chain.is_some()).copied().map(Copier::Entry);
+            let copier = standing.served.first().copied().map(Copier::Rule).or_else(entry)?;
+            let charge = self.of_rules(&copier, other, level.served.first()?)?;
+            Some((charge, other, copier))
+        });
+        let mut charges = Charges { key_pair: None, rules: copied.as_ref().map(|(charge, ..)| charge.clone()) };
+        if charges.rules.as_ref() != self.copies.rules.charge(host) {
+            return Made { charges, is_postponed: true, ..Made::default() };
+        }
+        charges.key_pair = chain.as_ref().filter(|_| wildcard).map(|chain| copies::of_key_pair(chain, settings));
+        let is_without_key_pair = charges.key_pair.is_some() && self.copies.key_pairs.is_surplus(host);
+        let is_without_copy = copied.is_some() && self.copies.rules.is_surplus(host);
+        if let Some((_, other, copier)) = copied.filter(|_| is_without_copy) {
+            problems.push(copier.surplus(host, other));
+            around.catch_all = None;
+        } else {
+            around.parent = above.as_ref().map(|(parent, level)| rules(level, parent, settings));
+            around.nameless = nameless.as_ref().map(|(any, level)| rules(level, any, settings));
+        }
+        // Without the rules, a host that only TLS entries name is left to the wildcard above it.
+        let named = named && (in_rules || !is_without_copy);
+        let served = chain.as_ref().filter(|_| named && !is_without_key_pair);
+        if let Some(chain) = chain.as_ref().filter(|_| is_without_key_pair) {
+            problems.push(copies::without_key_pair(host, chain, nobody));
         }
         let http = plain(&around, served.is_some());
         let https = served.map(|chain| {
@@ -185,7 +221,8 @@ impl Translator {
         let refused = named && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
         let problems = problems.into_iter().map(Arc::new).collect();
         let claim = standing.claim.filter(|_| wildcard);
-        Made { http, https, refused, chain, problems, missed: found.missed, in_rules, claim, wildcard: own_chain }
+        let missed = found.missed;
+        Made { http, https, refused, chain, problems, missed, in_rules, claim, memory, charges, is_postponed: false }
     }
 
     /// Builds the host for clients without a known server name, if there is a certificate for them. With the fallback
@@ -219,29 +256,6 @@ fn tls_host(
         others: Others::Misdirected,
         misdirected: BTreeSet::new(),
         origins,
-    }
-}
-
-/// Returns the filter chain of a wildcard. With HTTP/3, Envoy has another one for QUIC.
-fn own_chain(chain: &Chain, settings: &Settings) -> Wildcard {
-    let is_over_quic = settings.http.http3.enabled && chain.maximum >= TlsVersion::V1_3;
-    let memory = (WILDCARD + chain.pair_memory) * if is_over_quic { 2 } else { 1 };
-    Wildcard { rank: chain.provider.clone(), memory }
-}
-
-/// Returns the problem of a wildcard with TLS beyond the limit of its namespace.
-fn surplus_problem(host: &Host, chain: &Chain) -> Problem {
-    let key = &chain.provider.key;
-    let provides = |origin: &&ObjectRef| origin.namespace == key.namespace && origin.name == key.name;
-    Problem {
-        object: chain.origins.iter().find(provides).cloned().unwrap_or_else(nobody),
-        field: "spec.tls".to_owned(),
-        reason: Reason::TooManyWildcards,
-        message: format!(
-            "the other wildcard hosts with TLS of the namespace leave no memory for \"{host}\" in the limit \
-             tls.maxWildcardMemoryPerNamespace; older Ingresses come first"
-        ),
-        consequence: format!("no TLS for \"{host}\""),
     }
 }
 
