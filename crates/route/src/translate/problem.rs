@@ -80,7 +80,7 @@ pub enum Reason {
     ListenerNotValid,
     /// A policy that is not valid, or without a target.
     PolicyNotValid,
-    /// Policies of a route that could take too much of Envoy's memory.
+    /// Policies of a route, or the certificate authorities of a BackendTLSPolicy, that could take too much of Envoy's memory.
     PolicyTooExpensive,
     /// Filters of a route that could take too much of Envoy's memory.
     FilterTooExpensive,

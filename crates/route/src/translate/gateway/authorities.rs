@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::SecretId;
+use crate::model::{Authorities, SecretId, SecretSource};
 use crate::objects::gateway::ObjectReference;
-use crate::objects::{ConfigMap, Kind, ObjectKey};
+use crate::objects::{ConfigMap, Kind, ObjectKey, Objects};
 use crate::translate::dialect::Resolver;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
@@ -75,4 +75,26 @@ fn config_map(reference: &ObjectReference, referrer: Referrer, resolver: &mut Re
         Some(Err(fault)) => invalid(format!("ConfigMap \"{key}\": {fault}")),
         Some(Ok(_)) => Ok(key),
     }
+}
+
+/// Returns an estimate of the memory that a cluster takes for certificate authorities, in bytes, measured with Envoy 1.40: 4.3 to 5.2
+/// times their text. The result is a multiple of 64 KiB, because renewed authorities have a slightly different size.
+pub fn memory(authorities: &Authorities, objects: &Objects) -> u64 {
+    /// The text of the authorities of the system.
+    const SYSTEM: usize = 220_000;
+    const TEXT: u64 = 5;
+    const UNIT: u64 = 64 << 10;
+    let length = |key: &ObjectKey| {
+        let config_map = objects.get::<ConfigMap>(key);
+        config_map.and_then(|config_map| Some(config_map.authorities.as_ref().ok()?.len())).unwrap_or_default()
+    };
+    let text: usize = match authorities {
+        Authorities::System => SYSTEM,
+        Authorities::Secret(secret) => match secret.source() {
+            SecretSource::ConfigMaps(first, others) => [first].into_iter().chain(others).map(length).sum(),
+            // The policy of a BackendTLSPolicy names ConfigMaps only.
+            SecretSource::Secret(..) => 0,
+        },
+    };
+    (TEXT * text as u64).next_multiple_of(UNIT)
 }

@@ -7,7 +7,7 @@ use lockgate_xds::provenance::ObjectRef;
 use super::authorities::{self, Fault, Referrer};
 use crate::model::{Authorities, Host, PeerName, SecretId, Verification};
 use crate::objects::gateway::{BackendTlsPolicy, BackendValidation, PolicyTarget, SubjectAltName};
-use crate::objects::{Kind, ObjectKey, Precedence, Revision, Service};
+use crate::objects::{Kind, ObjectKey, Objects, Precedence, Revision, Service};
 use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
 use crate::translate::host;
@@ -28,6 +28,8 @@ pub struct Policy {
     /// is still in effect. No request is sent to its targets, because they may not be the endpoints that the owner
     /// expects.
     pub verification: Result<Arc<Verification>, Fault>,
+    /// The memory in an Envoy for its certificate authorities, in bytes. Each port of a target has a copy.
+    pub memory: u64,
     /// The fault of a reference to certificate authorities.
     pub unresolved: Option<Fault>,
     /// The description of the first target that does not exist.
@@ -55,6 +57,17 @@ impl Policy {
     pub fn secret(&self) -> Option<&SecretId> {
         self.verification.as_ref().ok()?.secret()
     }
+
+    /// Returns the policy without verification, because the limit of its namespace leaves no memory for it.
+    pub fn beyond_limit(mut self) -> Self {
+        let message = format!(
+            "the certificate authorities for all ports of its Services can take {} MiB of memory in each Envoy, more than older \
+             policies of the namespace leave of the limit gateway.policies.maxMemoryPerNamespace",
+            self.memory.div_ceil(1 << 20),
+        );
+        self.verification = Err(("PolicyTooExpensive", message));
+        self
+    }
 }
 
 /// Parses a policy. Source: Gateway API v1, `BackendTLSPolicySpec`.
@@ -66,11 +79,15 @@ pub fn parse(policy: &BackendTlsPolicy, mut resolver: Resolver) -> Policy {
     targets.dedup();
     let missing: Vec<String> = targets.iter().filter_map(|target| missing(target, &mut resolver)).collect();
     let (verification, unresolved) = verification(&spec.validation, meta.key.namespace.clone(), &mut resolver);
+    let of_authorities =
+        verification.as_ref().map_or(0, |one| authorities::memory(&one.authorities, resolver.context.objects));
+    let copies: u64 = targets.iter().map(|target| ports(target, resolver.context.objects)).sum();
     Policy {
         origin: meta.object_ref(Kind::BACKEND_TLS_POLICY),
         revision: Revision::new(meta, spec),
         precedence: resolver.context.objects.precedence(Kind::BACKEND_TLS_POLICY, meta),
         targets: targets.into(),
+        memory: of_authorities.saturating_mul(copies),
         verification: verification.map(Arc::new),
         unresolved,
         missing: missing.into_iter().next(),
@@ -84,6 +101,14 @@ fn service_target(target: &PolicyTarget, policy: &ObjectKey) -> Option<Target> {
     let service = ObjectKey { namespace: policy.namespace.clone(), name: name.as_str().into() };
     let port = section_name.clone().filter(|name| !name.is_empty());
     (group.is_empty() && *kind == Kind::SERVICE.as_str()).then_some(Target { service, port })
+}
+
+/// Returns the number of ports of a target.
+fn ports(target: &Target, objects: &Objects) -> u64 {
+    match (&target.port, objects.get::<Service>(&target.service)) {
+        (None, Some(service)) => service.ports.len() as u64,
+        (Some(_), _) | (_, None) => 1,
+    }
 }
 
 /// Describes a target that does not exist.

@@ -333,3 +333,41 @@ fn a_policy_has_no_effect_on_services_of_other_namespaces() {
     assert_eq!(world.verified("a"), ["-"]);
     assert!(update.touched.clusters.is_empty() && world.translator.policies().is_empty());
 }
+
+/// An Envoy has a copy of the authorities for each port of each Service.
+#[test]
+fn certificate_authorities_beyond_the_memory_of_a_namespace_close_the_backends_of_its_younger_policies() {
+    let text = "x".repeat(1 << 20);
+    let service_of = |at: i64| service(&format!("s{at}")).port("http", 80).port("admin", 81).into();
+    let policy = |at: i64| {
+        let policy = backend_tls_policy(&format!("p{at}")).created(at).target(&format!("s{at}"), None);
+        policy.config_map("ca")
+    };
+    let small = backend_tls_policy("other/small").created(99).target("a", None).well_known("System");
+    let route = |at: i64| {
+        http_route(&format!("r{at}"))
+            .parent("public")
+            .host(&format!("r{at}.test"))
+            .rule("/", &format!("s{at}:80"))
+            .into()
+    };
+    let other: Object = service("other/a").port("http", 80).into();
+    let of_other: Object = http_route("other/r").parent("shop/public").host("other.test").rule("/", "a:80").into();
+    let gateway = gateway("public").listener("http", 80, "HTTP").routes_from("All").into();
+    let objects = [gateway, gateway_service("public", &[(80, 10_000)]), ca(&text), other, of_other, small.into()];
+    let objects = objects.into_iter().chain((0..30).flat_map(|at| [service_of(at), policy(at).into(), route(at)]));
+    let mut world = World::new(objects);
+    // A policy takes 2 * 5 MiB.
+    let accepted = |world: &World| (0..30).filter(|at| world.policy(&format!("p{at}")) == ACCEPTED).count();
+    assert_eq!(accepted(&world), 25);
+    assert_eq!(world.policy("p29"), ["Accepted=False PolicyTooExpensive", "ResolvedRefs=True ResolvedRefs"]);
+    let problems = world.translator.problems().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let problem = "BackendTLSPolicy shop/p25: the certificate authorities for all ports of its Services can take 10 MiB of memory in \
+                   each Envoy, more than older policies of the namespace leave of the limit gateway.policies.maxMemoryPerNamespace; \
+                   requests to its Services are answered 500";
+    assert!(problems.iter().any(|one| one == problem), "{problems:?}");
+    world.delete(Kind::BACKEND_TLS_POLICY, "p3");
+    assert_eq!(world.policy("p25"), ACCEPTED);
+    world.apply(ca("small"));
+    assert_eq!(accepted(&world), 29);
+}

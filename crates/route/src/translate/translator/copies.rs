@@ -27,10 +27,10 @@ const WILDCARD: u64 = 64 << 10;
 #[derive(Debug, Default)]
 pub struct Copies {
     /// Wildcards with TLS, by the namespace that provides the certificate.
-    pub key_pairs: Quota<Arc<str>>,
+    pub key_pairs: Quota<Host, Arc<str>>,
     /// Hosts with the rules of another host, by the namespace that names the host and the namespace of the rules. Neither can
     /// take the memory of others: the first by more hosts, the second by more rules.
-    pub rules: Quota<[Arc<str>; 2]>,
+    pub rules: Quota<Host, [Arc<str>; 2]>,
 }
 
 impl Copies {

@@ -23,6 +23,7 @@ use lockgate_xds::provenance::ObjectRef;
 use ports::PortClaims;
 use sets::{Regrouped, SetsByGateway, Surplus};
 
+use super::quota::Quota;
 use super::{AT_A_TIME, NewClusters, Translator, Update};
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{
@@ -90,6 +91,8 @@ pub struct Gateways {
     pub policies: Policies,
     /// The problems of each policy.
     policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
+    /// The memory of the certificate authorities of BackendTLSPolicies, by namespace.
+    authorities: Quota<ObjectKey, Arc<str>>,
     /// The reports on policies.
     pub policy_reports: PolicyReports,
     /// The HTTPPolicies.

@@ -1,22 +1,21 @@
-//! Limits of memory that hosts take for a group, such as a namespace, in the order of precedence.
+//! Limits of memory for the hosts or objects of a group, such as a namespace, in the order of precedence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::Host;
 use crate::objects::Precedence;
 use crate::translate::limit::fitting;
 
-/// The charges of hosts to groups. Each group has the same limit.
+/// The charges of items to groups. Each group has the same limit.
 #[derive(Debug)]
-pub struct Quota<G> {
-    /// The charge of each host, whether it is within the limit or not.
-    charges: BTreeMap<Host, Charge<G>>,
-    groups: BTreeMap<G, Group>,
+pub struct Quota<I, G> {
+    /// The charge of each item, whether it is within the limit or not.
+    charges: BTreeMap<I, Charge<G>>,
+    groups: BTreeMap<G, Group<I>>,
     /// The groups with changes since the last call of [`Quota::apply`].
     changed: BTreeSet<G>,
 }
 
-/// The memory of a host.
+/// The memory of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge<G> {
     /// The group whose limit the memory takes.
@@ -27,63 +26,64 @@ pub struct Charge<G> {
     pub memory: u64,
 }
 
-/// The hosts of a group.
-#[derive(Debug, Default)]
-struct Group {
-    /// The memory of each host, in the order of precedence.
-    hosts: BTreeMap<(Precedence, Host), u64>,
-    /// The hosts beyond the limit.
-    surplus: BTreeSet<Host>,
+/// The items of a group.
+#[derive(Debug)]
+struct Group<I> {
+    /// The memory of each item, in the order of precedence.
+    items: BTreeMap<(Precedence, I), u64>,
+    /// The items beyond the limit.
+    surplus: BTreeSet<I>,
 }
 
-impl<G> Default for Quota<G> {
+impl<I, G> Default for Quota<I, G> {
     fn default() -> Self {
         Self { charges: BTreeMap::new(), groups: BTreeMap::new(), changed: BTreeSet::new() }
     }
 }
 
-impl<G: Ord + Clone> Quota<G> {
-    /// Returns the charge of a host.
-    pub fn charge(&self, host: &Host) -> Option<&Charge<G>> {
-        self.charges.get(host)
+impl<I: Ord + Clone, G: Ord + Clone> Quota<I, G> {
+    /// Returns the charge of an item.
+    pub fn charge(&self, item: &I) -> Option<&Charge<G>> {
+        self.charges.get(item)
     }
 
-    /// Returns whether a host is beyond the limit of its group.
-    pub fn is_surplus(&self, host: &Host) -> bool {
-        let group = self.charges.get(host).and_then(|charge| self.groups.get(&charge.group));
-        group.is_some_and(|group| group.surplus.contains(host))
+    /// Returns whether an item is beyond the limit of its group.
+    pub fn is_surplus(&self, item: &I) -> bool {
+        let group = self.charges.get(item).and_then(|charge| self.groups.get(&charge.group));
+        group.is_some_and(|group| group.surplus.contains(item))
     }
 
-    /// Replaces the charge of a host.
-    pub fn replace(&mut self, host: &Host, now: Option<Charge<G>>) {
-        if self.charges.get(host) == now.as_ref() {
+    /// Replaces the charge of an item.
+    pub fn replace(&mut self, item: &I, now: Option<Charge<G>>) {
+        if self.charges.get(item) == now.as_ref() {
             return;
         }
-        if let Some(before) = self.charges.remove(host) {
+        if let Some(before) = self.charges.remove(item) {
             if let Some(group) = self.groups.get_mut(&before.group) {
-                group.hosts.remove(&(before.rank, host.clone()));
+                group.items.remove(&(before.rank, item.clone()));
             }
             self.changed.insert(before.group);
         }
         if let Some(now) = now {
-            let group = self.groups.entry(now.group.clone()).or_default();
-            group.hosts.insert((now.rank.clone(), host.clone()), now.memory);
+            let new = || Group { items: BTreeMap::new(), surplus: BTreeSet::new() };
+            let group = self.groups.entry(now.group.clone()).or_insert_with(new);
+            group.items.insert((now.rank.clone(), item.clone()), now.memory);
             self.changed.insert(now.group.clone());
-            self.charges.insert(host.clone(), now);
+            self.charges.insert(item.clone(), now);
         }
     }
 
-    /// Applies the limit, in bytes, to the changed groups. Returns the hosts that have come within or beyond it.
-    pub fn apply(&mut self, limit: u64) -> BTreeSet<Host> {
+    /// Applies the limit, in bytes, to the changed groups. Returns the items that have come within or beyond it.
+    pub fn apply(&mut self, limit: u64) -> BTreeSet<I> {
         let mut moved = BTreeSet::new();
         for name in std::mem::take(&mut self.changed) {
             let Some(group) = self.groups.get_mut(&name) else { continue };
             let mut fits = fitting(limit);
-            let surplus = group.hosts.iter().filter(|(_, memory)| !fits(**memory));
-            let surplus = surplus.map(|((_, host), _)| host.clone()).collect();
+            let surplus = group.items.iter().filter(|(_, memory)| !fits(**memory));
+            let surplus = surplus.map(|((_, item), _)| item.clone()).collect();
             let before = std::mem::replace(&mut group.surplus, surplus);
             moved.extend(before.symmetric_difference(&group.surplus).cloned());
-            if group.hosts.is_empty() {
+            if group.items.is_empty() {
                 self.groups.remove(&name);
             }
         }
@@ -94,13 +94,14 @@ impl<G: Ord + Clone> Quota<G> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Host;
     use crate::objects::{Kind, ObjectKey};
 
     fn host(name: &str) -> Host {
         Host::Wildcard(name.into())
     }
 
-    fn set(quota: &mut Quota<String>, name: &str, namespace: &str, created: i64) -> Vec<String> {
+    fn set(quota: &mut Quota<Host, String>, name: &str, namespace: &str, created: i64) -> Vec<String> {
         let rank =
             Precedence { terminating: false, created, key: ObjectKey::new(namespace, "ingress"), kind: Kind::INGRESS };
         quota.replace(&host(name), Some(Charge { group: namespace.to_owned(), rank, memory: 50 }));

@@ -13,6 +13,7 @@ use crate::translate::gateway::parser::Attached;
 use crate::translate::gateway::policy::{self, Policy};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason};
+use crate::translate::translator::quota::Charge;
 use crate::translate::verdict::{self, Status, Verdict};
 
 impl Translator {
@@ -25,21 +26,42 @@ impl Translator {
         update: &mut Update,
     ) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) {
         let (mut changed, mut services) = (BTreeSet::new(), BTreeSet::new());
-        for id in due {
-            let policy = objects.get::<BackendTlsPolicy>(&id.key);
-            let now = policy.map(|policy| self.read(objects, settings, |resolver| policy::parse(policy, resolver)).0);
-            self.replace_inputs(&id, now.as_ref().map_or(&[], |policy| &policy.dependencies.inputs));
-            // The content of its ConfigMaps may have changed.
-            update.touched.secrets.extend(now.as_ref().and_then(Policy::secret).cloned());
-            let now = now.map(Arc::new);
-            if self.gateways.policies.get(&id.key) != now.as_ref() {
-                let of_policy = self.gateways.policies.replace(&id.key, now.clone());
-                of_policy.all.iter().for_each(|service| self.count_routes(service));
-                services.extend(of_policy.in_effect);
-                changed.insert(id.key);
+        let mut due: BTreeSet<ObjectKey> = due.into_iter().map(|id| id.key).collect();
+        while !due.is_empty() {
+            for key in std::mem::take(&mut due) {
+                let now = self.parse_policy(&key, objects, settings);
+                self.replace_inputs(
+                    &Kind::BACKEND_TLS_POLICY.id(key.clone()),
+                    now.as_ref().map_or(&[], |policy| &policy.dependencies.inputs),
+                );
+                // The content of its ConfigMaps may have changed.
+                update.touched.secrets.extend(now.as_ref().and_then(Policy::secret).cloned());
+                let now = now.map(Arc::new);
+                if self.gateways.policies.get(&key) != now.as_ref() {
+                    let of_policy = self.gateways.policies.replace(&key, now);
+                    of_policy.all.iter().for_each(|service| self.count_routes(service));
+                    services.extend(of_policy.in_effect);
+                    changed.insert(key);
+                }
             }
+            due = self.gateways.authorities.apply(settings.gateway.policies.max_memory_per_namespace);
         }
         (changed, services)
+    }
+
+    /// Parses a policy, and charges its memory to its namespace.
+    fn parse_policy(&mut self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Option<Policy> {
+        let policy = objects.get::<BackendTlsPolicy>(key);
+        let policy = policy.map(|policy| self.read(objects, settings, |resolver| policy::parse(policy, resolver)).0);
+        let charged = policy.as_ref().filter(|policy| policy.memory > 0);
+        let charge = charged.map(|policy| Charge {
+            group: key.namespace.clone(),
+            rank: policy.precedence.clone(),
+            memory: policy.memory,
+        });
+        self.gateways.authorities.replace(key, charge);
+        let is_surplus = self.gateways.authorities.is_surplus(key);
+        policy.map(|policy| if is_surplus { policy.beyond_limit() } else { policy })
     }
 
     /// Starts or stops counting the routes to a Service, if a policy targets it for the first time, or no longer.
@@ -164,9 +186,11 @@ fn problems(policy: &Policy, winner: Option<&str>) -> Vec<Arc<Problem>> {
     if let Some(winner) = winner {
         return vec![problem(Reason::Conflicted, winner, "not in effect for this target")];
     }
-    let invalid = policy.verification.as_ref().err();
-    let invalid =
-        invalid.map(|(_, text)| problem(Reason::PolicyNotValid, text, "requests to its Services are answered 500"));
+    let invalid = policy.verification.as_ref().err().map(|(reason, text)| {
+        let is_surplus = *reason == Reason::PolicyTooExpensive.as_str();
+        let reason = if is_surplus { Reason::PolicyTooExpensive } else { Reason::PolicyNotValid };
+        problem(reason, text, "requests to its Services are answered 500")
+    });
     let unresolved = || {
         let (_, text) = policy.unresolved.as_ref()?;
         Some(problem(Reason::PolicyNotValid, text, "left out, other certificate authorities are used"))
