@@ -241,7 +241,8 @@ fn every_field_has_a_key() {
         + 7
         + (3 + 5 + 4 + 1)
         + 2
-        + 1
+        // routes
+        + 2
         + 1
         + (15 + 1 + 2 + 2 + 5 + 2)
         // namespaceOwnership
