@@ -328,8 +328,8 @@ pub const CLIENTS: &[Key] = &[
          of the rules of the wildcard above it, or of the rules without a host. A wildcard needs a copy of the rules without a \
          host. A copy takes 2 KiB for each path, and more with regular expressions. The limit applies to the hosts of each \
          namespace, separately for the rules of each namespace. Older Ingresses come first. The others have the Event \
-         `TooManyCopies`: the TLS entry does not apply to the host, and names of several labels below the wildcard are answered \
-         404."
+         `TooManyCopies`: the TLS entry does not apply to the host, or names of several labels below the wildcard are answered \
+         404. [security.md](security.md) lists the other limits."
     ),
     key!(
         "statistics.maxObjects",

@@ -145,8 +145,10 @@ pub struct Found {
     pub problems: Vec<Problem>,
     /// The entries for the host without a usable key pair.
     pub missed: Vec<Missed>,
-    /// The index of the first permitted entry that names the host, if any.
-    pub first: Option<usize>,
+    /// The indexes of the permitted entries that name the host.
+    pub permitted: Vec<usize>,
+    /// Whether the wildcard above it may serve the host instead: its certificate is permitted, and its lowest TLS version is not lower.
+    pub may_be_above: bool,
 }
 
 /// An entry without a usable key pair, and the fallback for one of its hosts.
@@ -232,7 +234,9 @@ pub fn chain(
     let above = above.filter(|above| !first_asks || is_default(above) || is_of_first(&above.secret));
     let [counted, beside] = if first_asks { first } else { all };
     let mut found = choose(host, &counted, &beside, above, default);
-    found.first = counted.first().and_then(|first| naming.iter().position(|one| one.is(first)));
+    found.permitted = (0..naming.len()).filter(|at| counted.iter().any(|one| one.is(&naming[*at]))).collect();
+    let minimum = found.chain.as_ref().map(|chain| chain.minimum);
+    found.may_be_above = above.is_some_and(|above| minimum.is_none_or(|minimum| above.minimum >= minimum));
     for ignored in naming.iter().filter(|asking| !counted.iter().any(|one| one.is(asking))) {
         if let Some(first) = &routing.first {
             found.problems.push(ignored.ignored(host, first));

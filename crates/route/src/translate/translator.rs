@@ -12,6 +12,7 @@ pub mod explained;
 mod gateways;
 mod hosts;
 mod ledger;
+mod levels;
 mod missed;
 mod ownership;
 mod quota;
@@ -43,6 +44,7 @@ use copies::Copies;
 pub use gateways::Dedicated;
 use gateways::Gateways;
 use ledger::Ledger;
+use levels::Levels;
 use missed::Outcomes;
 use ownership::Nameless;
 use served::Served;
@@ -422,9 +424,11 @@ impl Translator {
             named.into_iter().partition(|host| matches!(host, Host::Wildcard(_)));
         for mut due in [any, wildcards, exact] {
             while !due.is_empty() {
-                // The hosts of one batch do not depend on each other.
+                // The hosts of one batch do not depend on each other, except for hosts that a changed limit adds to those of a
+                // wildcard. If the wildcard changes, these are built again with the exact hosts.
                 for batch in due.chunks(AT_A_TIME) {
-                    let made = parallel::map(batch, |host| self.make(host, objects, settings));
+                    let levels = Levels::new(self, batch, settings);
+                    let made = parallel::map(batch, |host| self.make(host, &levels, objects, settings));
                     for (host, made) in batch.iter().zip(made) {
                         self.replace_host_parts(host, made, touched);
                     }

@@ -1,6 +1,6 @@
 //! Merges the rules of many Ingresses into the virtual hosts that they share: conflicts, namespaces, order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
@@ -38,9 +38,11 @@ pub struct Around<'a> {
     /// The rules of the host.
     pub own: HostRules<'a>,
     /// The rules of the wildcard above it. Required only if no rule names the host.
-    pub parent: Option<HostRules<'a>>,
-    /// The rules without a host. Required for wildcards, and if no rule names the host.
-    pub nameless: Option<HostRules<'a>>,
+    pub parent: Option<&'a HostRules<'a>>,
+    /// The rules without a host. Required for wildcards with rules, and if no rule names the host or the wildcard above it.
+    pub nameless: Option<&'a HostRules<'a>>,
+    /// The namespaces whose rules are left out of `parent` and `nameless`.
+    pub left_out: BTreeSet<Arc<str>>,
     /// The default backend of hosts that no rule names.
     pub catch_all: Option<&'a Target>,
 }
@@ -103,17 +105,23 @@ impl<'a> HostRules<'a> {
         !self.ingresses.is_empty()
     }
 
-    /// Returns the memory of a copy of the rules in an Envoy, in bytes.
-    pub fn memory(&self) -> u64 {
-        self.paths.winners().map(|rule| match_memory::of_route(&rule.path.route, rule.path.cost)).sum()
+    /// Returns the memory of a copy of the rules of each namespace in an Envoy, in bytes.
+    pub fn memory(&self) -> BTreeMap<Arc<str>, u64> {
+        let mut memory = BTreeMap::<Arc<str>, u64>::new();
+        for Rule { path, .. } in self.paths.winners() {
+            let of_namespace = memory.entry(path.route.origin.namespace.clone()).or_default();
+            *of_namespace = of_namespace.saturating_add(match_memory::of_route(&path.route, path.cost));
+        }
+        memory
     }
 
-    /// Returns the routes in their final order.
-    fn routes(&self, side: Side) -> Vec<Arc<Route>> {
+    /// Returns the routes in their final order, without those of the namespaces `left_out`.
+    fn routes(&self, side: Side, left_out: &BTreeSet<Arc<str>>) -> Vec<Arc<Route>> {
         // Foreign paths follow the paths of the first namespace, if it has any.
         let behind = self.paths.winners().any(|rule| !rule.foreign);
         let rules = self.paths.in_order(|matches, rule| path::rank(&matches.path, behind && rule.foreign));
-        rules.into_iter().map(|rule| on_side(&rule.path.route, rule.path.plain_text, side)).collect()
+        let copied = rules.into_iter().filter(|rule| !left_out.contains(&rule.path.route.origin.namespace));
+        copied.map(|rule| on_side(&rule.path.route, rule.path.plain_text, side)).collect()
     }
 }
 
@@ -134,10 +142,11 @@ impl Around<'_> {
     /// none, the rules without a host and the default backend apply. `origin` is the origin of a virtual host without
     /// routes.
     pub fn virtual_host(&self, host: &Host, side: Side, origin: &ObjectRef) -> VirtualHost {
-        let Self { own, parent, nameless, catch_all } = self;
-        let named = [Some(own), parent.as_ref()].into_iter().flatten().find(|rules| rules.named());
-        let wildcard = matches!(host, Host::Wildcard(_));
-        let mut routes = named.map(|rules| rules.routes(side)).unwrap_or_default();
+        let Self { own, parent, nameless, left_out, catch_all } = self;
+        let (nothing, wildcard) = (BTreeSet::new(), matches!(host, Host::Wildcard(_)));
+        let named = if own.named() { Some((own, &nothing)) } else { parent.map(|parent| (parent, left_out)) };
+        let named = named.filter(|(rules, _)| rules.named());
+        let mut routes = named.map(|(rules, left_out)| rules.routes(side, left_out)).unwrap_or_default();
         let mut one_label = if wildcard { routes.len() } else { 0 };
         // Envoy's domain `*.example.com` also matches names with several labels. No rule names these.
         let (unnamed, all_one_label) = match (named.is_some(), *host == Host::Any, side) {
@@ -149,7 +158,7 @@ impl Around<'_> {
             // These routes are for names without a certificate.
             let side = if side == Side::Tls { side } else { Side::PlainText { behind_tls: false } };
             let rules = nameless.as_ref().filter(|_| *host != Host::Any || named.is_none());
-            let mut rest = rules.map(|rules| rules.routes(side)).unwrap_or_default();
+            let mut rest = rules.map(|rules| rules.routes(side, left_out)).unwrap_or_default();
             let reached = |routes: &[Arc<Route>]| routes.last().is_none_or(|last| !last.matches.is_everything());
             let before = if named.is_some() && *host == Host::Any { &routes } else { &rest };
             if let Some(target) = catch_all.filter(|_| reached(before)) {
@@ -166,7 +175,7 @@ impl Around<'_> {
             routes.extend(rest);
         }
         if routes.iter().all(|route| route.action == NOTHING) {
-            let rules = named.or(nameless.as_ref());
+            let rules = named.map(|(rules, _)| rules).or(*nameless);
             let origin = rules.and_then(|rules| rules.ingresses.first().copied()).unwrap_or(origin).clone();
             return VirtualHost::new([Route::new(PathMatch::root(), NOTHING, origin)]);
         }

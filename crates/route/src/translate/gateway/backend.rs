@@ -219,7 +219,7 @@ fn tls(
     let Some(name) = port_name(context.objects, service, port) else { return Ok(None) };
     let Some(policy) = policies.in_effect(service, name) else { return Ok(None) };
     let verification = policy.verification.clone().map_err(|(_, message)| {
-        unusable(Reason::PolicyNotValid, format!("BackendTLSPolicy \"{}\" is not valid: {message}", policy.key()))
+        unusable(policy.fault_reason(), format!("BackendTLSPolicy \"{}\" cannot be enforced: {message}", policy.key()))
     })?;
     let client_certificate = match certificate {
         None => None,

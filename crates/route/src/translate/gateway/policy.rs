@@ -1,5 +1,6 @@
 //! The parser of a single BackendTLSPolicy.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
@@ -11,6 +12,7 @@ use crate::objects::{Kind, ObjectKey, Objects, Precedence, Revision, Service};
 use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
 use crate::translate::host;
+use crate::translate::problem::Reason;
 use crate::translate::source::Dependencies;
 
 /// A BackendTLSPolicy, parsed.
@@ -28,7 +30,8 @@ pub struct Policy {
     /// is still in effect. No request is sent to its targets, because they may not be the endpoints that the owner
     /// expects.
     pub verification: Result<Arc<Verification>, Fault>,
-    /// The memory in an Envoy for its certificate authorities, in bytes. Each port of a target has a copy.
+    /// The memory in an Envoy for its certificate authorities, in bytes, with a copy for each port of its targets. Gateways with
+    /// different client certificates for backends need further copies, which are not included.
     pub memory: u64,
     /// The fault of a reference to certificate authorities.
     pub unresolved: Option<Fault>,
@@ -58,14 +61,22 @@ impl Policy {
         self.verification.as_ref().ok()?.secret()
     }
 
+    /// Returns the reason of the problem of a policy without verification.
+    pub fn fault_reason(&self) -> Reason {
+        match &self.verification {
+            Err((reason, _)) if *reason == Reason::PolicyTooExpensive.as_str() => Reason::PolicyTooExpensive,
+            _ => Reason::PolicyNotValid,
+        }
+    }
+
     /// Returns the policy without verification, because the limit of its namespace leaves no memory for it.
     pub fn beyond_limit(mut self) -> Self {
         let message = format!(
-            "the certificate authorities for all ports of its Services can take {} MiB of memory in each Envoy, more than older \
+            "the certificate authorities for all ports of its targets can take {} MiB of memory in each Envoy, more than older \
              policies of the namespace leave of the limit gateway.policies.maxMemoryPerNamespace",
             self.memory.div_ceil(1 << 20),
         );
-        self.verification = Err(("PolicyTooExpensive", message));
+        self.verification = Err((Reason::PolicyTooExpensive.as_str(), message));
         self
     }
 }
@@ -81,7 +92,7 @@ pub fn parse(policy: &BackendTlsPolicy, mut resolver: Resolver) -> Policy {
     let (verification, unresolved) = verification(&spec.validation, meta.key.namespace.clone(), &mut resolver);
     let of_authorities =
         verification.as_ref().map_or(0, |one| authorities::memory(&one.authorities, resolver.context.objects));
-    let copies: u64 = targets.iter().map(|target| ports(target, resolver.context.objects)).sum();
+    let copies = count_ports(&targets, resolver.context.objects);
     Policy {
         origin: meta.object_ref(Kind::BACKEND_TLS_POLICY),
         revision: Revision::new(meta, spec),
@@ -103,12 +114,13 @@ fn service_target(target: &PolicyTarget, policy: &ObjectKey) -> Option<Target> {
     (group.is_empty() && *kind == Kind::SERVICE.as_str()).then_some(Target { service, port })
 }
 
-/// Returns the number of ports of a target.
-fn ports(target: &Target, objects: &Objects) -> u64 {
-    match (&target.port, objects.get::<Service>(&target.service)) {
-        (None, Some(service)) => service.ports.len() as u64,
-        (Some(_), _) | (_, None) => 1,
-    }
+/// Returns the number of ports of all targets. A port of a Service that is a target as a whole does not count again.
+fn count_ports(targets: &[Target], objects: &Objects) -> u64 {
+    let whole: BTreeSet<&ObjectKey> =
+        targets.iter().filter(|target| target.port.is_none()).map(|target| &target.service).collect();
+    let single = targets.iter().filter(|target| !whole.contains(&target.service)).count();
+    let ports = |service: &&ObjectKey| objects.get::<Service>(service).map_or(1, |service| service.ports.len());
+    (single + whole.iter().map(ports).sum::<usize>()) as u64
 }
 
 /// Describes a target that does not exist.

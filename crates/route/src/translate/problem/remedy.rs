@@ -91,7 +91,7 @@ impl Reason {
                 "Correct the target and the values of the policy, and create the ConfigMap or the Service that it names."
             }
             Self::PolicyTooExpensive => {
-                "Use fewer hosts, matches, keys, address ranges, and certificate authorities, or no perClientAddress, or ask the \
+                "Use fewer hosts, matches, keys, address ranges, and certificate authorities, name one port of a Service (sectionName), use no perClientAddress, or ask the \
                  operator for a higher limit (gateway.policies.maxMemoryPerNamespace)."
             }
             Self::FilterTooExpensive => {
@@ -120,8 +120,8 @@ impl Reason {
                  higher limit (tls.maxWildcardMemoryPerNamespace)."
             }
             Self::TooManyCopies => {
-                "Add a rule for the host, use fewer such hosts or fewer rules, or ask the operator for a higher limit \
-                 (routes.maxCopyMemoryPerNamespace)."
+                "Use fewer such hosts or rules, add a rule for a host that only a TLS entry names, or ask the operator for a \
+                 higher limit (routes.maxCopyMemoryPerNamespace)."
             }
             Self::InvalidEncoding => "Write the text in UTF-8, and the object in the form of its API version.",
             Self::CertificateExpiring => "Renew the certificate.",

@@ -298,12 +298,13 @@ proptest! {
     fn incremental_changes_of_gateways_equal_one_translation(
         first in prop::collection::vec(any_object(), 0..12),
         passes in prop::collection::vec(prop::collection::vec((any_object(), prop::bool::weighted(0.75)), 1..4), 1..16),
+        // In KiB: one or two HTTPPolicies fit into a namespace; or the authorities of one or two BackendTLSPolicies.
+        limit in select(vec![9, 9, 100, 1200]),
     ) {
         let mut settings = Settings::default();
         // The second regular expression of a host is a conflict.
         settings.regexes.max_per_host = 1;
-        // One or two policies fit into a namespace.
-        settings.gateway.policies.max_memory_per_namespace = 9 << 10;
+        settings.gateway.policies.max_memory_per_namespace = limit << 10;
         step_by_step(world_of(first), passes, &settings)?;
     }
 }

@@ -362,7 +362,7 @@ fn certificate_authorities_beyond_the_memory_of_a_namespace_close_the_backends_o
     assert_eq!(accepted(&world), 25);
     assert_eq!(world.policy("p29"), ["Accepted=False PolicyTooExpensive", "ResolvedRefs=True ResolvedRefs"]);
     let problems = world.translator.problems().iter().map(ToString::to_string).collect::<Vec<_>>();
-    let problem = "BackendTLSPolicy shop/p25: the certificate authorities for all ports of its Services can take 10 MiB of memory in \
+    let problem = "BackendTLSPolicy shop/p25: the certificate authorities for all ports of its targets can take 10 MiB of memory in \
                    each Envoy, more than older policies of the namespace leave of the limit gateway.policies.maxMemoryPerNamespace; \
                    requests to its Services are answered 500";
     assert!(problems.iter().any(|one| one == problem), "{problems:?}");

@@ -42,8 +42,8 @@ fn hosts_that_only_tls_entries_name_copy_rules_up_to_a_limit() {
     assert!(world.model().refused().is_empty(), "the wildcard serves the other hosts");
     let problems = world.problems();
     assert_eq!(problems.len(), 5, "{problems:?}");
-    let problem = "Ingress shop/names: spec.tls[4]: \"h4.x.test\" needs a copy of the rules of \"*.x.test\", for which the other hosts \
-                   of the namespace leave no memory in the limit routes.maxCopyMemoryPerNamespace; older Ingresses come first; TLS \
+    let problem = "Ingress shop/names: spec.tls[4]: a copy of the rules of \"*.x.test\" of namespace \"shop\" for \"h4.x.test\" can take \
+                   21 KiB of memory in each Envoy, more than older Ingresses leave of the limit routes.maxCopyMemoryPerNamespace; TLS \
                    entry not used for \"h4.x.test\"";
     assert!(problems.iter().any(|one| one == problem), "{problems:?}");
 }
@@ -66,9 +66,9 @@ fn wildcards_copy_the_rules_without_a_host_up_to_a_limit() {
     let world = limited(45).with(wide("other/wide", "", 10)).with(wildcards);
     let counts = (0..4).map(|at| world.http(&format!("*.w{at}.test")).len());
     assert_eq!(counts.collect::<Vec<_>>(), [11, 11, 1, 1]);
-    let problem = "Ingress shop/names: spec.rules[2]: \"*.w2.test\" needs a copy of the rules without a host, for which the other \
-                   hosts of the namespace leave no memory in the limit routes.maxCopyMemoryPerNamespace; older Ingresses come first; \
-                   names of several labels below \"*.w2.test\" are answered 404";
+    let problem = "Ingress shop/names: spec.rules[2]: a copy of the rules without a host of namespace \"other\" for \"*.w2.test\" can take \
+                   21 KiB of memory in each Envoy, more than older Ingresses leave of the limit routes.maxCopyMemoryPerNamespace; names \
+                   of several labels below \"*.w2.test\" are answered 404";
     assert_eq!(world.problems()[0], problem);
 }
 
@@ -103,6 +103,63 @@ fn the_hosts_of_a_namespace_do_not_take_the_memory_of_others() {
         limited(45).with(wide("other/wide", "", 10)).with(named("attack", 1, 50)).with(named("other/small", 9, 2));
     assert_eq!(world.http("*.w1.other-small.test").len(), 11);
     assert!(world.problems().iter().all(|problem| problem.starts_with("Ingress shop/attack: ")));
+}
+
+/// The owner of a wildcard delegates it to a namespace that adds many paths. The copies of its own rules stay.
+#[test]
+fn the_rules_of_a_delegate_do_not_take_the_memory_of_the_owner() {
+    let [names, certificate] = entries("names", 3, &below("x.test", 4));
+    let owner = wide("wide", "*.x.test", 4).annotation("lockgate.dev/delegate-to", "other");
+    let mut world = limited(45).with(owner).with(names).with(certificate);
+    let delegate = (0..50).fold(ingress("other/many").created(9).host("*.x.test"), |ingress, at| {
+        ingress.path("Exact", &format!("/other/{at}"), "a:80")
+    });
+    world.objects.push(delegate.into());
+    assert_eq!(world.http("*.x.test").len(), 54);
+    let copied = (0..4).map(|at| world.https(&format!("h{at}.x.test")).len());
+    assert_eq!(copied.collect::<Vec<_>>(), [4; 4], "without the 50 paths of the delegate");
+    let problems = world.problems();
+    let problem = "Ingress shop/names: spec.tls[0]: a copy of the rules of \"*.x.test\" of namespace \"other\" for \"h0.x.test\" can take \
+                   102 KiB of memory in each Envoy, more than older Ingresses leave of the limit routes.maxCopyMemoryPerNamespace; \
+                   these rules left out for \"h0.x.test\"";
+    assert!(problems.len() == 4 && problems[0] == problem, "{problems:?}");
+}
+
+/// The older Ingress of another delegate names the same hosts without a certificate, and uses up its own limit.
+#[test]
+fn entries_without_a_certificate_do_not_decide_about_the_one_that_provides_it() {
+    let owner = wide("third/wide", "*.x.test", 10).annotation("lockgate.dev/delegate-to", "shop,other");
+    let delegates = ["more", "other/more"]
+        .map(|name| ingress(name).created(2).host("*.x.test").path("Exact", &format!("/{name}"), "a:80"));
+    let all = below("x.test", 60);
+    let attack = all.iter().fold(ingress("other/names").created(2), |ingress, host| ingress.tls(&[host], "missing"));
+    let missing = all[..40].iter().fold(ingress("other/old").created(1), |ingress, host| ingress.tls(&[host], "cert"));
+    let [names, certificate] = entries("names", 3, &all[50..54]);
+    let mut world = limited(90).with(service("third/a").port("http", 80)).with(owner).with(attack).with(names);
+    world = delegates.into_iter().fold(world.with(certificate), World::with);
+    let others: Vec<&str> = all[..40].iter().map(String::as_str).collect();
+    world = world.with(missing).with(secret("other/cert", &others));
+    let chains = world.chains();
+    assert_eq!(chains.iter().filter(|chain| chain.ends_with(" shop/cert-names")).count(), 4, "{chains:?}");
+    assert_eq!(chains.len(), 4 + 4, "{chains:?}");
+}
+
+/// A host beyond the limit is not left to a wildcard whose certificate it must not present.
+#[test]
+fn a_surplus_host_is_refused_instead_of_presented_the_certificate_of_a_delegate() {
+    let owner = wide("wide", "*.x.test", 10).annotation("lockgate.dev/delegate-to", "other");
+    let delegate = ingress("other/more").created(2).host("*.x.test").path("Exact", "/other", "a:80");
+    let delegate = delegate.tls(&["*.x.test"], "cert-other");
+    let [names, certificate] = entries("names", 3, &below("x.test", 1));
+    let world = |kib: u64| {
+        let world =
+            limited(kib).with(owner.clone()).with(delegate.clone()).with(names.clone()).with(certificate.clone());
+        world.with(secret("other/cert-other", &["*.x.test"]))
+    };
+    assert_eq!(world(90).chains(), ["h0.x.test shop/cert-names", "*.x.test other/cert-other"]);
+    let surplus = world(1).model();
+    assert!(!surplus.https().contains_key(&Host::Exact("h0.x.test".into())));
+    assert!(surplus.refused().contains(&Host::Exact("h0.x.test".into())));
 }
 
 /// The attack: two objects of a few hundred kilobytes.

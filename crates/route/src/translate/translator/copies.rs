@@ -7,38 +7,69 @@
 //! The product of two objects would otherwise use up the memory of all Envoys. Charges depend on the objects alone, not on the
 //! limits, so that the result does not depend on the history.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::Translator;
 use super::quota::{Charge, Quota};
+use super::sites::Site;
 use crate::model::{Host, TlsVersion};
 use crate::settings::Settings;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::Source;
+use crate::translate::source::{Field, Source};
 use crate::translate::tls::{Asking, Chain};
 
 /// The memory of the filter chain of a wildcard in an Envoy without its key pair, in bytes, measured with Envoy 1.40.
 const WILDCARD: u64 = 64 << 10;
+
+/// The namespace that names a host, and a namespace with rules that the host copies. Neither can take the memory of others: the
+/// first by more hosts, the second by more rules.
+type Pair = [Arc<str>; 2];
+
+/// The charges of a host for rules, by the namespace of the rules.
+pub type RuleCharges = BTreeMap<Arc<str>, Charge<Pair>>;
 
 /// The charges for copies.
 #[derive(Debug, Default)]
 pub struct Copies {
     /// Wildcards with TLS, by the namespace that provides the certificate.
     pub key_pairs: Quota<Host, Arc<str>>,
-    /// Hosts with the rules of another host, by the namespace that names the host and the namespace of the rules. Neither can
-    /// take the memory of others: the first by more hosts, the second by more rules.
-    pub rules: Quota<Host, [Arc<str>; 2]>,
+    /// Hosts with rules of each namespace.
+    rules: Quota<(Host, Arc<str>), Pair>,
 }
 
 impl Copies {
+    /// Returns whether these are the charges of a host for rules.
+    pub fn has_charges(&self, host: &Host, charges: &RuleCharges) -> bool {
+        self.rules_of(host).eq(charges)
+    }
+
+    /// Replaces the charges of a host for rules.
+    pub fn replace_rules(&mut self, host: &Host, now: RuleCharges) {
+        let gone = self.rules_of(host).map(|(namespace, _)| namespace.clone());
+        let gone: Vec<Arc<str>> = gone.filter(|namespace| !now.contains_key(namespace)).collect();
+        gone.into_iter().for_each(|namespace| self.rules.replace(&(host.clone(), namespace), None));
+        now.into_iter().for_each(|(namespace, charge)| self.rules.replace(&(host.clone(), namespace), Some(charge)));
+    }
+
+    /// Returns the namespaces whose rules are beyond a limit for a host.
+    pub fn left_out(&self, host: &Host, charges: &RuleCharges) -> BTreeSet<Arc<str>> {
+        let is_surplus = |namespace: &&Arc<str>| self.rules.is_surplus(&(host.clone(), (*namespace).clone()));
+        charges.keys().filter(is_surplus).cloned().collect()
+    }
+
     /// Applies the limits. Returns the hosts that have come within or beyond them.
     pub fn apply(&mut self, settings: &Settings) -> BTreeSet<Host> {
         let mut moved = self.key_pairs.apply(settings.tls.max_wildcard_memory_per_namespace);
-        moved.extend(self.rules.apply(settings.routes.max_copy_memory_per_namespace));
+        let of_rules = self.rules.apply(settings.routes.max_copy_memory_per_namespace);
+        moved.extend(of_rules.into_iter().map(|(host, _)| host));
         moved
+    }
+
+    fn rules_of(&self, host: &Host) -> impl Iterator<Item = (&Arc<str>, &Charge<Pair>)> {
+        let charges = self.rules.charges_from((host.clone(), "".into()));
+        charges.take_while(move |((other, _), _)| other == host).map(|((_, namespace), charge)| (namespace, charge))
     }
 }
 
@@ -49,54 +80,76 @@ pub fn of_key_pair(chain: &Chain, settings: &Settings) -> Charge<Arc<str>> {
     Charge { group: chain.provider.key.namespace.clone(), rank: chain.provider.clone(), memory }
 }
 
-/// The object that makes a host copy the rules of another host.
+/// The objects that make a host copy the rules of another host.
 #[derive(Debug)]
 pub enum Copier<'a> {
-    /// A TLS entry for a host that no rule names.
-    Entry(Asking<'a>),
+    /// The TLS entries for a host that no rule names. The first one is charged.
+    Entries(Vec<Asking<'a>>),
     /// The first Ingress with a rule for a wildcard.
     Rule(&'a Source),
 }
 
 impl<'a> Copier<'a> {
-    fn source(&self) -> &'a Source {
-        match self {
-            Self::Entry(Asking { source, .. }) | Self::Rule(source) => source,
-        }
+    /// Returns the copier of a host with these permitted TLS entries. The entry that provides the certificate is charged, so that
+    /// the entries of others do not decide about it.
+    pub fn entries(mut entries: Vec<Asking<'a>>, chain: &Chain) -> Option<Self> {
+        let provider = entries.iter().position(|asking| asking.source.precedence == chain.provider);
+        entries.swap(0, provider.unwrap_or(0));
+        (!entries.is_empty()).then_some(Self::Entries(entries))
     }
 
-    /// Returns the problem of `host` beyond the limit, which copies the rules of `other`.
-    pub fn surplus(&self, host: &Host, other: &Host) -> Problem {
+    /// Returns the charges for a copy of the rules of `site`.
+    pub fn charges(&self, site: &Site) -> RuleCharges {
+        let Some(payer) = (match self {
+            Self::Entries(entries) => entries.first().map(|asking| asking.source),
+            Self::Rule(source) => Some(*source),
+        }) else {
+            return RuleCharges::new();
+        };
+        let charge = |(namespace, memory): (&Arc<str>, &u64)| {
+            let group = [payer.origin.namespace.clone(), namespace.clone()];
+            (namespace.clone(), Charge { group, rank: payer.precedence.clone(), memory: *memory })
+        };
+        site.memory.iter().map(charge).collect()
+    }
+
+    /// Returns the problems of `host` if the rules of these namespaces for `other` are not copied. `is_whole`: no rules are copied.
+    pub fn surplus(&self, host: &Host, other: &Host, charges: &RuleCharges, is_whole: bool) -> Vec<Problem> {
         let rules = match other {
             Host::Any => "the rules without a host".to_owned(),
             other => format!("the rules of \"{other}\""),
         };
-        let (field, consequence) = match self {
-            Self::Entry(asking) => (Some(asking.entry.field), format!("TLS entry not used for \"{host}\"")),
-            Self::Rule(source) => {
-                let field = source.rules_for(host).next().map(|rule| rule.field);
-                (field, format!("names of several labels below \"{host}\" are answered 404"))
-            }
-        };
-        Problem {
-            object: self.source().origin.clone(),
+        let namespaces = charges.keys().map(|namespace| format!("\"{namespace}\"")).collect::<Vec<_>>().join(", ");
+        let memory: u64 = charges.values().map(|charge| charge.memory).sum();
+        let message = format!(
+            "a copy of {rules} of namespace {namespaces} for \"{host}\" can take {} KiB of memory in each Envoy, more than older \
+             Ingresses leave of the limit routes.maxCopyMemoryPerNamespace",
+            memory.div_ceil(1 << 10),
+        );
+        let problem = |source: &Source, field: Option<Field>, consequence: String| Problem {
+            object: source.origin.clone(),
             field: field.map(|field| field.to_string()).unwrap_or_default(),
             reason: Reason::TooManyCopies,
-            message: format!(
-                "\"{host}\" needs a copy of {rules}, for which the other hosts of the namespace leave no memory in the limit \
-                 routes.maxCopyMemoryPerNamespace; older Ingresses come first"
-            ),
+            message: message.clone(),
             consequence,
+        };
+        match self {
+            Self::Entries(entries) => {
+                let consequence = match is_whole {
+                    true => format!("TLS entry not used for \"{host}\""),
+                    false => format!("these rules left out for \"{host}\""),
+                };
+                let problem = |asking: &Asking| problem(asking.source, Some(asking.entry.field), consequence.clone());
+                entries.iter().map(problem).collect()
+            }
+            Self::Rule(source) => {
+                let consequence = match is_whole {
+                    true => format!("names of several labels below \"{host}\" are answered 404"),
+                    false => format!("these rules left out for names of several labels below \"{host}\""),
+                };
+                vec![problem(source, source.rules_for(host).next().map(|rule| rule.field), consequence)]
+            }
         }
-    }
-}
-
-impl Translator {
-    /// Returns the charge of a host for a copy of the rules of `other`, which are the rules of `first` and others.
-    pub(super) fn of_rules(&self, copier: &Copier, other: &Host, first: &Source) -> Option<Charge<[Arc<str>; 2]>> {
-        let memory = self.sites.get(other).map_or(0, |site| site.memory);
-        let group = [&copier.source().origin, &first.origin].map(|origin| origin.namespace.clone());
-        (memory > 0).then(|| Charge { group, rank: copier.source().precedence.clone(), memory })
     }
 }
 

@@ -1,13 +1,14 @@
 //! Builds the parts of a host: its virtual hosts for plain text and TLS, and its TLS properties.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
 use super::conflicts::Place;
-use super::copies::Copier;
-use super::ownership::{Claim, Standing};
+use super::copies::{Copier, RuleCharges};
+use super::levels::Levels;
+use super::ownership::Claim;
 use super::quota::Charge;
 use super::{Translator, copies, set};
 use crate::model::{Host, ListenerId, Others, SecretId, ServedHosts, TlsHost, TlsVersion, Touched, VirtualHost};
@@ -31,18 +32,14 @@ pub struct Made {
     /// Whether TLS connections for the host are refused.
     refused: bool,
     claim: Option<Claim>,
-    /// The memory of a copy of its rules.
-    memory: u64,
-    charges: Charges,
-    /// Whether nothing else is built, because the charge for rules has changed.
-    is_postponed: bool,
-}
-
-/// The charges of a host for copies, whether they are within the limits or not.
-#[derive(Default)]
-struct Charges {
+    /// The memory of a copy of its rules of each namespace.
+    memory: BTreeMap<Arc<str>, u64>,
+    /// The charge for a key pair, whether it is within the limit or not.
     key_pair: Option<Charge<Arc<str>>>,
-    rules: Option<Charge<[Arc<str>; 2]>>,
+    /// The charges for rules, whether they are within the limits or not.
+    rules: RuleCharges,
+    /// Whether nothing else is built, because the charges for rules have changed.
+    is_postponed: bool,
 }
 
 impl Translator {
@@ -54,18 +51,19 @@ impl Translator {
 
     /// Rebuilds a host: its virtual hosts for plain text and TLS, and its TLS properties.
     pub(super) fn remake(&mut self, host: &Host, objects: &Objects, settings: &Settings, touched: &mut Touched) {
-        let made = self.make(host, objects, settings);
+        let levels = Levels::new(self, std::slice::from_ref(host), settings);
+        let made = self.make(host, &levels, objects, settings);
         self.replace_host_parts(host, made, touched);
     }
 
     /// Replaces all parts of a host with `made`.
     pub(super) fn replace_host_parts(&mut self, host: &Host, made: Made, touched: &mut Touched) {
         if made.is_postponed {
-            self.copies.rules.replace(host, made.charges.rules);
+            self.copies.replace_rules(host, made.rules);
             self.charged.insert(host.clone());
             return;
         }
-        let Made { http, https, chain, problems, missed, in_rules, refused, claim, memory, charges, .. } = made;
+        let Made { http, https, chain, problems, missed, in_rules, refused, claim, memory, key_pair, rules, .. } = made;
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.replace_conflicts(Place::Shared, &site.problems, &[]);
             self.outcomes.replace(host, &site.missed, &[]);
@@ -76,8 +74,8 @@ impl Translator {
             self.replace_conflicts(Place::Shared, &before, &problems);
             self.sites.set_in_rules(host, in_rules);
         }
-        self.copies.key_pairs.replace(host, charges.key_pair);
-        self.copies.rules.replace(host, charges.rules);
+        self.copies.key_pairs.replace(host, key_pair);
+        self.copies.replace_rules(host, rules);
         self.replace_plain_host(host, http, touched);
         self.replace_tls_host(host, https, refused, touched);
     }
@@ -135,25 +133,23 @@ impl Translator {
         }
     }
 
-    /// Builds the parts of a host.
-    pub(super) fn make(&self, host: &Host, objects: &Objects, settings: &Settings) -> Made {
+    /// Builds the parts of a host. `levels` are those of its batch.
+    pub(super) fn make(&self, host: &Host, levels: &Levels, objects: &Objects, settings: &Settings) -> Made {
         let naming = self.naming(host);
         if naming.is_empty() && *host != Host::Any {
             return Made::default();
         }
         let mut problems = Vec::new();
-        let above_host = parent(host);
-        let site_above = above_host.as_ref().and_then(|parent| self.sites.get(parent));
+        let above = parent(host);
+        let site_above = above.as_ref().and_then(|parent| self.sites.get(parent));
         let standing = self.standing_among(&naming, host, site_above, settings);
         standing.report(host, &mut problems);
         let in_rules = !standing.served.is_empty();
         let wildcard = matches!(host, Host::Wildcard(_));
-        let above = above_host.filter(|_| !in_rules).map(|parent| (parent.clone(), self.standing(&parent, settings)));
-        let nameless =
-            (*host != Host::Any && (wildcard || !in_rules)).then(|| (Host::Any, self.standing(&Host::Any, settings)));
         let own = HostRules::merge(host, &standing.served, &settings.regexes, &mut problems);
-        let memory = if matches!(host, Host::Exact(_)) { 0 } else { own.memory() };
-        let mut around = Around { own, parent: None, nameless: None, catch_all: self.nameless.catch_all.as_ref() };
+        let memory = if matches!(host, Host::Exact(_)) { BTreeMap::new() } else { own.memory() };
+        let catch_all = self.nameless.catch_all.as_ref();
+        let mut around = Around { own, parent: None, nameless: None, left_out: BTreeSet::new(), catch_all };
         let everywhere = *host == Host::Any && around.catch_all.is_some();
         let plain = |around: &Around, behind_tls| {
             (in_rules || everywhere).then(|| around.virtual_host(host, Side::PlainText { behind_tls }, &nobody()))
@@ -164,46 +160,55 @@ impl Translator {
             let problems = problems.into_iter().map(Arc::new).collect();
             return Made { http, https, problems, in_rules, memory, ..Made::default() };
         }
-        // The first level with rules that serves the names of the host. If no rule names the host, the level is copied.
-        let around_host = [above.as_ref(), nameless.as_ref()].into_iter().flatten();
-        let copied = around_host.clone().find(|(_, level)| !level.served.is_empty());
-        let routing = Some(&standing).filter(|_| in_rules).or(copied.map(|(_, level)| level));
+        // If no rule names the host, the first level with rules serves it. A wildcard with rules needs those without a host.
+        let has_rules = |level: &&Host| levels.standing(level).is_some_and(|level| !level.served.is_empty());
+        let outer = [above.as_ref(), Some(&Host::Any)].into_iter().flatten();
+        let outer = if in_rules && !wildcard { None } else { outer.clone().find(has_rules) };
+        let routing = if in_rules { Some(&standing) } else { outer.and_then(|outer| levels.standing(outer)) };
         let routing = routing.map(|level| Routing::new(&level.served, level.owner())).unwrap_or_default();
         let default = self.general.ground.default_secret.as_ref();
         let (naming, beside) = asking(host, &naming);
         let found =
             tls::chain(host, &naming, &beside, site_above.and_then(|site| site.chain.as_ref()), default, &routing);
-        problems.extend(found.problems);
         // If only rejected rules and entries name a host, the wildcard above it serves it. With a filter chain for the
         // host, connections for the wildcard would answer its requests with 421.
-        let first = found.first.and_then(|at| naming.get(at));
-        let named = in_rules || first.is_some();
+        let named = in_rules || !found.permitted.is_empty();
         let chain = found.chain.filter(|_| named);
-        let copied = copied.and_then(|(other, level)| {
-            let entry = || first.filter(|_| chain.is_some()).copied().map(Copier::Entry);
-            let copier = standing.served.first().copied().map(Copier::Rule).or_else(entry)?;
-            let charge = self.of_rules(&copier, other, level.served.first()?)?;
-            Some((charge, other, copier))
-        });
-        let mut charges = Charges { key_pair: None, rules: copied.as_ref().map(|(charge, ..)| charge.clone()) };
-        if charges.rules.as_ref() != self.copies.rules.charge(host) {
-            return Made { charges, is_postponed: true, ..Made::default() };
+        let entries = || found.permitted.iter().filter_map(|at| naming.get(*at).copied()).collect();
+        let copier = match standing.served.first() {
+            Some(source) => Some(Copier::Rule(source)),
+            None => chain.as_ref().and_then(|chain| Copier::entries(entries(), chain)),
+        };
+        let site = outer.and_then(|outer| self.sites.get(outer));
+        let rules = site.zip(copier.as_ref()).map(|(site, copier)| copier.charges(site)).unwrap_or_default();
+        if !self.copies.has_charges(host, &rules) {
+            return Made { rules, is_postponed: true, ..Made::default() };
         }
-        charges.key_pair = chain.as_ref().filter(|_| wildcard).map(|chain| copies::of_key_pair(chain, settings));
-        let is_without_key_pair = charges.key_pair.is_some() && self.copies.key_pairs.is_surplus(host);
-        let is_without_copy = copied.is_some() && self.copies.rules.is_surplus(host);
-        if let Some((_, other, copier)) = copied.filter(|_| is_without_copy) {
-            problems.push(copier.surplus(host, other));
-            around.catch_all = None;
-        } else {
-            around.parent = above.as_ref().map(|(parent, level)| rules(level, parent, settings));
-            around.nameless = nameless.as_ref().map(|(any, level)| rules(level, any, settings));
+        around.left_out = self.copies.left_out(host, &rules);
+        let first = outer.and_then(|outer| levels.standing(outer)?.served.first());
+        // The rules of other namespaces are not copied without those of the first.
+        let is_without_copy = first.is_some_and(|first| around.left_out.contains(&first.origin.namespace));
+        if let (Some(copier), Some(outer)) = (&copier, outer.filter(|_| !around.left_out.is_empty())) {
+            let left_out = rules.iter().filter(|(namespace, _)| around.left_out.contains(*namespace));
+            let left_out = left_out.map(|(namespace, charge)| (namespace.clone(), charge.clone())).collect();
+            problems.extend(copier.surplus(host, outer, &left_out, is_without_copy));
         }
-        // Without the rules, a host that only TLS entries name is left to the wildcard above it.
-        let named = named && (in_rules || !is_without_copy);
-        let served = chain.as_ref().filter(|_| named && !is_without_key_pair);
+        let is_left_to_above = is_without_copy && !in_rules;
+        if !is_left_to_above {
+            problems.extend(found.problems);
+        }
+        let missed = if is_left_to_above { Vec::new() } else { found.missed };
+        let key_pair = chain.as_ref().filter(|_| wildcard).map(|chain| copies::of_key_pair(chain, settings));
+        let is_without_key_pair = key_pair.is_some() && self.copies.key_pairs.is_surplus(host);
         if let Some(chain) = chain.as_ref().filter(|_| is_without_key_pair) {
             problems.push(copies::without_key_pair(host, chain, nobody));
+        }
+        let served = chain.as_ref().filter(|_| !is_left_to_above && !is_without_key_pair);
+        if is_without_copy {
+            around.catch_all = None;
+        } else if in_rules || served.is_some() {
+            around.parent = above.as_ref().filter(|above| outer == Some(*above)).and_then(|above| levels.rules(above));
+            around.nameless = outer.filter(|outer| **outer == Host::Any).and_then(|any| levels.rules(any));
         }
         let http = plain(&around, served.is_some());
         let https = served.map(|chain| {
@@ -218,11 +223,12 @@ impl Translator {
             tls_host(host, secret, (minimum, maximum), virtual_host, origins)
         });
         // Otherwise clients would get the certificate and the routes of the wildcard above.
-        let refused = named && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
+        let may_be_above = if is_left_to_above { found.may_be_above } else { !named };
+        let refused = !may_be_above && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
         let problems = problems.into_iter().map(Arc::new).collect();
         let claim = standing.claim.filter(|_| wildcard);
-        let missed = found.missed;
-        Made { http, https, refused, chain, problems, missed, in_rules, claim, memory, charges, is_postponed: false }
+        let is_postponed = false;
+        Made { http, https, chain, problems, missed, in_rules, refused, claim, memory, key_pair, rules, is_postponed }
     }
 
     /// Builds the host for clients without a known server name, if there is a certificate for them. With the fallback
@@ -262,11 +268,6 @@ fn tls_host(
 /// Returns a placeholder for an origin that is never used: a host without objects is not served.
 fn nobody() -> ObjectRef {
     ObjectRef::new(Kind::INGRESS.as_str(), "", "")
-}
-
-/// Merges the rules of a host. The problems are discarded, because they are reported where the host itself is built.
-fn rules<'a>(standing: &Standing<'a>, host: &Host, settings: &Settings) -> HostRules<'a> {
-    HostRules::merge(host, &standing.served, &settings.regexes, &mut Vec::new())
 }
 
 /// Returns the TLS entries that name `host`, and the entries for other hosts of the Ingresses that name it in a rule. `ingresses` are

@@ -42,9 +42,9 @@ impl<I, G> Default for Quota<I, G> {
 }
 
 impl<I: Ord + Clone, G: Ord + Clone> Quota<I, G> {
-    /// Returns the charge of an item.
-    pub fn charge(&self, item: &I) -> Option<&Charge<G>> {
-        self.charges.get(item)
+    /// Returns the items from `first` on, with their charges.
+    pub fn charges_from(&self, first: I) -> impl Iterator<Item = (&I, &Charge<G>)> {
+        self.charges.range(first..)
     }
 
     /// Returns whether an item is beyond the limit of its group.

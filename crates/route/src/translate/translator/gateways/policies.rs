@@ -186,11 +186,9 @@ fn problems(policy: &Policy, winner: Option<&str>) -> Vec<Arc<Problem>> {
     if let Some(winner) = winner {
         return vec![problem(Reason::Conflicted, winner, "not in effect for this target")];
     }
-    let invalid = policy.verification.as_ref().err().map(|(reason, text)| {
-        let is_surplus = *reason == Reason::PolicyTooExpensive.as_str();
-        let reason = if is_surplus { Reason::PolicyTooExpensive } else { Reason::PolicyNotValid };
-        problem(reason, text, "requests to its Services are answered 500")
-    });
+    let invalid = policy.verification.as_ref().err();
+    let invalid =
+        invalid.map(|(_, text)| problem(policy.fault_reason(), text, "requests to its Services are answered 500"));
     let unresolved = || {
         let (_, text) = policy.unresolved.as_ref()?;
         Some(problem(Reason::PolicyNotValid, text, "left out, other certificate authorities are used"))
