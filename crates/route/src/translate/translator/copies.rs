@@ -53,10 +53,24 @@ impl Copies {
         now.into_iter().for_each(|(namespace, charge)| self.rules.replace(&(host.clone(), namespace), Some(charge)));
     }
 
-    /// Returns the namespaces whose rules are beyond a limit for a host.
-    pub fn left_out(&self, host: &Host, charges: &RuleCharges) -> BTreeSet<Arc<str>> {
+    /// Decides which rules of another host `host` copies. `other` is that host, with the first namespace of its rules.
+    pub fn decide(
+        &self,
+        host: &Host,
+        other: Option<(&Host, &Arc<str>)>,
+        copier: Option<&Copier>,
+        charges: &RuleCharges,
+    ) -> Decision {
         let is_surplus = |namespace: &&Arc<str>| self.rules.is_surplus(&(host.clone(), (*namespace).clone()));
-        charges.keys().filter(is_surplus).cloned().collect()
+        let left_out: BTreeSet<Arc<str>> = charges.keys().filter(is_surplus).cloned().collect();
+        let (Some((other, first)), Some(copier), false) = (other, copier, left_out.is_empty()) else {
+            return Decision::default();
+        };
+        let is_denied = left_out.contains(first);
+        let memory = charges.iter().filter(|(namespace, _)| left_out.contains(*namespace));
+        let memory = memory.map(|(_, charge)| charge.memory).sum();
+        let problems = copier.surplus(host, other, &left_out, memory, is_denied);
+        Decision { left_out, is_denied, problems }
     }
 
     /// Applies the limits. Returns the hosts that have come within or beyond them.
@@ -71,6 +85,17 @@ impl Copies {
         let charges = self.rules.charges_from((host.clone(), "".into()));
         charges.take_while(move |((other, _), _)| other == host).map(|((_, namespace), charge)| (namespace, charge))
     }
+}
+
+/// The decision about a copy of rules.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// The namespaces whose rules are not copied, because they are beyond a limit.
+    pub left_out: BTreeSet<Arc<str>>,
+    /// Whether nothing is copied. The rules of other namespaces are not copied without those of the first.
+    pub is_denied: bool,
+    /// The problems of the objects that need the copy.
+    pub problems: Vec<Problem>,
 }
 
 /// Returns the charge of the filter chain of a wildcard. With HTTP/3, Envoy has another one for QUIC.
@@ -113,14 +138,21 @@ impl<'a> Copier<'a> {
         site.memory.iter().map(charge).collect()
     }
 
-    /// Returns the problems of `host` if the rules of these namespaces for `other` are not copied. `is_whole`: no rules are copied.
-    pub fn surplus(&self, host: &Host, other: &Host, charges: &RuleCharges, is_whole: bool) -> Vec<Problem> {
+    /// Returns the problems of `host` if the rules of these namespaces for `other`, which take `memory`, are not copied. `is_denied`:
+    /// nothing is copied.
+    fn surplus(
+        &self,
+        host: &Host,
+        other: &Host,
+        namespaces: &BTreeSet<Arc<str>>,
+        memory: u64,
+        is_denied: bool,
+    ) -> Vec<Problem> {
         let rules = match other {
             Host::Any => "the rules without a host".to_owned(),
             other => format!("the rules of \"{other}\""),
         };
-        let namespaces = charges.keys().map(|namespace| format!("\"{namespace}\"")).collect::<Vec<_>>().join(", ");
-        let memory: u64 = charges.values().map(|charge| charge.memory).sum();
+        let namespaces = namespaces.iter().map(|namespace| format!("\"{namespace}\"")).collect::<Vec<_>>().join(", ");
         let message = format!(
             "a copy of {rules} of namespace {namespaces} for \"{host}\" can take {} KiB of memory in each Envoy, more than older \
              Ingresses leave of the limit routes.maxCopyMemoryPerNamespace",
@@ -135,7 +167,7 @@ impl<'a> Copier<'a> {
         };
         match self {
             Self::Entries(entries) => {
-                let consequence = match is_whole {
+                let consequence = match is_denied {
                     true => format!("TLS entry not used for \"{host}\""),
                     false => format!("these rules left out for \"{host}\""),
                 };
@@ -143,7 +175,7 @@ impl<'a> Copier<'a> {
                 entries.iter().map(problem).collect()
             }
             Self::Rule(source) => {
-                let consequence = match is_whole {
+                let consequence = match is_denied {
                     true => format!("names of several labels below \"{host}\" are answered 404"),
                     false => format!("these rules left out for names of several labels below \"{host}\""),
                 };

@@ -184,16 +184,11 @@ impl Translator {
         if !self.copies.has_charges(host, &rules) {
             return Made { rules, is_postponed: true, ..Made::default() };
         }
-        around.left_out = self.copies.left_out(host, &rules);
-        let first = outer.and_then(|outer| levels.standing(outer)?.served.first());
-        // The rules of other namespaces are not copied without those of the first.
-        let is_without_copy = first.is_some_and(|first| around.left_out.contains(&first.origin.namespace));
-        if let (Some(copier), Some(outer)) = (&copier, outer.filter(|_| !around.left_out.is_empty())) {
-            let left_out = rules.iter().filter(|(namespace, _)| around.left_out.contains(*namespace));
-            let left_out = left_out.map(|(namespace, charge)| (namespace.clone(), charge.clone())).collect();
-            problems.extend(copier.surplus(host, outer, &left_out, is_without_copy));
-        }
-        let is_left_to_above = is_without_copy && !in_rules;
+        let first = outer.and_then(|outer| Some((outer, &levels.standing(outer)?.served.first()?.origin.namespace)));
+        let copied = self.copies.decide(host, first, copier.as_ref(), &rules);
+        problems.extend(copied.problems);
+        (around.left_out, around.catch_all) = (copied.left_out, around.catch_all.filter(|_| !copied.is_denied));
+        let is_left_to_above = copied.is_denied && !in_rules;
         if !is_left_to_above {
             problems.extend(found.problems);
         }
@@ -204,9 +199,7 @@ impl Translator {
             problems.push(copies::without_key_pair(host, chain, nobody));
         }
         let served = chain.as_ref().filter(|_| !is_left_to_above && !is_without_key_pair);
-        if is_without_copy {
-            around.catch_all = None;
-        } else if in_rules || served.is_some() {
+        if !copied.is_denied && (in_rules || served.is_some()) {
             around.parent = above.as_ref().filter(|above| outer == Some(*above)).and_then(|above| levels.rules(above));
             around.nameless = outer.filter(|outer| **outer == Host::Any).and_then(|any| levels.rules(any));
         }
