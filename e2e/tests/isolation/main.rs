@@ -4,6 +4,7 @@
 //! the attacker's object states the reason of the rejection.
 
 mod clients;
+mod copies;
 mod debug_pages;
 mod endpoints;
 mod floods;

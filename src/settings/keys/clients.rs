@@ -326,7 +326,7 @@ pub const CLIENTS: &[Key] = &[
         route.routes.max_copy_memory_per_namespace,
         "The maximum memory in each Envoy for copies of the rules of Ingresses. A host that only a TLS entry names needs a copy \
          of the rules of the wildcard above it, or of the rules without a host. A wildcard needs a copy of the rules without a \
-         host. A copy takes 2 KiB for each path, and more with regular expressions. The limit applies to the hosts of each \
+         host. A copy takes 2 KiB for each path, 6 KiB for a wildcard, and more with regular expressions. The limit applies to the hosts of each \
          namespace, separately for the rules of each namespace. Older Ingresses come first. The others have the Event \
          `TooManyCopies`: the TLS entry does not apply to the host, or names of several labels below the wildcard are answered \
          404. [security.md](security.md) lists the other limits."

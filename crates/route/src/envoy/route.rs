@@ -165,22 +165,29 @@ impl Marks {
 /// Envoy's domain `*.example.com` matches several labels, but some routes are for one label only. A single route takes
 /// the hosts with several labels, instead of a condition on each route. Envoy compares a request with the routes in
 /// turn, and a tenant may have thousands. Otherwise Envoy would match thousands of regular expressions against a host
-/// of up to 60 KiB.
+/// of up to 60 KiB. If the hosts with several labels have routes, each of these has the condition. A first route then
+/// answers hosts that are longer than any name, so that the conditions cost little.
 fn routes(host: &Host, content: &VirtualHost, marks: &Marks, counted: Option<&Counted>) -> Vec<route_v3::Route> {
     let build = |one: &Route, headers: &[_]| route(one, headers, marks, statistics::is_counted(one, counted));
-    let any_host = content.routes.iter().flat_map(|one| build(one, &[]));
     let (Host::Wildcard(suffix), 1..) = (host, content.one_label) else {
-        return any_host.collect();
+        return content.routes.iter().flat_map(|one| build(one, &[])).collect();
     };
     let several_labels = [route_v3::HeaderMatcher { invert_match: true, ..matches::one_label_before(suffix) }];
-    let for_all = content.for_several_labels().iter();
-    let mut nothing = answering(404, marks);
-    if let Some(matched) = &mut nothing.r#match {
-        matched.headers.extend_from_slice(&several_labels);
-    }
-    let reached = for_all.clone().all(|one| !one.matches.is_everything());
-    let for_several_labels = for_all.flat_map(|one| build(one, &several_labels));
-    for_several_labels.chain(Some(nothing).filter(|_| reached)).chain(any_host).collect()
+    let nothing = |headers: &[route_v3::HeaderMatcher]| {
+        let mut nothing = answering(404, marks);
+        nothing.r#match.iter_mut().for_each(|matched| matched.headers.extend_from_slice(headers));
+        nothing
+    };
+    let for_all = content.for_several_labels();
+    let too_long =
+        Some(for_all).filter(|for_all| !for_all.is_empty()).map(|_| nothing(&[matches::longer_than_a_name()]));
+    let reached = for_all.iter().all(|one| !one.matches.is_everything());
+    let for_several_labels = for_all.iter().flat_map(|one| build(one, &several_labels));
+    let for_several_labels = for_several_labels.chain(Some(nothing(&several_labels)).filter(|_| reached));
+    // Behind a route that takes everything, the others are only for several labels.
+    let last = content.routes.iter().position(|one| one.matches.is_everything());
+    let for_one_label = content.routes.iter().take(last.map_or(usize::MAX, |last| last + 1));
+    too_long.into_iter().chain(for_several_labels).chain(for_one_label.flat_map(|one| build(one, &[]))).collect()
 }
 
 /// Returns whether a format string of the settings reads the object of a route from its metadata.

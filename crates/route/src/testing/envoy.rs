@@ -10,6 +10,7 @@ use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::envoy::service::runtime::v3 as runtime_v3;
+use envoy_types::pb::google::protobuf as google;
 use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
@@ -82,7 +83,13 @@ pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::
         name: runtime.name,
         layer_specifier: runtime.layer.map(bootstrap_v3::runtime_layer::LayerSpecifier::StaticLayer),
     };
-    let layers = decoded::<runtime_v3::Runtime>(resources, ResourceType::RUNTIME).into_iter().map(layer).collect();
+    // The value of `lockgate bootstrap`. By default, Envoy rejects regular expressions of more than 100 instructions.
+    let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };
+    let limits =
+        google::Struct { fields: [("re2.max_program_size.error_level".to_owned(), limit)].into_iter().collect() };
+    let limits = runtime_v3::Runtime { name: "static".to_owned(), layer: Some(limits) };
+    let of_resources = decoded::<runtime_v3::Runtime>(resources, ResourceType::RUNTIME);
+    let layers = [limits].into_iter().chain(of_resources).map(layer).collect();
     bootstrap.layered_runtime = Some(bootstrap_v3::LayeredRuntime { layers });
     let parts = bootstrap.static_resources.as_mut().unwrap();
     parts.clusters.extend(decoded::<cluster_v3::Cluster>(resources, ResourceType::CLUSTER));

@@ -82,6 +82,12 @@ pub(super) fn one_label_before(suffix: &str) -> route_v3::HeaderMatcher {
     authority(MatchPattern::SafeRegex(regex(pattern)))
 }
 
+/// Matches `:authority` only if it is longer than the longest name, which has 253 bytes, with a dot at the end and a port. Source:
+/// RFC 1035 section 2.3.4.
+pub(super) fn longer_than_a_name() -> route_v3::HeaderMatcher {
+    authority(MatchPattern::SafeRegex(regex(r"(?s).{261,}".to_owned())))
+}
+
 /// Matches `:authority`.
 pub(super) fn authority(pattern: MatchPattern) -> route_v3::HeaderMatcher {
     header(":authority", pattern)

@@ -86,9 +86,14 @@ fn one_route_answers_names_of_several_labels_for_all_routes_of_a_wildcard() {
     assert_eq!(headers(&wildcard(), std::slice::from_ref(&plain), 0), [0]);
     assert_eq!(headers(&exact("shop.example.com"), &[a.clone(), b.clone()], 2), [0, 0]);
     assert_eq!(headers(&wildcard(), &[a.clone(), b.clone()], 2), [1, 0, 0]);
-    assert_eq!(headers(&wildcard(), &[a.clone(), b, plain.clone()], 2), [1, 0, 0, 0]);
+    assert_eq!(headers(&wildcard(), &[a.clone(), plain.clone()], 2), [1, 0, 0], "nothing for several labels");
+    let rest = [a.clone(), plain.clone(), b];
+    assert_eq!(headers(&wildcard(), &rest, 2), [1, 1, 1, 0, 0], "the last route is only for several labels");
     let content = VirtualHost { one_label: 1, ..VirtualHost::new([a, plain]) };
-    let made = routes(&wildcard(), &content, &marks(), None).remove(0);
+    let mut made = routes(&wildcard(), &content, &marks(), None);
+    let too_long = made.remove(0).r#match.unwrap();
+    assert!(format!("{:?}", too_long.headers).contains(".{261,}"), "{:?}", too_long.headers);
+    let made = made.remove(0);
     let (matched, action) = (made.r#match.unwrap(), made.action.unwrap());
     assert_eq!(
         action,

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use envoy_types::pb::envoy::config::bootstrap::v3 as bootstrap_v3;
-use envoy_types::pb::google::protobuf as google;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{Action, Host, ListenerId, PathMatch, Route, VirtualHost};
@@ -119,16 +117,5 @@ fn a_real_envoy_accepts_all_paths_that_pass_the_checks() {
         &BTreeMap::from([(Host::Any, host)]),
         &Settings::default(),
     );
-    let mut bootstrap = standalone(&[routes], &Settings::default());
-    // The value of `lockgate bootstrap`. By default, Envoy rejects programs of more than 100 instructions.
-    let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };
-    let layer =
-        google::Struct { fields: [("re2.max_program_size.error_level".to_owned(), limit)].into_iter().collect() };
-    bootstrap.layered_runtime = Some(bootstrap_v3::LayeredRuntime {
-        layers: vec![bootstrap_v3::RuntimeLayer {
-            name: "static".to_owned(),
-            layer_specifier: Some(bootstrap_v3::runtime_layer::LayerSpecifier::StaticLayer(layer)),
-        }],
-    });
-    validate(&bootstrap).unwrap();
+    validate(&standalone(&[routes], &Settings::default())).unwrap();
 }

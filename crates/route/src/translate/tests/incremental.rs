@@ -87,8 +87,8 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     let stats = (prop::option::of(9000u16..9002), secret(), secret());
     // One wildcard fits into a namespace, or all of them.
     let wildcard_memory = select(vec![100 << 10, Tls::default().max_wildcard_memory_per_namespace]);
-    // One or two copies of one rule fit, or all copies.
-    let copy_memory = select(vec![3 << 10, 6 << 10, Routes::default().max_copy_memory_per_namespace]);
+    // One or some copies of one rule fit, or all copies.
+    let copy_memory = select(vec![3 << 10, 7 << 10, 13 << 10, Routes::default().max_copy_memory_per_namespace]);
     let of_clients = (secret(), secret(), any::<bool>(), wildcard_memory, copy_memory);
     (of_clients, secret(), any::<bool>(), any::<bool>(), stats, any_ownership()).prop_map(
         |(of_clients, client_certificate, allow, classless, (port, stats_secret, client_ca), ownership)| {

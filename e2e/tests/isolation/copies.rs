@@ -1,0 +1,50 @@
+//! Two objects of a tenant that would become millions of routes of Envoy: wildcards have copies of the rules without a host.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use e2e::Target;
+use e2e::manifests::service;
+
+use crate::site::{HOST, Site};
+
+const HEAD: &str = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: { namespace: default, name: ";
+
+/// Formats a path to the Service of the attacker, which has no endpoints.
+fn path(text: &str) -> String {
+    let backend = "{ service: { name: attacker, port: { name: http } } }";
+    format!("          - {{ path: '{text}', pathType: Prefix, backend: {backend} }}\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_of_rules_take_a_limited_memory_of_envoy() {
+    let mut rules = format!("{HEAD}wide }}\nspec:\n  rules:\n    - http:\n        paths:\n");
+    (0..2_000).for_each(|at| rules += &path(&format!("/wide/{at}")));
+    let mut wildcards = format!("{HEAD}wild }}\nspec:\n  rules:\n");
+    for at in 0..1_000 {
+        // Hosts with equal routes would share them.
+        let _ = write!(
+            wildcards,
+            "    - host: '*.w{at}.test'\n      http:\n        paths:\n{}",
+            path(&format!("/own/{at}"))
+        );
+    }
+    let site = Site::with_objects("", &[rules, wildcards, service("attacker", "", &[])]).await;
+    site.lockgate.logged(&["TooManyCopies", "name=wild", "routes.maxCopyMemoryPerNamespace"]).await;
+    let get = async |host: &str, path: &str| {
+        Target::http(site.lockgate.http, host).get(path).await.expect("an answer").status
+    };
+    let memory = site.envoy.memory().await >> 20;
+    println!("2,000 paths without a host for 1,000 wildcards: Envoy has {memory} MiB");
+    assert!(memory < 400, "{memory} MiB");
+    assert_eq!(get(HOST, "/").await, 200);
+    assert_eq!((get("a.w0.test", "/own/0").await, get("a.w999.test", "/own/999").await), (503, 503), "no endpoints");
+    assert_eq!((get("a.b.w0.test", "/wide/1").await, get("a.b.w999.test", "/wide/1").await), (503, 404));
+    assert_eq!(get("a.w999.test", "/wide/1").await, 404, "the rules of a wildcard precede those without a host");
+    // Each copied path has a regular expression for the host.
+    let start = Instant::now();
+    assert_eq!(get(&format!("{}.w0.test", "a".repeat(50_000)), "/none").await, 404);
+    let took = start.elapsed();
+    println!("a host of 50,000 bytes below a wildcard with 2,000 copied paths: {took:?}");
+    assert!(took < Duration::from_millis(200), "{took:?}");
+}
