@@ -86,7 +86,7 @@ impl Copies {
     }
 
     fn rules_of(&self, host: &Host) -> impl Iterator<Item = (&Arc<str>, &Charge<Pair>)> {
-        let charges = self.rules.charges_from((host.clone(), "".into()));
+        let charges = self.rules.charges_from((host.clone(), Arc::default()));
         charges.take_while(move |((other, _), _)| other == host).map(|((_, namespace), charge)| (namespace, charge))
     }
 }

@@ -36,10 +36,8 @@ pub struct Made {
     memory: BTreeMap<Arc<str>, u64>,
     /// The charge for a key pair, whether it is within the limit or not.
     key_pair: Option<Charge<Arc<str>>>,
-    /// The charges for rules, whether they are within the limits or not.
-    rules: RuleCharges,
-    /// Whether nothing else is built, because the charges for rules have changed.
-    is_postponed: bool,
+    /// The changed charges for rules, whether they are within the limits or not. Nothing else is built before they are known.
+    charges: Option<RuleCharges>,
 }
 
 impl Translator {
@@ -58,15 +56,16 @@ impl Translator {
 
     /// Replaces all parts of a host with `made`.
     pub(super) fn replace_host_parts(&mut self, host: &Host, made: Made, touched: &mut Touched) {
-        if made.is_postponed {
-            self.copies.replace_rules(host, made.rules);
+        if let Some(charges) = made.charges {
+            self.copies.replace_rules(host, charges);
             self.charged.insert(host.clone());
             return;
         }
-        let Made { http, https, chain, problems, missed, in_rules, refused, claim, memory, key_pair, rules, .. } = made;
+        let Made { http, https, chain, problems, missed, in_rules, refused, claim, memory, key_pair, .. } = made;
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.replace_conflicts(Place::Shared, &site.problems, &[]);
             self.outcomes.replace(host, &site.missed, &[]);
+            self.copies.replace_rules(host, RuleCharges::new());
         } else if let Some(site) = self.sites.get_mut(host) {
             self.outcomes.replace(host, &site.missed, &missed);
             (site.missed, site.chain, site.claim, site.memory) = (missed, chain, claim, memory);
@@ -75,7 +74,6 @@ impl Translator {
             self.sites.set_in_rules(host, in_rules);
         }
         self.copies.key_pairs.replace(host, key_pair);
-        self.copies.replace_rules(host, rules);
         self.replace_plain_host(host, http, touched);
         self.replace_tls_host(host, https, refused, touched);
     }
@@ -180,12 +178,12 @@ impl Translator {
             None => chain.as_ref().and_then(|chain| Copier::entries(entries(), chain)),
         };
         let site = outer.and_then(|outer| self.sites.get(outer));
-        let rules = site.zip(copier.as_ref()).map(|(site, copier)| copier.charges(site)).unwrap_or_default();
-        if !self.copies.has_charges(host, &rules) {
-            return Made { rules, is_postponed: true, ..Made::default() };
+        let charges = site.zip(copier.as_ref()).map(|(site, copier)| copier.charges(site)).unwrap_or_default();
+        if !self.copies.has_charges(host, &charges) {
+            return Made { charges: Some(charges), ..Made::default() };
         }
         let first = outer.and_then(|outer| Some((outer, &levels.standing(outer)?.served.first()?.origin.namespace)));
-        let copied = self.copies.decide(host, first, copier.as_ref(), &rules);
+        let copied = self.copies.decide(host, first, copier.as_ref(), &charges);
         problems.extend(copied.problems);
         (around.left_out, around.catch_all) = (copied.left_out, around.catch_all.filter(|_| !copied.is_denied));
         let is_left_to_above = copied.is_denied && !in_rules;
@@ -220,8 +218,8 @@ impl Translator {
         let refused = !may_be_above && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
         let problems = problems.into_iter().map(Arc::new).collect();
         let claim = standing.claim.filter(|_| wildcard);
-        let is_postponed = false;
-        Made { http, https, chain, problems, missed, in_rules, refused, claim, memory, key_pair, rules, is_postponed }
+        let charges = None;
+        Made { http, https, chain, problems, missed, in_rules, refused, claim, memory, key_pair, charges }
     }
 
     /// Builds the host for clients without a known server name, if there is a certificate for them. With the fallback
