@@ -1,10 +1,10 @@
 //! The construction of a response: set, removed, and waiting names.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::message::{Node, Response, Variant};
-use super::subscription::{Batch, ClientState, Need, Subscription, Verdict, domains_of};
+use super::subscription::{Batch, ClientState, Need, Subscription, Verdict};
 use crate::snapshot::{Limit, Resource, ResourceType, Snapshot};
 
 /// The desired state of a name at the client.
@@ -42,7 +42,7 @@ pub(super) struct Push {
     pub asked: Vec<Arc<str>>,
     pub waits: BTreeSet<Arc<str>>,
     /// Resources that the client already has.
-    pub recognised: Vec<Arc<Resource>>,
+    pub recognized: Vec<Arc<Resource>>,
     /// Names that are reported as removed or absent again.
     pub told_again: BTreeSet<Arc<str>>,
     /// Names that do not exist and need no report.
@@ -121,7 +121,7 @@ impl Push {
             }
         };
         if *sent == resource {
-            self.recognised.push(resource.clone());
+            self.recognized.push(resource.clone());
         }
         if need == Need::Asked {
             self.asked.push(name.clone());
@@ -136,28 +136,30 @@ impl Push {
     /// Delays virtual hosts that share a domain with a waiting one. If two virtual hosts exchange domains, Envoy accepts
     /// both or none. `view` is the snapshot of the response.
     pub fn delay_conflicting_hosts(&mut self, subscription: &Subscription, view: &Snapshot) {
-        let to_be = |name: &Arc<str>| view.get(subscription.kind, name).cloned();
-        let mut held: Vec<Arc<str>> = self.waits.iter().filter(|name| to_be(name).is_some()).cloned().collect();
-        let mut domains = HashSet::new();
-        while let Some(name) = held.pop() {
-            let known = subscription.known(&name);
-            let has = [known.sent.resource(), known.accepted.resource()].into_iter().flatten();
-            domains.extend(has.chain(&to_be(&name)).flat_map(|host| domains_of(host)));
-            let shares = |host: &Arc<str>| {
-                let known = subscription.known(host);
-                let set = self.set.iter().find(|set| set.name() == host);
-                let of = [known.sent.resource(), known.accepted.resource(), set].into_iter().flatten();
-                of.flat_map(|host| domains_of(host)).any(|domain| domains.contains(&domain))
-            };
-            let more: Vec<Arc<str>> = self.content.iter().map(|(name, _)| name.clone()).filter(shares).collect();
-            self.set.retain(|set| !more.contains(set.name()));
-            self.content.retain(|(name, _)| !more.contains(name));
-            for names in [&mut self.removed, &mut self.done, &mut self.answered, &mut self.asked] {
-                names.retain(|name| !more.contains(name));
-            }
-            self.waits.extend(more.iter().cloned());
-            held.extend(more);
+        let to_be = |name: &Arc<str>| view.get(subscription.kind, name);
+        let mut waiting: Vec<Arc<str>> = self.waits.iter().filter(|name| to_be(name).is_some()).cloned().collect();
+        if waiting.is_empty() || self.content.is_empty() {
+            return;
         }
+        let mut changed_with: HashMap<String, Vec<Arc<str>>> = HashMap::new();
+        for (name, state) in &self.content {
+            for domain in subscription.domains(name, state.resource()) {
+                changed_with.entry(domain).or_default().push(name.clone());
+            }
+        }
+        let mut delayed: HashSet<Arc<str>> = HashSet::new();
+        while let Some(name) = waiting.pop() {
+            for domain in subscription.domains(&name, to_be(&name)) {
+                let sharing = changed_with.remove(&domain).unwrap_or_default().into_iter();
+                waiting.extend(sharing.filter(|host| delayed.insert(host.clone())));
+            }
+        }
+        self.set.retain(|set| !delayed.contains(set.name()));
+        self.content.retain(|(name, _)| !delayed.contains(name));
+        for names in [&mut self.removed, &mut self.done, &mut self.answered, &mut self.asked] {
+            names.retain(|name| !delayed.contains(name));
+        }
+        self.waits.extend(delayed);
     }
 
     /// Completes the response with reports of absent names. Returns whether it contains any change.

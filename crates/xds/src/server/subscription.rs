@@ -5,6 +5,7 @@
 mod asking;
 mod client;
 mod collections;
+mod domains;
 mod held;
 mod isolation;
 mod late;
@@ -24,7 +25,7 @@ use super::pace::Pace;
 use crate::snapshot::{Body, Interest, Limit, NamedResources, Resource, ResourceType, Snapshot};
 
 pub(super) use held::{Held, Standing};
-pub(super) use isolation::{Batch, Isolation, IsolationEvent, Verdict, domains_of};
+pub(super) use isolation::{Batch, Isolation, IsolationEvent, Verdict};
 
 /// The maximum number of names that the store indexes for one stream. With more names, every change of the type wakes the
 /// stream, which costs less than the index entries.

@@ -26,7 +26,6 @@ use std::time::{Duration, Instant};
 use super::{ClientState, InFlight, Need, Subscription};
 use crate::server::rejection::{Rejection, RejectionScope};
 use crate::snapshot::{Resource, ResourceType, Version};
-pub(in crate::server) use division::domains_of;
 
 /// The first pause after more rejections than expected. It doubles with each further rejection.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

@@ -7,6 +7,7 @@
 //! machine.
 
 mod clients;
+mod domains;
 mod envoys;
 mod names;
 mod rejections;

@@ -286,7 +286,7 @@ impl State {
         let tried: Vec<Arc<str>> = push.done.iter().chain(&push.answered).cloned().collect();
         let something = response.is_some();
         let attempt = subscription.record_attempt(batch, &tried, something);
-        push.recognised.iter().for_each(|resource| subscription.resolve_version(resource));
+        push.recognized.iter().for_each(|resource| subscription.resolve_version(resource));
         for name in &push.answered {
             // Sent from an older snapshot, so the name is evaluated again when the gate opens.
             subscription.dirty.insert(name.clone(), Need::Changed);

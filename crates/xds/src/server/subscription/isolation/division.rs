@@ -1,13 +1,10 @@
 //! The division of suspects into trials: by the names in the client's message, or in halves.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::route::v3 as route_v3;
-use prost::Message;
-
 use super::{Hints, Need, RejectedState, Subscription};
-use crate::snapshot::{Resource, ResourceType};
+use crate::snapshot::Resource;
 
 impl Subscription {
     /// Divides `names` into two trials. `rejected` contains the unaccepted resources of a full state.
@@ -47,33 +44,6 @@ impl Subscription {
             isolation.add(second, hinted, torn, rejection);
         }
     }
-
-    /// Returns the groups of `names` that must be sent together: virtual hosts that exchange domains.
-    pub(super) fn units(&self, names: &BTreeSet<Arc<str>>) -> Vec<BTreeSet<Arc<str>>> {
-        if self.kind != ResourceType::VIRTUAL_HOST {
-            return names.iter().map(|name| BTreeSet::from([name.clone()])).collect();
-        }
-        let mut units: Vec<(HashSet<String>, BTreeSet<Arc<str>>)> = Vec::new();
-        for name in names {
-            let known = self.known(name);
-            let contents = [known.sent.resource(), known.accepted.resource(), self.base.get(self.kind, name)];
-            let domains: HashSet<String> = contents.into_iter().flatten().flat_map(|host| domains_of(host)).collect();
-            let mut unit = (domains, BTreeSet::from([name.clone()]));
-            let (shared, apart): (Vec<_>, Vec<_>) = units.into_iter().partition(|other| !other.0.is_disjoint(&unit.0));
-            for (domains, names) in shared {
-                unit.0.extend(domains);
-                unit.1.extend(names);
-            }
-            units = apart;
-            units.push(unit);
-        }
-        units.into_iter().map(|(_, names)| names).collect()
-    }
-}
-
-/// Returns the domains of a virtual host.
-pub(in crate::server) fn domains_of(host: &Resource) -> Vec<String> {
-    route_v3::VirtualHost::decode(host.message()).map(|host| host.domains).unwrap_or_default()
 }
 
 /// Returns whether `message` contains `name` as a whole word, as in `cluster(s) NAME: …`, `in route NAME`, `name: "NAME"`,
