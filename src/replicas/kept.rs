@@ -4,6 +4,7 @@
 //! Replicas can read all Secrets anyway, and Envoys receive the same keys by SDS. No client therefore receives a key
 //! that it may not have.
 
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use axum::extract::State;
@@ -34,15 +35,32 @@ pub(super) fn routes(here: Here) -> Router {
 }
 
 async fn answer(State(here): State<Here>) -> Json<Vec<LastGood>> {
-    let mut room = LARGEST;
-    let fits = |told: &LastGood| match room.checked_sub(told.size()) {
+    Json(select(&here.kept(), LARGEST).into_iter().map(LastGood::new).collect())
+}
+
+/// Returns the content that fits into `room` bytes, with equal shares for all namespaces, smallest content first.
+///
+/// Content is added in the order of the bytes that its namespace has then used. Content that does not fit is left out, and smaller
+/// content of other namespaces may still fit.
+pub(super) fn select(kept: &[Kept], mut room: usize) -> Vec<&Kept> {
+    let mut kept: Vec<&Kept> = kept.iter().collect();
+    kept.sort_by_key(|kept| kept.size());
+    let mut used: HashMap<&str, usize> = HashMap::new();
+    let mut turns: Vec<(usize, &Kept)> = Vec::with_capacity(kept.len());
+    for kept in kept {
+        let used = used.entry(&kept.key.namespace).or_default();
+        *used += kept.size();
+        turns.push((*used, kept));
+    }
+    turns.sort_by_key(|(used, _)| *used);
+    let fits = |kept: &&Kept| match room.checked_sub(kept.size()) {
         Some(rest) => {
             room = rest;
             true
         }
         None => false,
     };
-    Json(here.kept().iter().map(LastGood::new).take_while(fits).collect())
+    turns.into_iter().map(|(_, kept)| kept).filter(fits).collect()
 }
 
 /// Asks `others` for their last good content, and sends it to the loop: once at the start within [`FIRST`], even if it is empty,

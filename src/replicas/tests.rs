@@ -9,7 +9,8 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::Node as NodeMessage;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse};
-use lockgate_route::objects::{Kind, ObjectId, ObjectKey, Revision};
+use lockgate_route::model::KeyPair;
+use lockgate_route::objects::{Kept, Kind, ObjectId, ObjectKey, Revision};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::server::{self, Access, Client, Registry, Service, Stores, Variant};
 use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
@@ -302,4 +303,49 @@ fn only_the_envoys_of_its_fleets_must_accept_an_object() {
     // A replica of an earlier version has only the shared fleet.
     let earlier = Reached { envoys: 3, accepted: vec![3, 2], expected: vec![] };
     assert_eq!((earlier.by_all(0), earlier.by_all(1), earlier.expected(1)), (true, false, 3));
+}
+
+/// The last good content of a Secret with a key pair or authorities of this many bytes.
+fn last_good(namespace: &str, name: &str, pair: usize, authorities: usize) -> Kept {
+    let (names, not_after) = (Vec::new().into(), 0);
+    let pair = (pair > 0).then(|| {
+        let (certificate_chain, private_key) = (vec![b'c'; pair], Vec::new());
+        Arc::new(KeyPair { certificate_chain, private_key, names, not_after, is_ed25519: false })
+    });
+    let authorities = (authorities > 0).then(|| "a".repeat(authorities).into());
+    Kept { key: ObjectKey::new(namespace, name), pair, authorities }
+}
+
+/// Returns the Secrets in an answer, and checks its size.
+fn selected(kept: &[Kept], room: usize) -> Vec<String> {
+    let selected = super::kept::select(kept, room);
+    assert!(selected.iter().map(|kept| kept.size()).sum::<usize>() <= room);
+    selected.iter().map(|kept| kept.key.to_string()).collect()
+}
+
+#[test]
+fn large_authorities_of_a_namespace_leave_room_for_the_key_pairs_of_others() {
+    let mut kept: Vec<Kept> = (10..23).map(|i| last_good("a", &i.to_string(), 0, 1 << 20)).collect();
+    kept.push(last_good("b", "cert", 5000, 0));
+    let names = selected(&kept, 12 << 20);
+    assert_eq!((names.len(), &*names[0]), (12, "b/cert"));
+    // A tenant with many namespaces, each with content that is as large as possible.
+    let mut kept: Vec<Kept> = (10..40).map(|i| last_good(&format!("a{i}"), "cert", 140_000, 1 << 20)).collect();
+    kept.push(last_good("b", "cert", 5000, 0));
+    assert_eq!(selected(&kept, 12 << 20)[0], "b/cert");
+}
+
+#[test]
+fn each_namespace_has_an_equal_share_of_the_last_good_content() {
+    let of = |namespace: &str, number: usize, size: usize| -> Vec<Kept> {
+        (0..number).map(|i| last_good(namespace, &format!("{i:03}"), size, 0)).collect()
+    };
+    // The names have 4 bytes.
+    let kept = [of("a", 100, 96), of("b", 3, 196), of("c", 1, 5996), of("d", 1, 396)].concat();
+    let names = selected(&kept, 4000);
+    let count = |namespace: &str| names.iter().filter(|name| name.starts_with(namespace)).count();
+    assert_eq!(["a", "b", "c", "d"].map(count), [30, 3, 0, 1], "what others do not use is not wasted");
+    assert_eq!(names[..4], ["a/000", "a/001", "b/000", "a/002"], "the namespaces take turns");
+    let all = selected(&kept, usize::MAX);
+    assert_eq!((all.len(), all.last().unwrap().as_str()), (105, "a/099"));
 }

@@ -42,12 +42,6 @@ impl LastGood {
         }
     }
 
-    /// Returns the approximate size in bytes.
-    pub fn size(&self) -> usize {
-        let pair = self.pair.as_ref().map_or(0, |pair| pair.certificate_chain.len() + pair.private_key.len());
-        self.namespace.len() + self.name.len() + pair + self.authorities.as_ref().map_or(0, String::len)
-    }
-
     /// Validates the content like the content of a Secret, but accepts an expired certificate.
     ///
     /// # Errors

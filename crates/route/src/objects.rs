@@ -26,12 +26,12 @@ use crate::model::KeyPair;
 
 pub use crate::model::ObjectKey;
 pub use content::{Content, Object, Typed};
-use deleted::Deleted;
 pub use kept::Kept;
 pub use kind::{Grouping, Kind, KindInfo};
 pub use misencoded::Misencoded;
 pub use precedence::Precedence;
 pub use revision::Revision;
+use secrets::DeletedSecrets;
 
 /// The identity of an object of any kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -321,8 +321,8 @@ pub struct Objects {
     pub from_operator: bool,
     /// The Service and the name of each EndpointSlice.
     slices_of_services: OrdSet<(ObjectKey, Arc<str>)>,
-    /// The deleted Secrets that are still in `by_kind`, oldest deletion first.
-    deleted_secrets: Deleted,
+    /// The deleted Secrets that are still in `by_kind`, oldest deletion of each namespace first.
+    deleted_secrets: DeletedSecrets,
     /// The Secrets that are served by their last good content.
     kept_secrets: OrdSet<ObjectKey>,
     /// The deleted Secrets that were evicted since the last call of [`Objects::take_evicted_secrets`].
@@ -385,8 +385,9 @@ impl Objects {
     ///
     /// A Secret that ever had a usable key pair or authorities is retained with its last good content and the fault
     /// [`SECRET_DELETED`]. Users delete Secrets to have them issued again, and hosts must stay available during that
-    /// time. It is retained until the Secret exists again, until 1024 other Secrets are deleted after it, or until the
-    /// process ends. A new process does not know Secrets that were deleted before it started.
+    /// time. It is retained until the Secret exists again, until it is evicted, or until the process ends. If 1024 Secrets
+    /// are retained, the oldest deletion of the namespace with the most of them is evicted. A new process does not know
+    /// Secrets that were deleted before it started, except from other replicas (see [`Objects::adopt`]).
     pub fn delete(&mut self, kind: Kind, key: &ObjectKey) -> bool {
         self.forget_encoding(kind, key);
         if kind == Kind::SECRET {

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use super::secrets::DELETED_SECRETS;
 use super::{Meta, Object, ObjectKey, Objects, SECRET_DELETED, Secret};
 use crate::model::KeyPair;
 
@@ -27,6 +26,12 @@ impl Kept {
         let key = secret.meta.key.clone();
         (pair.is_some() || authorities.is_some()).then_some(Self { key, pair, authorities })
     }
+
+    /// Returns the approximate size in bytes.
+    pub fn size(&self) -> usize {
+        let pair = self.pair.as_ref().map_or(0, |pair| pair.certificate_chain.len() + pair.private_key.len());
+        self.key.namespace.len() + self.key.name.len() + pair + self.authorities.as_ref().map_or(0, |text| text.len())
+    }
 }
 
 /// Returns whether `new` replaces the last good pair `known`. Replicas may know different pairs. All replicas select
@@ -45,10 +50,11 @@ impl Objects {
     /// Adopts the last good content of another replica. Returns whether anything changed.
     ///
     /// Content that the Secret itself contains takes precedence. A Secret that does not exist counts as deleted, if
-    /// there is room for another deleted Secret. A replica does not evict the Secrets that it knows itself.
+    /// there is room for another deleted Secret. Each namespace has room for an equal share of the deleted Secrets, so a
+    /// namespace cannot keep the Secrets of others from a starting replica. An adoption evicts no Secret.
     pub fn adopt(&mut self, kept: &Kept) -> bool {
         let known = self.get::<Secret>(&kept.key);
-        if known.is_none() && self.deleted_secrets.len() >= DELETED_SECRETS {
+        if known.is_none() && !self.deleted_secrets.has_room(&kept.key.namespace) {
             return false;
         }
         let mut secret = known.map_or_else(|| unknown(&kept.key), Secret::clone);

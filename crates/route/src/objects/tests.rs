@@ -216,16 +216,93 @@ fn the_last_good_authorities_are_retained_like_key_pairs() {
     assert_eq!(kept(&objects), (Some("others".to_owned()), None));
 }
 
+/// Creates and deletes a Secret with a key pair.
+fn create_and_delete(objects: &mut Objects, namespace: &str, name: &str) {
+    let namespaced = |secret: &mut Secret| secret.meta.key.namespace = namespace.into();
+    objects.apply(secret(name, Some(pair(1)), None).with(namespaced));
+    objects.delete(Kind::SECRET, &ObjectKey::new(namespace, name));
+}
+
+/// Returns the number of Secrets of a namespace that are stored, and thus served.
+fn stored_in(objects: &Objects, namespace: &str) -> usize {
+    objects.of_kind(Kind::SECRET).keys().filter(|key| &*key.namespace == namespace).count()
+}
+
 #[test]
 fn deleted_secrets_are_kept_up_to_a_limit() {
     let mut objects = Objects::default();
     for i in 0..=DELETED_SECRETS {
-        objects.apply(secret(&format!("s{i}"), Some(pair(1)), None));
-        objects.delete(Kind::SECRET, &key(&format!("s{i}")));
+        create_and_delete(&mut objects, "shop", &format!("s{i}"));
     }
     assert_eq!(objects.of_kind(Kind::SECRET).len(), DELETED_SECRETS);
+    assert_eq!(objects.take_evicted_secrets(), [key("s0")], "the oldest deletion");
     assert!(objects.get::<Secret>(&key("s0")).is_none());
-    assert_eq!(objects.count(Kind::SECRET), 0);
+    assert_eq!((objects.count(Kind::SECRET), objects.kept().count()), (0, DELETED_SECRETS));
+    // A Secret that exists again takes no room.
+    objects.apply(secret("s1", Some(pair(1)), None));
+    create_and_delete(&mut objects, "shop", "one-more");
+    assert_eq!(objects.take_evicted_secrets(), []);
+}
+
+#[test]
+fn a_namespace_with_many_deleted_secrets_displaces_only_its_own() {
+    let mut objects = Objects::default();
+    create_and_delete(&mut objects, "victim", "cert");
+    let cert = ObjectKey::new("victim", "cert");
+    for (from, to) in [(0, 1024), (1024, 5000)] {
+        for i in from..to {
+            create_and_delete(&mut objects, "attacker", &i.to_string());
+        }
+        let served = objects.get::<Secret>(&cert).unwrap();
+        assert_eq!((&served.pair, served.fault.as_deref()), (&Some(pair(1)), Some(SECRET_DELETED)));
+        assert!(objects.kept().any(|kept| kept.key == cert), "other replicas receive it");
+        assert_eq!(stored_in(&objects, "attacker"), DELETED_SECRETS - 1);
+        assert!(objects.get::<Secret>(&ObjectKey::new("attacker", &(to - 1).to_string())).is_some());
+    }
+    assert!(objects.take_evicted_secrets().iter().all(|key| &*key.namespace == "attacker"));
+}
+
+/// The limit for tenants with many namespaces: a namespace keeps at least its last 1024 / n deletions.
+#[test]
+fn each_of_many_namespaces_retains_an_equal_share_of_deleted_secrets() {
+    let mut objects = Objects::default();
+    let names: Vec<String> = (0..8).map(|i| format!("cert-{i}")).collect();
+    names.iter().for_each(|name| create_and_delete(&mut objects, "victim", name));
+    let flood = |objects: &mut Objects, namespaces: usize| {
+        for i in 0..20 {
+            for namespace in 0..namespaces {
+                create_and_delete(objects, &format!("attacker-{namespace}"), &i.to_string());
+            }
+        }
+    };
+    flood(&mut objects, 127);
+    assert_eq!(stored_in(&objects, "victim"), DELETED_SECRETS / 128);
+    flood(&mut objects, 128);
+    assert_eq!(stored_in(&objects, "victim"), DELETED_SECRETS / 129);
+    assert!(objects.get::<Secret>(&ObjectKey::new("victim", "cert-0")).is_none(), "the oldest deletion");
+    // With as many namespaces as the limit, each namespace retains one. With more, the newest deletions stay.
+    let mut objects = Objects::default();
+    for i in 0..1050 {
+        create_and_delete(&mut objects, &format!("n{i}"), "cert");
+    }
+    assert_eq!([25, 26, 1049].map(|i| stored_in(&objects, &format!("n{i}"))), [0, 1, 1]);
+}
+
+#[test]
+fn deleted_secrets_of_namespaces_that_are_gone_are_evicted_first() {
+    let namespace = |name: &str| {
+        let meta = Meta { key: ObjectKey::new("", name), ..meta(name) };
+        Object::new(Namespace { meta, labels: BTreeMap::new() })
+    };
+    for is_known in [true, false] {
+        let mut objects = Objects::default();
+        (0..DELETED_SECRETS).for_each(|i| create_and_delete(&mut objects, &format!("gone-{i}"), "cert"));
+        if is_known {
+            objects.apply(namespace("shop"));
+        }
+        ["a", "b", "c"].iter().for_each(|name| create_and_delete(&mut objects, "shop", name));
+        assert_eq!(stored_in(&objects, "shop"), if is_known { 3 } else { 1 });
+    }
 }
 
 fn misencoded(name: &str, readable: Option<Object>) -> Object {
@@ -322,19 +399,34 @@ fn an_expired_certificate_is_served_regardless_of_its_arrival() {
 }
 
 #[test]
-fn a_full_list_of_deleted_secrets_accepts_no_more_from_other_replicas() {
-    let kept = |name: &str| Kept { key: key(name), pair: Some(pair(1)), authorities: None };
+fn a_full_list_of_deleted_secrets_accepts_only_the_shares_of_namespaces_from_other_replicas() {
+    let kept = |namespace: &str, name: &str| {
+        let key = ObjectKey::new(namespace, name);
+        Kept { key, pair: Some(pair(1)), authorities: None }
+    };
     let mut objects = Objects::default();
-    assert!(objects.adopt(&kept("deleted")) && !objects.adopt(&kept("deleted")));
-    assert_eq!(objects.get::<Secret>(&key("deleted")).unwrap().fault.as_deref(), Some(SECRET_DELETED));
+    let deleted = kept("shop", "deleted");
+    assert!(objects.adopt(&deleted) && !objects.adopt(&deleted));
+    assert_eq!(objects.get::<Secret>(&deleted.key).unwrap().fault.as_deref(), Some(SECRET_DELETED));
     assert_eq!(objects.count(Kind::SECRET), 0);
     for i in 1..DELETED_SECRETS {
-        assert!(objects.adopt(&kept(&i.to_string())));
+        assert!(objects.adopt(&kept("shop", &i.to_string())));
     }
-    assert!(!objects.adopt(&kept("one-more")));
+    assert!(!objects.adopt(&kept("shop", "one-more")));
     assert_eq!(objects.of_kind(Kind::SECRET).len(), DELETED_SECRETS);
     // The Secret is created again.
     objects.apply(secret("deleted", Some(pair(2)), None));
-    assert!(!objects.adopt(&kept("deleted")));
-    assert!(objects.adopt(&kept("one-more")));
+    assert!(!objects.adopt(&deleted));
+    assert!(objects.adopt(&kept("shop", "one-more")));
+    // Another namespace has room for its share, and evicts nothing.
+    let taken = (0..DELETED_SECRETS).filter(|i| objects.adopt(&kept("victim", &i.to_string()))).count();
+    assert_eq!((taken, stored_in(&objects, "shop")), (DELETED_SECRETS / 2, DELETED_SECRETS + 1));
+    assert_eq!(objects.take_evicted_secrets(), []);
+    assert_eq!(objects.count(Kind::SECRET), 1);
+    // The next deletion evicts the surplus, and only of the namespace above its share. It is not adopted again.
+    create_and_delete(&mut objects, "shop", "later");
+    let evicted = objects.take_evicted_secrets();
+    assert_eq!((evicted.len(), stored_in(&objects, "victim")), (DELETED_SECRETS / 2 + 1, DELETED_SECRETS / 2));
+    assert_eq!(objects.kept().count(), DELETED_SECRETS);
+    assert!(evicted.iter().all(|key| &*key.namespace == "shop" && !objects.adopt(&kept("shop", &key.name))));
 }
