@@ -116,14 +116,18 @@ impl Merge {
         }
         self.faulty.insert(i);
         let mut events = vec![Event::Fault { origin: origin(kind), message: describe(kind, error, wait) }];
-        // Readiness does not wait for an optional kind. An earlier complete list stays.
+        // Readiness does not wait for an optional kind. An earlier complete list stays, but not the knowledge that the kind is absent.
         if kind.info().optional
             && status_code(error) == Some(403)
-            && let Some(watch) = self.watches.get_mut(i).filter(|watch| !watch.listed)
+            && let Some(watch) = self.watches.get_mut(i).filter(|watch| !watch.listed || watch.is_absent)
         {
+            let is_first = !watch.listed;
             watch.is_unreadable = true;
+            watch.is_absent = false;
             events.push(Event::Readable { kind, namespace: watch.namespace.clone(), readable: false });
-            events.extend(self.list_ended(i, BTreeMap::new()));
+            if is_first {
+                events.extend(self.list_ended(i, BTreeMap::new()));
+            }
         }
         events
     }

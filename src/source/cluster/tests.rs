@@ -254,6 +254,18 @@ fn a_kind_that_is_not_installed_is_no_fault() {
 }
 
 #[test]
+fn a_kind_that_is_installed_without_a_permission_is_unreadable() {
+    let mut merge = watches(WIDGET, 1);
+    assert_eq!(names(&merge.take(0, failed(404))), ["listed "]);
+    // Its CustomResourceDefinition is created, but the role does not have the kind.
+    assert_eq!(names(&merge.take(0, failed(403)))[1..], ["a is readable: false"]);
+    assert!(!merge.is_absent(0), "a refusal is no success");
+    assert_eq!(names(&merge.take(0, failed(403))).len(), 1, "once");
+    let listed = tell(&mut merge, 0, [Arrival::ListStarted, item("a"), Arrival::ListEnded]);
+    assert_eq!(listed, ["Widget *: healed", "listed a", "a is readable: true"]);
+}
+
+#[test]
 fn objects_of_a_kind_that_is_gone_stay_until_that_is_sure() {
     let mut merge = watches(WIDGET, 1);
     let listed = [Arrival::ListStarted, item("a"), Arrival::ListEnded];
