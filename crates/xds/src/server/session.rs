@@ -188,7 +188,13 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
                 Err(end) => end,
             },
             Event::Snapshot => Step::Outputs(catch_up(&mut lock(&stream), watch)),
-            Event::Due => Step::Outputs(lock(&stream).on_time(Instant::now())),
+            Event::Due => {
+                let mut stream = lock(&stream);
+                let mut outputs = stream.on_time(Instant::now());
+                // The end of a wait can begin a subscription.
+                outputs.extend(follow(&mut stream, watch));
+                Step::Outputs(outputs)
+            }
             Event::Ending(reason) => self.ended(reason),
         }
     }
@@ -277,15 +283,9 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         let mut stream = lock(stream);
         let mut outputs = catch_up(&mut stream, watch);
         let result = stream.on_request(request, self.method.implied, Instant::now());
-        let interests = stream.interests();
-        let news = !interests.is_empty();
-        interests.into_iter().for_each(|(kind, interest)| watch.set_interest(kind, interest));
         let result = result.map(|answers| {
             outputs.extend(answers);
-            if news {
-                // Applies publications from before the start of the watch.
-                outputs.extend(catch_up(&mut stream, watch));
-            }
+            outputs.extend(follow(&mut stream, watch));
             outputs
         });
         // Only requests can increase this number.
@@ -310,6 +310,16 @@ impl<R> Drop for Session<R> {
         let node = self.stream.as_ref().and_then(|stream| lock(stream).node().cloned());
         service.observer.closed(&self.info, node.as_ref(), self.reason);
     }
+}
+
+/// Watches for what `stream` has begun to subscribe to. Returns the outputs of publications from before the start of the watch.
+fn follow(stream: &mut Stream, watch: &mut Watch) -> Vec<Output> {
+    let interests = stream.interests();
+    if interests.is_empty() {
+        return Vec::new();
+    }
+    interests.into_iter().for_each(|(kind, interest)| watch.set_interest(kind, interest));
+    catch_up(stream, watch)
 }
 
 /// Advances `stream` to the newest snapshot, if there is a newer one.
