@@ -79,7 +79,7 @@ pub struct Annotations {
     /// Whether an annotation refers to Secrets in another namespace, which is not supported yet.
     pub foreign_secrets: bool,
     /// The namespaces that may add paths to the hosts of the Ingress, sorted.
-    pub delegates: Box<[Arc<str>]>,
+    pub delegates: Arc<[Arc<str>]>,
     /// The body of a 403 for all paths, if an annotation of another controller restricts access.
     pub denied: Option<Arc<str>>,
 }
@@ -125,7 +125,7 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
 }
 
 /// Returns the namespaces that may add paths to the hosts of the Ingress.
-fn delegates(reader: &mut Reader) -> Box<[Arc<str>]> {
+fn delegates(reader: &mut Reader) -> Arc<[Arc<str>]> {
     let mut names = Vec::new();
     for name in reader.list(DELEGATE_TO) {
         match is_label(name) {
@@ -137,7 +137,7 @@ fn delegates(reader: &mut Reader) -> Box<[Arc<str>]> {
             ),
         }
     }
-    set_of(names)
+    set_of(names).into()
 }
 
 /// Reports annotations of a Service that are unknown, misplaced, or restrict access for another controller.

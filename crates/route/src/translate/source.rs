@@ -37,7 +37,7 @@ pub struct Source {
     /// The lowest and the highest TLS version of its hosts.
     pub tls_versions: (TlsVersion, TlsVersion),
     /// The namespaces that may add paths to its hosts, sorted.
-    pub delegates: Box<[Arc<str>]>,
+    pub delegates: Arc<[Arc<str>]>,
     /// Whether it requests a route, valid or not.
     pub asks: bool,
     /// The target of requests that match no rule.
@@ -72,7 +72,7 @@ impl Source {
             revision,
             rule_less: rules.is_empty(),
             tls_versions: (TlsVersion::V1_2, TlsVersion::V1_3),
-            delegates: Box::default(),
+            delegates: Arc::default(),
             asks: rules.iter().any(|rule| !rule.paths.is_empty()),
             default_backend: None,
             default_backend_in_rules: false,

@@ -24,6 +24,7 @@ mod rule_copies;
 mod rules;
 mod services;
 mod shared_host;
+mod squares;
 mod surplus_sets;
 mod terminating;
 mod tls;

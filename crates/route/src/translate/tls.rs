@@ -226,18 +226,19 @@ pub fn chain(
     let above = above.filter(|above| is_default(above) || routing.presents(&above.secret));
     let of_first = |asking: &&Asking| routing.is_first(asking.namespace());
     let first: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(of_first).copied().collect());
-    let counting = |asking: &&Asking| routing.counts(asking.namespace());
-    let all: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(counting).copied().collect());
     let is_of_first = |secret: &SecretId| routing.is_first(&secret.object().namespace);
     let first_is_above = above.is_some_and(|above| !is_default(above) && is_of_first(&above.secret));
     let first_asks = first_is_above || asks(host, &first[0], &first[1]);
     let above = above.filter(|above| !first_asks || is_default(above) || is_of_first(&above.secret));
-    let [counted, beside] = if first_asks { first } else { all };
+    let is_permitted =
+        |asking: &&Asking| if first_asks { of_first(asking) } else { routing.counts(asking.namespace()) };
+    let [counted, beside] =
+        [naming, beside].map(|some| some.iter().filter(is_permitted).copied().collect::<Vec<Asking>>());
     let mut found = choose(host, &counted, &beside, above, default);
-    found.permitted = (0..naming.len()).filter(|at| counted.iter().any(|one| one.is(&naming[*at]))).collect();
+    found.permitted = (0..).zip(naming).filter(|(_, asking)| is_permitted(asking)).map(|(at, _)| at).collect();
     let minimum = found.chain.as_ref().map(|chain| chain.minimum);
     found.may_be_above = above.is_some_and(|above| minimum.is_none_or(|minimum| above.minimum >= minimum));
-    for ignored in naming.iter().filter(|asking| !counted.iter().any(|one| one.is(asking))) {
+    for ignored in naming.iter().filter(|asking| !is_permitted(asking)) {
         if let Some(first) = &routing.first {
             found.problems.push(ignored.ignored(host, first));
         }
@@ -316,11 +317,6 @@ fn first_of(
 impl Asking<'_> {
     fn namespace(&self) -> &Arc<str> {
         &self.source.origin.namespace
-    }
-
-    /// Returns whether both are the same entry.
-    fn is(&self, other: &Asking) -> bool {
-        std::ptr::eq(self.entry, other.entry)
     }
 
     /// Returns the Secret if its certificate covers `host`.

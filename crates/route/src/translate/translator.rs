@@ -362,6 +362,7 @@ impl Translator {
         self.update_secrets(objects, changed, &mut update.touched);
         self.update_encodings(objects, changed);
         self.update_verdicts();
+        self.ledger.report();
         update
     }
 

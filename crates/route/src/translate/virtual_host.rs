@@ -1,7 +1,7 @@
 //! Merges the rules of many Ingresses into the virtual hosts that they share: conflicts, namespaces, order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lockgate_xds::provenance::ObjectRef;
 
@@ -22,6 +22,8 @@ pub struct HostRules<'a> {
     paths: Merged<'a, Rule<'a>>,
     /// The Ingresses with a rule for the host. The Ingresses of the first namespace come first.
     ingresses: Vec<&'a ObjectRef>,
+    /// The served paths by namespace, each with its place in the order. Determined when a host first copies only a part of them.
+    by_namespace: OnceLock<BTreeMap<&'a str, Vec<(usize, &'a PathRule)>>>,
 }
 
 /// A served rule.
@@ -34,17 +36,17 @@ pub struct Rule<'a> {
 
 /// The rules of a host, and the rules that apply if it has none.
 #[derive(Debug)]
-pub struct Around<'a> {
+pub struct Around<'r, 'a> {
     /// The rules of the host.
     pub own: HostRules<'a>,
     /// The rules of the wildcard above it. Required only if no rule names the host.
-    pub parent: Option<&'a HostRules<'a>>,
+    pub parent: Option<&'r HostRules<'a>>,
     /// The rules without a host. Required for wildcards with rules, and if no rule names the host or the wildcard above it.
-    pub nameless: Option<&'a HostRules<'a>>,
+    pub nameless: Option<&'r HostRules<'a>>,
     /// The namespaces whose rules are left out of `parent` and `nameless`.
     pub left_out: BTreeSet<Arc<str>>,
     /// The default backend of hosts that no rule names.
-    pub catch_all: Option<&'a Target>,
+    pub catch_all: Option<&'r Target>,
 }
 
 /// The port of a virtual host.
@@ -115,13 +117,32 @@ impl<'a> HostRules<'a> {
         memory
     }
 
-    /// Returns the routes in their final order, without those of the namespaces `left_out`.
+    /// Returns the routes in their final order, without those of the namespaces `left_out`. The cost does not depend on these, because
+    /// thousands of hosts can leave out the same thousands of rules.
     fn routes(&self, side: Side, left_out: &BTreeSet<Arc<str>>) -> Vec<Arc<Route>> {
+        let route = |rule: &PathRule| on_side(&rule.route, rule.plain_text, side);
+        if left_out.is_empty() {
+            return self.in_order().map(route).collect();
+        }
+        let by_namespace = self.by_namespace.get_or_init(|| {
+            let mut by_namespace = BTreeMap::<_, Vec<_>>::new();
+            for (place, rule) in self.in_order().enumerate() {
+                by_namespace.entry(&*rule.route.origin.namespace).or_default().push((place, rule));
+            }
+            by_namespace
+        });
+        let copied = by_namespace.iter().filter(|(namespace, _)| !left_out.contains(**namespace));
+        let mut copied: Vec<_> = copied.flat_map(|(_, rules)| rules).collect();
+        copied.sort_by_key(|(place, _)| *place);
+        copied.into_iter().map(|(_, rule)| route(rule)).collect()
+    }
+
+    /// Returns the served paths in their final order.
+    fn in_order(&self) -> impl Iterator<Item = &'a PathRule> {
         // Foreign paths follow the paths of the first namespace, if it has any.
         let behind = self.paths.winners().any(|rule| !rule.foreign);
         let rules = self.paths.in_order(|matches, rule| path::rank(&matches.path, behind && rule.foreign));
-        let copied = rules.into_iter().filter(|rule| !left_out.contains(&rule.path.route.origin.namespace));
-        copied.map(|rule| on_side(&rule.path.route, rule.path.plain_text, side)).collect()
+        rules.into_iter().map(|rule| rule.path)
     }
 }
 
@@ -137,7 +158,7 @@ fn taken<'a>(path: &PathMatch, prefixes: &BTreeMap<&str, &'a PathRule>) -> Optio
     prefixes.get(text).copied()
 }
 
-impl Around<'_> {
+impl Around<'_, '_> {
     /// Builds the virtual host of `host`. If no rule names it, the rules of the wildcard above it apply. If there are
     /// none, the rules without a host and the default backend apply. `origin` is the origin of a virtual host without
     /// routes.

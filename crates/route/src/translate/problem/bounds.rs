@@ -36,7 +36,7 @@ impl Problem {
 
     /// Returns the number of problems that this problem summarizes, if any.
     pub fn others(&self) -> Option<usize> {
-        self.message.split(' ').next()?.parse().ok().filter(|_| self.field == FURTHER)
+        if self.field == FURTHER { self.message.split(' ').next()?.parse().ok() } else { None }
     }
 
     /// Returns `problem` with texts of bounded length.

@@ -21,7 +21,7 @@ pub enum Place {
     Host(ListenerId, Host),
     /// All hosts of a route on the listeners of an owner.
     Listeners(ListenerOwner),
-    /// A host on the listeners of all other kinds.
+    /// A host on the listeners that all Ingresses share.
     Shared,
 }
 

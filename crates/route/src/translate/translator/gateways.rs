@@ -51,7 +51,7 @@ use crate::translate::problem::Problem;
 use crate::translate::source::Dependencies;
 use crate::translate::verdict::{self, Status, Verdict};
 
-/// The kinds of Gateway API whose objects are units of the translation.
+/// The kinds of Gateway API, except for routes, whose objects are units of the translation.
 const KINDS: [Kind; 4] = [Kind::BACKEND_TLS_POLICY, Kind::HTTP_POLICY, Kind::GATEWAY_CLASS, Kind::GATEWAY];
 
 /// Returns whether objects of this kind are units of Gateway API.

@@ -132,7 +132,7 @@ impl Translator {
     }
 
     /// Builds the parts of a host. `levels` are those of its batch.
-    pub(super) fn make(&self, host: &Host, levels: &Levels, objects: &Objects, settings: &Settings) -> Made {
+    pub(super) fn make<'a>(&'a self, host: &Host, levels: &Levels<'a>, objects: &Objects, settings: &Settings) -> Made {
         let naming = self.naming(host);
         if naming.is_empty() && *host != Host::Any {
             return Made::default();
@@ -162,12 +162,12 @@ impl Translator {
         let has_rules = |level: &&Host| levels.standing(level).is_some_and(|level| !level.served.is_empty());
         let outer = [above.as_ref(), Some(&Host::Any)].into_iter().flatten();
         let outer = if in_rules && !wildcard { None } else { outer.clone().find(has_rules) };
-        let routing = if in_rules { Some(&standing) } else { outer.and_then(|outer| levels.standing(outer)) };
-        let routing = routing.map(|level| Routing::new(&level.served, level.owner())).unwrap_or_default();
+        let own_routing = if in_rules { Routing::new(&standing.served, standing.owner()) } else { Routing::default() };
+        let routing = outer.filter(|_| !in_rules).and_then(|outer| levels.routing(outer)).unwrap_or(&own_routing);
         let default = self.general.ground.default_secret.as_ref();
         let (naming, beside) = asking(host, &naming);
         let found =
-            tls::chain(host, &naming, &beside, site_above.and_then(|site| site.chain.as_ref()), default, &routing);
+            tls::chain(host, &naming, &beside, site_above.and_then(|site| site.chain.as_ref()), default, routing);
         // If only rejected rules and entries name a host, the wildcard above it serves it. With a filter chain for the
         // host, connections for the wildcard would answer its requests with 421.
         let named = in_rules || !found.permitted.is_empty();

@@ -13,6 +13,8 @@ use crate::translate::problem::{MOST, Problem, Problems, Reason};
 #[derive(Debug, Default)]
 pub struct Ledger {
     groups: BTreeMap<Key, Group>,
+    /// The groups whose reported problems are outdated.
+    changed: BTreeSet<Key>,
     reported: Problems,
 }
 
@@ -24,83 +26,89 @@ type Key = (ObjectRef, Reason);
 struct Group {
     /// Each problem, and the number of times that it was found.
     all: BTreeMap<Arc<Problem>, usize>,
+    /// The number of summaries among them, and of the problems that these summarize.
+    summaries: usize,
+    summarized: usize,
     reported: Vec<Arc<Problem>>,
 }
 
 impl Group {
-    /// Returns the problems that are no summaries.
-    fn listed(&self) -> impl Iterator<Item = &Arc<Problem>> {
-        self.all.keys().filter(|problem| problem.others().is_none())
+    fn count(&mut self, problem: Arc<Problem>) {
+        let others = problem.others();
+        let times = self.all.entry(problem).or_default();
+        *times += 1;
+        if let Some(others) = others.filter(|_| *times == 1) {
+            self.summaries += 1;
+            self.summarized += others;
+        }
     }
 
-    /// Returns the number of problems that are not listed.
-    fn summarized(&self) -> usize {
-        self.all.keys().filter_map(|problem| problem.others()).sum()
+    fn discount(&mut self, problem: &Arc<Problem>) {
+        match self.all.get_mut(problem) {
+            Some(times) if *times > 1 => *times -= 1,
+            Some(_) => {
+                self.all.remove(problem);
+                if let Some(others) = problem.others() {
+                    self.summaries -= 1;
+                    self.summarized -= others;
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Returns the first problems, and a summary of the others.
+    fn to_report(&self, (object, reason): &Key) -> Vec<Arc<Problem>> {
+        let listed = self.all.keys().filter(|problem| problem.others().is_none());
+        let mut reported: Vec<Arc<Problem>> = listed.take(MOST).cloned().collect();
+        let others = self.all.len() - self.summaries - reported.len() + self.summarized;
+        if others > 0 {
+            reported.push(Arc::new(Problem::further(object, *reason, others)));
+        }
+        reported
     }
 }
 
 impl Ledger {
-    /// Returns the reported problems, each once.
+    /// Returns the reported problems at the last call of [`Ledger::report`], each once.
     pub fn found(&self) -> &Problems {
         &self.reported
     }
 
     /// Adds problems.
     pub fn add(&mut self, problems: &[Arc<Problem>]) {
-        let changed = self.count(problems);
-        self.report(changed);
+        for problem in problems {
+            let key = key(problem);
+            self.groups.entry(key.clone()).or_default().count(Problem::bounded(problem));
+            self.changed.insert(key);
+        }
     }
 
     /// Removes problems that were added before.
     pub fn remove(&mut self, problems: &[Arc<Problem>]) {
-        let changed = self.discount(problems);
-        self.report(changed);
+        for problem in problems {
+            let key = key(problem);
+            if let Some(group) = self.groups.get_mut(&key) {
+                group.discount(&Problem::bounded(problem));
+                self.changed.insert(key);
+            }
+        }
     }
 
     /// Replaces `before` with `now`.
     pub fn replace(&mut self, before: &[Arc<Problem>], now: &[Arc<Problem>]) {
         if before != now {
-            let mut changed = self.count(now);
-            changed.extend(self.discount(before));
-            self.report(changed);
+            self.add(now);
+            self.remove(before);
         }
     }
 
-    fn count(&mut self, problems: &[Arc<Problem>]) -> BTreeSet<Key> {
-        let mut changed = BTreeSet::new();
-        for problem in problems {
-            let key = key(problem);
-            let group = self.groups.entry(key.clone()).or_default();
-            *group.all.entry(Problem::bounded(problem)).or_default() += 1;
-            changed.insert(key);
-        }
-        changed
-    }
-
-    fn discount(&mut self, problems: &[Arc<Problem>]) -> BTreeSet<Key> {
-        let mut changed = BTreeSet::new();
-        for problem in problems {
-            let key = key(problem);
+    /// Updates the reported problems of the changed groups. An object can have 100,000 problems, which are found one by one, so this
+    /// is not part of each change.
+    pub fn report(&mut self) {
+        for key in std::mem::take(&mut self.changed) {
             let Some(group) = self.groups.get_mut(&key) else { continue };
-            let problem = Problem::bounded(problem);
-            match group.all.get_mut(&problem) {
-                Some(times) if *times > 1 => *times -= 1,
-                _ => drop(group.all.remove(&problem)),
-            }
-            changed.insert(key);
-        }
-        changed
-    }
-
-    /// Updates the reported problems of these groups.
-    fn report(&mut self, changed: BTreeSet<Key>) {
-        for key in changed {
-            let Some(group) = self.groups.get_mut(&key) else { continue };
-            let mut reported: Vec<Arc<Problem>> = group.listed().take(MOST).cloned().collect();
-            let others = group.listed().count().saturating_sub(MOST) + group.summarized();
-            if others > 0 {
-                reported.push(Arc::new(Problem::further(&key.0, key.1, others)));
-            }
+            let reported = group.to_report(&key);
             for problem in group.reported.iter().filter(|problem| !reported.contains(problem)) {
                 self.reported.remove(problem);
             }
@@ -136,17 +144,20 @@ mod tests {
         let few = [problem("cart", 7, Reason::Conflicted), problem("other", 7, Reason::HostNotValid)];
         ledger.add(&many);
         ledger.add(&few);
+        ledger.report();
         assert_eq!(ledger.found().len(), MOST + 1 + few.len());
         let total: usize = ledger.found().iter().map(|problem| problem.others().unwrap_or(1)).sum();
         assert_eq!(total, 18_000 + few.len());
         assert!(ledger.found().iter().all(|problem| problem.to_string().len() < 500));
         // Removed problems make room for problems that were not reported.
         ledger.remove(&many[..17_995]);
+        ledger.report();
         let fields: Vec<&str> = ledger.found().iter().map(|problem| &*problem.field).collect();
         // Sorted by object and field, regardless of the reason.
         assert_eq!(fields, ["00007", "17995", "17996", "17997", "17998", "17999", "00007"]);
         ledger.replace(&many[17_995..], &[]);
         ledger.remove(&few);
+        ledger.report();
         assert!(ledger.found().is_empty() && ledger.groups.is_empty());
     }
 
@@ -157,8 +168,10 @@ mod tests {
         ledger.add(&one);
         ledger.add(&one);
         ledger.remove(&one);
+        ledger.report();
         assert_eq!(ledger.found().len(), 1);
         ledger.remove(&one);
+        ledger.report();
         assert!(ledger.found().is_empty());
     }
 }

@@ -11,6 +11,7 @@ use super::ownership::Standing;
 use crate::model::Host;
 use crate::settings::Settings;
 use crate::translate::host::parent;
+use crate::translate::tls::Routing;
 use crate::translate::virtual_host::HostRules;
 
 /// The wildcards above the hosts of a batch, and [`Host::Any`].
@@ -24,6 +25,7 @@ pub struct Levels<'t> {
 #[derive(Default)]
 struct Level<'t> {
     standing: OnceLock<Standing<'t>>,
+    routing: OnceLock<Routing>,
     rules: OnceLock<HostRules<'t>>,
 }
 
@@ -39,6 +41,14 @@ impl<'t> Levels<'t> {
     pub fn standing(&self, host: &Host) -> Option<&Standing<'t>> {
         let level = self.levels.get(host)?;
         Some(level.standing.get_or_init(|| self.translator.standing(host, self.settings)))
+    }
+
+    /// Returns the namespaces whose rules serve a level.
+    pub fn routing(&self, host: &Host) -> Option<&Routing> {
+        let standing = self.standing(host)?;
+        self.levels
+            .get(host)
+            .map(|level| level.routing.get_or_init(|| Routing::new(&standing.served, standing.owner())))
     }
 
     /// Returns the merged rules of a level. Their problems are reported where the host itself is built.

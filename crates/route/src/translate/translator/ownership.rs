@@ -27,8 +27,9 @@ pub struct Claim {
     pub ingress: ObjectRef,
     /// The host of that Ingress: the host itself, or the wildcard above it.
     host: Host,
-    /// The namespaces that the owner delegates the host to, sorted.
-    delegates: Box<[Arc<str>]>,
+    /// The namespaces that the owner delegates the host to: a sorted list of each Ingress, and one of the wildcard above. Thousands
+    /// of hosts can share a list of a thousand namespaces, so the lists of an exact host are not combined.
+    delegates: Box<[Arc<[Arc<str>]>]>,
 }
 
 impl Claim {
@@ -39,7 +40,7 @@ impl Claim {
 
     /// Returns whether Ingresses of `namespace` may define routes for the host.
     fn permits(&self, namespace: &Arc<str>) -> bool {
-        self.owner() == namespace || self.delegates.contains(namespace)
+        self.owner() == namespace || self.delegates.iter().any(|list| list.binary_search(namespace).is_ok())
     }
 
     /// Describes the owner of `host` for a message.
@@ -155,10 +156,15 @@ impl Translator {
         let through = above.map(|claim| (claim.since.clone(), &claim.ingress, &claim.host));
         let (since, ingress, through) = direct.into_iter().chain(through).min()?;
         let (ingress, through) = (ingress.clone(), through.clone());
-        let mut delegates = delegates_of(named.iter().copied(), &ingress.namespace);
-        let above = above.filter(|above| *above.owner() == ingress.namespace);
-        delegates.extend(above.into_iter().flat_map(|above| above.delegates.iter().cloned()));
-        Some(Claim { since, ingress, host: through, delegates: set_of(delegates) })
+        let delegates = match host {
+            Host::Exact(_) => {
+                let above = above.filter(|above| *above.owner() == ingress.namespace);
+                let above = above.into_iter().flat_map(|above| above.delegates.iter());
+                lists_of(named.iter().copied(), &ingress.namespace).chain(above).cloned().collect()
+            }
+            Host::Wildcard(_) | Host::Any => combined(lists_of(named.iter().copied(), &ingress.namespace)),
+        };
+        Some(Claim { since, ingress, host: through, delegates })
     }
 
     /// Finds the owner and the default backend of the hosts that no rule names. Returns whether either has changed.
@@ -182,10 +188,7 @@ impl Translator {
                     since: owner.precedence.clone(),
                     ingress: owner.origin.clone(),
                     host: Host::Any,
-                    delegates: set_of(delegates_of(
-                        with_rule.iter().chain(&rule_less).copied(),
-                        &owner.origin.namespace,
-                    )),
+                    delegates: combined(lists_of(with_rule.iter().chain(&rule_less).copied(), &owner.origin.namespace)),
                 })
             }
         };
@@ -222,8 +225,17 @@ impl Translator {
     }
 }
 
-/// Returns the namespaces that the Ingresses of `owner` delegate their hosts to.
-fn delegates_of<'a>(ingresses: impl Iterator<Item = &'a Source>, owner: &Arc<str>) -> Vec<Arc<str>> {
+/// Returns the lists of namespaces that the Ingresses of `owner` delegate their hosts to.
+fn lists_of<'a>(
+    ingresses: impl Iterator<Item = &'a Source>,
+    owner: &Arc<str>,
+) -> impl Iterator<Item = &'a Arc<[Arc<str>]>> {
     let own = ingresses.filter(|source| source.origin.namespace == *owner);
-    own.flat_map(|source| source.delegates.iter().cloned()).collect()
+    own.map(|source| &source.delegates).filter(|delegates| !delegates.is_empty())
+}
+
+/// Combines lists into one, if there is any.
+fn combined<'a>(lists: impl Iterator<Item = &'a Arc<[Arc<str>]>>) -> Box<[Arc<[Arc<str>]>]> {
+    let all = set_of(lists.flat_map(|list| list.iter().cloned()).collect());
+    if all.is_empty() { Box::default() } else { [Arc::from(all)].into() }
 }
