@@ -13,6 +13,8 @@ const CONNECTIONS: u64 = 12 << 10;
 const KEY_PAIR: u64 = 32 << 10;
 /// The memory of a match without its texts, with an action.
 const MATCH: u64 = 2 << 10;
+/// The further memory of a match that Envoy receives by VHDS. Envoy keeps these messages in addition to the routes.
+const BY_VHDS: u64 = 1 << 10;
 /// The memory of a condition on a header or a query parameter without its texts, and of a mirror or a session.
 const ITEM: u64 = 512;
 /// The memory of a further cluster.
@@ -52,10 +54,10 @@ pub fn proportional_to_size(content: &Content, pair_memory: u64) -> u64 {
 }
 
 fn of_candidate(candidate: &Candidate) -> u64 {
-    candidate.routes().map(|route| of_route(route, candidate.cost)).sum()
+    candidate.routes().map(|route| BY_VHDS + of_route(route, candidate.cost)).sum()
 }
 
-/// Returns the memory of a copy of a route whose regular expressions have this cost.
+/// Returns the memory of a copy of a route in a route configuration. Its regular expressions have this cost.
 pub fn of_route(route: &Route, Cost { size, steps }: Cost) -> u64 {
     let patterns = match size {
         0 => 0,
