@@ -297,14 +297,16 @@ impl Controller {
         }
     }
 
-    /// Replaces all objects of a kind. The first list is not logged object by object.
+    /// Replaces all objects of a kind.
     fn apply_list(&mut self, kind: Kind, objects: Vec<Object>, pass: &mut Pass) {
         let before = self.objects.clone();
         let changed = self.objects.replace(kind, objects);
         pass.status |= kind.info().has_status || kind == Kind::SERVICE;
         self.mark_evicted();
+        // The first list is not logged object by object, and the full translation after it reads no inputs.
         let first = self.unlisted.contains(&kind);
-        for object in changed {
+        let is_unread = first && self.changed.is_everything();
+        for object in changed.into_iter().filter(|_| !is_unread) {
             // A slice may have moved from one Service to another.
             let key = key_of(&object);
             let inputs = [&before, &self.objects].map(|objects| Input::of_object(objects, kind, &key));
