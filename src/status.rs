@@ -1,6 +1,6 @@
-//! The writes of the leader: the status of objects, Events on objects with problems, the Services of Gateways, and the
-//! Deployments of dedicated fleets. Apart from the Lease and the certificates, Lockgate writes nothing else to the API
-//! server.
+//! The writes of the leader: the status of objects, Events on objects with problems, the Services and EndpointSlices of
+//! Gateways, and the Deployments, Services, PodDisruptionBudgets, and HorizontalPodAutoscalers of dedicated fleets. Apart
+//! from the Lease and the certificates, Lockgate writes nothing else to the API server.
 //!
 //! Each writer compares the observed state with the desired state. After a restart, or on a new leader, it therefore
 //! writes only what differs.

@@ -43,7 +43,7 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=build/types.rs");
     println!("cargo:rerun-if-changed={}", protos.display());
     println!("cargo:rerun-if-changed={OWN}");
-    // Our own last: of two files with one name, that of the crate is used.
+    // The directory of this crate comes last: of two files with the same name, that of envoy-types is used.
     let includes = INCLUDES.iter().map(|include| protos.join(include)).chain([PathBuf::from(OWN)]);
     let descriptors = compile(&includes.collect::<Vec<_>>())?;
     for (name, content) in [("types.rs", types::source(&descriptors)?.into_bytes()), ("descriptors.bin", descriptors)] {

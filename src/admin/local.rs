@@ -53,7 +53,7 @@ fn check(ends: Option<Ends>, uri: &Uri, headers: &HeaderMap) -> Result<(), &'sta
     }
     let own = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| origin.strip_prefix("http://") == Some(host));
     if !headers.get_all(header::ORIGIN).iter().all(own) {
-        return Err("the request is of another site");
+        return Err("the request comes from another site");
     }
     Ok(())
 }

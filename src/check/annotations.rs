@@ -40,7 +40,7 @@ pub fn of<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> Vec<Annotat
     let foreign = foreign.filter(|(_, effect)| kind == Kind::INGRESS || *effect == Effect::Denied);
     let foreign = foreign.map(|(name, effect)| {
         let value = meta.annotations.get(name).map_or("", |value| value.trim());
-        authorize(name, value, effect, kind, settings)
+        annotation(name, value, effect, kind, settings)
     });
     let read = meta.annotations.keys().filter_map(|name| {
         let (_, controller) = READ.iter().find(|(prefix, _)| name.starts_with(prefix))?;
@@ -56,7 +56,7 @@ pub fn of<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> Vec<Annotat
     foreign.chain(read).collect()
 }
 
-fn authorize<'a>(name: &'a str, value: &str, effect: Effect, kind: Kind, settings: &Settings) -> Annotation<'a> {
+fn annotation<'a>(name: &'a str, value: &str, effect: Effect, kind: Kind, settings: &Settings) -> Annotation<'a> {
     let hint = nginx::hint(name);
     let remedy = hint.map(|hint| hint.remedy.to_owned());
     let harmless = |consequence: &str| {

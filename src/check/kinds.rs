@@ -28,7 +28,7 @@ const CONTROLLERS: &[(&str, &str)] = &[
 const OTHERS: &[(&str, &str)] = &[("cilium.io", "CiliumNetworkPolicy"), ("networking.istio.io", "Sidecar")];
 
 /// Returns the level, the message, and the remedy if the owner of `object` may expect that Lockgate reads it.
-pub fn authorize(object: &Unread) -> Option<(Level, String, String)> {
+pub fn unread(object: &Unread) -> Option<(Level, String, String)> {
     let Unread { api_version, kind, .. } = object;
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let is_similar = |known: &Kind| {
@@ -67,7 +67,7 @@ mod tests {
 
     fn judged(api_version: &str, kind: &str) -> Option<(Level, String)> {
         let object = Unread { api_version: api_version.into(), kind: kind.into(), ..Unread::default() };
-        authorize(&object).map(|(level, _, remedy)| (level, remedy))
+        unread(&object).map(|(level, _, remedy)| (level, remedy))
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Manifests {
             }
             Item::Unread(unread) => {
                 self.counts.others += 1;
-                if let Some((level, message, remedy)) = kinds::authorize(&unread) {
+                if let Some((level, message, remedy)) = kinds::unread(&unread) {
                     let Unread { kind, namespace, name, .. } = unread.clone();
                     let finding = finding(file, Rule::UnsupportedKind, message, "not read");
                     self.findings.push(Finding { line, level, kind, namespace, name, remedy, ..finding });

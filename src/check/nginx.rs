@@ -64,17 +64,20 @@ const fn switch(name: &'static str, consequence: &'static str, remedy: &'static 
 
 const REWRITE: &str = "Use an HTTPRoute with the filter URLRewrite.";
 const REDIRECT: &str = "Use an HTTPRoute with the filter RequestRedirect.";
-const AUTHORIZATION: &str = "Set externalAuthorization as an operator and add the annotation to ingress.ignoredAnnotations, or authorize in the \
-     application.";
-const ADDRESSES: &str = "Restrict the addresses with a NetworkPolicy or at the load balancer (loadBalancerSourceRanges), then remove the \
-     annotation.";
-const CLIENT_CERTIFICATES: &str = "Verify client certificates in the application, or keep this host at ingress-nginx.";
+const AUTHORIZATION: &str = "Use an HTTPRoute with an HTTPPolicy (externalAuthorization). Or set externalAuthorization as an operator and \
+     add the annotation to ingress.ignoredAnnotations.";
+const ADDRESSES: &str = "Use an HTTPRoute with an HTTPPolicy (clientAddresses), or restrict the addresses at the load balancer \
+     (loadBalancerSourceRanges), then remove the annotation.";
+const CLIENT_CERTIFICATES: &str =
+    "Use a Gateway with spec.tls.frontend and an HTTPRoute, or verify client certificates in the application.";
 const FIREWALL: &str = "Run the firewall in front of Lockgate or in the application, then remove the annotation.";
 const SNIPPET: &str = "Replace each directive by a setting or an HTTPRoute, then remove the annotation.";
 const CORS: &str = "Use an HTTPRoute with the filter CORS, or answer CORS requests in the application.";
 const CANARY: &str = "Use one HTTPRoute with two backendRefs and weights, or with a rule that matches the header.";
-const LIMIT: &str = "Set rateLimit with a rate limit service as an operator, or limit in the application.";
-const AFFINITY: &str = "Store sessions outside of the pods; Lockgate has no session affinity yet.";
+const LIMIT: &str =
+    "Use an HTTPRoute with an HTTPPolicy (localRateLimit), or set rateLimit with a rate limit service as an operator.";
+const AFFINITY: &str =
+    "Use an HTTPRoute with sessionPersistence (experimental channel), or store sessions outside of the pods.";
 const RETRIES: &str =
     "Set the annotations projectcontour.io/retry-on and projectcontour.io/num-retries, or the setting retries.";
 const IDLE: &str = "Set timeouts.streamIdle as an operator; it limits the time without data in both directions.";

@@ -41,7 +41,8 @@ pub struct ServerArgs {
     #[arg(help_heading = "xDS")]
     xds_replica_names: Vec<String>,
 
-    /// With `--xds-tls auto`: the Secrets are PREFIX-ca, PREFIX-server and PREFIX-envoy, in the namespace of this pod
+    /// With `--xds-tls auto`: the Secrets are PREFIX-ca, PREFIX-server, PREFIX-envoy, and, with dedicated fleets,
+    /// PREFIX-fleets, in the namespace of this pod
     /// [default: lockgate-xds]
     #[arg(long, value_name = "PREFIX", value_parser = scalar("xds.secrets"), help_heading = "xDS")]
     xds_secrets: Option<String>,
@@ -84,8 +85,8 @@ pub struct ServerArgs {
     #[arg(long, value_name = "COUNT", value_parser = scalar("xds.maxConnections"), help_heading = "xDS")]
     xds_max_connections: Option<String>,
 
-    /// A name that resolves to the xDS ports of all replicas (a headless Service). For the status of Ingresses, replicas
-    /// exchange which resources their Envoys have accepted [default: this is the only replica]
+    /// A name that resolves to the xDS ports of all replicas (a headless Service). The replicas ask each
+    /// other which objects their Envoys have accepted, and over TLS for last good key pairs [default: this is the only replica]
     #[arg(long, value_name = "HOST:PORT", value_parser = scalar("xds.peers"), help_heading = "xDS")]
     peers: Option<String>,
 

@@ -39,7 +39,7 @@ impl fmt::Display for Address {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No process listens there, or access is denied.
-    #[error("cannot reach Envoy's admin interface at {address} (--admin-address): {cause}{}", remedy(cause))]
+    #[error("cannot reach Envoy's admin interface at {address} (--envoy-admin-address): {cause}{}", remedy(cause))]
     Connect {
         /// The address.
         address: Address,
@@ -90,10 +90,10 @@ impl Error {
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            "; is Envoy running, with a bootstrap of this --admin-address, in a directory that both see?"
+            "; is Envoy running with the same --envoy-admin-address, and can both containers see the directory of the socket?"
         }
         io::ErrorKind::PermissionDenied => {
-            "; it is for the user that Envoy runs as, see `lockgate bootstrap --admin-socket-mode`"
+            "; only the user of Envoy can access it, see `lockgate bootstrap --envoy-admin-socket-mode`"
         }
         _ => "",
     }
@@ -290,7 +290,7 @@ listener.admin.main_thread.downstream_cx_active: 1
         };
         let text = error(io::ErrorKind::NotFound).to_string();
         assert!(text.contains("unix:/run/envoy/admin.sock") && text.contains("is Envoy running"), "{text}");
-        assert!(error(io::ErrorKind::PermissionDenied).to_string().contains("--admin-socket-mode"));
+        assert!(error(io::ErrorKind::PermissionDenied).to_string().contains("--envoy-admin-socket-mode"));
         assert!(error(io::ErrorKind::NotFound).is_gone() && error(io::ErrorKind::ConnectionRefused).is_gone());
         assert!(
             !error(io::ErrorKind::PermissionDenied).is_gone() && !Error::Silent { path: "/stats".into() }.is_gone()

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::certificate::{Authority, Issuer, authorize, certificates};
+use super::certificate::{Authority, Issuer, certificates, validate};
 use super::{AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Holder, KEY, NEXT_KEY, Role, Stored, Wanted};
 
 /// The parsed Secret of the authority. At least one of `issuing` and `next` exists.
@@ -82,7 +82,7 @@ pub(super) fn in_use(stored: &Stored, wanted: &Wanted, now: SystemTime) -> Vec<A
     let good = |role, holder| {
         let content: Option<&Content> = stored.get(role);
         content.is_some_and(|content| {
-            authorize(holder, content.get(CERTIFICATE), content.get(KEY), &known, wanted, now).is_ok()
+            validate(holder, content.get(CERTIFICATE), content.get(KEY), &known, wanted, now).is_ok()
         })
     };
     if good(Role::Server, Holder::Server) || good(Role::Envoy, Holder::Envoy) { known } else { Vec::new() }

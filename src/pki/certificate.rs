@@ -187,7 +187,7 @@ impl Issuer {
 }
 
 /// Validates the key pair of `holder` by the rules of the peer. The error is the reason why it is unusable.
-pub(super) fn authorize(
+pub(super) fn validate(
     holder: Holder<'_>,
     certificate: &[u8],
     key: &[u8],

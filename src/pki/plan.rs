@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use k8s_openapi::jiff::Timestamp;
 
 use super::authorities::{self, Authorities};
-use super::certificate::{Authority, Issuer, authorize};
+use super::certificate::{Authority, Issuer, validate};
 use super::{
     AT_ONCE, AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Fault, Holder, KEY, NEXT_KEY, ROTATE, Role, Step,
     Stored, WRITTEN, Wanted,
@@ -129,7 +129,7 @@ fn lifetime(
     wanted: &Wanted,
     now: SystemTime,
 ) -> Result<SystemTime, String> {
-    let leaf = authorize(holder, certificate, key, &authorities.trusted, wanted, now)?;
+    let leaf = validate(holder, certificate, key, &authorities.trusted, wanted, now)?;
     if !authorities.keeps(&leaf.authority) {
         return Err("its authority is being replaced".to_owned());
     }

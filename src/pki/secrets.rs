@@ -31,7 +31,7 @@ const STEPS: u32 = 16;
 /// The maximum sleep, because clocks are set and machines are suspended.
 const LONGEST_REST: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// The three Secrets and their required content.
+/// The Secrets of the certificates, and their required content.
 pub struct Secrets {
     api: Api<Secret>,
     wanted: Wanted,

@@ -91,7 +91,7 @@ impl Here {
     }
 }
 
-/// Returns the stores of each fleet.
+/// The stores of each fleet, determined when they are needed.
 #[derive(Clone)]
 struct FleetStores(Arc<dyn Fn() -> BTreeMap<FleetId, Vec<Arc<Store>>> + Send + Sync>);
 

@@ -10,8 +10,8 @@ use super::values::names::{
     Socket, Text,
 };
 use super::values::numbers::{
-    Body, Buffer, Byte, Compressible, Connections, Count, FleetCount, HeadersSize, Heap, Percent, PolicyMemory, Port,
-    PortOrNone, Positive, Streams,
+    Body, Buffer, Byte, Compressible, Connections, Count, FleetCount, HeadersSize, Heap, NamespaceMemory, Percent,
+    Port, PortOrNone, Positive, Streams,
 };
 use super::values::policy::{HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
 use super::values::process::{Certificates, Directory, Identity, LogFilter, TemplateFile};
@@ -144,10 +144,10 @@ pub static GROUPS: &[(&str, &str)] = &[
     ),
     (
         "regexes",
-        "Limits for regular expressions as paths of Ingresses. While a worker of Envoy matches a request with \
-         them, it serves no other request, so a tenant must not be able to make this slow. A path beyond a limit \
-         is left out, and its Ingress gets an Event. Within a host, the namespace of the oldest Ingress comes \
-         first, then older Ingresses.",
+        "Limits for regular expressions in paths of Ingresses, and in matches of HTTPRoutes and GRPCRoutes. While a \
+         worker of Envoy matches a request with them, it serves no other request, so a tenant must not be able to \
+         make this slow. A path or match beyond a limit is left out, and its object gets an Event. Within a host, \
+         the namespace of the oldest object comes first, then older objects.",
     ),
     ("timeouts", "Time limits: durations such as `500ms`, `20s`, `1m30s`; `off` means no limit."),
     (

@@ -52,7 +52,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(240);
 /// The watched part of a cluster.
 #[derive(Debug, Clone)]
 pub struct WatchOptions {
-    /// The watched namespaces. `None` watches all of them. IngressClasses and Namespaces have no namespace and are
+    /// The watched namespaces. `None` watches all of them. Kinds without a namespace, such as IngressClasses, are
     /// always watched.
     pub namespaces: Option<Vec<String>>,
     /// Whether the kinds of Gateway API are watched.

@@ -13,7 +13,7 @@ use crate::status::fair_queue::FairQueue;
 use crate::status::kind::{ExternalFacts, Facts, Goal, HasStatus, Inputs};
 use crate::status::waiting::Waiting;
 
-/// The time between two writes to an object from which on they are independent.
+/// Two writes to an object are independent if at least this time is between them.
 const INDEPENDENT_AFTER: Duration = Duration::from_secs(120);
 /// The time limit for the watch to report a write.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);

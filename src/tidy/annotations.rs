@@ -37,8 +37,8 @@ const PREFIXES: [&str; 4] = ["projectcontour.io/", "lockgate.dev/", "ingress.kub
 const ROWS: [Row; 24] = [
     row("ingress.kubernetes.io/force-ssl-redirect", "Ingress", "boolean", "`tls.redirect`", "true", "`true`: redirects plain HTTP to HTTPS (`tls.redirectStatus`, 301); `false`: does not, regardless of `tls.redirect`"),
     row("kubernetes.io/ingress.allow-http", "Ingress", "boolean", "`true`", "false", "`false`: plain HTTP is answered 404"),
-    row("kubernetes.io/ingress.class", "Ingress", "name of an ingress class", "", "lockgate", "the ingress class; `spec.ingressClassName` takes precedence"),
-    row("projectcontour.io/ingress.class", "Ingress", "name of an ingress class", "", "lockgate", "the same"),
+    row("kubernetes.io/ingress.class", "Ingress", "name of an ingress class", "", "lockgate", "the ingress class; it takes precedence over `spec.ingressClassName`"),
+    row("projectcontour.io/ingress.class", "Ingress", "name of an ingress class", "", "lockgate", "the same; it takes precedence over `kubernetes.io/ingress.class`"),
     row("lockgate.dev/delegate-to", "Ingress", "namespaces, separated by commas", "none", "payments,search", "namespaces that may add paths to its hosts: [host ownership](security.md#host-ownership)"),
     row("projectcontour.io/num-retries", "Ingress", "count", "1", "3", "the maximum number of retries, with `retry-on`"),
     row("projectcontour.io/per-try-timeout", "Ingress", "duration", "none", "5s", "time limit of each try, with `retry-on`"),

@@ -6,7 +6,7 @@ use super::paths::{self, code, paths_of_crate};
 use super::{assert_none, root, sources};
 
 /// The modules of a crate, and for each the modules of the same crate that it may use, as well as itself.
-/// `source::objects` allows only that submodule. A module may use only those above it.
+/// `source::cluster` allows only that submodule. A module may use only those above it.
 type Arrows = &'static [(&'static str, &'static [&'static str])];
 
 /// The modules by crate.

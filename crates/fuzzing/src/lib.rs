@@ -97,7 +97,7 @@ impl Random {
         &choices[self.below(choices.len())]
     }
 
-    /// `bytes` with one to eight changes, few of them more often: bytes set, flipped, inserted, removed, or repeated, and parts copied from
+    /// Returns `bytes` with one to eight changes, mostly few: bytes set, flipped, inserted, removed, or repeated, and parts copied from
     /// one of `others`.
     pub fn mutate(&mut self, bytes: &[u8], others: &[impl AsRef<[u8]>]) -> Vec<u8> {
         const INTERESTING: [u8; 12] = [0, 1, 0x7f, 0x80, 0xff, 0xc0, b'\n', b' ', b'"', b'/', b'.', b'*'];

@@ -164,7 +164,7 @@ pub struct KeyPair {
     pub is_ed25519: bool,
 }
 
-/// The names of a certificate, sorted. A certificate of a tenant can have ten thousands of names, and covers as many hosts.
+/// The names of a certificate, sorted. A certificate of a tenant can have tens of thousands of names, and cover as many hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CertificateNames(Box<[String]>);
 

@@ -56,7 +56,7 @@ pub struct Settings {
     pub routes: Routes,
     /// Statistics of single objects.
     pub statistics: Statistics,
-    /// Limits of regular expressions in paths.
+    /// Limits of regular expressions.
     pub regexes: Regexes,
     /// Time limits.
     pub timeouts: Timeouts,

@@ -41,7 +41,7 @@ pub fn known_type_url(url: &str) -> Option<&'static str> {
     url_at(index_of_url(url)?)
 }
 
-/// Returns the index of that message. It is the same in every process of one build.
+/// Returns the index of the message that a type URL names. It is the same in every process of one build.
 pub fn index_of_url(url: &str) -> Option<usize> {
     types::types().index_of_url(url.as_bytes()).map(|index| index as usize)
 }

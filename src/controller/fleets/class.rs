@@ -42,7 +42,7 @@ impl Class {
     }
 }
 
-/// The name on the debug pages: `grpc`, or `edge/grpc` for a fleet with its own listeners.
+/// The name on the debug pages: `grpc`, or `shop/public/grpc` for the dedicated fleet of the Gateway `shop/public`.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.fleet != FleetId::shared() {

@@ -61,8 +61,8 @@ pub const PROCESS: &[Key] = &[
         "xds.secrets",
         Name,
         process.xds.secrets,
-        "With `xds.tls: auto`: the prefix of the names of the Secrets, which end with `-ca`, `-server`, and \
-         `-envoy`. They are in the namespace of the controller's pod.",
+        "With `xds.tls: auto`: the prefix of the names of the Secrets, which end with `-ca`, `-server`, `-envoy`, and, \
+         with dedicated fleets, `-fleets`. They are in the namespace of the controller's pod.",
         Controller
     ),
     key!(
@@ -131,7 +131,7 @@ pub const PROCESS: &[Key] = &[
         Maybe<HostPort>,
         process.xds.peers,
         "A name that resolves to the xDS ports of all replicas (a headless Service). The replicas ask each other \
-         which objects their Envoys have accepted, for the status of Ingresses, and over TLS for last good key \
+         which objects their Envoys have accepted, for the status of objects, and over TLS for last good key \
          pairs. If not set, this is the only replica.",
         Controller
     ),

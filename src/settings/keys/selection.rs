@@ -50,7 +50,7 @@ pub const SELECTION: &[Key] = &[
     ),
     key!(
         "gateway.policies.maxMemoryPerNamespace",
-        PolicyMemory,
+        NamespaceMemory,
         route.gateway.policies.max_memory_per_namespace,
         "The maximum memory of one Envoy that HTTPPolicies and large filters can take for the routes of one namespace, and the \
          maximum for copies of their matches, on the listeners of each owner, and for the certificate authorities of the \
@@ -65,8 +65,8 @@ pub const SELECTION: &[Key] = &[
         FleetCount,
         route.gateway.fleets.max,
         "The maximum number of dedicated fleets: Envoys of a single Gateway, which refers to an EnvoyFleet. Younger Gateways \
-         beyond it are not served. 0 disables dedicated fleets. One Secret has the key pairs of all, so there are at most 400. The value `gatewayAPI.dedicatedFleets` of the chart sets it, and grants \
-         the permissions that the controller needs."
+         beyond it are not served. 0 disables dedicated fleets. One Secret has the key pairs of all, so there are at most \
+         400. The value `gatewayAPI.dedicatedFleets` of the chart sets it, and grants the permissions that the controller needs."
     ),
     key!(
         "gateway.dedicatedFleets.maxPerNamespace",

@@ -189,7 +189,7 @@ impl Target {
     }
 
     /// Replaces a refusal by the absence of the kind, if the API server does not have it. The API server checks the permission
-    /// first, so a refusal does not tell. Everybody who is authenticated may ask which kinds there are.
+    /// first, so a refusal does not show whether the kind exists. Every authenticated client may list the kinds.
     async fn absence(&self, error: kube::Error) -> kube::Error {
         const FORBIDDEN: u16 = 403;
         const ABSENT: u16 = 404;
@@ -224,7 +224,7 @@ impl Target {
     }
 
     /// Sends a request. Returns whether the response is protobuf, and its body.
-    async fn send(&self, request: Request<Vec<u8>>, accept: &'static str) -> kube::Result<(bool, Resolver)> {
+    async fn send(&self, request: Request<Vec<u8>>, accept: &'static str) -> kube::Result<(bool, ResponseBody)> {
         let mut request = request.map(Body::from);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
         let response = self.client.send(request).await?;
@@ -248,11 +248,11 @@ impl Target {
     }
 }
 
-fn body(response: Response<Body>) -> (bool, Resolver) {
+fn body(response: Response<Body>) -> (bool, ResponseBody) {
     let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let proto = content_type.is_some_and(|value| value.starts_with("application/vnd.kubernetes.protobuf"));
     let chunks = response.into_body().into_data_stream().map_err(kube::Error::from).boxed();
-    (proto, Resolver { chunks, buffer: BytesMut::new(), ended: false })
+    (proto, ResponseBody { chunks, buffer: BytesMut::new(), ended: false })
 }
 
 fn malformed(fault: Malformed) -> kube::Error {
@@ -287,13 +287,13 @@ fn proto_status(mut bytes: &[u8]) -> Status {
 }
 
 /// A body that arrives in chunks.
-struct Resolver {
+struct ResponseBody {
     chunks: BoxStream<'static, kube::Result<Bytes>>,
     buffer: BytesMut,
     ended: bool,
 }
 
-impl Resolver {
+impl ResponseBody {
     /// Waits for more bytes, or the end. Fails after [`IDLE`] without bytes: the connection can be lost.
     async fn more(&mut self) -> kube::Result<()> {
         let silent =
@@ -316,8 +316,8 @@ impl Resolver {
 
 /// The response to a list request.
 enum Listing {
-    Proto(ListReader, Resolver),
-    Json(JsonListReader, Resolver),
+    Proto(ListReader, ResponseBody),
+    Json(JsonListReader, ResponseBody),
 }
 
 enum Listed {
@@ -353,7 +353,7 @@ impl Listing {
 /// The response to a watch request.
 struct Watching {
     proto: bool,
-    body: Resolver,
+    body: ResponseBody,
     since: Instant,
     brought: bool,
 }

@@ -36,7 +36,7 @@ pub struct Parsed<C: Content> {
 pub struct Unreadable<K> {
     /// The place and the fault.
     pub message: String,
-    /// The item. `None`: it is not known, so all previous items stay of which the file contains no new version.
+    /// The item. `None`: the item is unknown, so each previous item stays unless the file has a new version of it.
     pub key: Option<K>,
 }
 

@@ -99,7 +99,7 @@ fn anchors_aliases_and_merge_keys_work() {
         })
     );
     assert_eq!(fault("a: 1\nb: *no\n"), "document 1, line 2: b: while parsing node, found unknown anchor");
-    assert_eq!(fault("a: &a\n  b: *a\n"), "document 1, line 2: a.b: the alias stands inside of what it refers to");
+    assert_eq!(fault("a: &a\n  b: *a\n"), "document 1, line 2: a.b: the alias is inside the value that it refers to");
     assert_eq!(fault("<<: 1\n"), "document 1, line 1: a merge key takes an object or a list of objects");
 }
 

@@ -222,7 +222,7 @@ impl Builder {
             .anchors
             .get(&anchor)
             .map(|node| node.weight)
-            .ok_or_else(|| Wrong { line, message: "the alias stands inside of what it refers to".to_owned() })?;
+            .ok_or_else(|| Wrong { line, message: "the alias is inside the value that it refers to".to_owned() })?;
         self.spend(weight, line)?;
         let mut node = self.anchors.get(&anchor).cloned().ok_or_else(|| too_deep(line))?;
         node.lines.line = line;

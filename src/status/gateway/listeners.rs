@@ -33,7 +33,7 @@ pub struct Listener {
 pub enum Progress {
     /// It cannot be served, or not yet.
     Blocked(Fault),
-    /// All Envoys have yet to accept it.
+    /// Not all Envoys have accepted it yet.
     Waiting,
     /// All Envoys have accepted this revision.
     Accepted(Revision),

@@ -16,7 +16,7 @@ use super::plan::{Plan, Ports, observed};
 const ECHO: Duration = Duration::from_secs(30);
 /// The time until an object of another owner is checked again.
 const LONG: Duration = Duration::from_secs(60 * 60);
-/// The time between two equal writes to an object from which on they are independent.
+/// Two equal writes to an object are independent if at least this time is between them.
 const FIGHT: Duration = Duration::from_secs(120);
 /// The first and the longest wait after a failure, or between equal writes.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));

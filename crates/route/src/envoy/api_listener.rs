@@ -14,8 +14,8 @@
 //!   reach therefore has no target.
 //! - A host with the form `service.namespace` of a served namespace has no name unless all its routes are of that
 //!   namespace.
-//! - Timeouts are omitted, because a call has its own deadline. Redirects and direct responses are omitted too: a call
-//!   that matches such a route fails immediately with UNAVAILABLE.
+//! - Timeouts are omitted, because a call has its own deadline. gRPC supports neither redirects nor direct responses:
+//!   a call that matches such a route fails immediately with UNAVAILABLE.
 //! - gRPC has no filters that change requests. A route with such a filter fails its calls, because the filter may
 //!   restrict access.
 
@@ -152,7 +152,7 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// Directs calls of `targets` to these routes. If several calls claim a target, the last call wins.
+    /// Directs the calls to `targets` to these routes. If a target already has routes, these replace them.
     fn add(&mut self, targets: Vec<String>, routes: Arc<Resource>, origins: Vec<ObjectRef>) {
         let name = routes.name();
         for target in targets {
@@ -328,7 +328,7 @@ fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
     route_action(&Forward { clusters, retry, ..Forward::default() })
 }
 
-/// Returns whether a filter changes requests. Mirrors, time limits, and CORS, which is for browsers, do not.
+/// Returns whether a filter changes requests. Mirrors, time limits, sessions, and CORS, which is for browsers, do not.
 fn changes_requests(forward: &Forward) -> bool {
     let by_route = |filter: &ForwardFilter| match filter {
         ForwardFilter::RequestHeaders(_) | ForwardFilter::Rewrite(_) => true,

@@ -46,9 +46,9 @@ pub fn cluster_load_assignment(port: &ServicePortId, endpoints: &Endpoints) -> e
     }
 }
 
-/// Builds the policy that keeps the weight of a zone with draining endpoints. Envoy reduces the weight of a zone if
-/// more than 40 % of its endpoints are not healthy. The weights already count healthy endpoints only, so Envoy must not
-/// reduce them again. With this factor, one healthy endpoint is enough.
+/// Builds the policy that keeps the weight of a zone with draining endpoints. By default, a factor of 1.4, Envoy reduces
+/// the weight of a zone if fewer than 72 % of its endpoints are healthy. The weights already count healthy endpoints only,
+/// so Envoy must not reduce them again. With this factor, one healthy endpoint is enough.
 fn draining_policy() -> endpoint_v3::cluster_load_assignment::Policy {
     endpoint_v3::cluster_load_assignment::Policy {
         overprovisioning_factor: Some(wire::uint32(1_000_000)),

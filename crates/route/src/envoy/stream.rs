@@ -22,7 +22,7 @@ use super::{downstream_tls, names, wire};
 use crate::model::{Bind, Destination, Host, ListenerId, TlsConnections, Traffic};
 use crate::settings::Settings;
 
-/// The Envoy listener; `None` for HTTP, which other modules build.
+/// Builds the Envoy listener. Returns `None` for HTTP, which other modules build.
 pub fn listener(id: &ListenerId, bind: &Bind, traffic: &Traffic, settings: &Settings) -> Option<Resource> {
     let (message, origins) = match traffic {
         Traffic::Http(_) | Traffic::Https(_) => return None,

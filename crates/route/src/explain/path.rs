@@ -7,7 +7,7 @@ pub fn has_escaped_slash(path: &str) -> bool {
     bytes.windows(3).any(|part| part[0] == b'%' && matches!(&part[1..], b"2f" | b"2F" | b"5c" | b"5C"))
 }
 
-/// Replaces escaped slashes and backslashes with themselves.
+/// Decodes escaped slashes and backslashes.
 pub fn unescape_slashes(path: &str) -> String {
     let pairs = [("%2f", "/"), ("%2F", "/"), ("%5c", "\\"), ("%5C", "\\")];
     pairs.into_iter().fold(path.to_owned(), |path, (escaped, plain)| path.replace(escaped, plain))

@@ -1,6 +1,6 @@
 //! Settings of Gateway API.
 
-/// The selection of Gateways.
+/// The selection of Gateways, and the limits of their policies and fleets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gateway {
     /// The value of `spec.controllerName` in the GatewayClasses that Lockgate serves.

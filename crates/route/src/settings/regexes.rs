@@ -1,4 +1,4 @@
-//! Limits of regular expressions in the paths of Ingresses.
+//! Limits of regular expressions in the paths of Ingresses and in the matches of routes of Gateway API.
 
 /// The maximum cost of the regular expressions of one host. A request is compared only with the expressions of its
 /// host.

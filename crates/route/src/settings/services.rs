@@ -30,7 +30,7 @@ impl fmt::Display for Endpoint {
 pub struct ExternalAuthorization {
     /// The server. `None` disables authorization.
     pub endpoint: Option<Endpoint>,
-    /// How the server is asked.
+    /// The requests to the server.
     pub check: AuthorizationCheck,
     /// The context that is sent with each request, with gRPC only.
     pub context: BTreeMap<String, String>,

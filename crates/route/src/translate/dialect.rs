@@ -1,4 +1,4 @@
-//! The table of dialects: the translation of each kind that declares routes.
+//! The table of dialects: the translation of each kind that declares routes, except for the kinds of Gateway API.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The dialect of Gateway API: Gateways declare listeners, and routes attach to them.
+//! The translation of Gateway API: Gateways declare listeners, and routes attach to them.
 //!
 //! A Gateway is parsed with the ListenerSets that name it ([`listener`]). A route is parsed with the Gateways and
 //! ListenerSets that it names ([`parser`]), and attached to some of their listeners ([`attach`]). Its rules become

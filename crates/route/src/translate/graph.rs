@@ -5,7 +5,7 @@
 //! inputs and units of earlier stages:
 //!
 //! 1. A **source** is an object that declares routes. It reads itself, its namespace, and the inputs in [`Graph`]:
-//!    Services and Secrets today; grants and labels of namespaces are inputs of the same form.
+//!    Services and Secrets, and for Gateway API also Gateways, ListenerSets, policies, grants, and labels of namespaces.
 //! 2. A **host** is built from the sources that name it, or the wildcard above it (`translator::sites`).
 //! 3. A **cluster**, its endpoints, and the key pairs are built from inputs, as long as a source or host references
 //!    them.

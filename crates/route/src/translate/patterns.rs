@@ -1,7 +1,7 @@
 //! The check of the regular expressions of one object.
 //!
-//! The check of a short pattern can take a millisecond, and an object of 1.5 MB can have ten thousands of them. All objects wait
-//! meanwhile, so the steps of one object have a limit.
+//! The check of a short pattern can take a millisecond, and an object of 1.5 MB can have tens of thousands of them. All objects
+//! wait meanwhile, so the steps of one object have a limit.
 
 use std::collections::HashMap;
 

@@ -33,8 +33,8 @@ impl Acceptance {
 }
 
 impl Registry {
-    /// Returns the progress of the clients that satisfy `counts`, each in its own store, which `counts` receives too. Several stores must be
-    /// [published together](crate::snapshot::Store::publish). A response that was not answered in time counts as answered.
+    /// Returns the progress of the clients that satisfy `counts`, each in its own store, which `counts` receives too. Several
+    /// stores must be [published together](crate::snapshot::Store::publish). A response that was not answered in time counts as answered.
     ///
     /// Polling clients have no stream, so they are not included.
     pub fn acceptance(&self, counts: impl Fn(&Node, Option<&Arc<Store>>) -> bool) -> Acceptance {

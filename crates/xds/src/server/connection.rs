@@ -89,7 +89,7 @@ impl Peer {
         let peer = peer.ok_or_else(|| Status::unauthenticated("the connection has no peer"))?;
         match peer.roles.has(role) {
             true => Ok(peer),
-            false => Err(Status::permission_denied(format!("the client certificate is not one of {role}"))),
+            false => Err(Status::permission_denied(format!("the client certificate does not have a name of {role}"))),
         }
     }
 
@@ -99,9 +99,9 @@ impl Peer {
     /// Secrets are for Envoys.
     pub(super) fn may_have(&self, kind: Option<ResourceType>) -> Result<(), Status> {
         match kind == Some(ResourceType::SECRET) && !self.roles.envoy {
-            true => {
-                Err(Status::permission_denied("secrets are for Envoys, and the client certificate is not one of Envoy"))
-            }
+            true => Err(Status::permission_denied(
+                "secrets are for Envoys, and the client certificate does not have the role of an Envoy",
+            )),
             false => Ok(()),
         }
     }

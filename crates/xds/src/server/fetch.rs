@@ -35,7 +35,7 @@ impl Fetch {
     /// # Errors
     /// [`Refusal::OtherType`].
     pub fn new(kind: ResourceType, mut request: Request) -> Result<Self, Refusal> {
-        request.canonicalise();
+        request.canonicalize();
         let url = type_url(std::mem::take(&mut request.type_url), Some(kind))?;
         let mut subscription = Subscription::new(kind, &url, Arc::default());
         // Only the names matter, so versions are not compared.

@@ -128,7 +128,7 @@ pub struct Request {
 
 impl Request {
     /// Converts every name to its canonical form.
-    pub(super) fn canonicalise(&mut self) {
+    pub(super) fn canonicalize(&mut self) {
         for name in self.subscribe.iter_mut().chain(&mut self.unsubscribe) {
             if let Cow::Owned(other) = canonical(name) {
                 *name = other;

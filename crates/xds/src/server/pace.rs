@@ -3,7 +3,8 @@
 //! A route configuration of 10,000 hosts takes Envoy 80 ms, regardless of the size of the change, and a large listener
 //! takes longer. The cost of a response is the time from sending it to its answer, because the client answers when it has
 //! applied the response. The first change is sent at once, and the newest version after the pause. Other resources do not
-//! wait. First responses, and responses at the same time, do not count as a measurement, because a starting client is busy.
+//! wait. First responses, and those that are in flight together with others, do not count as measurements, because a
+//! starting client is busy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

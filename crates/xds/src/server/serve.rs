@@ -22,7 +22,7 @@ use crate::identity::{Names, Role, Roles};
 use crate::listening::{self, Slot, Slots};
 
 /// The length of the queue of connections to accept. With the usual 128, some of a thousand simultaneously returning clients
-/// are reset. Linux limits it to `net.core.somaxconn`, which is the same number.
+/// are reset. Linux limits it to `net.core.somaxconn`, whose default is the same number.
 const BACKLOG: u32 = 4096;
 
 /// The clients that may connect, and the transport.

@@ -80,7 +80,7 @@ impl Stream {
         implied: Option<ResourceType>,
         now: Instant,
     ) -> Result<Vec<Output>, Refusal> {
-        request.canonicalise();
+        request.canonicalize();
         if self.state.node.is_none() {
             self.state.node = Some(request.node.clone().ok_or(Refusal::NoNode)?);
         }

@@ -14,13 +14,13 @@ const SCHEME: &str = "xdstp://";
 /// Returns the canonical form of `name`: context parameters sorted by key, each key once (the first one counts), and no
 /// unnecessary escapes. A name that is no such URI, or has no type, stays unchanged.
 pub fn canonical(name: &str) -> Cow<'_, str> {
-    match name.strip_prefix(SCHEME).and_then(normalise) {
+    match name.strip_prefix(SCHEME).and_then(normalize) {
         Some(normal) if normal != name => Cow::Owned(normal),
         _ => Cow::Borrowed(name),
     }
 }
 
-fn normalise(uri: &str) -> Option<String> {
+fn normalize(uri: &str) -> Option<String> {
     if uri.contains(VARIANT) {
         return None; // It was made canonical before it became the name of a variant.
     }

@@ -204,7 +204,7 @@ impl World {
         let until = self.taken.entry((certificate.clone(), bundle.clone())).or_insert_with(|| {
             let trusted = certificates(&bundle).unwrap().into_iter();
             let trusted: Vec<_> = trusted.filter_map(|der| Authority::read(der, now).unwrap()).collect();
-            let leaf = authorize(holder(role), &certificate, own.get(KEY), &trusted, wanted, now)
+            let leaf = validate(holder(role), &certificate, own.get(KEY), &trusted, wanted, now)
                 .unwrap_or_else(|why| panic!("{role:?} is refused: {why}"));
             leaf.not_after.min(leaf.authority.not_after)
         });

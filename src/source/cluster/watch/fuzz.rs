@@ -99,7 +99,7 @@ fn watching(events: &[Bytes]) -> Watching {
         buffer.extend_from_slice(&u32::try_from(event.len()).unwrap().to_be_bytes());
         buffer.extend_from_slice(event);
     }
-    let body = Resolver { chunks: futures::stream::empty().boxed(), buffer, ended: true };
+    let body = ResponseBody { chunks: futures::stream::empty().boxed(), buffer, ended: true };
     Watching { proto: true, body, since: Instant::now(), brought: false }
 }
 

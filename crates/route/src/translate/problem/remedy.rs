@@ -91,8 +91,8 @@ impl Reason {
                 "Correct the target and the values of the policy, and create the ConfigMap or the Service that it names."
             }
             Self::PolicyTooExpensive => {
-                "Use fewer hosts, matches, keys, address ranges, and certificate authorities, name one port of a Service (sectionName), use no perClientAddress, or ask the \
-                 operator for a higher limit (gateway.policies.maxMemoryPerNamespace)."
+                "Use fewer hosts, matches, keys, address ranges, and certificate authorities, name one port of a Service \
+                 (sectionName), use no perClientAddress, or ask the operator for a higher limit (gateway.policies.maxMemoryPerNamespace)."
             }
             Self::FilterTooExpensive => {
                 "Use fewer hosts and matches, shorter values of headers, and fewer origins with \"*\", or ask the operator for a \
