@@ -156,8 +156,9 @@ impl Shared {
         };
         match done {
             Ok(Ok(stream)) => self.serve(stream, ends, slot, deadline, stopping).await,
-            Ok(Err(error)) => tracing::info!(%peer, %error, "{name}: connection refused: the TLS handshake failed"),
-            Err(_) => tracing::info!(%peer, "{name}: connection refused: the TLS handshake took too long"),
+            // A client without a certificate can cause thousands of these lines a second.
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "{name}: connection refused: the TLS handshake failed"),
+            Err(_) => tracing::debug!(%peer, "{name}: connection refused: the TLS handshake took too long"),
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::Body;
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use futures::future::BoxFuture;
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
@@ -42,7 +42,7 @@ pub(super) const MOST_KEPT: usize = 4_000_000;
 /// The maximum size of a resource name in bytes.
 const LONGEST_NAME: usize = 16 << 10;
 /// The maximum size of one field in bytes, such as `node`.
-const LONGEST_FIELD: usize = 1 << 20;
+pub(super) const LONGEST_FIELD: usize = 1 << 20;
 /// The maximum size in bytes of texts that appear in the log: the identity of the client, and the type URL.
 const LONGEST_LABEL: usize = 1 << 10;
 /// The maximum size of a rejection reason in bytes. Longer ones are truncated.
@@ -178,13 +178,20 @@ async fn acquire_budget(length: usize, deadline: Instant) -> Result<OwnedSemapho
     turn.map_err(|closed| Status::internal(closed.to_string()))
 }
 
+/// A body, with its share of the budget if it is large. What is parsed from it takes more memory than the body, so the share is
+/// kept until the answer.
+pub(super) struct Arrived {
+    pub bytes: Bytes,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
 /// Reads a body of at most `most` bytes until `deadline`. A large body uses its share of the budget.
-pub(super) async fn read_body(mut body: Body, most: usize, deadline: Instant) -> Result<Bytes, Status> {
+pub(super) async fn read_body(mut body: Body, most: usize, deadline: Instant) -> Result<Arrived, Status> {
     let (mut arrived, mut permit) = (Vec::new(), None);
     loop {
         let frame = tokio::time::timeout_at(deadline, body.frame()).await;
         let Some(frame) = frame.map_err(|_| Status::deadline_exceeded("the body did not arrive in time"))? else {
-            return Ok(arrived.into());
+            return Ok(Arrived { bytes: arrived.into(), _permit: permit });
         };
         let frame = frame.map_err(|error| Status::invalid_argument(format!("the body cannot be read: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
@@ -209,12 +216,15 @@ fn decode<R: Message + Default + Into<Request>>(message: Chunks) -> Result<Reque
             return Err(Status::invalid_argument(what));
         }
         if entries > MOST_ENTRIES {
-            let what = format!("the request has {entries} entries, more than the limit of {MOST_ENTRIES}");
-            return Err(Status::resource_exhausted(what));
+            return Err(too_many(entries));
         }
     }
     let request = R::decode(message).map_err(broken)?;
     bounded(request.into())
+}
+
+fn too_many(entries: usize) -> Status {
+    Status::resource_exhausted(format!("the request has {entries} entries, more than the limit of {MOST_ENTRIES}"))
 }
 
 /// Returns the number of length-delimited fields of an encoded message, and the size of the longest.
@@ -236,8 +246,11 @@ fn fields(mut message: Chunks) -> Result<(usize, usize), prost::DecodeError> {
     Ok((entries, longest))
 }
 
-/// Refuses stored texts that are too long, and truncates the reason of a rejection.
+/// Refuses too many names and stored texts that are too long, and truncates the reason of a rejection.
 pub(super) fn bounded(mut request: Request) -> Result<Request, Status> {
+    if request.subscribe.len() > MOST_ENTRIES {
+        return Err(too_many(request.subscribe.len()));
+    }
     let node = request.node.iter().flat_map(|node| [&node.id, &node.cluster, &node.user_agent]);
     let labels = node.chain([&request.type_url, &request.nonce, &request.version]);
     if let Some(longest) = labels.map(String::len).max().filter(|length| *length > LONGEST_LABEL) {
@@ -258,6 +271,10 @@ pub(super) fn bounded(mut request: Request) -> Result<Request, Status> {
     Ok(request)
 }
 
+/// The size below which a piece is copied to the one before it. A client can send each byte in a frame of its own, and a piece takes
+/// 32 bytes in addition to its content.
+const PIECE: usize = 1 << 10;
+
 /// Received bytes in chunks.
 #[derive(Debug, Clone, Default)]
 struct Chunks {
@@ -268,8 +285,15 @@ struct Chunks {
 impl Chunks {
     fn push(&mut self, bytes: Bytes) {
         self.length += bytes.len();
-        if !bytes.is_empty() {
-            self.pieces.push_back(bytes);
+        match self.pieces.back_mut() {
+            _ if bytes.is_empty() => {}
+            Some(last) if last.len() < PIECE && bytes.len() < PIECE => {
+                let joined = std::mem::take(last).try_into_mut();
+                let mut joined = joined.unwrap_or_else(|shared| BytesMut::from(&*shared));
+                joined.extend_from_slice(&bytes);
+                *last = joined.freeze();
+            }
+            _ => self.pieces.push_back(bytes),
         }
     }
 
@@ -379,6 +403,17 @@ mod tests {
             let (_, end) = all(body(noise.clone().into(), &pieces));
             prop_assert!(end.is_ok() || !end.unwrap_err().message().is_empty());
         }
+    }
+
+    #[test]
+    fn small_pieces_are_joined() {
+        let bytes: Bytes = (0..30_000_u32).map(|at| at as u8).collect();
+        let mut chunks = Chunks::default();
+        for at in 0..bytes.len() {
+            chunks.push(bytes.slice(at..=at));
+        }
+        assert!(chunks.pieces.len() <= bytes.len() / PIECE + 1, "{}", chunks.pieces.len());
+        assert_eq!(chunks.copy_to_bytes(bytes.len()), bytes);
     }
 
     #[test]

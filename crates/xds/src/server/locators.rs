@@ -85,6 +85,9 @@ fn met(constraints: &discovery_v3::DynamicParameterConstraints, parameters: &BTr
 pub(super) struct Locators {
     types: BTreeMap<ResourceType, Asked>,
     in_flight: BTreeMap<u64, InFlight>,
+    /// The snapshot of the last search, if the locators have not changed since. A client can have a million of them, and sends
+    /// many small messages.
+    searched: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -125,6 +128,7 @@ impl Locators {
         if request.locators.is_empty() && request.locators_unsubscribe.is_empty() {
             return answered && request.subscribe.is_empty() && request.unsubscribe.is_empty();
         }
+        self.searched = None;
         let asked = self.types.entry(kind).or_default();
         for locator in &request.locators {
             // A repeated request gets another response, except for versions of an earlier stream.
@@ -142,8 +146,8 @@ impl Locators {
         for locator in &request.locators_unsubscribe {
             asked.locators.remove(locator);
         }
-        let wanted: BTreeSet<_> = asked.wanted(kind, snapshot).into_iter().map(|one| one.name().clone()).collect();
         if !request.locators_unsubscribe.is_empty() {
+            let wanted: BTreeSet<_> = asked.wanted(kind, snapshot).into_iter().map(|one| one.name().clone()).collect();
             asked.told.retain(|name, _| wanted.contains(name));
         }
         request.subscribe.is_empty() && request.unsubscribe.is_empty()
@@ -157,22 +161,27 @@ impl Locators {
 
     /// Sends the differences between `snapshot` and the client's resources.
     pub fn advance(&mut self, snapshot: &Snapshot, now: Instant, nonces: &mut u64, outputs: &mut Vec<Output>) {
+        if self.searched.replace(snapshot.serial()) == Some(snapshot.serial()) {
+            return;
+        }
         for (&kind, asked) in &mut self.types {
             let wanted = asked.wanted(kind, snapshot);
             let names: BTreeSet<&Arc<str>> = wanted.iter().map(|resource| resource.name()).collect();
-            let gone = asked.told.keys().filter(|name| !names.contains(name));
-            let mut removed: Vec<Arc<str>> = gone.cloned().collect();
+            let gone: Vec<Arc<str>> = asked.told.keys().filter(|name| !names.contains(name)).cloned().collect();
             let differs = |one: &&Arc<Resource>| asked.told.get(one.name()) != Some(&one.version());
             let set: Vec<Arc<Resource>> = wanted.iter().copied().filter(differs).cloned().collect();
             let nothing = asked.locators.iter().filter(|locator| locator.find(kind, snapshot).is_none());
             let nothing: BTreeSet<Arc<str>> = nothing.map(|locator| Arc::from(&*locator.name)).collect();
+            for name in &gone {
+                asked.told.remove(name);
+            }
             // If the client had a variant, its removal already reports the absence.
-            let had = |name: &Arc<str>| removed.iter().any(|gone| variant_of(gone, name));
-            let unknown = nothing.iter().filter(|name| !asked.absent.contains(*name) && !had(name));
-            let unknown: Vec<Arc<str>> = unknown.cloned().collect();
-            removed.extend(unknown);
+            let plain = |name: &'_ Arc<str>| split_variant(name).map(|(plain, _)| plain.to_owned());
+            let had: BTreeSet<String> =
+                gone.iter().flat_map(|name| plain(name).into_iter().chain([name.to_string()])).collect();
+            let unknown = nothing.iter().filter(|name| !asked.absent.contains(*name) && !had.contains(&***name));
+            let removed: Vec<Arc<str>> = gone.iter().chain(unknown).cloned().collect();
             asked.absent = nothing;
-            asked.told.retain(|name, _| !removed.contains(name));
             asked.told.extend(set.iter().map(|resource| (resource.name().clone(), resource.version())));
             if set.is_empty() && removed.is_empty() {
                 continue;
@@ -212,11 +221,6 @@ impl Locators {
         }));
         true
     }
-}
-
-/// Returns whether `name` is `plain` or the name of a variant of it.
-fn variant_of(name: &str, plain: &str) -> bool {
-    name == plain || split_variant(name).is_some_and(|(name, _)| name == plain)
 }
 
 impl Asked {

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use super::encode;
 use super::fetch::Fetch;
-use super::inbound;
+use super::inbound::{self, Arrived, LONGEST_FIELD};
 use super::message::{Node, Request, Variant};
 use super::observer::StreamInfo;
 use super::serve::Peer;
@@ -28,6 +28,8 @@ use crate::snapshot::{ApiVersion, ResourceType, Store};
 
 /// The maximum size of a request: enough for the names of 100,000 resources.
 const LARGEST_REQUEST: usize = 16 << 20;
+/// The maximum size of a request in bytes that is parsed at once. Parsing a larger one takes a while, and must not delay streams.
+const INLINE: usize = 32 << 10;
 /// The time limit for the arrival of a request.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(10);
 /// The maximum delay of a response. Envoy's `request_timeout` is 1 s by default.
@@ -64,7 +66,15 @@ async fn answer(
     not_for_browsers(request.headers())?;
     let deadline = Instant::now() + response_delay(request.headers());
     let body = body(request, LARGEST_REQUEST).await?;
-    let request = inbound::bounded(parse(&body).map_err(bad_request)?);
+    let request = match body.bytes.len() > INLINE {
+        false => parse(&body.bytes),
+        true => {
+            let bytes = body.bytes.clone();
+            let parsed = tokio::task::spawn_blocking(move || parse(&bytes)).await;
+            parsed.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
+        }
+    };
+    let request = inbound::bounded(request.map_err(bad_request)?);
     let request = request.map_err(|status| bad_request(status.message()))?;
     let request = v2::complete(request, Some(kind), api);
     let asked = service.asked(peer.address, &request);
@@ -94,7 +104,7 @@ pub(super) fn not_for_browsers(headers: &HeaderMap) -> Result<(), Failure> {
 }
 
 /// Returns the body of a request, which must have at most `most` bytes and arrive in time.
-pub(super) async fn body(request: http::Request<Body>, most: usize) -> Result<Bytes, Failure> {
+pub(super) async fn body(request: http::Request<Body>, most: usize) -> Result<Arrived, Failure> {
     inbound::read_body(request.into_body(), most, Instant::now() + ARRIVAL_LIMIT).await.map_err(|status| {
         let code = match status.code() {
             Code::DeadlineExceeded => StatusCode::REQUEST_TIMEOUT,
@@ -162,10 +172,11 @@ pub(super) fn response_delay(headers: &HeaderMap) -> Duration {
 /// The used fields of a `DiscoveryRequest`, with proto or `lowerCamelCase` names. Other fields are ignored, because a newer
 /// client may send fields that this server does not know.
 #[derive(Deserialize)]
-struct DiscoveryRequest {
+struct DiscoveryRequest<'a> {
     #[serde(alias = "versionInfo")]
     version_info: Option<String>,
-    node: Option<NodeFields>,
+    #[serde(borrow)]
+    node: Option<&'a RawValue>,
     #[serde(alias = "resourceNames")]
     resource_names: Option<Vec<String>>,
     #[serde(alias = "typeUrl")]
@@ -188,15 +199,17 @@ struct NodeFields {
 /// # Errors
 /// The fault, with the path of the field.
 pub(super) fn parse(body: &[u8]) -> Result<Request, String> {
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let request: Result<DiscoveryRequest, _> = serde_path_to_error::deserialize(&mut json);
-    let request = request.map_err(|error| match error.path().iter().next() {
-        Some(_) => format!("{}: {}", error.path(), error.inner()),
-        None => format!("the body is not a DiscoveryRequest in JSON: {}", error.inner()),
-    })?;
-    json.end().map_err(|error| format!("the body is not a DiscoveryRequest in JSON: {error}"))?;
+    let request: DiscoveryRequest = parsed(body, "")?;
+    // The values of a node take many times the memory of their text.
+    let node = match request.node.map(RawValue::get) {
+        Some(node) if node.len() > LONGEST_FIELD => {
+            return Err(format!("node has {} bytes, more than the limit of {LONGEST_FIELD}", node.len()));
+        }
+        Some(node) => parsed::<Option<NodeFields>>(node.as_bytes(), "node.")?,
+        None => None,
+    };
     Ok(Request {
-        node: request.node.map(|node| Node {
+        node: node.map(|node| Node {
             id: node.id.unwrap_or_default(),
             cluster: node.cluster.unwrap_or_default(),
             user_agent: node.user_agent_name.unwrap_or_default(),
@@ -208,4 +221,17 @@ pub(super) fn parse(body: &[u8]) -> Result<Request, String> {
         subscribe: request.resource_names.unwrap_or_default(),
         ..Request::default()
     })
+}
+
+/// Parses `json`. Errors have the path of the field, after `prefix`.
+fn parsed<'a, T: Deserialize<'a>>(json: &'a [u8], prefix: &str) -> Result<T, String> {
+    let mut json = serde_json::Deserializer::from_slice(json);
+    let value = serde_path_to_error::deserialize(&mut json);
+    let value = value.map_err(|error| match error.path().iter().next() {
+        Some(_) => format!("{prefix}{}: {}", error.path(), error.inner()),
+        None if !prefix.is_empty() => format!("{}: {}", prefix.trim_end_matches('.'), error.inner()),
+        None => format!("the body is not a DiscoveryRequest in JSON: {}", error.inner()),
+    })?;
+    json.end().map_err(|error| format!("the body is not a DiscoveryRequest in JSON: {error}"))?;
+    Ok(value)
 }

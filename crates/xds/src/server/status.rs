@@ -201,11 +201,12 @@ impl Desk {
             (code, status.message().to_owned())
         };
         not_for_browsers(request.headers())?;
-        let body = body(request, LARGEST_REQUEST).await?;
+        let arrived = body(request, LARGEST_REQUEST).await?;
+        let body = &arrived.bytes;
         let bad = |problem: String| (StatusCode::BAD_REQUEST, problem);
         let mut json: serde_json::Value = match body.is_empty() {
             true => serde_json::json!({}),
-            false => serde_json::from_slice(&body).map_err(|error| bad(format!("the body is not JSON: {error}")))?,
+            false => serde_json::from_slice(body).map_err(|error| bad(format!("the body is not JSON: {error}")))?,
         };
         let fields = json.as_object_mut().ok_or_else(|| bad("the body is not a JSON object".to_owned()))?;
         fields.insert("@type".to_owned(), REQUEST.into());

@@ -71,7 +71,7 @@ pub(in crate::server) struct InFlight {
     /// State of the world: the `version_info` of the response.
     pub version: String,
     pub sent_at: Instant,
-    /// The changed state of each name.
+    /// The changed state of each name, sorted by name.
     pub content: Vec<(Arc<str>, ClientState)>,
     /// The other resources of a first response.
     pub first: Shared,
@@ -92,9 +92,10 @@ impl InFlight {
     pub fn new(
         nonce: String,
         sent_at: Instant,
-        content: Vec<(Arc<str>, ClientState)>,
+        mut content: Vec<(Arc<str>, ClientState)>,
         full: Option<Resources>,
     ) -> Self {
+        content.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         Self {
             nonce,
             version: String::new(),
@@ -140,7 +141,7 @@ impl InFlight {
 
     /// Returns whether the response affects `name`.
     pub fn is_about(&self, name: &str) -> bool {
-        find(&self.first, name).is_some() || self.content.iter().any(|(sent, _)| **sent == *name)
+        find(&self.first, name).is_some() || self.content.binary_search_by(|(sent, _)| (**sent).cmp(name)).is_ok()
     }
 }
 

@@ -202,3 +202,20 @@ async fn d30_a_client_without_parameters_receives_the_unconstrained_variant() {
     assert_eq!((CLUSTER.variants().url(), CLUSTER.variants()), (CLUSTER.url(), CLUSTER.variants().variants()));
     assert_ne!(ResourceType::CLUSTER, CLUSTER.variants());
 }
+
+/// The time does not depend on the product of known and unknown names.
+#[tokio::test]
+async fn d30_many_names_can_be_unknown() {
+    let known: Vec<String> = (0..5_000).map(|at| format!("known-{at}")).collect();
+    let server = Server::start([]).await;
+    server.store.replace(known.iter().map(|name| cluster_at(name, 1)).collect());
+    let mut client = server.delta().await;
+    client.send(locate(&known.iter().map(|name| locator(name, &[])).collect::<Vec<_>>())).await;
+    let response = client.next().await;
+    assert_eq!(response.resources.len(), 5_000);
+    client.ack(&response).await;
+    let unknown: Vec<_> = (0..200_000).map(|at| locator(&format!("other-{at}"), &[])).collect();
+    client.send(locate(&unknown)).await;
+    let response = client.next().await;
+    assert_eq!((response.resources.len(), response.removed_resources.len()), (0, 200_000));
+}

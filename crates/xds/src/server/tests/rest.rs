@@ -185,6 +185,16 @@ async fn r6_invalid_requests_are_refused() {
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
         assert!(message.contains(named), "{body}: {message}");
     }
+    // Zeros take 32 times their text in memory, and short names 10 times.
+    let (zeros, names) = (vec![0; 600_000], vec![""; 1_000_001]);
+    for (body, named) in [
+        (json!({"node": {"metadata": {"a": zeros}}}), "node has 1200020 bytes"),
+        (json!({"node": {"id": "n"}, "resource_names": names}), "1000001 entries"),
+    ] {
+        let (status, message) = post(&server, "clusters", body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{message}");
+        assert!(message.contains(named), "{message}");
+    }
     let (status, message) = post(&server, "clusters", " ".repeat((16 << 20) + 1)).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{message}");
     let web_page = Request::post("/v3/discovery:secrets").header("origin", "http://a.test").body("{}".to_owned());

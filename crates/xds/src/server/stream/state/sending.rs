@@ -84,7 +84,8 @@ impl State {
         let mut sent = Vec::with_capacity(answers.len());
         for (at, (resources, first)) in answers.into_iter().enumerate() {
             let nonce = self.next_nonce();
-            let mut in_flight = InFlight::new(nonce.clone(), now, Vec::new(), full.then(|| resources.clone()));
+            let changed = if at == last { content.clone() } else { Vec::new() };
+            let mut in_flight = InFlight::new(nonce.clone(), now, changed, full.then(|| resources.clone()));
             let mut response = Response {
                 type_url: type_url.clone(),
                 nonce,
@@ -97,7 +98,6 @@ impl State {
             };
             in_flight.first = first;
             if at == last {
-                in_flight.content.clone_from(&content);
                 in_flight.generation = self.newest.generation();
                 response.missing = std::mem::take(&mut push.missing);
                 if self.variant == Variant::Delta {
