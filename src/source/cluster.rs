@@ -154,7 +154,7 @@ async fn follow(
     metrics: Metrics,
     events: &Sender<Event>,
 ) {
-    let mut merge = Merge::new(kind, watches.iter().map(|(namespace, _)| namespace.clone()));
+    let mut merge = Merge::new(kind, watches.iter().map(|(namespace, _)| namespace.clone()), installed.clone());
     let mut freshness = Freshness::new(kind, watches.len(), metrics, Instant::now());
     let mut ticks = tokio::time::interval(freshness::PERIOD);
     let nothing = watches.is_empty();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_route::objects::{Kind, KindInfo, Object, ObjectKey, gateway};
 
+use super::installed::Installed;
 use super::watch::Arrival;
 use super::{WatchResult, describe, is_expired, origin, status_code, watcher};
 use crate::source::Event;
@@ -18,6 +19,7 @@ pub struct Merge {
     faulty: BTreeSet<usize>,
     /// For an optional kind: whether the API server knows it, as logged last.
     known: Option<bool>,
+    installed: Installed,
 }
 
 /// The state of one watch: its current list, and the keys of its objects.
@@ -43,9 +45,9 @@ const ABSENT_FOR: Duration = Duration::from_secs(30);
 
 impl Merge {
     /// Creates the state of the watches of a kind, by namespace. An empty namespace means all.
-    pub fn new(kind: Kind, namespaces: impl IntoIterator<Item = Arc<str>>) -> Self {
+    pub fn new(kind: Kind, namespaces: impl IntoIterator<Item = Arc<str>>, installed: Installed) -> Self {
         let watches = namespaces.into_iter().map(|namespace| State { namespace, ..State::default() }).collect();
-        Self { kind, watches, listed: false, faulty: BTreeSet::new(), known: None }
+        Self { kind, watches, listed: false, faulty: BTreeSet::new(), known: None, installed }
     }
 
     /// Returns the events for a result of watch `i`.
@@ -116,10 +118,13 @@ impl Merge {
         }
         self.faulty.insert(i);
         let mut events = vec![Event::Fault { origin: origin(kind), message: describe(kind, error, wait) }];
-        // Readiness does not wait for an optional kind. An earlier complete list stays, but not the knowledge that the kind is absent.
+        // Readiness does not wait for an optional kind. An earlier complete list stays. A kind that was absent has been installed,
+        // unless its definition is known to be missing: then the refusal is a fault of the API server.
+        let is_installed = !self.installed.lacks(kind);
         if kind.info().optional
             && status_code(error) == Some(403)
-            && let Some(watch) = self.watches.get_mut(i).filter(|watch| !watch.listed || watch.is_absent)
+            && let Some(watch) = self.watches.get_mut(i)
+            && (!watch.listed || watch.is_absent && is_installed)
         {
             let is_first = !watch.listed;
             watch.is_unreadable = true;

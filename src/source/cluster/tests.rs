@@ -56,7 +56,8 @@ fn names(events: &[Event]) -> Vec<String> {
 
 /// Returns the state of watches of the namespaces `a`, `b`, ...
 fn watches(kind: Kind, watches: u8) -> Merge {
-    Merge::new(kind, (b'a'..b'a' + watches).map(|name| char::from(name).to_string().into()))
+    let names = (b'a'..b'a' + watches).map(|name| char::from(name).to_string().into());
+    Merge::new(kind, names, Installed::default())
 }
 
 fn tell(merge: &mut Merge, i: usize, result: impl IntoIterator<Item = Arrival>) -> Vec<String> {
@@ -260,6 +261,12 @@ fn a_kind_that_is_installed_without_a_permission_is_unreadable() {
     // Its CustomResourceDefinition is created, but the role does not have the kind.
     assert_eq!(names(&merge.take(0, failed(403)))[1..], ["a is readable: false"]);
     assert!(!merge.is_absent(0), "a refusal is no success");
+    // Its definition is known to be missing: the refusal is a fault of the API server.
+    let mut definitions = Installed::default();
+    let mut absent = Merge::new(WIDGET, [Arc::from("a")], definitions.clone());
+    [Arrival::ListStarted, Arrival::ListEnded].iter().for_each(|arrival| definitions.record(arrival));
+    assert_eq!(names(&absent.take(0, failed(404))), ["listed "]);
+    assert_eq!((names(&absent.take(0, failed(403))).len(), absent.is_absent(0)), (1, true));
     assert_eq!(names(&merge.take(0, failed(403))).len(), 1, "once");
     let listed = tell(&mut merge, 0, [Arrival::ListStarted, item("a"), Arrival::ListEnded]);
     assert_eq!(listed, ["Widget *: healed", "listed a", "a is readable: true"]);
