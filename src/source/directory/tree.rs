@@ -98,15 +98,23 @@ impl<C: Content> Tree<C> {
                 }
             }
         }
+        // The previous items without a new version in the file.
+        let without: BTreeMap<_, _> = old.iter().filter(|(key, _)| !items.contains_key(*key)).collect();
         let (mut kept, mut faults) = (BTreeMap::new(), Vec::new());
         for Unreadable { message, key } in parsed.faults {
-            let is_affected = |one: &C::Key| key.as_ref().is_none_or(|key| key == one) && !items.contains_key(one);
-            let previous: Vec<_> = old.iter().filter(|(one, _)| is_affected(one)).collect();
-            let consequence = if previous.is_empty() { "it is left out" } else { "its previous content stays" };
+            let stays = match key {
+                Some(key) => without.get_key_value(&key).map(|(key, item)| kept.insert(*key, *item)).is_some(),
+                None => {
+                    if kept.len() < without.len() {
+                        kept.clone_from(&without);
+                    }
+                    !without.is_empty()
+                }
+            };
+            let consequence = if stays { "its previous content stays" } else { "it is left out" };
             faults.push(format!("{message}; {consequence}"));
-            kept.extend(previous.into_iter().map(|(one, item)| (one.clone(), item.clone())));
         }
-        items.extend(kept);
+        items.extend(kept.into_iter().map(|(key, item)| (key.clone(), item.clone())));
         faults.extend(duplicates);
         let touched: BTreeSet<C::Key> = old.keys().chain(items.keys()).cloned().collect();
         for key in &touched {

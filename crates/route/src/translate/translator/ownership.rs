@@ -4,6 +4,7 @@
 //! owner of a host depends on the Ingresses with a rule for it and on the owner of the wildcard above it. A change of
 //! an owner therefore affects the host and the names below it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
@@ -132,7 +133,14 @@ impl Translator {
             NamespaceOwnership::InterNamespaceAllowed => None,
         };
         let (mut served, rejected): (Vec<_>, Vec<_>) = match &claim {
-            Some(claim) => named.into_iter().partition(|source| claim.permits(&source.origin.namespace)),
+            Some(claim) => {
+                // Thousands of Ingresses can be of few namespaces.
+                let mut permitted = BTreeMap::<&Arc<str>, bool>::new();
+                named.into_iter().partition(|source| {
+                    let namespace = &source.origin.namespace;
+                    *permitted.entry(namespace).or_insert_with(|| claim.permits(namespace))
+                })
+            }
             None => (named, Vec::new()),
         };
         let of = |namespace: &Arc<str>| served.iter().any(|source| source.origin.namespace == *namespace);
