@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::hostname::intersect;
-use super::listener::{Gateway, Listener};
+use super::listener::{Gateway, Listener, is_owner};
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{GROUP, ParentRef, RouteKind};
 use crate::objects::{Kind, Meta, ObjectId, ObjectKey};
@@ -156,13 +156,18 @@ pub fn attach(
     if allowed.is_empty() {
         return Err(("NotAllowedByListeners", "no listener allows routes of this kind and namespace".to_owned()));
     }
+    let on = gateway.by_envoy_listener();
+    let owns = |listener: &Listener, host: &Host| {
+        let others = listener.bound.as_ref().and_then(|(id, _)| on.get(id));
+        is_owner(listener, host, others.into_iter().flatten().copied())
+    };
     let attached = |listener: &Listener| {
         let hosts: Vec<Host> = match route.hosts {
             None => vec![listener.host.clone()],
             Some(hosts) => hosts.iter().filter_map(|host| intersect(&listener.host, host)).collect(),
         };
         let matches = !hosts.is_empty();
-        let mut hosts: Vec<Host> = hosts.into_iter().filter(|host| gateway.owns(listener, host)).collect();
+        let mut hosts: Vec<Host> = hosts.into_iter().filter(|host| owns(listener, host)).collect();
         hosts.sort();
         hosts.dedup();
         matches.then(|| Attachment {

@@ -27,23 +27,36 @@ pub struct FilterMemory {
 
 impl FilterMemory {
     /// Returns the memory of the filters of a route.
+    ///
+    /// If a cluster has changes of headers, each cluster has those of the rule too. If sessions stay at a cluster, there is a route
+    /// for each cluster, and one for new sessions in which each cluster sets a header.
     pub fn of(route: &Route) -> Self {
         let responses = route.filters.iter().map(|filter| match filter {
             RouteFilter::ResponseHeaders(changes) => of_changes(changes),
             RouteFilter::Policy(_) => 0,
         });
-        let mut memory = Self { rule: responses.sum(), backends: 0 };
-        if let Action::Forward(forward) = &route.action {
-            memory.rule += forward.filters.iter().map(of_filter).sum::<u64>();
-            let filters = forward.clusters.iter().flat_map(|cluster| cluster.filters.iter());
-            memory.backends = filters.map(of_cluster_filter).sum();
-        }
-        memory
+        let responses: u64 = responses.sum();
+        let Action::Forward(forward) = &route.action else { return Self { rule: responses, backends: 0 } };
+        let requests = forward.filters.iter().map(|filter| match filter {
+            ForwardFilter::RequestHeaders(changes) => of_changes(changes),
+            _ => 0,
+        });
+        let others: u64 = forward.filters.iter().map(of_other_filter).sum();
+        let filters = forward.clusters.iter().flat_map(|cluster| cluster.filters.iter());
+        let backends: u64 = filters.map(of_cluster_filter).sum();
+        let clusters = forward.clusters.len() as u64;
+        let (times, of_clusters) = match route.divided() {
+            Some(_) => (2 * clusters, 2),
+            None => (if backends > 0 { clusters } else { 1 }, 1),
+        };
+        let changes = (responses + requests.sum::<u64>()).saturating_mul(times);
+        let others = others.saturating_mul(route.copies().into());
+        Self { rule: changes.saturating_add(others), backends: backends.saturating_mul(of_clusters) }
     }
 
     /// Returns the memory that counts toward the limit of the namespace.
     pub fn counted(self) -> u64 {
-        Some(self.rule + self.backends).filter(|total| *total > FREE).unwrap_or(0)
+        Some(self.rule.saturating_add(self.backends)).filter(|total| *total > FREE).unwrap_or(0)
     }
 
     /// Returns the field of the rule with most of the memory.
@@ -52,12 +65,13 @@ impl FilterMemory {
     }
 }
 
-fn of_filter(filter: &ForwardFilter) -> u64 {
+/// Returns the memory of a filter that is no change of headers.
+fn of_other_filter(filter: &ForwardFilter) -> u64 {
     match filter {
-        ForwardFilter::RequestHeaders(changes) => of_changes(changes),
         ForwardFilter::Cors(cors) => of_cors(cors),
-        // Their size has a limit: few texts, the name of a cluster, and numbers.
-        ForwardFilter::Rewrite(_)
+        // The size of the others has a limit: few texts, the name of a cluster, and numbers.
+        ForwardFilter::RequestHeaders(_)
+        | ForwardFilter::Rewrite(_)
         | ForwardFilter::Mirror(_)
         | ForwardFilter::Session(_)
         | ForwardFilter::IdleTimeout(_) => 0,

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 pub use conflicts::{PORTS, most_parsed};
+pub use merged::is_owner;
 pub use parser::parse;
 pub use sets::AddedSet;
 

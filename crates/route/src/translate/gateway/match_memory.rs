@@ -54,7 +54,7 @@ pub fn proportional_to_size(content: &Content, pair_memory: u64) -> u64 {
 }
 
 fn of_candidate(candidate: &Candidate) -> u64 {
-    candidate.routes().map(|route| BY_VHDS + of_route(route, candidate.cost)).sum()
+    candidate.routes().map(|route| (BY_VHDS + of_route(route, candidate.cost)) * u64::from(route.copies())).sum()
 }
 
 /// Returns the memory of a copy of a route in a route configuration. Its regular expressions have this cost.

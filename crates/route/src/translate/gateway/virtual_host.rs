@@ -87,8 +87,9 @@ fn beyond_budget<'a>(
         routes.iter().copied().partition(|route| Some(namespace(route)) == first);
     for route in own.into_iter().chain(others) {
         for candidate in route.candidates(certificate).iter().filter(|candidate| candidate.cost.size > 0) {
-            let cost = candidate.cost;
-            let after = (count + 1, size.saturating_add(cost.size), steps.saturating_add(cost.steps));
+            let (cost, times) = (candidate.cost, candidate.route.copies());
+            let more = |sum: u32, one: u32| sum.saturating_add(one.saturating_mul(times));
+            let after = (more(count, 1), more(size, cost.size), more(steps, cost.steps));
             let is_within = after.0 <= limits.max_per_host
                 && after.1 <= limits.max_size_per_host
                 && after.2 <= limits.max_steps_per_host;

@@ -6,11 +6,12 @@ use proptest::sample::select;
 use super::gateway::{conditions, translated, world_of};
 use super::gateway_incremental::step_by_step;
 use crate::model::{Action, Host, Route};
-use crate::objects::gateway::{CorsFilter, HeaderFilter, HttpFilter, HttpHeader};
+use crate::objects::gateway::{CorsFilter, HeaderFilter, HttpFilter, HttpHeader, HttpRule, SessionPersistence};
 use crate::objects::{Kind, Object, Objects};
 use crate::settings::Settings;
 use crate::testing::gateway::*;
 use crate::testing::objects::service;
+use crate::translate::problem::Reason;
 use crate::translate::{ChangedInputs, Translator};
 
 const KIB: usize = 1 << 10;
@@ -120,6 +121,55 @@ fn each_match_on_each_host_has_a_copy_of_the_filters() {
     };
     assert!(fits(1, 4) && fits(4, 1) && fits(2, 2));
     assert!(!fits(1, 16) && !fits(16, 1) && !fits(4, 4));
+}
+
+/// Returns a rule of `host` with this number of matches of a kind, and 8 backends.
+fn with_backends(kind: &str, matches: usize) -> HttpRouteBuilder {
+    let start = http_route("a").parent("public").host("x.test").rule("/0", "s0:80");
+    let route = (1..8).fold(start, |route, at| route.backend(&format!("s{at}:80")));
+    (1..=matches).fold(route, |route, at| route.path(kind, &format!("/{at}/.*")))
+}
+
+fn shop_with_backends(route: HttpRouteBuilder) -> Objects {
+    shop((0..8).map(|at| service(&format!("s{at}")).port("http", 80).into()).chain([route.into()]))
+}
+
+/// If a backend has changes of headers, Envoy has those of the rule once for each backend. If sessions stay at a backend, Envoy has
+/// a route for each backend, and one for new sessions.
+#[test]
+fn backends_multiply_the_filters_of_their_rule() {
+    let fits = |route: HttpRouteBuilder| {
+        let translator = with_limit(300 << 10, &shop_with_backends(route));
+        routes(&translator, "x.test", "a").into_iter().all(|route| status(route).is_none())
+    };
+    let rule = |size: usize| with_backends("Exact", 0).filter(requests(size));
+    let with_own = |rule: &mut HttpRule| rule.backend_refs[3].filters.push(responses(4 * KIB));
+    let with_sessions = |rule: &mut HttpRule| rule.session_persistence = Some(SessionPersistence::default());
+    assert!(
+        fits(rule(32 * KIB)) && !fits(rule(32 * KIB).change(with_own)) && !fits(rule(32 * KIB).change(with_sessions))
+    );
+    assert!(fits(rule(4 * KIB).change(with_own)) && fits(rule(4 * KIB).change(with_sessions)));
+}
+
+#[test]
+fn sessions_at_one_of_several_backends_multiply_the_matches_of_their_rule() {
+    let sessions = |rule: &mut HttpRule| rule.session_persistence = Some(SessionPersistence::default());
+    let refused = |route: HttpRouteBuilder| {
+        let translator = translated(&shop_with_backends(route));
+        translator.problems().iter().filter(|problem| problem.reason == Reason::RegexTooExpensive).count()
+    };
+    let limit = Settings::default().regexes.max_per_host as usize;
+    assert_eq!(refused(with_backends("RegularExpression", 7)), 0);
+    assert_eq!(
+        refused(with_backends("RegularExpression", 7).change(sessions)),
+        7 - limit / 9,
+        "9 routes for each match"
+    );
+    let copies = |route: HttpRouteBuilder| {
+        let hosts = (0..8).fold(route, |route, at| route.host(&format!("h{at}.test")));
+        with_limit(512 << 10, &shop_with_backends(hosts)).problems().is_empty()
+    };
+    assert!(copies(with_backends("Exact", 4)) && !copies(with_backends("Exact", 4).change(sessions)));
 }
 
 /// Returns a route of the Gateway, with some memory on some hosts.

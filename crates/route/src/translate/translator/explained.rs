@@ -17,7 +17,6 @@ use crate::settings::Settings;
 use crate::translate::dialect;
 use crate::translate::gateway::ROUTES;
 use crate::translate::gateway::attach::ListenerOwner;
-use crate::translate::gateway::listener::Listener as OfGateway;
 use crate::translate::gateway::parser::Content;
 use crate::translate::problem::Problem;
 
@@ -223,9 +222,7 @@ impl Translator {
     /// Returns the listener of a Gateway that serves a host.
     fn declared(&self, id: &ListenerId, host: &Host) -> Option<(ObjectRef, Arc<str>, u16)> {
         let gateway = self.gateways.gateways.get(self.gateways.owners.get(id)?)?;
-        let covers = |one: &&OfGateway| crate::translate::gateway::hostname::covers(&one.host, host);
-        let owner =
-            gateway.on(id).find(|one| covers(one) && gateway.owns(one, host)).or_else(|| gateway.on(id).next())?;
+        let owner = gateway.owner_of(id, host).or_else(|| gateway.on(id).next())?;
         Some((owner.origin.clone(), owner.name.clone(), owner.port))
     }
 

@@ -92,9 +92,26 @@ impl Gateway {
     /// the host. Source: Gateway API v1, `Listener.hostname`, and the feature `GatewayHTTPListenerIsolation`.
     pub fn owns(&self, listener: &Listener, host: &Host) -> bool {
         match &listener.bound {
-            Some((id, _)) => !self.on(id).any(|other| is_closer(other, listener) && covers(&other.host, host)),
+            Some((id, _)) => is_owner(listener, host, self.on(id)),
             None => true,
         }
+    }
+
+    /// Returns the listener that owns `host` on an Envoy listener. The patterns that cover a host are ordered.
+    pub fn owner_of<'a>(&'a self, id: &'a ListenerId, host: &Host) -> Option<&'a Listener> {
+        let covering = self.on(id).filter(|listener| covers(&listener.host, host));
+        covering.reduce(|closest, listener| if is_closer(listener, closest) { listener } else { closest })
+    }
+
+    /// Returns the listeners by Envoy listener. With thousands of questions, this costs less than [`Gateway::on`].
+    pub fn by_envoy_listener(&self) -> BTreeMap<&ListenerId, Vec<&Listener>> {
+        let mut listeners = BTreeMap::<_, Vec<_>>::new();
+        for listener in &self.listeners {
+            if let Some((id, _)) = &listener.bound {
+                listeners.entry(id).or_default().push(listener);
+            }
+        }
+        listeners
     }
 
     /// Returns the listeners by parent of routes: the Gateway itself (`None`), and each accepted ListenerSet.
@@ -110,6 +127,11 @@ impl Gateway {
         }
         seen
     }
+}
+
+/// Returns whether `listener` owns `host` among the listeners on the same Envoy listener.
+pub fn is_owner<'a>(listener: &Listener, host: &Host, mut on: impl Iterator<Item = &'a Listener>) -> bool {
+    !on.any(|other| is_closer(other, listener) && covers(&other.host, host))
 }
 
 /// Returns whether `other` has a more specific host name than `listener`.

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use super::Translator;
 use super::http_policies::ChangedPolicies;
-use crate::model::{Host, ListenerId, Route};
+use crate::model::{Host, ListenerId};
 use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::settings::Settings;
 use crate::translate::gateway::ROUTES;
 use crate::translate::gateway::attach::ListenerOwner;
-use crate::translate::gateway::client_certificates::ClientCertificate;
 use crate::translate::gateway::filter_memory::FilterMemory;
 use crate::translate::gateway::http_policies::Scope;
+use crate::translate::gateway::http_route::Candidate;
 use crate::translate::gateway::match_memory;
-use crate::translate::gateway::parser::Attached;
+use crate::translate::gateway::parser::{Attached, Content};
 use crate::translate::gateway::policy_memory::{MemoryByOwner, RouteMemory};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason};
@@ -106,19 +106,29 @@ impl Translator {
     /// listeners of each owner, the part that is proportional to the size of the route does not count.
     fn memory_of(&self, route: &Attached) -> MemoryByOwner {
         let mut by_owner = BTreeMap::<ListenerOwner, (RouteMemory, Option<u64>)>::new();
+        // A route can be attached to thousands of listeners, so its content is measured once for each form.
+        let mut rules = BTreeMap::<*const Content, Vec<Rule>>::new();
+        let mut matches_of = BTreeMap::<(*const Content, u64), [u64; 2]>::new();
         for attachment in route.attachments.iter().filter(|attachment| attachment.bound.is_some()) {
             let Some(gateway) = self.gateways.gateways.get(&attachment.listener.gateway) else { continue };
             let hosts = attachment.hosts.len() as u64;
             let content = route.content(&gateway.certificate);
-            let matches = content.map_or(0, |content| match_memory::of_content(content, attachment.pair_memory));
+            let measured = content.map(|content| {
+                let (form, pairs) = (std::ptr::from_ref(content), attachment.pair_memory);
+                let measure =
+                    || [match_memory::of_content(content, pairs), match_memory::proportional_to_size(content, pairs)];
+                *matches_of.entry((form, pairs)).or_insert_with(measure)
+            });
+            let [matches, proportional] = measured.unwrap_or_default();
             let scope = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
-            let features = features_on_host(route, &gateway.certificate, &scope);
+            let features = content.map_or(0, |content| {
+                let rules = rules.entry(std::ptr::from_ref(content)).or_insert_with(|| rules_of(content));
+                features_on_host(route, rules, &scope)
+            });
             let (memory, first) = by_owner.entry(attachment.listener.owner()).or_default();
             memory.copies = memory.copies.saturating_add(matches.saturating_mul(hosts));
             memory.features = memory.features.saturating_add(features.saturating_mul(hosts));
-            let content = content.filter(|_| hosts > 0 && first.is_none());
-            let proportional = |content| match_memory::proportional_to_size(content, attachment.pair_memory);
-            *first = first.or(content.map(proportional));
+            *first = first.or(content.filter(|_| hosts > 0).map(|_| proportional));
         }
         let counted = |(owner, (memory, first)): (_, (RouteMemory, Option<u64>))| {
             (owner, RouteMemory { copies: memory.copies.saturating_sub(first.unwrap_or(0)), ..memory })
@@ -127,24 +137,37 @@ impl Translator {
     }
 }
 
+/// The matches of a rule, which have the same policies and filters.
+struct Rule<'a> {
+    name: Option<&'a Arc<str>>,
+    /// The number of Envoy's routes, each with the policies of the rule.
+    routes: u64,
+    /// The memory of the filters of all matches.
+    filters: u64,
+}
+
+/// Returns the rules of a route.
+fn rules_of(content: &Content) -> Vec<Rule<'_>> {
+    let Content::Http(candidates) = content else { return Vec::new() };
+    // The matches of a rule are adjacent.
+    let rules = candidates.chunk_by(|a, b| a.rule == b.rule);
+    let rule = |candidates: &'_ [Candidate]| {
+        let (first, matches) = (candidates.first()?, candidates.len() as u64);
+        let routes = first.routes().map(|route| u64::from(route.copies())).sum::<u64>();
+        let filters = first.routes().map(|route| FilterMemory::of(route).counted()).fold(0, u64::saturating_add);
+        Some((routes.saturating_mul(matches), filters.saturating_mul(matches)))
+    };
+    let measured = rules.filter_map(|candidates| Some((candidates.first()?, rule(candidates)?)));
+    measured.map(|(first, (routes, filters))| Rule { name: first.name.as_ref(), routes, filters }).collect()
+}
+
 /// Returns the memory that the policies and filters of a route can take on one host of a listener, which has a copy for each match.
-fn features_on_host(route: &Attached, certificate: &ClientCertificate, scope: &Scope<'_>) -> u64 {
-    let (mut total, mut last) = (0u64, None);
-    for candidate in route.candidates(certificate) {
-        // The matches of a rule are adjacent, and have the same policies and filters.
-        let memory = match last {
-            Some((rule, memory)) if rule == candidate.rule => memory,
-            _ => {
-                let features = scope.features(&route.precedence, candidate.name.as_ref());
-                let policies = features.map_or(0, |features| features.memory());
-                let of_route = |route: &Route| policies.saturating_add(FilterMemory::of(route).counted());
-                candidate.routes().map(|route| of_route(route)).fold(0, u64::saturating_add)
-            }
-        };
-        last = Some((candidate.rule, memory));
-        total = total.saturating_add(memory);
-    }
-    total
+fn features_on_host(route: &Attached, rules: &[Rule], scope: &Scope<'_>) -> u64 {
+    let memory = rules.iter().map(|rule| {
+        let policies = scope.features(&route.precedence, rule.name).map_or(0, |features| features.memory());
+        policies.saturating_mul(rule.routes).saturating_add(rule.filters)
+    });
+    memory.fold(0, u64::saturating_add)
 }
 
 /// Returns the problem of a route whose matches take too much memory on the listeners of `owner`.

@@ -62,7 +62,7 @@ impl Translator {
         let routes: Vec<&Attached> =
             ranks.filter_map(|rank| self.gateways.routes.get(&rank.id()).map(|route| &**route)).collect();
         let (id, host) = place;
-        let owner = gateway.on(id).find(|one| covers(&one.host, host) && gateway.owns(one, host))?;
+        let owner = gateway.owner_of(id, host)?;
         let name = ListenerName { gateway: gateway.key().clone(), set: owner.set.clone(), name: owner.name.clone() };
         let policies = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &name);
         Some(virtual_host(&routes, &gateway.certificate, &owner.origin, owner.port, &settings.regexes, &policies))

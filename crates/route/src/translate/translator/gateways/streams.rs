@@ -5,7 +5,6 @@ use super::{Translator, Update};
 use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConnections, Traffic};
 use crate::objects::Precedence;
 use crate::settings::Settings;
-use crate::translate::gateway::hostname::covers;
 use crate::translate::gateway::listener::{Gateway, Protocol};
 use crate::translate::translator::set;
 
@@ -20,7 +19,7 @@ impl Translator {
     ) {
         let (id, host) = place;
         let is_tls = self.model.listeners.get(id.as_str()).is_some_and(|one| matches!(one.traffic, Traffic::Tls(_)));
-        let owner = gateway.on(id).find(|one| covers(&one.host, host) && gateway.owns(one, host));
+        let owner = gateway.owner_of(id, host);
         let is_decrypted = owner.is_some_and(|listener| matches!(listener.protocol, Some(Protocol::Tls(_))));
         let ranks = self.gateways.hosts.get(place).into_iter().flat_map(|ranks| ranks.iter());
         let of_rank = |rank: &Precedence| {
