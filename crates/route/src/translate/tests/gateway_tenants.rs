@@ -400,8 +400,11 @@ fn an_older_gateway_does_not_take_a_port_of_the_home_of_another() {
     assert_eq!(owners(&translator), [true, false]);
     let verdicts = translator.verdicts()[&ObjectId::new(Kind::GATEWAY, "evil", "old")].clone();
     assert!(verdicts.iter().any(|one| one.reason == "PortUnavailable" && one.status == Status::False), "{verdicts:?}");
+    let revision = |translator: &Translator| translator.revision(&ObjectId::new(Kind::GATEWAY, "evil", "old")).unwrap();
+    let before = revision(&translator);
     delete(&mut translator, &mut objects, &victim.id());
     assert_eq!(owners(&translator), [false, true], "nobody else asks for it");
+    assert_ne!(revision(&translator), before, "Envoys have not accepted the listener yet");
     apply(&mut translator, &mut objects, victim);
     assert_eq!(owners(&translator), [true, false]);
 }

@@ -61,7 +61,8 @@ impl Gateway {
         self.listeners.iter().filter_map(bind).collect()
     }
 
-    /// Removes its listeners from a port that belongs to another Gateway.
+    /// Removes its listeners from a port that belongs to another Gateway. This changes the revision, so that Envoys must accept the
+    /// listeners when the Gateway regains the port.
     pub fn release(&mut self, bind: (Transport, u16)) {
         for listener in &mut self.listeners {
             let at = listener.place().map(|place| place.0).zip(listener.bound.as_ref().map(|(_, port)| *port));
@@ -73,12 +74,13 @@ impl Gateway {
             let message = format!("another Gateway has port {} of the Envoys", bind.1);
             let refused = Verdict { listener: Some(listener.name.clone()), message, ..refused };
             let mut sets = self.sets.iter_mut();
-            let verdicts = match &listener.set {
-                None => Some(&mut self.verdicts),
-                Some(key) => sets.find(|set| set.key() == key).map(|set| &mut set.verdicts),
+            let of = match &listener.set {
+                None => Some((&mut self.verdicts, &mut self.revision)),
+                Some(key) => sets.find(|set| set.key() == key).map(|set| (&mut set.verdicts, &mut set.revision)),
             };
-            if let Some(verdicts) = verdicts {
+            if let Some((verdicts, revision)) = of {
                 *verdicts = verdicts.iter().cloned().chain([refused]).collect();
+                revision.0 = revision.0.wrapping_add(1 + u64::from(bind.1));
             }
         }
     }
