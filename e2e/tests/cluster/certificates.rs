@@ -56,6 +56,21 @@ async fn all_of_them_are_exchanged_under_load() {
         let refused: Vec<_> = log.lines().filter(|line| line.contains("TLS handshake failed")).collect();
         assert!(refused.is_empty(), "{refused:?}");
     }
+    let before: Vec<String> = lockgate.controllers().await.into_iter().map(|pod| pod.name).collect();
     kubectl(&["rollout", "undo", "deployment/lockgate"]).await;
     kubectl(&["rollout", "status", "deployment/lockgate", "--timeout=120s"]).await;
+    // The next spec expects that the status counts all Envoys.
+    let connected = async || {
+        let controllers = lockgate.controllers().await;
+        if controllers.iter().any(|pod| before.contains(&pod.name)) {
+            return None;
+        }
+        let mut logs = String::new();
+        for pod in controllers {
+            logs += &lab.logs(&lockgate.namespace, &pod.name, "lockgate").await;
+        }
+        let is_connected = |name: &str| logs.contains(&format!("stream opened node_id={name} "));
+        lockgate.envoys().await.iter().all(|envoy| is_connected(&envoy.name)).then_some(())
+    };
+    lab.until("the Envoys at the new controllers", connected).await;
 }
