@@ -69,15 +69,13 @@ pub fn per_route(filters: &[ForwardFilter]) -> Option<(String, google::Any)> {
 /// condition on the cookie. The second result is the route for new sessions, whose responses set the cookie. Sessions
 /// stay at a cluster until its weight is 0 or it is removed, regardless of the other weights.
 pub fn by_cluster(route: &Route) -> Option<(Vec<(Route, route_v3::HeaderMatcher)>, Route)> {
-    let clusters = route.divided()?;
-    let Action::Forward(forward) = &route.action else { return None };
-    let Some(Session::Cookie(cookie)) = Session::of(&forward.filters) else { return None };
+    let (cookie, forward) = route.divided()?;
     let filters: Filters<ForwardFilter> = forward.filters.iter().map(without_clusters).collect::<Vec<_>>().into();
     let forward_to = |clusters: Vec<WeightedCluster>| {
         let forward = Forward { clusters, filters: filters.clone(), ..Forward::clone(forward) };
         Route { action: Action::Forward(Arc::new(forward)), ..route.clone() }
     };
-    let kept = clusters.iter().map(|one| {
+    let kept = forward.clusters.iter().map(|one| {
         let condition = route_v3::HeaderMatcher {
             name: "cookie".to_owned(),
             header_match_specifier: Some(route_v3::header_matcher::HeaderMatchSpecifier::StringMatch(string_matcher(
@@ -88,7 +86,7 @@ pub fn by_cluster(route: &Route) -> Option<(Vec<(Route, route_v3::HeaderMatcher)
         (forward_to(vec![WeightedCluster { weight: 1, ..one.clone() }]), condition)
     });
     let header = HeaderName::parse("set-cookie")?;
-    let setting = clusters.iter().map(|one| {
+    let setting = forward.clusters.iter().map(|one| {
         let value = HeaderValue::parse(&with_attributes(cookie.for_cluster(&one.cluster), cookie))?;
         let change = ClusterFilter::ResponseHeaders(vec![HeaderChange::Add(header.clone(), value)]);
         let filters = one.filters.iter().cloned().chain([change]).collect::<Vec<_>>().into();

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::hosts::without_port;
 use super::{Outcome, Request, path};
-use crate::model::{Action, ClusterId, HeaderMatch, Host, Match, PathMatch, QueryMatch, Route, Session, ValueMatch};
+use crate::model::{ClusterId, HeaderMatch, Host, Match, PathMatch, QueryMatch, Route, ValueMatch};
 use crate::settings::{EscapedSlashes, Settings, Underscores};
 
 /// A request in the form that Envoy compares with routes.
@@ -76,11 +76,9 @@ impl<'r> Compared<'r> {
 
     /// Returns the cluster that a session cookie selects. Source: [`envoy::session`](crate::envoy), `by_cluster`.
     pub fn session<'a>(&self, route: &'a Route) -> Option<&'a ClusterId> {
-        let Action::Forward(forward) = &route.action else { return None };
-        let Some(Session::Cookie(cookie)) = Session::of(&forward.filters) else { return None };
+        let (cookie, forward) = route.divided()?;
         let sent = self.header("cookie")?;
-        let is_kept = cookie.keeps_cluster && forward.clusters.len() > 1;
-        let mut clusters = forward.clusters.iter().map(|one| &one.cluster).filter(|_| is_kept);
+        let mut clusters = forward.clusters.iter().map(|one| &one.cluster);
         clusters.find(|cluster| sent.contains(&cookie.for_cluster(cluster)))
     }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{ClusterFilter, ClusterId, Filters, ForwardFilter, Match, Rewrite, RouteFilter, RoutePolicy, Session};
+use super::{
+    ClusterFilter, ClusterId, Filters, ForwardFilter, Match, Rewrite, RouteFilter, RoutePolicy, Session, SessionCookie,
+};
 
 /// The routes of one host, in the order in which they are tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -92,16 +94,17 @@ impl Route {
         self.action.clusters().chain(self.policy().into_iter().flat_map(|policy| policy.clusters()))
     }
 
-    /// Returns the clusters if sessions stay at one of them. Envoy then has a route for each cluster, and one for new sessions.
-    pub fn divided(&self) -> Option<&[WeightedCluster]> {
+    /// Returns the cookie and the action if sessions stay at one of several clusters. Envoy then has a route for each cluster, and one
+    /// for new sessions.
+    pub fn divided(&self) -> Option<(&SessionCookie, &Forward)> {
         let Action::Forward(forward) = &self.action else { return None };
-        let is_kept = matches!(Session::of(&forward.filters), Some(Session::Cookie(cookie)) if cookie.keeps_cluster);
-        (is_kept && forward.clusters.len() > 1).then_some(&forward.clusters)
+        let Some(Session::Cookie(cookie)) = Session::of(&forward.filters) else { return None };
+        (cookie.keeps_cluster && forward.clusters.len() > 1).then_some((cookie, forward))
     }
 
     /// Returns the number of Envoy's routes with the match, the filters, and the policy of this one.
     pub fn copies(&self) -> u32 {
-        self.divided().map_or(1, |clusters| u32::try_from(clusters.len() + 1).unwrap_or(u32::MAX))
+        self.divided().map_or(1, |(_, forward)| u32::try_from(forward.clusters.len() + 1).unwrap_or(u32::MAX))
     }
 
     /// Returns the route with a policy.

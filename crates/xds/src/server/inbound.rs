@@ -178,8 +178,7 @@ async fn acquire_budget(length: usize, deadline: Instant) -> Result<OwnedSemapho
     turn.map_err(|closed| Status::internal(closed.to_string()))
 }
 
-/// A body, with its share of the budget if it is large. What is parsed from it takes more memory than the body, so the share is
-/// kept until the answer.
+/// A body. A large body has a share of the budget until the answer, because the parsed request takes more memory than the body.
 pub(super) struct Arrived {
     pub bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,

@@ -176,9 +176,9 @@ impl Locators {
                 asked.told.remove(name);
             }
             // If the client had a variant, its removal already reports the absence.
-            let plain = |name: &'_ Arc<str>| split_variant(name).map(|(plain, _)| plain.to_owned());
-            let had: BTreeSet<String> =
-                gone.iter().flat_map(|name| plain(name).into_iter().chain([name.to_string()])).collect();
+            let names_of =
+                |name: &Arc<str>| [Some(name.to_string()), split_variant(name).map(|(plain, _)| plain.into())];
+            let had: BTreeSet<String> = gone.iter().flat_map(names_of).flatten().collect();
             let unknown = nothing.iter().filter(|name| !asked.absent.contains(*name) && !had.contains(&***name));
             let removed: Vec<Arc<str>> = gone.iter().chain(unknown).cloned().collect();
             asked.absent = nothing;

@@ -107,28 +107,21 @@ impl Translator {
     fn memory_of(&self, route: &Attached) -> MemoryByOwner {
         let mut by_owner = BTreeMap::<ListenerOwner, (RouteMemory, Option<u64>)>::new();
         // A route can be attached to thousands of listeners, so its content is measured once for each form.
-        let mut rules = BTreeMap::<*const Content, Vec<Rule>>::new();
-        let mut matches_of = BTreeMap::<(*const Content, u64), [u64; 2]>::new();
+        let mut measured = BTreeMap::<(*const Content, u64), Measured>::new();
         for attachment in route.attachments.iter().filter(|attachment| attachment.bound.is_some()) {
             let Some(gateway) = self.gateways.gateways.get(&attachment.listener.gateway) else { continue };
             let hosts = attachment.hosts.len() as u64;
             let content = route.content(&gateway.certificate);
-            let measured = content.map(|content| {
-                let (form, pairs) = (std::ptr::from_ref(content), attachment.pair_memory);
-                let measure =
-                    || [match_memory::of_content(content, pairs), match_memory::proportional_to_size(content, pairs)];
-                *matches_of.entry((form, pairs)).or_insert_with(measure)
-            });
-            let [matches, proportional] = measured.unwrap_or_default();
-            let scope = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
-            let features = content.map_or(0, |content| {
-                let rules = rules.entry(std::ptr::from_ref(content)).or_insert_with(|| rules_of(content));
-                features_on_host(route, rules, &scope)
-            });
             let (memory, first) = by_owner.entry(attachment.listener.owner()).or_default();
+            let Some(content) = content.filter(|_| hosts > 0) else { continue };
+            let pairs = attachment.pair_memory;
+            let form = measured.entry((std::ptr::from_ref(content), pairs));
+            let Measured { matches, proportional, rules } = &*form.or_insert_with(|| Measured::new(content, pairs));
+            let scope = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
+            let features = features_on_host(route, rules, &scope);
             memory.copies = memory.copies.saturating_add(matches.saturating_mul(hosts));
             memory.features = memory.features.saturating_add(features.saturating_mul(hosts));
-            *first = first.or(content.filter(|_| hosts > 0).map(|_| proportional));
+            first.get_or_insert(*proportional);
         }
         let counted = |(owner, (memory, first)): (_, (RouteMemory, Option<u64>))| {
             (owner, RouteMemory { copies: memory.copies.saturating_sub(first.unwrap_or(0)), ..memory })
@@ -146,19 +139,35 @@ struct Rule<'a> {
     filters: u64,
 }
 
-/// Returns the rules of a route.
-fn rules_of(content: &Content) -> Vec<Rule<'_>> {
-    let Content::Http(candidates) = content else { return Vec::new() };
-    // The matches of a rule are adjacent.
-    let rules = candidates.chunk_by(|a, b| a.rule == b.rule);
-    let rule = |candidates: &'_ [Candidate]| {
-        let (first, matches) = (candidates.first()?, candidates.len() as u64);
-        let routes = first.routes().map(|route| u64::from(route.copies())).sum::<u64>();
+impl<'a> Rule<'a> {
+    /// Returns the rule with these matches.
+    fn new(matches: &'a [Candidate]) -> Option<Self> {
+        let (first, number) = (matches.first()?, matches.len() as u64);
+        let routes: u64 = first.routes().map(|route| u64::from(route.copies())).sum();
         let filters = first.routes().map(|route| FilterMemory::of(route).counted()).fold(0, u64::saturating_add);
-        Some((routes.saturating_mul(matches), filters.saturating_mul(matches)))
-    };
-    let measured = rules.filter_map(|candidates| Some((candidates.first()?, rule(candidates)?)));
-    measured.map(|(first, (routes, filters))| Rule { name: first.name.as_ref(), routes, filters }).collect()
+        let [routes, filters] = [routes, filters].map(|one| one.saturating_mul(number));
+        Some(Self { name: first.name.as_ref(), routes, filters })
+    }
+}
+
+/// The memory of the content of a route on one host.
+struct Measured<'a> {
+    matches: u64,
+    /// The part of `matches` that is proportional to the size of the route.
+    proportional: u64,
+    rules: Vec<Rule<'a>>,
+}
+
+impl<'a> Measured<'a> {
+    fn new(content: &'a Content, pair_memory: u64) -> Self {
+        let rules = match content {
+            // The matches of a rule are adjacent.
+            Content::Http(candidates) => candidates.chunk_by(|a, b| a.rule == b.rule).filter_map(Rule::new).collect(),
+            Content::Stream { .. } => Vec::new(),
+        };
+        let matches = match_memory::of_content(content, pair_memory);
+        Self { matches, proportional: match_memory::proportional_to_size(content, pair_memory), rules }
+    }
 }
 
 /// Returns the memory that the policies and filters of a route can take on one host of a listener, which has a copy for each match.
