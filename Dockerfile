@@ -44,9 +44,9 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     export "CARGO_TARGET_$(echo "$rust" | tr a-z A-Z)_UNKNOWN_LINUX_GNU_LINKER=$rust-linux-gnu-gcc"; \
     # Kernels for arm64 have pages of up to 64 KiB.
     if [ "$rust" = aarch64 ]; then export JEMALLOC_SYS_WITH_LG_PAGE=16; fi; \
-    export CARGO_PROFILE_DIST_STRIP=symbols LOCKGATE_COMMIT; \
-    cargo build --profile dist --locked --bin lockgate --target "$rust-unknown-linux-gnu"; \
-    cp "target/$rust-unknown-linux-gnu/dist/lockgate" /lockgate
+    export CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols LOCKGATE_COMMIT; \
+    cargo build --release --locked --features jemalloc --bin lockgate --target "$rust-unknown-linux-gnu"; \
+    cp "target/$rust-unknown-linux-gnu/release/lockgate" /lockgate
 
 # Only the C library is needed: TLS and its roots are in the program. No shell, no package manager, user 65532.
 FROM $BASE_IMAGE

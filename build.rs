@@ -1,4 +1,4 @@
-//! The commit that is built, for `lockgate version` and the log.
+//! The commit of a release build, for `lockgate version` and the log.
 
 use std::env;
 use std::fs;
@@ -7,17 +7,23 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rustc-env=LOCKGATE_COMMIT={}", commit().unwrap_or_else(|| "unknown".to_owned()));
+    println!("cargo:rerun-if-env-changed=LOCKGATE_COMMIT");
+    let given = env::var("LOCKGATE_COMMIT").ok().filter(|given| !given.is_empty() && given != "unknown");
+    // Otherwise, each commit would compile the whole crate again.
+    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let commit = given.or_else(|| is_release.then(commit).flatten());
+    println!("cargo:rustc-env=LOCKGATE_COMMIT={}", commit.unwrap_or_else(|| "unknown".to_owned()));
+    if is_release && env::var_os("CARGO_FEATURE_JEMALLOC").is_none() {
+        println!(
+            "cargo:warning=without `--features jemalloc`, lockgate returns little of its free memory to the system"
+        );
+    }
 }
 
-/// Returns the commit of the build: from the environment, otherwise from the checkout. `None` outside of a checkout.
+/// Returns the commit of the checkout. `None` outside of a checkout.
 ///
 /// Cargo runs this again when the checkout moves to another commit, not at each build.
-fn commit() -> Option<String> {
-    println!("cargo:rerun-if-env-changed=LOCKGATE_COMMIT");
-    if let Some(given) = env::var("LOCKGATE_COMMIT").ok().filter(|given| !given.is_empty() && given != "unknown") {
-        return Some(given);
-    }
+pub fn commit() -> Option<String> {
     // Sources without a checkout of their own may stand in somebody else's.
     let own = fs::canonicalize(env::var_os("CARGO_MANIFEST_DIR")?).ok()?;
     if fs::canonicalize(git(&["rev-parse", "--show-toplevel"])?).ok()? != own {

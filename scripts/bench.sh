@@ -29,20 +29,20 @@ cases=${CASES:-} who=${WHO:-}
 [[ -z ${AGAINST:-} ]] || who=${WHO:-lockgate}
 
 target=${CARGO_TARGET_DIR:-target}
-mkdir -p "$target/dist"
+mkdir -p "$target/peers"
 target=$(cd "$target" && pwd)
 say "building ..."
 programs=(--bin bench)
 [[ -n ${LOCKGATE:-} ]] || programs+=(--bin lockgate)
-[[ -n ${BENCH:-} ]] || cargo build --profile dist --locked --workspace "${programs[@]}"
-export LOCKGATE=${LOCKGATE:-$target/dist/lockgate}
+[[ -n ${BENCH:-} ]] || cargo build --release --locked --workspace --features jemalloc "${programs[@]}"
+export LOCKGATE=${LOCKGATE:-$target/release/lockgate}
 # The lab's programs and Envoy: quick when they exist.
 export BIN=${BIN:-$PWD/e2e/lab/bin}
 e2e/lab/build.sh etcd kube-apiserver kubectl | sed -u '/: up to date /d' >&2
 [[ -n ${ENVOY:-} ]] || scripts/envoy.sh
 
 # go_program MODULE_DIRECTORY PACKAGE NAME: builds a Go program of a pinned module.
-go_program() { (cd "$1" && go build -mod=readonly -o "$target/dist/$3" -ldflags "-s -w" "$2"); }
+go_program() { (cd "$1" && go build -mod=readonly -o "$target/peers/$3" -ldflags "-s -w" "$2"); }
 # go_files MODULE_DIRECTORY MODULE: where the files of a module are.
 go_files() { (cd "$1" && go mod download "$2" && go list -mod=readonly -m -f '{{.Dir}}' "$2"); }
 
@@ -50,7 +50,7 @@ arguments=()
 if measures "$who" contour || measures "$who" contour-delta; then
   contour=github.com/projectcontour/contour
   [[ -n ${CONTOUR:-} ]] || go_program bench/contour $contour/cmd/contour contour
-  arguments+=(--contour "${CONTOUR:-$target/dist/contour}")
+  arguments+=(--contour "${CONTOUR:-$target/peers/contour}")
   arguments+=(--contour-types "$(go_files bench/contour $contour)/examples/contour/01-crds.yaml")
 fi
 if measures "$cases" routes || measures "$cases" gateways; then
@@ -58,7 +58,7 @@ if measures "$cases" routes || measures "$cases" gateways; then
   types=$(go_files bench/envoy-gateway sigs.k8s.io/gateway-api)/config/crd/experimental
   if measures "$who" envoy-gateway; then
     [[ -n ${ENVOY_GATEWAY:-} ]] || go_program bench/envoy-gateway $gateway/cmd/envoy-gateway envoy-gateway
-    arguments+=(--envoy-gateway "${ENVOY_GATEWAY:-$target/dist/envoy-gateway}")
+    arguments+=(--envoy-gateway "${ENVOY_GATEWAY:-$target/peers/envoy-gateway}")
     types+=,$(go_files bench/envoy-gateway $gateway)/charts/gateway-helm/charts/crds/crds/generated
   fi
   arguments+=(--gateway-types "$types")
@@ -66,11 +66,11 @@ fi
 if measures "$cases" request; then
   if [[ -z ${NGINX:-} ]]; then
     # The package is unpacked, not installed: an installation would start a server on port 80.
-    NGINX=$(command -v nginx || echo "$target/dist/nginx/usr/sbin/nginx")
+    NGINX=$(command -v nginx || echo "$target/peers/nginx/usr/sbin/nginx")
     if [[ ! -x $NGINX ]]; then
       say "unpacking the package nginx ..."
-      mkdir -p "$target/dist/nginx"
-      (cd "$target/dist/nginx" && { apt-get download nginx || { apt-get update && apt-get download nginx; }; } >/dev/null 2>&1 &&
+      mkdir -p "$target/peers/nginx"
+      (cd "$target/peers/nginx" && { apt-get download nginx || { apt-get update && apt-get download nginx; }; } >/dev/null 2>&1 &&
         dpkg -x nginx_*.deb .) || die "nginx is missing (Debian package nginx)"
     fi
   fi
@@ -96,4 +96,4 @@ option budget "${BUDGET:-}"
 option rounds "${ROUNDS:-}"
 [[ -n ${OUTPUT:-}${CASES:-}${SIZES:-}${WHO:-}${QUICK:-} ]] || OUTPUT=BENCHMARKS.md
 option output "${OUTPUT:-}"
-exec "${BENCH:-$target/dist/bench}" "${arguments[@]}"
+exec "${BENCH:-$target/release/bench}" "${arguments[@]}"

@@ -40,7 +40,7 @@ e2e/lab/build.sh gateway-conformance gateway-crds | sed -u '/: up to date /d' >&
 if [[ -z ${LOCKGATE:-} ]]; then
   need cargo "" "https://rustup.rs"
   say "building the program as its image has it ..."
-  cargo build --release --locked --workspace --bin lockgate
+  cargo build --release --locked --workspace --features jemalloc --bin lockgate
   LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
 fi
 [[ -x $LOCKGATE ]] || die "LOCKGATE: no program $LOCKGATE"

@@ -5,22 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
-wanted=0.20.2
-root=.lockgate/cargo
 database=https://github.com/RustSec/advisory-db
 
-# An installed cargo-deny is used. Otherwise, it is built once without optimization, which halves the build time.
-if ! command -v cargo-deny >/dev/null; then
-  PATH=$PWD/$root/bin:$PATH
-  if [[ $(cargo-deny --version 2>/dev/null) != "cargo-deny $wanted" ]]; then
-    need cargo "" "https://rustup.rs"
-    say "cargo-deny $wanted: from crates.io into $root, once; this takes some minutes ..."
-    start=$SECONDS
-    cargo install --quiet --locked --debug --root "$root" --target-dir "$root/target" "cargo-deny@$wanted"
-    rm -rf "$root/target"
-    say "cargo-deny $wanted: built in $((SECONDS - start)) s"
-  fi
-fi
+cargo_tool cargo-deny 0.20.2
 
 cargo-deny --workspace check --hide-inclusion-graph licenses sources bans
 

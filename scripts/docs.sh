@@ -5,8 +5,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
-wanted=0.5.4
-root=.lockgate/cargo
 book=.lockgate/book
 
 if [[ ${1:-} != --check ]]; then
@@ -22,19 +20,8 @@ if [[ ${1:-} != --check ]]; then
   done
 fi
 
-# mdBook is used as it is found; else it is built once, without optimization and without its web server.
-if ! command -v mdbook >/dev/null; then
-  PATH=$PWD/$root/bin:$PATH
-  if [[ $(mdbook --version 2>/dev/null) != "mdbook v$wanted" ]]; then
-    need cargo "" "https://rustup.rs"
-    say "mdBook $wanted: from crates.io into $root, once; this takes some minutes ..."
-    start=$SECONDS
-    cargo install --quiet --locked --debug --no-default-features --features search --root "$root" \
-      --target-dir "$root/target" "mdbook@$wanted"
-    rm -rf "$root/target"
-    say "mdBook $wanted: built in $((SECONDS - start)) s"
-  fi
-fi
+# Without its web server.
+cargo_tool mdbook 0.5.4 --no-default-features --features search
 need python3 python3
 rm -rf "$book"
 (cd docs && mdbook build 2>&1 | sed '/INFO/d' >&2)

@@ -1,37 +1,42 @@
 #!/usr/bin/env bash
 # Runs the tests with a real Envoy, gRPC, and API server, and then the specs in a lab: a cluster that it starts and removes.
-# usage: e2e.sh [FILE [FILTER]]   (FILE: a name in e2e/tests, without .rs; "cluster" for the specs in the lab)
-# env: LAB, FAMILIES, and BIN as in lab.sh; LOCKGATE, the program in the lab (a release build); KEEP=1 keeps the lab of a failed run
+# usage: e2e.sh [FILE [FILTER]]   (FILE: a name in e2e/tests, without .rs; "cluster" for the specs in the lab, "outside" for all others)
+# env: LAB, FAMILIES, and BIN as in lab.sh; LOCKGATE, the program in the lab (a release build); KEEP=1 keeps the lab of a failed run;
+#      THREADS, the number of tests outside of the lab that run at a time (2 for each core)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 need cargo "" "https://rustup.rs"
 file=${1:-} filter=${2:-}
 export LAB=${LAB:-e2e} BIN=${BIN:-$PWD/e2e/lab/bin}
+[[ -z $file || $file == outside || -e e2e/tests/$file.rs ]] || die "no file e2e/tests/$file.rs"
 kept=.lockgate/e2e
 
-cargo build --workspace --bin lockgate
-scripts/example.sh
+compile_tests
 
-# names: prints the files of e2e/tests, except for those that need a lab.
-names() {
-  local path
-  for path in e2e/tests/*.rs e2e/tests/*/main.rs; do
-    path=${path#e2e/tests/} path=${path%.rs}
-    [[ ${path%/main} == cluster ]] || echo "--test ${path%/main}"
-  done
-}
+if [[ -n $filter ]]; then
+  module=${file#outside}
+  tests=$(cargo test --quiet --workspace --test end_to_end -- --list --format terse)
+  grep -q "^${module:+$module::}.*$filter.*: test$" <<<"$tests" ||
+    die "no test${module:+ of e2e/tests/$module.rs} has \"$filter\" in its name"
+fi
 
-# --nocapture: the printed figures are part of the result. Most tests wait for Envoy, so twice as many as cores run at a time.
+# The figures that tests print are part of the result.
+export TEST_OUTPUT=${TEST_OUTPUT:-1}
+
+# Most tests wait for programs, so more tests than cores run at a time. In their alphabetical order, tests that take turns would
+# follow each other and block all threads.
 ordinary() {
-  local RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
-  export RUST_TEST_THREADS
-  # shellcheck disable=SC2046 # words are wanted
-  cargo test --workspace --no-fail-fast $(if [[ -n $file ]]; then echo "--test $file"; else names; fi) -- --nocapture ${filter:+"$filter"}
+  local module=${file#outside}
+  TEST_ONLY=end_to_end${module:+:$module} run_tests --test end_to_end -- --test-threads "${THREADS:-$((2 * $(nproc)))}" --shuffle-seed 1 \
+    --skip cluster:: ${filter:+"$filter"}
 }
 
 # spec ARGUMENT...: runs specs in the lab.
-spec() { e2e/lab/cluster.sh exec cargo test --workspace --test cluster -- --nocapture "$@"; }
+spec() {
+  local inside=(e2e/lab/cluster.sh exec)
+  TEST_SUITE="lab $LAB" TEST_ONLY=end_to_end:cluster run_tests --test end_to_end -- "$@"
+}
 
 cluster() {
   export DIR=${DIR:-/tmp/lockgate-$LAB}
@@ -46,7 +51,7 @@ cluster() {
   fi
   if [[ -z ${LOCKGATE:-} ]]; then
     say "building the program as its image has it ..."
-    cargo build --release --locked --workspace --bin lockgate
+    cargo build --release --locked --workspace --features jemalloc --bin lockgate
     LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
   fi
   export LOCKGATE
@@ -63,8 +68,8 @@ cluster() {
   say "the lab is up after $((SECONDS - start)) s"
   # Requests that the API server denied to the controller are known after all specs.
   local status=0
-  spec --skip audit:: ${filter:+"$filter"} 8>&- || status=$?
-  [[ -n $filter ]] || spec audit:: 8>&- || status=$?
+  spec --skip cluster::audit:: ${filter:+"$filter"} 8>&- || status=$?
+  [[ -n $filter ]] || spec cluster::audit:: 8>&- || status=$?
   exit "$status"
 }
 
@@ -100,7 +105,7 @@ finish() {
 failed=0
 [[ $file == cluster ]] || ordinary || failed=$?
 # One spec runs in separate labs, with other addresses.
-if [[ -z $file && -z ${FAMILIES:-} ]]; then
+if [[ (-z $file || $file == cluster) && -z $filter && -z ${FAMILIES:-} ]]; then
   for families in dual ipv6; do
     FAMILIES=$families LAB=${LAB:0:8}$families DIR='' "$0" cluster families:: || failed=$?
   done

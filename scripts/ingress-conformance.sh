@@ -24,7 +24,7 @@ need python3 python3
 scripts/lab.sh build
 if [[ -z ${LOCKGATE:-} ]]; then
   say "building the program as its image has it ..."
-  cargo build --release --locked --workspace --bin lockgate
+  cargo build --release --locked --workspace --features jemalloc --bin lockgate
   LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
 fi
 export LOCKGATE

@@ -43,8 +43,8 @@ notes() {
 program() {
   if [[ -z ${LOCKGATE:-} ]]; then
     need cargo "" "https://rustup.rs"
-    LOCKGATE_COMMIT=$commit CARGO_PROFILE_DIST_STRIP=symbols cargo build --profile dist --locked --bin lockgate >&2
-    LOCKGATE=${CARGO_TARGET_DIR:-target}/dist/lockgate
+    LOCKGATE_COMMIT=$commit CARGO_PROFILE_RELEASE_STRIP=symbols cargo build --release --locked --features jemalloc --bin lockgate >&2
+    LOCKGATE=${CARGO_TARGET_DIR:-target}/release/lockgate
   fi
   echo "$LOCKGATE"
 }
@@ -67,15 +67,7 @@ chart() {
 }
 
 sbom() {
-  local wanted=0.5.9 root=.lockgate/cargo
-  if ! command -v cargo-cyclonedx >/dev/null; then
-    PATH=$PWD/$root/bin:$PATH
-    if ! command -v cargo-cyclonedx >/dev/null; then
-      say "cargo-cyclonedx $wanted: from crates.io into $root, once; this takes some minutes ..."
-      cargo install --quiet --locked --debug --root "$root" --target-dir "$root/target" "cargo-cyclonedx@$wanted"
-      rm -rf "$root/target"
-    fi
-  fi
+  cargo_tool cargo-cyclonedx 0.5.9
   # It writes beside each Cargo.toml; only the program is released.
   cargo cyclonedx --format json --target x86_64-unknown-linux-gnu --override-filename lockgate-sbom >&2
   # References to our own crates are paths, which must not depend on the machine.

@@ -39,10 +39,43 @@ for directory in "$HOME/.cargo/bin" /usr/local/go/bin; do
   case ":$PATH:" in *":$directory:"*) ;; *) PATH=$PATH:$directory ;; esac
 done
 
-# build_controller: builds the controller for `make run` and `make lab`. A first build takes a third less time without the memory allocator
-# of releases, line numbers in backtraces, and data for incremental builds.
+# Programs that take minutes to build are kept outside of the checkout, so that other clones find them.
+cache=${LOCKGATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/lockgate}
+
+# cargo_tool NAME VERSION [FLAG...]: puts NAME into PATH: an installed one, otherwise one of crates.io that is built once, without
+# optimization, which halves the build time.
+cargo_tool() {
+  local name=$1 version=$2 root=$cache/cargo/$1-$2 start=$SECONDS; shift 2
+  command -v "$name" >/dev/null && return
+  PATH=$root/bin:$PATH
+  [[ ! -x $root/bin/$name ]] || return 0
+  need cargo "" "https://rustup.rs"
+  say "$name $version: from crates.io into $root, once; this takes some minutes ..."
+  CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0 \
+    cargo install --quiet --locked --debug "$@" --root "$root" --target-dir "$root/target" "$name@$version"
+  rm -rf "$root/target"
+  say "$name $version: built in $((SECONDS - start)) s"
+}
+
+# build_controller: builds the controller for `make run` and `make lab`.
 build_controller() {
   need cargo "" "https://rustup.rs"
   need cc gcc
-  CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=false cargo build --workspace --bin lockgate --no-default-features
+  cargo build --workspace --bin lockgate
 }
+
+# compile_tests: compiles the program and all tests by one call, so that every crate is compiled once, with one set of features.
+compile_tests() {
+  need cargo "" "https://rustup.rs"
+  need cc gcc
+  cargo build --workspace --bin lockgate --bin xds-server --tests
+}
+
+# run_tests ARGUMENT...: runs `cargo test` with a time limit for each test (scripts/tests.py), after the command in the array `inside`.
+run_tests() {
+  local host; host=$(rustc -vV | sed -n 's/^host: //p')
+  host=${host//-/_}
+  "${inside[@]}" env "CARGO_TARGET_${host^^}_RUNNER=scripts/tests.py" TEST_RESULTS="${TEST_RESULTS:-$PWD/.lockgate/tests.tsv}" \
+    cargo test --workspace --no-fail-fast "$@"
+}
+inside=()

@@ -29,13 +29,12 @@ pub fn facts() -> String {
 /// The same for `make bench`, with the arguments that it was called with.
 pub fn system_facts(arguments: &str) -> String {
     let kubernetes = include_str!("../../e2e/lab/tools/kubernetes/go.mod");
-    let etcd = include_str!("../../e2e/lab/tools/etcd/go.mod");
     let programs = [
         ("Contour", pinned(CONTOUR_MODULE, "github.com/projectcontour/contour")),
         ("Envoy Gateway", pinned(ENVOY_GATEWAY_MODULE, "github.com/envoyproxy/gateway")),
         ("Gateway API", pinned(ENVOY_GATEWAY_MODULE, "sigs.k8s.io/gateway-api")),
         ("Kubernetes", pinned(kubernetes, "k8s.io/kubernetes")),
-        ("etcd", pinned(etcd, "go.etcd.io/etcd/server/v3")),
+        ("etcd", pinned(kubernetes, "go.etcd.io/etcd/server/v3")),
         ("command", format!("`make bench` ({arguments})")),
     ];
     list(&common()) + &list(&programs)

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use bench::report::Value;
-use bench::system::cases::{self, Case, LOCKGATE, OTHERS, Options};
+use bench::system::cases::{self, Budget, Case, LOCKGATE, OTHERS, Options};
 use bench::system::controller::Programs;
 use bench::system::page::Page;
 use e2e::process::{output, repository};
@@ -32,10 +32,10 @@ fn every_case_runs() {
         cases: Case::ALL.into_iter().filter(|case| *case != Case::Shared).collect(),
         parties: vec![LOCKGATE, OTHERS[0].clone()],
         clients: vec![3],
-        envoys: vec![1, 2],
+        envoys: vec![2],
         churn_seconds: 1,
-        budget: Duration::from_millis(10),
-        rounds: 2,
+        budget: Budget { time: Duration::from_millis(10), fewest: 2 },
+        rounds: 1,
         gateways: 3,
         programs: Programs::default(),
         contour_types: None,

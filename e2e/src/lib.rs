@@ -4,7 +4,7 @@
 //! the controller with Envoy for thousands of inputs (`isolation::key_pairs`). Tests wait for conditions with a
 //! deadline. A missing program fails the test with a hint how to install it, because a skipped test would look like a
 //! passed one. Tests have their own ports and directories, so they run in parallel, except for those that measure times
-//! (see `tests/hitless.rs`).
+//! ([`turn()`]).
 
 pub mod apiserver;
 pub mod attacks;
@@ -31,6 +31,7 @@ pub mod process;
 pub mod relay;
 pub mod resources;
 pub mod server;
+pub mod turn;
 pub mod wait;
 pub mod xds;
 
@@ -53,4 +54,5 @@ pub use manifests::Manifests;
 pub use mount::Mount;
 pub use relay::Relay;
 pub use resources::Fetch;
+pub use turn::{Turn, turn};
 pub use wait::{PATIENCE, wait_everywhere, wait_for, wait_until};

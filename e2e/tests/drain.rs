@@ -8,12 +8,8 @@ use e2e::load::Plan;
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::process::Process;
 use e2e::{Backend, Envoy, Load, Lockgate, Manifests, Mode, Relay, Source, Target, lockgate, ports, wait_until};
-use tokio::sync::Mutex;
 
 const HOST: &str = "shop.test";
-
-/// These tests measure times.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// A controller with an Envoy whose admin interface is a socket, as in a pod.
 struct Node {
@@ -86,7 +82,7 @@ fn shop(backend: &Backend) -> Manifests {
 
 /// Stops one of two Envoys under load, like the kubelet stops a pod. The load balancer reads `/ready`, and reacts late.
 async fn clients_move(http2: bool) {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = e2e::turn().await;
     let backend = Backend::start("a").await;
     let manifests = shop(&backend);
     let (mut one, other) = (Node::start(&manifests).await, Node::start(&manifests).await);
@@ -140,7 +136,7 @@ async fn clients_move_to_the_other_envoy_http2() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_never_ends_meets_the_deadline_and_envoy_starts_anew() {
-    let _alone = ONE_AT_A_TIME.lock().await;
+    let _turn = e2e::turn().await;
     let backend = Backend::start("a").await;
     let manifests = shop(&backend);
     let mut node = Node::start(&manifests).await;

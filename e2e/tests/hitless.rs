@@ -1,7 +1,6 @@
 //! Changes under load: no request may fail at 1,000 requests per second through a real Envoy.
 //!
-//! A request fails without an answer, or with another status than 200. The tests of this file run one after another,
-//! because they measure times.
+//! A request fails without an answer, or with another status than 200. The tests of this file take turns, because they measure times.
 //!
 //! They can fail: if `server::order` sends `ROUTES` without waiting for clusters, 102 of 3,819 requests are answered
 //! 503 during the renames.
@@ -10,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use e2e::load::Plan;
 use e2e::manifests::{documents, ingress, ingress_class, service};
-use e2e::{Authority, Backend, Durations, Envoy, Load, Lockgate, Manifests, Mode, Source, Target, wait_until};
-use tokio::sync::{Mutex, MutexGuard};
+use e2e::{Authority, Backend, Durations, Envoy, Load, Lockgate, Manifests, Mode, Source, Target, Turn, wait_until};
 
 const HOST: &str = "shop.test";
 const RENAMES: u64 = 200;
@@ -19,20 +17,18 @@ const SWAPS: usize = 200;
 const ROTATIONS: usize = 50;
 const KILLS: usize = 5;
 
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
-
 /// A controller and an Envoy that serve one host.
 struct Shop {
     manifests: Manifests,
     lockgate: Lockgate,
     envoy: Envoy,
-    _alone: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Shop {
     /// Starts a shop with one backend behind a Service of this name.
     async fn open(mode: Mode, service: &str, backend: &Backend, tls: Option<&str>) -> Self {
-        let alone = ONE_AT_A_TIME.lock().await;
+        let turn = e2e::turn().await;
         let manifests = Manifests::new();
         manifests.write("class.yaml", &ingress_class());
         if let Some(secret) = tls {
@@ -41,7 +37,7 @@ impl Shop {
         manifests.write("shop.yaml", &shop(service, backend, tls.is_some()));
         let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &[]).await;
         let envoy = Envoy::start(&lockgate, mode).await;
-        let shop = Self { manifests, lockgate, envoy, _alone: alone };
+        let shop = Self { manifests, lockgate, envoy, _turn: turn };
         let target = shop.target();
         wait_until("the shop to be served", async || target.backend("/").await.is_some()).await;
         shop

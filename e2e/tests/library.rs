@@ -1,4 +1,4 @@
-//! The xDS server as a library: the project `examples/xds-server` with two real Envoys of different groups.
+//! The xDS server as a library: the program `examples/xds-server` with two real Envoys of different groups.
 
 use e2e::process::{Process, program};
 use e2e::{Backend, Envoy, Fetch, Target, ports, wait_for, wait_until};
@@ -7,7 +7,7 @@ use e2e::{Backend, Envoy, Fetch, Target, ports, wait_for, wait_until};
 fn example() -> std::path::PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     let target = test.parent().and_then(|deps| deps.parent()).expect("the target directory");
-    program(target.join("xds-server"), "scripts/example.sh")
+    program(target.join("xds-server"), "cargo build --workspace --bin xds-server")
 }
 
 /// Starts an Envoy of the group `cluster`.

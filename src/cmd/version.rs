@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::output::{self, Output};
 
-/// The commit of the build: `build.rs` asks git, unless `LOCKGATE_COMMIT` is set at build time.
+/// The commit of the build: `LOCKGATE_COMMIT`, if it is set at build time. Otherwise, `build.rs` asks git for it in a release build.
 pub const COMMIT: &str = match option_env!("LOCKGATE_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
@@ -50,10 +50,15 @@ pub(super) fn text() -> String {
 }
 
 #[cfg(test)]
+#[path = "../../build.rs"]
+#[allow(dead_code)]
+mod build;
+
+#[cfg(test)]
 mod tests {
     use std::process::Command;
 
-    use super::*;
+    use super::build;
 
     #[test]
     fn the_commit_is_that_of_the_checkout() {
@@ -62,10 +67,13 @@ mod tests {
             String::from_utf8(output.stdout).ok().filter(|_| output.status.success())
         };
         let own = git(&["rev-parse", "--show-toplevel"]).is_some_and(|top| top.trim() == env!("CARGO_MANIFEST_DIR"));
-        if !own || std::env::var_os("LOCKGATE_COMMIT").is_some() {
-            return;
-        }
-        let head = git(&["rev-parse", "HEAD"]).unwrap_or_default();
-        assert!(COMMIT.len() >= 7 && head.starts_with(COMMIT), "{COMMIT} is not the beginning of {head}");
+        let head = git(&["rev-parse", "HEAD"]).filter(|_| own);
+        let commit = build::commit();
+        let is_of_head = |(commit, head): (&String, &String)| commit.len() >= 7 && head.starts_with(commit);
+        assert_eq!(commit.is_some(), head.is_some());
+        assert!(
+            commit.as_ref().zip(head.as_ref()).is_none_or(is_of_head),
+            "{commit:?} is not the beginning of {head:?}"
+        );
     }
 }

@@ -75,10 +75,9 @@ pub(super) fn tests_in(source: &Source) -> Vec<Test> {
     tests
 }
 
-/// `crates/xds/src/server/tests/rest.rs` is `xds::server::tests::rest`, `src/admin/tests.rs` is `admin::tests`, `e2e/tests/modes/main.rs` is `e2e::modes`.
+/// `crates/xds/src/server/tests/rest.rs` is `xds::server::tests::rest`, `src/admin/tests.rs` is `admin::tests`, `e2e/tests/modes.rs` is `e2e::modes`.
 fn module(file: &str) -> String {
     let path = file.strip_suffix(".rs").unwrap_or(file);
-    let path = path.strip_suffix("/main").unwrap_or(path);
     let path = path.strip_prefix("src/").or_else(|| path.strip_prefix("crates/")).unwrap_or(path);
     path.replacen("/src/", "/", 1).replacen("e2e/tests/", "e2e/", 1).replace('/', "::")
 }
@@ -173,5 +172,5 @@ fn ids_are_read_from_names() {
     assert!(ids("http2_is_spoken").is_empty() && ids("a_stream").is_empty() && ids("s_8").is_empty());
     assert_eq!(module("crates/xds/src/server/tests/rest.rs"), "xds::server::tests::rest");
     assert_eq!(module("src/admin/tests.rs"), "admin::tests");
-    assert_eq!(module("e2e/tests/modes/main.rs"), "e2e::modes");
+    assert_eq!(module("e2e/tests/modes.rs"), "e2e::modes");
 }

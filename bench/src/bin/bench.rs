@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use bench::machine;
-use bench::system::cases::{self, AGAINST, CONTOUR, Case, ENVOY_GATEWAY, LOCKGATE, OTHERS, Options};
+use bench::system::cases::{self, AGAINST, Budget, CONTOUR, Case, ENVOY_GATEWAY, LOCKGATE, OTHERS, Options};
 use bench::system::controller::{Programs, Which};
 use bench::system::page::Page;
 use clap::Parser;
@@ -155,7 +155,7 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         clients: arguments.clients.clone(),
         envoys: arguments.envoys.clone(),
         churn_seconds: arguments.churn_seconds,
-        budget: Duration::from_secs_f64(arguments.budget),
+        budget: Budget { time: Duration::from_secs_f64(arguments.budget), fewest: 5 },
         rounds: arguments.rounds.unwrap_or(if arguments.against.is_some() { 3 } else { 1 }),
         gateways: 100,
         programs: Programs {

@@ -195,6 +195,15 @@ pub const MODES: [Party; 3] = [
     party("Lockgate, buckets", Which::Lockgate, Variant::Delta, Some("buckets")),
 ];
 
+/// The limits of a series.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// The time after which no more begins.
+    pub time: Duration,
+    /// The minimum number, however long it takes.
+    pub fewest: usize,
+}
+
 /// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -212,8 +221,8 @@ pub struct Options {
     pub envoys: Vec<usize>,
     /// The duration of the churn, in seconds.
     pub churn_seconds: u64,
-    /// The time limit of a series of single changes.
-    pub budget: Duration,
+    /// The limits of a series of single changes, or of rounds of requests.
+    pub budget: Budget,
     /// The number of rounds.
     pub rounds: usize,
     /// The number of Gateways in [`Case::Gateways`].

@@ -59,7 +59,7 @@
 //!   with settings that change ([`Tls`]). Without TLS, only clients on this machine are served, because resources may
 //!   contain private keys. [`Limits`] bound connections and their age, and [`Timing`] bounds the waits of the push plan.
 //!
-//! `examples/hello.rs` is the smallest server. The project `examples/xds-server` at the top of the repository serves two
+//! `examples/hello.rs` is the smallest server. The program `examples/xds-server` at the top of the repository serves two
 //! groups of Envoys.
 
 mod acceptance;

@@ -91,8 +91,10 @@ class Container:
         """Shell lines by which the program is found although a volume is mounted over it, an emptyDir at /tmp, say, or it is
         in a directory that the container's user may not enter."""
         program = found(command)
-        mounts = [m.mount_path.rstrip("/") + "/" for m in self.spec.volume_mounts or []]
-        if security.user is None and not any(program.startswith(mount) for mount in mounts):
+        mounts = tuple(m.mount_path.rstrip("/") + "/" for m in self.spec.volume_mounts or [])
+        # The file may be a link to another directory.
+        covered = any(path.startswith(mounts) for path in (program, os.path.realpath(program)))
+        if security.user is None and not covered:
             return []
         index = next(i for i, word in enumerate(command) if found([word]) == program)
         command[index] = "/proc/self/fd/9"

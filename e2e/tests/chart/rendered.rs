@@ -6,7 +6,7 @@ use std::process::Command;
 use e2e::ApiServer;
 use serde_json::Value;
 
-use crate::{lab, output, run, template, text};
+use super::{lab, output, run, template, text};
 
 /// The foreign kinds that the chart can render, with exactly the fields that it uses.
 const CRDS: &str = include_str!("crds.yaml");

@@ -2,7 +2,7 @@
 
 use e2e::process::repository;
 
-use crate::{lab, run, template};
+use super::{lab, run, template};
 
 #[track_caller]
 fn assert_refused(values: &[&str], parts: &[&str]) {

@@ -1,8 +1,5 @@
 //! Broken objects beside valid ones, applied by kubectl to an installation of the chart.
 
-#[path = "../status/broken/cases.rs"]
-mod cases;
-
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -11,7 +8,7 @@ use e2e::manifests::{ingress, service};
 use e2e::{Authority, Lab};
 use serde_json::Value;
 
-use cases::{CASES, Case};
+use crate::status::broken::cases::{self, CASES, Case};
 
 /// The name of the release, of its namespace, and of its class, which is the default class.
 const RELEASE: &str = "broken";

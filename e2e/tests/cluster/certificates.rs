@@ -53,7 +53,9 @@ async fn all_of_them_are_exchanged_under_load() {
     assert_eq!(report.failed(), 0, "{report}");
     for pod in lockgate.controllers().await {
         let log = lab.logs(&lockgate.namespace, &pod.name, "lockgate").await;
-        let refused: Vec<_> = log.lines().filter(|line| line.contains("TLS handshake failed")).collect();
+        // Envoy sends an alert if it refuses a certificate. Without one, it has ended the connection because the machine is busy.
+        let is_refusal = |line: &&str| line.contains("TLS handshake failed") && !line.contains("tls handshake eof");
+        let refused: Vec<_> = log.lines().filter(is_refusal).collect();
         assert!(refused.is_empty(), "{refused:?}");
     }
     let before: Vec<String> = lockgate.controllers().await.into_iter().map(|pod| pod.name).collect();

@@ -7,7 +7,7 @@ use e2e::lab::echo::Echoed;
 use e2e::lab::{Installation, addresses_in, echo};
 use e2e::{Lab, Target};
 
-use crate::first::ingress;
+use super::first::ingress;
 
 /// A replica needs 30 s to give up on other replicas that do not listen.
 const SOON: Duration = Duration::from_secs(20);

@@ -9,7 +9,7 @@ use e2e::manifests::gateway_definitions;
 use e2e::{Lab, Load, Target};
 use serde_json::Value;
 
-use crate::rbac::{Account, assert_same, documented, rights};
+use super::rbac::{Account, assert_same, documented, rights};
 
 /// The name of the release, its namespace, and its GatewayClass.
 const RELEASE: &str = "fleets";

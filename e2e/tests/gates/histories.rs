@@ -10,7 +10,7 @@ use e2e::load::Plan;
 use e2e::{Fetch, Load, Lockgate, wait_until};
 use serde_json::{Value, json};
 
-use crate::world::{Form, World, all_answered};
+use super::world::{Form, World, all_answered};
 
 /// The number of steps of a history.
 const STEPS: usize = 14;

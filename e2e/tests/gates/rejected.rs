@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use e2e::load::Plan;
 use e2e::{Fetch, Load};
 
-use crate::world::{Form, World, all_answered};
+use super::world::{Form, World, all_answered};
 
 /// The route moves to a cluster that Envoy rejects, then on to a third, which warms slowly, while the rejected cluster is
 /// removed: the old route serves until the third is warm.

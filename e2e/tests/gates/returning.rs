@@ -6,7 +6,7 @@ use e2e::load::{Plan, Report};
 use e2e::wait::wait_at_most;
 use e2e::{Fetch, Load, wait_until};
 
-use crate::world::World;
+use super::world::World;
 
 /// A cluster is renamed while the controller is down, and another one is warming when Envoy comes back.
 async fn a_rename_before_a_reconnect_while_warming(fetch: Fetch, warm_up: Duration) -> Report {

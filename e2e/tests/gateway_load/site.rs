@@ -5,7 +5,6 @@ use std::fmt::Write;
 use e2e::load::{Plan, Report};
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{Authority, Backend, Envoy, Load, Lockgate, Manifests, Mode, Source, Target, ports, wait_everywhere};
-use tokio::sync::{Mutex, MutexGuard};
 
 /// The host that all listeners serve, from the backend `a`.
 pub const HOST: &str = "shop.test";
@@ -13,8 +12,6 @@ pub const HOST: &str = "shop.test";
 /// The number of requests per second of one load, and of its connections.
 const RATE: u32 = 300;
 const CONNECTIONS: u32 = 10;
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// A listener of a Gateway.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +54,6 @@ pub struct Site {
     /// The issuer of the certificate.
     pub authority: Authority,
     _config: Manifests,
-    _alone: MutexGuard<'static, ()>,
 }
 
 impl Site {
@@ -68,7 +64,6 @@ impl Site {
 
     /// Like [`Site::open`], with this setting of `routes.discovery`.
     pub async fn open_with(mode: Mode, discovery: &str) -> Self {
-        let alone = ONE_AT_A_TIME.lock().await;
         let (manifests, authority) = (Manifests::new(), Authority::new());
         let backends = [Backend::start("a").await, Backend::start("b").await];
         let ports = [ports::free(), ports::free()];
@@ -92,7 +87,7 @@ impl Site {
         let bootstrap = lockgate.bootstrap(mode, admin, "envoy");
         let mut envoy = Envoy::launch_with_flags(&bootstrap, admin, &["--drain-time-s", "2"]);
         envoy.wait_ready().await;
-        let site = Self { manifests, lockgate, envoy, ports, backends, authority, _config: config, _alone: alone };
+        let site = Self { manifests, lockgate, envoy, ports, backends, authority, _config: config };
         for target in [site.target(0, HOST), site.target(1, HOST), site.ingress()] {
             serves(&target).await;
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use e2e::Target;
 use e2e::manifests::service;
 
-use crate::site::{HOST, Site};
+use super::site::{HOST, Site};
 
 const HEAD: &str = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: { namespace: default, name: ";
 

@@ -3,7 +3,7 @@
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{ApiServer, Lockgate, Source, Target};
 
-use crate::site::Site;
+use super::site::Site;
 
 /// Formats an EndpointSlice of the Service `shop`.
 fn slice(name: &str, family: &str, addresses: &[&str]) -> String {

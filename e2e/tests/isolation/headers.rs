@@ -1,6 +1,6 @@
 //! A client sends headers that proxies use among each other.
 
-use crate::site::{By, Site, received};
+use super::site::{By, Site, received};
 
 /// Headers that control an Envoy which trusts the client. Source: Envoy, "HTTP header manipulation" and "Router".
 const STEERING: [(&str, &str); 16] = [

@@ -7,7 +7,7 @@ use e2e::Target;
 use e2e::attacks::regexes::{accepted, long_path, rejected};
 use e2e::manifests::service;
 
-use crate::site::{HOST, Site};
+use super::site::{HOST, Site};
 
 /// The attacker's host.
 const ATTACKER: &str = "attacker.test";

@@ -4,7 +4,7 @@
 use e2e::manifests::{documents, ingress};
 use e2e::{Target, wait_everywhere};
 
-use crate::{HOST, Site};
+use super::{HOST, Site};
 
 /// Formats an Ingress for a host with annotations, the content of a YAML flow mapping.
 fn annotated(name: &str, host: &str, annotations: &str) -> String {

@@ -5,7 +5,7 @@ use e2e::Target;
 use e2e::client::raw;
 use hyper::Method;
 
-use crate::{HOST, Site, assert_asked};
+use super::{HOST, Site, assert_asked};
 
 /// Returns whether one response was read completely, with or without its body.
 fn answered(read: &[u8]) -> bool {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use e2e::client::raw;
 use e2e::{Target, wait_until};
 
-use crate::{HOST, Site};
+use super::{HOST, Site};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_time_limit_ends_what_it_is_about() {

@@ -5,7 +5,7 @@ use e2e::load::Plan;
 use e2e::{Collector, Load, wait_until};
 use hyper::Method;
 
-use crate::Site;
+use super::Site;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_headers_disturbs_no_connection() {

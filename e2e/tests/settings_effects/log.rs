@@ -1,6 +1,6 @@
 //! The access log of Envoy.
 
-use crate::Site;
+use super::Site;
 
 /// Parses the JSON object in a line.
 fn object(line: &str) -> serde_json::Value {

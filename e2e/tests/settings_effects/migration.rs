@@ -6,7 +6,7 @@ use e2e::manifests::{documents, ingress};
 use e2e::{Target, wait_everywhere};
 use hyper::Method;
 
-use crate::{HOST, Site};
+use super::{HOST, Site};
 
 const ANNOTATION: &str = "annotations: { ingress.kubernetes.io/force-ssl-redirect: 'false' }, namespace: default";
 

@@ -10,7 +10,7 @@ use e2e::process::repository;
 use e2e::{ApiServer, Authority, Envoy, Lockgate, Mode, Target, ports, wait_until};
 use serde_json::{Value, json};
 
-use crate::HOST;
+use super::HOST;
 
 /// The settings that reference an object, and the test with a real API server that shows their effect.
 const TESTED: [(&str, &str); 13] = [

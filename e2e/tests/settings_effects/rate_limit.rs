@@ -8,7 +8,7 @@ use e2e::load::Plan;
 use e2e::{Authorizer, Limiter, Load, Target, http3, ports, wait_until};
 use hyper::Method;
 
-use crate::{HOST, Site};
+use super::{HOST, Site};
 
 fn settings(address: SocketAddr, more: &str, descriptors: &[&str]) -> String {
     let descriptors: String = descriptors.iter().map(|entries| format!("  - entries: [{entries}]\n")).collect();

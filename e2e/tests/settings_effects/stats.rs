@@ -2,7 +2,7 @@
 
 use e2e::{Authority, Target, wait_until};
 
-use crate::Site;
+use super::Site;
 
 /// The path of scrapers.
 const PATHS: [&str; 2] = ["/stats", "/stats/prometheus"];

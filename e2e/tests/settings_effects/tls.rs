@@ -6,7 +6,7 @@ use e2e::{Target, http3, wait_until};
 use rustls::version::{TLS12, TLS13};
 use rustls::{CipherSuite, NamedGroup, ProtocolVersion};
 
-use crate::{HOST, Site};
+use super::{HOST, Site};
 
 impl Site {
     fn tls_by(&self, versions: &[&'static rustls::SupportedProtocolVersion]) -> Target {

@@ -2,7 +2,7 @@
 
 use e2e::{Collector, wait_until};
 
-use crate::{HOST, Site};
+use super::{HOST, Site};
 
 fn settings(collector: &Collector, more: &str) -> String {
     format!("tracing:\n  endpoint: {}\n  serviceName: edge\n{more}", collector.address)

@@ -1,7 +1,7 @@
 //! Broken objects beside valid ones. The valid objects are served unchanged, byte for byte. An Event of each broken
 //! object names the field and the consequence.
 
-mod cases;
+pub mod cases;
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::session::Session;
-use super::{Bench, Figure, LIMIT, Party};
+use super::{Bench, Budget, Figure, LIMIT, Party};
 use crate::report::Unit;
 use crate::stats::percentile;
 use crate::system::clients::Sight;
@@ -26,9 +26,8 @@ pub const ABOUT_EDIT: &str = "\
     All Ingresses have TLS, with ten Secrets in total. The path of one Ingress is edited. Measured as above, until the \
     client has the new path. The listener need not change if its filter chains refer to routes by name.";
 
-/// The maximum and minimum number of changes in a series.
+/// The maximum number of changes in a series.
 const MOST: usize = 100;
-const FEWEST: usize = 5;
 
 impl Bench {
     /// Measures new Ingresses.
@@ -126,9 +125,9 @@ impl Series {
     }
 
     /// Returns whether time is left for another change.
-    pub fn goes_on(&self, budget: Duration) -> bool {
+    pub fn goes_on(&self, budget: Budget) -> bool {
         let count = self.latencies.len();
-        count < FEWEST || count < MOST && self.started.elapsed() < budget
+        count < budget.fewest || count < MOST && self.started.elapsed() < budget.time
     }
 
     /// Records a completed change.

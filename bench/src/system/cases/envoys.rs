@@ -29,7 +29,6 @@ pub const ABOUT: &str = "\
 
 /// The maximum number of new hosts.
 const MOST: usize = 20;
-const FEWEST: usize = 5;
 
 /// The requests to the Envoys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,10 +82,11 @@ impl Bench {
         let ready = started.elapsed();
         tokio::time::sleep(Duration::from_secs(1)).await;
 
-        let deadline = Instant::now() + self.options.budget;
+        let budget = self.options.budget;
+        let deadline = Instant::now() + budget.time;
         let mut latencies = Vec::new();
         for index in first + 1..FIRST_SPARE + SPARES {
-            if latencies.len() >= FEWEST && Instant::now() > deadline {
+            if latencies.len() >= budget.fewest && Instant::now() > deadline {
                 break;
             }
             let secret = secret(index);

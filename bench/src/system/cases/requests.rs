@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::envoys::{self, Scheme, launch};
 use super::session::Session;
-use super::{Bench, Case, Figure, LIMIT, Party, SPARES, short};
+use super::{Bench, Budget, Case, Figure, LIMIT, Party, SPARES, short};
 use crate::report::Unit;
 use crate::system::controller::cpu_of;
 use crate::system::names::{FIRST_SPARE, host};
@@ -35,8 +35,6 @@ const HOSTS: usize = 20;
 /// The number of concurrent requests.
 const LANES: usize = 4;
 const TURNS: usize = 15;
-/// The minimum number of rounds, however long they take.
-const FEWEST: usize = 5;
 /// The number of requests in a turn, a multiple of [`HOSTS`].
 const TURN: usize = 2_000;
 /// The name of the bare Envoy in tables.
@@ -97,7 +95,8 @@ impl Bench {
                         Err(error) => self.note(page, Case::Request, setting.clone(), "nginx", started, Err(error)),
                     }
                 }
-                let budget = self.options.budget * u32::try_from(proxies.len()).unwrap_or(1);
+                let one = self.options.budget;
+                let budget = Budget { time: one.time * u32::try_from(proxies.len()).unwrap_or(1), ..one };
                 match guard.over(rounds(&mut proxies, budget)).await {
                     Err(error) => self.note(page, Case::Request, setting, BARE, started, Err(error)),
                     Ok(()) => {
@@ -174,11 +173,11 @@ impl Bench {
     }
 }
 
-/// Runs turns of all proxies until `budget` is used up, at least [`FEWEST`] rounds.
-async fn rounds(proxies: &mut [Proxy], budget: Duration) -> anyhow::Result<()> {
-    let deadline = Instant::now() + budget;
+/// Runs turns of all proxies until `budget` is used up, at least its fewest rounds.
+async fn rounds(proxies: &mut [Proxy], budget: Budget) -> anyhow::Result<()> {
+    let deadline = Instant::now() + budget.time;
     for number in 0..=TURNS {
-        if number > FEWEST && Instant::now() > deadline {
+        if number > budget.fewest && Instant::now() > deadline {
             break;
         }
         for place in 0..proxies.len() {

@@ -1,7 +1,6 @@
 //! Changes of Gateways and their routes under load, through a real Envoy: no request may fail but those that must.
 //!
-//! Envoy drains within two seconds, so a connection that a change drains is closed within the test. The tests of this program
-//! run one after another.
+//! Envoy drains within two seconds, so a connection that a change drains is closed within the test.
 
 mod deleted;
 mod grants;

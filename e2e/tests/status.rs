@@ -1,6 +1,6 @@
 //! The writes of the leader to a real API server, and leader election.
 
-mod broken;
+pub mod broken;
 mod election;
 mod events;
 mod fleets;
