@@ -23,6 +23,7 @@ use crate::channel::send_if_changed;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::source::cluster::reason;
+use crate::source::cluster::retry::ShortBackoff;
 
 /// The timeout of a pass of reads and writes, after which it starts again.
 const PASS: Duration = Duration::from_secs(20);
@@ -86,7 +87,7 @@ impl Secrets {
 
     /// Follows the controller's own key pair.
     async fn follow(&self, supply: &watch::Sender<Option<Result<Material, String>>>) {
-        let mut events = watcher(self.api.clone(), self.only(Role::Server)).default_backoff().boxed();
+        let mut events = watcher(self.api.clone(), self.only(Role::Server)).backoff(ShortBackoff::default()).boxed();
         while let Some(event) = events.next().await {
             match event {
                 Ok(watcher::Event::Apply(secret) | watcher::Event::InitApply(secret)) => {
@@ -130,7 +131,7 @@ impl Secrets {
     async fn wake(&self, role: Role) {
         let api: Api<PartialObjectMeta<Secret>> =
             Api::namespaced(self.api.clone().into_client(), &self.wanted.namespace);
-        let mut events = watcher(api, self.only(role)).default_backoff().map_ok(drop_object).boxed();
+        let mut events = watcher(api, self.only(role)).backoff(ShortBackoff::default()).map_ok(drop_object).boxed();
         while let Some(event) = events.next().await {
             match event {
                 Ok(()) => self.changed.notify_one(),

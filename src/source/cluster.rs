@@ -1,4 +1,4 @@
-//! A Kubernetes cluster as a source: one watch per kind, all in parallel, each with its own backoff.
+//! A Kubernetes cluster as a source: one watch per kind, all in parallel. The failure of one does not delay another.
 //!
 //! Objects are reduced on arrival, so only a few complete objects are in memory at any time. [`super::kinds`] defines
 //! the requests for each kind.
@@ -10,6 +10,7 @@ mod json;
 mod merge;
 mod proto;
 mod read;
+pub(crate) mod retry;
 mod watch;
 
 use std::collections::BTreeSet;
@@ -21,12 +22,13 @@ use futures::StreamExt;
 use futures::stream::SelectAll;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{self, DefaultBackoff};
+use kube::runtime::watcher;
 use lockgate_route::objects::Kind;
 use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
+use tower::buffer::BufferLayer;
+use tower::retry::RetryLayer;
 use tower::timeout::TimeoutLayer;
 
 use super::kinds::{ROWS, Row};
@@ -36,18 +38,15 @@ use crate::metrics::Metrics;
 use freshness::Freshness;
 use installed::Installed;
 use merge::Merge;
+use retry::{Recovery, with_backoff};
+
 use watch::{Arrival, Target, Watch};
 
-/// The maximum retry delay while the API server is unavailable or starting.
-const MAX_UNAVAILABLE_DELAY: Duration = Duration::from_secs(4);
-/// The maximum retry delay while the API server denies access.
-const MAX_DENIED_DELAY: Duration = Duration::from_secs(30);
-/// The retry delay for a kind whose CustomResourceDefinition is absent. The creation of the definition ends the delay.
-const ABSENT_DELAY: Duration = Duration::from_secs(30);
-/// The time limit for the head of a response. Without it, a lost request waits forever: hyper can lose a request if its connection
-/// ends while the request enters the queue. The client repeats a request that an overloaded API server refuses for 164 s, which the
-/// limit includes.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(240);
+/// The time limit for the head of a response, including the retries of the client. The API server limits a request to 60 s. Without
+/// this limit, a lost request waits forever: hyper can lose a request if its connection ends while the request enters the queue.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
+/// The number of requests that wait for a connection.
+const WAITING_REQUESTS: usize = 1024;
 
 /// The watched part of a cluster.
 #[derive(Debug, Clone)]
@@ -93,8 +92,12 @@ pub async fn client(kubeconfig: Option<PathBuf>, context: Option<String>) -> Res
 }
 
 /// Creates a client whose requests fail if the head of the response takes longer than `limit`. The body has no limit.
-fn limited(config: kube::Config, limit: Duration) -> Result<kube::Client, SourceError> {
+fn limited(mut config: kube::Config, limit: Duration) -> Result<kube::Client, SourceError> {
+    config.default_retry = false;
     let builder = ClientBuilder::try_from(config).map_err(|error| SourceError::Client(error.to_string()))?;
+    // The layer of retries needs a service that can be cloned.
+    let builder =
+        builder.with_layer(&BufferLayer::new(WAITING_REQUESTS)).with_layer(&RetryLayer::new(retry::of_requests()));
     Ok(builder.with_layer(&TimeoutLayer::new(limit)).build())
 }
 
@@ -109,11 +112,11 @@ pub async fn watch(
     events: Sender<Event>,
 ) -> Result<(), SourceError> {
     let scope = Scope { client, options };
-    let (mut tasks, installed) = (JoinSet::new(), Installed::default());
+    let (mut tasks, installed, recovery) = (JoinSet::new(), Installed::default(), Recovery::default());
     for row in ROWS {
         let (watches, events, metrics) = (scope.watches(row), events.clone(), metrics.clone());
-        let installed = installed.clone();
-        tasks.spawn(async move { follow(row.kind, watches, installed, metrics, &events).await });
+        let (installed, recovery) = (installed.clone(), recovery.clone());
+        tasks.spawn(async move { follow(row.kind, watches, installed, recovery, metrics, &events).await });
     }
     tokio::select! {
         // A task ends only by a panic, unless there is no receiver of events.
@@ -151,6 +154,7 @@ async fn follow(
     kind: Kind,
     watches: Vec<(Arc<str>, Watch)>,
     mut installed: Installed,
+    recovery: Recovery,
     metrics: Metrics,
     events: &Sender<Event>,
 ) {
@@ -161,7 +165,8 @@ async fn follow(
     let watches = watches
         .into_iter()
         .enumerate()
-        .map(|(i, (_, watch))| with_backoff(kind, watch, installed.clone()).map(move |result| (i, result)).boxed());
+        .map(|(i, (_, watch))| (i, with_backoff(kind, watch, installed.clone(), recovery.clone())))
+        .map(|(i, results)| results.map(move |result| (i, result)).boxed());
     let mut watches: SelectAll<_> = watches.collect();
     loop {
         let result = tokio::select! {
@@ -198,79 +203,8 @@ async fn follow(
     events.closed().await;
 }
 
-/// A result of a watch, or a failure with the time until the next attempt. The watch is not polled before.
-type WatchResult = Result<Arrival, (watcher::Error, Duration)>;
-
-fn with_backoff(kind: Kind, watch: Watch, installed: Installed) -> impl futures::Stream<Item = WatchResult> + Send {
-    let start = (watch, DefaultBackoff::default(), installed, Pause::None);
-    futures::stream::unfold(start, move |(mut watch, mut backoff, installed, pause)| async move {
-        match pause {
-            Pause::None => {}
-            Pause::For(wait) => tokio::time::sleep(wait).await,
-            Pause::UntilInstalled => drop(tokio::time::timeout(ABSENT_DELAY, installed.has(kind)).await),
-        }
-        match watch.next().await? {
-            Ok(arrival) => {
-                if !matches!(arrival, Arrival::ListStarted) {
-                    backoff.reset();
-                }
-                Some((Ok(arrival), (watch, backoff, installed, Pause::None)))
-            }
-            // An API server that is starting may not serve a kind yet, although its definition is installed.
-            Err(error) if status_code(&error) == Some(404) && installed.lacks(kind) => {
-                Some((Err((error, ABSENT_DELAY)), (watch, backoff, installed, Pause::UntilInstalled)))
-            }
-            Err(error) => {
-                let wait = bounded(&error, backoff.next().unwrap_or(MAX_DENIED_DELAY));
-                Some((Err((error, wait)), (watch, backoff, installed, Pause::For(wait))))
-            }
-        }
-    })
-}
-
-/// The pause before the next attempt of a watch.
-enum Pause {
-    None,
-    For(Duration),
-    /// Until the kind has a CustomResourceDefinition, at most [`ABSENT_DELAY`].
-    UntilInstalled,
-}
-
-/// Returns the time until the next attempt. While an API server is unavailable, removals of backends are unknown, so
-/// the maximum delay is short. It is longer if access is denied. A delay above the maximum keeps its random part, so
-/// that the watches of all replicas do not reconnect at once.
-fn bounded(error: &watcher::Error, wait: Duration) -> Duration {
-    let refused = status_code(error).is_some_and(|code| (400..500).contains(&code) && code != 410);
-    let longest = if refused { MAX_DENIED_DELAY } else { MAX_UNAVAILABLE_DELAY };
-    if wait <= longest {
-        return wait;
-    }
-    let half = longest / 2;
-    half + Duration::from_nanos((wait.as_nanos() % half.as_nanos()) as u64)
-}
-
-/// Returns the HTTP status of the API server's response.
-fn status_code(error: &watcher::Error) -> Option<u16> {
-    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
-    match error {
-        InitialListFailed(kube::Error::Api(status))
-        | WatchStartFailed(kube::Error::Api(status))
-        | WatchFailed(kube::Error::Api(status)) => Some(status.code),
-        _ => None,
-    }
-}
-
 fn origin(kind: Kind) -> ObjectRef {
     ObjectRef::new(kind.as_str(), "", "*")
-}
-
-/// Returns whether the API server no longer has the version of a watch.
-fn is_expired(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::WatchError(status) => status.code == 410,
-        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 410,
-        _ => false,
-    }
 }
 
 /// Describes a failure: `cannot list secrets: forbidden: User "x" cannot list …; retrying in 0.8 s`.

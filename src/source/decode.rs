@@ -18,7 +18,7 @@ use lockgate_route::objects::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::gateway::service;
+use super::gateway::{FLEET, service};
 use super::kinds::Row;
 use super::names::shared;
 use super::secret::{Unusable, authorities, key_pair};
@@ -171,6 +171,7 @@ impl Decode for core::Service {
     fn decode(self) -> Option<Object> {
         let spec = self.spec.unwrap_or_default();
         let gateway = service(&self.metadata, &spec, self.status);
+        let is_of_fleet = self.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(FLEET));
         let external = spec.type_.as_deref() == Some("ExternalName");
         let port = |port: core::ServicePort| {
             Some(ServicePort {
@@ -185,6 +186,7 @@ impl Decode for core::Service {
             external_name: external.then(|| spec.external_name.unwrap_or_default()),
             ports: exact(spec.ports.unwrap_or_default().into_iter().filter_map(port).take(SERVICE_PORTS)),
             ipv6_families: exact(spec.ip_families.unwrap_or_default().iter().map(|family| family == "IPv6")),
+            is_of_fleet,
             gateway,
         }))
     }

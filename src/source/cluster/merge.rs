@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use lockgate_route::objects::{Kind, KindInfo, Object, ObjectKey, gateway};
 
 use super::installed::Installed;
+use super::retry::{WatchResult, is_expired, status_code};
 use super::watch::Arrival;
-use super::{WatchResult, describe, is_expired, origin, status_code, watcher};
+use super::{describe, origin, watcher};
 use crate::source::Event;
 
 /// Combines the lists of several watches of a kind into one list.

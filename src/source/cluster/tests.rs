@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
+use futures::stream::BoxStream;
 use http::{Request, Response};
 use kube::client::Body;
 use lockgate_route::objects::{KindInfo, Meta, Namespace, Object, ObjectKey, gateway};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::service_fn;
 
+use super::retry::{ABSENT_DELAY, MAX_UNAVAILABLE_DELAY, WatchResult, bounded};
 use super::*;
 
 /// Creates an object of a list, or a change: `Arrival::ListItem`, `Arrival::Applied`.
@@ -217,7 +219,7 @@ async fn an_absent_kind_is_requested_again_when_its_definition_is_created() {
         Err(failed(404).unwrap_err().0)
     });
     let mut installed = Installed::default();
-    let mut watch = with_backoff(Kind::GATEWAY, watch.boxed(), installed.clone()).boxed();
+    let mut watch = with_backoff(Kind::GATEWAY, watch.boxed(), installed.clone(), Recovery::default()).boxed();
     let mut wait = async || watch.next().await.unwrap().unwrap_err().1;
     assert!(wait().await < ABSENT_DELAY, "the definitions are not listed yet");
     [Arrival::ListStarted, Arrival::ListEnded].iter().for_each(|arrival| installed.record(arrival));
@@ -227,6 +229,82 @@ async fn an_absent_kind_is_requested_again_when_its_definition_is_created() {
     installed.record(&Arrival::Applied(ObjectKey::new("", &Kind::GATEWAY.resource()), None));
     assert!(wait().await < ABSENT_DELAY, "the API server does not serve the kind yet");
     assert_eq!(requests.load(Ordering::SeqCst), 3);
+}
+
+/// Returns the results of a watch that yields `results` with backoff.
+fn retried(
+    results: impl IntoIterator<Item = watcher::Result<Arrival>, IntoIter: Send + 'static>,
+    recovery: &Recovery,
+) -> BoxStream<'static, WatchResult> {
+    let watch = futures::stream::iter(results).chain(futures::stream::pending()).boxed();
+    with_backoff(Kind::INGRESS, watch, Installed::default(), recovery.clone()).boxed()
+}
+
+#[tokio::test]
+async fn all_watches_are_repeated_when_one_of_them_recovers() {
+    let recovery = Recovery::default();
+    let mut recovered = recovery.0.subscribe();
+    let gone = || Err(watcher::Error::InitialListFailed(kube::Error::Service("refused".into())));
+    let mut watch =
+        retried([Ok(Arrival::Alive), gone(), gone(), Ok(Arrival::ListStarted), Ok(Arrival::ListEnded)], &recovery);
+    watch.next().await.unwrap().unwrap();
+    for _ in 0..2 {
+        watch.next().now_or_never().unwrap().unwrap().unwrap_err();
+        assert!(watch.next().now_or_never().is_none(), "the pause");
+        // Another watch recovers.
+        recovery.0.send_replace(());
+        recovered.mark_unchanged();
+    }
+    watch.next().now_or_never().unwrap().unwrap().unwrap();
+    assert!(!recovered.has_changed().unwrap(), "the start of a list shows nothing");
+    watch.next().now_or_never().unwrap().unwrap().unwrap();
+    assert!(recovered.has_changed().unwrap(), "this watch has recovered");
+}
+
+#[tokio::test]
+async fn watches_that_fail_behind_a_response_do_not_wake_each_other() {
+    let recovery = Recovery::default();
+    let recovered = recovery.0.subscribe();
+    let lists = || [Err(watcher::Error::NoResourceVersion), Ok(Arrival::ListStarted), Ok(Arrival::ListEnded)];
+    let mut watch = retried(lists(), &recovery);
+    watch.next().now_or_never().unwrap().unwrap().unwrap_err();
+    recovery.0.send_replace(());
+    assert!(watch.next().now_or_never().is_none(), "the pause");
+    let mut other = retried(lists().into_iter().skip(1), &recovery);
+    while !matches!(other.next().await.unwrap(), Ok(Arrival::ListEnded)) {}
+    assert!(recovered.has_changed().unwrap(), "by the line above");
+    assert!(watch.next().now_or_never().is_none(), "the pause");
+}
+
+#[tokio::test]
+async fn an_expired_watch_is_listed_at_once_unless_it_expires_again() {
+    let expired = || {
+        let status = kube::core::Status::failure("too old resource version", "Expired").with_code(410).boxed();
+        Err(watcher::Error::WatchError(status))
+    };
+    let results = [expired(), Ok(Arrival::ListStarted), Ok(Arrival::ListEnded), expired()];
+    let mut watch = retried(results, &Recovery::default());
+    let mut next = || watch.next().now_or_never().unwrap().unwrap();
+    assert_eq!(next().unwrap_err().1, Duration::ZERO);
+    assert!(next().is_ok() && next().is_ok());
+    assert!(next().unwrap_err().1 > Duration::ZERO, "the API server always expires the version");
+}
+
+#[tokio::test]
+async fn a_request_is_repeated_for_a_second_while_the_api_server_is_unavailable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = requests.clone();
+    let answer = move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { http::StatusCode::SERVICE_UNAVAILABLE }
+    };
+    tokio::spawn(axum::serve(listener, axum::Router::new().fallback(answer)).into_future());
+    let client = limited(kube::Config::new(url), RESPONSE_TIMEOUT).unwrap();
+    let version = tokio::time::timeout(Duration::from_secs(20), client.apiserver_version()).await.unwrap();
+    assert!(matches!(&version, Err(kube::Error::Api(status)) if status.code == 503), "{version:?}");
+    assert_eq!(requests.load(Ordering::SeqCst), 9);
 }
 
 #[test]
