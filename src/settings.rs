@@ -82,10 +82,9 @@ pub struct Settings {
 /// The values written to the status of objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Addresses of the load balancer: IP addresses and host names.
+    /// Addresses of the load balancer: IP addresses and host names. If empty, `status.loadBalancer` of the Service in front of the
+    /// Envoys is copied.
     pub addresses: Vec<String>,
-    /// `namespace/name` of the Service whose `status.loadBalancer` is copied if `addresses` is empty.
-    pub envoy_service: Option<(String, String)>,
 }
 
 /// Envoy's overload limits.

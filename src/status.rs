@@ -103,8 +103,10 @@ pub struct Inputs {
 /// The settings of the writers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriterSettings {
-    /// The addresses of the Envoys, or the Service with the addresses.
+    /// The addresses of the Envoys.
     status: Status,
+    /// The Service in front of the Envoys, with their addresses if `status` has none.
+    envoy_service: Option<(String, String)>,
     /// The name of the controller in Events.
     controller: String,
     /// The name of the controller in GatewayClasses.
@@ -125,6 +127,7 @@ impl WriterSettings {
         let listeners = [http, https, stats, &stats_tls.at, overload_probe, admin].map(|bind| bind.port);
         Self {
             status: settings.status.clone(),
+            envoy_service: settings.route.envoy_service.clone(),
             controller: settings.route.ingress.controller.clone(),
             gateway_controller: settings.route.gateway.controller.as_str().into(),
             reserved: listeners.into_iter().chain(CONTROLLER_PORTS).collect(),
@@ -139,7 +142,7 @@ impl WriterSettings {
 
     /// Returns the Service in front of the Envoys, if it is known.
     fn envoy_service(&self) -> Option<ObjectKey> {
-        self.status.envoy_service.as_ref().map(|(namespace, name)| ObjectKey::new(namespace, name))
+        self.envoy_service.as_ref().map(|(namespace, name)| ObjectKey::new(namespace, name))
     }
 }
 

@@ -21,6 +21,17 @@ use tonic::service::Routes;
 
 use crate::server::{ANY_PORT, Server};
 
+/// Headers that the server over gRPC sets on permitted requests for paths with `framing`. They would change where the message ends, or
+/// control Envoy.
+pub const FRAMING: [(&str, &str); 7] = [
+    ("content-length", "0"),
+    ("transfer-encoding", "chunked"),
+    ("connection", "x-user"),
+    ("cdn-loop", "none"),
+    ("x-envoy-max-retries", "9"),
+    ("x-lockgate-bucket", "1"),
+    ("host", "other.test"),
+];
 /// The response header with the user.
 pub const USER: (&str, &str) = ("x-user", "alice");
 
@@ -86,7 +97,7 @@ impl Authorization for Checks {
     ) -> Result<tonic::Response<CheckResponse>, tonic::Status> {
         let context = request.into_inner().attributes.unwrap_or_default();
         let http = context.request.as_ref().and_then(|request| request.http.as_ref());
-        let denied = http.is_some_and(|http| http.path.contains("deny"));
+        let [denied, framing] = ["deny", "framing"].map(|word| http.is_some_and(|http| http.path.contains(word)));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(context);
         let header = |(key, value): (&str, &str)| HeaderValueOption {
             header: Some(HeaderValue { key: key.to_owned(), value: value.to_owned(), ..Default::default() }),
@@ -101,10 +112,9 @@ impl Authorization for Checks {
             };
             (tonic::Code::PermissionDenied, HttpResponse::DeniedResponse(denied))
         } else {
-            (
-                tonic::Code::Ok,
-                HttpResponse::OkResponse(OkHttpResponse { headers: vec![header(USER)], ..Default::default() }),
-            )
+            let harmful = FRAMING.iter().copied().filter(|_| framing);
+            let headers = [USER].into_iter().chain(harmful).map(header).collect();
+            (tonic::Code::Ok, HttpResponse::OkResponse(OkHttpResponse { headers, ..Default::default() }))
         };
         let status = Some(Status { code: code as i32, ..Default::default() });
         Ok(tonic::Response::new(CheckResponse { status, http_response: Some(answer), ..Default::default() }))

@@ -3,6 +3,7 @@
 //! Envoy drains within two seconds, so a connection that a change drains is closed within the test.
 
 mod deleted;
+mod framing;
 mod grants;
 mod listeners;
 mod memory;

@@ -26,6 +26,9 @@ async fn a_directory_and_an_api_server_give_the_same_resources() {
     manifests.write("everything.yaml", &yaml);
     let server = ApiServer::start().await;
     server.apply(&yaml).await;
+    // Its uid identifies the installation.
+    let cluster = server.kubectl(&["get", "namespace", "kube-system", "--output", "yaml"], "").await;
+    manifests.write("cluster.yaml", &cluster);
 
     // The listeners keep their ports. Nothing listens on them in this test.
     let flags = ["--http-port", "8080", "--https-port", "8443", "--stats-port", "8002"];

@@ -203,6 +203,7 @@ fn gateway_services(objects: &mut Objects) {
             external_name: None,
             ports: Vec::new(),
             ipv6_families: Vec::new(),
+            is_of_fleet: false,
             gateway: Some(Box::new(of_gateway)),
         }));
     }

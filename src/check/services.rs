@@ -46,7 +46,8 @@ pub fn assume(
         for (key, ports) in missing {
             changed.insert(Input::new(Kind::SERVICE, key.clone()));
             let (external_name, ipv6_families, gateway) = (None, Vec::new(), None);
-            let service = Service { meta: meta(key), external_name, ports, ipv6_families, gateway };
+            let meta = meta(key);
+            let service = Service { meta, external_name, ports, ipv6_families, is_of_fleet: false, gateway };
             objects.apply(Object::new(service));
         }
         translator.update(objects, settings, &changed);

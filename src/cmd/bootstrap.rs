@@ -26,6 +26,9 @@ use super::export::{FormatArg, place};
 use super::settings_args::SettingsArgs;
 use super::values;
 use crate::export::{Place, Reload};
+use crate::settings::Overload;
+pub use limits::files;
+pub use message::OPEN_FILES;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -114,6 +117,10 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER")]
     pub max_connections: Option<u64>,
 
+    /// The limit of open files that was found. It is part of the node, so that the controller can warn.
+    #[arg(skip)]
+    open_files: Option<u64>,
+
     /// The maximum heap of Envoy, such as 512MiB: it releases memory at 95 %, and refuses requests at 98 %. 0 means no limit; if
     /// not given, 80 % of the memory of the container or the machine
     #[arg(long, value_name = "SIZE", value_parser = values::heap)]
@@ -171,6 +178,21 @@ pub fn run(mut options: Options) -> anyhow::Result<()> {
     }
 }
 
+impl Options {
+    /// Lowers the number of client connections to the limit of open files, with a message on standard error.
+    fn limit_connections(&mut self, open_files: Option<u64>) {
+        self.open_files = open_files;
+        let wanted = self.max_connections.unwrap_or_else(|| Overload::default().max_connections.into());
+        let Some(most) = open_files.map(limits::connections).filter(|most| wanted > *most) else { return };
+        self.max_connections = Some(most);
+        let limit = open_files.unwrap_or_default();
+        eprintln!(
+            "warning: at most {limit} open files: Envoy accepts {most} client connections, not {wanted}; raise the limit of open \
+             files of its containers (LimitNOFILE of the container runtime)"
+        );
+    }
+}
+
 /// Determines the values that depend on this machine.
 fn resolve(options: &mut Options) -> anyhow::Result<()> {
     if options.node_id.is_none() {
@@ -185,6 +207,7 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
         options.max_heap = options.max_heap.or(overload.max_heap_bytes);
     }
     options.max_heap = options.max_heap.or_else(limits::heap);
+    options.limit_connections(limits::open_files());
     options.xds_tls = options.xds_tls.take().filter(|directory| directory.as_os_str() != OFF);
     // Envoy resolves paths on its own machine, which may differ from this machine.
     if let Some(directory) = &options.xds_tls {

@@ -8,8 +8,7 @@ use lockgate_xds::identity::Pattern;
 
 use super::*;
 use crate::settings::{
-    self, AccessLogFormat, Endpoint, Ingress, Log, Process, ServerOptions, Settings, Source, Status, Watch, Writes,
-    XdsTls,
+    self, AccessLogFormat, Endpoint, Ingress, Log, Process, ServerOptions, Settings, Source, Watch, Writes, XdsTls,
 };
 use crate::telemetry;
 
@@ -148,8 +147,7 @@ fn outside_of_a_pod_nothing_is_written_by_default() {
     assert_eq!(writes(""), Writes::Never);
     assert_eq!(writes("--leader-election off"), Writes::Alone);
     let (_, settings, _) = resolve("--envoy-service ingress/envoy").unwrap();
-    let expected = Status { addresses: vec![], envoy_service: Some(("ingress".into(), "envoy".into())) };
-    assert_eq!(settings.status, expected);
+    assert_eq!(settings.route.envoy_service, Some(("ingress".into(), "envoy".into())));
 }
 
 #[test]

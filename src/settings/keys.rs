@@ -171,6 +171,10 @@ pub static GROUPS: &[(&str, &str)] = &[
          after `externalAuthorization`, so only authorized requests count.",
     ),
     ("upstream", "Connections to backends."),
+    (
+        "tenants",
+        "Maxima for what an object of a tenant may ask of Envoy. A larger value counts as the maximum, with an Event.",
+    ),
     ("overload", "Protection of Envoy against overload. `lockgate bootstrap --config` reads these keys."),
     ("runtime", "Envoy's runtime flags."),
     ("watch", "The watched objects of a Kubernetes cluster."),

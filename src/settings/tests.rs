@@ -76,6 +76,7 @@ fn every_field_has_a_key() {
                 policies: route::Policies { max_memory_per_namespace: _ },
             },
         namespace_ownership: _,
+        envoy_service: _,
         external_names: ExternalNames { allow: _, cluster_local: _ },
         listeners:
             Listeners {
@@ -186,11 +187,12 @@ fn every_field_has_a_key() {
                 client_certificate: _,
             },
         routes: Routes { discovery: _, max_copy_memory_per_namespace: _ },
+        tenants: Tenants { max_circuit_breaker: _, max_connections_per_listener: _, max_retries: _ },
         runtime: _,
     } = route::Settings::default();
     let Settings {
         route: _,
-        status: Status { addresses: _, envoy_service: _ },
+        status: Status { addresses: _ },
         overload: Overload { max_heap_bytes: _, max_connections: _ },
         process:
             Process {
@@ -247,6 +249,8 @@ fn every_field_has_a_key() {
         + (15 + 1 + 2 + 2 + 5 + 2)
         // namespaceOwnership
         + 1
+        // tenants
+        + 3
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
         + 2
         // gateway.controller, gateway.policies, gateway.dedicatedFleets

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::Api;
 use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{DefaultBackoff, watch_object};
+use kube::runtime::watcher::watch_object;
 use lockgate_route::objects::Kind;
 use tokio::sync::watch;
 
@@ -16,6 +16,7 @@ use super::WriterSettings;
 use super::kind::Address;
 use crate::channel::send_if_changed;
 use crate::source::cluster::describe;
+use crate::source::cluster::retry::{ShortBackoff, is_expired};
 
 /// Updates `addresses` according to `settings`, forever. While the Service has no address or does not exist, the last
 /// addresses stay: an empty status would not help clients that still use them.
@@ -25,8 +26,8 @@ pub(super) async fn follow(
     addresses: watch::Sender<Arc<[Address]>>,
 ) {
     loop {
-        let WriterSettings { status, .. } = settings.borrow_and_update().clone();
-        let service = status.envoy_service.filter(|_| status.addresses.is_empty());
+        let WriterSettings { status, envoy_service, .. } = settings.borrow_and_update().clone();
+        let service = envoy_service.filter(|_| status.addresses.is_empty());
         match service {
             Some((namespace, name)) => {
                 let follow = follow_service(client.clone(), &namespace, &name, &addresses);
@@ -45,12 +46,13 @@ pub(super) async fn follow(
 
 async fn follow_service(client: kube::Client, namespace: &str, name: &str, addresses: &watch::Sender<Arc<[Address]>>) {
     let mut service = watch_object(Api::<Service>::namespaced(client, namespace), name).boxed();
-    let mut backoff = DefaultBackoff::default();
-    let mut missing = false;
+    let mut backoff = ShortBackoff::default();
+    let (mut missing, mut expired) = (false, false);
     while let Some(seen) = service.next().await {
         match seen {
             Ok(seen) => {
                 backoff.reset();
+                expired = false;
                 let found = seen.as_ref().map(of_service).unwrap_or_default();
                 if !found.is_empty() {
                     set(addresses, found);
@@ -60,6 +62,8 @@ async fn follow_service(client: kube::Client, namespace: &str, name: &str, addre
                     tracing::warn!(kind = "Service", namespace, name, "{why}: no status is written without an address");
                 }
             }
+            // The stream starts with a new list.
+            Err(error) if is_expired(&error) && !std::mem::replace(&mut expired, true) => {}
             Err(error) => {
                 let wait = backoff.next().unwrap_or(Duration::from_secs(30));
                 tracing::warn!(kind = "Service", namespace, name, "{}", describe(Kind::SERVICE, &error, wait));

@@ -37,6 +37,7 @@ use crate::channel::send_if_changed;
 use crate::inspection::Inspection;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
+use crate::source::cluster::retry::ShortBackoff;
 use plan::{Id, Part, Past, Wanted, Write};
 
 use template::FLEETS;
@@ -155,7 +156,7 @@ impl Fleets {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.template.namespace);
         let selector = Config::default().labels(&format!("{FLEETS}={}", self.template.label()));
         let mut all = BTreeMap::new();
-        let seen = watcher(api, selector).default_backoff().filter_map(move |event| {
+        let seen = watcher(api, selector).backoff(ShortBackoff::default()).filter_map(move |event| {
             let seen = match event {
                 Ok(Event::Init) => {
                     all = BTreeMap::new();

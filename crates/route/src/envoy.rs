@@ -5,6 +5,7 @@
 
 pub mod access_log;
 pub mod api_listener;
+mod authority;
 pub mod authorization;
 mod body_limit;
 mod builder;
@@ -21,6 +22,7 @@ pub mod headers;
 mod jwt;
 pub mod listener;
 mod local_rate_limit;
+mod loops;
 pub mod names;
 mod parts;
 mod policy;

@@ -30,7 +30,7 @@ pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamPr
 pub use filter::{
     ClusterFilter, Cors, Filters, ForwardFilter, Mirror, OriginMatch, PathRewrite, Rewrite, RouteFilter, Share,
 };
-pub use header::{HeaderChange, HeaderName, HeaderValue};
+pub use header::{FRAMING, HeaderChange, HeaderName, HeaderValue, LOOP};
 pub use ids::{ClusterId, ObjectKey, PolicyId, PortRef, SecretId, SecretPart, SecretSource, ServicePortId};
 pub use listener::{
     Bind, Destination, Listener, ListenerId, PlainHosts, RouteDiscovery, Termination, TlsConnections, TlsHosts, Traffic,
@@ -61,6 +61,9 @@ pub struct Model {
     pub secrets: BTreeMap<SecretId, Secret>,
     /// The TLS configuration of the listener for statistics.
     pub stats_tls: Option<StatsTls>,
+    /// A number that no other installation has. A request with this mark has already passed an Envoy of this installation. `None`
+    /// outside of a Kubernetes cluster.
+    pub installation: Option<u64>,
 }
 
 impl Model {

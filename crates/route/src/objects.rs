@@ -135,6 +135,8 @@ pub struct Service {
     pub ports: Vec<ServicePort>,
     /// `spec.ipFamilies`: `true` is IPv6; empty if unset.
     pub ipv6_families: Vec<bool>,
+    /// Whether it has the label of a dedicated fleet of Envoys. Anybody can write the label.
+    pub is_of_fleet: bool,
     /// The Gateway for which Lockgate created the Service, if it did.
     pub gateway: Option<Box<GatewayService>>,
 }

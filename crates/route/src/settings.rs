@@ -9,6 +9,7 @@ mod retries;
 mod routes;
 mod services;
 mod statistics;
+mod tenants;
 mod tracing;
 mod upstream;
 
@@ -30,6 +31,7 @@ pub use services::{
     HeaderCondition, HeaderMatch, RateLimit, RequestBody,
 };
 pub use statistics::Statistics;
+pub use tenants::Tenants;
 pub use tracing::{Sampling, TagValue, Tracing};
 pub use upstream::{DnsLookupFamily, Upstream};
 
@@ -42,6 +44,8 @@ pub struct Settings {
     pub gateway: Gateway,
     /// Whether several namespaces may share a host.
     pub namespace_ownership: NamespaceOwnership,
+    /// `namespace/name` of the Service in front of the Envoys.
+    pub envoy_service: Option<(String, String)>,
     /// Services of type ExternalName.
     pub external_names: ExternalNames,
     /// Envoy's listeners.
@@ -74,6 +78,8 @@ pub struct Settings {
     pub rate_limit: RateLimit,
     /// Connections to backends.
     pub upstream: Upstream,
+    /// The maxima for the objects of tenants.
+    pub tenants: Tenants,
     /// Envoy's runtime flags by key, with JSON values. Flags that other settings determine are not included.
     pub runtime: BTreeMap<String, serde_json::Value>,
 }

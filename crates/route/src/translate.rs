@@ -7,6 +7,7 @@ mod backend;
 mod class;
 pub mod dialect;
 mod endpoints;
+mod envoys;
 mod external_name;
 mod few;
 mod foreign;

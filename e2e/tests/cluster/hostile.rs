@@ -68,6 +68,7 @@ async fn a_victim_under_load_notices_no_attack() {
     siege.withstand("a namespace that terminates", leaving.terminate(&victim)).await;
     siege.hosts.push(INHERITED);
     siege.withstand("Services that lead inward", objects::internal_targets(&tenant, &victim)).await;
+    siege.withstand("backends that lead to the Envoys", objects::loops(&tenant, &victim)).await;
     siege.withstand("headers and escaped slashes", wire::requests(&victim)).await;
     siege.withstand("regular expressions", objects::regexes(&tenant, &victim)).await;
     siege.withstand("debug pages", wire::debug_pages(&victim)).await;

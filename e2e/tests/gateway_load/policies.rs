@@ -88,7 +88,7 @@ async fn every_feature_is_enforced_on_its_route_alone() {
     );
     let policies = [
         policy("rated", "localRateLimit: { requests: 3, unit: hour, perClientAddress: true }"),
-        policy("denied", "clientAddresses: { deny: [127.0.0.0/8] }"),
+        policy("denied", "clientAddresses: { deny: ['::ffff:127.0.0.0/104'] }"),
         policy("allowed", "clientAddresses: { allow: [127.0.0.1] }"),
         policy("closed", "clientAddresses: { allow: [127.0.0.1/8] }"),
         policy("tokens", &jwt),
@@ -119,6 +119,9 @@ async fn every_feature_is_enforced_on_its_route_alone() {
         let with_token = target("tokens").field("authorization", &who.bearer(audience, seconds));
         assert_eq!(status(&with_token, "/").await, expected, "{audience} {seconds}");
     }
+
+    let token = issuer.bearer("shop", 600).replace("Bearer ", "/?access_token=");
+    assert_eq!(status(&target("tokens"), &token).await, 401, "a URL ends up in logs");
 
     for (name, what) in [("asked", "HTTP"), ("called", "gRPC")] {
         let deadline = format!("authorization by {what}");

@@ -3,7 +3,7 @@
 use e2e::client::raw;
 use e2e::manifests::ingress;
 
-use crate::site::{By, HOST, Site};
+use super::site::{By, HOST, Site};
 
 /// Formats an Ingress with a forbidden path `/admin`: its Service has no endpoints, so it answers 503.
 fn closed() -> String {
@@ -87,7 +87,11 @@ async fn unusual_requests_are_treated_as_the_table_says() {
         ("no host", with("GET /a HTTP/1.1"), "400", ""),
         ("an empty host", with("GET /a HTTP/1.1\r\nHost:"), "404", ""),
         ("two hosts", with(&format!("GET /a HTTP/1.1\r\n{host}\r\nHost: other.test")), "404", ""),
-        ("a host with user", with(&format!("GET /a HTTP/1.1\r\nHost: me@{HOST}")), "404", ""),
+        ("a host with user", with(&format!("GET /a HTTP/1.1\r\nHost: me@{HOST}")), "403", ""),
+        ("a host behind a user", with(&format!("GET /a HTTP/1.1\r\nHost: {HOST}:x@evil.test")), "403", ""),
+        ("a host as a port", with(&format!("GET /a HTTP/1.1\r\nHost: {HOST}:evil.test")), "403", ""),
+        ("an empty port", with(&format!("GET /a HTTP/1.1\r\nHost: {HOST}:")), "200", "GET /a"),
+        ("an IPv6 address", with("GET /a HTTP/1.1\r\nHost: [2001:db8::1]:8080"), "404", ""),
         ("HTTP/1.0 without host", "GET /a HTTP/1.0\r\n\r\n".to_owned(), "404", ""),
         ("CONNECT", with(&format!("CONNECT {HOST}:443 HTTP/1.1\r\n{host}")), "404", ""),
         ("TRACE", with(&format!("TRACE /a HTTP/1.1\r\n{host}")), "200", "TRACE /a"),

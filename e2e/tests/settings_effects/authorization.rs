@@ -9,7 +9,7 @@ use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::service::auth::v3::attribute_context::Peer;
 use hyper::Method;
 
-use crate::{HOST, Site, assert_asked};
+use super::{HOST, Site, assert_asked};
 
 fn settings(address: SocketAddr, more: &str) -> String {
     format!("externalAuthorization:\n  endpoint: {address}\n{more}")

@@ -17,6 +17,9 @@ use lockgate_xds::snapshot::ResourceType;
 use super::{Address, Mode, Options, statistics, tls};
 use crate::settings::Overload;
 
+/// The key of the node's metadata with the limit of open files of Envoy.
+pub const OPEN_FILES: &str = "lockgate.dev/open-files";
+
 /// Returns the bootstrap for `options`. Performs no I/O.
 pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
     bootstrap_v3::Bootstrap {
@@ -28,6 +31,9 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
                 zone: locality.zone.clone(),
                 sub_zone: locality.sub_zone.clone(),
             }),
+            metadata: options
+                .open_files
+                .map(|limit| google::Struct { fields: [(OPEN_FILES.to_owned(), number(limit))].into() }),
             ..Default::default()
         }),
         admin: Some(bootstrap_v3::Admin {
@@ -168,6 +174,16 @@ fn admin_cluster(address: &Address) -> cluster_v3::Cluster {
         connect_timeout: Some(wire::duration(Duration::from_secs(1))),
         cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Static as i32)),
         load_assignment: Some(one_endpoint(names::ADMIN_CLUSTER, address.to_connect().message())),
+        // Envoy's main thread renders statistics, and does nothing else meanwhile.
+        circuit_breakers: Some(cluster_v3::CircuitBreakers {
+            thresholds: vec![cluster_v3::circuit_breakers::Thresholds {
+                max_connections: Some(wire::uint32(4)),
+                max_pending_requests: Some(wire::uint32(4)),
+                max_requests: Some(wire::uint32(4)),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }),
         ..Default::default()
     }
 }
@@ -199,6 +215,10 @@ fn overload_manager(options: &Options) -> Option<overload_v3::OverloadManager> {
         actions,
         ..Default::default()
     })
+}
+
+fn number(number: u64) -> google::Value {
+    google::Value { kind: Some(google::value::Kind::NumberValue(number as f64)) }
 }
 
 fn monitor<M: prost::Message + prost::Name>(name: &str, config: &M) -> overload_v3::ResourceMonitor {

@@ -12,7 +12,9 @@ use lockgate_xds::server::{
 };
 use tokio::sync::watch;
 
+use crate::cmd::bootstrap::{OPEN_FILES, files};
 use crate::metrics::Metrics;
+use crate::settings::Overload;
 
 use rejections::Rejections;
 
@@ -79,6 +81,15 @@ impl Observer for LogAndCount {
     fn introduced(&self, stream: &StreamInfo, node: &Node) {
         let (variant, client) = (stream.variant.as_str(), &node.user_agent);
         tracing::info!(node_id = node.id, peer = %stream.peer, stream = stream.id, variant, client, "stream opened");
+        let limit = node.metadata.get(OPEN_FILES).and_then(serde_json::Value::as_f64);
+        let needed = files(Overload::default().max_connections.into());
+        if let Some(limit) = limit.filter(|limit| *limit < needed as f64) {
+            tracing::warn!(
+                node_id = node.id,
+                "this Envoy can open {limit} files, which limits its client connections; raise the limit of open files of its \
+                 containers to at least {needed} (LimitNOFILE of the container runtime)"
+            );
+        }
     }
 
     fn sent(&self, stream: &StreamInfo, node: &Node, response: &Response, bytes: usize) {

@@ -29,7 +29,7 @@ pub const CLIENTS: &[Key] = &[
     key!(
         "status.envoyService",
         Maybe<ObjectName>,
-        status.envoy_service,
+        route.envoy_service,
         "The Service in front of the Envoys. Its `status.loadBalancer` is copied into the status of Ingresses. Its \
          endpoints become the endpoints of the Services of Gateways, which are created only if this key is set."
     ),

@@ -85,6 +85,25 @@ pub const UPSTREAM: &[Key] = &[
         "The Secret with the client certificate that Envoy presents to backends with TLS (mTLS)."
     ),
     key!(
+        "tenants.maxCircuitBreaker",
+        Positive,
+        route.tenants.max_circuit_breaker,
+        "The largest value that annotations of a Service can set for a circuit breaker."
+    ),
+    key!(
+        "tenants.maxConnectionsPerListener",
+        Positive,
+        route.tenants.max_connections_per_listener,
+        "The maximum number of open connections of a listener of a Gateway that forwards TLS or TCP, unless \
+         `listeners.maxConnections` is set."
+    ),
+    key!(
+        "tenants.maxRetries",
+        Count,
+        route.tenants.max_retries,
+        "The largest number of retries that an Ingress or a rule of an HTTPRoute can set for its requests."
+    ),
+    key!(
         "overload.maxHeap",
         Maybe<Heap>,
         overload.max_heap_bytes,

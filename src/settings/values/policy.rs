@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use lockgate_route::model::FRAMING;
 use serde_json::{Value as Json, json};
 
 use super::{Format, Scalar, found, quoted};
 use crate::settings::access_log::field_of;
 use crate::settings::yaml::{Content, Field, Node, Wrong};
 use crate::settings::{JsonField, TagValue, format_string};
-
-/// Headers of framing and routing, which Envoy sets itself.
-const NOT_OURS: [&str; 7] =
-    ["connection", "content-length", "host", "keep-alive", "te", "transfer-encoding", "upgrade"];
 
 /// The maximum length that Envoy accepts. Source: Envoy `HeaderValue.value`.
 const LONGEST_VALUE: usize = 16384;
@@ -25,7 +22,8 @@ impl Scalar for HeaderName {
 
     fn parse(text: &str) -> Result<String, String> {
         let name = text.to_ascii_lowercase();
-        match NOT_OURS.contains(&&*name) {
+        // Envoy also frames and routes by them.
+        match name == "host" || FRAMING.contains(&&*name) {
             _ if !is_token(text) => Err("expected letters, digits and any of !#$&'*+-.^_`|~".to_owned()),
             true => Err("Envoy sets it itself".to_owned()),
             false => Ok(name),

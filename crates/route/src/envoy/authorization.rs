@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use envoy_types::pb::envoy::config::common::mutation_rules::v3 as mutation_rules_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::ext_authz::v3 as ext_authz_v3;
@@ -10,7 +11,9 @@ use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use envoy_types::pb::google::protobuf as google;
 
 use super::{delegate, names, services, wire};
-use crate::model::{Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, RequestBody};
+use crate::model::{
+    Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderName, LOOP, RequestBody,
+};
 use crate::settings::ExternalAuthorization;
 
 /// The name of the filter, to which routes refer.
@@ -44,7 +47,10 @@ pub fn per_route(authorization: &Authorization) -> google::Any {
     let Authorization { cluster, check } = authorization;
     let service = cluster.port.service();
     let host = format!("{}.{}", service.name, service.namespace);
-    let mut config = asking(check, &cluster.to_string(), &host);
+    let mut config = ext_authz_v3::ExtAuthz {
+        decoder_header_mutation_rules: Some(changeable()),
+        ..asking(check, &cluster.to_string(), &host)
+    };
     if let Some(ext_authz_v3::ext_authz::Services::GrpcService(service)) = &mut config.services {
         services::set_authority(service, &host);
     }
@@ -72,6 +78,9 @@ fn asking(check: &AuthorizationCheck, cluster: &str, host: &str) -> ext_authz_v3
         }),
     };
     let AuthorizationHttp { path_prefix: _, allowed_request_headers, allowed_upstream_headers: _ } = http;
+    // The header with the mark ends a loop through the server.
+    let mark = (*protocol == AuthorizationProtocol::Http).then(|| LOOP.to_owned());
+    let sent: Vec<String> = allowed_request_headers.iter().cloned().chain(mark).collect();
     let RequestBody { max_bytes, allow_partial, pack_as_bytes } = *request_body;
     ext_authz_v3::ExtAuthz {
         services: Some(services),
@@ -83,7 +92,17 @@ fn asking(check: &AuthorizationCheck, cluster: &str, host: &str) -> ext_authz_v3
             pack_as_bytes,
         }),
         include_peer_certificate: true,
-        allowed_headers: exactly(allowed_request_headers),
+        allowed_headers: exactly(&sent),
+        ..Default::default()
+    }
+}
+
+/// Builds the rules for headers that the server of a tenant sets, adds, or removes. Envoy ignores the other changes, and by default
+/// also those of pseudo-headers and `host`.
+fn changeable() -> mutation_rules_v3::HeaderMutationRules {
+    let regex = format!("(?i)({})", HeaderName::unchangeable());
+    mutation_rules_v3::HeaderMutationRules {
+        disallow_expression: Some(matcher_v3::RegexMatcher { regex, ..Default::default() }),
         ..Default::default()
     }
 }

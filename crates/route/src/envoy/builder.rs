@@ -118,7 +118,8 @@ impl Needs {
     fn filters(&self) -> RouteFilters {
         let Self { cors, policy, session, is_shared } = self;
         let is_needed = |hosts: &BTreeSet<Host>| *is_shared || !hosts.is_empty();
-        RouteFilters { cors: is_needed(cors), policy: is_needed(policy), session: is_needed(session) }
+        let [cors, policy, session] = [cors, policy, session].map(is_needed);
+        RouteFilters { cors, policy, session, ..RouteFilters::default() }
     }
 }
 
@@ -193,7 +194,7 @@ impl Builder {
                 needs: Needs::default(),
             });
             let new_filters = state.needs.update(&listener.traffic, touched.hosts_of(id.as_str()));
-            let filters = state.needs.filters();
+            let filters = RouteFilters { installation: model.installation, ..state.needs.filters() };
             let everything = everything || first;
             let listener_changed = everything || new_filters || touched.listeners.contains(id.as_str());
             let statistics = &self.statistics;

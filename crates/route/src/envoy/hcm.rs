@@ -11,7 +11,10 @@ use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_muta
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
 use super::route::buckets;
-use super::{authorization, body_limit, compression, cors, headers, names, policy, rate_limit, session, tracing, wire};
+use super::{
+    authority, authorization, body_limit, compression, cors, headers, loops, names, policy, rate_limit, session, stats,
+    tracing, wire,
+};
 use crate::model::ListenerId;
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
 
@@ -37,6 +40,10 @@ pub struct RouteFilters {
     pub policy: bool,
     /// The filter for session persistence.
     pub session: bool,
+    /// The filter for `/ready`.
+    pub health: bool,
+    /// The installation whose requests must not return.
+    pub installation: Option<u64>,
 }
 
 /// The transport of HTTP.
@@ -270,18 +277,27 @@ fn server_header(chosen: ServerHeader) -> hcm_v3::http_connection_manager::Serve
     }
 }
 
-/// Builds the HTTP filters in order. Authorization precedes the rate limit and the body limit, so denied requests are
-/// not counted and their bodies are not read. A preflight request has no credentials, so CORS precedes authorization.
+/// Builds the HTTP filters in order. Requests for no valid host and requests in a loop cost nothing else. Authorization
+/// precedes the rate limit and the body limit, so denied requests are not counted and their bodies are not read. A preflight request has no credentials, so CORS precedes authorization.
 /// Policies follow authorization, which may change the route. Session persistence reads the final route.
 fn http_filters(filters: RouteFilters, settings: &Settings) -> Vec<hcm_v3::HttpFilter> {
-    let cors = filters.cors.then(cors::filter).into_iter();
+    let loops = filters.installation.map(loops::filter).into_iter();
+    let cors = filters.cors.then(cors::filter);
     let authorization = authorization::filter(&settings.external_authorization);
     let rate_limit = rate_limit::filter(&settings.rate_limit);
     let compression = compression::filters(&settings.compression, filters.policy).into_iter();
     let body_limit = settings.http.max_request_body_bytes.map(body_limit::filter);
     let policies = filters.policy.then(|| policy::filters(settings)).into_iter().flatten();
     let session = filters.session.then(session::filter);
-    let unlimited = cors.chain(compression).chain(authorization).chain(policies);
+    let health = filters.health.then(stats::health_filter);
+    let unlimited = [authority::filter()]
+        .into_iter()
+        .chain(loops)
+        .chain(health)
+        .chain(cors)
+        .chain(compression)
+        .chain(authorization)
+        .chain(policies);
     unlimited.chain(rate_limit).chain(body_limit).chain(session).chain([router()]).collect()
 }
 

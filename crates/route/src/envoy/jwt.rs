@@ -50,6 +50,8 @@ fn provider(provider: &JwtProvider) -> jwt_v3::JwtProvider {
         audiences: audiences.iter().map(ToString::to_string).collect(),
         jwks_source_specifier: Some(JwksSourceSpecifier::LocalJwks(wire::inline_string(jwks))),
         forward: true,
+        // By default, Envoy also reads the query, which ends up in logs.
+        from_headers: vec![jwt_v3::JwtHeader { name: "Authorization".to_owned(), value_prefix: "Bearer ".to_owned() }],
         ..Default::default()
     }
 }

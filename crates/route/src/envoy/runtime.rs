@@ -10,13 +10,13 @@ use envoy_types::pb::google::protobuf as google;
 use lockgate_xds::snapshot::Resource;
 use serde_json::Value;
 
-use super::names;
+use super::{names, stats};
 use crate::model::{ListenerId, Model, Traffic};
 use crate::settings::Settings;
 
 /// Builds the layer. It exists even without flags, because Envoy waits for it.
 pub fn resource(model: &Model, settings: &Settings) -> Resource {
-    Resource::new(names::RUNTIME, &runtime(&listeners(model), settings), vec![])
+    Resource::new(names::RUNTIME, &runtime(&listeners(model), &streams(model), settings), vec![])
 }
 
 /// Returns the sorted names of the listeners for clients. The HTTP/3 listener of Ingresses is always included.
@@ -28,19 +28,35 @@ fn listeners(model: &Model) -> BTreeSet<&str> {
     model.listeners.keys().chain(http3).map(ListenerId::as_str).chain([ListenerId::HTTP3]).collect()
 }
 
+/// Returns the listeners that forward connections. A loop of connections has no mark, so it must not use up those of Envoy.
+fn streams(model: &Model) -> BTreeSet<&str> {
+    let is_stream = |traffic: &Traffic| matches!(traffic, Traffic::Tls(_) | Traffic::Tcp(_));
+    model.listeners.iter().filter(|(_, listener)| is_stream(&listener.traffic)).map(|(id, _)| id.as_str()).collect()
+}
+
 /// Builds the layer's message. A flag that represents another setting takes precedence over the `runtime` setting.
-pub fn runtime(listeners: &BTreeSet<&str>, settings: &Settings) -> runtime_v3::Runtime {
+pub fn runtime(listeners: &BTreeSet<&str>, streams: &BTreeSet<&str>, settings: &Settings) -> runtime_v3::Runtime {
     let mut flags: BTreeMap<String, Value> = settings.runtime.clone();
     if let Some(limit) = settings.http.max_requests_per_io_cycle {
         flags.insert("http.max_requests_per_io_cycle".to_owned(), limit.into());
     }
+    for listener in [names::STATS, names::STATS_TLS, names::OVERLOAD_PROBE, names::ADMIN] {
+        flags.insert(connection_limit(listener), stats::CONNECTIONS.into());
+    }
+    for listener in streams {
+        flags.insert(connection_limit(listener), settings.tenants.max_connections_per_listener.into());
+    }
     if let Some(limit) = settings.listeners.max_connections {
         for listener in listeners {
-            flags.insert(format!("envoy.resource_limits.listener.{listener}.connection_limit"), limit.into());
+            flags.insert(connection_limit(listener), limit.into());
         }
     }
     let fields = flags.into_iter().map(|(key, value)| (key, protobuf_value(value))).collect();
     runtime_v3::Runtime { name: names::RUNTIME.to_owned(), layer: Some(google::Struct { fields }) }
+}
+
+fn connection_limit(listener: &str) -> String {
+    format!("envoy.resource_limits.listener.{listener}.connection_limit")
 }
 
 fn protobuf_value(value: Value) -> google::Value {
@@ -67,9 +83,11 @@ mod tests {
     use crate::settings::{Http, Listeners};
 
     #[test]
-    fn the_layer_exists_without_flags() {
-        let layer = runtime(&BTreeSet::new(), &Settings::default()).layer.unwrap();
-        assert!(layer.fields.is_empty());
+    fn the_layer_limits_listeners_of_operators_and_tenants() {
+        let layer = runtime(&BTreeSet::new(), &BTreeSet::from(["tcp"]), &Settings::default()).layer.unwrap();
+        let limits = ["admin", "overload-probe", "stats", "stats-tls", "tcp"];
+        let flags: BTreeSet<String> = layer.fields.into_keys().collect();
+        assert_eq!(flags, limits.map(connection_limit).into());
     }
 
     #[test]
@@ -81,7 +99,10 @@ mod tests {
             runtime: written.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect(),
             ..Settings::default()
         };
-        let fields = runtime(&BTreeSet::from(["http", "https", "http3"]), &settings).layer.unwrap().fields;
+        let fields = runtime(&BTreeSet::from(["http", "https", "http3"]), &BTreeSet::from(["https"]), &settings)
+            .layer
+            .unwrap()
+            .fields;
         let number = |key: &str| match fields[key].kind {
             Some(google::value::Kind::NumberValue(number)) => number,
             _ => f64::NAN,
@@ -89,6 +110,6 @@ mod tests {
         assert_eq!(number("http.max_requests_per_io_cycle"), 1.0);
         assert_eq!(number("overload.global_downstream_max_connections"), 5.0);
         assert_eq!(number("envoy.resource_limits.listener.https.connection_limit"), 70.0);
-        assert_eq!(fields.len(), 5);
+        assert_eq!(fields.len(), 9);
     }
 }

@@ -8,12 +8,51 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeaderName(Arc<str>);
 
+/// The header with the marks of the proxies that a request has passed. Source: RFC 8586.
+pub const LOOP: &str = "cdn-loop";
+/// The prefixes of headers that no tenant changes, with the reason.
+const RESERVED: [(&str, &str); 3] = [
+    ("proxy-", "it belongs to the connection"),
+    ("x-envoy-", "it controls Envoy"),
+    ("x-lockgate-", "it controls Lockgate"),
+];
+/// Headers that delimit a message, or that belong to one connection. Source: RFC 9110 section 7.6.1; RFC 9112 section 6.
+pub const FRAMING: [&str; 8] =
+    ["connection", "content-length", "http2-settings", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+
 impl HeaderName {
     /// Parses a header name in any case. Returns `None` if `text` is not a header name. Source: RFC 9110 section 5.6.2,
     /// `token`.
     pub fn parse(text: &str) -> Option<Self> {
         let is_valid = Self::is_token(text) && !text.eq_ignore_ascii_case("host");
         is_valid.then(|| Self(text.to_ascii_lowercase().into()))
+    }
+
+    /// Parses the name of a header that the object of a tenant may set, add, or remove, on requests and on responses.
+    ///
+    /// # Errors
+    /// The reason: `text` is no header name; or whoever changes the header could end a message early, so that its rest is
+    /// read as the message of somebody else; or the header controls Envoy or Lockgate.
+    pub fn parse_changeable(text: &str) -> Result<Self, String> {
+        let name = Self::parse(text).ok_or_else(|| format!("header {text:?} cannot be changed"))?;
+        let reserved = RESERVED.iter().find(|(prefix, _)| name.as_str().starts_with(prefix)).map(|(_, reason)| *reason);
+        let reason = match name.as_str() {
+            framing if FRAMING.contains(&framing) => "it belongs to the connection",
+            LOOP => "it ends loops",
+            _ => match reserved {
+                Some(reason) => reason,
+                None => return Ok(name),
+            },
+        };
+        Err(format!("header {text:?} cannot be changed: {reason}"))
+    }
+
+    /// Returns a regular expression of the names in lower case that [`Self::parse_changeable`] refuses, except for `host` and
+    /// pseudo-headers.
+    pub fn unchangeable() -> String {
+        let prefixes = RESERVED.iter().map(|(prefix, _)| format!("{prefix}.*"));
+        let names = FRAMING.into_iter().chain([LOOP]).map(str::to_owned).chain(prefixes);
+        names.collect::<Vec<_>>().join("|")
     }
 
     /// Returns whether `text` is a token of at most 256 bytes. Source: RFC 9110 section 5.6.2.
@@ -67,6 +106,8 @@ pub enum HeaderChange {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used)]
+
     use super::*;
 
     #[test]
@@ -76,6 +117,20 @@ mod tests {
             assert_eq!(HeaderName::parse(bad), None, "{bad:?}");
         }
         assert_eq!(HeaderName::parse(&"a".repeat(257)), None);
+    }
+
+    #[test]
+    fn no_tenant_changes_what_delimits_messages_or_controls_proxies() {
+        assert_eq!(HeaderName::parse_changeable("X-Team").map(|name| name.to_string()), Ok("x-team".to_owned()));
+        assert!(HeaderName::parse_changeable("proxy").is_ok());
+        let reserved = ["Proxy-Authorization", "X-Envoy-Max-Retries", "x-lockgate-bucket", "CDN-Loop", "Host", ":path"];
+        let unchangeable = regex::Regex::new(&format!("^({})$", HeaderName::unchangeable())).expect("an expression");
+        assert!(!unchangeable.is_match("x-team") && !unchangeable.is_match("proxy"));
+        for name in FRAMING.into_iter().chain(reserved) {
+            assert!(unchangeable.is_match(&name.to_lowercase()) || ["Host", ":path"].contains(&name), "{name}");
+            let refused = HeaderName::parse_changeable(name).err().unwrap_or_default();
+            assert!(refused.starts_with(&format!("header {name:?} cannot be changed")), "{refused}");
+        }
     }
 
     #[test]

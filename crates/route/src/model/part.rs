@@ -35,6 +35,7 @@ impl Part {
         is_in: impl Fn(&ListenerId) -> bool,
     ) -> Touched {
         let mut out = Touched { stats_tls: touched.stats_tls, ..Touched::default() };
+        self.model.installation = all.installation;
         for id in touched.listeners.union(moved) {
             self.replace_listener(id, all, is_in(id), &mut out);
         }

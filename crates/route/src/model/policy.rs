@@ -73,7 +73,11 @@ pub struct AddressRange {
 impl AddressRange {
     /// Parses `192.0.2.0/24`, `2001:db8::/32`, or a single address. Returns `None` if the syntax is wrong, or if bits beyond
     /// the prefix are set: the author may have meant another range.
+    ///
+    /// `::ffff:192.0.2.0/120` is `192.0.2.0/24`.
     pub fn parse(text: &str) -> Option<Self> {
+        /// The length of the prefix of all IPv4 addresses in IPv6. Source: RFC 4291 section 2.5.5.2.
+        const MAPPED: u8 = 96;
         let (address, length) = match text.split_once('/') {
             Some((address, length)) => (address.parse().ok()?, Some(length)),
             None => (text.parse().ok()?, None),
@@ -88,7 +92,15 @@ impl AddressRange {
             None => most,
         };
         let rest = bits.checked_shl(length.into()).unwrap_or(0);
-        (length <= most && rest == 0).then_some(Self { address, length })
+        if length > most || rest != 0 {
+            return None;
+        }
+        // Envoy compares IPv4 clients with IPv4 ranges alone.
+        let mapped = match address {
+            IpAddr::V6(address) if length >= MAPPED => address.to_ipv4_mapped(),
+            _ => None,
+        };
+        Some(mapped.map_or(Self { address, length }, |v4| Self { address: v4.into(), length: length - MAPPED }))
     }
 
     /// Returns the first address.
@@ -156,6 +168,9 @@ mod tests {
             ("::/0", "::/0"),
             ("2001:db8::/32", "2001:db8::/32"),
             ("2001:db8::1", "2001:db8::1/128"),
+            ("::ffff:127.0.0.0/104", "127.0.0.0/8"),
+            ("::ffff:192.0.2.7", "192.0.2.7/32"),
+            ("::/95", "::/95"),
         ] {
             assert_eq!(AddressRange::parse(text).map(|range| range.to_string()).as_deref(), Some(shown), "{text}");
         }

@@ -16,8 +16,14 @@ fn meta(name: &str) -> Meta {
 
 fn service(name: &str, port: u16) -> Object {
     let port = ServicePort { name: "".into(), port, protocol: "TCP".into(), app_protocol: None };
-    let service =
-        Service { meta: meta(name), external_name: None, ports: vec![port], ipv6_families: Vec::new(), gateway: None };
+    let service = Service {
+        meta: meta(name),
+        external_name: None,
+        ports: vec![port],
+        ipv6_families: Vec::new(),
+        is_of_fleet: false,
+        gateway: None,
+    };
     Object::new(service)
 }
 

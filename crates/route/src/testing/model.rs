@@ -213,6 +213,7 @@ pub fn model() -> Model {
         listeners: with_hosts(hosts(), https).listeners,
         clusters: clusters.into_iter().map(|(name, cluster)| (name, cluster.into())).collect(),
         endpoints: BTreeMap::from([(cluster_id("shop/cart/http").port, endpoints)]),
+        installation: Some(1),
         stats_tls: Some(StatsTls { secret: secret.clone(), clients: Some(scrapers.clone()) }),
         secrets: BTreeMap::from([
             (

@@ -149,6 +149,7 @@ pub fn service(name: &str) -> ServiceBuilder {
         external_name: None,
         ports: Vec::new(),
         ipv6_families: Vec::new(),
+        is_of_fleet: false,
         gateway: None,
     })
 }

@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::duration::{self, Limit};
 use crate::model::{RedirectStatus, Retry, TlsVersion};
 use crate::objects::{Ingress, Kind, Meta};
-use crate::settings::{RETRY_CONDITIONS, Retries, Settings, is_label};
+use crate::settings::{RETRY_CONDITIONS, Settings, is_label};
 
 use super::few::set_of;
 use super::foreign;
@@ -114,7 +114,7 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
             Some(Limit::Infinite) => None,
             Some(Limit::After(limit)) => Some(limit),
         },
-        retry: retry(&mut reader, &settings.retries).map(Box::new),
+        retry: retry(&mut reader, settings).map(Box::new),
         tls_minimum,
         tls_maximum,
         foreign_secrets: foreign_secrets(&mut reader, &ingress.meta),
@@ -150,7 +150,8 @@ pub fn unknown_of_service(meta: &Meta, settings: &Settings) -> Vec<Problem> {
 
 /// Returns the retry policy. Without `retry-on`, the policy of the settings applies; an empty `retry-on` disables
 /// retries.
-fn retry(reader: &mut Reader, settings: &Retries) -> Option<Retry> {
+fn retry(reader: &mut Reader, settings: &Settings) -> Option<Retry> {
+    let (most, settings) = (settings.tenants.max_retries, &settings.retries);
     let text = reader.get(RETRY_ON);
     let mut conditions = Vec::new();
     // Envoy has a copy of the list for each path, so each condition counts once.
@@ -181,6 +182,11 @@ fn retry(reader: &mut Reader, settings: &Retries) -> Option<Retry> {
         Some(text) => match text.parse::<i64>() {
             Ok(-1) => None,
             Ok(0) => Some(default),
+            Ok(count) if count > most.into() && u32::try_from(count).is_ok() => {
+                let message = format!("value {text:?} is larger than {most}, the setting tenants.maxRetries");
+                reader.wrong(NUM_RETRIES, message, &format!("{most} retries"));
+                Some(most)
+            }
             Ok(count) if u32::try_from(count).is_ok() => u32::try_from(count).ok(),
             _ => {
                 let consequence = if default == 1 { "1 retry".to_owned() } else { format!("{default} retries") };

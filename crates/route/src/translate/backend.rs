@@ -14,6 +14,7 @@ use crate::objects::{Kind, ObjectKey, Objects, SERVICE_PORTS, Service, ServicePo
 use crate::settings::Settings;
 
 use super::annotations::{self, Reader};
+use super::envoys;
 use super::external_name::{self, Target};
 use super::foreign;
 use super::problem::{Problem, Reason, bounded};
@@ -138,6 +139,19 @@ impl Located<'_> {
         let (service, number) = (*service, *number);
         let fault = |reason, message| Fault { reason, field: ".service.name", message };
         let id = service.meta.key.to_string();
+        let refused = |fault| Made {
+            cluster: Err(Box::new(fault)),
+            problems: Vec::new(),
+            denied: None,
+            reads_namespaces: service.external_name.is_some(),
+            reads_client_certificate: false,
+        };
+        if let Some(why) = envoys::loop_through(service, context.settings) {
+            return refused(fault(
+                Reason::UnsupportedBackend,
+                format!("{why}, and a request would go around in a loop"),
+            ));
+        }
         let discovery = match &service.external_name {
             None => Discovery::Eds,
             Some(external) => match external_name::target(external, context.objects, context.settings) {
@@ -145,14 +159,7 @@ impl Located<'_> {
                 Ok(Target::Address(address)) => Discovery::Static { address, port: number },
                 Err(why) => {
                     let what = format!("external name {external:?} of Service {id:?} {why}");
-                    let cluster = Err(Box::new(fault(Reason::ExternalNameNotAllowed, what)));
-                    return Made {
-                        cluster,
-                        problems: Vec::new(),
-                        denied: None,
-                        reads_namespaces: true,
-                        reads_client_certificate: false,
-                    };
+                    return refused(fault(Reason::ExternalNameNotAllowed, what));
                 }
             },
         };
@@ -256,8 +263,8 @@ fn service_policy(service: &Service, number: u16, settings: &Settings) -> (Traff
             settings.timeouts.connect
         }
     };
-    let default = settings.upstream.circuit_breakers;
-    let mut limit = |key: &str, default: Option<u32>| circuit_breaker(&mut reader, key).or(default);
+    let (default, most) = (settings.upstream.circuit_breakers, settings.tenants.max_circuit_breaker);
+    let mut limit = |key: &str, default: Option<u32>| circuit_breaker(&mut reader, key, most).or(default);
     let limits = CircuitBreakers {
         max_connections: limit("max-connections", default.max_connections),
         max_pending_requests: limit("max-pending-requests", default.max_pending_requests),
@@ -389,11 +396,16 @@ fn annotated_protocol(reader: &mut Reader, service: &Service, number: u16) -> Op
     found.map(|(_, protocol)| protocol)
 }
 
-/// Returns a limit of the Service. A value of 0 counts as unset.
-fn circuit_breaker(reader: &mut Reader, key: &str) -> Option<u32> {
+/// Returns a limit of the Service, at most `most`. A value of 0 counts as unset.
+fn circuit_breaker(reader: &mut Reader, key: &str, most: u32) -> Option<u32> {
     let key = format!("projectcontour.io/{key}");
     let value = reader.get(&key)?;
     match value.parse::<u32>() {
+        Ok(limit) if limit > most => {
+            let message = format!("value {value:?} is larger than {most}, the setting tenants.maxCircuitBreaker");
+            reader.wrong(&key, message, &format!("{most} applied"));
+            Some(most)
+        }
         Ok(limit) => Some(limit).filter(|&limit| limit > 0),
         Err(_) => {
             reader.wrong(&key, format!("value {value:?} is not a number from 0 to {}", u32::MAX), "left out");

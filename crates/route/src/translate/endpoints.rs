@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::model::{Endpoint, Endpoints, Health, ServicePortId};
 use crate::objects::{AddressType, EndpointSlice, Kind, Objects, Service, SliceEndpoint};
 
+use super::envoys::Envoys;
 use super::problem::{MOST, Problem, Reason};
 use super::{address, backend};
 
@@ -55,15 +56,26 @@ struct Candidate<'a> {
 
 /// Returns the endpoints of a Service port and their problems. Returns `None` if the Service or the port does not exist, or if the
 /// Service has no endpoints (ExternalName).
-pub fn endpoints_of(objects: &Objects, id: &ServicePortId, share: Share) -> Option<(Endpoints, Vec<Problem>)> {
+pub fn endpoints_of(
+    objects: &Objects,
+    envoys: &Envoys,
+    id: &ServicePortId,
+    share: Share,
+) -> Option<(Endpoints, Vec<Problem>)> {
     let service = objects.get::<Service>(id.service())?;
     let port = backend::referenced_port(service, id.port())?;
-    service.external_name.is_none().then(|| endpoints(objects, service, &port.name, share))
+    service.external_name.is_none().then(|| endpoints(objects, envoys, service, &port.name, share))
 }
 
 /// Returns the endpoints of the port of `service` with the name `port`, which is empty for an unnamed port.
 /// Source: EndpointSlice v1; kube-proxy's fallback to terminating endpoints that still serve (KEP-1669).
-fn endpoints(objects: &Objects, service: &Service, port: &str, share: Share) -> (Endpoints, Vec<Problem>) {
+fn endpoints(
+    objects: &Objects,
+    envoys: &Envoys,
+    service: &Service,
+    port: &str,
+    share: Share,
+) -> (Endpoints, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut origins = vec![service.meta.object_ref(Kind::SERVICE)];
     let mut found: BTreeMap<(IpAddr, u16), Candidate> = BTreeMap::new();
@@ -92,7 +104,13 @@ fn endpoints(objects: &Objects, service: &Service, port: &str, share: Share) -> 
                 break 'slices;
             };
             budget = rest;
-            let address = match address(slice, endpoint, objects.from_operator) {
+            let address = address(slice, endpoint, objects.from_operator);
+            let is_envoy = |address: &IpAddr| numbers.iter().any(|number| envoys.has(*address, *number));
+            let address = match address {
+                Ok(address) if is_envoy(&address) => Err("is an Envoy of this installation"),
+                other => other,
+            };
+            let address = match address {
                 Ok(address) => address,
                 Err(fault) => {
                     faults += 1;

@@ -6,6 +6,7 @@ mod amplification;
 mod annotations;
 mod copies;
 mod envoy;
+mod envoys;
 mod fleets;
 mod fuzz;
 mod gateway;

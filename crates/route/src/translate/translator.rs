@@ -31,6 +31,7 @@ use crate::settings::Settings;
 use super::backend::{Context, Located};
 use super::class::{self, Classes};
 use super::dialect::{DIALECTS, Dialect, Resolver};
+use super::envoys::{self, Envoys};
 use super::gateway::{PolicyReports, Reports};
 use super::graph::{ChangedInputs, Graph, Input};
 use super::problem::{Problem, Problems};
@@ -131,6 +132,7 @@ pub struct Translator {
     served: Served,
     outcomes: Outcomes,
     clusters: Clusters,
+    envoys: Envoys,
     endpoint_problems: BTreeMap<ServicePortId, Vec<Arc<Problem>>>,
     /// For each Secret, the number of TLS hosts, clusters, and statistics listeners that use it.
     uses_of_secrets: BTreeMap<SecretId, usize>,
@@ -167,6 +169,7 @@ impl Translator {
             served: Served::new(dialects),
             outcomes: Outcomes::default(),
             clusters: Clusters::default(),
+            envoys: Envoys::default(),
             endpoint_problems: BTreeMap::new(),
             uses_of_secrets: BTreeMap::new(),
             encoding_problems: BTreeMap::new(),
@@ -339,6 +342,7 @@ impl Translator {
         let mut update = Update::default();
         let has_other_default = self.parse_sources(sources, objects, settings, &mut hosts, &mut update);
         self.update_gateways(objects, settings, changed, units, &mut update);
+        self.update_installation(objects, settings, &mut update.touched);
         self.clusters.forget_unread(&mut self.ledger);
         if (has_other_default || hosts.contains(&Host::Any)) && self.find_nameless(settings) {
             hosts.insert(Host::Any);
@@ -357,13 +361,22 @@ impl Translator {
             update.sources.extend(served.into_iter().filter(|source| self.serves(source)));
         }
         self.outcomes.report(&mut self.ledger);
-        self.update_clusters(objects, changed, &services, &mut update.touched);
+        self.update_clusters(objects, settings, changed, &services, &mut update.touched);
         self.update_stats(&mut update.touched);
         self.update_secrets(objects, changed, &mut update.touched);
         self.update_encodings(objects, changed);
         self.update_verdicts();
         self.ledger.report();
         update
+    }
+
+    /// Updates the identity of the installation, which every listener for HTTP contains.
+    fn update_installation(&mut self, objects: &Objects, settings: &Settings, touched: &mut Touched) {
+        let now = envoys::installation(objects, settings);
+        if self.model.installation != now {
+            self.model.installation = now;
+            touched.listeners.extend(self.model.listeners.keys().cloned());
+        }
     }
 
     /// Extends `due` with the sources that have changed, that read a changed input, or whose rank has changed. Returns the

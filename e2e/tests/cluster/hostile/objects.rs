@@ -130,6 +130,42 @@ pub async fn internal_targets(tenant: &Tenant<'_>, victim: &Victim<'_>) {
     }
 }
 
+/// Backends that lead back to the Envoys: the address of one of them, and the load balancer in front of them, without circuit breakers.
+pub async fn loops(tenant: &Tenant<'_>, victim: &Victim<'_>) {
+    let limits = ["connections", "pending-requests", "requests", "retries"]
+        .map(|limit| format!("projectcontour.io/max-{limit}: '4294967295'"))
+        .join(", ");
+    let envoy = victim.lockgate.envoys().await.iter().find_map(|pod| pod.ip).expect("the address of an Envoy");
+    for (name, address, port) in [("inside", envoy, 8080), ("around", victim.lockgate.address, 80)] {
+        let objects = format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{ name: {name}, annotations: {{ {limits} }} }}\nspec: {{ ports: [{{ name: http, \
+             port: 80 }}] }}\n---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {{ name: {name}, labels: {{ \
+             kubernetes.io/service-name: {name} }} }}\naddressType: IPv4\nports: [{{ name: http, port: {port} }}]\nendpoints: [{{ \
+             addresses: ['{address}'] }}]\n---\n{}",
+            ingress(name, &format!("{name}.attacker.test"), &path("/", "Prefix", name), "")
+        );
+        tenant.apply(&objects).await;
+    }
+    tenant.wait_warned("inside", &["EndpointNotValid"]).await;
+    let answers = async |name: &str, status: u16| {
+        let target = victim.lockgate.http(&format!("{name}.attacker.test"));
+        let answers = async || target.get("/").await.is_ok_and(|answer| answer.status == status).then_some(());
+        tenant.space.lab().until(&format!("{status} of {name}"), answers).await;
+        target
+    };
+    answers("inside", 503).await;
+    let around = answers("around", 502).await;
+    let requests = (0..100).map(|_| {
+        let around = around.clone();
+        tokio::spawn(async move { around.get("/").await.expect("an answer").status })
+    });
+    for request in requests.collect::<Vec<_>>() {
+        // In the lab, a pod has no connection to itself through the load balancer.
+        let status = request.await.expect("a request");
+        assert!([502, 503].contains(&status), "{status}");
+    }
+}
+
 /// Regular expressions that would block a worker, the most expensive accepted ones, and requests for both.
 pub async fn regexes(tenant: &Tenant<'_>, victim: &Victim<'_>) {
     let regexes = |name: &str, all: Vec<String>| {

@@ -5,13 +5,14 @@ use lockgate_route::testing::objects::{service, slice};
 use lockgate_route::translate::gateway::{ListenerReport, Report, SetReport};
 
 use super::*;
-use crate::settings::{Settings, Status};
+use crate::settings::Settings;
 
 const TCP: Transport = Transport::Tcp;
 
 fn chosen() -> WriterSettings {
-    let status = Status { envoy_service: Some(("infra".into(), "envoy".into())), ..Status::default() };
-    WriterSettings::new(&Settings { status, ..Settings::default() })
+    let mut settings = Settings::default();
+    settings.route.envoy_service = Some(("infra".into(), "envoy".into()));
+    WriterSettings::new(&settings)
 }
 
 /// A cluster with the class `lockgate`, two Envoys, and Gateways of ours.

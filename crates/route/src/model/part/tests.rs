@@ -21,7 +21,7 @@ fn part(all: &Model, listeners: &BTreeSet<ListenerId>) -> Part {
 
 /// The part of a model by its definition.
 fn subset(all: &Model, listeners: &BTreeSet<ListenerId>) -> Model {
-    let mut part = Model { stats_tls: all.stats_tls.clone(), ..Model::default() };
+    let mut part = Model { stats_tls: all.stats_tls.clone(), installation: all.installation, ..Model::default() };
     let stats = all.stats_tls.iter().flat_map(|stats| stats.clients.iter().chain([&stats.secret]));
     let mut secrets: BTreeSet<&SecretId> = stats.collect();
     for (id, listener) in all.listeners.iter().filter(|(id, _)| listeners.contains(*id)) {

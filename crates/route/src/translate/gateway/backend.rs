@@ -152,6 +152,7 @@ pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parse
             };
             let condition = match of_cluster.reason {
                 Reason::ServiceUnresolvedReference => "BackendNotFound",
+                Reason::UnsupportedBackend if of_cluster.field == ".service.name" => "RefNotPermitted",
                 Reason::UnsupportedBackend => "UnsupportedProtocol",
                 _ => "UnsupportedValue",
             };

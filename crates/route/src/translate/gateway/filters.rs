@@ -104,7 +104,7 @@ fn parse(field: &str, filter: &HttpFilter, parser: &mut Parser) -> Result<Parsed
 }
 
 fn changed(filter: &HeaderFilter) -> Result<Vec<HeaderChange>, Fault> {
-    let name = |text: &str| HeaderName::parse(text).ok_or_else(|| format!("header {text:?} cannot be changed"));
+    let name = HeaderName::parse_changeable;
     let value = |text: &str| HeaderValue::parse(text).ok_or_else(|| format!("{text:?} is not the value of a header"));
     let set = filter.set.iter().map(|header| Ok(HeaderChange::Set(name(&header.name)?, value(&header.value)?)));
     let add = filter.add.iter().map(|header| Ok(HeaderChange::Add(name(&header.name)?, value(&header.value)?)));
@@ -123,7 +123,10 @@ fn host(text: Option<&str>) -> Result<Option<HeaderValue>, Fault> {
 fn path_rewrite(modifier: &PathModifier) -> Result<PathRewrite, Fault> {
     let value = |text: &Option<String>| {
         let text = text.as_deref().ok_or("the new path is missing")?;
-        HeaderValue::parse(text).ok_or_else(|| format!("{text:?} is not a path"))
+        // Not a URL, and nothing that ends the first line of a request. An empty prefix removes the matched one.
+        let is_path = (text.is_empty() || text.starts_with('/'))
+            && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        HeaderValue::parse(text).filter(|_| is_path).ok_or_else(|| format!("{text:?} is not a path"))
     };
     match modifier.r#type.as_str() {
         "ReplaceFullPath" => Ok(PathRewrite::Full(value(&modifier.replace_full_path)?)),

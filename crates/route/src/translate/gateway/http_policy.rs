@@ -382,17 +382,22 @@ fn authorization_http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp,
     if let Some(text) = path_prefix.as_ref().filter(|text| !is_prefix(text)) {
         return Err((".http.pathPrefix".to_owned(), format!("{text:?} is not the beginning of a path")));
     }
-    let names = |field: &str, texts: &[String]| {
+    let read = |text: &str| HeaderName::parse(text).ok_or_else(|| format!("{text:?} is not a header"));
+    let names = |field: &str, texts: &[String], parse: &dyn Fn(&str) -> Result<HeaderName, String>| {
         let name = |(i, text): (usize, &String)| {
-            let name = HeaderName::parse(text).map(|name| name.to_string().to_ascii_lowercase());
-            name.ok_or_else(|| (format!(".http.{field}[{i}]"), format!("{text:?} is not a header")))
+            let name = parse(text).map(|name| name.to_string());
+            name.map_err(|reason| (format!(".http.{field}[{i}]"), reason))
         };
         texts.iter().enumerate().map(name).collect::<Result<Vec<_>, _>>()
     };
     Ok(AuthorizationHttp {
         path_prefix: path_prefix.clone(),
-        allowed_request_headers: names("allowedRequestHeaders", allowed_request_headers)?,
-        allowed_upstream_headers: names("allowedUpstreamHeaders", allowed_upstream_headers)?,
+        allowed_request_headers: names("allowedRequestHeaders", allowed_request_headers, &read)?,
+        allowed_upstream_headers: names(
+            "allowedUpstreamHeaders",
+            allowed_upstream_headers,
+            &HeaderName::parse_changeable,
+        )?,
     })
 }
 

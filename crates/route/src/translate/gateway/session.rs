@@ -79,8 +79,7 @@ fn header(
     backends: usize,
     ignored: &mut Vec<Fault>,
 ) -> Result<HeaderName, Fault> {
-    let name =
-        HeaderName::parse(name).ok_or_else(|| (".sessionName", format!("{name:?} is not the name of a header")))?;
+    let name = HeaderName::parse_changeable(name).map_err(|reason| (".sessionName", reason))?;
     if backends > 1 {
         return Err((".type", "sessions by header need a rule with one backend".to_owned()));
     }

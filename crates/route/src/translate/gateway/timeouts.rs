@@ -33,10 +33,16 @@ pub fn parse(field: &str, rule: &HttpRule, parser: &mut Parser) -> (Option<Durat
     let request = limit("timeouts.request", timeouts.and_then(|timeouts| timeouts.request.as_ref()));
     let each = limit("timeouts.backendRequest", timeouts.and_then(|timeouts| timeouts.backend_request.as_ref()));
     let backoff = limit("retry.backoff", rule.retry.as_ref().and_then(|retry| retry.backoff.as_ref())).flatten();
+    let most = settings.tenants.max_retries;
+    if let Some(attempts) = rule.retry.as_ref().and_then(|retry| retry.attempts).filter(|attempts| *attempts > most) {
+        let message = format!("{attempts} is larger than {most}, the setting tenants.maxRetries");
+        let field = format!("{field}.retry.attempts");
+        parser.problem(field, Reason::RouteMatchNotValid, message, &format!("{most} attempts applied"));
+    }
     let retry = rule.retry.as_ref().map(|retry| {
         Box::new(Retry {
             on: CONDITIONS.to_owned(),
-            retries: retry.attempts.unwrap_or(ATTEMPTS),
+            retries: retry.attempts.unwrap_or(ATTEMPTS).min(most),
             per_try_timeout: each.flatten(),
             // Envoy has a copy for each match, and the API does not limit the length of the list.
             status_codes: retry.codes.iter().copied().collect::<BTreeSet<u16>>().into_iter().collect(),

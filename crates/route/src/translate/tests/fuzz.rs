@@ -100,13 +100,14 @@ prop_compose! {
         name in select(vec!["s1", "s2", "s3"]),
         family in select(vec![AddressType::Ipv4, AddressType::Ipv6, AddressType::Fqdn]),
         port in select(vec!["http", ""]),
-        number in any::<u16>(),
+        service in select(vec!["a", "a", "envoys"]),
+        number in prop_oneof![any::<u16>(), Just(8080)],
         endpoints in prop::collection::vec(
             (select(vec!["10.0.0.1", "10.0.0.2", "fd00::1", "nonsense", "0.0.0.0"]), any::<[bool; 3]>(), select(vec!["", "z"])),
             0..4,
         ),
     ) -> Object {
-        let builder = slice(name, "a").address_type(family).port(port, number);
+        let builder = slice(name, service).address_type(family).port(port, number);
         let add = |builder: SliceBuilder, (address, conditions, zone)| builder.endpoint(address, conditions).zone(zone).pod("p");
         endpoints.into_iter().fold(builder, add).into()
     }

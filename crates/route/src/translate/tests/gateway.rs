@@ -172,6 +172,14 @@ fn namespaces_are_allowed_by_their_labels() {
 }
 
 #[test]
+fn no_route_leads_to_the_service_of_a_gateway() {
+    let route = http_route("cart").parent("public").host("x.test").rule("/", "public-lockgate:80");
+    let denied = translated(&world_of(public().into_iter().chain([route.into()])));
+    assert_eq!(of_host(&denied, "x.test"), ["/* 500"]);
+    assert_eq!(conditions(&denied, Kind::HTTP_ROUTE, "cart")[1], "0: ResolvedRefs=False RefNotPermitted");
+}
+
+#[test]
 fn a_reference_across_namespaces_needs_a_grant() {
     let route = http_route("cart").parent("public").host("x.test").rule("/", "other/d:80");
     let there: Object = service("other/d").port("http", 80).into();

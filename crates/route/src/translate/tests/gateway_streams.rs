@@ -158,6 +158,17 @@ fn a_tcp_route_receives_all_terminated_connections_of_its_listener() {
 }
 
 #[test]
+fn no_connection_or_datagram_leads_to_the_service_of_a_gateway() {
+    let public = gateway("public").listener("tcp", 80, "TCP").listener("udp", 53, "UDP");
+    let tcp = tcp_route("tcp").parent("public").backend("public-lockgate:80");
+    let udp = udp_route("udp").parent("public").backend("public-lockgate:80");
+    let denied = world(public, [tcp.into(), udp.into()]);
+    assert_eq!(of_listener(&denied, "80"), ["refused*1"]);
+    assert_eq!(conditions(&denied, Kind::TCP_ROUTE, "tcp")[1], "0: ResolvedRefs=False RefNotPermitted");
+    assert!(denied.model().clusters.is_empty());
+}
+
+#[test]
 fn backends_that_cannot_be_used_refuse_their_share() {
     let public = gateway("public").listener("tls", 443, "TLS").tls_mode("Passthrough").listener("tcp", 80, "TCP");
     let there: Object = service("other/d").port("http", 80).into();

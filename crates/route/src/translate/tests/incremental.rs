@@ -28,7 +28,7 @@ fn any_service() -> impl Strategy<Value = Object> {
     let external =
         select(vec![None, None, Some("example.com"), Some("cart.shop"), Some("cart.new"), Some("localhost")]);
     let protocol = select(vec![None, None, Some("https"), Some("kubernetes.io/h2c")]);
-    (select(vec!["a", "b", "e", "gone"]), port, external, protocol, annotations()).prop_map(
+    (select(vec!["a", "b", "e", "envoys", "gone"]), port, external, protocol, annotations()).prop_map(
         |(name, (port, number), external, protocol, annotations)| {
             let builder = service(name).port(port, number);
             let builder = external.into_iter().fold(builder, |builder, external| builder.external(external));
@@ -90,8 +90,16 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     // One or some copies of one rule fit, or all copies.
     let copy_memory = select(vec![3 << 10, 7 << 10, 13 << 10, Routes::default().max_copy_memory_per_namespace]);
     let of_clients = (secret(), secret(), any::<bool>(), wildcard_memory, copy_memory);
-    (of_clients, secret(), any::<bool>(), any::<bool>(), stats, any_ownership()).prop_map(
-        |(of_clients, client_certificate, allow, classless, (port, stats_secret, client_ca), ownership)| {
+    let envoys = prop::option::of(Just(("shop".to_owned(), "envoys".to_owned())));
+    (of_clients, secret(), any::<bool>(), any::<bool>(), stats, (any_ownership(), envoys)).prop_map(
+        |(
+            of_clients,
+            client_certificate,
+            allow,
+            classless,
+            (port, stats_secret, client_ca),
+            (ownership, envoy_service),
+        )| {
             let (default_secret, fallback_secret, redirect, max_wildcard_memory_per_namespace, copy_memory) =
                 of_clients;
             let tls =
@@ -101,6 +109,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
                 external_names: ExternalNames { allow, cluster_local: false },
                 ingress: crate::settings::Ingress { classless, ..Default::default() },
                 namespace_ownership: ownership,
+                envoy_service,
                 ..Settings::default()
             };
             settings.routes.max_copy_memory_per_namespace = copy_memory;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::model::{CircuitBreakers, Cluster, Discovery, Health, UpstreamProtocol};
+use crate::model::{Action, CircuitBreakers, Cluster, Discovery, Health, Host, UpstreamProtocol};
 use crate::objects::{AddressType, Object};
-use crate::testing::model::cluster_id;
+use crate::testing::model::{Shared as _, cluster_id};
 use crate::testing::objects::*;
 use crate::translate::endpoints::{Share, endpoints_of};
+use crate::translate::envoys::Envoys;
 
 /// Returns the only cluster behind a path to `to`, with this Service.
 fn cluster(service: impl Into<Object>, to: &str) -> Cluster {
@@ -170,11 +171,40 @@ fn annotations_of_used_services_are_reported_once() {
     );
 }
 
+#[test]
+fn circuit_breakers_and_retries_have_a_maximum() {
+    let numbers = ["max-connections", "max-requests"].map(|name| format!("projectcontour.io/{name}"));
+    let a = numbers.iter().fold(service("a").port("http", 80), |a, name| a.annotation(name, "4294967295"));
+    let limits = cluster(a, "a:80").policy.limits;
+    assert_eq!((limits.max_connections, limits.max_requests), (Some(10_000), Some(10_000)));
+    let retried = ingress("i")
+        .annotation("projectcontour.io/retry-on", "5xx")
+        .annotation("projectcontour.io/num-retries", "2000000000")
+        .host("x.com")
+        .path("Prefix", "/", "a:80");
+    let world = world().with(retried);
+    let model = world.model();
+    let routes = &model.http()[&Host::Exact("x.com".into())].routes;
+    let retries = routes.iter().filter_map(|route| match &route.action {
+        Action::Forward(forward) => forward.retry.as_ref(),
+        _ => None,
+    });
+    assert_eq!(retries.map(|retry| retry.retries).collect::<Vec<_>>(), [10]);
+    assert_eq!(
+        world.problems(),
+        [
+            "Ingress shop/i: metadata.annotations[\"projectcontour.io/num-retries\"]: value \"2000000000\" is larger than 10, \
+          the setting tenants.maxRetries; 10 retries"
+        ]
+    );
+}
+
 /// Formats the endpoints of `shop/a`, port `http`: `zone address:port`, with `-` before draining endpoints.
 fn endpoints(slices: Vec<SliceBuilder>, ipv6_families: &[bool]) -> Vec<String> {
     let mut list: Vec<Object> = vec![service("a").port("http", 80).ipv6_families(ipv6_families).into()];
     list.extend(slices.into_iter().map(Into::into));
-    let (endpoints, _) = endpoints_of(&objects(&list), &cluster_id("shop/a/http").port, Share::ALL).unwrap();
+    let (endpoints, _) =
+        endpoints_of(&objects(&list), &Envoys::default(), &cluster_id("shop/a/http").port, Share::ALL).unwrap();
     let line = |zone: &str, endpoint: &crate::model::Endpoint| {
         let mark = if endpoint.health == Health::Draining { "-" } else { "" };
         format!("{mark}{zone} {}:{}", endpoint.address, endpoint.port).trim_start().to_owned()
@@ -277,6 +307,10 @@ fn an_invalid_address_is_reported_and_affects_only_itself() {
 fn removed_services_and_ports_have_no_endpoints() {
     let list = objects(&[service("a").port("http", 80).into(), service("e").external("x.com").port("", 80).into()]);
     for (name, known) in [("shop/a/http", true), ("shop/a/80", false), ("shop/b/http", false), ("shop/e/80", false)] {
-        assert_eq!(endpoints_of(&list, &cluster_id(name).port, Share::ALL).is_some(), known, "{name}");
+        assert_eq!(
+            endpoints_of(&list, &Envoys::default(), &cluster_id(name).port, Share::ALL).is_some(),
+            known,
+            "{name}"
+        );
     }
 }

@@ -8,9 +8,11 @@ use super::{Translator, set};
 use crate::model::{Cluster, ClusterId, Destination, Discovery, Route, SecretId, ServicePortId, Touched};
 use crate::objects::{Kind, ObjectKey, Objects};
 use crate::parallel;
+use crate::settings::Settings;
 use crate::translate::ChangedInputs;
 use crate::translate::backend::{Context, Fault, Located, Made};
 use crate::translate::endpoints::{Share, endpoints_of};
+use crate::translate::envoys::{self, Envoys};
 use crate::translate::few::beyond;
 
 /// The clusters that sources reference.
@@ -205,16 +207,47 @@ fn led_to(routes: &[Arc<Route>]) -> impl Iterator<Item = &ClusterId> {
 }
 
 impl Translator {
+    /// Updates the addresses and ports of the Envoys. Returns the Services whose endpoints may be concerned.
+    ///
+    /// The update iterates over the endpoints of all used Services, because Envoys and listeners rarely change.
+    fn update_envoys(
+        &mut self,
+        objects: &Objects,
+        settings: &Settings,
+        changed: &ChangedInputs,
+        touched: &Touched,
+    ) -> BTreeSet<ObjectKey> {
+        let mut of_services = changed.of_kind(Kind::ENDPOINT_SLICE).chain(changed.of_kind(Kind::SERVICE));
+        let concerns = changed.is_everything()
+            || !touched.listeners.is_empty()
+            || of_services.any(|service| envoys::is_in_namespace_of_envoys(service, settings));
+        if !concerns {
+            return BTreeSet::new();
+        }
+        let now = Envoys::new(objects, settings, &self.model);
+        if now == self.envoys {
+            return BTreeSet::new();
+        }
+        let before = std::mem::replace(&mut self.envoys, now);
+        let services: BTreeSet<&ObjectKey> = self.model.clusters.keys().map(|id| id.port.service()).collect();
+        let is_near = |service: &&ObjectKey| {
+            before.share_addresses(objects, service) || self.envoys.share_addresses(objects, service)
+        };
+        services.into_iter().filter(is_near).cloned().collect()
+    }
+
     /// Updates clusters and endpoints.
     pub(super) fn update_clusters(
         &mut self,
         objects: &Objects,
+        settings: &Settings,
         changed: &ChangedInputs,
         services: &BTreeSet<ObjectKey>,
         touched: &mut Touched,
     ) {
+        let near_envoys = self.update_envoys(objects, settings, changed, touched);
         // A Service is also an origin of its endpoints, and names their port.
-        let moved = changed.of_kind(Kind::ENDPOINT_SLICE).chain(services);
+        let moved = changed.of_kind(Kind::ENDPOINT_SLICE).chain(services).chain(&near_envoys);
         let moved = moved.flat_map(|service| clusters_of(service, &self.model.clusters));
         let mut endpoints: BTreeSet<ServicePortId> = moved.map(|id| id.port.clone()).collect();
         let mut with_other_ports = BTreeSet::new();
@@ -248,7 +281,7 @@ impl Translator {
         let made = parallel::map(&endpoints, |port| {
             let used = used.get(port.service()).filter(|used| used.contains(port))?;
             let share = Share { used: used.len(), reports: used.first() == Some(port) };
-            Some(endpoints_of(objects, port, share).unwrap_or_default())
+            Some(endpoints_of(objects, &self.envoys, port, share).unwrap_or_default())
         });
         for (port, now) in endpoints.into_iter().zip(made) {
             let (now, problems) = now.map_or((None, Vec::new()), |(endpoints, problems)| (Some(endpoints), problems));

@@ -60,7 +60,7 @@ impl World {
 
     fn update(&mut self, changed: &ChangedInputs) -> Touched {
         let mut touched = Touched::default();
-        self.translator.update_clusters(&self.objects, changed, &BTreeSet::new(), &mut touched);
+        self.translator.update_clusters(&self.objects, &self.settings, changed, &BTreeSet::new(), &mut touched);
         touched
     }
 

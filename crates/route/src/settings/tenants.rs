@@ -1,0 +1,18 @@
+//! The maxima of what an object of a tenant may ask of Envoy.
+
+/// The maxima for the objects of tenants. A larger value counts as the maximum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tenants {
+    /// The largest value of a circuit breaker of a Service. Each connection needs a socket of Envoy.
+    pub max_circuit_breaker: u32,
+    /// The number of open connections of a listener of a Gateway that forwards TLS or TCP.
+    pub max_connections_per_listener: u32,
+    /// The largest number of retries of a request.
+    pub max_retries: u32,
+}
+
+impl Default for Tenants {
+    fn default() -> Self {
+        Self { max_circuit_breaker: 10_000, max_connections_per_listener: 10_000, max_retries: 10 }
+    }
+}

@@ -1,0 +1,90 @@
+//! A pod sends expensive or unfinished requests to the port for statistics and probes.
+
+use std::time::{Duration, Instant};
+
+use e2e::{Target, wait_until};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::site::Site;
+
+/// A regular expression that the admin interface evaluates for each statistic in its main thread.
+const EXPENSIVE: &str = "/stats?filter=%5CpL%7B300%7D";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_query_reaches_the_admin_interface() {
+    let site = Site::with("").await;
+    let port = Target::http(site.lockgate.stats, "localhost");
+    let status = async |path: &str| port.get(path).await.expect("an answer").status;
+    for path in ["/stats", "/stats?usedonly", "/stats/prometheus", "/stats/prometheus?usedonly", "/ready", "/ready?now"]
+    {
+        assert_eq!(status(path).await, 200, "{path}");
+    }
+    for path in [
+        EXPENSIVE,
+        "/stats?usedonly&filter=a",
+        "/stats/prometheus?filter=a",
+        "/stats?",
+        "/config_dump",
+        "/quitquitquit",
+    ] {
+        assert_eq!(status(path).await, 404, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_main_thread_delays_no_probe() {
+    let site = Site::with("").await;
+    let probe = Target::http(site.lockgate.stats, "localhost");
+    let ask = async |target: &Target, path: &str| {
+        let start = Instant::now();
+        let status = target.get(path).await.expect("an answer").status;
+        (status, start.elapsed())
+    };
+    // The administration interface itself has no limit.
+    let request = async || {
+        loop {
+            site.envoy.get(EXPENSIVE).await;
+        }
+    };
+    let busy = async { tokio::join!(request(), request(), request(), request(), request(), request()) };
+    let probes = async {
+        wait_until("a busy main thread", async || ask(&probe, "/stats").await.1 > Duration::from_millis(300)).await;
+        let statistics = async { ask(&probe, "/stats").await.1 };
+        let ready = async {
+            let mut slowest = Duration::ZERO;
+            for _ in 0..20 {
+                let (status, took) = ask(&probe, "/ready").await;
+                assert_eq!(status, 200);
+                slowest = slowest.max(took);
+            }
+            slowest
+        };
+        tokio::join!(statistics, ready)
+    };
+    tokio::select! {
+        _ = busy => {}
+        (statistics, ready) = probes => {
+            println!("with a busy main thread: /stats after {statistics:?}, the slowest /ready after {ready:?}");
+            assert!(ready < statistics, "the main thread answered probes");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_requests_hold_few_connections_for_a_short_time() {
+    let site = Site::with("").await;
+    let before = site.envoy.memory().await;
+    let mut open = Vec::new();
+    for _ in 0..2000 {
+        let Ok(mut connection) = TcpStream::connect(("127.0.0.1", site.lockgate.stats)).await else { continue };
+        let _ = connection.write_all(b"GET /stats HTTP/1.1\r\nhost: a\r\nx-unfinished: ").await;
+        open.push(connection);
+    }
+    let held = site.envoy.memory().await.saturating_sub(before);
+    println!("2,000 unfinished requests hold {} KiB", held / 1024);
+    assert!(held < 40 << 20, "{held} bytes");
+    let probe = Target::http(site.lockgate.stats, "localhost");
+    let ready = async || probe.get("/ready").await.is_ok_and(|answer| answer.status == 200);
+    wait_until("a probe", ready).await;
+}
