@@ -54,6 +54,54 @@ fn gateway(port: u16) -> String {
     )
 }
 
+/// Returns the rules of the ServiceMonitor for labels.
+fn rules() -> Vec<Value> {
+    let text = std::fs::read_to_string(repository().join("charts/lockgate/relabelings.yaml")).expect("the rules");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("- "));
+    lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+/// Parses the labels of a series.
+fn labels_of(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.trim_end_matches('}').split("\",").filter_map(|pair| pair.split_once("=\""));
+    pairs.map(|(name, value)| (name.to_owned(), value.trim_end_matches('"').to_owned())).collect()
+}
+
+/// Applies rules to labels, as Prometheus does. Source: its documentation of `relabel_config`.
+fn relabel(mut labels: BTreeMap<String, String>, rules: &[Value]) -> BTreeMap<String, String> {
+    for rule in rules {
+        let text = |field: &str| rule[field].as_str().unwrap_or_default();
+        let regex = regex::Regex::new(&format!("^(?:{})$", text("regex"))).expect("an expression");
+        if rule["action"] == "labeldrop" {
+            labels.retain(|name, _| !regex.is_match(name));
+            continue;
+        }
+        let sources = rule["sourceLabels"].as_array().expect("labels").iter().filter_map(Value::as_str);
+        let sources: Vec<_> = sources.map(|name| labels.get(name).map_or("", String::as_str)).collect();
+        let joined = sources.join(";");
+        if let Some(found) = regex.captures(&joined) {
+            let mut value = String::new();
+            found.expand(text("replacement"), &mut value);
+            labels.insert(text("targetLabel").to_owned(), value);
+        }
+    }
+    labels
+}
+
+/// The documentation has the rules of the chart for Prometheus without its operator.
+#[test]
+fn the_rules_for_labels_are_documented() {
+    let page = std::fs::read_to_string(repository().join("docs/tasks/metrics-by-object.md")).expect("the page");
+    for rule in rules() {
+        let rule = rule.to_string().replace("sourceLabels", "source_labels").replace("targetLabel", "target_label");
+        let documented =
+            page.lines().filter_map(|line| line.trim().strip_prefix("- {")).map(|rest| format!("{{{rest}"));
+        let mut documented = documented.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        let rule: Value = serde_json::from_str(&rule).expect("JSON");
+        assert!(documented.any(|other| other == rule), "{rule} is not in docs/tasks/metrics-by-object.md");
+    }
+}
+
 /// The program with these objects, a limit of statistics, and a real Envoy.
 struct Site {
     lockgate: Lockgate,
@@ -103,13 +151,11 @@ impl Site {
     /// Returns the values of a statistic by object and host: `Ingress one/cart shop.test`, with the class of the
     /// response.
     async fn values(&self, name: &str) -> BTreeMap<String, f64> {
-        let mut values = BTreeMap::new();
+        let (rules, mut values) = (rules(), BTreeMap::new());
         for (series, value) in series(&self.page().await) {
             let Some(labels) = series.strip_prefix(name).and_then(|rest| rest.strip_prefix('{')) else { continue };
-            let label = |name: &str| {
-                let start = labels.split(&format!("{name}=\"")).nth(1);
-                start.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
-            };
+            let labels = relabel(labels_of(labels), &rules);
+            let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
             let class = label("envoy_response_code_class");
             let object = ["kind", "namespace", "name", "host"].map(|part| label(&format!("lockgate_{part}")));
             let [kind, namespace, name, host] = object;
@@ -216,8 +262,9 @@ impl Site {
         assert!(named.len() > 5 && named.contains(COMPLETED), "{named:?}");
         let page = self.page().await;
         let controller = self.lockgate.metrics().await;
+        let made = rules();
         for name in named {
-            let is_label = page.contains(&format!("{name}=\""));
+            let is_label = page.contains(&format!("{name}=\"")) || made.iter().any(|rule| rule["targetLabel"] == name);
             let is_metric = page.contains(&format!("\n{name}{{"));
             let is_of_controller = controller.keys().any(|series| series.starts_with(name));
             assert!(is_label || is_metric || is_of_controller, "{name} does not exist");

@@ -5,7 +5,6 @@ mod grpc;
 mod limits;
 mod locality;
 mod message;
-mod statistics;
 mod tls;
 
 use std::fs;

@@ -25,7 +25,7 @@ fn resource(shared: &Loop) -> Resource {
     let content = shared.virtual_host();
     let message = route::virtual_host(&host(), content, &shared.settings, &Statistics::default());
     let origins = content.routes.iter().map(|route| route.origin.clone()).collect();
-    Resource::new("http/shop.example.com", &message, origins)
+    Resource::new("http/shop_example_com", &message, origins)
 }
 
 /// Returns the time to encode the virtual host of the shared host from the model.

@@ -14,7 +14,7 @@ use lockgate_route::envoy::cluster::{http2_options, one_endpoint, strict_dns};
 use lockgate_route::envoy::{names, wire};
 use lockgate_xds::snapshot::ResourceType;
 
-use super::{Address, Mode, Options, statistics, tls};
+use super::{Address, Mode, Options, tls};
 use crate::settings::Overload;
 
 /// The key of the node's metadata with the limit of open files of Envoy.
@@ -56,7 +56,6 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
         deferred_stat_options: Some(bootstrap_v3::bootstrap::DeferredStatOptions {
             enable_deferred_creation_stats: true,
         }),
-        stats_config: Some(statistics::config()),
         ..Default::default()
     }
 }

@@ -93,7 +93,7 @@ fn an_imaginary_kind_is_translated_triggered_and_given_a_status() {
     assert_eq!(status(1), Some(true), "the page reads the Service, so it is translated again");
     let newest = stores.newest(&Class::shared(View::Envoy)).unwrap();
     let clusters = |host: &str| newest.get(ResourceType::VIRTUAL_HOST, host).unwrap().references().clusters.len();
-    assert_eq!((clusters("http/page.test"), clusters("http/ingress.test")), (1, 1), "both objects, of one name");
+    assert_eq!((clusters("http/page_test"), clusters("http/ingress_test")), (1, 1), "both objects, of one name");
     drop(events);
     thread.join().unwrap().unwrap();
 }

@@ -70,9 +70,18 @@ pub fn scope_key_prefix(listener: &ListenerId) -> String {
 }
 
 /// Returns the name of a virtual host of a listener for plain HTTP, by the first of its domains:
-/// `"http/shop.example.com"`.
+/// `"http/shop_example_com"`.
 pub fn virtual_host(listener: &ListenerId, first: &Host) -> String {
-    format!("{listener}/{first}")
+    of_statistics(format!("{listener}/{first}"))
+}
+
+/// Returns a name that Envoy can use in the names of statistics as one label: with `_` instead of dots. Hosts and the names of
+/// objects contain no `_`, so different names remain different.
+///
+/// Envoy splits the names of statistics at dots to find its own labels `envoy_virtual_host` and `envoy_route`. Labels by regular
+/// expressions (`stats_tags`) made a change eight times as expensive: Envoy runs them on all statistics of routes for each change.
+pub fn of_statistics(name: String) -> String {
+    name.replace('.', "_")
 }
 
 /// Returns the name of a bucket of hosts of a listener for plain HTTP, which names its scope, key, and route
@@ -147,7 +156,7 @@ mod tests {
         assert_eq!(tls_routes(&https, &Host::Wildcard("example.com".into())), "https/*.example.com");
         assert_eq!(tls_routes(&https, &Host::Any), "https/*");
         assert_eq!([&https, &other].map(scope_key_prefix), ["", "other/"]);
-        assert_eq!(virtual_host(&http, &Host::Exact("shop.example.com".into())), "http/shop.example.com");
+        assert_eq!(virtual_host(&http, &Host::Exact("shop.example.com".into())), "http/shop_example_com");
         assert_eq!(bucket(&http, 13), "http/13");
         let secrets = ["cert", "rsa"].map(|name| SecretId::new(ObjectKey::new("shop", name), SecretPart::KeyPair));
         let presented = |secrets, minimum, maximum| shared_chain(&https, &Presented { secrets, minimum, maximum });

@@ -199,7 +199,7 @@ mod tests {
             let parts = parts(&resource);
             let of_objects = parts.of_objects.iter().map(|part| (part.object.clone(), part.routes.len()));
             assert_eq!(of_objects.collect::<Vec<_>>(), [(ingress("a", 3), 2), (ingress("b", 1), 1)]);
-            assert!(parts.of_objects.iter().all(|part| part.virtual_host.ends_with("a.test")), "{parts:?}");
+            assert!(parts.of_objects.iter().all(|part| part.virtual_host.ends_with("a_test")), "{parts:?}");
             let paths = [["/a", "/other"].as_slice(), &["/b"]];
             for (part, paths) in parts.of_objects.iter().zip(paths) {
                 for (route, path) in part.routes.iter().zip(paths) {

@@ -106,7 +106,7 @@ pub fn virtual_host(
     statistics: &Statistics,
 ) -> route_v3::VirtualHost {
     route_v3::VirtualHost {
-        name: host.to_string(),
+        name: names::of_statistics(host.to_string()),
         domains: vec![host.to_string()],
         routes: routes(host, content, &Marks::of(settings), statistics.on(host)),
         ..Default::default()
@@ -121,7 +121,7 @@ pub(super) fn answering_all(status: u16, settings: &Settings) -> route_v3::Virtu
 /// Builds the virtual host that answers all requests for `host` with `status`.
 pub(super) fn answering_host(host: &Host, status: u16, settings: &Settings) -> route_v3::VirtualHost {
     route_v3::VirtualHost {
-        name: host.to_string(),
+        name: names::of_statistics(host.to_string()),
         domains: vec![host.to_string()],
         routes: vec![answering(status, &Marks::of(settings))],
         ..Default::default()
@@ -237,7 +237,7 @@ fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks, coun
         name: names::route(origin),
         r#match: Some(matches::route_match(matches, headers)),
         metadata: marks.named.then(|| metadata(origin)),
-        stat_prefix: if counted { names::route(origin) } else { String::new() },
+        stat_prefix: if counted { names::of_statistics(names::route(origin)) } else { String::new() },
         action: built,
         typed_per_filter_config: forward.map(|forward| filter_config(&forward.filters)).unwrap_or_default(),
         ..Default::default()

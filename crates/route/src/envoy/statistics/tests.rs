@@ -160,7 +160,7 @@ fn the_builder_rebuilds_the_routes_of_moved_objects() {
         let hosts = hosts.map(|one| route_v3::VirtualHost::decode(one.message()).unwrap());
         hosts.flat_map(|host| host.routes.into_iter().map(move |one| (host.name.clone(), one.stat_prefix))).collect()
     };
-    let pair = |host: &str, prefix: &str| (format!("http/{host}"), prefix.to_owned());
+    let pair = |host: &str, prefix: &str| (format!("http/{}", host.replace('.', "_")), prefix.to_owned());
     let mut update = |model: &Model, touched: &Touched| {
         builder.update(Change { model, touched, settings: &settings, settings_changed: false }, forms)
     };
