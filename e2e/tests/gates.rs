@@ -3,6 +3,7 @@
 //! Clusters that warm slowly are behind a health check whose first answer takes seconds: Envoy holds its ACK until then.
 
 mod histories;
+mod kept;
 mod rejected;
 mod returning;
 mod world;

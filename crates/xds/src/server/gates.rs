@@ -179,7 +179,7 @@ impl Gates {
                 // The client does not have a rejected cluster, and would reject it again.
                 _ if types
                     .get(&ResourceType::CLUSTER)
-                    .is_none_or(|clusters| !clusters.state_at_client(&name).exists()) =>
+                    .is_none_or(|own| !own.state_at_client(&name).exists() && !own.keeps_unknown(&name)) =>
                 {
                     self.retained.remove(&name);
                 }

@@ -481,7 +481,7 @@ impl Subscription {
     }
 
     /// Records that the client has `content`. Returns the replaced resources.
-    fn accept_content(&mut self, content: Vec<(Arc<str>, ClientState)>) -> Vec<Arc<Resource>> {
+    pub(super) fn accept_content(&mut self, content: Vec<(Arc<str>, ClientState)>) -> Vec<Arc<Resource>> {
         let mut replaced = Vec::new();
         for (name, state) in content {
             self.record_accepted(&name, &state);
@@ -505,6 +505,9 @@ impl Subscription {
     pub fn withdraw(&mut self, name: &Arc<str>) {
         if self.state_at_client(name) == self.known(name).sent {
             return; // Something newer is on its way.
+        }
+        if self.keeps_unknown(name) {
+            return; // The client would delete its version, which is unknown.
         }
         let known = self.apart(name);
         known.sent = known.accepted.clone();

@@ -13,10 +13,12 @@
 //! again.
 //!
 //! The stream does not send a culprit again in this version. The client keeps the version that it accepted last. In a full
-//! state, where absence would delete the resource, the stream sends that version instead.
+//! state, where absence would delete the resource, the stream sends that version instead. If its content is unknown, the
+//! full state contains the culprit, and there are no trials (`isolation::unknown`).
 
 mod division;
 mod suspicion;
+mod unknown;
 mod wording;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,6 +39,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(in crate::server) struct Isolation {
     culprits: BTreeMap<Arc<str>, Culprit>,
     trials: VecDeque<Trial>,
+    /// Full state: the names of culprits of which the client may have an unknown version from an earlier stream.
+    unknown: BTreeSet<Arc<str>>,
     /// The resources that are sent in an alternative encoding.
     reworded: BTreeMap<Arc<str>, Version>,
     /// Whether a trial is next even if changes wait. Trials and changes take turns.
@@ -149,13 +153,14 @@ impl Isolation {
     }
 
     fn is_over(&self) -> bool {
-        self.culprits.is_empty() && self.trials.is_empty() && self.events.is_empty()
+        self.culprits.is_empty() && self.trials.is_empty() && self.events.is_empty() && self.unknown.is_empty()
     }
 }
 
 impl Subscription {
     /// Returns the events since the last call.
     pub fn isolation_events(&mut self) -> Vec<IsolationEvent> {
+        self.forget_unknown();
         let Some(isolation) = &mut self.isolation else { return Vec::new() };
         let events = std::mem::take(&mut isolation.events);
         if isolation.is_over() && !self.in_flight.iter().any(|response| response.attempt.is_trial) {
@@ -422,11 +427,31 @@ impl Subscription {
             std::mem::swap(&mut news, &mut repeated);
         }
         self.reword(news.iter());
-        match full {
-            _ if news.is_empty() => {}
-            true => self.remove_again(&response),
-            false => self.resend_others(&response, &repeated),
+        if full && news.iter().any(|resource| self.may_have_unknown(resource.name())) {
+            self.keep_unknown(&response, &news, message);
+        } else {
+            match full {
+                _ if news.is_empty() => {}
+                true => self.remove_again(&response),
+                false => self.resend_others(&response, &repeated),
+            }
+            self.isolate(&response, &news, message, now);
         }
+        news.sort_by(|a, b| a.name().cmp(b.name()));
+        repeated.sort_by(|a, b| a.name().cmp(b.name()));
+        let removed = response.content.iter().filter(|(_, state)| !state.exists()).map(|(name, _)| name.clone());
+        let mut removed: Vec<Arc<str>> = removed.collect();
+        removed.sort();
+        Rejection {
+            kind: self.kind,
+            scope: RejectionScope::Response { nonce: response.nonce, repeated, removed },
+            suspects: news,
+            message: message.into(),
+        }
+    }
+
+    /// Divides the resources `news`, which the client has rejected with `response`, into trials.
+    fn isolate(&mut self, response: &InFlight, news: &[Arc<Resource>], message: &str, now: Instant) {
         let alone = news.len() == 1;
         let open = |resource: &&Arc<Resource>| {
             let name = resource.name();
@@ -451,19 +476,8 @@ impl Subscription {
             [] => {}
             suspects => {
                 let names: BTreeSet<Arc<str>> = suspects.iter().map(|resource| resource.name().clone()).collect();
-                self.split(names, message, response.attempt.torn, full.then(|| news.clone()));
+                self.split(names, message, response.attempt.torn, response.full.is_some().then(|| news.to_vec()));
             }
-        }
-        news.sort_by(|a, b| a.name().cmp(b.name()));
-        repeated.sort_by(|a, b| a.name().cmp(b.name()));
-        let removed = response.content.iter().filter(|(_, state)| !state.exists()).map(|(name, _)| name.clone());
-        let mut removed: Vec<Arc<str>> = removed.collect();
-        removed.sort();
-        Rejection {
-            kind: self.kind,
-            scope: RejectionScope::Response { nonce: response.nonce, repeated, removed },
-            suspects: news,
-            message: message.into(),
         }
     }
 

@@ -14,6 +14,8 @@ pub(super) struct Late {
     pub response: InFlight,
     /// The state that the client had accepted before, for each name of the response.
     before: Vec<(Arc<str>, ClientState)>,
+    /// Whether the client had unknown resources of an earlier stream.
+    came_back: bool,
 }
 
 impl Subscription {
@@ -32,8 +34,9 @@ impl Subscription {
         let unsettled = self.apart.iter().filter(|(_, known)| known.sent != known.accepted);
         let unsettled = unsettled.map(|(name, known)| (name.clone(), known.accepted.clone()));
         let before = first.chain(unsettled).collect();
+        let came_back = self.came_back;
         self.apply(response.clone());
-        self.late.push(Late { response, before });
+        self.late.push(Late { response, before, came_back });
     }
 
     /// Records that the client has accepted the late response `nonce`, if there is one, and all late responses before it.
@@ -57,7 +60,8 @@ impl Subscription {
             return in_time;
         }
         let mut late = Vec::new();
-        while let Some(Late { response, before }) = self.late.pop() {
+        while let Some(Late { response, before, came_back }) = self.late.pop() {
+            self.came_back |= came_back;
             if !response.first.is_empty() {
                 self.track_first_response();
             }

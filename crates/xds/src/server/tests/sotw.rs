@@ -3,6 +3,7 @@
 mod answers;
 mod changes;
 mod clients;
+mod kept;
 mod large;
 mod names;
 mod odd;

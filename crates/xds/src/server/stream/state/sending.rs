@@ -364,9 +364,19 @@ impl State {
             }
         }
         // Waiting names keep their state at the client; new names are left out.
+        let mut rejected_again: BTreeSet<Arc<str>> = BTreeSet::new();
         for name in push.waits.union(&push.left_out) {
             let stays = subscription.state_at_client(name);
             push.instead.push((name.clone(), stays.clone()));
+            if stays.resource().is_none() && subscription.may_have_unknown(name) {
+                // The client would delete its version. It rejects the version that was sent, and keeps its own.
+                if let Some(sent) = at_client(name).resource().filter(|_| !all.contains_key(name)) {
+                    all.insert(name.clone(), sent.clone());
+                    mixed.insert(name.clone());
+                }
+                rejected_again.insert(name.clone());
+                continue;
+            }
             let instead = match stays.resource() {
                 Some(old) => all.insert(name.clone(), old.clone()),
                 None => all.remove(name),
@@ -387,7 +397,7 @@ impl State {
             let sent = at_client(name) == **resource;
             let has_it = sent && subscription.state_at_client(name) == **resource;
             let stays = push.waits.contains(*name) || push.left_out.contains(*name);
-            !has_it && !stays && !changed.contains(*name)
+            !has_it && (!stays || rejected_again.contains(*name)) && !changed.contains(*name)
         });
         push.content.extend(again.map(|(name, resource)| (name.clone(), ClientState::Resource(resource.clone()))));
         let version = view.version_with(kind, mixed.iter().map(|name| (name, all.get(name))));

@@ -59,6 +59,9 @@ struct Client {
     nacks: usize,
     /// The contents of rejected responses, none of which may be repeated.
     rejected: BTreeSet<Vec<(String, Version)>>,
+    /// The names that the client had when it returned to a new controller, which does not know their content, and that have
+    /// existed since.
+    kept: BTreeSet<String>,
     log: Vec<String>,
 }
 
@@ -84,6 +87,7 @@ impl Client {
             messages: 0,
             nacks: 0,
             rejected: BTreeSet::new(),
+            kept: BTreeSet::new(),
             log: vec![format!("{kind:?} {variant:?} {semantic} {text:?} {}", only.is_none())],
         }
     }
@@ -95,6 +99,21 @@ impl Client {
             Variant::Delta => self.bench.request(delta_request(self.kind, &names, &[])),
         };
         self.run(sent);
+    }
+
+    /// Returns to a new controller with the same resources.
+    fn come_back(&mut self) {
+        let store = Arc::new(Store::default());
+        let newest = self.bench.newest();
+        store.replace(TYPES.iter().flat_map(|kind| newest.all(*kind)).map(|resource| (**resource).clone()).collect());
+        self.bench.store = store;
+        self.bench.reconnect();
+        self.bench.notices.clear();
+        self.kept = self.has.keys().cloned().collect();
+        self.rejected.clear();
+        self.messages = 0;
+        self.log.push("returned".to_owned());
+        self.start();
     }
 
     fn run(&mut self, sent: Sent) {
@@ -121,6 +140,10 @@ impl Client {
         if bad.is_empty() || self.takes_good {
             let set: BTreeSet<&str> = names(response).into_iter().collect();
             if whole {
+                let newest = self.bench.newest();
+                self.kept.retain(|name| newest.get(self.kind, name).is_some());
+                let lost: Vec<&String> = self.kept.iter().filter(|name| !set.contains(&***name)).collect();
+                assert!(lost.is_empty(), "{lost:?} would be deleted: {:#?}", self.log);
                 self.has.retain(|name, _| set.contains(&**name));
             }
             for resource in response.resources.iter().filter(|resource| !is_bad(resource)) {
@@ -136,7 +159,13 @@ impl Client {
         assert!(self.rejected.insert(content), "rejected before: {:#?}", self.log);
         let good = || names(response).into_iter().find(|name| !bad.contains(name));
         let why = match self.text {
-            Text::All => format!("Error adding/updating cluster(s) {}", bad.join(": no, ")),
+            Text::All if self.takes_good => {
+                format!(
+                    "Error adding/updating cluster(s) {}",
+                    bad.iter().map(|name| format!("{name}: no")).collect::<Vec<_>>().join(", ")
+                )
+            }
+            Text::All => format!("they are bad: {}", bad.join(", ")),
             Text::First => format!("name: \"{}\"", bad[0]),
             Text::Nothing => "it is bad".to_owned(),
             Text::Lies => format!("[resource index 0: {}: no]", good().unwrap_or(bad[0])),
@@ -268,6 +297,40 @@ fn a_removed_resource_is_not_restored_by_its_rejection() {
     live(Variant::Delta, CLUSTER, 0, &History(history.into()));
 }
 
+/// The controller restarts before or after changes. No resource that the client has is deleted while it exists.
+fn comes_back(kind: ResourceType, form: u64, history: &History) {
+    let store = Arc::new(Store::default());
+    store.replace(batch(kind, history.0[0]).0.set);
+    let mut client = Client::new(&store, Variant::Sotw, kind, form);
+    client.start();
+    for (at, choices) in history.0.iter().enumerate().skip(1) {
+        if choices % 3 == 0 || at == 1 {
+            client.come_back();
+        }
+        client.messages = 0;
+        client.rejected.clear();
+        client.bench.store.update(batch(kind, choices / 3).0);
+        let sent = client.bench.catch_up();
+        client.run(sent);
+        let known = client.bench.stream.state.types[&kind].culprits().count();
+        if client.takes_good && matches!(client.text, Text::All) {
+            // The message of Envoy lists the invalid resources, so all others are accepted.
+            let newest = client.bench.newest();
+            let invalid = newest.all(kind).filter(|resource| client.bad.contains(&resource.version())).count();
+            assert_eq!(known, invalid, "{:#?}", client.log);
+            let valid = newest.all(kind).filter(|resource| !client.bad.contains(&resource.version()));
+            for resource in valid {
+                assert_eq!(client.has.get(&**resource.name()), Some(&resource.version()), "{:#?}", client.log);
+            }
+        }
+    }
+    client.rejected.clear();
+    client.bench.store.update(Update::setting(NAMES.iter().map(|name| resource(kind, name, 0)).collect()));
+    let sent = client.bench.catch_up();
+    client.run(sent);
+    client.assert_has(&client.bench.newest(), &BTreeMap::new());
+}
+
 fn histories() -> impl Strategy<Value = History> {
     prop::collection::vec(any::<u64>(), 1..8).prop_map(History)
 }
@@ -283,6 +346,15 @@ proptest! {
     #[test]
     fn delta_isolates_invalid_resources(kind in 0..7usize, form in any::<u64>(), history in histories()) {
         live(Variant::Delta, TYPES[kind], form, &history);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(4_000))]
+
+    #[test]
+    fn sotw_deletes_no_resource_of_a_returning_client(kind in 0..3usize, form in any::<u64>(), history in histories()) {
+        comes_back([CLUSTER, LISTENER, SCOPED_ROUTES][kind], form, &history);
     }
 }
 
