@@ -103,7 +103,7 @@ pub struct ClientAddressesSpec {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JwtSpec {
-    /// The issuers of tokens. A token of any issuer is accepted.
+    /// The issuers of tokens, each once. A token of any issuer is accepted.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 4)))]
     pub providers: Vec<JwtProviderSpec>,
 }

@@ -330,6 +330,10 @@ fn jwt(spec: &JwtSpec) -> Result<Arc<Jwt>, (String, String)> {
     let providers = providers.iter().enumerate().map(provider).collect::<Result<_, _>>()?;
     Ok(Arc::new(Jwt { providers }))
 }
+        // Envoy verifies a token with the keys of all providers that have its issuer.
+        if providers[..i].iter().any(|other| other.issuer == *issuer) {
+            return Err(fault("issuer", format!("{issuer:?} is the issuer of another provider")));
+        }
 
 fn authorization(
     spec: &ExternalAuthorizationSpec,

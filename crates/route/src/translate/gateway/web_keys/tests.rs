@@ -291,6 +291,10 @@ fn a_set_with_one_faulty_key_is_refused_as_a_whole() {
     keys[4]["x"] = json!("AQAB");
     assert_eq!(parse(&set(&keys)).unwrap_err(), "key 4 is not a point on its curve");
     assert_eq!(parse(&set(&vec![good().remove(6); 17])).unwrap_err(), "has more than 16 keys");
+    let slow =
+        |count: usize| [vec![good().remove(5); count], vec![good().remove(4); 1], vec![good().remove(3); 11]].concat();
+    assert!(parse(&set(&slow(3))).is_ok());
+    assert_eq!(parse(&set(&slow(4))).unwrap_err(), "has more than 4 keys on P-384 and P-521");
     assert_eq!(parse(&" ".repeat(20_000)).unwrap_err(), "longer than 16384 bytes");
 }
 
