@@ -168,7 +168,10 @@ impl Marks {
 /// of up to 60 KiB. If the hosts with several labels have routes, each of these has the condition. A first route then
 /// answers hosts that are longer than any name, so that the conditions cost little.
 fn routes(host: &Host, content: &VirtualHost, marks: &Marks, counted: Option<&Counted>) -> Vec<route_v3::Route> {
-    let build = |one: &Route, headers: &[_]| route(one, headers, marks, statistics::is_counted(one, counted));
+    let build = |one: &Route, headers: &[_]| {
+        let conditions = Conditions { headers, cookie: None };
+        route(one, conditions, marks, statistics::is_counted(one, counted))
+    };
     let (Host::Wildcard(suffix), 1..) = (host, content.one_label) else {
         return content.routes.iter().flat_map(|one| build(one, &[])).collect();
     };
@@ -206,16 +209,23 @@ fn names_objects(settings: &Settings) -> bool {
         }
 }
 
-/// Builds `route` for requests with these headers. A redirect may need two routes in Envoy: see
+/// The conditions of a route in Envoy in addition to the conditions of its object.
+#[derive(Debug, Clone, Copy, Default)]
+struct Conditions<'a> {
+    headers: &'a [route_v3::HeaderMatcher],
+    /// The cookie of a session.
+    cookie: Option<&'a route_v3::CookieMatcher>,
+}
+
+/// Builds `route` for requests that meet these conditions. A redirect may need two routes in Envoy: see
 /// [`redirect::redirects`]. Sessions that stay at one of several clusters need a route for each cluster: see
 /// [`session::by_cluster`]. A `counted` route has statistics, which all routes of its object on this host share.
-fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks, counted: bool) -> Vec<route_v3::Route> {
+fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) -> Vec<route_v3::Route> {
     if let Some((by_cluster, new)) = session::by_cluster(route) {
         let kept = by_cluster.into_iter().flat_map(|(route, cookie)| {
-            let headers: Vec<_> = headers.iter().cloned().chain([cookie]).collect();
-            self::route(&route, &headers, marks, counted)
+            self::route(&route, Conditions { cookie: Some(&cookie), ..conditions }, marks, counted)
         });
-        return kept.chain(self::route(&new, headers, marks, counted)).collect();
+        return kept.chain(self::route(&new, conditions, marks, counted)).collect();
     }
     let policy = route.policy();
     let Route { matches, filters, action, origin } = route;
@@ -235,7 +245,7 @@ fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks, coun
     let mut route = route_v3::Route {
         // The object of the route.
         name: names::route(origin),
-        r#match: Some(matches::route_match(matches, headers)),
+        r#match: Some(matches::route_match(matches, conditions)),
         metadata: marks.named.then(|| metadata(origin)),
         stat_prefix: if counted { names::of_statistics(names::route(origin)) } else { String::new() },
         action: built,

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::hosts::without_port;
 use super::{Outcome, Request, path};
-use crate::model::{ClusterId, HeaderMatch, Host, Match, PathMatch, QueryMatch, Route, ValueMatch};
+use crate::model::{ClusterId, HeaderMatch, Host, Match, PathMatch, QueryMatch, Route, SessionCookie, ValueMatch};
 use crate::settings::{EscapedSlashes, Settings, Underscores};
 
 /// A request in the form that Envoy compares with routes.
@@ -77,9 +77,9 @@ impl<'r> Compared<'r> {
     /// Returns the cluster that a session cookie selects. Source: [`envoy::session`](crate::envoy), `by_cluster`.
     pub fn session<'a>(&self, route: &'a Route) -> Option<&'a ClusterId> {
         let (cookie, forward) = route.divided()?;
-        let sent = self.header("cookie")?;
+        let sent = self.cookie(&cookie.cluster_name())?;
         let mut clusters = forward.clusters.iter().map(|one| &one.cluster);
-        clusters.find(|cluster| sent.contains(&cookie.for_cluster(cluster)))
+        clusters.find(|cluster| sent == SessionCookie::value_of(cluster))
     }
 
     fn has_header(&self, HeaderMatch { name, value, inverted }: &HeaderMatch) -> bool {
@@ -96,6 +96,14 @@ impl<'r> Compared<'r> {
         let values = self.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| *value);
         let values: Vec<&str> = values.collect();
         (!values.is_empty()).then(|| values.join(","))
+    }
+
+    /// Returns the value of the first cookie with this name.
+    fn cookie(&self, name: &str) -> Option<&'r str> {
+        let headers = self.headers.iter().filter(|(header, _)| header == "cookie").map(|(_, value)| *value);
+        let mut cookies = headers.flat_map(|header| header.split(';')).filter_map(|cookie| cookie.split_once('='));
+        let (_, value) = cookies.find(|(other, _)| other.trim_start() == name)?;
+        Some(value.strip_prefix('"').and_then(|quoted| quoted.strip_suffix('"')).unwrap_or(value))
     }
 
     fn has_parameter(&self, QueryMatch { name, value }: &QueryMatch) -> bool {

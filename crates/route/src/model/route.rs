@@ -102,6 +102,17 @@ impl Route {
         (cookie.keeps_cluster && forward.clusters.len() > 1).then_some((cookie, forward))
     }
 
+    /// Returns the route with sessions that stay at an endpoint, but not at a cluster.
+    #[must_use]
+    pub fn undivided(&self) -> Self {
+        let Some((cookie, forward)) = self.divided() else { return self.clone() };
+        let cookie = SessionCookie { keeps_cluster: false, ..cookie.clone() };
+        let session = ForwardFilter::Session(Box::new(Session::Cookie(cookie)));
+        let others = forward.filters.iter().filter(|filter| !matches!(filter, ForwardFilter::Session(_))).cloned();
+        let filters = others.chain([session]).collect::<Vec<_>>().into();
+        Self { action: Action::Forward(Arc::new(Forward { filters, ..Forward::clone(forward) })), ..self.clone() }
+    }
+
     /// Returns the number of Envoy's routes with the match, the filters, and the policy of this one.
     pub fn copies(&self) -> u32 {
         self.divided().map_or(1, |(_, forward)| u32::try_from(forward.clusters.len() + 1).unwrap_or(u32::MAX))

@@ -47,9 +47,14 @@ impl SessionCookie {
         format!("{}-backend", self.name)
     }
 
+    /// Returns the value of this cookie for the sessions of a cluster: `1f3870be274f6c49`.
+    pub fn value_of(cluster: &ClusterId) -> String {
+        format!("{:016x}", xxh3_64(cluster.to_string().as_bytes()))
+    }
+
     /// Returns the cookie for the sessions of a cluster: `shop-backend=1f3870be274f6c49`.
     pub fn for_cluster(&self, cluster: &ClusterId) -> String {
-        format!("{}={:016x}", self.cluster_name(), xxh3_64(cluster.to_string().as_bytes()))
+        format!("{}={}", self.cluster_name(), Self::value_of(cluster))
     }
 }
 

@@ -7,7 +7,7 @@ use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::ResourceType;
 use prost::Message;
 
-use super::Marks;
+use super::{Conditions, Marks};
 use crate::envoy::statistics::{Counted, is_counted};
 use crate::model::{CommonEnds, Host, Route, VirtualHost};
 
@@ -50,7 +50,7 @@ impl LargeHost {
         let mut ends = old.ends[..common.start].to_vec();
         let mut table = bytes[..old.start(common.start)].to_vec();
         for (at, route) in routes.iter().enumerate().take(routes.len() - common.end).skip(common.start) {
-            table.extend(encode(super::route(route, &[], marks, is_set(&counted, at))));
+            table.extend(encode(super::route(route, Conditions::default(), marks, is_set(&counted, at))));
             ends.push(table.len() as u32);
         }
         let (from, to) = (kept_end as u32, table.len() as u32);
@@ -119,7 +119,7 @@ mod tests {
             }
         }
         let all = routes(&[1, 2, 3]);
-        let built = all.iter().flat_map(|one| super::super::route(one, &[], &marks, false)).collect();
+        let built = all.iter().flat_map(|one| super::super::route(one, Conditions::default(), &marks, false)).collect();
         assert_eq!(anew(&all), encode(built));
     }
 

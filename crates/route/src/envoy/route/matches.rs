@@ -5,14 +5,16 @@ use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use matcher_v3::string_matcher::MatchPattern;
 use route_v3::header_matcher::HeaderMatchSpecifier;
 
+use super::Conditions;
 use crate::envoy::wire::{fraction, regex, string_matcher};
 use crate::model::{HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
 
-/// Builds Envoy's match of requests that also have `headers`.
-pub(super) fn route_match(matches: &Match, headers: &[route_v3::HeaderMatcher]) -> route_v3::RouteMatch {
+/// Builds Envoy's match of requests that also meet these conditions.
+pub(super) fn route_match(matches: &Match, Conditions { headers, cookie }: Conditions) -> route_v3::RouteMatch {
     let mut built = route_v3::RouteMatch {
         path_specifier: Some(path(&matches.path)),
         headers: headers.to_vec(),
+        cookies: cookie.cloned().into_iter().collect(),
         ..Default::default()
     };
     if let Some(conditions) = matches.conditions() {

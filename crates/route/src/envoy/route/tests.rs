@@ -10,7 +10,10 @@ use super::action::retry_policy;
 use super::matches::one_label_before;
 use super::*;
 use crate::envoy::wire;
-use crate::model::{Forward, PathMatch, Redirect, RedirectStatus, Retry, WeightedCluster};
+use crate::model::{
+    CookieName, Forward, PathMatch, Redirect, RedirectStatus, Retry, RoutePolicy, Session, SessionCookie,
+    WeightedCluster,
+};
 use crate::testing::model::cluster_id;
 
 fn exact(name: &str) -> Host {
@@ -39,7 +42,7 @@ fn marks() -> Marks {
 }
 
 fn path_of(path: PathMatch) -> PathSpecifier {
-    let built = route(&model_route(path, Action::respond(404)), &[], &marks(), false).remove(0);
+    let built = route(&model_route(path, Action::respond(404)), Conditions::default(), &marks(), false).remove(0);
     built.r#match.unwrap().path_specifier.unwrap()
 }
 
@@ -49,7 +52,7 @@ fn to_https(port: Option<u16>) -> Action {
 
 /// Returns the redirect of each route, and whether it is for requests with a port.
 fn redirects(action: Action) -> Vec<(route_v3::RedirectAction, bool)> {
-    let built = route(&model_route(PathMatch::root(), action), &[], &marks(), false);
+    let built = route(&model_route(PathMatch::root(), action), Conditions::default(), &marks(), false);
     let redirect = |route: route_v3::Route| match route.action.unwrap() {
         route_v3::route::Action::Redirect(redirect) => (redirect, !route.r#match.unwrap().headers.is_empty()),
         other => panic!("{other:?}"),
@@ -171,7 +174,7 @@ fn redirects_to_https_are_equal_for_all_hosts() {
 #[test]
 fn a_route_names_its_object() {
     let one = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
-    let built = |settings: &Settings| route(&one, &[], &Marks::of(settings), false).remove(0);
+    let built = |settings: &Settings| route(&one, Conditions::default(), &Marks::of(settings), false).remove(0);
     let mut settings = Settings::default();
     let default = built(&settings);
     assert_eq!((&*default.name, default.metadata), ("Ingress/shop/cart", None));
@@ -209,7 +212,7 @@ fn plain_text_serves_every_host_and_answers_404_for_others() {
 #[test]
 fn a_plain_route_contains_only_its_match_and_its_cluster() {
     let plain = model_route(PathMatch::Prefix("/".into()), Action::Forward(forward(&[("a", 1)]).into()));
-    let [built] = <[route_v3::Route; 1]>::try_from(route(&plain, &[], &marks(), false)).unwrap();
+    let [built] = <[route_v3::Route; 1]>::try_from(route(&plain, Conditions::default(), &marks(), false)).unwrap();
     let path = route_v3::RouteMatch {
         path_specifier: Some(PathSpecifier::Prefix("/".to_owned())),
         ..route_v3::RouteMatch::default()
@@ -228,4 +231,43 @@ fn a_plain_route_contains_only_its_match_and_its_cluster() {
     assert_eq!(built, expected);
     let texts = "Ingress/shop/cart".len() + "/".len() + "shop/a/80".len();
     assert_eq!(built.encoded_len() - texts, 12, "tags and lengths");
+}
+
+/// Envoy would search a header of 50 KB for each backend of each rule.
+#[test]
+fn the_cookies_of_a_request_are_parsed_once() {
+    let cookie = SessionCookie {
+        name: CookieName::parse("shop").unwrap(),
+        path: "/".into(),
+        lifetime: None,
+        keeps_cluster: true,
+    };
+    let filters = vec![ForwardFilter::Session(Box::new(Session::Cookie(cookie)))].into();
+    let sticky = Forward { filters, ..forward(&[("a", 1), ("b", 1)]) };
+    let sticky = model_route(PathMatch::root(), Action::Forward(Arc::new(sticky)));
+    let built = route(&sticky, Conditions::default(), &marks(), false);
+    let conditions: Vec<_> = built.iter().map(|route| route.r#match.clone().unwrap()).collect();
+    let names = |one: &route_v3::RouteMatch| one.cookies.iter().map(|cookie| cookie.name.clone()).collect::<Vec<_>>();
+    assert_eq!(conditions.iter().map(names).collect::<Vec<_>>(), [vec!["shop-backend"], vec!["shop-backend"], vec![]]);
+    assert!(conditions.iter().all(|one| one.headers.is_empty()));
+    assert_ne!(conditions[0].cookies, conditions[1].cookies);
+    assert_eq!(route(&sticky.undivided(), Conditions::default(), &marks(), false).len(), 1);
+}
+
+/// Any client can send `content-type: application/grpc`.
+#[test]
+fn only_routes_for_grpc_have_streams_without_a_limit() {
+    let mut settings = Settings::default();
+    settings.http.max_request_body_bytes = Some(1);
+    let policy = RoutePolicy { max_request_body_bytes: Some(1), ..RoutePolicy::default() };
+    for (kind, expected) in [("GRPCRoute", true), ("HTTPRoute", false), ("Ingress", false)] {
+        let origin = ObjectRef::new(kind, "shop", "cart");
+        let one = Route::new(PathMatch::root(), Action::Forward(forward(&[("a", 1)]).into()), origin);
+        let one = one.with_policy(Arc::new(policy.clone()));
+        let [built] = <[_; 1]>::try_from(route(&one, Conditions::default(), &Marks::of(&settings), false)).unwrap();
+        let grpc = |any: &google::Any| String::from_utf8_lossy(&any.value).contains("application/grpc");
+        let of_settings = built.typed_per_filter_config.get("envoy.filters.http.body_size_limit");
+        assert_eq!(of_settings.is_some_and(grpc), expected, "{kind}");
+        assert_eq!(grpc(&built.typed_per_filter_config["lockgate.body_limit"]), expected, "{kind}");
+    }
 }

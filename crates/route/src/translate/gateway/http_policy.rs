@@ -142,9 +142,16 @@ impl Features {
     /// Returns `route` with these features. If one of them cannot be enforced, all its requests are answered 403.
     pub fn apply(&self, route: &Route) -> Route {
         match self.resolve() {
+            // Envoy would count the requests of the sessions of each backend separately.
+            Ok(policy) if policy.local_rate_limit.is_some() => route.undivided().with_policy(Arc::new(policy)),
             Ok(policy) => route.with_policy(Arc::new(policy)),
             Err(Unenforceable) => self.close(route),
         }
+    }
+
+    /// Returns whether the number of requests is limited.
+    pub fn limits_rate(&self) -> bool {
+        matches!(self.local_rate_limit, Some(Ok(_)))
     }
 
     /// Returns `route` without its action: all its requests are answered 403.

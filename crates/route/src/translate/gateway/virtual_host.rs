@@ -1,6 +1,6 @@
 //! The virtual host of a host name on one listener, from all routes that are attached to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
@@ -50,6 +50,7 @@ pub fn virtual_host(
     }
     let mut problems: Vec<Arc<Problem>> = refused.into_values().map(Arc::new).collect();
     problems.extend(routes.iter().flat_map(|route| beyond_memory(route, certificate, policies)).map(Arc::new));
+    problems.extend(routes.iter().flat_map(|route| limited_sessions(route, certificate, policies)).map(Arc::new));
     let order = Order::new(first, merged.winners().map(|one| (one.candidate.matches(), one.precedence)));
     let ordered =
         merged.in_order(|matches, one: &Competitor<'_>| order.rank(matches, one.precedence, place(one.candidate)));
@@ -129,6 +130,24 @@ fn beyond_memory(route: &Attached, certificate: &ClientCertificate, policies: &S
         Some(Problem { object: route.origin.clone(), field, reason, message, consequence })
     };
     rules.into_iter().filter_map(problem).collect()
+}
+
+/// Returns the problems of rules whose sessions stay at a backend, and whose requests are limited.
+fn limited_sessions(route: &Attached, certificate: &ClientCertificate, policies: &Scope) -> Vec<Problem> {
+    let is_limited = |candidate: &&Candidate| {
+        let features = || policies.features(&route.precedence, candidate.name.as_ref());
+        candidate.route.divided().is_some() && features().is_some_and(|features| features.limits_rate())
+    };
+    let rules: BTreeSet<u32> = route.candidates(certificate).iter().filter(is_limited).map(|one| one.rule).collect();
+    let problem = |rule| Problem {
+        object: route.origin.clone(),
+        field: format!("spec.rules[{rule}].sessionPersistence"),
+        reason: Reason::SessionPersistenceNotValid,
+        message: "a localRateLimit applies to the rule, and Envoy would count the sessions of each backend separately"
+            .to_owned(),
+        consequence: "sessions stay at an endpoint, but not at a backend".to_owned(),
+    };
+    rules.into_iter().map(problem).collect()
 }
 
 /// The body of a 500 of a route whose filters take too much memory.
