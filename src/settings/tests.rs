@@ -187,7 +187,8 @@ fn every_field_has_a_key() {
                 client_certificate: _,
             },
         routes: Routes { discovery: _, max_copy_memory_per_namespace: _ },
-        tenants: Tenants { max_circuit_breaker: _, max_connections_per_listener: _, max_retries: _ },
+        tenants:
+            Tenants { max_circuit_breaker: _, max_connections_per_listener: _, max_retries: _, max_buffered_bytes: _ },
         runtime: _,
     } = route::Settings::default();
     let Settings {

@@ -251,9 +251,9 @@ pub const CLIENTS: &[Key] = &[
         "http.maxRequestBody",
         Maybe<Body>,
         route.http.max_request_body_bytes,
-        "The maximum size of a request body; a larger one is answered 413. Envoy buffers a body of unknown length in \
-         memory until it is complete. For websockets and gRPC, whose streams have no end, only the `content-length` \
-         of the request is limited. No limit if not set."
+        "The maximum size of a request body; a larger one is answered 413. The backend receives the beginning of a body of \
+         unknown length. Websockets, and streams of gRPC to GRPCRoutes, have no limit, because they have no end. No limit \
+         if not set."
     ),
     key!(
         "http.maxRequestHeaders",

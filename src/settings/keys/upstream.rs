@@ -104,6 +104,13 @@ pub const UPSTREAM: &[Key] = &[
         "The largest number of retries that an Ingress or a rule of an HTTPRoute can set for its requests."
     ),
     key!(
+        "tenants.maxBufferedBytes",
+        Body,
+        route.tenants.max_buffered_bytes,
+        "The largest part of a request body that an HTTPPolicy can send to its authorization server. Envoy holds it in memory, for each \
+         request. A policy with a larger value is not valid."
+    ),
+    key!(
         "overload.maxHeap",
         Maybe<Heap>,
         overload.max_heap_bytes,

@@ -27,13 +27,12 @@ pub fn filters(settings: &Settings) -> [hcm_v3::HttpFilter; 5] {
     ]
 }
 
-/// Returns whether a route of `host` has a policy.
-pub fn is_used(host: &VirtualHost) -> bool {
-    host.routes.iter().any(|route| route.policy().is_some())
-}
-
-/// Builds the configuration of a route by filter. `compression` are the algorithms of the settings.
-pub fn per_route(policy: &RoutePolicy, compression: &[CompressionAlgorithm]) -> HashMap<String, google::Any> {
+/// Builds the configuration of a route by filter. `has_streams`: see [`body_limit::has_streams`]. `compression` are the algorithms of the settings.
+pub fn per_route(
+    policy: &RoutePolicy,
+    has_streams: bool,
+    compression: &[CompressionAlgorithm],
+) -> HashMap<String, google::Any> {
     // Without `..`, so that a new feature does not compile until it is enforced.
     let RoutePolicy {
         client_addresses: addresses,
@@ -49,7 +48,7 @@ pub fn per_route(policy: &RoutePolicy, compression: &[CompressionAlgorithm]) -> 
         tokens.as_deref().map(|tokens| (jwt::OF_ROUTES, jwt::per_route(tokens))),
         server.as_deref().map(|server| (authorization::OF_ROUTES, authorization::per_route(server))),
         rate.as_deref().map(|limit| (local_rate_limit::FILTER, local_rate_limit::per_route(limit))),
-        body.map(|bytes| (body_limit::OF_ROUTES, body_limit::per_route(bytes))),
+        body.map(|bytes| (body_limit::OF_ROUTES, body_limit::per_route(bytes, has_streams))),
     ];
     let features = features.into_iter().flatten().map(|(name, config)| (name.to_owned(), config));
     let compressed = wanted.iter().flat_map(|wanted| compression::per_route(wanted, compression));

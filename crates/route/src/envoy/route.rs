@@ -21,7 +21,7 @@ use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 
 use super::statistics::{self, Counted, Statistics};
-use super::{authorization, cors, headers, names, policy, session, wire};
+use super::{authorization, body_limit, cors, headers, names, policy, session, wire};
 use crate::model::{Action, CompressionAlgorithm, ForwardFilter, Host, ListenerId, Route, VirtualHost};
 use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
 
@@ -149,6 +149,8 @@ struct Marks {
     named: bool,
     /// The filter configuration of routes without a backend.
     unasked: HashMap<String, google::Any>,
+    /// Whether the settings limit request bodies.
+    limits_bodies: bool,
     /// The algorithms for compressed responses.
     compression: Vec<CompressionAlgorithm>,
 }
@@ -156,7 +158,12 @@ struct Marks {
 impl Marks {
     fn of(settings: &Settings) -> Self {
         let unasked = authorization::unasked(&settings.external_authorization);
-        Self { named: names_objects(settings), unasked, compression: settings.compression.algorithms.clone() }
+        Self {
+            named: names_objects(settings),
+            unasked,
+            limits_bodies: settings.http.max_request_body_bytes.is_some(),
+            compression: settings.compression.algorithms.clone(),
+        }
     }
 }
 
@@ -242,6 +249,7 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
             (Some(route_v3::route::Action::DirectResponse(answer)), None)
         }
     };
+    let has_streams = body_limit::has_streams(route);
     let mut route = route_v3::Route {
         // The object of the route.
         name: names::route(origin),
@@ -252,6 +260,9 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
         typed_per_filter_config: forward.map(|forward| filter_config(&forward.filters)).unwrap_or_default(),
         ..Default::default()
     };
+    if has_streams && marks.limits_bodies {
+        route.typed_per_filter_config.extend(body_limit::for_streams());
+    }
     action::add_header_changes(&mut route, filters, forward);
     let mut routes = match action {
         Action::Redirect(redirect) if redirect::is_to_https(redirect) => {
@@ -261,7 +272,7 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
         Action::Forward(_) | Action::Respond { .. } => vec![route],
     };
     if let Some(policy) = policy {
-        let config = policy::per_route(policy, &marks.compression);
+        let config = policy::per_route(policy, has_streams, &marks.compression);
         routes.iter_mut().for_each(|route| route.typed_per_filter_config.extend(config.clone()));
     }
     routes

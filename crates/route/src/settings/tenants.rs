@@ -1,6 +1,6 @@
 //! The maxima of what an object of a tenant may ask of Envoy.
 
-/// The maxima for the objects of tenants. A larger value counts as the maximum.
+/// The maxima for the objects of tenants. A larger value counts as the maximum, or the object is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenants {
     /// The largest value of a circuit breaker of a Service. Each connection needs a socket of Envoy.
@@ -9,10 +9,17 @@ pub struct Tenants {
     pub max_connections_per_listener: u32,
     /// The largest number of retries of a request.
     pub max_retries: u32,
+    /// The largest part of a request that Envoy holds in memory for an authorization server, in bytes.
+    pub max_buffered_bytes: u32,
 }
 
 impl Default for Tenants {
     fn default() -> Self {
-        Self { max_circuit_breaker: 10_000, max_connections_per_listener: 10_000, max_retries: 10 }
+        Self {
+            max_circuit_breaker: 10_000,
+            max_connections_per_listener: 10_000,
+            max_retries: 10,
+            max_buffered_bytes: 1 << 20,
+        }
     }
 }

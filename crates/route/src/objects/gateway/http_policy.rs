@@ -49,8 +49,8 @@ pub struct HttpPolicySpec {
     /// a rule separately, and starts again when the host changes.
     #[cfg_attr(feature = "testing", schemars(with = "Option<LocalRateLimitSpec>"))]
     pub local_rate_limit: Option<Lenient<LocalRateLimitSpec>>,
-    /// The maximum size of a request body, such as `10MiB`; a larger one is answered 413. `http.maxRequestBody` of the settings
-    /// applies too.
+    /// The maximum size of a request body, such as `10MiB`; a larger one is answered 413. Websockets, and streams of gRPC to
+    /// GRPCRoutes, have no limit. `http.maxRequestBody` of the settings applies too.
     #[cfg_attr(
         feature = "testing",
         schemars(with = "Option<String>", regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$"))
@@ -181,7 +181,8 @@ pub struct AuthorizationBackend {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuthorizationBody {
-    /// The size, such as `8KiB`. Requests with a larger body are answered 413.
+    /// The size, such as `8KiB`, at most `tenants.maxBufferedBytes` of the settings, 1MiB by default. Requests with a larger body are
+    /// answered 413.
     #[cfg_attr(feature = "testing", schemars(regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$")))]
     pub max_bytes: String,
     /// Sends the beginning of a larger body, instead of 413.

@@ -182,7 +182,7 @@ impl Features {
             + of(jwt, |tokens| policy_memory::of_jwt(tokens))
             + of(authorization, |authorization| policy_memory::of_authorization(authorization))
             + of(local_rate_limit, |limit| policy_memory::of_local_rate_limit(limit))
-            + of(max_request_body_bytes, |_| policy_memory::BODY_LIMIT)
+            + of(max_request_body_bytes, |_| policy_memory::FEATURE)
             + of(compression, |_| policy_memory::FEATURE)
     }
 }
@@ -330,6 +330,10 @@ fn jwt(spec: &JwtSpec) -> Result<Arc<Jwt>, (String, String)> {
         if issuer.is_empty() {
             return Err(fault("issuer", "missing".to_owned()));
         }
+        // Envoy verifies a token with the keys of all providers that have its issuer.
+        if providers[..i].iter().any(|other| other.issuer == *issuer) {
+            return Err(fault("issuer", format!("{issuer:?} is the issuer of another provider")));
+        }
         let jwks = web_keys::parse(inline).map_err(|message| fault("jwks.inline", message))?;
         let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
         Ok(JwtProvider { issuer: issuer.as_str().into(), audiences, jwks })
@@ -337,10 +341,6 @@ fn jwt(spec: &JwtSpec) -> Result<Arc<Jwt>, (String, String)> {
     let providers = providers.iter().enumerate().map(provider).collect::<Result<_, _>>()?;
     Ok(Arc::new(Jwt { providers }))
 }
-        // Envoy verifies a token with the keys of all providers that have its issuer.
-        if providers[..i].iter().any(|other| other.issuer == *issuer) {
-            return Err(fault("issuer", format!("{issuer:?} is the issuer of another provider")));
-        }
 
 fn authorization(
     spec: &ExternalAuthorizationSpec,
@@ -366,7 +366,7 @@ fn authorization(
     let request_body = match request_body {
         None => RequestBody::default(),
         Some(AuthorizationBody { max_bytes, allow_partial, pack_as_bytes }) => RequestBody {
-            max_bytes: Some(body(max_bytes).map_err(|(_, message)| fault(".requestBody.maxBytes", message))?),
+            max_bytes: Some(buffered(max_bytes, resolver).map_err(|message| fault(".requestBody.maxBytes", message))?),
             allow_partial: *allow_partial,
             pack_as_bytes: *pack_as_bytes,
         },
@@ -429,6 +429,17 @@ fn body(text: &str) -> Result<u32, (String, String)> {
     let bytes = size::parse(text).and_then(|bytes| u32::try_from(bytes).ok());
     let bytes = bytes.filter(|bytes| (1..=1 << 30).contains(bytes));
     bytes.ok_or_else(|| (String::new(), format!("{text:?} is not a size from 1B to 1GiB, such as 10MiB")))
+}
+
+/// Returns the size of a part of the body that Envoy holds in memory. A smaller size than the policy sets could hide from the server
+/// what it has to see.
+fn buffered(text: &str, resolver: &Resolver) -> Result<u32, String> {
+    let bytes = body(text).map_err(|(_, message)| message)?;
+    let most = resolver.context.settings.tenants.max_buffered_bytes;
+    match bytes <= most {
+        true => Ok(bytes),
+        false => Err(format!("{text:?} is larger than {most} bytes, the setting tenants.maxBufferedBytes")),
+    }
 }
 
 fn compression(spec: &CompressionSpec) -> Arc<[CompressionAlgorithm]> {

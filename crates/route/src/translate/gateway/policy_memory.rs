@@ -18,8 +18,6 @@ use crate::translate::limit::fitting;
 
 /// The memory of a feature without its lists and keys. All figures are in bytes, measured with Envoy 1.40 and rounded up.
 pub const FEATURE: u64 = 4 << 10;
-/// The memory of a limit of bodies.
-pub const BODY_LIMIT: u64 = 16 << 10;
 /// The memory of a client address that is counted separately.
 const ADDRESS: u64 = 700;
 /// The memory of a range of client addresses, or of the name of a header.

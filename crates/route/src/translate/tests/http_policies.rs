@@ -2,7 +2,10 @@
 
 use super::gateway::{conditions, translated, world_of};
 use crate::model::{Action, Host, Route, Touched};
-use crate::objects::gateway::{AuthorizationBackend, ExternalAuthorizationSpec};
+use crate::objects::gateway::{
+    AuthorizationBackend, AuthorizationBody, ExternalAuthorizationSpec, JwksSpec, JwtProviderSpec, JwtSpec,
+    SessionPersistence,
+};
 use crate::objects::{Kind, Object, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::testing::gateway::*;
@@ -204,4 +207,75 @@ fn a_route_that_grows_closes_younger_routes_of_other_hosts() {
     apply(&mut translator, &mut objects, &settings, one().into());
     assert_eq!(status(&translator), None);
     assert!(!conditions(&translator, Kind::HTTP_ROUTE, "far").contains(&partial));
+}
+
+#[test]
+fn a_token_is_compared_with_the_keys_of_one_provider() {
+    let key = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+    let closed = |issuers: &[&str]| {
+        let jwks = JwksSpec { inline: key.to_owned() };
+        let provider =
+            |issuer: &&str| JwtProviderSpec { issuer: (*issuer).to_owned(), audiences: Vec::new(), jwks: jwks.clone() };
+        let jwt = JwtSpec { providers: issuers.iter().map(provider).collect() };
+        let policy = http_policy("limits").target("HTTPRoute", "one").spec(|spec| spec.jwt = Some(jwt.into()));
+        let translator = translated(&shop([policy.into()]));
+        let problem = translator.problems().iter().next().map(ToString::to_string);
+        assert_eq!(is_closed(&translator, "one"), problem.is_some());
+        problem
+    };
+    assert_eq!(closed(&["a", "b"]), None);
+    let problem = closed(&["a", "b", "a"]).expect("a problem");
+    assert!(problem.contains("spec.jwt.providers[2].issuer: \"a\" is the issuer of another provider"), "{problem}");
+}
+
+#[test]
+fn a_policy_holds_no_more_of_a_request_than_the_operator_allows() {
+    let policy = |size: &str| -> Object {
+        let backend_ref = AuthorizationBackend { name: "a".into(), namespace: None, port: 80 };
+        let body = AuthorizationBody { max_bytes: size.to_owned(), ..AuthorizationBody::default() };
+        let authorization =
+            ExternalAuthorizationSpec { backend_ref, request_body: Some(body), ..ExternalAuthorizationSpec::default() };
+        let policy = http_policy("limits").target("HTTPRoute", "one");
+        policy.spec(|spec| spec.external_authorization = Some(authorization.into())).into()
+    };
+    let mut settings = Settings::default();
+    for (size, most, expected) in [("1MiB", 1 << 20, false), ("2MiB", 1 << 20, true), ("2MiB", 2 << 20, false)] {
+        settings.tenants.max_buffered_bytes = most;
+        let mut translator = Translator::default();
+        translator.update(&shop([policy(size)]), &settings, &ChangedInputs::everything());
+        assert_eq!(is_closed(&translator, "one"), expected, "{size} of {most}");
+        let problem = translator.problems().iter().next().map(ToString::to_string).unwrap_or_default();
+        let named = "spec.externalAuthorization.requestBody.maxBytes: \"2MiB\" is larger than 1048576 bytes, the setting \
+                     tenants.maxBufferedBytes; requests to its targets are answered 403";
+        assert_eq!(problem.contains(named), expected, "{problem}");
+    }
+}
+
+/// Sessions at several backends have a route for each backend in Envoy, each with a count of its own.
+#[test]
+fn a_rate_limit_counts_all_sessions_of_a_rule_together() {
+    let sticky = http_route("one").parent("public").host("x.test").rule("/one", "a:80").backend("b:80");
+    let sticky: Object = sticky.change(|rule| rule.session_persistence = Some(SessionPersistence::default())).into();
+    let backend: Object = service("b").port("http", 80).into();
+    let mut objects = shop([sticky, backend]);
+    let (mut translator, settings) = (Translator::default(), Settings::default());
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    assert_eq!(route(&translator, "one").copies(), 3);
+    apply(&mut translator, &mut objects, &settings, http_policy("limits").target("HTTPRoute", "one").rate(1).into());
+    assert_eq!((route(&translator, "one").copies(), rate(&translator, "one")), (1, Some(1)));
+    let problems: Vec<String> = translator.problems().iter().map(ToString::to_string).collect();
+    let [problem] = &problems[..] else { panic!("{problems:?}") };
+    assert!(
+        problem.starts_with("HTTPRoute shop/one: spec.rules[0].sessionPersistence: a localRateLimit applies"),
+        "{problem}"
+    );
+    assert!(problem.ends_with("sessions stay at an endpoint, but not at a backend"), "{problem}");
+    apply(
+        &mut translator,
+        &mut objects,
+        &settings,
+        http_policy("limits").target("HTTPRoute", "one").body("1MiB").into(),
+    );
+    assert_eq!(route(&translator, "one").copies(), 3);
+    assert!(translator.problems().is_empty());
 }
