@@ -10,9 +10,8 @@ use super::hcm::RouteFilters;
 use super::route::{self, Buckets, VirtualHosts};
 use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
-use super::{cluster, endpoint, listener, policy, runtime, secret, services, stats, stream};
-use super::{cors, session};
-use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic, VirtualHost};
+use super::{cluster, endpoint, listener, runtime, secret, services, stats, stream};
+use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic};
 use crate::parallel;
 use crate::settings::Settings;
 
@@ -58,69 +57,11 @@ pub struct Built {
 /// Builds the resources of a changing model. They depend only on the current model, not on its history.
 #[derive(Debug, Default)]
 pub struct Builder {
-    listeners: BTreeMap<ListenerId, ListenerState>,
+    listeners: BTreeMap<ListenerId, State>,
     /// The listeners outside the model, for probes and scrapers.
     operators: BTreeSet<Arc<str>>,
     statistics: Statistics,
     started: bool,
-}
-
-/// The state of a listener of the model.
-#[derive(Debug)]
-struct ListenerState {
-    routes: State,
-    needs: Needs,
-}
-
-/// The HTTP filters that the routes of a listener need.
-#[derive(Debug, Default)]
-struct Needs {
-    /// The hosts with a route that needs the CORS filter.
-    cors: BTreeSet<Host>,
-    /// The hosts with a route that needs the filters for policies.
-    policy: BTreeSet<Host>,
-    /// The hosts with a route that needs the filter for session persistence.
-    session: BTreeSet<Host>,
-    /// Whether the listener has all filters before a route needs them.
-    is_shared: bool,
-}
-
-impl Needs {
-    /// Reads the `touched` hosts. Returns whether the set of required HTTP filters has changed.
-    fn update(&mut self, traffic: &Traffic, touched: &BTreeSet<Host>) -> bool {
-        let before = self.filters();
-        self.is_shared = match traffic {
-            Traffic::Http(plain) => plain.is_shared,
-            Traffic::Https(tls) => tls.is_shared,
-            Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => false,
-        };
-        for host in touched {
-            let is_any = |uses: fn(&VirtualHost) -> bool| match traffic {
-                Traffic::Http(plain) => plain.hosts.get(host).is_some_and(uses),
-                Traffic::Https(tls) => tls.hosts.get(host).is_some_and(|tls| tls.virtual_hosts.values().any(uses)),
-                Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => false,
-            };
-            let filters = [
-                (&mut self.cors, cors::is_used as fn(&_) -> _),
-                (&mut self.policy, policy::is_used),
-                (&mut self.session, session::is_used),
-            ];
-            for (hosts, uses) in filters {
-                match is_any(uses) {
-                    true => drop(hosts.insert(host.clone())),
-                    false => drop(hosts.remove(host)),
-                }
-            }
-        }
-        self.filters() != before
-    }
-
-    fn filters(&self) -> RouteFilters {
-        let Self { cors, policy, session, is_shared } = self;
-        let is_needed = |hosts: &BTreeSet<Host>| *is_shared || !hosts.is_empty();
-        let [cors, policy, session] = [cors, policy, session].map(is_needed);
-        RouteFilters { cors, policy, session, ..RouteFilters::default() }
-    }
 }
 
 /// The state of the routes of a listener.
@@ -189,18 +130,18 @@ impl Builder {
         self.remove_listeners(model, wanted, &mut built);
         for (id, listener) in &model.listeners {
             let first = !self.listeners.contains_key(id);
-            let state = self.listeners.entry(id.clone()).or_insert_with(|| ListenerState {
-                routes: State::new(id, &listener.traffic, wanted),
-                needs: Needs::default(),
-            });
-            let new_filters = state.needs.update(&listener.traffic, touched.hosts_of(id.as_str()));
-            let filters = RouteFilters { installation: model.installation, ..state.needs.filters() };
+            let state = self.listeners.entry(id.clone()).or_insert_with(|| State::new(id, &listener.traffic, wanted));
+            let filters = RouteFilters {
+                routes: !id.serves_ingresses(),
+                installation: model.installation,
+                ..RouteFilters::default()
+            };
             let everything = everything || first;
-            let listener_changed = everything || new_filters || touched.listeners.contains(id.as_str());
+            let listener_changed = everything || touched.listeners.contains(id.as_str());
             let statistics = &self.statistics;
             let change =
                 ListenerChange { touched, filters, settings, statistics, everything, listener_changed, wanted };
-            state.routes.update(id, model, &change, &mut built);
+            state.update(id, model, &change, &mut built);
         }
         if everything || touched.stats_tls {
             self.update_operators(model, settings, &mut built.shared);
@@ -218,10 +159,10 @@ impl Builder {
         let stays = |id: &ListenerId, state: &State| {
             model.listeners.get(id.as_str()).is_some_and(|listener| state.is_for(&listener.traffic, wanted))
         };
-        let gone = self.listeners.iter().filter(|(id, state)| !stays(id, &state.routes)).map(|(id, _)| id.clone());
+        let gone = self.listeners.iter().filter(|(id, state)| !stays(id, state)).map(|(id, _)| id.clone());
         for id in gone.collect::<Vec<_>>() {
             if let Some(state) = self.listeners.remove(id.as_str()) {
-                state.routes.remove(&id, model, built);
+                state.remove(&id, model, built);
             }
         }
     }
@@ -320,7 +261,7 @@ impl State {
 #[derive(Clone, Copy)]
 struct ListenerChange<'a> {
     touched: &'a Touched,
-    /// The HTTP filters that the routes of the listener need.
+    /// The HTTP filters of the listener.
     filters: RouteFilters,
     settings: &'a Settings,
     statistics: &'a Statistics,

@@ -6,7 +6,7 @@ use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::google::protobuf as google;
 
 use super::wire::{self, regex, string_matcher};
-use crate::model::{Action, Cors, ForwardFilter, HeaderValue, OriginMatch, VirtualHost};
+use crate::model::{Cors, ForwardFilter, HeaderValue, OriginMatch};
 
 /// The name of the filter, to which routes refer.
 const FILTER: &str = "envoy.filters.http.cors";
@@ -19,14 +19,6 @@ pub fn filter() -> hcm_v3::HttpFilter {
         disabled: true,
         ..Default::default()
     }
-}
-
-/// Returns whether a route of `host` needs the HTTP filter.
-pub fn is_used(host: &VirtualHost) -> bool {
-    host.routes.iter().any(|route| match &route.action {
-        Action::Forward(forward) => policy_of(&forward.filters).is_some(),
-        Action::Redirect(_) | Action::Respond { .. } => false,
-    })
 }
 
 /// Returns the configuration of a route with `filters`, with the name of the filter.

@@ -6,16 +6,14 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::google::protobuf as google;
 
 use super::{authorization, body_limit, client_addresses, compression, delegate, jwt, local_rate_limit};
-use crate::model::{CompressionAlgorithm, RoutePolicy, VirtualHost};
+use crate::model::{CompressionAlgorithm, RoutePolicy};
 use crate::settings::Settings;
 
 /// Builds the HTTP filters in order, except for the compression filters. They have no effect on routes without a
 /// policy.
 ///
-/// A listener has all of them if one of its routes has a policy, or if the listener is shared. Further policies then do
-/// not change the listener, because a changed listener drains its connections. Envoy creates a disabled filter only for
-/// routes that configure it, and selects the filters of a request once. External authorization can change the route
-/// after that, so the filters are enabled then.
+/// Envoy creates a disabled filter only for routes that configure it, and selects the filters of a request once. External
+/// authorization can change the route after that, so the filters are enabled then.
 pub fn filters(settings: &Settings) -> [hcm_v3::HttpFilter; 5] {
     let disabled = settings.external_authorization.endpoint.is_none();
     [

@@ -27,6 +27,11 @@ impl ListenerId {
         Self(name.into())
     }
 
+    /// Returns whether this is a listener of the settings, which all Ingresses share. All others belong to Gateways.
+    pub fn serves_ingresses(&self) -> bool {
+        [Self::HTTP, Self::HTTPS, Self::HTTP3].contains(&self.as_str())
+    }
+
     /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -90,8 +95,6 @@ pub struct PlainHosts {
     pub hosts: BTreeMap<Host, VirtualHost>,
     /// The form in which Envoys receive the routes.
     pub discovery: RouteDiscovery,
-    /// Whether routes of several namespaces may attach. See [`Listener::set_shared`].
-    pub is_shared: bool,
 }
 
 /// The form in which Envoys receive the routes of a listener for plain HTTP.
@@ -119,8 +122,6 @@ pub struct TlsHosts {
     pub http3: Option<ListenerId>,
     /// The validation of client certificates. `None`: no certificate is requested.
     pub clients: Option<ClientValidation>,
-    /// Whether routes of several namespaces may attach. See [`Listener::set_shared`].
-    pub is_shared: bool,
 }
 
 /// The TLS connections for a server name.
@@ -165,18 +166,6 @@ impl Listener {
     /// A listener for plain HTTP without hosts.
     pub fn http(bind: Bind, discovery: RouteDiscovery) -> Self {
         Self { bind, traffic: Traffic::Http(PlainHosts { discovery, ..PlainHosts::default() }) }
-    }
-
-    /// Sets whether routes of several namespaces may attach. Returns whether the listener has changed. A shared
-    /// listener for HTTP has the filters that routes may need from the beginning. Otherwise the first route with a
-    /// filter would change the listener, and drain the connections of all other routes.
-    pub fn set_shared(&mut self, now: bool) -> bool {
-        let is_shared = match &mut self.traffic {
-            Traffic::Http(plain) => &mut plain.is_shared,
-            Traffic::Https(tls) => &mut tls.is_shared,
-            Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => return false,
-        };
-        std::mem::replace(is_shared, now) != now
     }
 
     /// A listener for HTTP over TLS without hosts.

@@ -1,5 +1,6 @@
 //! Every match, filter, and action of routes, validated by a real Envoy.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -169,29 +170,35 @@ fn a_real_envoy_accepts_every_filter_and_action() {
 }
 
 #[test]
-fn only_a_route_with_cors_adds_its_http_filter() {
-    let plain = || route(PathMatch::root(), forward(vec![]));
-    let with_cors = || route(PathMatch::root(), forward(vec![cors()]));
+fn listeners_of_gateways_have_the_filters_of_routes_from_the_start() {
     let (settings, wanted) = (Settings::default(), Forms { rds: true, ..Forms::default() });
+    let gateway = ListenerId::new("gateway/shop/public/80");
     let host = Host::Exact("routes.example.com".into());
-    let mut touched = Touched::default();
-    touched.insert_host(ListenerId::HTTP, host);
+    let mut model = with_routes([route(PathMatch::root(), forward(vec![]))]);
+    let bind = model.listeners[ListenerId::HTTP].bind;
+    model.listeners.insert(gateway.clone(), Listener::http(bind, RouteDiscovery::ByHost));
     let mut builder = Builder::default();
-    let first = with_routes([plain()]);
-    let change = Change { model: &first, touched: &Touched::default(), settings: &settings, settings_changed: true };
-    builder.update(change, wanted);
-    for (route, expected) in [(with_cors(), Some(true)), (with_cors(), None), (plain(), Some(false)), (plain(), None)] {
-        let model = with_routes([route]);
-        let change = Change { model: &model, touched: &touched, settings: &settings, settings_changed: false };
-        let built = builder.update(change, wanted);
+    let change = Change { model: &model, touched: &Touched::default(), settings: &settings, settings_changed: true };
+    let listeners = |built: Built| {
         let listeners = built.shared.set.into_iter().filter(|one| one.kind() == ResourceType::LISTENER);
-        let has_filter = listeners
-            .filter(|one| ["http", "https"].contains(&&**one.name()))
-            .map(|one| String::from_utf8_lossy(&one.message()).contains("envoy.filters.http.cors"));
-        assert_eq!(
-            has_filter.collect::<Vec<_>>(),
-            expected.into_iter().collect::<Vec<_>>(),
-            "only the listener of the route"
-        );
+        listeners.map(|one| (one.name().to_string(), String::from_utf8_lossy(&one.message()).into_owned())).collect()
+    };
+    let first: BTreeMap<String, String> = listeners(builder.update(change, wanted));
+    for filter in
+        ["http.cors", "http.rbac", "lockgate.jwt", "lockgate.body_limit", "stateful_session", "compressor.zstd"]
+    {
+        assert!(first[gateway.as_str()].contains(filter), "{filter}");
+        // The filter that checks the authority has the type of the filter for client addresses.
+        assert!(filter == "http.rbac" || !first["http"].contains(filter), "Ingresses have no {filter}");
     }
+
+    let with_cors = VirtualHost::new([route(PathMatch::root(), forward(vec![cors()]))]);
+    let Some(Listener { traffic: Traffic::Http(plain), .. }) = model.listeners.get_mut(gateway.as_str()) else {
+        panic!("a listener for plain HTTP")
+    };
+    plain.hosts.insert(host.clone(), with_cors);
+    let mut touched = Touched::default();
+    touched.insert_host(gateway.as_str(), host);
+    let change = Change { model: &model, touched: &touched, settings: &settings, settings_changed: false };
+    assert_eq!(listeners(builder.update(change, wanted)), BTreeMap::new(), "open connections stay");
 }

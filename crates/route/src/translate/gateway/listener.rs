@@ -43,8 +43,6 @@ pub struct Gateway {
     pub home: u16,
     /// The listeners of the Gateway in the order of the spec, followed by the listeners of its ListenerSets.
     pub listeners: Box<[Listener]>,
-    /// Whether routes or ListenerSets of other namespaces may attach to it.
-    pub is_shared: bool,
     /// The ListenerSets that name it, accepted or not, in the order of precedence.
     pub sets: Box<[AddedSet]>,
     /// The key pair that it presents to backends.
@@ -193,11 +191,6 @@ impl Namespaces {
             (Some("Selector"), Some(selector)) => Self::Selected(selector.clone()),
             _ => Self::None,
         }
-    }
-
-    /// Returns whether the set can contain namespaces other than the namespace of the object.
-    fn has_others(&self) -> bool {
-        matches!(self, Self::All | Self::Selected(_))
     }
 
     /// Returns whether the set contains `namespace`. `own` is the namespace of the object that declares the set.

@@ -30,8 +30,6 @@ pub fn parse(
     let service = parser.service();
     let certificate = parser.client_certificate();
     parser.parse_listeners(&gateway.spec.listeners);
-    let routes_of_others = parser.declared.listeners.iter().any(|listener| listener.namespaces.has_others());
-    let is_shared = routes_of_others || sets::allowed(gateway).has_others();
     let mut claims = Claims::new(&gateway.meta.key);
     claims.add(&mut parser.declared);
     let fleet = parser.accept_gateway(class);
@@ -49,7 +47,6 @@ pub fn parse(
         precedence: objects.precedence(Kind::GATEWAY, &gateway.meta),
         home: super::super::home(&gateway.meta.uid),
         listeners: own.listeners.into_iter().chain(listeners_of_sets.into_iter().flatten()).collect(),
-        is_shared,
         sets: sets.into(),
         certificate,
         is_draining: fleet.is_some() && service.is_some_and(|service| service.is_dedicated && service.is_draining),

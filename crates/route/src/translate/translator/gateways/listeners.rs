@@ -45,10 +45,6 @@ impl Translator {
             self.gateways.owners.insert(listener.clone(), id.key.clone());
             let is_new = self.bind_listener(&listener, wanted, update);
             self.replace_clients(&listener, change.now.and_then(|gateway| clients_of(gateway, &listener)), update);
-            let is_shared = change.now.is_some_and(|gateway| gateway.is_shared);
-            if self.model.listeners.get_mut(listener.as_str()).is_some_and(|there| there.set_shared(is_shared)) {
-                update.touched.listeners.insert(listener.clone());
-            }
             self.add_hosts_of_change(&listener, change, is_new, hosts);
         }
         Some(change.parents(id))
