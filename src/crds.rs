@@ -7,26 +7,29 @@
 use std::fs;
 use std::path::Path;
 
-use lockgate_route::objects::Kind;
 use lockgate_route::objects::gateway::{EnvoyFleetSpec, HttpPolicySpec};
+use lockgate_route::objects::{HostGrantSpec, Kind};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 /// Returns the names of a kind in its CustomResourceDefinition.
 fn names(kind: Kind) -> Value {
     let info = kind.info();
-    json!({
+    let mut names = json!({
         "kind": info.name,
         "listKind": format!("{}List", info.name),
         "plural": info.plural,
         "singular": info.name.to_lowercase(),
-        "categories": ["gateway-api"],
-    })
+    });
+    if info.of_gateway_api {
+        names["categories"] = json!(["gateway-api"]);
+    }
+    names
 }
 
 /// Returns the first line of the file of a kind whose types are in this module.
 fn head(module: &str) -> String {
-    format!("# Written by `make crds` from crates/route/src/objects/gateway/{module}.rs: edit that file instead.\n")
+    format!("# Written by `make crds` from crates/route/src/objects/{module}.rs: edit that file instead.\n")
 }
 
 /// The directories with the definitions. Helm installs the definitions of the chart.
@@ -168,6 +171,69 @@ fn envoy_fleet() -> Value {
     })
 }
 
+/// Returns the definition of HostGrant.
+fn host_grant() -> Value {
+    let info = Kind::HOST_GRANT.info();
+    let mut spec = schema::<HostGrantSpec>();
+    spec["required"] = json!(["hosts", "namespaces"]);
+    let hosts = &mut spec["properties"]["hosts"];
+    hosts["items"]["maxLength"] = json!(256);
+    hosts["items"]["pattern"] =
+        json!(r"^(\*\*|(\*\.|\*\*\.)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*)$");
+    hosts["x-kubernetes-list-type"] = json!("atomic");
+    let namespaces = &mut spec["properties"]["namespaces"];
+    namespaces["properties"]["names"]["items"]["maxLength"] = json!(63);
+    namespaces["properties"]["names"]["x-kubernetes-list-type"] = json!("atomic");
+    let selector = &mut namespaces["properties"]["selector"];
+    selector["properties"]["matchLabels"]["additionalProperties"] = json!({ "type": "string" });
+    let conditions = &mut selector["properties"]["matchExpressions"];
+    conditions["items"]["required"] = json!(["key", "operator"]);
+    conditions["items"]["properties"]["operator"]["enum"] = json!(["In", "NotIn", "Exists", "DoesNotExist"]);
+    conditions["x-kubernetes-list-type"] = json!("atomic");
+    let status = json!({
+        "type": "object",
+        "description": "The status of the HostGrant.",
+        "properties": { "conditions": conditions_of_status() },
+    });
+    let schema = json!({
+        "type": "object",
+        "description": "HostGrant gives hosts to namespaces: where it covers a host, only objects of its namespaces may define the host, \
+            in Ingresses and in routes of Gateway API. Objects of other namespaces are served without the host.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "metadata": { "type": "object" },
+            "spec": spec,
+            "status": status,
+        },
+    });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": Kind::HOST_GRANT.resource() },
+        "spec": {
+            "group": info.group,
+            "names": names(Kind::HOST_GRANT),
+            "scope": "Cluster",
+            "versions": [{
+                "name": info.version,
+                "served": true,
+                "storage": true,
+                "subresources": { "status": {} },
+                "additionalPrinterColumns": [
+                    { "name": "Hosts", "type": "string", "jsonPath": ".spec.hosts" },
+                    { "name": "Namespaces", "type": "string", "jsonPath": ".spec.namespaces.names" },
+                    { "name": "Accepted", "type": "string",
+                      "jsonPath": ".status.conditions[?(@.type==\"Accepted\")].status" },
+                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+                ],
+                "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    })
+}
+
 /// Returns the structural schema of a type. Source: Kubernetes, "Specifying a structural schema".
 fn schema<T: schemars::JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| {
@@ -198,9 +264,13 @@ fn simplify(schema: &mut Value) {
     }
 }
 
-/// Returns the schema of the status. Source: Gateway API v1, `PolicyStatus`.
-fn status() -> Value {
-    let text = |most: u32| json!({ "type": "string", "maxLength": most });
+/// Returns a schema of text.
+fn text(most: u32) -> Value {
+    json!({ "type": "string", "maxLength": most })
+}
+
+/// Returns the schema of the conditions of a status. Source: `metav1.Condition`.
+fn conditions_of_status() -> Value {
     let condition = json!({
         "type": "object",
         "required": ["type", "status", "reason", "message", "lastTransitionTime"],
@@ -213,6 +283,17 @@ fn status() -> Value {
             "lastTransitionTime": { "type": "string", "format": "date-time" },
         },
     });
+    json!({
+        "type": "array",
+        "maxItems": 8,
+        "items": condition,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    })
+}
+
+/// Returns the schema of the status of a policy. Source: Gateway API v1, `PolicyStatus`.
+fn status() -> Value {
     let reference = json!({
         "type": "object",
         "required": ["name"],
@@ -231,13 +312,7 @@ fn status() -> Value {
         "properties": {
             "ancestorRef": reference,
             "controllerName": text(253),
-            "conditions": {
-                "type": "array",
-                "maxItems": 8,
-                "items": condition,
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["type"],
-            },
+            "conditions": conditions_of_status(),
         },
     });
     json!({
@@ -251,7 +326,11 @@ fn status() -> Value {
 
 #[test]
 fn crds_are_those_of_the_types() {
-    let all = [(Kind::HTTP_POLICY, "http_policy", http_policy()), (Kind::ENVOY_FLEET, "envoy_fleet", envoy_fleet())];
+    let all = [
+        (Kind::HTTP_POLICY, "gateway/http_policy", http_policy()),
+        (Kind::ENVOY_FLEET, "gateway/envoy_fleet", envoy_fleet()),
+        (Kind::HOST_GRANT, "host_grant", host_grant()),
+    ];
     for ((kind, module, definition), directory) in
         all.iter().flat_map(|one| DIRECTORIES.map(|directory| (one, directory)))
     {

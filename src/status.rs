@@ -29,7 +29,7 @@ use lockgate_route::objects::gateway::{
     BackendTlsPolicy, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet, TcpRoute, TlsRoute,
     UdpRoute,
 };
-use lockgate_route::objects::{Ingress, Kind, ObjectKey};
+use lockgate_route::objects::{HostGrant, Ingress, Kind, ObjectKey};
 use lockgate_route::translate::problem::Problems;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -58,7 +58,7 @@ const PROGRAMMED_CAPACITY: usize = 1000;
 type RunWriter = fn(StatusWriter<AllEnvoys>) -> BoxFuture<'static, ()>;
 
 /// The status writer of each kind that has a status in the table of kinds. A row is a type that implements `HasStatus`.
-const WRITERS: [(Kind, RunWriter); 11] = [
+const WRITERS: [(Kind, RunWriter); 12] = [
     (Kind::INGRESS, |writer| writer.run::<Ingress>().boxed()),
     (Kind::GATEWAY_CLASS, |writer| writer.run::<GatewayClass>().boxed()),
     (Kind::GATEWAY, |writer| writer.run::<Gateway>().boxed()),
@@ -70,6 +70,7 @@ const WRITERS: [(Kind, RunWriter); 11] = [
     (Kind::TLS_ROUTE, |writer| writer.run::<TlsRoute>().boxed()),
     (Kind::BACKEND_TLS_POLICY, |writer| writer.run::<BackendTlsPolicy>().boxed()),
     (Kind::HTTP_POLICY, |writer| writer.run::<HttpPolicy>().boxed()),
+    (Kind::HOST_GRANT, |writer| writer.run::<HostGrant>().boxed()),
 ];
 
 /// The client and the identity of the writers.

@@ -10,6 +10,7 @@ mod endpoints;
 mod floods;
 mod full_disk;
 mod headers;
+mod host_grants;
 mod identities;
 mod key_pairs;
 mod loops;

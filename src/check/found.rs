@@ -71,6 +71,17 @@ impl<'a> Found<'a> {
         {
             return Some(format!("the default Secret \"{namespace}/{name}\""));
         }
+        if problem.reason == Reason::HostNotGranted && self.scope.is_unknown(Kind::HOST_GRANT) {
+            if message.contains("no HostGrant") {
+                return Some("a HostGrant for the host".to_owned());
+            }
+            // A HostGrant of the manifests may select the namespace by labels that are not in the manifests.
+            let namespace = ObjectKey { namespace: "".into(), name: id.key.namespace.clone() };
+            let is_known = self.objects.of_kind(Kind::NAMESPACE).contains_key(&namespace);
+            let name = format!("Namespace \"{}\"", namespace.name);
+            let are_labels_read = self.translator.is_dependency(&Input::new(Kind::NAMESPACE, namespace));
+            return (are_labels_read && !is_known && self.scope.is_unknown(Kind::NAMESPACE)).then_some(name);
+        }
         self.translator.inputs(id).iter().find_map(|input| {
             let (kind, key) = (input.kind(), input.key());
             if !self.scope.is_unknown(kind) {

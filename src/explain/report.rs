@@ -220,7 +220,8 @@ impl Report {
 impl Entry {
     fn new(answer: &Answer) -> Self {
         let problems = answer.problems.iter().map(|problem| Note::from(&**problem));
-        let is_lost = |note: &Note| note.reason == Reason::Conflicted.as_str();
+        let losing = [Reason::Conflicted, Reason::HostNotGranted].map(Reason::as_str);
+        let is_lost = |note: &Note| losing.contains(&note.reason.as_str());
         let (mut lost, problems): (Vec<Note>, Vec<Note>) = problems.partition(is_lost);
         lost.extend(answer.lost.iter().map(|(object, field, why)| Note {
             object: object.to_string(),

@@ -125,6 +125,10 @@ pub static GROUPS: &[(&str, &str)] = &[
         "namespaceOwnership",
         "Namespaces that may define routes for a host. [security.md](security.md#host-ownership) describes the rules.",
     ),
+    (
+        "hosts",
+        "HostGrants: the namespaces that may define a host. [security.md](security.md#host-grants) describes them.",
+    ),
     ("externalNames", "Services of type ExternalName. Their authors can reach every destination that Envoy can reach."),
     ("status", "The status of objects."),
     ("listeners", "Envoy's listeners and their connections."),

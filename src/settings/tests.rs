@@ -76,6 +76,7 @@ fn every_field_has_a_key() {
                 policies: route::Policies { max_memory_per_namespace: _ },
             },
         namespace_ownership: _,
+        hosts: Hosts { require_grant: _ },
         envoy_service: _,
         external_names: ExternalNames { allow: _, cluster_local: _ },
         listeners:
@@ -248,8 +249,8 @@ fn every_field_has_a_key() {
         + 2
         + 1
         + (15 + 1 + 2 + 2 + 5 + 2)
-        // namespaceOwnership
-        + 1
+        // namespaceOwnership, hosts
+        + 2
         // tenants
         + 3
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations

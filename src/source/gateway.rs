@@ -1,4 +1,4 @@
-//! The objects of Gateway API, from JSON or a manifest, and the Services in front of Gateways.
+//! The objects of CustomResourceDefinitions, from JSON or a manifest, and the Services in front of Gateways.
 //!
 //! The API server checks objects by the schemas of the CustomResourceDefinitions. Manifests have not passed them, so
 //! [`Spec::refused`] repeats the rules that users violate most.
@@ -17,7 +17,9 @@ use lockgate_route::objects::gateway::{
     GatewayStatus, HttpFilter, HttpMatch, HttpRule, ListenerSet, ListenerSetSpec, ListenerSetStatus, ReferenceGrant,
     ReferenceGrantSpec, RouteStatus,
 };
-use lockgate_route::objects::{Exposure, GatewayService, Kind, Meta, Object, Transport};
+use lockgate_route::objects::{
+    Exposure, GatewayService, HostGrant, HostGrantSpec, HostGrantStatus, Kind, Meta, Object, Transport,
+};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -114,6 +116,23 @@ impl Spec for EnvoyFleetSpec {
     fn object(mut self, meta: Meta, _: Arc<str>, _: IgnoredAny) -> Object {
         self.tolerations.shrink_to_fit();
         Object::new(EnvoyFleet { meta, spec: self })
+    }
+}
+
+impl Spec for HostGrantSpec {
+    type Status = HostGrantStatus;
+
+    const KIND: Kind = Kind::HOST_GRANT;
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        let required = ["hosts", "namespaces"].map(|field| (value.get("spec").and_then(|spec| spec.get(field)), field));
+        missing("spec.", &required)
+    }
+
+    fn object(mut self, meta: Meta, version: Arc<str>, status: HostGrantStatus) -> Object {
+        self.hosts.shrink_to_fit();
+        self.namespaces.names.shrink_to_fit();
+        Object::new(HostGrant { meta, spec: self, status, version })
     }
 }
 

@@ -7,7 +7,7 @@ use lockgate_route::objects::gateway::{
     GrpcRouteSpec, HttpPolicySpec, HttpRouteSpec, ListenerSetSpec, ListenerSetStatus, PolicyStatus, ReferenceGrantSpec,
     RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
 };
-use lockgate_route::objects::{Kind, Object};
+use lockgate_route::objects::{HostGrantSpec, HostGrantStatus, Kind, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
@@ -73,6 +73,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<BackendTlsPolicySpec, PolicyStatus>>(),
     Row::custom::<Custom<HttpPolicySpec, PolicyStatus>>(),
     Row::custom::<Custom<EnvoyFleetSpec, IgnoredAny>>(),
+    Row::custom::<Custom<HostGrantSpec, HostGrantStatus>>(),
     Row::metadata::<Metadata>(Form::metadata::<Metadata>),
 ];
 

@@ -7,6 +7,7 @@
 mod class;
 mod conditions;
 mod entries;
+mod host_grant;
 mod http_policy;
 mod listener_set;
 mod listeners;

@@ -7,6 +7,7 @@ mod content;
 mod deleted;
 pub mod foreign;
 pub mod gateway;
+mod host_grant;
 mod kept;
 mod kind;
 mod misencoded;
@@ -26,6 +27,7 @@ use crate::model::KeyPair;
 
 pub use crate::model::ObjectKey;
 pub use content::{Content, Object, Typed};
+pub use host_grant::{GrantedNamespaces, HostGrant, HostGrantSpec, HostGrantStatus};
 pub use kept::Kept;
 pub use kind::{Grouping, Kind, KindInfo};
 pub use misencoded::Misencoded;

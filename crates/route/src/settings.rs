@@ -3,6 +3,7 @@
 mod access_log;
 mod downstream;
 mod gateway;
+mod hosts;
 mod names;
 mod regexes;
 mod retries;
@@ -22,6 +23,7 @@ pub use downstream::{
     Underscores,
 };
 pub use gateway::{Fleets, Gateway, Policies};
+pub use hosts::Hosts;
 pub use names::{is_label, is_subdomain};
 pub use regexes::Regexes;
 pub use retries::{RETRY_CONDITIONS, Retries};
@@ -44,6 +46,8 @@ pub struct Settings {
     pub gateway: Gateway,
     /// Whether several namespaces may share a host.
     pub namespace_ownership: NamespaceOwnership,
+    /// The namespaces that may define hosts.
+    pub hosts: Hosts,
     /// `namespace/name` of the Service in front of the Envoys.
     pub envoy_service: Option<(String, String)>,
     /// Services of type ExternalName.

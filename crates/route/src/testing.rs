@@ -4,6 +4,7 @@
 
 pub mod envoy;
 pub mod gateway;
+pub mod host_grants;
 pub mod model;
 pub mod objects;
 pub mod shared_host;

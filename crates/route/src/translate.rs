@@ -15,6 +15,7 @@ pub mod gateway;
 mod grants;
 mod graph;
 pub mod host;
+mod host_grants;
 mod ingress;
 mod limit;
 pub(crate) mod listeners;

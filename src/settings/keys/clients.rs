@@ -12,6 +12,13 @@ pub const CLIENTS: &[Key] = &[
          below it. Rules of other namespaces are rejected as `Conflicted` unless the owner delegates the host to them. \
          With `InterNamespaceAllowed`, every namespace may add paths to every host."
     ),
+    key!(
+        "hosts.requireGrant",
+        Bool,
+        route.hosts.require_grant,
+        "A host that no HostGrant covers may be defined by nobody: Ingresses and routes are served without it. Rules without a \
+         host, and default backends, need a HostGrant with the host `**`."
+    ),
     key!("externalNames.allow", Bool, route.external_names.allow, "Allows Services of type ExternalName as backends."),
     key!(
         "externalNames.clusterLocal",

@@ -186,6 +186,7 @@ pub struct AllowedNamespaces {
 
 /// A selector of labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Labels that are required.
@@ -196,6 +197,7 @@ pub struct LabelSelector {
 
 /// A condition on a label.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LabelCondition {
     /// The name of the label.

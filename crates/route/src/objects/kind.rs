@@ -217,6 +217,20 @@ impl Kind {
         ..GATEWAY_API
     });
 
+    /// lockgate.dev/v1alpha1
+    pub const HOST_GRANT: Self = Self(&KindInfo {
+        name: "HostGrant",
+        group: super::gateway::LOCKGATE,
+        version: "v1alpha1",
+        plural: "hostgrants",
+        namespaced: false,
+        optional: true,
+        deletion_waits: true,
+        has_status: true,
+        named_by_others: false,
+        ..COMMON
+    });
+
     /// apiextensions.k8s.io/v1. Only the definitions of Gateway API are read, and of these only the metadata.
     pub const CUSTOM_RESOURCE_DEFINITION: Self = Self(&KindInfo {
         name: "CustomResourceDefinition",
@@ -231,7 +245,7 @@ impl Kind {
     });
 
     /// Every kind.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,
@@ -251,6 +265,7 @@ impl Kind {
         Self::BACKEND_TLS_POLICY,
         Self::HTTP_POLICY,
         Self::ENVOY_FLEET,
+        Self::HOST_GRANT,
         Self::CUSTOM_RESOURCE_DEFINITION,
     ];
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::{ClusterId, SecretId, TrafficPolicy, UpstreamProtocol};
+use crate::model::{ClusterId, Host, SecretId, TrafficPolicy, UpstreamProtocol};
 use crate::objects::{Kind, Object, ObjectKey, Secret, Transport};
 
 use super::backend::{self, Context, Fault, Located, WantedPort};
@@ -11,6 +11,7 @@ use super::class::Classes;
 use super::few::set_of;
 use super::grants::{Grants, Reference};
 use super::graph::Input;
+use super::host_grants::HostGrants;
 pub use super::ingress::DIALECT as INGRESS;
 use super::patterns::Patterns;
 use super::problem::Problem;
@@ -57,6 +58,7 @@ pub struct Resolver<'a> {
     pub default_secret: Option<&'a SecretId>,
     /// The regular expressions of the source.
     pub patterns: Patterns,
+    host_grants: &'a HostGrants,
     authorize: &'a mut dyn FnMut(&Located) -> Access,
     grants: Grants<'a>,
     inputs: Vec<Input>,
@@ -68,12 +70,14 @@ impl<'a> Resolver<'a> {
     pub fn new(
         context: Context<'a>,
         default_secret: Option<&'a SecretId>,
+        host_grants: &'a HostGrants,
         authorize: &'a mut dyn FnMut(&Located) -> Access,
     ) -> Self {
         Self {
             context,
             default_secret,
             patterns: Patterns::new(&context.settings.regexes),
+            host_grants,
             authorize,
             grants: Grants::default(),
             inputs: Vec::new(),
@@ -89,6 +93,12 @@ impl<'a> Resolver<'a> {
             self.record(Input::new(Kind::REFERENCE_GRANT, grants));
         }
         self.grants.permit(reference, self.context.objects)
+    }
+
+    /// Returns an error with the reason if the objects of `namespace` must not define `host`. The translator parses a source again when
+    /// the HostGrants or the labels of its namespace change the result, so these are no recorded inputs.
+    pub fn check_host(&self, host: &Host, namespace: &Arc<str>) -> Result<(), String> {
+        self.host_grants.check(host, namespace, self.context.objects)
     }
 
     /// Returns the cluster of a port of a Service, and the body of a 403 if access to the Service is denied.

@@ -44,15 +44,20 @@ fn index(at: usize) -> u32 {
 pub fn parse(ingress: &Ingress, resolver: Resolver) -> Source {
     let (annotations, problems) = annotations::of_ingress(ingress, resolver.context.settings);
     let origin = ingress.meta.object_ref(Kind::INGRESS);
-    let mut parser = Parser { ingress, origin: &origin, annotations: &annotations, resolver, problems };
+    let has_refused_hosts = false;
+    let mut parser =
+        Parser { ingress, origin: &origin, annotations: &annotations, resolver, problems, has_refused_hosts };
     let default_backend = ingress.spec.default_backend.as_ref();
-    let default_backend = default_backend.map(|backend| Box::new(parser.target("spec.defaultBackend", backend)));
+    let mut default_backend = default_backend.map(|backend| Box::new(parser.target("spec.defaultBackend", backend)));
     let mut default_backend_in_rules = false;
     let mut rules = Vec::new();
     for (i, rule) in ingress.spec.rules.iter().flatten().enumerate() {
         let text = rule.host.as_deref().unwrap_or_default();
         match host::parse(text) {
             Ok(host) => {
+                if !parser.permits(&host, format!("spec.rules[{i}]"), "rule left out") {
+                    continue;
+                }
                 let paths = match (&rule.http, default_backend.as_deref()) {
                     // A rule without `http` is a catch-all. Source: Ingress v1 `IngressRuleValue`.
                     (None, Some(target)) => {
@@ -74,7 +79,17 @@ pub fn parse(ingress: &Ingress, resolver: Resolver) -> Source {
         }
     }
     let entries = parser.entries();
-    let Parser { resolver, mut problems, .. } = parser;
+    let asks_by_default = default_backend.is_some();
+    // A default backend serves the hosts that no rule names, like a rule without a host.
+    if asks_by_default && let Err(message) = parser.resolver.check_host(&Host::Any, &ingress.meta.key.namespace) {
+        (default_backend, parser.has_refused_hosts) = (None, true);
+        // As the backend of a rule, it has an effect.
+        if !default_backend_in_rules {
+            let field = "spec.defaultBackend".to_owned();
+            parser.problem(field, Reason::HostNotGranted, message, "default backend not used");
+        }
+    }
+    let Parser { resolver, mut problems, has_refused_hosts, .. } = parser;
     let context = resolver.context;
     let mut is_repeated = false;
     for entry in &entries {
@@ -88,9 +103,10 @@ pub fn parse(ingress: &Ingress, resolver: Resolver) -> Source {
         rule_less: ingress.spec.rules.as_ref().is_none_or(Vec::is_empty),
         tls_versions: (annotations.tls_minimum, annotations.tls_maximum),
         delegates: annotations.delegates.clone(),
-        asks: default_backend.is_some() || paths.any(|paths| paths > 0),
+        asks: asks_by_default || paths.any(|paths| paths > 0),
         default_backend,
         default_backend_in_rules,
+        has_refused_hosts,
         dependencies: resolver.into_dependencies(),
         problems: bounded(problems),
         ..Source::new(precedence, origin.clone(), revision, rules, entries)
@@ -108,6 +124,7 @@ struct Parser<'p, 'r> {
     annotations: &'p Annotations,
     resolver: Resolver<'r>,
     problems: Vec<Problem>,
+    has_refused_hosts: bool,
 }
 
 impl Parser<'_, '_> {
@@ -190,7 +207,9 @@ impl Parser<'_, '_> {
                 let fault = match host::parse(text) {
                     Ok(Host::Any) => "is empty",
                     Ok(host) => {
-                        hosts.insert(host);
+                        if self.permits(&host, format!("spec.tls[{at}].hosts[{j}]"), "host left out") {
+                            hosts.insert(host);
+                        }
                         continue;
                     }
                     Err(fault) => fault,
@@ -234,6 +253,17 @@ impl Parser<'_, '_> {
             self.problem("spec.tls".to_owned(), Reason::TLSConfigNotValid, message, &consequence);
         }
         entries
+    }
+
+    /// Returns whether the namespace may define `host`. Reports a host that it must not define.
+    fn permits(&mut self, host: &Host, field: String, consequence: &str) -> bool {
+        let refused = self.resolver.check_host(host, &self.ingress.meta.key.namespace).err();
+        let is_permitted = refused.is_none();
+        if let Some(message) = refused {
+            self.has_refused_hosts = true;
+            self.problem(field, Reason::HostNotGranted, message, consequence);
+        }
+        is_permitted
     }
 
     fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {

@@ -40,6 +40,10 @@ pub enum Reason {
     RegexTooExpensive,
     /// A host that is not a DNS name.
     HostNotValid,
+    /// A host that the namespace must not define, according to the HostGrants.
+    HostNotGranted,
+    /// A host or a selector of a HostGrant that is not valid.
+    HostGrantNotValid,
     /// A Service or a port that does not exist.
     ServiceUnresolvedReference,
     /// A backend of a kind that is not served.
@@ -107,6 +111,8 @@ impl Reason {
             Reason::PathMatchConditionsNotValid => "PathMatchConditionsNotValid",
             Reason::RegexTooExpensive => "RegexTooExpensive",
             Reason::HostNotValid => "HostNotValid",
+            Reason::HostNotGranted => "HostNotGranted",
+            Reason::HostGrantNotValid => "HostGrantNotValid",
             Reason::ServiceUnresolvedReference => "ServiceUnresolvedReference",
             Reason::UnsupportedBackend => "UnsupportedBackend",
             Reason::ExternalNameNotAllowed => "ExternalNameNotAllowed",

@@ -40,6 +40,8 @@ pub struct Source {
     pub delegates: Arc<[Arc<str>]>,
     /// Whether it requests a route, valid or not.
     pub asks: bool,
+    /// Whether it names a host that its namespace must not define.
+    pub has_refused_hosts: bool,
     /// The target of requests that match no rule.
     pub default_backend: Option<Box<Target>>,
     /// Whether the default backend is also the backend of a rule.
@@ -74,6 +76,7 @@ impl Source {
             tls_versions: (TlsVersion::V1_2, TlsVersion::V1_3),
             delegates: Arc::default(),
             asks: rules.iter().any(|rule| !rule.paths.is_empty()),
+            has_refused_hosts: false,
             default_backend: None,
             default_backend_in_rules: false,
             dependencies: Dependencies::default(),

@@ -16,6 +16,7 @@ mod gateway_streams;
 mod gateway_tenants;
 mod gateway_texts;
 mod gateway_tls;
+mod host_grants;
 mod http_policies;
 mod incremental;
 mod key_pairs;

@@ -10,6 +10,7 @@ mod copies;
 mod encodings;
 pub mod explained;
 mod gateways;
+mod granted;
 mod hosts;
 mod ledger;
 mod levels;
@@ -34,6 +35,7 @@ use super::dialect::{DIALECTS, Dialect, Resolver};
 use super::envoys::{self, Envoys};
 use super::gateway::{PolicyReports, Reports};
 use super::graph::{ChangedInputs, Graph, Input};
+use super::host_grants::HostGrants;
 use super::problem::{Problem, Problems};
 use super::source::{Dependencies, Source};
 use super::verdict::{self, Verdicts};
@@ -118,6 +120,7 @@ pub struct Translator {
     gateways: Gateways,
     general: General,
     classes: Classes,
+    host_grants: HostGrants,
     /// The sources that are served by class.
     sources: BTreeMap<ObjectId, Arc<Source>>,
     graph: Graph,
@@ -159,6 +162,7 @@ impl Translator {
             gateways: Gateways::default(),
             general: General::default(),
             classes: Classes::default(),
+            host_grants: HostGrants::default(),
             sources: BTreeMap::new(),
             graph: Graph::default(),
             with_default: BTreeSet::new(),
@@ -203,12 +207,15 @@ impl Translator {
 
     /// Returns the translated revision of a source that is served by class.
     pub fn revision(&self, source: &ObjectId) -> Option<Revision> {
+        if source.kind == Kind::HOST_GRANT {
+            return self.host_grants.get(&source.key).map(|grant| grant.revision);
+        }
         self.sources.get(source).map(|source| source.revision).or_else(|| self.gateways.revision(source))
     }
 
     /// Returns whether a source is served by class.
     pub fn serves(&self, source: &ObjectId) -> bool {
-        self.sources.contains_key(source) || self.gateways.revision(source).is_some()
+        self.revision(source).is_some()
     }
 
     /// Returns whether a served source or its cluster reads an input, or would read it if it existed.
@@ -223,8 +230,10 @@ impl Translator {
         if kind.info().grouping == Grouping::ByService {
             return self.graph.is_used(&Input::new(Kind::SERVICE, key.clone()));
         }
-        // Every source reads the classes, and an external name reads all Namespaces.
+        // Every source reads the classes and the HostGrants, and an external name reads all Namespaces.
         kind == Kind::INGRESS_CLASS
+            || kind == Kind::HOST_GRANT
+            || kind == Kind::NAMESPACE && self.host_grants.read_labels()
             || kind == Kind::NAMESPACE && self.clusters.readers_of_namespaces().next().is_some()
             || kind == Kind::SECRET && is_of_settings()
             || self.graph.is_used(input)
@@ -247,7 +256,8 @@ impl Translator {
 
     /// Returns the sources that are served by class.
     pub fn sources(&self) -> impl Iterator<Item = ObjectId> {
-        self.sources.keys().cloned().chain(self.gateways.ids())
+        let grants = self.host_grants.all().map(|grant| Kind::HOST_GRANT.id(grant.key.clone()));
+        grants.chain(self.sources.keys().cloned()).chain(self.gateways.ids())
     }
 
     /// Returns the model, the problems, and the sources that are served by class.
@@ -337,9 +347,10 @@ impl Translator {
             due.services.extend(self.clusters.readers_of_namespaces());
         }
         due.services.iter().for_each(|service| self.clusters.forget_service(service, &mut self.ledger));
-        let units = self.add_due_sources(objects, changed, &mut due);
-        let Due { sources, mut hosts, services, presented_to_all } = due;
         let mut update = Update::default();
+        let mut units = self.update_host_grants(objects, settings, changed, &mut due, &mut update);
+        units.extend(self.add_due_sources(objects, changed, &mut due));
+        let Due { sources, mut hosts, services, presented_to_all } = due;
         let has_other_default = self.parse_sources(sources, objects, settings, &mut hosts, &mut update);
         self.update_gateways(objects, settings, changed, units, &mut update);
         self.update_installation(objects, settings, &mut update.touched);
@@ -484,7 +495,8 @@ impl Translator {
         let mut made = NewClusters::new();
         let mut authorize = |located: &Located<'_>| self.clusters.authorize(located, context, &mut made);
         let default_secret = self.general.ground.default_secret.as_ref();
-        let source = (dialect.parse)(object, Resolver::new(context, default_secret, &mut authorize))?;
+        let source =
+            (dialect.parse)(object, Resolver::new(context, default_secret, &self.host_grants, &mut authorize))?;
         Some((source, made))
     }
 

@@ -1,10 +1,11 @@
 //! The attachment of routes to listeners.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use super::hostname::intersect;
-use super::listener::{Gateway, Listener, is_owner};
+use super::listener::{Gateway, Listener, Protocol, is_owner};
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{GROUP, ParentRef, RouteKind};
 use crate::objects::{Kind, Meta, ObjectId, ObjectKey};
@@ -95,6 +96,15 @@ impl Parent<'_> {
     }
 }
 
+/// The attachments of a route to a parent.
+#[derive(Debug, Default)]
+pub struct Attachments {
+    /// The attachments.
+    pub to: Vec<Attachment>,
+    /// The hosts that the namespace of the route must not define, each with the reason. If there is no attachment, these are the cause.
+    pub refused: BTreeMap<Host, String>,
+}
+
 /// The refusal of a route by a parent: the reason of the condition `Accepted`, and a message.
 pub type Refusal = (&'static str, String);
 
@@ -130,7 +140,7 @@ pub fn attach(
     reference: &ParentRef,
     parent: Parent,
     resolver: &mut Resolver,
-) -> Result<Vec<Attachment>, Refusal> {
+) -> Result<Attachments, Refusal> {
     let Parent { gateway, set } = parent;
     if set.is_some_and(|set| gateway.set(set).is_none_or(|set| !set.attached)) {
         return Err(("NoMatchingParent", "the Gateway does not accept the ListenerSet".to_owned()));
@@ -161,7 +171,8 @@ pub fn attach(
         let others = listener.bound.as_ref().and_then(|(id, _)| on.get(id));
         is_owner(listener, host, others.into_iter().flatten().copied())
     };
-    let attached = |listener: &Listener| {
+    let mut refused = BTreeMap::new();
+    let mut attached = |listener: &Listener| {
         let hosts: Vec<Host> = match route.hosts {
             None => vec![listener.host.clone()],
             Some(hosts) => hosts.iter().filter_map(|host| intersect(&listener.host, host)).collect(),
@@ -170,6 +181,15 @@ pub fn attach(
         let mut hosts: Vec<Host> = hosts.into_iter().filter(|host| owns(listener, host)).collect();
         hosts.sort();
         hosts.dedup();
+        let has_names = !matches!(listener.protocol, Some(Protocol::Tcp | Protocol::Udp));
+        let owned = hosts.len();
+        hosts.retain(|host| {
+            let fault = resolver.check_host(host, namespace).err().filter(|_| has_names);
+            let is_permitted = fault.is_none();
+            refused.extend(fault.map(|fault| (host.clone(), fault)));
+            is_permitted
+        });
+        let matches = matches && (owned == 0 || !hosts.is_empty());
         matches.then(|| Attachment {
             parent: route.parent,
             listener: ListenerName { gateway: gateway.key().clone(), set: set.cloned(), name: listener.name.clone() },
@@ -178,10 +198,10 @@ pub fn attach(
             pair_memory: listener.pair_memory,
         })
     };
-    let attachments: Vec<Attachment> = allowed.into_iter().filter_map(attached).collect();
-    match attachments.is_empty() {
+    let to: Vec<Attachment> = allowed.into_iter().filter_map(&mut attached).collect();
+    match to.is_empty() && refused.is_empty() {
         true => Err(("NoMatchingListenerHostname", "no listener accepts a host name of the route".to_owned())),
-        false => Ok(attachments),
+        false => Ok(Attachments { to, refused }),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::attach::{self, Attaching, Attachment, ListenerName, ListenerOwner, Parent};
+use super::attach::{self, Attaching, Attachment, Attachments, ListenerName, ListenerOwner, Parent};
 use super::client_certificates::ClientCertificate;
 use super::http_route::Candidate;
 use super::listener::{Listener, Protocol};
@@ -33,6 +33,8 @@ pub struct Attached {
     pub revision: Revision,
     /// The listeners that it is attached to.
     pub attachments: Box<[Attachment]>,
+    /// Whether it has a host that its namespace must not define.
+    pub has_refused_hosts: bool,
     /// The parents that accept it, with the owner of their listeners. Two parents can name the same listeners.
     pub accepted: Box<[(u16, ListenerOwner)]>,
     /// The content of its rules for each client certificate of its Gateways. All hosts of these Gateways share it.
@@ -153,6 +155,8 @@ struct Parents {
     listeners: BTreeSet<ListenerName>,
     /// The number of hosts on these listeners.
     places: usize,
+    /// Whether the namespace must not define a host of the route.
+    has_refused_hosts: bool,
     /// The client certificates for which the rules are parsed. Without an attachment, the rules are parsed once.
     certificates: BTreeSet<ClientCertificate>,
 }
@@ -178,7 +182,7 @@ pub fn parse<'g>(
         certificate: None,
         is_decrypted: false,
     };
-    let Parents { ours, accepted, attachments, certificates, .. } = parser.attach(parent);
+    let Parents { ours, accepted, attachments, certificates, has_refused_hosts, .. } = parser.attach(parent);
     if ours.is_empty() {
         return Err(parser.resolver.into_dependencies());
     }
@@ -193,6 +197,7 @@ pub fn parse<'g>(
         precedence: resolver.context.objects.precedence(route.kind, route.meta),
         revision: route.revision,
         attachments: attachments.into(),
+        has_refused_hosts,
         accepted: accepted.into(),
         contents,
         dependencies: resolver.into_dependencies(),
@@ -247,8 +252,18 @@ impl<'p> Parser<'p, '_> {
             parents.ours.push(index);
             let attaching = Attaching { parent: index, kind: route.kind, meta: route.meta, hosts: hosts.as_deref() };
             match attach::attach(attaching, reference, parent, &mut self.resolver) {
-                Ok(attachments) => self.accept(index, parent, attachments, &mut parents),
-                Err(refusal) => self.refuse(index, parent, refusal),
+                Ok(Attachments { to, refused }) => {
+                    parents.has_refused_hosts |= !refused.is_empty();
+                    if to.is_empty() {
+                        self.refuse_hosts(index, parent, refused.into_values().next().unwrap_or_default());
+                        continue;
+                    }
+                    for message in refused.into_values() {
+                        self.left_out("spec.hostnames".to_owned(), Reason::HostNotGranted, message, "host left out");
+                    }
+                    self.accept(index, parent, to, &mut parents);
+                }
+                Err(refusal) => self.refuse(index, parent, Reason::RouteNotAttached, refusal),
             }
         }
         if parents.certificates.is_empty() {
@@ -264,7 +279,7 @@ impl<'p> Parser<'p, '_> {
         let places = parents.places + new.iter().map(|one| one.hosts.len()).sum::<usize>();
         if places > MAX_PLACES {
             let message = format!("with this parent, the route has more than {MAX_PLACES} hosts on listeners");
-            return self.refuse(index, parent, (UNSUPPORTED, message));
+            return self.refuse(index, parent, Reason::RouteNotAttached, (UNSUPPORTED, message));
         }
         self.verdict(index, "Accepted", Status::True, "Accepted", String::new());
         parents.places = places;
@@ -278,14 +293,19 @@ impl<'p> Parser<'p, '_> {
         parents.attachments.extend(new);
     }
 
+    /// Reports that the route is not attached to a parent, because its namespace must define none of its hosts there.
+    fn refuse_hosts(&mut self, index: u16, parent: Parent, message: String) {
+        self.refuse(index, parent, Reason::HostNotGranted, ("NotAllowedByListeners", message));
+    }
+
     /// Reports that the route is not attached to a parent.
-    fn refuse(&mut self, index: u16, parent: Parent, (reason, message): attach::Refusal) {
+    fn refuse(&mut self, index: u16, parent: Parent, cause: Reason, (reason, message): attach::Refusal) {
         let field = format!("spec.parentRefs[{index}]");
         let instead = match parent.set {
             Some(_) => "not attached to this ListenerSet",
             None => "not attached to this Gateway",
         };
-        self.problem(field, Reason::RouteNotAttached, message.clone(), instead);
+        self.problem(field, cause, message.clone(), instead);
         self.verdict(index, "Accepted", Status::False, reason, message);
     }
 

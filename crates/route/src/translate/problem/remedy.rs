@@ -4,13 +4,15 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
         Self::PathMatchConditionsNotValid,
         Self::RegexTooExpensive,
         Self::HostNotValid,
+        Self::HostNotGranted,
+        Self::HostGrantNotValid,
         Self::Conflicted,
         Self::SecretNotValid,
         Self::TLSConfigNotValid,
@@ -54,6 +56,12 @@ impl Reason {
             }
             Self::HostNotValid => {
                 "Write a DNS name in lower case, such as \"shop.example.com\" or \"*.example.com\", without port and scheme."
+            }
+            Self::HostNotGranted => {
+                "Use another host, or ask the operator for a HostGrant that gives the host to the namespace."
+            }
+            Self::HostGrantNotValid => {
+                "Correct the host (\"shop.example.com\", \"*.example.com\", or \"**.example.com\"), or the selector of namespaces."
             }
             Self::Conflicted => {
                 "Use another host or path, remove one of the duplicates, or let the owner of the host delegate it \

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::gateway::world_of;
+use super::incremental::any_host_grant;
 use crate::model::{Model, Touched, Traffic};
 use crate::objects::{Kind, Namespace, Object, ObjectKey, Objects};
 use crate::settings::Settings;
@@ -217,7 +218,7 @@ fn any_object() -> impl Strategy<Value = Object> {
         Just(Object::from(secret("good", &["x.test"]).without_pair())),
         Just(Object::from(ingress("a").host("x.test").path("Prefix", "/", "a:80"))),
     ];
-    prop_oneof![6 => any_gateway(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others]
+    prop_oneof![6 => any_gateway(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others, 5 => any_host_grant(&["x.test", "*.test", "**.test", "a.b.test", "**"])]
 }
 
 /// Applies or deletes `object` like the loop.
@@ -300,8 +301,10 @@ proptest! {
         passes in prop::collection::vec(prop::collection::vec((any_object(), prop::bool::weighted(0.75)), 1..4), 1..16),
         // In KiB: one or two HTTPPolicies fit into a namespace; or the authorities of one or two BackendTLSPolicies.
         limit in select(vec![9, 9, 100, 1200]),
+        require_grant in prop::bool::weighted(0.2),
     ) {
         let mut settings = Settings::default();
+        settings.hosts.require_grant = require_grant;
         // The second regular expression of a host is a conflict.
         settings.regexes.max_per_host = 1;
         settings.gateway.policies.max_memory_per_namespace = limit << 10;

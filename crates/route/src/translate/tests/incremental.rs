@@ -8,8 +8,10 @@ use proptest::sample::select;
 
 use super::fuzz::{SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Host, ListenerId, Model, Touched};
-use crate::objects::{EndpointSlice, Ingress, Kind, Object, ObjectId, ObjectKey, Objects};
-use crate::settings::{ExternalNames, Routes, Settings, Tls};
+use crate::objects::{EndpointSlice, Ingress, Kind, Namespace, Object, ObjectId, ObjectKey, Objects};
+use crate::settings::{ExternalNames, Hosts, Routes, Settings, Tls};
+use crate::testing::gateway::labeled_namespace;
+use crate::testing::host_grants::{HostGrantBuilder, host_grant};
 use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 use crate::translate::{ChangedInputs, Input, Translator, translate};
@@ -64,7 +66,23 @@ fn any_class() -> impl Strategy<Value = Object> {
 }
 
 fn any_namespace() -> impl Strategy<Value = Object> {
-    (select(vec!["shop", "other", "new"]), any::<bool>()).prop_map(|(name, terminating)| namespace(name, terminating))
+    let labels = select(vec![vec![], vec![("team", "front")]]);
+    (select(vec!["shop", "other", "new"]), labels, any::<bool>()).prop_map(|(name, labels, terminating)| {
+        labeled_namespace(name, &labels).with::<Namespace>(|one| one.meta.terminating = terminating)
+    })
+}
+
+/// Generates a HostGrant.
+pub fn any_host_grant(hosts: &'static [&'static str]) -> impl Strategy<Value = Object> {
+    let hosts = prop::collection::vec(select(hosts), 0..3);
+    let names = prop::collection::vec(select(vec!["shop", "other", "third"]), 0..2);
+    (select(vec!["one", "two", "three"]), hosts, names, prop::bool::weighted(0.3)).prop_map(
+        |(name, hosts, names, by_label)| {
+            let grant = hosts.into_iter().fold(host_grant(name), HostGrantBuilder::host);
+            let grant = names.into_iter().fold(grant, HostGrantBuilder::name);
+            if by_label { grant.label("team", "front").into() } else { grant.into() }
+        },
+    )
 }
 
 fn any_object() -> impl Strategy<Value = Object> {
@@ -75,6 +93,7 @@ fn any_object() -> impl Strategy<Value = Object> {
         3 => any_secret(),
         1 => any_class(),
         2 => any_namespace(),
+        3 => any_host_grant(&["x.com", "a.x.com", "*.x.com", "**.x.com", "**.com", "**", "?"]),
     ];
     (object, 1i64..3).prop_map(|(object, generation)| {
         let object = object.with(|ingress: &mut Ingress| ingress.meta.generation = generation);
@@ -89,7 +108,8 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     let wildcard_memory = select(vec![100 << 10, Tls::default().max_wildcard_memory_per_namespace]);
     // One or some copies of one rule fit, or all copies.
     let copy_memory = select(vec![3 << 10, 7 << 10, 13 << 10, Routes::default().max_copy_memory_per_namespace]);
-    let of_clients = (secret(), secret(), any::<bool>(), wildcard_memory, copy_memory);
+    let require_grant = prop::bool::weighted(0.2);
+    let of_clients = (secret(), secret(), any::<bool>(), wildcard_memory, copy_memory, require_grant);
     let envoys = prop::option::of(Just(("shop".to_owned(), "envoys".to_owned())));
     (of_clients, secret(), any::<bool>(), any::<bool>(), stats, (any_ownership(), envoys)).prop_map(
         |(
@@ -100,8 +120,14 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             (port, stats_secret, client_ca),
             (ownership, envoy_service),
         )| {
-            let (default_secret, fallback_secret, redirect, max_wildcard_memory_per_namespace, copy_memory) =
-                of_clients;
+            let (
+                default_secret,
+                fallback_secret,
+                redirect,
+                max_wildcard_memory_per_namespace,
+                copy_memory,
+                require_grant,
+            ) = of_clients;
             let tls =
                 Tls { default_secret, fallback_secret, redirect, max_wildcard_memory_per_namespace, ..Tls::default() };
             let mut settings = Settings {
@@ -109,6 +135,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
                 external_names: ExternalNames { allow, cluster_local: false },
                 ingress: crate::settings::Ingress { classless, ..Default::default() },
                 namespace_ownership: ownership,
+                hosts: Hosts { require_grant },
                 envoy_service,
                 ..Settings::default()
             };

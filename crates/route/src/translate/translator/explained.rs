@@ -347,6 +347,12 @@ impl Translator {
         for (_, problem) in self.gateways.left_out.iter().filter(|(key, _)| is_here(key)).take(MOST) {
             about.entry(problem.object.clone().at(0)).or_insert(None);
         }
+        for problem in self.refused_hosts(&texts).take(MOST) {
+            let fields = about.entry(problem.object.clone().at(0)).or_insert_with(|| Some(BTreeSet::new()));
+            if let Some(known) = fields {
+                known.insert(problem.field.clone());
+            }
+        }
         for (_, step) in &answer.steps {
             about.entry(step.route.origin.clone().at(0)).or_insert(None);
         }

@@ -388,7 +388,7 @@ impl Translator {
         let context = Context { objects, settings, client_certificate };
         let mut made = NewClusters::new();
         let mut authorize = |located: &Located<'_>| self.clusters.authorize(located, context, &mut made);
-        let result = parse(Resolver::new(context, None, &mut authorize));
+        let result = parse(Resolver::new(context, None, &self.host_grants, &mut authorize));
         (result, made)
     }
 

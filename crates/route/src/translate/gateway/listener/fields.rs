@@ -1,5 +1,7 @@
 //! The fields of a single listener: its protocol, host name, and the routes that may attach.
 
+use std::sync::Arc;
+
 use super::parser::Parser;
 use super::{Listener, Namespaces, Protocol};
 use crate::model::Host;
@@ -52,6 +54,21 @@ impl Parser<'_, '_> {
             namespaces,
             accepted,
             bound: None,
+        }
+    }
+
+    /// Refuses the listeners with a host name that `namespace`, which adds them to a Gateway of another namespace, must not define.
+    /// Routes of other namespaces would lose the host to the listener and to its certificate.
+    pub fn check_hosts(&mut self, namespace: &Arc<str>) {
+        for index in 0..self.declared.listeners.len() {
+            let Some(Listener { host, protocol, accepted: true, .. }) = self.declared.listeners.get(index) else {
+                continue;
+            };
+            if let Some(Protocol::Http | Protocol::Https(_) | Protocol::Tls(_) | Protocol::Passthrough) = protocol
+                && let Err(message) = self.resolver.check_host(host, namespace)
+            {
+                self.declared.refuse(index, "HostNotGranted", message);
+            }
         }
     }
 

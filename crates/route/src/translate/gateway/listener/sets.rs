@@ -89,6 +89,9 @@ pub fn parse<'p, 'r>(
         }
         let mut parser = Parser { gateway, declared, resolver };
         parser.parse_listeners(&set.spec.listeners);
+        if key.namespace != gateway.meta.key.namespace {
+            parser.check_hosts(&key.namespace);
+        }
         claims.add(&mut parser.declared);
         parsed.push(Draft { precedence, set, attached: true, declared: parser.declared });
         resolver = parser.resolver;
