@@ -424,6 +424,7 @@ impl Controller {
             policies: self.translator.policies().clone(),
             dedicated: self.translator.dedicated().clone(),
             sources: self.sources.clone(),
+            unsettled: self.translator.unsettled_hosts().clone(),
             kept: self.objects.kept().filter(|kept| self.uses_secret(&kept.key)).collect(),
             complete: true,
         }));

@@ -4,6 +4,7 @@
 //! answers ([`combine`]), and prints them ([`text`]). Offline, the client translates manifests and has no Envoys. No
 //! I/O.
 
+pub mod claims;
 pub mod combine;
 mod describe;
 pub mod envoys;

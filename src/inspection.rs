@@ -9,10 +9,10 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 use lockgate_route::objects::{Kept, Kind, ObjectId, ObjectKey, Objects, Revision};
-use lockgate_route::translate::Dedicated;
 use lockgate_route::translate::gateway::{PolicyReports, Reports};
 use lockgate_route::translate::problem::Problems;
 use lockgate_route::translate::verdict::Verdicts;
+use lockgate_route::translate::{Dedicated, UnsettledHosts};
 
 use crate::fleet::FleetId;
 
@@ -33,6 +33,8 @@ pub struct Inspection {
     pub policies: PolicyReports,
     /// The sources that are served by class. Empty before the initial lists are complete.
     pub sources: OrdMap<ObjectId, Published>,
+    /// The hosts whose stored claim does not match their rules.
+    pub unsettled: UnsettledHosts,
     /// The last good content of Secrets that is served although the Secrets no longer contain it.
     pub kept: Arc<[Kept]>,
     /// Whether all initial lists are complete and published, so that absent objects do not exist.

@@ -2,6 +2,7 @@
 //!
 //! A source reduces each object to the fields that the translation reads ([`lockgate_route::objects`]).
 
+pub mod claims;
 pub mod cluster;
 pub mod decode;
 pub mod directory;

@@ -1,11 +1,12 @@
 //! The writes of the leader: the status of objects, Events on objects with problems, the Services and EndpointSlices of
-//! Gateways, and the Deployments, Services, PodDisruptionBudgets, and HorizontalPodAutoscalers of dedicated fleets. Apart
-//! from the Lease and the certificates, Lockgate writes nothing else to the API server.
+//! Gateways, the claims of hosts, and the Deployments, Services, PodDisruptionBudgets, and HorizontalPodAutoscalers of dedicated
+//! fleets. Apart from the Lease and the certificates, Lockgate writes nothing else to the API server.
 //!
 //! Each writer compares the observed state with the desired state. After a restart, or on a new leader, it therefore
 //! writes only what differs.
 
 mod addresses;
+mod claims;
 mod envoys;
 mod events;
 mod fair_queue;
@@ -38,6 +39,7 @@ use crate::inspection::Inspection;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::settings::{Listeners, Settings, Status};
+use crate::source::claims::Place;
 use crate::source::cluster::reason;
 
 use infrastructure::{Faults, Infrastructure};
@@ -81,6 +83,8 @@ pub struct Installation {
     pub instance: String,
     /// The field manager of this installation: [`manager`].
     pub manager: String,
+    /// The place of the claims of hosts.
+    pub claims: Place,
     /// The template of fleets, and the Lease that owns them. `None`: the controller creates no Envoys.
     pub fleets: Option<(Arc<Template>, String)>,
 }
@@ -149,7 +153,7 @@ impl WriterSettings {
 
 /// Runs all writers, forever. They write only while `leader` leads.
 pub async fn write(installation: Installation, leader: Leader, inputs: Inputs) {
-    let Installation { client, instance, manager, fleets } = installation;
+    let Installation { client, instance, manager, claims, fleets } = installation;
     let Inputs { inspected, expiring, rejected, settings, envoys, metrics } = inputs;
     let (addresses, our_addresses) = watch::channel(Arc::default());
     let (programmed, receiver) = mpsc::channel(PROGRAMMED_CAPACITY);
@@ -177,6 +181,14 @@ pub async fn write(installation: Installation, leader: Leader, inputs: Inputs) {
         faults: fleet_faults,
         metrics: metrics.clone(),
     });
+    let claims = claims::Claims {
+        client: client.clone(),
+        manager: manager.clone(),
+        place: claims,
+        leader: leader.clone(),
+        inspected: inspected.clone(),
+        metrics: metrics.clone(),
+    };
     let fleets = OptionFuture::from(fleets.map(fleets::Fleets::run));
     let status = StatusWriter {
         client: client.clone(),
@@ -203,7 +215,7 @@ pub async fn write(installation: Installation, leader: Leader, inputs: Inputs) {
     };
     let writers = join_all(WRITERS.iter().map(|(_, run)| run(status.clone())));
     let addresses = addresses::follow(client, settings, addresses);
-    tokio::join!(addresses, writers, infrastructure.run(), fleets, events.run());
+    tokio::join!(addresses, writers, infrastructure.run(), claims.run(), fleets, events.run());
 }
 
 /// Returns the name of the field manager of an installation, which its Lease identifies.

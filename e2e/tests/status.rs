@@ -1,6 +1,7 @@
 //! The writes of the leader to a real API server, and leader election.
 
 pub mod broken;
+mod claims;
 mod election;
 mod events;
 mod fleets;

@@ -29,6 +29,7 @@ pub(super) const INDEX: &str = "\
 /debug/settings                      the current settings and their origin, pending changes, and faults of the file
 /debug/xds                           the open streams: clients, and sent, accepted, and rejected resources
 /debug/status                        this replica: its Envoys, objects that they have not accepted, problems
+/debug/claims                        the claims of hosts: the namespace that keeps each host
 /debug/explain?url=                  what happens to a request, and why; also with method=, headers=, server_name=
 /debug/log                           GET: the log filter; PUT: change it (info,lockgate_xds=debug)
 ";
@@ -43,6 +44,7 @@ pub(super) fn router() -> Router<Arc<AdminState>> {
         .route("/debug/settings", get(settings))
         .route("/debug/xds", get(xds))
         .route("/debug/status", get(status))
+        .route("/debug/claims", get(claims))
         .route("/debug/explain", get(explain_request))
         .route("/debug/log", get(log).put(set_log))
 }
@@ -82,6 +84,11 @@ async fn status(State(state): State<Arc<AdminState>>) -> Response {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let shown = explain::State::new(&inspection, &envoys, &further, publication);
     pretty(&json!(explain::State { version, missing, ..shown }))
+}
+
+async fn claims(State(state): State<Arc<AdminState>>) -> Response {
+    let inspection = state.inspection.borrow().clone();
+    pretty(&json!(explain::claims::claims(&inspection)))
 }
 
 async fn explain_request(State(state): State<Arc<AdminState>>, Query(question): Query<Question>) -> Response {

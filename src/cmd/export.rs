@@ -214,7 +214,7 @@ impl Parts {
         let (stop, stopping) = watch::channel(false);
         let scraping = Scraping::start(&settings, &metrics, stopping).await?;
         let scraped_elsewhere = settings.resolved.settings.process.metrics.address.is_some();
-        let pipeline = Pipeline::start(source, settings, log.clone(), metrics.clone(), View::Whole, false)?;
+        let pipeline = Pipeline::start(source, settings, log.clone(), metrics.clone(), View::Whole, false, None)?;
         let store = pipeline.stores.get_or_create(Class::shared(View::Whole));
         // This command has no server that must listen first.
         pipeline.readiness.listening();

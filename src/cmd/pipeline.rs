@@ -17,6 +17,7 @@ use crate::fleet::FleetId;
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::settings::{Source, Watch};
+use crate::source::claims::Place;
 use crate::source::{self, Event, SourceError};
 use crate::status::WriterSettings;
 use crate::telemetry::LogControl;
@@ -50,7 +51,8 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     /// Starts the source, and the loop on a separate thread. `primary` is the view that always exists. With `asks_replicas`, the
-    /// loop waits for [`Event::Kept`] with the last good content of Secrets.
+    /// loop waits for [`Event::Kept`] with the last good content of Secrets. `lease` identifies the installation whose claims of hosts are
+    /// read. Without it, there are none.
     pub fn start(
         source: Source,
         settings: SettingsSource,
@@ -58,6 +60,7 @@ impl Pipeline {
         metrics: Metrics,
         primary: View,
         asks_replicas: bool,
+        lease: Option<String>,
     ) -> anyhow::Result<Self> {
         let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
         let (inspection, inspected) = watch::channel(Arc::new(Inspection::default()));
@@ -87,7 +90,7 @@ impl Pipeline {
         let reload = tokio::spawn(reload::follow(settings, receivers, metrics.clone()));
         let (problems, expiring) = watch::channel(Problems::default());
         let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), problems, metrics.clone()));
-        let source = tokio::spawn(watch_source(source, metrics, events));
+        let source = tokio::spawn(watch_source(source, lease, metrics, events));
         let (settings, status) = (settings_state, settings_status);
         Ok(Self {
             stores,
@@ -177,14 +180,20 @@ pub(super) fn describe(source: &Source) -> String {
 }
 
 /// Watches the source, and sends its events to the loop.
-async fn watch_source(source: Source, metrics: Metrics, events: mpsc::Sender<Event>) -> Result<(), SourceError> {
+async fn watch_source(
+    source: Source,
+    lease: Option<String>,
+    metrics: Metrics,
+    events: mpsc::Sender<Event>,
+) -> Result<(), SourceError> {
     match source {
         Source::Manifests(directory) => source::directory::watch_manifests(directory, events).await,
         Source::Resources(directory) => source::directory::watch_resources(directory, events).await,
         Source::Cluster { kubeconfig, context, watch: Watch { namespaces, gateway_api } } => {
             let client = source::cluster::client(kubeconfig, context).await?;
             let namespaces = (!namespaces.is_empty()).then_some(namespaces);
-            let options = source::cluster::WatchOptions { namespaces, gateway_api };
+            let claims = lease.map(|lease| Place::new(source::cluster::own_namespace(&client), &lease));
+            let options = source::cluster::WatchOptions { namespaces, gateway_api, claims };
             source::cluster::watch(client, options, metrics, events).await
         }
     }

@@ -30,7 +30,7 @@ use crate::explain::envoys::Live;
 use crate::fleet::FleetId;
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
-use crate::settings::{Process, ServerOptions, Source, Xds, XdsTls};
+use crate::settings::{Process, ServerOptions, Source, Writes, Xds, XdsTls};
 use crate::source::Event;
 use crate::status::{AllEnvoys, Inputs};
 use crate::telemetry::{self, LogControl};
@@ -92,8 +92,10 @@ impl Parts {
         // Last good key pairs are sent over TLS only.
         let over_tls = matches!(&process.xds.tls, Some(XdsTls::Auto | XdsTls::Directory(_)));
         let asks_replicas = over_tls && process.xds.peers.is_some();
-        let pipeline =
-            Pipeline::start(source.clone(), settings, log.clone(), metrics.clone(), View::Envoy, asks_replicas)?;
+        // Replicas that do not write have no leader that stores claims.
+        let lease = (options.writes != Writes::Never).then(|| process.leader_election.lease.clone());
+        let (from, log_control, view) = (source.clone(), log.clone(), View::Envoy);
+        let pipeline = Pipeline::start(from, settings, log_control, metrics.clone(), view, asks_replicas, lease)?;
         let readiness = pipeline.readiness.clone();
         let mut writer_tasks = WriterTasks::elect(&source, options, &metrics, stopping.clone()).await?;
         let fleets = Fleets::start(options, pipeline.inspected.clone())?;

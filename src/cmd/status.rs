@@ -5,6 +5,7 @@ use clap::Args;
 use super::output::{self, Output};
 use super::replica_args::ReplicaArgs;
 use super::replicas::{self, style};
+use crate::explain::claims::{self, ClaimState};
 use crate::explain::combine::Combined;
 use crate::explain::{State, text};
 
@@ -14,6 +15,10 @@ use crate::explain::{State, text};
 pub struct Options {
     #[command(flatten)]
     replicas: ReplicaArgs,
+
+    /// List the claims of hosts instead: the namespace that keeps each host, and how to release a host
+    #[arg(long)]
+    claims: bool,
 
     #[command(flatten)]
     output: Output,
@@ -37,11 +42,17 @@ Examples:
   A controller in another namespace, as JSON:
     lockgate status --namespace ingress --output json
 
+  The claims of hosts:
+    lockgate status --claims
+
   A controller on this machine:
     lockgate status --admin-address 127.0.0.1:18001";
 
 /// Requests the state of all replicas, and prints it.
 pub fn run(options: Options) -> anyhow::Result<()> {
+    if options.claims {
+        return list_claims(&options);
+    }
     let answers = super::runtime()?.block_on(replicas::ask(&options.replicas, "/debug/status"))?;
     let state = |(replica, answer): (String, Result<Vec<u8>, String>)| match answer
         .and_then(|body| replicas::parse::<State>(&body))
@@ -58,4 +69,22 @@ pub fn run(options: Options) -> anyhow::Result<()> {
         true => output::json(&serde_json::to_value(&combined)?),
         false => text::status(&combined, style()),
     })
+}
+
+/// Prints the claims of the first replica that responds. All replicas read the same claims.
+fn list_claims(options: &Options) -> anyhow::Result<()> {
+    let answers = super::runtime()?.block_on(replicas::ask(&options.replicas, "/debug/claims"))?;
+    let mut errors = Vec::new();
+    for (_, answer) in answers {
+        match answer.and_then(|body| replicas::parse::<Vec<ClaimState>>(&body)) {
+            Ok(found) => {
+                return super::print(&match options.output.is_json() {
+                    true => output::json(&serde_json::to_value(&found)?),
+                    false => claims::text(&found, style()),
+                });
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    Err(replicas::no_answer(errors.iter().map(String::as_str)))
 }

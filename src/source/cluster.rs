@@ -31,6 +31,7 @@ use tower::buffer::BufferLayer;
 use tower::retry::RetryLayer;
 use tower::timeout::TimeoutLayer;
 
+use super::claims::Place;
 use super::kinds::{ROWS, Row};
 use super::{Event, SourceError};
 use crate::metrics::Metrics;
@@ -56,11 +57,13 @@ pub struct WatchOptions {
     pub namespaces: Option<Vec<String>>,
     /// Whether the kinds of Gateway API are watched.
     pub gateway_api: bool,
+    /// The place of the claims of hosts. `None`: there are none.
+    pub claims: Option<Place>,
 }
 
 impl Default for WatchOptions {
     fn default() -> Self {
-        Self { namespaces: None, gateway_api: true }
+        Self { namespaces: None, gateway_api: true, claims: None }
     }
 }
 
@@ -89,6 +92,12 @@ pub async fn client(kubeconfig: Option<PathBuf>, context: Option<String>) -> Res
     let agent = http::HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION")));
     config.headers.push((http::header::USER_AGENT, agent));
     limited(config, RESPONSE_TIMEOUT)
+}
+
+/// Returns the namespace of this process: that of its pod, or otherwise of the kubeconfig.
+pub fn own_namespace(client: &kube::Client) -> String {
+    let namespace = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
+    namespace.unwrap_or_else(|| client.default_namespace().to_owned())
 }
 
 /// Creates a client whose requests fail if the head of the response takes longer than `limit`. The body has no limit.
@@ -139,11 +148,16 @@ impl Scope {
     /// Each has its namespace; empty for all.
     fn watches(&self, Row { kind, form, fields, .. }: Row) -> Vec<(Arc<str>, Watch)> {
         let namespaces: BTreeSet<&str> = match &self.options.namespaces {
+            _ if kind == Kind::HOST_CLAIMS => {
+                self.options.claims.iter().map(|place| place.namespace.as_str()).collect()
+            }
             _ if kind.info().of_gateway_api && !self.options.gateway_api => BTreeSet::new(),
             Some(namespaces) if kind.info().namespaced => namespaces.iter().map(String::as_str).collect(),
             _ => [""].into(),
         };
-        let target = |url| Target { client: self.client.clone(), url, fields, form: form() };
+        let of_claims = self.options.claims.as_ref().filter(|_| kind == Kind::HOST_CLAIMS);
+        let labels = of_claims.map(Place::selector);
+        let target = |url| Target { client: self.client.clone(), url, fields, labels: labels.clone(), form: form() };
         let path = |namespace: &str| kind.path(Some(namespace).filter(|namespace| !namespace.is_empty()));
         namespaces.into_iter().map(|one| (one.into(), watch::watch(target(path(one))))).collect()
     }
@@ -219,6 +233,10 @@ pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
     let hint = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403 => {
             match kind.info().of_gateway_api {
+                _ if kind == Kind::HOST_CLAIMS => {
+                    "; the claims of hosts are unknown, so the oldest Ingress owns a host; grant list, watch, and patch in the \
+                     namespace of the controller"
+                }
                 _ if kind == Kind::CUSTOM_RESOURCE_DEFINITION => {
                     "; the version of Gateway API is unknown, and experimental features are not reported; grant list and \
                      watch in a ClusterRole"

@@ -11,6 +11,7 @@ use lockgate_route::objects::{HostGrantSpec, HostGrantStatus, Kind, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
+use super::claims::ClaimsConfigMap;
 use super::cluster::form::{Form, Wire};
 use super::decode::{self, Decode, DecodeFault};
 use super::gateway::{Custom, Metadata};
@@ -61,6 +62,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row { fields: Some(OTHER_SECRETS), ..Row::whole::<core::Secret>() },
     Row::metadata::<core::Namespace>(Form::namespaces),
     Row::whole::<core::ConfigMap>(),
+    Row { from_value: |_| Ok(None), ..Row::custom::<ClaimsConfigMap>() },
     Row::custom::<Custom<GatewayClassSpec, GatewayClassStatus>>(),
     Row::custom::<Custom<GatewaySpec, GatewayStatus>>(),
     Row::custom::<Custom<ListenerSetSpec, ListenerSetStatus>>(),

@@ -3,6 +3,7 @@
 //! `Objects` is persistent: a clone is cheap and shares all objects. A translation works on an unchanging state while
 //! the loop applies further events.
 
+mod claims;
 mod content;
 mod deleted;
 pub mod foreign;
@@ -26,6 +27,7 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::KeyPair;
 
 pub use crate::model::ObjectKey;
+pub use claims::{CLAIM_SHARDS, HostClaims, StoredClaim, claim_key, claim_shard};
 pub use content::{Content, Object, Typed};
 pub use host_grant::{GrantedNamespaces, HostGrant, HostGrantSpec, HostGrantStatus};
 pub use kept::Kept;

@@ -41,6 +41,7 @@ pub use dialect::{DIALECTS, Dialect, Resolver};
 pub use foreign::{Effect, effects};
 pub use graph::{ChangedInputs, Input};
 pub use problem::{Problem, Reason};
+pub use translator::claims::{Unsettled, UnsettledHosts};
 pub use translator::{Dedicated, Translator, Update, explained};
 pub use verdict::Verdict;
 

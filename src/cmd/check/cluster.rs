@@ -26,7 +26,7 @@ pub async fn list(kubeconfig: Option<PathBuf>, context: Option<String>, watch: &
     let client = cluster::client(kubeconfig, context).await?;
     let Watch { namespaces, gateway_api } = watch.clone();
     let namespaces = (!namespaces.is_empty()).then_some(namespaces);
-    let options = cluster::WatchOptions { namespaces, gateway_api };
+    let options = cluster::WatchOptions { namespaces, gateway_api, claims: None };
     let (sender, mut events) = mpsc::channel(1024);
     // The task ends with the receiver of its events.
     tokio::spawn(cluster::watch(client, options, Metrics::new(COMMIT), sender));

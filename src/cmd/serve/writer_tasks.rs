@@ -12,6 +12,7 @@ use crate::leader::{Candidate, Leader, Timing};
 use crate::metrics::Metrics;
 use crate::settings::{LeaderElection, ServerOptions, Source, Writes};
 use crate::source;
+use crate::source::claims::Place;
 use crate::status::{self, Inputs, Installation, Template};
 
 /// The tasks of leader election and of the writers, if this replica writes.
@@ -36,8 +37,7 @@ impl WriterTasks {
         };
         let client = || source::cluster::client(kubeconfig.clone(), context.clone());
         let writer = client().await?;
-        let namespace = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
-        let namespace = namespace.unwrap_or_else(|| writer.default_namespace().to_owned());
+        let namespace = source::cluster::own_namespace(&writer);
         let (instance, elected) = (identity(), options.writes == Writes::Elected);
         let LeaderElection { enabled: _, lease, lease_duration, renew_deadline, retry_period } =
             &options.process.leader_election;
@@ -58,7 +58,8 @@ impl WriterTasks {
         let template = options.process.fleet_template.as_deref().map(|file| template(file, &namespace)).transpose()?;
         let fleets = template.map(|template| (Arc::new(template), lease.clone()));
         let manager = status::manager(&namespace, lease);
-        let installation = Installation { client: writer, instance, manager, fleets };
+        let claims = Place::new(namespace, lease);
+        let installation = Installation { client: writer, instance, manager, claims, fleets };
         Ok(Self { leader, installation: Some(installation), tasks: vec![("the election", election)] })
     }
 

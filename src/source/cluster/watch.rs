@@ -68,6 +68,8 @@ pub struct Target {
     pub url: String,
     /// A field selector.
     pub fields: Option<&'static str>,
+    /// A label selector.
+    pub labels: Option<String>,
     /// The requested format of objects.
     pub form: Form,
 }
@@ -177,8 +179,13 @@ impl Target {
         }
     }
 
+    fn selectors(&self) -> (Option<String>, Option<String>) {
+        (self.fields.map(str::to_owned), self.labels.clone())
+    }
+
     async fn list(&self, rest: Option<String>) -> kube::Result<Listing> {
-        let mut params = ListParams { field_selector: self.fields.map(str::to_owned), ..ListParams::default() };
+        let (field_selector, label_selector) = self.selectors();
+        let mut params = ListParams { field_selector, label_selector, ..ListParams::default() };
         params.continue_token = rest;
         let request = kube::core::Request::new(self.url.as_str()).list(&params).map_err(kube::Error::BuildRequest)?;
         let (proto, body) = self.send(request, self.form.accept[0]).await?;
@@ -215,7 +222,8 @@ impl Target {
     }
 
     async fn follow(&self, version: &str) -> kube::Result<Watching> {
-        let params = WatchParams { field_selector: self.fields.map(str::to_owned), ..WatchParams::default() };
+        let (field_selector, label_selector) = self.selectors();
+        let params = WatchParams { field_selector, label_selector, ..WatchParams::default() };
         let params = params.timeout(WATCH_SECONDS);
         let request =
             kube::core::Request::new(self.url.as_str()).watch(&params, version).map_err(kube::Error::BuildRequest)?;

@@ -137,6 +137,10 @@ impl Kind {
         ..COMMON
     });
 
+    /// v1: the ConfigMaps in which the leader stores claims. Manifests have no claims.
+    pub const HOST_CLAIMS: Self =
+        Self(&KindInfo { name: "HostClaims", plural: "configmaps", optional: true, named_by_others: false, ..COMMON });
+
     /// gateway.networking.k8s.io/v1
     pub const GATEWAY_CLASS: Self =
         Self(&KindInfo { name: "GatewayClass", plural: "gatewayclasses", namespaced: false, ..GATEWAY_API });
@@ -253,6 +257,7 @@ impl Kind {
         Self::SECRET,
         Self::NAMESPACE,
         Self::CONFIG_MAP,
+        Self::HOST_CLAIMS,
         Self::GATEWAY_CLASS,
         Self::GATEWAY,
         Self::LISTENER_SET,

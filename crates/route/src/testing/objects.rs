@@ -12,8 +12,8 @@ use k8s_openapi::api::networking::v1::{
 use super::model::Shared as _;
 use crate::model::{Action, Host, KeyPair, Model, PathMatch, Route, VirtualHost};
 use crate::objects::{
-    AddressType, EndpointSlice, Ingress, IngressClass, Meta, Namespace, Object, ObjectKey, Objects, Secret, Service,
-    ServicePort, SliceEndpoint,
+    AddressType, CLAIM_SHARDS, EndpointSlice, HostClaims, Ingress, IngressClass, Meta, Namespace, Object, ObjectKey,
+    Objects, Secret, Service, ServicePort, SliceEndpoint, claim_key, claim_shard,
 };
 use crate::settings::{NamespaceOwnership, Settings};
 use crate::translate::{Translation, host, translate};
@@ -136,6 +136,21 @@ pub fn backend(to: &str) -> IngressBackend {
 pub fn namespace(name: &str, terminating: bool) -> Object {
     let key = ObjectKey::new("", name);
     Object::new(Namespace { meta: Meta { key, terminating, ..meta(name) }, labels: BTreeMap::new() })
+}
+
+/// Returns the ConfigMaps with these claims: the host and the namespace of each.
+pub fn claims(list: &[(&str, &str)]) -> Vec<Object> {
+    let mut shards: BTreeMap<usize, BTreeMap<String, String>> =
+        (0..CLAIM_SHARDS).map(|at| (at, BTreeMap::new())).collect();
+    for (text, namespace) in list {
+        let host = host_of(text);
+        shards.entry(claim_shard(&host)).or_default().insert(claim_key(&host), (*namespace).to_owned());
+    }
+    let object = |(shard, data)| {
+        let meta = meta(&format!("lockgate/lockgate-claims-{shard}"));
+        Object::new(HostClaims::new(meta, "1".into(), &data).expect("a number"))
+    };
+    shards.into_iter().map(object).collect()
 }
 
 /// A Service.
@@ -335,6 +350,13 @@ pub fn world() -> World {
 impl World {
     pub fn with(mut self, object: impl Into<Object>) -> Self {
         self.objects.push(object.into());
+        self
+    }
+
+    /// Replaces all claims. The namespaces exist.
+    pub fn claimed(mut self, list: &[(&str, &str)]) -> Self {
+        self.objects.extend(list.iter().map(|(_, claimant)| namespace(claimant, false)));
+        self.objects.extend(claims(list));
         self
     }
 

@@ -4,6 +4,7 @@
 
 mod amplification;
 mod annotations;
+mod claims;
 mod copies;
 mod envoy;
 mod envoys;

@@ -171,6 +171,8 @@ pub struct Routing {
     namespaces: Box<[Arc<str>]>,
     /// An Ingress of the first namespace, which is the owner of the host if it has one.
     first: Option<ObjectRef>,
+    /// The reason why other TLS entries are ignored, if the host is kept for a namespace without a rule.
+    kept: Option<String>,
 }
 
 impl Routing {
@@ -179,7 +181,12 @@ impl Routing {
     pub fn new(served: &[&Source], owner: Option<&ObjectRef>) -> Self {
         let first = owner.or(served.first().map(|source| &source.origin));
         let namespaces = served.iter().map(|source| &source.origin).chain(first).map(|origin| origin.namespace.clone());
-        Self { namespaces: set_of(namespaces.collect()), first: first.cloned() }
+        Self { namespaces: set_of(namespaces.collect()), first: first.cloned(), kept: None }
+    }
+
+    /// Returns the routing of a host that is kept for `namespace`, although the namespace has no rule for it.
+    pub fn kept(namespace: Arc<str>, reason: String) -> Self {
+        Self { namespaces: [namespace].into(), first: None, kept: Some(reason) }
     }
 
     /// Returns whether TLS entries of `namespace` are permitted: it has a rule for the host, or no namespace has one.
@@ -191,6 +198,15 @@ impl Routing {
     /// entries.
     fn presents(&self, secret: &SecretId) -> bool {
         self.namespaces.is_empty() || self.namespaces.contains(&secret.object().namespace)
+    }
+
+    /// Describes why a TLS entry for `host` is ignored.
+    fn ignores(&self, host: &Host) -> Option<String> {
+        let by_first = |first: &ObjectRef| {
+            let namespace = &first.namespace;
+            format!("namespace \"{namespace}\" provides the routes and the certificate of host \"{host}\" ({first})")
+        };
+        self.first.as_ref().map(by_first).or_else(|| self.kept.clone())
     }
 
     /// Returns whether `namespace` is the first namespace.
@@ -239,8 +255,8 @@ pub fn chain(
     let minimum = found.chain.as_ref().map(|chain| chain.minimum);
     found.may_be_above = above.is_some_and(|above| minimum.is_none_or(|minimum| above.minimum >= minimum));
     for ignored in naming.iter().filter(|asking| !is_permitted(asking)) {
-        if let Some(first) = &routing.first {
-            found.problems.push(ignored.ignored(host, first));
+        if let Some(reason) = routing.ignores(host) {
+            found.problems.push(ignored.ignored(host, reason));
         }
     }
     found
@@ -380,15 +396,12 @@ impl Asking<'_> {
     }
 
     /// Reports that the entry is ignored for `host`, because the routes belong to other namespaces.
-    fn ignored(&self, host: &Host, first: &ObjectRef) -> Problem {
-        let namespace = &first.namespace;
+    fn ignored(&self, host: &Host, message: String) -> Problem {
         Problem {
             object: self.source.origin.clone(),
             field: self.entry.field.to_string(),
             reason: Reason::Conflicted,
-            message: format!(
-                "namespace \"{namespace}\" provides the routes and the certificate of host \"{host}\" ({first})"
-            ),
+            message,
             consequence: format!("TLS entry not used for \"{host}\""),
         }
     }

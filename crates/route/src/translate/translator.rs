@@ -4,6 +4,7 @@
 //! input affects the sources that read it, the hosts of these sources, and the entries of these hosts in the model. The
 //! translation from scratch is the same code with [`ChangedInputs::everything`]. A property test compares the results.
 
+pub mod claims;
 mod clusters;
 mod conflicts;
 mod copies;
@@ -41,6 +42,7 @@ use super::source::{Dependencies, Source};
 use super::verdict::{self, Verdicts};
 use super::{listeners, tls};
 
+use claims::{Claims, UnsettledHosts};
 use clusters::{Clusters, NewClusters};
 use conflicts::Conflicts;
 use copies::Copies;
@@ -128,6 +130,7 @@ pub struct Translator {
     with_default: BTreeSet<Precedence>,
     /// The owner and the default backend of the hosts that no rule names.
     nameless: Nameless,
+    claims: Claims,
     sites: Sites,
     copies: Copies,
     /// The hosts whose charge for copies has changed while they were built. They are built again under the limits.
@@ -167,6 +170,7 @@ impl Translator {
             graph: Graph::default(),
             with_default: BTreeSet::new(),
             nameless: Nameless::default(),
+            claims: Claims::default(),
             sites: Sites::default(),
             copies: Copies::default(),
             charged: BTreeSet::new(),
@@ -203,6 +207,11 @@ impl Translator {
     /// Returns the reports on the BackendTLSPolicies of the backends of Gateways that are served by class.
     pub fn policies(&self) -> &PolicyReports {
         &self.gateways.policy_reports
+    }
+
+    /// Returns the hosts whose stored claim does not match their rules.
+    pub fn unsettled_hosts(&self) -> &UnsettledHosts {
+        self.claims.unsettled()
     }
 
     /// Returns the translated revision of a source that is served by class.
@@ -351,6 +360,7 @@ impl Translator {
         let mut units = self.update_host_grants(objects, settings, changed, &mut due, &mut update);
         units.extend(self.add_due_sources(objects, changed, &mut due));
         let Due { sources, mut hosts, services, presented_to_all } = due;
+        hosts.extend(self.claims.update(objects, settings, &self.host_grants, changed));
         let has_other_default = self.parse_sources(sources, objects, settings, &mut hosts, &mut update);
         self.update_gateways(objects, settings, changed, units, &mut update);
         self.update_installation(objects, settings, &mut update.touched);

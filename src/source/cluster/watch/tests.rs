@@ -79,7 +79,8 @@ async fn follow(answers: Vec<Answer>) -> Vec<String> {
         }
     });
     let client = kube::Client::new(service, "default");
-    let mut watch = watch(Target { client, url: "/ingresses".into(), fields: None, form: Form::whole::<Ingress>() });
+    let mut watch =
+        watch(Target { client, url: "/ingresses".into(), fields: None, labels: None, form: Form::whole::<Ingress>() });
     while let Ok(Some(result)) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
         let object = |object: &Option<Object>| match object.as_ref().map(Object::get::<Misencoded>) {
             Some(Some(object)) => format!(" ({}: {})", object.field, object.message),

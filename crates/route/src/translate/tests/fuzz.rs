@@ -10,7 +10,7 @@ use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 use crate::translate::{path, translate};
 
-const HOSTS: [&str; 9] = ["", "x.com", "X.com", "a.x.com", "*.x.com", "*", "bad_host", "a.b.x.com", "*.b.x.com"];
+pub const HOSTS: [&str; 9] = ["", "x.com", "X.com", "a.x.com", "*.x.com", "*", "bad_host", "a.b.x.com", "*.b.x.com"];
 const PATHS: [&str; 13] =
     ["", "/", "/a", "/a/", "/a/b", "/a.*", "/[", "/a?b", "a", "/a//b", "/(a|b)", "/\u{0}", "/(?=a)*"];
 const TYPES: [&str; 5] = ["Exact", "Prefix", "ImplementationSpecific", "", "Nonsense"];

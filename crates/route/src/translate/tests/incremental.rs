@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::fuzz::{SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
+use super::fuzz::{HOSTS, SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Host, ListenerId, Model, Touched};
-use crate::objects::{EndpointSlice, Ingress, Kind, Namespace, Object, ObjectId, ObjectKey, Objects};
+use crate::objects::{EndpointSlice, Ingress, Kind, Namespace, Object, ObjectId, ObjectKey, Objects, claim_shard};
 use crate::settings::{ExternalNames, Hosts, Routes, Settings, Tls};
 use crate::testing::gateway::labeled_namespace;
 use crate::testing::host_grants::{HostGrantBuilder, host_grant};
@@ -67,7 +67,7 @@ fn any_class() -> impl Strategy<Value = Object> {
 
 fn any_namespace() -> impl Strategy<Value = Object> {
     let labels = select(vec![vec![], vec![("team", "front")]]);
-    (select(vec!["shop", "other", "new"]), labels, any::<bool>()).prop_map(|(name, labels, terminating)| {
+    (select(vec!["shop", "other", "third", "new"]), labels, any::<bool>()).prop_map(|(name, labels, terminating)| {
         labeled_namespace(name, &labels).with::<Namespace>(|one| one.meta.terminating = terminating)
     })
 }
@@ -85,8 +85,26 @@ pub fn any_host_grant(hosts: &'static [&'static str]) -> impl Strategy<Value = O
     )
 }
 
+/// Generates one of the ConfigMaps with claims.
+fn any_claims() -> impl Strategy<Value = Object> {
+    let claimants = select(vec!["", "shop", "shop", "other", "third", "new"]);
+    (select(&HOSTS[..]), prop::collection::vec(claimants, HOSTS.len())).prop_filter_map(
+        "a host",
+        |(host, claimants)| {
+            let parse = |text: &&str| crate::translate::host::parse(text).ok().filter(|host| *host != Host::Any);
+            let wanted = claim_shard(&parse(&host)?);
+            let all = HOSTS
+                .into_iter()
+                .zip(claimants)
+                .filter(|(text, claimant)| parse(text).is_some() && !claimant.is_empty());
+            claims(&all.collect::<Vec<_>>()).into_iter().nth(wanted)
+        },
+    )
+}
+
 fn any_object() -> impl Strategy<Value = Object> {
     let object = prop_oneof![
+        3 => any_claims(),
         8 => any_ingress(),
         4 => any_service(),
         4 => any_slice(),
@@ -291,7 +309,8 @@ proptest! {
     ) {
         let mut settings = settings;
         let mut objects = objects(&fixed(&[]));
-        for object in first {
+        let namespaces = ["shop", "other", "third"].map(|name| namespace(name, false));
+        for object in namespaces.into_iter().chain(first) {
             objects.apply(object);
         }
         // The verdicts include conflicts.
@@ -314,6 +333,7 @@ proptest! {
             let mut anew = Translator::new(&super::verdicts::DIALECTS);
             anew.update(&objects, &settings, &ChangedInputs::everything());
             prop_assert_eq!(translator.verdicts(), anew.verdicts(), "after {:?}", steps);
+            prop_assert_eq!(translator.unsettled_hosts(), anew.unsettled_hosts(), "after {:?}", steps);
             let lost_before = std::mem::replace(&mut lost, lost_of(&translator));
             prop_assert_eq!(&lost, &lost_of(&anew), "after {:?}", steps);
             let told = |id: &&ObjectId| update.sources.contains(*id);

@@ -32,6 +32,8 @@ pub struct Made {
     /// Whether TLS connections for the host are refused.
     refused: bool,
     claim: Option<Claim>,
+    /// The namespace that owns the host and has a rule for it.
+    owner: Option<Arc<str>>,
     /// The memory of a copy of its rules of each namespace.
     memory: BTreeMap<Arc<str>, u64>,
     /// The charge for a key pair, whether it is within the limit or not.
@@ -61,7 +63,8 @@ impl Translator {
             self.charged.insert(host.clone());
             return;
         }
-        let Made { http, https, chain, problems, missed, in_rules, refused, claim, memory, key_pair, .. } = made;
+        let Made { http, https, chain, problems, missed, in_rules, refused, claim, owner, memory, key_pair, .. } = made;
+        self.claims.settle(host, owner);
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.replace_conflicts(Place::Shared, &site.problems, &[]);
             self.outcomes.replace(host, &site.missed, &[]);
@@ -162,7 +165,8 @@ impl Translator {
         let has_rules = |level: &&Host| levels.standing(level).is_some_and(|level| !level.served.is_empty());
         let outer = [above.as_ref(), Some(&Host::Any)].into_iter().flatten();
         let outer = if in_rules && !wildcard { None } else { outer.clone().find(has_rules) };
-        let own_routing = if in_rules { Routing::new(&standing.served, standing.owner()) } else { Routing::default() };
+        let own_routing =
+            if in_rules { Routing::new(&standing.served, standing.owner()) } else { standing.waiting(host) };
         let routing = outer.filter(|_| !in_rules).and_then(|outer| levels.routing(outer)).unwrap_or(&own_routing);
         let default = self.general.ground.default_secret.as_ref();
         let (naming, beside) = asking(host, &naming);
@@ -217,9 +221,10 @@ impl Translator {
         let may_be_above = if is_left_to_above { found.may_be_above } else { !named };
         let refused = !may_be_above && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
         let problems = problems.into_iter().map(Arc::new).collect();
+        let owner = standing.owner_with_rule().cloned();
         let claim = standing.claim.filter(|_| wildcard);
         let charges = None;
-        Made { http, https, chain, problems, missed, in_rules, refused, claim, memory, key_pair, charges }
+        Made { http, https, chain, problems, missed, in_rules, refused, claim, owner, memory, key_pair, charges }
     }
 
     /// Builds the host for clients without a known server name, if there is a certificate for them. With the fallback

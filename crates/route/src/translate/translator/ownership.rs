@@ -1,8 +1,8 @@
 //! The namespaces that may define routes for a host: owners, delegation, and hosts that no rule names.
 //!
-//! A single order of precedence ([`Precedence`]) decides who owns a host and which of two equal paths is served. The
-//! owner of a host depends on the Ingresses with a rule for it and on the owner of the wildcard above it. A change of
-//! an owner therefore affects the host and the names below it.
+//! A single order of precedence ([`Precedence`]) decides who owns a host that nobody claims, and which of two equal paths is
+//! served. The owner of a host depends on the stored claims ([`Claims`](super::claims::Claims)), the Ingresses with a rule for
+//! it, and the owner of the wildcard above it. A change of an owner therefore affects the host and the names below it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +19,16 @@ use crate::translate::few::set_of;
 use crate::translate::host::parent;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::{Source, Target};
+use crate::translate::tls::Routing;
 
 /// A namespace's ownership of a host, and the namespaces that it delegates the host to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    since: Precedence,
-    /// The Ingress through which the namespace owns the host.
-    pub ingress: ObjectRef,
+    /// The namespace that owns the host.
+    owner: Arc<str>,
+    /// The Ingress through which the namespace owns the host, and its rank. `None`: the host is kept for the namespace by a
+    /// stored claim alone.
+    through: Option<(Precedence, ObjectRef)>,
     /// The host of that Ingress: the host itself, or the wildcard above it.
     host: Host,
     /// The namespaces that the owner delegates the host to: a sorted list of each Ingress, and one of the wildcard above. Thousands
@@ -36,7 +39,12 @@ pub struct Claim {
 impl Claim {
     /// Returns the namespace that owns the host.
     fn owner(&self) -> &Arc<str> {
-        &self.ingress.namespace
+        &self.owner
+    }
+
+    /// Returns the Ingress through which the namespace owns the host.
+    fn ingress(&self) -> Option<&ObjectRef> {
+        self.through.as_ref().map(|(_, ingress)| ingress)
     }
 
     /// Returns whether Ingresses of `namespace` may define routes for the host.
@@ -50,11 +58,18 @@ impl Claim {
             true => String::new(),
             false => format!(" through \"{}\"", self.host),
         };
+        let Some(ingress) = self.ingress() else {
+            return format!(
+                "host \"{host}\" is kept for namespace \"{}\"{through} for 60 s after its last rule, and \"namespaceOwnership\" \
+                 is \"Strict\"",
+                self.owner
+            );
+        };
         let host = match host {
             Host::Any => "the hosts that no rule names are".to_owned(),
             host => format!("host \"{host}\" is"),
         };
-        let (owner, ingress) = (self.owner(), &self.ingress);
+        let owner = &self.owner;
         format!("{host} owned by namespace \"{owner}\" ({ingress}{through}), and \"namespaceOwnership\" is \"Strict\"")
     }
 }
@@ -75,7 +90,20 @@ pub struct Standing<'a> {
 impl Standing<'_> {
     /// Returns the Ingress through which the host is owned.
     pub fn owner(&self) -> Option<&ObjectRef> {
-        self.claim.as_ref().map(|claim| &claim.ingress)
+        self.claim.as_ref().and_then(Claim::ingress)
+    }
+
+    /// Returns the owner if it has a rule for the host. An Ingress that is being deleted has none.
+    pub fn owner_with_rule(&self) -> Option<&Arc<str>> {
+        let owner = self.claim.as_ref()?.owner();
+        let mut lasting = self.served.iter().filter(|source| !source.precedence.terminating);
+        lasting.any(|source| source.origin.namespace == *owner).then_some(owner)
+    }
+
+    /// Returns the routing of a host that no rule serves. If the host is kept for a namespace, other namespaces wait.
+    pub fn waiting(&self, host: &Host) -> Routing {
+        let kept = self.claim.as_ref().filter(|claim| claim.through.is_none());
+        kept.map_or_else(Routing::default, |claim| Routing::kept(claim.owner.clone(), claim.states(host)))
     }
 
     /// Adds a problem for every rejected rule for `host`.
@@ -160,19 +188,38 @@ impl Translator {
             return self.nameless.claim.clone();
         }
         let above = above.and_then(|site| site.claim.as_ref());
-        let direct = named.first().map(|source| (source.precedence.clone(), &source.origin, host));
-        let through = above.map(|claim| (claim.since.clone(), &claim.ingress, &claim.host));
-        let (since, ingress, through) = direct.into_iter().chain(through).min()?;
-        let (ingress, through) = (ingress.clone(), through.clone());
+        let of_source = |source: &Source| (source.precedence.clone(), source.origin.clone());
+        // A stored claim for the host precedes the claim for the wildcard above it, and both precede the age of objects.
+        let above_host = parent(host);
+        let holder_above = || above_host.as_ref().and_then(|above| self.claims.holder(above));
+        let (owner, through, at) = match self.claims.holder(host) {
+            Some(holder) => {
+                let own = named.iter().find(|source| source.origin.namespace == *holder);
+                (holder.clone(), own.map(|source| of_source(source)), host)
+            }
+            None => match holder_above() {
+                Some(holder) => {
+                    let through = above.filter(|above| above.owner() == holder).and_then(|above| above.through.clone());
+                    (holder.clone(), through, above_host.as_ref()?)
+                }
+                None => {
+                    let direct = named.first().map(|source| (of_source(source), host));
+                    let through = above.and_then(|above| Some((above.through.clone()?, &above.host)));
+                    let ((since, ingress), at) = direct.into_iter().chain(through).min()?;
+                    (ingress.namespace.clone(), Some((since, ingress)), at)
+                }
+            },
+        };
         let delegates = match host {
             Host::Exact(_) => {
-                let above = above.filter(|above| *above.owner() == ingress.namespace);
+                let above = above.filter(|above| *above.owner() == owner);
                 let above = above.into_iter().flat_map(|above| above.delegates.iter());
-                lists_of(named.iter().copied(), &ingress.namespace).chain(above).cloned().collect()
+                lists_of(named.iter().copied(), &owner).chain(above).cloned().collect()
             }
-            Host::Wildcard(_) | Host::Any => combined(lists_of(named.iter().copied(), &ingress.namespace)),
+            Host::Wildcard(_) | Host::Any => combined(lists_of(named.iter().copied(), &owner)),
         };
-        Some(Claim { since, ingress, host: through, delegates })
+        let host = at.clone();
+        Some(Claim { owner, through, host, delegates })
     }
 
     /// Finds the owner and the default backend of the hosts that no rule names. Returns whether either has changed.
@@ -193,8 +240,8 @@ impl Translator {
                 let owner = asking.chain(others).min_by_key(|(other, source)| rank(source, *other));
                 let owner = owner.map(|(_, source)| source);
                 owner.map(|owner| Claim {
-                    since: owner.precedence.clone(),
-                    ingress: owner.origin.clone(),
+                    owner: owner.origin.namespace.clone(),
+                    through: Some((owner.precedence.clone(), owner.origin.clone())),
                     host: Host::Any,
                     delegates: combined(lists_of(with_rule.iter().chain(&rule_less).copied(), &owner.origin.namespace)),
                 })

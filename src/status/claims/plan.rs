@@ -1,0 +1,194 @@
+//! The next write of claims: a function of the stored claims, the rules, and the time. No I/O.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_route::model::Host;
+use lockgate_route::objects::{CLAIM_SHARDS, HostClaims, StoredClaim, claim_key, claim_shard};
+use lockgate_route::translate::host::parent;
+use lockgate_route::translate::{Unsettled, UnsettledHosts};
+use tokio::time::Instant;
+
+/// The time for which a host is kept for a namespace after its last rule for the host.
+pub const GRACE: Duration = Duration::from_secs(60);
+/// The time after which a write is repeated if the watch does not deliver its result.
+const REPEAT: Duration = Duration::from_secs(5);
+/// The maximum size of the claims of a ConfigMap in bytes. The API server permits 1 MiB.
+pub const MAX_SHARD: usize = 512 << 10;
+/// The maximum size of the claims of a namespace in a ConfigMap, so that a namespace leaves room for others.
+pub const MAX_OF_NAMESPACE: usize = 64 << 10;
+
+/// The state on which the next write depends.
+pub struct Known<'a> {
+    /// The hosts whose claim does not match their rules.
+    pub unsettled: &'a UnsettledHosts,
+    /// The stored claims.
+    pub shards: BTreeMap<usize, &'a HostClaims>,
+    /// Returns whether a namespace exists and is not being deleted.
+    pub can_claim: &'a dyn Fn(&Arc<str>) -> bool,
+    /// The time of new claims.
+    pub since: &'a str,
+}
+
+/// A write of one ConfigMap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// The number of the ConfigMap.
+    pub shard: usize,
+    /// The version that the write changes. `None`: the ConfigMap does not exist.
+    pub version: Option<Arc<str>>,
+    /// The new values of keys. `None` removes the key.
+    pub data: BTreeMap<String, Option<String>>,
+}
+
+/// The memory of a leader. A new leader starts with an empty memory, so it keeps hosts for another [`GRACE`].
+#[derive(Debug, Default)]
+pub struct Plan {
+    seen: Seen,
+    /// The ConfigMap that is written next if several are due.
+    next: usize,
+    /// The last write of each ConfigMap: the version that it changed, and the time.
+    written: BTreeMap<usize, (Option<Arc<str>>, Instant)>,
+    /// The number of hosts in the last visited ConfigMaps that cannot be claimed, because there is no room.
+    pub beyond: usize,
+}
+
+impl Plan {
+    /// Returns the next write, or the time of the next call without a change.
+    pub fn next(&mut self, known: &Known, now: Instant) -> Result<Write, Option<Instant>> {
+        self.seen.retain(|host, (before, _)| known.unsettled.get(host) == Some(before));
+        for (host, unsettled) in known.unsettled {
+            self.seen.entry(host.clone()).or_insert_with(|| (unsettled.clone(), now));
+        }
+        let (due, mut wake) = due(&self.seen, known, now);
+        self.beyond = 0;
+        for shard in (0..CLAIM_SHARDS).map(|at| (self.next + at) % CLAIM_SHARDS) {
+            let Some(changes) = due.get(&shard) else { continue };
+            let stored = known.shards.get(&shard).copied();
+            let version = stored.map(|stored| stored.version.clone());
+            // The watch has not delivered the result of the last write yet.
+            if let Some((_, at)) = self.written.get(&shard).filter(|(before, _)| *before == version)
+                && now < *at + REPEAT
+            {
+                wake = earlier(wake, *at + REPEAT);
+                continue;
+            }
+            let (data, beyond) = fit(stored, changes, known.since);
+            self.beyond += beyond;
+            if !data.is_empty() {
+                self.next = (shard + 1) % CLAIM_SHARDS;
+                self.written.insert(shard, (version.clone(), now));
+                return Ok(Write { shard, version, data });
+            }
+        }
+        Err(wake)
+    }
+
+    /// Forgets the last write of a ConfigMap, because it failed.
+    pub fn failed(&mut self, write: &Write) {
+        self.written.remove(&write.shard);
+    }
+}
+
+/// The hosts whose claim does not match their rules, each with the time since which it has not.
+type Seen = BTreeMap<Host, (Unsettled, Instant)>;
+
+/// Returns the due changes by ConfigMap, in the order of their occurrence. Also returns the time of the next change.
+fn due<'a>(seen: &'a Seen, known: &Known, now: Instant) -> (BTreeMap<usize, Vec<Change<'a>>>, Option<Instant>) {
+    let (mut due, mut wake) = (BTreeMap::<usize, Vec<Change>>::new(), None);
+    let below = unclaimed_below_wildcards(seen);
+    for (host, (Unsettled { claimant, owner }, since)) in seen {
+        let owner = owner.as_ref().filter(|owner| (known.can_claim)(owner));
+        // Otherwise, the claim of the wildcard would take names below it from their owners.
+        let is_first = |owner: &&Arc<str>| {
+            let mut below = below.get(host).into_iter().flatten();
+            !below.any(|(other, at)| *other != **owner && at <= since)
+        };
+        let owner = owner.filter(is_first);
+        match claimant {
+            Some(claimant) if (known.can_claim)(claimant) => {
+                if *since + GRACE > now {
+                    wake = earlier(wake, *since + GRACE);
+                    continue;
+                }
+                due.entry(claim_shard(host)).or_default().push(Change { host, owner: None, since: *since });
+            }
+            None if owner.is_none() => {}
+            _ => due.entry(claim_shard(host)).or_default().push(Change { host, owner, since: *since }),
+        }
+    }
+    for changes in due.values_mut() {
+        changes.sort_by_key(|change| change.since);
+    }
+    (due, wake)
+}
+
+/// Returns the owners of unclaimed hosts below each wildcard that is not claimed yet, each with the time since which the host is
+/// known.
+fn unclaimed_below_wildcards(seen: &Seen) -> BTreeMap<Host, Vec<(Arc<str>, Instant)>> {
+    let mut below = BTreeMap::<Host, Vec<(Arc<str>, Instant)>>::new();
+    if !seen.keys().any(|host| matches!(host, Host::Wildcard(_))) {
+        return below;
+    }
+    for (host, (Unsettled { owner, .. }, since)) in seen {
+        if let Some((above, owner)) = parent(host).zip(owner.as_ref()).filter(|(above, _)| seen.contains_key(above)) {
+            below.entry(above).or_default().push((owner.clone(), *since));
+        }
+    }
+    below
+}
+
+/// A due change of a claim.
+struct Change<'a> {
+    host: &'a Host,
+    /// The new claimant; `None` removes the claim.
+    owner: Option<&'a Arc<str>>,
+    since: Instant,
+}
+
+fn earlier(one: Option<Instant>, other: Instant) -> Option<Instant> {
+    Some(one.map_or(other, |one| one.min(other)))
+}
+
+/// Returns the changes that fit into a ConfigMap, and the number of claims that do not.
+fn fit(stored: Option<&HostClaims>, changes: &[Change], since: &str) -> (BTreeMap<String, Option<String>>, usize) {
+    let mut total = 0;
+    let mut of_namespace = BTreeMap::<&Arc<str>, usize>::new();
+    let changed: BTreeMap<&Host, ()> = changes.iter().map(|change| (change.host, ())).collect();
+    for (host, claim) in stored.into_iter().flat_map(|stored| &stored.claims) {
+        if !changed.contains_key(host) {
+            let size = size(host, &claim.value());
+            total += size;
+            *of_namespace.entry(&claim.namespace).or_default() += size;
+        }
+    }
+    let is_stored = |host| stored.is_some_and(|stored| stored.claims.contains_key(host));
+    let (mut data, mut beyond) = (BTreeMap::new(), 0);
+    for Change { host, owner, .. } in changes {
+        let mut value = None;
+        if let Some(owner) = owner {
+            let text = StoredClaim { namespace: (*owner).clone(), since: since.into() }.value();
+            let (size, own) = (size(host, &text), of_namespace.entry(owner).or_default());
+            if total + size <= MAX_SHARD && *own + size <= MAX_OF_NAMESPACE {
+                total += size;
+                *own += size;
+                value = Some(text);
+            } else {
+                beyond += 1;
+            }
+        }
+        if value.is_some() || is_stored(host) {
+            data.insert(claim_key(host), value);
+        }
+    }
+    (data, beyond)
+}
+
+/// Returns the size of a claim in JSON.
+pub fn size(host: &Host, value: &str) -> usize {
+    claim_key(host).len() + value.len() + r#""":"","#.len()
+}
+
+#[cfg(test)]
+mod tests;
