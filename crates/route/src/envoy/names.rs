@@ -41,6 +41,8 @@ pub const RUNTIME: &str = "lockgate";
 pub const DRAINING: &str = "lockgate.draining";
 /// The key of Lockgate's metadata on a route: `kind`, `namespace`, and `name` of its object.
 pub const METADATA: &str = "dev.lockgate";
+/// The key of the metadata on a route whose requests the listener counts.
+pub const LIMIT: &str = "dev.lockgate.limit";
 
 /// The name of routes that redirect to https.
 pub const REDIRECT: &str = "https-redirect";

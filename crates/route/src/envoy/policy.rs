@@ -6,31 +6,38 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::google::protobuf as google;
 
 use super::{authorization, body_limit, client_addresses, compression, delegate, jwt, local_rate_limit};
-use crate::model::{CompressionAlgorithm, RoutePolicy};
+use crate::model::{CompressionAlgorithm, LocalRateLimit, RoutePolicy};
 use crate::settings::Settings;
 
 /// Builds the HTTP filters in order, except for the compression filters. They have no effect on routes without a
 /// policy.
 ///
 /// Envoy creates a disabled filter only for routes that configure it, and selects the filters of a request once. External
-/// authorization can change the route after that, so the filters are enabled then.
-pub fn filters(settings: &Settings) -> [hcm_v3::HttpFilter; 5] {
+/// authorization can change the route after that, so the filters are enabled then. `counts` tells whether the listener counts the
+/// requests of limited routes.
+pub fn filters(settings: &Settings, counts: bool) -> [hcm_v3::HttpFilter; 5] {
     let disabled = settings.external_authorization.endpoint.is_none();
     [
         client_addresses::filter(disabled),
         delegate::filter(jwt::OF_ROUTES, disabled),
         delegate::filter(authorization::OF_ROUTES, disabled),
-        local_rate_limit::filter(disabled),
+        local_rate_limit::filter(disabled, counts),
         delegate::filter(body_limit::OF_ROUTES, disabled),
     ]
 }
 
-/// Builds the configuration of a route by filter. `has_streams`: see [`body_limit::has_streams`]. `compression` are the algorithms of the settings.
+/// Builds the configuration of a route by filter. `has_streams`: see [`body_limit::has_streams`]. `compression` are the algorithms of
+/// the settings, and `counts` tells whether the listener counts the requests of limited routes.
 pub fn per_route(
     policy: &RoutePolicy,
     has_streams: bool,
     compression: &[CompressionAlgorithm],
+    counts: bool,
 ) -> HashMap<String, google::Any> {
+    let limit = |limit: &LocalRateLimit| match counts && local_rate_limit::is_counted_by_listener(limit) {
+        true => local_rate_limit::of_listener(),
+        false => local_rate_limit::per_route(limit),
+    };
     // Without `..`, so that a new feature does not compile until it is enforced.
     let RoutePolicy {
         client_addresses: addresses,
@@ -45,7 +52,7 @@ pub fn per_route(
         addresses.as_deref().map(|lists| (client_addresses::FILTER, client_addresses::per_route(lists))),
         tokens.as_deref().map(|tokens| (jwt::OF_ROUTES, jwt::per_route(tokens))),
         server.as_deref().map(|server| (authorization::OF_ROUTES, authorization::per_route(server))),
-        rate.as_deref().map(|limit| (local_rate_limit::FILTER, local_rate_limit::per_route(limit))),
+        rate.as_deref().map(|rate| (local_rate_limit::FILTER, limit(rate))),
         body.map(|bytes| (body_limit::OF_ROUTES, body_limit::per_route(bytes, has_streams))),
     ];
     let features = features.into_iter().flatten().map(|(name, config)| (name.to_owned(), config));

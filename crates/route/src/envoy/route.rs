@@ -21,7 +21,7 @@ use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 
 use super::statistics::{self, Counted, Statistics};
-use super::{authorization, body_limit, cors, headers, names, policy, session, wire};
+use super::{authorization, body_limit, cors, headers, local_rate_limit, names, policy, session, wire};
 use crate::model::{Action, CompressionAlgorithm, ForwardFilter, Host, ListenerId, Route, VirtualHost};
 use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
 
@@ -153,6 +153,8 @@ struct Marks {
     limits_bodies: bool,
     /// The algorithms for compressed responses.
     compression: Vec<CompressionAlgorithm>,
+    /// Whether the listener counts the requests of limited routes.
+    counts: bool,
 }
 
 impl Marks {
@@ -163,7 +165,13 @@ impl Marks {
             unasked,
             limits_bodies: settings.http.max_request_body_bytes.is_some(),
             compression: settings.compression.algorithms.clone(),
+            counts: false,
         }
+    }
+
+    /// Returns the marks of the routes of a listener for plain HTTP.
+    fn of_plain(settings: &Settings) -> Self {
+        Self { counts: true, ..Self::of(settings) }
     }
 }
 
@@ -272,8 +280,17 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
         Action::Forward(_) | Action::Respond { .. } => vec![route],
     };
     if let Some(policy) = policy {
-        let config = policy::per_route(policy, has_streams, &marks.compression);
+        let config = policy::per_route(policy, has_streams, &marks.compression, marks.counts);
         routes.iter_mut().for_each(|route| route.typed_per_filter_config.extend(config.clone()));
+        let limit = policy.local_rate_limit.as_deref().filter(|_| marks.counts);
+        if let Some(limit) = limit.filter(|limit| local_rate_limit::is_counted_by_listener(limit)) {
+            let limit =
+                local_rate_limit::metadata(limit, origin, &matches::route_match(matches, Conditions::default()));
+            for route in &mut routes {
+                let metadata = route.metadata.get_or_insert_default();
+                metadata.filter_metadata.insert(names::LIMIT.to_owned(), limit.clone());
+            }
+        }
     }
     routes
 }

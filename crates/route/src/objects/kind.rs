@@ -249,7 +249,7 @@ impl Kind {
     });
 
     /// Every kind.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,

@@ -102,7 +102,7 @@ pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::
         let name = format!("routes of {}", routes.name);
         let routes = hcm::Routes::Inline(Box::new(routes));
         // Any route may be among the resources.
-        let filters = hcm::RouteFilters { routes: true, health: true, installation: Some(1) };
+        let filters = hcm::RouteFilters { routes: true, counts: true, health: true, installation: Some(1) };
         let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, vec![], filters, settings);
         parts.listeners.push(listener_v3::Listener {
             name,
@@ -122,6 +122,9 @@ pub fn config_sources(message: &DynamicMessage) -> Vec<bool> {
         "envoy.config.core.v3.ApiConfigSource" => vec![says_version_3(message, "transport_api_version")],
         "google.protobuf.Any" => {
             let any: prost_types::Any = message.transcode_to().unwrap();
+            if any.type_url.is_empty() {
+                return Vec::new(); // The configuration of a route that only enables a filter.
+            }
             let inner = protobuf::pool().get_message_by_name(any.type_url.rsplit('/').next().unwrap()).unwrap();
             return config_sources(&DynamicMessage::decode(inner, &*any.value).unwrap());
         }
