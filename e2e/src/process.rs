@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use crate::wait::wait_for;
 
@@ -56,6 +57,19 @@ impl Process {
     /// If the system does not report it.
     pub fn peak_memory(&self) -> u64 {
         self.bytes("VmHWM:")
+    }
+
+    /// Returns the CPU time of all its threads.
+    ///
+    /// # Panics
+    /// If the system does not report it.
+    pub fn cpu_time(&self) -> Duration {
+        let threads = format!("/proc/{}/task", self.id());
+        let threads = std::fs::read_dir(&threads).unwrap_or_else(|error| panic!("{threads}: {error}"));
+        // A thread can end meanwhile.
+        let times = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok());
+        let nanoseconds = |text: String| text.split(' ').next().and_then(|time| time.parse().ok()).unwrap_or(0);
+        Duration::from_nanos(times.map(nanoseconds).sum())
     }
 
     fn bytes(&self, field: &str) -> u64 {

@@ -2,6 +2,7 @@
 //!
 //! Envoy drains within two seconds, so a connection that a change drains is closed within the test.
 
+mod cost;
 mod deleted;
 mod framing;
 mod grants;

@@ -252,7 +252,7 @@ fn every_field_has_a_key() {
         // namespaceOwnership, hosts
         + 2
         // tenants
-        + 3
+        + 4
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
         + 2
         // gateway.controller, gateway.policies, gateway.dedicatedFleets

@@ -2,7 +2,7 @@
 
 use e2e::load::Plan;
 use e2e::manifests::{documents, service};
-use e2e::{Load, Mode, wait_everywhere, wait_until};
+use e2e::{Load, Mode, wait_everywhere};
 
 use super::site::{Listener, Site, assert_no_failure, gateway, route};
 
@@ -24,11 +24,6 @@ impl Tenants {
         let shared = gateway("one", &[Listener::http("http", site.ports[0])])
             .replace("protocol: HTTP", "protocol: HTTP, allowedRoutes: { namespaces: { from: All } }");
         site.manifests.write("one.yaml", &documents(&[shared, gateway_objects.to_owned()]));
-        // The update adds the filters for policies, and drains the listener once.
-        wait_until("the filters", async || {
-            site.envoy.get("/config_dump?resource=dynamic_listeners").await.text().contains("envoy.filters.http.cors")
-        })
-        .await;
         let plan = Plan { rate: 300, connections: 10, ..Plan::new(site.target(0, SHARED), "/anna") };
         for name in ["anna", "bert"] {
             let backend = of_tenant(name, &service("a", "", &[site.backends[0].address]));
