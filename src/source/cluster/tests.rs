@@ -198,6 +198,7 @@ fn a_forbidden_list_is_told_with_what_to_do() {
     assert_eq!(result(Kind::INGRESS), "grant list and watch in a ClusterRole; retrying in 1.0 s");
     let expected = "grant list and watch in a ClusterRole, or set watch.gatewayApi to false; retrying in 1.0 s";
     assert_eq!(result(Kind::GATEWAY), expected);
+    assert!(result(Kind::HOST_GRANT).starts_with("the HostGrants are unknown, so hosts are served as without them"));
 }
 
 /// An optional kind.

@@ -6,6 +6,7 @@
 //!
 //! 1. A **source** is an object that declares routes. It reads itself, its namespace, and the inputs in [`Graph`]:
 //!    Services and Secrets, and for Gateway API also Gateways, ListenerSets, policies, grants, and labels of namespaces.
+//!    All sources read the HostGrants (`translator::granted`).
 //! 2. A **host** is built from the sources that name it, or the wildcard above it (`translator::sites`).
 //! 3. A **cluster**, its endpoints, and the key pairs are built from inputs, as long as a source or host references
 //!    them.

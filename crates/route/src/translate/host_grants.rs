@@ -132,6 +132,19 @@ impl HostGrants {
         self.grants.iter().any(|grant| grant.selector.is_some())
     }
 
+    /// Returns whether a HostGrant has an entry for this name itself.
+    pub fn is_named(&self, host: &Host) -> bool {
+        matches!(host, Host::Exact(name) if self.names.contains_key(name))
+    }
+
+    /// Returns the names with an entry in only one of both.
+    pub fn differing_names(&self, other: &Self) -> BTreeSet<Host> {
+        let beyond = |one: &Self, other: &Self| -> Vec<Host> {
+            one.names.keys().filter(|name| !other.names.contains_key(*name)).cloned().map(Host::Exact).collect()
+        };
+        beyond(self, other).into_iter().chain(beyond(other, self)).collect()
+    }
+
     /// Returns whether the objects of `namespace` may define `host`.
     pub fn permit(&self, host: &Host, namespace: &Arc<str>, objects: &Objects) -> bool {
         match self.deciding(host) {

@@ -89,6 +89,23 @@ fn a_wildcard_with_granted_names_below_it_is_refused() {
 }
 
 #[test]
+fn the_owner_of_a_wildcard_does_not_own_a_name_with_a_grant() {
+    let world = tenants().with(of_host("team/wild", 1, "*.x.com")).with(of_host("shop/web", 9, "a.x.com"));
+    assert!(!world.model().http().contains_key(&host::parse("a.x.com").unwrap()), "an older wildcard owns the name");
+    let wild = host_grant("wild").host("*.x.com").name("team").name("shop");
+    let world = world.with(wild);
+    assert!(!world.model().http().contains_key(&host::parse("a.x.com").unwrap()), "both may define the name");
+    let mut objects = objects(&world.objects);
+    let mut translator = Translator::default();
+    translator.update(&objects, &Settings::default(), &ChangedInputs::everything());
+    let touched = step(&mut translator, &mut objects, host_grant("name").host("a.x.com").name("shop"), true);
+    assert_eq!(touched, ["a.x.com"]);
+    assert_eq!(routes(&translator.model().http()[&host::parse("a.x.com").unwrap()]), ["/* shop/a/http"]);
+    assert!(translator.problems().is_empty());
+    step(&mut translator, &mut objects, host_grant("name"), false);
+}
+
+#[test]
 fn a_setting_requires_grants() {
     let rule_less = ingress("shop/default").default_backend("b:80");
     let mut world = tenants().with(of_host("shop/web", 1, "x.com")).with(of_host("shop/other", 1, "y.org"));
@@ -241,6 +258,8 @@ fn step(translator: &mut Translator, objects: &mut Objects, object: impl Into<Ob
     changed.insert(Input::new(kind, key));
     let settings = Settings::default();
     let update = translator.update(objects, &settings, &changed);
+    let unaffected = ObjectId::new(Kind::INGRESS, "evil", "other");
+    assert!(!update.sources.contains(&unaffected), "it names no host of a HostGrant");
     let mut anew = Translator::default();
     anew.update(objects, &settings, &ChangedInputs::everything());
     assert_eq!(translator.model(), anew.model());

@@ -28,7 +28,7 @@ impl Translator {
     ) -> BTreeSet<ObjectId> {
         let is_changed = changed.is_everything() || changed.of_kind(Kind::HOST_GRANT).next().is_some();
         if is_changed {
-            self.replace_host_grants(HostGrants::new(objects, settings), update);
+            self.replace_host_grants(HostGrants::new(objects, settings), due, update);
         }
         // A full translation parses everything anyway.
         if changed.is_everything() {
@@ -59,8 +59,10 @@ impl Translator {
     }
 
     /// Replaces the HostGrants, their problems, and the verdicts on them.
-    fn replace_host_grants(&mut self, now: HostGrants, update: &mut Update) {
+    fn replace_host_grants(&mut self, now: HostGrants, due: &mut Due, update: &mut Update) {
         let before = std::mem::replace(&mut self.host_grants, now);
+        // Ownership of a wildcard does not include them.
+        due.hosts.extend(before.differing_names(&self.host_grants));
         let problems = |grants: &HostGrants| grants.all().flat_map(|grant| grant.problems.to_vec()).collect::<Vec<_>>();
         self.ledger.replace(&problems(&before), &problems(&self.host_grants));
         for Granted { key, .. } in before.all() {

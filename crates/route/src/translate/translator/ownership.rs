@@ -187,10 +187,12 @@ impl Translator {
         if *host == Host::Any {
             return self.nameless.claim.clone();
         }
-        let above = above.and_then(|site| site.claim.as_ref());
+        // The namespaces of a HostGrant for the name itself can differ from those for the wildcard above it.
+        let has_grant = self.host_grants.is_named(host);
+        let above = above.and_then(|site| site.claim.as_ref()).filter(|_| !has_grant);
         let of_source = |source: &Source| (source.precedence.clone(), source.origin.clone());
         // A stored claim for the host precedes the claim for the wildcard above it, and both precede the age of objects.
-        let above_host = parent(host);
+        let above_host = parent(host).filter(|_| !has_grant);
         let holder_above = || above_host.as_ref().and_then(|above| self.claims.holder(above));
         let (owner, through, at) = match self.claims.holder(host) {
             Some(holder) => {
