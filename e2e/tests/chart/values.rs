@@ -166,7 +166,7 @@ fn without_gateway_api_the_controller_neither_watches_nor_writes_it() {
     let off = ["gatewayAPI.enabled=false"];
     let rendered = template(&off).unwrap_or_else(|error| panic!("{error}"));
     assert!(!rendered.contains("gateway.networking.k8s.io") && !rendered.contains("endPort"), "{rendered}");
-    assert!(documents("ConfigMap", &off)[0].contains("\n      gatewayApi: false\n"));
+    assert!(documents("ConfigMap", &off).concat().contains("\n      gatewayApi: false\n"));
     let verbs = "verbs: [create, patch, delete]";
     assert!(!documents("ClusterRole", &off)[0].contains(verbs) && documents("ClusterRole", &[])[0].contains(verbs));
     let pods = |values: &[&str]| documents("Deployment", values);
