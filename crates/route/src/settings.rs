@@ -128,7 +128,7 @@ impl Default for Ingress {
 /// Whether several namespaces may share a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NamespaceOwnership {
-    /// The namespace with the oldest rule for a host owns it, including the names below a wildcard. Rules of other
+    /// The namespace with the claim or the oldest rule for a host owns it, including the names below a wildcard. Rules of other
     /// namespaces are ignored unless an Ingress of the owner delegates the host to them.
     #[default]
     Strict,

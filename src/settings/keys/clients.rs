@@ -8,9 +8,9 @@ pub const CLIENTS: &[Key] = &[
         "namespaceOwnership",
         Word<NamespaceOwnership>,
         route.namespace_ownership,
-        "With `Strict`, the namespace with the oldest rule for a host owns the host and, for a wildcard host, the names \
-         below it. Rules of other namespaces are rejected as `Conflicted` unless the owner delegates the host to them. \
-         With `InterNamespaceAllowed`, every namespace may add paths to every host."
+        "With `Strict`, the namespace that serves a host owns it until 60 s after its last rule for the host, and the \
+         namespace with the oldest rule owns a new host. A wildcard host includes the names below it. Rules of other \
+         namespaces are rejected as `Conflicted` unless the owner delegates the host to them. With `InterNamespaceAllowed`, every namespace may add paths to every host."
     ),
     key!(
         "hosts.requireGrant",
