@@ -146,6 +146,7 @@ fn cases() -> Vec<Case> {
                 "- {{ matches: [{matches}], backendRefs: [{backends}], sessionPersistence: {{ sessionName: s }} }}\n  "
             )
     }) + "- { backendRefs: [{ name: reader, port: 80 }] }";
+    let session = "- { matches: [{ path: { value: /0 } }], backendRefs: [{ name: s0, port: 80 }], sessionPersistence: { sessionName: s } }";
     let last = "- { backendRefs: [{ name: reader, port: 80 }] }";
     let with_filters =
         |filters: String| format!("- {{ filters: [{filters}], backendRefs: [{{ name: reader, port: 80 }}] }}");
@@ -187,16 +188,15 @@ fn cases() -> Vec<Case> {
         Case::new("session-cookies").rules(sessions).field("cookie", "a=b;".repeat(LARGE / 4)),
         Case {
             path: "/0/0".to_owned(),
-            ..Case::new("session").rules(format!(
-                "- {{ matches: [{{ path: {{ value: /0 }} }}], backendRefs: [{{ name: s0, port: 80 }}], sessionPersistence: {{ sessionName: s \
-                 }} }}"
-            ))
-            .field("cookie", format!("s={}", "QUFB".repeat(LARGE / 4)))
+            ..Case::new("session").rules(session.to_owned()).field("cookie", format!("s={}", "QUFB".repeat(LARGE / 4)))
         },
         Case { path: long_path(b"a0b", 1), ..Case::new("regexes").rules(patterns) },
         Case { path: format!("/?{}", "&".repeat(LARGE)), ..Case::new("query").rules(conditions.clone()) },
         Case::new("conditions").rules(conditions).field("x-15", long()),
-        Case::new("paths").rules(format!("- {{ matches: [{}], backendRefs: [{{ name: s0, port: 80 }}] }}\n  {last}", matches(64, "method: GET".into()))),
+        Case::new("paths").rules(format!(
+            "- {{ matches: [{}], backendRefs: [{{ name: s0, port: 80 }}] }}\n  {last}",
+            matches(64, "method: GET".into())
+        )),
         Case::new("request-headers").rules(with_filters(headers("Request", "request"))),
         Case::new("response-headers").rules(with_filters(headers("Response", "response"))),
         Case::new("mirrors")
@@ -213,19 +213,26 @@ fn cases() -> Vec<Case> {
         Case {
             status: 503,
             ..Case::new("retries").rules(
-                "- { backendRefs: [{ name: failing, port: 80 }], retry: { attempts: 10, codes: [503], backoff: 1ms } }".to_owned(),
+                "- { backendRefs: [{ name: failing, port: 80 }], retry: { attempts: 10, codes: [503], backoff: 1ms } }"
+                    .to_owned(),
             )
         },
-        Case::new("addresses")
-            .policy(&format!("clientAddresses: {{ allow: [{}, 127.0.0.0/8], deny: [{}] }}", ranges("db8"), ranges("db9"))),
+        Case::new("addresses").policy(&format!(
+            "clientAddresses: {{ allow: [{}, 127.0.0.0/8], deny: [{}] }}",
+            ranges("db8"),
+            ranges("db9")
+        )),
         Case::new("rate-limit").policy("localRateLimit: { requests: 1000000, unit: second, perClientAddress: true }"),
         Case::new("body-limit").policy("maxRequestBody: 1GiB").body(1 << 20),
         Case::new("body").body(1 << 20),
         Case::new("authorization-by-http").policy(&authorization("http-authorizer", "http")).body((1 << 20) - 1),
         Case::new("authorization-by-grpc").policy(&authorization("grpc-authorizer", "grpc")).body((1 << 20) - 1),
-        Case { path: "/?bytes=100000".to_owned(), ..Case::new("compression").policy("compression: { algorithms: [brotli] }") }
-            .rules("- { backendRefs: [{ name: echo, port: 80 }] }".to_owned())
-            .field("accept-encoding", "br"),
+        Case {
+            path: "/?bytes=100000".to_owned(),
+            ..Case::new("compression").policy("compression: { algorithms: [brotli] }")
+        }
+        .rules("- { backendRefs: [{ name: echo, port: 80 }] }".to_owned())
+        .field("accept-encoding", "br"),
     ]
 }
 
