@@ -55,8 +55,8 @@ async fn a_victim_under_load_notices_no_attack() {
     let start = Instant::now();
     let lab = Lab::alone().await;
     let leaving = Leaving::new(&lab).await;
-    let victim = Victim::new(&lab).await;
     let tenant = Tenant::new(&lab).await;
+    let victim = Victim::new(&lab).await;
     let hosts = HOSTS.to_vec();
     let loads = victim.load(&hosts).await;
     let mut siege = Siege { victim: &victim, hosts, loads };
@@ -65,6 +65,7 @@ async fn a_victim_under_load_notices_no_attack() {
     siege.withstand("objects that are not UTF-8", objects::undecodable(&tenant)).await;
     siege.withstand("key pairs that Envoy rejects", objects::key_pairs(&tenant)).await;
     siege.withstand("hosts, paths, and certificates of the victim", objects::takeovers(&tenant)).await;
+    siege.withstand("an older Ingress that is edited", objects::older(&tenant)).await;
     siege.withstand("a namespace that terminates", leaving.terminate(&victim)).await;
     siege.hosts.push(INHERITED);
     siege.withstand("Services that lead inward", objects::internal_targets(&tenant, &victim)).await;

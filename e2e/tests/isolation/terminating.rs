@@ -3,9 +3,14 @@
 //! As in the attack, the older Ingress has no backends any more and answers 503. The newer one answers 301.
 
 use e2e::manifests::{documents, ingress, ingress_class};
+use std::time::Duration;
+
+use e2e::wait::{PATIENCE, wait_at_most};
 use e2e::{ApiServer, Envoy, Lockgate, Mode, Source, Target, wait_until};
 use serde_json::Value;
 
+/// The time for which a claim keeps a host without a rule of its namespace.
+const GRACE: Duration = Duration::from_secs(60);
 const ADDRESS: &str = "192.0.2.10";
 const OLD: u16 = 503;
 const NEW: u16 = 301;
@@ -56,6 +61,16 @@ impl Site {
         wait_until(&format!("{host} to be answered {status}"), answered).await;
     }
 
+    /// Waits until a host is answered with this status, after the claim of its namespace has ended.
+    async fn until_claim_ends(&self, host: &str, status: u16) {
+        let target = Target::http(self.lockgate.http, host);
+        let answered = async || target.get("/").await.is_ok_and(|answer| answer.status == status).then_some(());
+        let (limit, interval) = (GRACE + PATIENCE, Duration::from_millis(100));
+        let ((), time) = wait_at_most(limit, interval, &format!("{host} to be answered {status}"), answered).await;
+        println!("{host} changed its owner after {} s", time.as_secs());
+        assert!(time > GRACE - Duration::from_secs(5), "{time:?}");
+    }
+
     /// Returns whether our address is in the status of an Ingress.
     async fn has_address(&self, namespace: &str, name: &str) -> bool {
         let get = ["get", "ingress", name, "--namespace", namespace, "--output", "json"];
@@ -88,12 +103,14 @@ async fn an_older_ingress_that_a_finalizer_holds_loses_to_a_newer_one() {
     let site = Site::open(&shop("first", "finalizers: [example.com/held]")).await;
     site.assert_loses("shop", &shop("second", REDIRECT), "shop.test").await;
     site.server.kubectl(&["delete", "ingress", "shop", "--namespace", "first", "--wait=false"], "").await;
-    site.until_answered("shop.test", NEW).await;
+    site.until_claim_ends("shop.test", NEW).await;
     site.until_address("second", "shop", true).await;
     // The object still exists, and its status no longer has the address.
     site.until_address("first", "shop", false).await;
     // Without a competitor, it is served until it is deleted.
     site.server.kubectl(&["delete", "ingress", "shop", "--namespace", "second"], "").await;
+    // The host is released, instead of another minute.
+    site.server.kubectl(&["delete", "configmaps", "--selector", "lockgate.dev/claims"], "").await;
     site.until_answered("shop.test", OLD).await;
     site.until_address("first", "shop", true).await;
     let free = ["patch", "ingress", "shop", "--namespace", "first", "--type=merge", "-p"];

@@ -86,7 +86,9 @@ impl Lists {
         let Self { objects, faults, .. } = self;
         // The message contains no retry, because this list is not repeated.
         let reason = |message: &str| message.split("; retrying in").next().unwrap_or_default().to_owned();
-        if faults.len() == Kind::ALL.len() {
+        // The claims of hosts are not requested.
+        let is_unknown = |kind: &Kind| faults.contains_key(kind) || *kind == Kind::HOST_CLAIMS;
+        if Kind::ALL.iter().all(is_unknown) {
             let first = faults.values().next().map(|message| reason(message)).unwrap_or_default();
             bail!("{first}");
         }

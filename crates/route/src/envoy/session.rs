@@ -56,11 +56,11 @@ pub fn per_route(filters: &[ForwardFilter]) -> Option<(String, google::Any)> {
 
 /// Divides a route whose sessions stay at one of several clusters. Returns `None` for any other route.
 ///
-/// Envoy chooses the cluster of a request by weight and then looks for the session's endpoint in this cluster only. A
-/// second cookie therefore names the cluster. The first result is a route for the sessions of each cluster, with the
-/// condition on the cookie. Envoy parses the cookies of a request once for all such conditions. A condition on the header `cookie`
-/// would read it again for each route: 0.3 s for a header of 50 KB and 1,000 routes. The second result is the route for new sessions, whose responses set the cookie. Sessions
-/// stay at a cluster until its weight is 0 or it is removed, regardless of the other weights.
+/// Envoy chooses the cluster of a request by weight and then looks for the session's endpoint in this cluster only. A second cookie
+/// therefore names the cluster. The first result is a route for the sessions of each cluster, with the condition on the cookie.
+/// Envoy parses the cookies of a request once for all such conditions. A condition on the header `cookie` would read it again for
+/// each route: 0.3 s for a header of 50 KB and 1,000 routes. The second result is the route for new sessions, whose responses set
+/// the cookie. Sessions stay at a cluster until its weight is 0 or it is removed, regardless of the other weights.
 pub fn by_cluster(route: &Route) -> Option<(Vec<(Route, route_v3::CookieMatcher)>, Route)> {
     let (cookie, forward) = route.divided()?;
     let undivided = route.undivided();

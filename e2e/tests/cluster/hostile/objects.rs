@@ -13,8 +13,8 @@ use hyper::Method;
 use serde_json::json;
 
 use super::PROMPT;
-use super::tenant::{Tenant, ingress, path, tls};
-use super::victim::{BELOW, CLASS, DEFAULT, OWN, Victim};
+use super::tenant::{ELDER, Tenant, ingress, path, tls};
+use super::victim::{BELOW, CLASS, DEFAULT, HOSTS, OWN, Victim};
 
 /// The number of Ingresses of a flood. Each has three problems.
 const FLOOD: usize = 300;
@@ -89,6 +89,18 @@ pub async fn takeovers(tenant: &Tenant<'_>) {
         tenant.wait_warned(name, &["Conflicted", "namespaceOwnership"]).await;
     }
     tenant.wait_warned("certificate-own", &["spec.tls[0]"]).await;
+}
+
+/// An edit of an Ingress that is older than the objects of the victim, to name the live hosts.
+pub async fn older(tenant: &Tenant<'_>) {
+    let backend = json!({ "service": { "name": "trap", "port": { "name": "http" } } });
+    let paths = json!([{ "path": "/", "pathType": "Prefix", "backend": backend }]);
+    let hosts = HOSTS.map(|host| host.name).into_iter().chain(["*.wild.victim.test"]);
+    let rules: Vec<_> = hosts.map(|host| json!({ "host": host, "http": { "paths": paths } })).collect();
+    let patch = json!({ "spec": { "rules": rules } }).to_string();
+    let user = format!("--as=system:serviceaccount:{}:default", tenant.space.name);
+    tenant.space.kubectl(&["patch", "ingress", ELDER, &user, "--type=merge", "--patch", &patch], "").await;
+    tenant.wait_warned(ELDER, &["Conflicted", "is owned by namespace"]).await;
 }
 
 /// Services that resolve to Envoy's own pod, or to the metadata service of the cloud.

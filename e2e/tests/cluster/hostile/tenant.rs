@@ -9,6 +9,9 @@ use serde_json::json;
 
 use super::victim::{CLASS, INHERITED, OWN, Victim, warning};
 
+/// An Ingress of the attacker that is older than the objects of the victim.
+pub const ELDER: &str = "elder";
+
 /// The namespace of the attacker.
 pub struct Tenant<'a> {
     pub space: Namespace<'a>,
@@ -29,6 +32,7 @@ impl<'a> Tenant<'a> {
         // The backend of stolen requests.
         space.apply(&echo("trap").yaml()).await;
         space.endpoints("trap", 1).await;
+        space.apply(&ingress(ELDER, "elder.attacker.test", &path("/", "Prefix", "trap"), "")).await;
         let token = space.kubectl(&["create", "token", "default"], "").await;
         Self { space, authority: Authority::new(), api: lab.api_with_token(token.trim()) }
     }
