@@ -1,6 +1,6 @@
 //! The listeners for probes, for scrapers (in clear text and over TLS), and for the read-only admin pages.
 //!
-//! Any pod can often reach them, so a client costs little: one request per connection, few connections, short time limits. Workers
+//! Any pod can often reach them, so a client costs little: one request per connection, a limit of connections, short time limits. Workers
 //! answer `/ready`, so a busy main thread does not make an Envoy unready. Only known queries reach the admin interface, which
 //! evaluates regular expressions in its main thread.
 
@@ -23,8 +23,9 @@ use super::{downstream_tls, names, route, wire};
 use crate::model::{Bind, Model, StatsTls};
 use crate::settings::{Listeners, Settings};
 
-/// The maximum number of connections of each listener.
-pub const CONNECTIONS: u32 = 256;
+/// The maximum number of connections of each listener. One with an unfinished request holds 20 KiB, for two seconds. With 256, a pod
+/// with as many unfinished requests at a time made all Envoys unready.
+pub const CONNECTIONS: u32 = 4096;
 
 /// The path that probes request.
 const READY: &str = "/ready";

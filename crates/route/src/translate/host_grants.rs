@@ -2,8 +2,8 @@
 //!
 //! Of the entries that cover a host, the most specific one decides: the host itself, then `*.` directly above it, then the longest `**.`.
 //! If several HostGrants have this entry, the namespaces of all of them may define the host. A host that no entry covers may be defined by
-//! every namespace, unless the settings require a HostGrant. A wildcard is a host of its own. If it has names of a HostGrant below it, it
-//! needs an entry that covers it: otherwise, any namespace could receive the requests for these names.
+//! every namespace, unless the settings require a HostGrant. A wildcard with granted names below it needs an entry
+//! that covers the wildcard. Otherwise, any namespace could receive the requests for these names.
 //!
 //! A source is parsed without the hosts that its namespace must not define. The later stages do not know them.
 

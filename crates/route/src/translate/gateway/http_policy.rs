@@ -431,8 +431,8 @@ fn body(text: &str) -> Result<u32, (String, String)> {
     bytes.ok_or_else(|| (String::new(), format!("{text:?} is not a size from 1B to 1GiB, such as 10MiB")))
 }
 
-/// Returns the size of a part of the body that Envoy holds in memory. A smaller size than the policy sets could hide from the server
-/// what it has to see.
+/// Returns the size of a part of the body that Envoy holds in memory. A smaller size than the policy sets could hide a part of the
+/// body from the server.
 fn buffered(text: &str, resolver: &Resolver) -> Result<u32, String> {
     let bytes = body(text).map_err(|(_, message)| message)?;
     let most = resolver.context.settings.tenants.max_buffered_bytes;
