@@ -67,10 +67,13 @@ impl Envoy {
 
     /// Waits until a route uses this cluster.
     pub async fn wait_routed_to(&self, cluster: &str) {
-        wait_until(&format!("a route to {cluster}"), async || {
-            self.get("/config_dump?resource=dynamic_route_configs").await.text().contains(cluster)
-        })
-        .await;
+        wait_until(&format!("a route to {cluster}"), async || self.routes().await.contains(cluster)).await;
+    }
+
+    /// Returns Envoy's route configurations, those of scopes included, as text.
+    pub async fn routes(&self) -> String {
+        let part = async |name: &str| self.get(&format!("/config_dump?resource={name}")).await.text();
+        part("dynamic_route_configs").await + &part("dynamic_scoped_route_configs").await
     }
 
     /// Waits until the admin address responds, even if Envoy is not ready.

@@ -216,24 +216,11 @@ impl Lockgate {
         versions
     }
 
-    /// Returns the virtual host for plain HTTP with this domain, in the form for delta Envoys.
-    pub async fn virtual_host(&self, domain: &str) -> Option<Value> {
-        const HOSTS: &str = "/debug/resources?type=VirtualHost";
-        if self.get(HOSTS).await.status != 200 {
-            return None;
-        }
-        let list = self.json(HOSTS).await;
-        for host in list.as_array().into_iter().flatten() {
-            let name = host["name"].as_str().unwrap_or_default().replace('*', "%2A");
-            // A draining listener is not the current one.
-            let page = self.get(&format!("{HOSTS}&name={name}")).await;
-            let Ok(mut host) = serde_json::from_slice::<Value>(&page.body) else { continue };
-            let domains = host["resource"]["domains"].as_array();
-            if domains.is_some_and(|domains| domains.iter().any(|own| own == domain)) {
-                return Some(host["resource"].take());
-            }
-        }
-        None
+    /// Returns the virtual host of an exact host for plain HTTP.
+    pub async fn virtual_host(&self, host: &str) -> Option<Value> {
+        let page = self.get(&format!("/debug/resources?type=ScopedRouteConfiguration&name=http/{host}")).await;
+        let mut scope = serde_json::from_slice::<Value>(&page.body).ok()?;
+        scope["resource"]["route_configuration"]["virtual_hosts"].get_mut(0).map(Value::take)
     }
 
     async fn json(&self, path: &str) -> Value {

@@ -19,17 +19,18 @@ const MANY: usize = 200;
 struct Form {
     setting: &'static str,
     mode: Mode,
-    /// Text in Envoy's route configurations that shows this form.
-    sign: &'static str,
+    /// A part of Envoy's configuration, and text in it, that show this form.
+    sign: (&'static str, &'static str),
 }
 
-/// Route configurations over a delta stream need an explicit setting.
-const RDS: Form = Form { setting: "rds", mode: Mode::Delta, sign: "\"virtual_hosts\": [" };
-/// The default form over a state-of-the-world stream.
-const RDS_SOTW: Form = Form { setting: "auto", mode: Mode::Sotw, sign: "\"virtual_hosts\": [" };
-const VHDS: Form = Form { setting: "auto", mode: Mode::Delta, sign: "\"vhds\": {" };
-const BUCKETS: Form = Form { setting: "buckets", mode: Mode::Delta, sign: "\"http/63\"" };
-const BUCKETS_SOTW: Form = Form { setting: "buckets", mode: Mode::Sotw, sign: "\"http/63\"" };
+const RDS: Form = Form { setting: "rds", mode: Mode::Delta, sign: WHOLE };
+const RDS_SOTW: Form = Form { setting: "rds", mode: Mode::Sotw, sign: WHOLE };
+const WHOLE: (&str, &str) = ("dynamic_route_configs", "\"virtual_hosts\": [");
+const VHDS: Form = Form { setting: "vhds", mode: Mode::Delta, sign: ("dynamic_route_configs", "\"vhds\": {") };
+/// The default form.
+const SCOPES: Form = Form { setting: "auto", mode: Mode::Delta, sign: OF_OTHERS };
+const SCOPES_SOTW: Form = Form { setting: "auto", mode: Mode::Sotw, sign: OF_OTHERS };
+const OF_OTHERS: (&str, &str) = ("dynamic_scoped_route_configs", "\"http/*\"");
 
 /// An Envoy with one form of routes, and two backends `a` and `b`. Each has a Service of the same name.
 struct Site {
@@ -83,8 +84,13 @@ impl Site {
         println!("{:?}, {step}: {report}", self.form);
         assert_eq!(report.failed(), 0, "{step}: {report}");
         assert_eq!(self.lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0, "{step}");
-        let routes = self.envoy.get("/config_dump?resource=dynamic_route_configs").await.text();
-        assert!(routes.contains(self.form.sign), "{step}: {:?} has not {}", self.form, self.form.sign);
+        assert!(self.has_form().await, "{step}: {:?}", self.form);
+    }
+
+    /// Returns whether Envoy has the routes in this form.
+    async fn has_form(&self) -> bool {
+        let (part, text) = self.form.sign;
+        self.envoy.get(&format!("/config_dump?resource={part}")).await.text().contains(text)
     }
 }
 
@@ -114,7 +120,7 @@ async fn hosts_match(form: Form) {
         assert_eq!(site.target(host).get("/").await.map_or(0, |answer| answer.status), 404, "{host}");
     }
     // Unknown hosts and paths are not served.
-    let forged = site.target("shop.test").field("x-lockgate-bucket", "http/1").field("x-lockgate-server-name", "x");
+    let forged = site.target("shop.test").field("x-lockgate-host", "http/*").field("x-lockgate-server-name", "x");
     for _ in 0..20 {
         assert_eq!(forged.backend("/").await.as_deref(), Some("a"));
     }
@@ -278,11 +284,12 @@ async fn redirects_and_headers(form: Form) {
         wait_until(&format!("{host} over TLS"), async || target.backend("/").await.as_deref() == Some("a")).await;
     }
     site.wait_status("echo.test", 200).await;
-    let asked = site.target("echo.test").field("x-lockgate-bucket", "forged").get("/").await.expect("an echo").text();
+    let asked =
+        site.target("echo.test").field("x-lockgate-host", "http/one.test").get("/").await.expect("an echo").text();
     match form.setting {
-        "buckets" => assert!(!asked.contains("lockgate"), "{asked}"),
+        "auto" => assert!(!asked.contains("lockgate"), "{asked}"),
         // A header without special meaning.
-        _ => assert!(asked.contains("x-lockgate-bucket: forged"), "{asked}"),
+        _ => assert!(asked.contains("x-lockgate-host: http/one.test"), "{asked}"),
     }
     assert_eq!(site.lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0);
 }
@@ -295,14 +302,13 @@ async fn a_change_of_form_is_taken_up() {
     let mut site = Site::open(RDS).await;
     site.manifests.write("shop.yaml", &ingress("shop", "shop.test", "a", None));
     site.wait_served("shop.test", "a").await;
-    for form in [VHDS, RDS, VHDS, RDS, BUCKETS, VHDS] {
+    for form in [VHDS, RDS, VHDS, RDS, SCOPES, VHDS] {
         let load = site.load("shop.test").await;
-        let in_one_piece = form == RDS && site.form != BUCKETS;
+        let in_one_piece = form == RDS && site.form != SCOPES;
         site.config.write("lockgate.yaml", &format!("routes: {{ discovery: {} }}\n", form.setting));
         site.form = form;
         wait_until(&format!("{form:?}"), async || {
-            let routes = site.envoy.get("/config_dump?resource=dynamic_route_configs").await.text();
-            routes.contains(form.sign) && site.envoy.stat("listener_manager.total_listeners_warming").await == 0
+            site.has_form().await && site.envoy.stat("listener_manager.total_listeners_warming").await == 0
         })
         .await;
         load.answers(200).await;
@@ -326,8 +332,8 @@ macro_rules! in_every_form {
         in_every_form!(@ rds RDS $($case)*);
         in_every_form!(@ rds_sotw RDS_SOTW $($case)*);
         in_every_form!(@ vhds VHDS $($case)*);
-        in_every_form!(@ buckets BUCKETS $($case)*);
-        in_every_form!(@ buckets_sotw BUCKETS_SOTW $($case)*);
+        in_every_form!(@ scopes SCOPES $($case)*);
+        in_every_form!(@ scopes_sotw SCOPES_SOTW $($case)*);
     };
     (@ $module:ident $form:ident $($case:ident)*) => {
         mod $module {

@@ -211,7 +211,7 @@ async fn not_ready_without(marker: &'static [u8]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_envoy_with_a_part_of_the_world_is_not_ready() {
     tokio::join!(
-        not_ready_without(b"envoy.config.route.v3.RouteConfiguration"),
+        not_ready_without(b"envoy.config.route.v3.ScopedRouteConfiguration"),
         not_ready_without(b"envoy.config.endpoint.v3.ClusterLoadAssignment"),
         not_ready_without(b"envoy.config.listener.v3.Listener"),
     );

@@ -52,10 +52,7 @@ impl Shop {
         let start = Instant::now();
         self.manifests.write("shop.yaml", &shop(name, backend, false));
         let cluster = format!("default/{name}/http");
-        wait_until(&format!("a route to {cluster}"), async || {
-            self.envoy.get("/config_dump?resource=dynamic_route_configs").await.text().contains(&cluster)
-        })
-        .await;
+        self.envoy.wait_routed_to(&cluster).await;
         start.elapsed()
     }
 }

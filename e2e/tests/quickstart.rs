@@ -95,14 +95,16 @@ async fn the_log_tells_of_an_edit() {
         "{}",
         quickstart.lockgate.logged(&["object changed", "kind=Ingress", "namespace=demo", "name=shop"]).await
     );
-    let changed = quickstart.lockgate.logged(&["published: changed", "VirtualHost", "name=http/"]).await;
+    let changed = quickstart.lockgate.logged(&["published: changed", "ScopedRouteConfiguration", "name=http/"]).await;
     let log = quickstart.lockgate.log();
     let after = log.split_once(&changed).expect("that line").1;
-    let sent = after.lines().find(|line| line.contains("sent") && line.contains("VirtualHost"));
+    let sent = after.lines().find(|line| line.contains("sent") && line.contains("ScopedRouteConfiguration"));
     let sent = sent.unwrap_or_else(|| panic!("no line that says what was sent:\n{after}"));
-    assert!(sent.contains("node_id=envoy-") && sent.contains("set=1 "), "{sent}");
+    // The routes of the shop, for http and for https.
+    assert!(sent.contains("node_id=envoy-") && sent.contains("set=2 "), "{sent}");
     let nonce = sent.split(' ').find(|field| field.starts_with("nonce=")).expect("a nonce");
-    let ack = quickstart.lockgate.logged(&["ACK", "node_id=envoy-", "VirtualHost", &format!("{nonce} ")]).await;
+    let ack =
+        quickstart.lockgate.logged(&["ACK", "node_id=envoy-", "ScopedRouteConfiguration", &format!("{nonce} ")]).await;
     println!("{changed}\n{sent}\n{ack}");
 }
 
@@ -149,8 +151,7 @@ async fn a_restart_with_the_same_input_sends_nothing_again() {
         pushed.map(|(name, value)| (name.as_str(), *value)).filter(|(_, value)| *value > 0.0).collect();
     println!("resources sent after a restart, and one change: {pushed:?}");
     // The routes of the shop, for http and for https.
-    let routes = ["VirtualHost", "ScopedRouteConfiguration"];
-    let is_one_of_routes = |(name, sent): &(&str, f64)| routes.iter().any(|one| name.contains(one)) && *sent == 1.0;
-    assert!(pushed.iter().all(is_one_of_routes), "{pushed:?}");
+    let are_routes = |(name, sent): &(&str, f64)| name.contains("ScopedRouteConfiguration") && *sent == 2.0;
+    assert!(pushed.iter().all(are_routes), "{pushed:?}");
     assert_eq!(quickstart.envoy.stat("listener_manager.listener_modified").await, 0);
 }

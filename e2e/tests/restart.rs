@@ -40,7 +40,8 @@ async fn a_thousand_hosts_are_not_sent_again() {
     // Its endpoints are sent before, and again if Envoy requested them before they arrived.
     let of =
         async |kind: &str| lockgate.metric("lockgate_xds_pushed_resources_total", &[&format!("type=\"{kind}\"")]).await;
-    let (cluster, endpoints, host) = (of("Cluster").await, of("ClusterLoadAssignment").await, of("VirtualHost").await);
+    let (cluster, endpoints, host) =
+        (of("Cluster").await, of("ClusterLoadAssignment").await, of("ScopedRouteConfiguration").await);
     assert_eq!((cluster, host), (1.0, 1.0));
     assert!([1.0, 2.0].contains(&endpoints), "{endpoints} times its endpoints");
     assert_eq!(resources, cluster + endpoints + host, "nothing else");

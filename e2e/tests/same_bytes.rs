@@ -38,7 +38,9 @@ async fn a_directory_and_an_api_server_give_the_same_resources() {
     for (name, version) in &first {
         println!("{version} {name}");
     }
-    for kind in ["Listener", "RouteConfiguration", "VirtualHost", "Cluster", "ClusterLoadAssignment", "Secret"] {
+    for kind in
+        ["Listener", "RouteConfiguration", "ScopedRouteConfiguration", "Cluster", "ClusterLoadAssignment", "Secret"]
+    {
         assert!(first.keys().any(|name| name.starts_with(&format!("{kind} "))), "no {kind} to compare");
     }
 
@@ -59,9 +61,10 @@ async fn a_directory_and_an_api_server_give_the_same_resources() {
                 .map(|(_, version)| version.clone())
                 .collect::<Vec<_>>()
         };
-        let changed = ["Cluster shop/cart/http", "ClusterLoadAssignment shop/cart/http", "VirtualHost http/"]
-            .iter()
-            .all(|name| of(&offline, name) != of(&first, name));
+        let changed =
+            ["Cluster shop/cart/http", "ClusterLoadAssignment shop/cart/http", "ScopedRouteConfiguration http/"]
+                .iter()
+                .all(|name| of(&offline, name) != of(&first, name));
         changed && offline == online
     })
     .await;

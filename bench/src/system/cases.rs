@@ -192,7 +192,7 @@ pub const OTHERS: [Party; 2] = [
 pub const MODES: [Party; 3] = [
     party("Lockgate", Which::Lockgate, Variant::Delta, None),
     party("Lockgate, rds", Which::Lockgate, Variant::Delta, Some("rds")),
-    party("Lockgate, buckets", Which::Lockgate, Variant::Delta, Some("buckets")),
+    party("Lockgate, vhds", Which::Lockgate, Variant::Delta, Some("vhds")),
 ];
 
 /// The limits of a series.

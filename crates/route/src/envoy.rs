@@ -17,6 +17,7 @@ mod cors;
 mod delegate;
 pub mod downstream_tls;
 pub mod endpoint;
+mod fallback;
 pub mod hcm;
 pub mod headers;
 mod jwt;

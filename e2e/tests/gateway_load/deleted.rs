@@ -60,11 +60,11 @@ async fn a_gateway_is_deleted_and_created_again_rds_sotw() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_is_deleted_and_created_again_buckets_delta() {
-    deletions("buckets", Mode::Delta).await;
+async fn a_gateway_is_deleted_and_created_again_scopes_delta() {
+    deletions("scopes", Mode::Delta).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_is_deleted_and_created_again_buckets_sotw() {
-    deletions("buckets", Mode::Sotw).await;
+async fn a_gateway_is_deleted_and_created_again_scopes_sotw() {
+    deletions("scopes", Mode::Sotw).await;
 }

@@ -64,22 +64,22 @@ async fn status(target: &Target, path: &str) -> u16 {
     target.get(path).await.expect("an answer").status
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_feature_is_enforced_on_its_route_alone() {
+/// `named` returns the host of a route, and `asked` the host of requests to it.
+async fn features(named: fn(&str) -> String, asked: fn(&str) -> String) {
     let site = Site::open(Mode::Delta).await;
     let (over_http, over_grpc) = (HttpAuthorizer::start().await, Authorizer::start().await);
     let long = Backend::start(&"a".repeat(3000)).await;
     let (issuer, stranger) = (Issuer::new(), Issuer::new());
     let names = ["rated", "denied", "allowed", "closed", "tokens", "asked", "called", "small", "zipped"];
     let routes =
-        names.map(|name| route(name, &["one"], &host(name), &[(if name == "zipped" { "long" } else { "a" }, 1)]));
+        names.map(|name| route(name, &["one"], &named(name), &[(if name == "zipped" { "long" } else { "a" }, 1)]));
     let services = [
         service("long", "", &[long.address]),
         service("http-authorizer", "", &[over_http.address]),
         service("grpc-authorizer", "", &[over_grpc.address]),
     ];
     site.manifests.write("routes.yaml", &documents(&[&routes[..], &services[..]].concat()));
-    let target = |name: &str| site.target(0, &host(name));
+    let target = |name: &str| site.target(0, &asked(name));
     for name in names {
         serves(&target(name)).await;
     }
@@ -149,6 +149,22 @@ async fn every_feature_is_enforced_on_its_route_alone() {
     for name in names {
         serves(&target(name)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_feature_is_enforced_on_its_route_alone() {
+    features(host, host).await;
+}
+
+/// Envoy selects the filters of such requests before it finds their routes.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_feature_is_enforced_on_a_wildcard_host() {
+    features(|name| format!("*.{}", host(name)), |name| format!("a.{}:8080", host(name))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_feature_is_enforced_for_a_host_in_upper_case() {
+    features(host, |name| host(name).to_uppercase()).await;
 }
 
 /// A client is at its limits while a stranger's host and its limit change on the same listener.

@@ -109,7 +109,7 @@ impl Site {
     /// Waits until Envoy's routes use a cluster.
     pub async fn wait_routed_to(&self, cluster: &str) {
         wait_until(&format!("a route to {cluster}"), async || {
-            let dump = self.envoy.get("/config_dump?resource=dynamic_route_configs").await.text();
+            let dump = self.envoy.routes().await;
             dump.contains(&format!("\"cluster\": \"{cluster}\""))
         })
         .await;

@@ -71,7 +71,7 @@ async fn a_server_is_asked_about_requests_over_every_version_of_http() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_asked_about_what_leads_nowhere() {
     let server = Authorizer::start().await;
-    for discovery in ["vhds", "rds", "buckets"] {
+    for discovery in ["vhds", "rds", "scopes"] {
         let routes = format!("routes: {{ discovery: {discovery} }}\n");
         let site = Site::with(&(settings(server.address, "  context: { site: eu-1 }\n") + &routes)).await;
         let plain = site.add_redirected_host("secure.test").await;

@@ -35,7 +35,6 @@ async fn valid_objects(lockgate: &Lockgate) -> BTreeMap<String, String> {
         lockgate.resources().await.into_iter().filter(|(name, _)| is_one_of_ours(name)).collect();
     for host in ["good.test", "redirect.test"] {
         let found = lockgate.virtual_host(host).await.unwrap_or_else(|| panic!("no virtual host for {host}"));
-        // Hosts with equal routes share a virtual host, so its domains are ignored.
         valid_objects.insert(format!("VirtualHost {host}"), found["routes"].to_string());
     }
     for (kind, name, list, host) in [("Listener", "https", "name", "https/default/good-pair")] {

@@ -144,7 +144,7 @@ fn a_cluster_that_grpc_takes_in_another_form_is_another_resource() {
 
 #[test]
 fn a_view_is_built_when_a_client_requests_it_and_then_equals_one_that_always_existed() {
-    for discovery in [Discovery::Auto, Discovery::Rds, Discovery::Buckets] {
+    for discovery in [Discovery::Auto, Discovery::Rds, Discovery::Vhds] {
         let settings = with_discovery(discovery);
         let model = model_with(&settings);
         let woken = Arc::new(AtomicUsize::new(0));
@@ -203,8 +203,8 @@ fn files_contain_only_whole_route_configurations() {
 }
 
 #[test]
-fn files_have_routes_in_one_piece_also_where_envoys_have_buckets() {
-    let settings = with_discovery(Discovery::Buckets);
+fn files_have_routes_in_one_piece_also_where_envoys_have_scopes() {
+    let settings = with_discovery(Discovery::Scopes);
     let mut fleets = Fleets::shared(View::Whole, Box::new(|| ()));
     let model = model_with(&settings);
     for settings_changed in [false, true] {
@@ -226,7 +226,7 @@ fn files_have_routes_in_one_piece_also_where_envoys_have_buckets() {
 fn the_settings_say_in_which_form_delta_envoys_get_routes() {
     let mut fleets = published(&model());
     for discovery in
-        [Discovery::Rds, Discovery::Buckets, Discovery::Rds, Discovery::Vhds, Discovery::Buckets, Discovery::Auto]
+        [Discovery::Rds, Discovery::Scopes, Discovery::Rds, Discovery::Vhds, Discovery::Scopes, Discovery::Auto]
     {
         let settings = with_discovery(discovery);
         let mut again = requested();
@@ -242,7 +242,7 @@ fn the_settings_say_in_which_form_delta_envoys_get_routes() {
         }
         let by_host = !names(&fleets, View::Envoy, ResourceType::ROUTES).is_empty()
             && snapshot(&fleets, View::Envoy).len(ResourceType::VIRTUAL_HOST) > 0;
-        assert_eq!(by_host, [Discovery::Auto, Discovery::Vhds].contains(&discovery), "{discovery:?}");
+        assert_eq!(by_host, discovery == Discovery::Vhds, "{discovery:?}");
         for view in View::ALL {
             assert_equal(&snapshot(&fleets, view), &snapshot(&again, view), &format!("{discovery:?} {view:?}"));
         }

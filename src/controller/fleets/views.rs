@@ -56,8 +56,8 @@ impl Views {
         let everything = settings_changed || is_new(&self.primary);
         let by_host = requested.contains(&View::Envoy) && settings.routes.discovery != Discovery::Rds;
         let whole: Vec<View> = requested.iter().copied().filter(|view| is_whole(*view, by_host)).collect();
-        // Buckets are route configurations that a scope references by name, which Envoy does not read from files.
-        let forms = Forms { vhds: by_host, rds: false, no_buckets: self.primary == View::Whole };
+        // Files are read by people, too.
+        let forms = Forms { vhds: by_host, rds: false, no_scopes: self.primary == View::Whole };
         let mut built = self.builder.update(change, forms);
         hide(&mut built.shared, hidden);
         let mut changes = Arc::default();

@@ -319,13 +319,13 @@ pub const CLIENTS: &[Key] = &[
         "routes.discovery",
         Word<Discovery>,
         route.routes.discovery,
-        "`rds`: one route configuration. `vhds`: each virtual host separately, so a change takes a few hundred \
-         bytes; for Envoys on an aggregated delta stream, others receive one route configuration. `auto`: currently \
-         `vhds`. `buckets`: 64 parts, which Envoy updates many times faster with thousands of hosts, but for each \
-         request in plain HTTP, Envoy computes the part of the host: a small request costs 13 to 30 % more of its CPU \
-         than with `vhds`. When this key changes, except to `rds`, requests may be \
-         answered 404 for some milliseconds; `buckets` drains connections. Files (`lockgate export`) always have one \
-         route configuration."
+        "The form of the routes of plain HTTP. `auto` is `scopes`. `scopes`: each host separately (SRDS); a change costs an Envoy the \
+         same among ten hosts and among thousands. Requests to wildcard hosts and unknown hosts cost more, because Envoy looks for \
+         their routes twice, with a program of four lines in Lua. `rds`: one route configuration; Envoy processes all hosts for each \
+         change. `vhds`: the same in Envoy, but a change takes a few hundred bytes on the wire; for Envoys on an aggregated delta \
+         stream, others receive one route configuration. When this key changes, except between `vhds` and `rds`, connections are \
+         drained; requests may be answered 404 for some milliseconds, except from `vhds` to `rds`. Files (`lockgate export`) \
+         always have one route configuration."
     ),
     key!(
         "routes.maxCopyMemoryPerNamespace",

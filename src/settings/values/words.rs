@@ -77,9 +77,9 @@ impl Choice for ConnectionBalancer {
 }
 
 impl Choice for Discovery {
-    const NAME: &'static str = "way (`auto`, `rds`, `vhds`, `buckets`)";
+    const NAME: &'static str = "way (`auto`, `rds`, `vhds`, `scopes`)";
     const WORDS: &'static [(Self, &'static str)] =
-        &[(Self::Auto, "auto"), (Self::Rds, "rds"), (Self::Vhds, "vhds"), (Self::Buckets, "buckets")];
+        &[(Self::Auto, "auto"), (Self::Rds, "rds"), (Self::Vhds, "vhds"), (Self::Scopes, "scopes")];
 }
 
 impl Choice for DnsLookupFamily {

@@ -2,7 +2,7 @@
 
 use super::{Page, shown};
 use crate::report::{Unit, Value, ratio};
-use crate::system::cases::{CONTOUR, Case, LOCKGATE, MODES, short};
+use crate::system::cases::{CONTOUR, Case, LOCKGATE, short};
 
 struct Target {
     case: Case,
@@ -41,12 +41,9 @@ const TARGETS: &[Target] = &[
     target("fan-out to 500 clients, last one, p50", Case::FanOut, " × 500 clients", "p50", Unit::Ms, 15.0),
     target("fan-out to 500 clients, CPU", Case::FanOut, " × 500 clients", "CPU", Unit::Ms, 15.0),
     target("fan-out to 500 clients, RSS", Case::FanOut, " × 500 clients", "RSS", Unit::MiB, 300.0),
-    target("new Ingress to the first 200 through an Envoy", Case::Envoy, " http × 1 Envoy", "p50", Unit::Ms, 60.0),
+    target("new Ingress to the first 200 through an Envoy", Case::Envoy, " http × 1 Envoy", "p50", Unit::Ms, 10.0),
     target("new TLS host to the first 200 through an Envoy", Case::Envoy, " https × 1 Envoy", "p50", Unit::Ms, 150.0),
 ];
-
-/// The target for the mode `buckets`.
-const BUCKETS_MS: f64 = 10.0;
 
 /// The maximum cost of an added path of a shared host, relative to encoding the host.
 const SHARED_HOST: f64 = 2.0;
@@ -74,19 +71,6 @@ pub(super) fn rows(page: &Page) -> Vec<[String; 6]> {
             met(own, target.bound),
         ]);
     }
-    let setting = short(page.main) + " http × 1 Envoy";
-    let (own, other) = (
-        page.number(Case::Envoy, &setting, MODES[2].name, "p50"),
-        page.number(Case::Envoy, &setting, CONTOUR.name, "p50"),
-    );
-    rows.push([
-        "the same with `routes.discovery: buckets`".into(),
-        format!("≤ {}", Value::Number(BUCKETS_MS, Unit::Ms)),
-        shown(own, Unit::Ms),
-        shown(other, Unit::Ms),
-        ratio(own, other),
-        met(own, BUCKETS_MS),
-    ]);
     let shared = page.number(Case::Shared, "1k Ingresses", LOCKGATE.name, "ratio");
     rows.push([
         "an added path of a host shared by 1,000 Ingresses ÷ encoding the host".into(),

@@ -7,7 +7,7 @@ use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
 use super::chains::Chains;
 use super::hcm::RouteFilters;
-use super::route::{self, Buckets, VirtualHosts};
+use super::route::{self, Scopes, VirtualHosts};
 use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
 use super::{cluster, endpoint, listener, runtime, secret, services, stats, stream};
@@ -36,9 +36,8 @@ pub struct Forms {
     /// One route configuration contains all virtual hosts. Its cost depends on their number, not on the size of the
     /// change.
     pub rds: bool,
-    /// Whether clients cannot use buckets, because they cannot look up a route configuration by name. Listeners with
-    /// buckets then have virtual hosts instead.
-    pub no_buckets: bool,
+    /// Whether all listeners for plain HTTP have one route configuration, which is what readers of files expect.
+    pub no_scopes: bool,
 }
 
 /// The resources to publish after a change. Some of them may be unchanged.
@@ -69,8 +68,8 @@ pub struct Builder {
 enum State {
     /// Plain HTTP, with a resource for each virtual host or one resource for all.
     Hosts(Hosts),
-    /// Plain HTTP in buckets.
-    Buckets(Buckets),
+    /// Plain HTTP with a scope for each host.
+    Scopes(Scopes),
     /// HTTP over TLS.
     Tls(Chains),
     /// Connections or datagrams without HTTP: only the listener itself.
@@ -181,8 +180,8 @@ impl Builder {
 impl State {
     fn new(id: &ListenerId, traffic: &Traffic, wanted: Forms) -> Self {
         match traffic {
-            Traffic::Http(plain) if plain.discovery == RouteDiscovery::Buckets && !wanted.no_buckets => {
-                Self::Buckets(Buckets::new(id))
+            Traffic::Http(plain) if plain.discovery == RouteDiscovery::Scopes && !wanted.no_scopes => {
+                Self::Scopes(Scopes::new(id))
             }
             Traffic::Http(_) => Self::Hosts(Hosts::new(id)),
             Traffic::Https(_) => Self::Tls(Chains::default()),
@@ -193,9 +192,9 @@ impl State {
     /// Returns whether this is the state of a listener with such traffic.
     fn is_for(&self, traffic: &Traffic, wanted: Forms) -> bool {
         match (self, traffic) {
-            (Self::Hosts(_) | Self::Buckets(_), Traffic::Http(plain)) => {
-                let buckets = plain.discovery == RouteDiscovery::Buckets && !wanted.no_buckets;
-                buckets == matches!(self, Self::Buckets(_))
+            (Self::Hosts(_) | Self::Scopes(_), Traffic::Http(plain)) => {
+                let scopes = plain.discovery == RouteDiscovery::Scopes && !wanted.no_scopes;
+                scopes == matches!(self, Self::Scopes(_))
             }
             (Self::Tls(_), Traffic::Https(_)) => true,
             (Self::Streams, Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_)) => true,
@@ -215,7 +214,7 @@ impl State {
                 built.vhds.remove.extend(hosts.virtual_hosts.removal().chain([routes.clone()]));
                 built.rds.remove.push(routes);
             }
-            Self::Buckets(buckets) => built.shared.remove.extend(buckets.removal()),
+            Self::Scopes(scopes) => built.shared.remove.extend(scopes.removal()),
             Self::Tls(chains) => {
                 built.shared.remove.extend(chains.removal(id).filter(|key| is_gone || *key != listener));
             }
@@ -236,11 +235,12 @@ impl State {
                 built.shared.set.extend(listener_changed.then(|| plain_listener(RouteDiscovery::ByHost)));
                 hosts.update(plain, change, built);
             }
-            (Self::Buckets(buckets), Traffic::Http(plain)) => {
-                built.shared.set.extend(listener_changed.then(|| plain_listener(RouteDiscovery::Buckets)));
+            (Self::Scopes(scopes), Traffic::Http(plain)) => {
+                built.shared.set.extend(listener_changed.then(|| plain_listener(RouteDiscovery::Scopes)));
                 let hosts = touched.hosts_of(id.as_str());
-                let changed = buckets.update(&plain.hosts, hosts, settings, statistics, everything);
+                let changed = scopes.update(&plain.hosts, hosts, filters, settings, statistics, everything);
                 built.shared.set.extend(changed.set);
+                built.shared.remove.extend(changed.remove);
             }
             (Self::Tls(chains), Traffic::Https(_)) => {
                 let Some(listener) = TlsListener::of(model, id.as_str()) else { return };

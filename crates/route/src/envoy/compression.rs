@@ -15,16 +15,21 @@ use super::wire;
 use crate::settings::{Compression, CompressionAlgorithm};
 
 /// Builds a filter for each algorithm. The client's `accept-encoding` selects the algorithm; the first filter wins if
-/// several are equally acceptable. With `for_routes`, the other algorithms have filters too, which only routes enable.
+/// several are equally acceptable. With `for_routes`, the other algorithms have filters too, which compress only the responses of
+/// routes that ask for it. If its value is true, Envoy creates them only for these routes.
 ///
 /// A response is not compressed if it is already compressed, small, or marked `cache-control: no-transform`.
 /// Compression removes a strong `etag`, because the bytes differ from the identified bytes.
-pub fn filters(compression: &Compression, for_routes: bool) -> Vec<hcm_v3::HttpFilter> {
+pub fn filters(compression: &Compression, for_routes: Option<bool>) -> Vec<hcm_v3::HttpFilter> {
     let enabled = &compression.algorithms;
     let preferred = enabled.first();
-    let others = CompressionAlgorithm::ALL.into_iter().filter(|one| for_routes && !enabled.contains(one));
-    let others = others.map(|one| hcm_v3::HttpFilter { disabled: true, ..filter(one, false, compression) });
-    enabled.iter().map(|one| filter(*one, Some(one) == preferred, compression)).chain(others).collect()
+    let others = CompressionAlgorithm::ALL.into_iter().filter(|one| !enabled.contains(one));
+    let others = for_routes.into_iter().flat_map(|disabled| {
+        let filter = move |one| hcm_v3::HttpFilter { disabled, ..filter(one, Applies::ToRoutes, compression) };
+        others.clone().map(filter)
+    });
+    let all = |one| if Some(one) == preferred { Applies::ToAllFirst } else { Applies::ToAll };
+    enabled.iter().map(|one| filter(*one, all(one), compression)).chain(others).collect()
 }
 
 /// Builds the configuration of a route with these algorithms, by filter. `enabled` are the algorithms of the settings.
@@ -57,14 +62,30 @@ fn word(algorithm: CompressionAlgorithm) -> &'static str {
     }
 }
 
-fn filter(algorithm: CompressionAlgorithm, preferred: bool, compression: &Compression) -> hcm_v3::HttpFilter {
+/// The responses that a filter compresses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Applies {
+    /// All, also if the client accepts another algorithm equally.
+    ToAllFirst,
+    ToAll,
+    /// Those of routes that ask for it.
+    ToRoutes,
+}
+
+fn filter(algorithm: CompressionAlgorithm, applies: Applies, compression: &Compression) -> hcm_v3::HttpFilter {
     let Compression { algorithms: _, content_types, minimum_bytes } = compression;
     let library = match algorithm {
         CompressionAlgorithm::Gzip => wire::any(&gzip_v3::Gzip::default()),
         CompressionAlgorithm::Brotli => wire::any(&brotli_v3::Brotli::default()),
         CompressionAlgorithm::Zstd => wire::any(&zstd_v3::Zstd::default()),
     };
+    // No runtime flag has this name.
+    let off = core_v3::RuntimeFeatureFlag {
+        default_value: Some(wire::boolean(false)),
+        runtime_key: "lockgate.compression".to_owned(),
+    };
     let common = compressor_v3::compressor::CommonDirectionConfig {
+        enabled: (applies == Applies::ToRoutes).then_some(off),
         min_content_length: Some(wire::uint32(*minimum_bytes)),
         content_type_matcher: content_types.iter().map(|one| media_type(one)).collect(),
         ..Default::default()
@@ -78,7 +99,7 @@ fn filter(algorithm: CompressionAlgorithm, preferred: bool, compression: &Compre
             common_config: Some(common),
             ..Default::default()
         }),
-        choose_first: preferred,
+        choose_first: applies == Applies::ToAllFirst,
         ..Default::default()
     };
     hcm_v3::HttpFilter {
@@ -102,13 +123,13 @@ mod tests {
 
     #[test]
     fn nothing_is_compressed_by_default() {
-        assert!(filters(&Compression::default(), false).is_empty());
+        assert!(filters(&Compression::default(), None).is_empty());
     }
 
     #[test]
     fn every_algorithm_has_a_filter_with_its_name() {
         use CompressionAlgorithm::{Brotli, Gzip, Zstd};
-        let filters = filters(&Compression { algorithms: vec![Brotli, Gzip, Zstd], ..Compression::default() }, false);
+        let filters = filters(&Compression { algorithms: vec![Brotli, Gzip, Zstd], ..Compression::default() }, None);
         let names: Vec<_> = filters.iter().map(|filter| filter.name.rsplit('.').next().unwrap_or_default()).collect();
         assert_eq!(names, ["brotli", "gzip", "zstd"]);
     }

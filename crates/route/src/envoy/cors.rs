@@ -11,12 +11,13 @@ use crate::model::{Cors, ForwardFilter, HeaderValue, OriginMatch};
 /// The name of the filter, to which routes refer.
 const FILTER: &str = "envoy.filters.http.cors";
 
-/// Builds the HTTP filter. Only routes with a policy enable it, so that other routes do not pay for it.
-pub fn filter() -> hcm_v3::HttpFilter {
+/// Builds the HTTP filter, which has no effect on routes without a policy. If it is `disabled`, only routes with a policy create
+/// it.
+pub fn filter(disabled: bool) -> hcm_v3::HttpFilter {
     hcm_v3::HttpFilter {
         name: FILTER.to_owned(),
         config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&cors_v3::Cors {}))),
-        disabled: true,
+        disabled,
         ..Default::default()
     }
 }

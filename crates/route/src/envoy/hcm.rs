@@ -10,10 +10,9 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3 as header_mutation_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
-use super::route::buckets;
 use super::{
-    authority, authorization, body_limit, compression, cors, headers, loops, names, policy, rate_limit, session, stats,
-    tracing, wire,
+    authority, authorization, body_limit, compression, cors, fallback, headers, loops, names, policy, rate_limit,
+    session, stats, tracing, wire,
 };
 use crate::model::ListenerId;
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
@@ -24,8 +23,8 @@ pub enum Routes {
     Rds(String),
     /// SRDS: the scope of this listener for the server name of the connection.
     ByServerName(ListenerId),
-    /// SRDS: the scope of this listener for the bucket of the request's host.
-    ByBucket(ListenerId),
+    /// SRDS: the scope of this listener for the host of the request.
+    ByHost(ListenerId),
     /// The message itself.
     Inline(Box<route_v3::RouteConfiguration>),
 }
@@ -88,8 +87,12 @@ pub fn http_connection_manager(
             let key = format!("{}%REQUESTED_SERVER_NAME%", names::scope_key_prefix(listener));
             Some(header_mutation(names::SERVER_NAME, &key))
         }
-        Routes::ByBucket(listener) => Some(header_mutation(names::BUCKET, &buckets::key(listener))),
+        Routes::ByHost(listener) => Some(header_mutation(names::HOST, &names::scope_key(listener))),
         Routes::Rds(_) | Routes::Inline(_) => None,
+    };
+    let fallback = match &routes {
+        Routes::ByHost(listener) => Some(fallback::filter(listener)),
+        Routes::ByServerName(_) | Routes::Rds(_) | Routes::Inline(_) => None,
     };
     let untrusted = untrusted_headers(&settings.http);
     let route_specifier = match routes {
@@ -97,7 +100,7 @@ pub fn http_connection_manager(
             RouteSpecifier::Rds(hcm_v3::Rds { config_source: Some(wire::ads()), route_config_name: name })
         }
         Routes::ByServerName(_) => RouteSpecifier::ScopedRoutes(scopes_by(names::SERVER_NAME)),
-        Routes::ByBucket(_) => RouteSpecifier::ScopedRoutes(scopes_by(names::BUCKET)),
+        Routes::ByHost(_) => RouteSpecifier::ScopedRoutes(scopes_by(names::HOST)),
         Routes::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
     };
     let Settings { http, timeouts, .. } = settings;
@@ -106,7 +109,7 @@ pub fn http_connection_manager(
         codec_type: codec_type(codec, &http.versions) as i32,
         route_specifier: Some(route_specifier),
         early_header_mutation_extensions: early_headers(untrusted.chain(scope_key).collect()),
-        http_filters: http_filters(filters, settings),
+        http_filters: http_filters(filters, fallback, settings),
         common_http_protocol_options: Some(common_options(settings)),
         http_protocol_options: Some(core_v3::Http1ProtocolOptions {
             accept_http_10: true,
@@ -147,15 +150,15 @@ pub fn http_connection_manager(
     }
 }
 
-/// Builds scopes by SRDS. The scope of a request has the value of `header` as its key.
+/// Builds scopes by SRDS. The scope of a request has the value of `header` as its key, without the port.
 pub(super) fn scopes_by(header: &str) -> hcm_v3::ScopedRoutes {
     use fragment_builder::header_value_extractor::ExtractType;
     use hcm_v3::scoped_routes::scope_key_builder::{FragmentBuilder, fragment_builder};
     use hcm_v3::scoped_routes::{ConfigSpecifier, ScopeKeyBuilder};
     let value = fragment_builder::HeaderValueExtractor {
         name: header.to_owned(),
+        element_separator: ":".to_owned(),
         extract_type: Some(ExtractType::Index(0)),
-        ..Default::default()
     };
     let fragment = FragmentBuilder { r#type: Some(fragment_builder::Type::HeaderValueExtractor(value)) };
     hcm_v3::ScopedRoutes {
@@ -279,18 +282,26 @@ fn server_header(chosen: ServerHeader) -> hcm_v3::http_connection_manager::Serve
 /// Builds the HTTP filters in order. Requests for no valid host and requests in a loop cost nothing else. Authorization
 /// precedes the rate limit and the body limit, so denied requests are not counted and their bodies are not read. A preflight request has no credentials, so CORS precedes authorization.
 /// Policies follow authorization, which may change the route. Session persistence reads the final route.
-fn http_filters(filters: RouteFilters, settings: &Settings) -> Vec<hcm_v3::HttpFilter> {
+fn http_filters(
+    filters: RouteFilters,
+    fallback: Option<hcm_v3::HttpFilter>,
+    settings: &Settings,
+) -> Vec<hcm_v3::HttpFilter> {
     let loops = filters.installation.map(loops::filter).into_iter();
-    let cors = filters.routes.then(cors::filter);
+    // Envoy creates a disabled filter only for routes that configure it, and selects the filters of a request once. External
+    // authorization and the fallback can change the route after that, so the filters are enabled then.
+    let disabled = settings.external_authorization.endpoint.is_none() && fallback.is_none();
+    let cors = filters.routes.then(|| cors::filter(disabled));
     let authorization = authorization::filter(&settings.external_authorization);
     let rate_limit = rate_limit::filter(&settings.rate_limit);
-    let compression = compression::filters(&settings.compression, filters.routes).into_iter();
+    let compression = compression::filters(&settings.compression, filters.routes.then_some(disabled)).into_iter();
     let body_limit = settings.http.max_request_body_bytes.map(body_limit::filter);
-    let policies = filters.routes.then(|| policy::filters(settings, filters.counts)).into_iter().flatten();
-    let session = filters.routes.then(session::filter);
+    let policies = filters.routes.then(|| policy::filters(disabled, filters.counts)).into_iter().flatten();
+    let session = filters.routes.then(|| session::filter(disabled));
     let health = filters.health.then(stats::health_filter);
     let unlimited = [authority::filter()]
         .into_iter()
+        .chain(fallback)
         .chain(loops)
         .chain(health)
         .chain(cors)
@@ -298,6 +309,11 @@ fn http_filters(filters: RouteFilters, settings: &Settings) -> Vec<hcm_v3::HttpF
         .chain(authorization)
         .chain(policies);
     unlimited.chain(rate_limit).chain(body_limit).chain(session).chain([router()]).collect()
+}
+
+/// Returns the names of the filters that Envoy creates only for routes that configure them, in listeners without a fallback.
+pub(super) fn filters_of_routes(filters: RouteFilters, settings: &Settings) -> impl Iterator<Item = String> {
+    http_filters(filters, None, settings).into_iter().filter(|one| one.disabled).map(|one| one.name)
 }
 
 /// Builds the last HTTP filter. It is required: gRPC clients and Envoy reject a connection manager without it.

@@ -42,7 +42,7 @@ pub fn http(
 ) -> listener_v3::Listener {
     let routes = match discovery {
         RouteDiscovery::ByHost => Routes::Rds(id.to_string()),
-        RouteDiscovery::Buckets => Routes::ByBucket(id.clone()),
+        RouteDiscovery::Scopes => Routes::ByHost(id.clone()),
     };
     let log = access_log::access_log(&settings.access_log, &settings.access_log.http_file);
     let filters = RouteFilters { counts: true, ..filters };

@@ -7,13 +7,13 @@ use lockgate_xds::provenance::ObjectRef;
 use super::tls_listener::Presented;
 use crate::model::{ClusterId, Host, ListenerId, ObjectKey, ServicePortId, TlsVersion};
 
-/// The set of scopes: the scopes of TLS hosts and of buckets. Envoys share one subscription for it.
+/// The set of scopes: the scopes of TLS hosts and of hosts in plain text. Envoys share one subscription for it.
 pub const SCOPES: &str = "lockgate";
 /// The header that contains the scope key of a request: the server name of the connection. It replaces any value that
 /// clients send, and is not forwarded.
 pub const SERVER_NAME: &str = "x-lockgate-server-name";
-/// The same header for plain text: it contains the bucket of the host.
-pub const BUCKET: &str = "x-lockgate-bucket";
+/// The same header for plain text: it contains the host of the request.
+pub const HOST: &str = "x-lockgate-host";
 /// The listener for `/ready` and `/stats`.
 pub const STATS: &str = "stats";
 /// The listener for `/stats` over TLS.
@@ -46,6 +46,8 @@ pub const LIMIT: &str = "dev.lockgate.limit";
 
 /// The name of routes that redirect to https.
 pub const REDIRECT: &str = "https-redirect";
+/// The name of the last route of a host, which answers 404 to requests without another.
+pub const NOT_FOUND: &str = "not-found";
 
 /// Returns the name of the routes of a TLS host. For exact hosts it is a scope, such as `"https/shop.example.com"`. For
 /// wildcards and clients without a known server name, it is a route configuration and a filter chain:
@@ -86,10 +88,19 @@ pub fn of_statistics(name: String) -> String {
     name.replace('.', "_")
 }
 
-/// Returns the name of a bucket of hosts of a listener for plain HTTP, which names its scope, key, and route
-/// configuration: `"http/13"`.
-pub fn bucket(listener: &ListenerId, number: impl std::fmt::Display) -> String {
-    format!("{listener}/{number}")
+/// Returns the name of the scope of a host of a listener for plain HTTP, which is its key too: `"http/shop.example.com"`.
+pub fn scope(listener: &ListenerId, host: &Host) -> String {
+    format!("{listener}/{host}")
+}
+
+/// Returns the name of the scope of all hosts that have none of their own: `"http/*"`.
+pub fn scope_of_others(listener: &ListenerId) -> String {
+    scope(listener, &Host::Any)
+}
+
+/// Returns the key of the scope of a request for plain HTTP, in Envoy's format. A port may follow the key.
+pub fn scope_key(listener: &ListenerId) -> String {
+    format!("{listener}/%REQ(:authority)%")
 }
 
 /// Returns the name of the filter chain that hosts with the same TLS properties share. It is `"https/shop/cert"`,
@@ -159,7 +170,8 @@ mod tests {
         assert_eq!(tls_routes(&https, &Host::Any), "https/*");
         assert_eq!([&https, &other].map(scope_key_prefix), ["", "other/"]);
         assert_eq!(virtual_host(&http, &Host::Exact("shop.example.com".into())), "http/shop_example_com");
-        assert_eq!(bucket(&http, 13), "http/13");
+        assert_eq!(scope(&http, &Host::Exact("shop.example.com".into())), "http/shop.example.com");
+        assert_eq!(scope_of_others(&http), "http/*");
         let secrets = ["cert", "rsa"].map(|name| SecretId::new(ObjectKey::new("shop", name), SecretPart::KeyPair));
         let presented = |secrets, minimum, maximum| shared_chain(&https, &Presented { secrets, minimum, maximum });
         let chain = |minimum, maximum| presented(&secrets[..1], minimum, maximum);

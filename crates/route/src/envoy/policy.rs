@@ -7,16 +7,13 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::{authorization, body_limit, client_addresses, compression, delegate, jwt, local_rate_limit};
 use crate::model::{CompressionAlgorithm, LocalRateLimit, RoutePolicy};
-use crate::settings::Settings;
 
 /// Builds the HTTP filters in order, except for the compression filters. They have no effect on routes without a
 /// policy.
 ///
-/// Envoy creates a disabled filter only for routes that configure it, and selects the filters of a request once. External
-/// authorization can change the route after that, so the filters are enabled then. `counts` tells whether the listener counts the
+/// If they are `disabled`, Envoy creates them only for routes that configure them. `counts` tells whether the listener counts the
 /// requests of limited routes.
-pub fn filters(settings: &Settings, counts: bool) -> [hcm_v3::HttpFilter; 5] {
-    let disabled = settings.external_authorization.endpoint.is_none();
+pub fn filters(disabled: bool, counts: bool) -> [hcm_v3::HttpFilter; 5] {
     [
         client_addresses::filter(disabled),
         delegate::filter(jwt::OF_ROUTES, disabled),

@@ -1,7 +1,6 @@
 //! Route configurations and their parts. [`super::chains`] builds the route configurations of TLS hosts.
 
 mod action;
-pub(super) mod buckets;
 mod encoded;
 mod groups;
 mod header_changes;
@@ -9,10 +8,12 @@ mod hosts;
 mod matches;
 mod redirect;
 mod rewrite;
+mod scopes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::google::protobuf as google;
@@ -26,9 +27,9 @@ use crate::model::{Action, CompressionAlgorithm, ForwardFilter, Host, ListenerId
 use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
 
 pub(super) use action::{direct_response, route_action};
-pub use buckets::Buckets;
 pub use hosts::VirtualHosts;
 pub(super) use matches::header_matchers;
+pub use scopes::Scopes;
 
 /// Builds the route configuration of a listener for plain HTTP with all its virtual hosts. Unknown hosts get 404.
 pub fn http_routes(listener: &ListenerId, hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {
@@ -44,27 +45,28 @@ pub fn http_routes_of<'a>(
     settings: &Settings,
 ) -> Resource {
     let rest = with_settings(route_configuration(listener.as_str(), vec![]), settings);
-    with_virtual_hosts(rest, virtual_hosts)
+    let message = encoded_configuration(rest, virtual_hosts.clone().map(|one| one.message()));
+    let origins = virtual_hosts.flat_map(|one| one.origins().iter().cloned()).collect();
+    Resource::from_encoded(ResourceType::ROUTES, listener.as_str(), &message, origins)
 }
 
-/// Builds the resource of `routes` with these encoded virtual hosts.
-fn with_virtual_hosts<'a>(
+/// Encodes `routes` with these encoded virtual hosts.
+fn encoded_configuration(
     routes: route_v3::RouteConfiguration,
-    virtual_hosts: impl Iterator<Item = &'a Arc<Resource>> + Clone,
-) -> Resource {
+    virtual_hosts: impl Iterator<Item = Bytes> + Clone,
+) -> Vec<u8> {
     /// Field `virtual_hosts` of `RouteConfiguration`.
     const VIRTUAL_HOSTS: u32 = 2;
     let head = route_v3::RouteConfiguration { name: routes.name, ..Default::default() };
     let rest = route_v3::RouteConfiguration { name: String::new(), ..routes };
     // The fields are in the order of their numbers, as prost writes them.
     let mut message = head.encode_to_vec();
-    message.reserve(virtual_hosts.clone().map(|one| one.size()).sum());
-    for one in virtual_hosts.clone() {
-        prost::encoding::bytes::encode(VIRTUAL_HOSTS, &one.message(), &mut message);
+    message.reserve(virtual_hosts.clone().map(|one| one.len()).sum());
+    for one in virtual_hosts {
+        prost::encoding::bytes::encode(VIRTUAL_HOSTS, &one, &mut message);
     }
     message.extend(rest.encode_to_vec());
-    let origins = virtual_hosts.flat_map(|one| one.origins().iter().cloned()).collect();
-    Resource::from_encoded(ResourceType::ROUTES, &head.name, &message, origins)
+    message
 }
 
 /// Builds the route configuration of a listener for plain HTTP for clients that subscribe to its virtual hosts
@@ -140,6 +142,11 @@ fn answering(status: u16, marks: &Marks) -> route_v3::Route {
         typed_per_filter_config: marks.unasked.clone(),
         ..Default::default()
     }
+}
+
+/// Builds the last route of a host in a scope of its own: a request without a route would be given to the scope of other hosts.
+fn closing(marks: &Marks) -> route_v3::Route {
+    route_v3::Route { name: names::NOT_FOUND.to_owned(), ..answering(404, marks) }
 }
 
 /// The parts of a route that depend on settings.

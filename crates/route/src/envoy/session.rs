@@ -21,14 +21,15 @@ use crate::model::{
 /// The name of the filter, to which routes refer.
 const FILTER: &str = "envoy.filters.http.stateful_session";
 
-/// Builds the HTTP filter. Only routes with session persistence enable it, so that other routes do not pay for it.
-pub fn filter() -> hcm_v3::HttpFilter {
+/// Builds the HTTP filter, which has no effect on routes without session persistence. If it is `disabled`, only routes with
+/// session persistence create it.
+pub fn filter(disabled: bool) -> hcm_v3::HttpFilter {
     hcm_v3::HttpFilter {
         name: FILTER.to_owned(),
         config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(
             &session_v3::StatefulSession::default(),
         ))),
-        disabled: true,
+        disabled,
         ..Default::default()
     }
 }

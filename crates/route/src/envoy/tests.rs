@@ -34,7 +34,7 @@ fn a_real_envoy_rejects_invalid_resources() {
 fn an_empty_model_has_two_listeners_and_answers_404() {
     let resources = build(&empty(), &Settings::default());
     let names: Vec<_> = resources.iter().map(|resource| format!("{:?} {}", resource.kind(), resource.name())).collect();
-    assert_eq!(names, ["RouteConfiguration http", "Listener http", "Listener stats", "Runtime lockgate"]);
+    assert_eq!(names, ["ScopedRouteConfiguration http/*", "Listener http", "Listener stats", "Runtime lockgate"]);
     let mut without_stats = Settings::default();
     without_stats.listeners.stats.port = 0;
     assert_eq!(build(&empty(), &without_stats).len(), 3);
@@ -52,7 +52,7 @@ fn resources_name_their_references_and_origins() {
     let cluster = find(ResourceType::CLUSTER, "shop/cart/http");
     assert_eq!(&*cluster.references().endpoints[0], "shop/cart/http");
     assert_eq!(cluster.origins()[0].to_string(), "Service shop/cart");
-    assert!(find(ResourceType::ROUTES, "http").references().names_cluster("shop/cart/http"));
+    assert!(find(ResourceType::SCOPED_ROUTES, "http/shop.example.com").references().names_cluster("shop/cart/http"));
     assert!(find(ResourceType::ROUTES, "https/*").origins().iter().any(|origin| origin.kind == "Ingress"));
 }
 

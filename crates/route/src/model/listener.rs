@@ -103,8 +103,8 @@ pub enum RouteDiscovery {
     /// VHDS if the client supports it, otherwise RDS.
     #[default]
     ByHost,
-    /// By SRDS, in a fixed number of route configurations.
-    Buckets,
+    /// By SRDS, in a scope for each exact host.
+    Scopes,
 }
 
 /// The hosts of a listener for HTTP over TLS. Without a host, the listener does not exist.

@@ -27,6 +27,6 @@ pub enum Discovery {
     /// A resource for each virtual host, for Envoys with an aggregated delta stream. Other Envoys do not support this
     /// method.
     Vhds,
-    /// A fixed number of route configurations.
-    Buckets,
+    /// A scope for each host.
+    Scopes,
 }

@@ -28,8 +28,8 @@ pub struct Loop {
     pub builder: Builder,
 }
 
-/// The only served form of routes: a resource for each virtual host.
-pub const FORMS: Forms = Forms { vhds: true, rds: false, no_buckets: false };
+/// The served form of routes: a scope for each host.
+pub const FORMS: Forms = Forms { vhds: false, rds: false, no_scopes: false };
 
 impl Loop {
     pub fn new(objects: Objects, settings: Settings) -> Self {

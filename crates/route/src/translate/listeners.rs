@@ -8,8 +8,8 @@ use crate::settings::{Discovery, Settings};
 /// Returns the listeners for plain HTTP and for HTTP over TLS, without hosts.
 pub fn of_settings(settings: &Settings) -> BTreeMap<ListenerId, Listener> {
     let discovery = match settings.routes.discovery {
-        Discovery::Auto | Discovery::Rds | Discovery::Vhds => RouteDiscovery::ByHost,
-        Discovery::Buckets => RouteDiscovery::Buckets,
+        Discovery::Rds | Discovery::Vhds => RouteDiscovery::ByHost,
+        Discovery::Auto | Discovery::Scopes => RouteDiscovery::Scopes,
     };
     let [http, https, http3] = [ListenerId::HTTP, ListenerId::HTTPS, ListenerId::HTTP3].map(ListenerId::new);
     let http3 = settings.http.http3.enabled.then_some(http3);

@@ -138,13 +138,14 @@ fn change(model: &mut Model, dice: &mut Dice) -> Touched {
 
 #[test]
 fn every_sequence_of_changes_builds_the_resources_of_the_final_model() {
-    let (mut largest, mut buckets) = (0, 0);
+    let (mut largest, mut scoped) = (0, 0);
+    let mut before = false;
     for seed in 0..4 {
         let mut dice = Dice(seed);
-        let (mut model, mut builder, mut settings) = (empty(), Builder::default(), Settings::default());
+        let (mut model, mut builder, mut settings) = (empty(), Builder::default(), by_host());
+        follow_settings(&mut model, &settings);
         let (mut shared, mut vhds, mut rds) = (World::new(), World::new(), World::new());
         let mut wanted = Forms::default();
-        let mut before = false;
         for step in 0..50 {
             let touched = change(&mut model, &mut dice);
             let settings_changed = dice.below(8) == 0;
@@ -152,7 +153,7 @@ fn every_sequence_of_changes_builds_the_resources_of_the_final_model() {
                 settings.listeners.stats.port = [0, 8081][dice.below(2)];
                 settings.listeners.stats_tls.at.port = [0, 8083, 8083][dice.below(3)];
                 settings.http.http3.enabled = dice.below(2) == 0;
-                settings.routes.discovery = [Discovery::Auto, Discovery::Auto, Discovery::Buckets][dice.below(3)];
+                settings.routes.discovery = [Discovery::Auto, Discovery::Vhds, Discovery::Vhds][dice.below(3)];
                 // With or without objects in the routes' metadata.
                 settings.access_log.text =
                     ["%ROUTE_NAME%\n", "%METADATA(ROUTE:dev.lockgate:name)%\n"][dice.below(2)].to_owned();
@@ -194,9 +195,9 @@ fn every_sequence_of_changes_builds_the_resources_of_the_final_model() {
                 apply(&mut built, &Update::setting(build(&model, &settings).into_iter().map(Arc::new).collect()));
                 assert_eq!(fingerprint(&whole), fingerprint(&built), "{at}");
             }
-            if settings.routes.discovery == Discovery::Buckets {
+            if settings.routes.discovery == Discovery::Auto {
                 assert!(vhds.is_empty() && rds.is_empty(), "{at}");
-                buckets += 1;
+                scoped += 1;
             } else if wanted.vhds {
                 assert_eq!(fingerprint(&vhds), fingerprint(&new_vhds), "{at}");
                 let domains = domains(&vhds);
@@ -207,16 +208,18 @@ fn every_sequence_of_changes_builds_the_resources_of_the_final_model() {
                 largest = largest.max(model.http().len());
             }
         }
-        assert!(before, "no domain ever moved");
     }
-    assert!(largest > 80 && buckets > 20, "only {largest} hosts, and {buckets} steps in buckets");
+    assert!(before, "no domain ever moved");
+    assert!(largest > 80 && scoped > 20, "only {largest} hosts, and {scoped} steps with scopes");
 }
 
 #[test]
 fn both_forms_have_the_same_virtual_hosts() {
     let model = crate::testing::model::model();
     let forms = Forms { vhds: true, rds: true, ..Forms::default() };
-    let built = Builder::default().update(model_change(&model, &Touched::all(&model), &Settings::default()), forms);
+    let mut model = model;
+    follow_settings(&mut model, &by_host());
+    let built = Builder::default().update(model_change(&model, &Touched::all(&model), &by_host()), forms);
     let inline = route_v3::RouteConfiguration::decode(built.rds.set[0].message()).unwrap();
     assert!(inline.vhds.is_none() && inline.ignore_port_in_host_matching);
     let (routes, hosts): (Vec<_>, Vec<_>) = built.vhds.set.iter().partition(|one| one.kind() == ResourceType::ROUTES);
@@ -231,6 +234,8 @@ fn both_forms_have_the_same_virtual_hosts() {
 #[test]
 fn an_update_contains_only_changed_resources() {
     let mut model = empty();
+    let settings = by_host();
+    follow_settings(&mut model, &settings);
     let forms = Forms { vhds: true, ..Forms::default() };
     let redirect = Action::Redirect(Redirect::to_https(RedirectStatus::Found));
     for number in 0..3000 {
@@ -240,52 +245,99 @@ fn an_update_contains_only_changed_resources() {
         model.http_mut().insert(Host::Exact(format!("{number}.test").into()), VirtualHost::new([one]));
     }
     let mut builder = Builder::default();
-    builder.update(model_change(&model, &Touched::default(), &Settings::default()), forms);
+    builder.update(model_change(&model, &Touched::default(), &settings), forms);
     for host in ["4.test", "5.test", "new.test"] {
         let host = Host::Exact(host.into());
         let content = crate::testing::model::model().http()[&Host::Exact("shop.example.com".into())].clone();
         model.http_mut().insert(host.clone(), content);
         let mut touched = Touched::default();
         touched.insert_host(ListenerId::HTTP, host);
-        let built = builder.update(model_change(&model, &touched, &Settings::default()), forms);
+        let built = builder.update(model_change(&model, &touched, &settings), forms);
         assert!(built.shared.set.is_empty() && built.rds.set.is_empty());
         let size: usize = built.vhds.set.iter().map(|one| one.size()).sum();
         assert!(built.vhds.set.len() <= 3 && size < 4000, "{} resources, {size} bytes", built.vhds.set.len());
     }
 }
 
-/// Returns the name of a bucket of the listener for plain HTTP.
-fn bucket(number: usize) -> String {
-    names::bucket(&ListenerId::new(ListenerId::HTTP), number)
+/// Returns settings with a resource for each virtual host.
+fn by_host() -> Settings {
+    let mut settings = Settings::default();
+    settings.routes.discovery = Discovery::Vhds;
+    settings
 }
 
-/// Finds a host by the domains in the route configuration of its bucket, in Envoy's order.
-fn found(world: &World, host: &str, key: &str) -> String {
-    let routes = &world[&(ResourceType::ROUTES, key.into())];
-    let hosts = route_v3::RouteConfiguration::decode(routes.message()).unwrap().virtual_hosts;
-    let domains: BTreeSet<String> = hosts.into_iter().flat_map(|one| one.domains).collect();
-    let wildcards = host.match_indices('.').map(|(at, _)| format!("*{}", &host[at..]));
-    let candidates = [host.to_owned()].into_iter().chain(wildcards).chain(["*".to_owned()]);
-    candidates.into_iter().find(|domain| domains.contains(domain)).unwrap()
+/// Returns the scope of each host of the listener for plain HTTP.
+fn scopes(world: &World) -> BTreeMap<String, route_v3::RouteConfiguration> {
+    let of_plain_text =
+        |(kind, name): &&Key| *kind == ResourceType::SCOPED_ROUTES && name.starts_with(ListenerId::HTTP);
+    let scopes = world.iter().filter(|(key, _)| of_plain_text(key)).filter(|((_, name), _)| !name.starts_with("https"));
+    scopes
+        .map(|((_, name), one)| {
+            let scope = route_v3::ScopedRouteConfiguration::decode(one.message()).unwrap();
+            let key = route_v3::scoped_route_configuration::key::fragment::Type::StringKey(name.to_string());
+            assert_eq!(scope.key.unwrap().fragments[0].r#type, Some(key), "the name is the key");
+            (name.to_string(), scope.route_configuration.unwrap())
+        })
+        .collect()
 }
 
 #[test]
-fn a_bucket_contains_its_hosts_and_all_wildcards() {
-    let mut settings = Settings::default();
-    settings.routes.discovery = Discovery::Buckets;
-    let mut model = crate::testing::model::model();
-    follow_settings(&mut model, &settings);
+fn each_exact_host_has_a_scope_and_all_others_share_one() {
+    let model = crate::testing::model::model();
     let mut world = World::new();
-    let resources = build(&model, &settings).into_iter().map(Arc::new).collect();
-    apply(&mut world, &Update::setting(resources));
-    let of_plain_text = |(kind, name): &&Key| *kind == ResourceType::SCOPED_ROUTES && name.starts_with("http/");
-    assert_eq!(world.keys().filter(of_plain_text).count(), route::buckets::COUNT);
-    for number in 0..route::buckets::COUNT {
-        let key = bucket(number);
-        assert_eq!(found(&world, "other.test", &key), "*");
-        assert_eq!(found(&world, "www.example.com", &key), "*.example.com");
+    let built = Builder::default().update(
+        model_change(&model, &Touched::all(&model), &Settings::default()),
+        Forms { vhds: true, rds: true, ..Forms::default() },
+    );
+    assert!(built.vhds.set.is_empty() && built.rds.set.is_empty());
+    apply(&mut world, &built.shared);
+    let scopes = scopes(&world);
+    let of = |host: &Host| match host {
+        Host::Exact(_) => names::scope(&ListenerId::new(ListenerId::HTTP), host),
+        Host::Wildcard(_) | Host::Any => "http/*".to_owned(),
+    };
+    for host in model.http().keys().chain([&Host::Any]) {
+        let domains = scopes[&of(host)].virtual_hosts.iter().flat_map(|one| &one.domains);
+        assert_eq!(domains.filter(|domain| **domain == host.to_string()).count(), 1, "{host}");
     }
-    let hosts = (0..route::buckets::COUNT)
-        .filter(|number| found(&world, "shop.example.com", &bucket(*number)) == "shop.example.com");
-    assert_eq!(hosts.count(), 1);
+    let exact = model.http().keys().filter(|host| matches!(host, Host::Exact(_))).count();
+    assert_eq!(scopes.len(), exact + 1);
+    for (name, scope) in scopes.iter().filter(|(name, _)| *name != "http/*") {
+        // A request without a route is given to the scope of others, whose hosts can belong to another namespace.
+        let last = scope.virtual_hosts[0].routes.last().unwrap().r#match.clone().unwrap();
+        assert_eq!(last.path_specifier, Some(route_v3::route_match::PathSpecifier::Prefix("/".to_owned())), "{name}");
+        assert!(last.headers.is_empty() && last.query_parameters.is_empty(), "{name}");
+        assert!(scope.virtual_hosts[0].routes.iter().all(|route| !route.name.is_empty()), "{name}");
+    }
+}
+
+#[test]
+fn a_change_of_a_host_costs_the_same_among_ten_and_among_thousands() {
+    let sent = |number: usize| {
+        let mut model = empty();
+        let host = |number: usize| Host::Exact(format!("{number:05}.test").into());
+        let content = crate::testing::model::model().http()[&Host::Exact("shop.example.com".into())].clone();
+        for number in 0..number {
+            model.http_mut().insert(host(number), content.clone());
+        }
+        let mut builder = Builder::default();
+        builder.update(model_change(&model, &Touched::default(), &Settings::default()), Forms::default());
+        [host(1), host(number), Host::Wildcard("wild.test".into())].map(|host| {
+            model
+                .http_mut()
+                .insert(host.clone(), VirtualHost::new(content.routes.iter().skip(1).map(|one| (**one).clone())));
+            let mut touched = Touched::default();
+            touched.insert_host(ListenerId::HTTP, host);
+            let built = builder.update(
+                model_change(&model, &touched, &Settings::default()),
+                Forms { vhds: true, rds: true, ..Forms::default() },
+            );
+            assert!(built.vhds.set.is_empty() && built.rds.set.is_empty() && built.shared.remove.is_empty());
+            let sent = built.shared.set.iter().map(|one| one.size());
+            (built.shared.set.len(), sent.sum::<usize>())
+        })
+    };
+    let (few, many) = (sent(10), sent(5_000));
+    assert_eq!(few, many);
+    assert!(few.iter().all(|(resources, _)| *resources == 1), "{few:?}");
 }

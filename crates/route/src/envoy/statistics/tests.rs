@@ -4,11 +4,21 @@
 use super::*;
 use crate::envoy::{Builder, Change, Forms, build, names};
 use crate::model::PathMatch;
-use crate::testing::model::{empty, forward};
+use crate::settings::Discovery;
+use crate::testing::model::{empty, follow_settings, forward};
 
 /// The settings with this limit.
 fn limit(max_objects: u32) -> Settings {
     Settings { statistics: crate::settings::Statistics { max_objects }, ..Settings::default() }
+}
+
+/// Returns the same settings with a resource for each virtual host, which hosts can share, and an empty model.
+fn shared(max_objects: u32) -> (Settings, Model) {
+    let mut settings = limit(max_objects);
+    settings.routes.discovery = Discovery::Vhds;
+    let mut model = empty();
+    follow_settings(&mut model, &settings);
+    (settings, model)
 }
 
 fn host(name: &str) -> Host {
@@ -146,8 +156,7 @@ fn names_that_kubernetes_forbids_have_no_statistics() {
 
 #[test]
 fn the_builder_rebuilds_the_routes_of_moved_objects() {
-    let settings = limit(2);
-    let mut model = empty();
+    let (settings, mut model) = shared(2);
     let mut builder = Builder::default();
     let forms = Forms { vhds: true, ..Forms::default() };
     let first =
@@ -183,12 +192,12 @@ fn the_builder_rebuilds_the_routes_of_moved_objects() {
 
 #[test]
 fn hosts_with_statistics_share_no_virtual_host() {
-    let mut model = empty();
+    let (_, mut model) = shared(0);
     for at in ["a.test", "b.test"] {
         serve(&mut model, at, vec![route("shop", "cart")]);
     }
     let routes = |max_objects| {
-        let resources = build(&model, &limit(max_objects));
+        let resources = build(&model, &shared(max_objects).0);
         let one = resources
             .into_iter()
             .find(|one| &**one.name() == ListenerId::HTTP && one.kind().full_name().ends_with("RouteConfiguration"));
@@ -207,7 +216,6 @@ fn hosts_with_statistics_share_no_virtual_host() {
 fn a_large_host_keeps_the_routes_whose_statistics_do_not_change() {
     let settings = limit(40);
     let (mut model, mut builder) = (empty(), Builder::default());
-    let forms = Forms { rds: true, ..Forms::default() };
     let objects = |count: usize| (0..count).map(|one| route("shop", &format!("o{one:02}"))).collect::<Vec<_>>();
     // Objects of another namespace change the share of the first namespace, so routes gain and lose statistics.
     for (count, others) in [(35, 0), (45, 0), (45, 10), (45, 0), (50, 15), (38, 30), (60, 2), (45, 0)] {
@@ -218,7 +226,8 @@ fn a_large_host_keeps_the_routes_whose_statistics_do_not_change() {
         touched.insert_host(ListenerId::HTTP, host("shop.test"));
         touched.insert_host(ListenerId::HTTP, host("other.test"));
         let change = Change { model: &model, touched: &touched, settings: &settings, settings_changed: false };
-        let kept = builder.update(change, forms).rds.set.remove(0);
+        let kept = builder.update(change, Forms::default()).shared.set;
+        let kept = kept.iter().find(|one| &**one.name() == "http/shop.test").unwrap();
         let anew = build(&model, &settings);
         let anew = anew.iter().find(|one| one.kind() == kept.kind() && one.name() == kept.name()).unwrap();
         assert_eq!(kept.message(), anew.message(), "{count}");

@@ -93,7 +93,7 @@ fn a_real_envoy_accepts_every_match() {
     ];
     let matches = all.map(|path| Match::new(path, conditions.clone()));
     let resources = validated(matches.map(|matches| Route { matches, ..route(PathMatch::root(), forward(vec![])) }));
-    let text = text(&resources, ResourceType::ROUTES, "http");
+    let text = text(&resources, ResourceType::SCOPED_ROUTES, "http/routes.example.com");
     for expected in [":method", "x-team", "\"q\"", "invert", "resent"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
@@ -160,12 +160,12 @@ fn a_real_envoy_accepts_every_filter_and_action() {
     let filters = Filters::from(vec![RouteFilter::ResponseHeaders(changes())]);
     routes.extend(actions.map(|action| Route { filters: filters.clone(), ..route(PathMatch::root(), action) }));
     let resources = validated(routes);
-    let text = text(&resources, ResourceType::ROUTES, "http");
+    let text = text(&resources, ResourceType::SCOPED_ROUTES, "http/routes.example.com");
     for expected in ["100%%", "%%REQ(x)%%", "x-remove", "333333", "other.test", "https://example.com", "<html>", "429"]
     {
         assert!(text.contains(expected), "{expected}");
     }
-    let routes = resources.iter().find(|one| &**one.name() == "http" && one.kind() == ResourceType::ROUTES).unwrap();
+    let routes = resources.iter().find(|one| &**one.name() == "http/routes.example.com").unwrap();
     assert!(routes.references().names_cluster("shop/tls/443"), "mirrors are references");
 }
 

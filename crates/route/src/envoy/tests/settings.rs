@@ -81,7 +81,7 @@ const CASES: &[Case] = &[
         s.headers.request.remove = vec!["x-internal".to_owned()];
         s.headers.response.remove = vec!["x-powered-by".to_owned()];
     }),
-    case("routes in buckets", &["http", "routes", "scopes"], |s| s.routes.discovery = Discovery::Buckets),
+    case("routes of one piece", &["http", "routes", "scopes"], |s| s.routes.discovery = Discovery::Rds),
     case("time limits", LISTENERS, |s| {
         s.timeouts.request = Some(Duration::from_secs(30));
         s.timeouts.request_headers = None;

@@ -32,8 +32,8 @@ fn a_changed_host_has_the_same_bytes_as_a_new_host() {
         let model = changed.translator.model();
         let change = Change { model, touched: &touched, settings: &changed.settings, settings_changed: first };
         let built = builder.update(change, FORMS);
-        let found = built.vhds.set.into_iter().find(|one| &**one.name() == "http/shop_example_com");
-        found.expect("the virtual host").version()
+        let found = built.shared.set.into_iter().find(|one| &**one.name() == "http/shop.example.com");
+        found.expect("the scope").version()
     };
     let anew = built(&mut Builder::default(), true);
     assert_eq!(built(&mut changed.builder, false), anew);

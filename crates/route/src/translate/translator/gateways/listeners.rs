@@ -193,8 +193,8 @@ fn served(traffic: &Traffic) -> Vec<Host> {
 /// Returns the Envoy listeners of a Gateway, without hosts.
 fn listeners_of(gateway: &Gateway, settings: &Settings) -> BTreeMap<ListenerId, Listener> {
     let discovery = match settings.routes.discovery {
-        Discovery::Auto | Discovery::Rds | Discovery::Vhds => RouteDiscovery::ByHost,
-        Discovery::Buckets => RouteDiscovery::Buckets,
+        Discovery::Rds | Discovery::Vhds => RouteDiscovery::ByHost,
+        Discovery::Auto | Discovery::Scopes => RouteDiscovery::Scopes,
     };
     let address = settings.listeners.http.address;
     let other = |port, traffic| Listener { bind: Bind { address, port }, traffic };
