@@ -118,7 +118,9 @@ fn clusters_and_load_assignments_are_one_resource_for_all() {
 
 #[test]
 fn each_has_its_own_form_of_routes() {
-    let fleets = published(&model());
+    let settings = with_discovery(Discovery::Vhds);
+    let mut fleets = requested();
+    publish_with(&mut fleets, &model_with(&settings), &settings);
     for view in [View::Envoy, View::Whole] {
         assert_eq!(names(&fleets, view, ResourceType::LISTENER), ["http", "https", "stats"]);
         assert!(names(&fleets, view, ResourceType::ROUTES).iter().all(|name| !name.starts_with("api/")));
@@ -193,7 +195,9 @@ fn a_view_that_no_client_requests_is_never_due() {
 fn files_contain_only_whole_route_configurations() {
     let mut fleets = Fleets::shared(View::Whole, Box::new(|| ()));
     publish(&mut fleets, &model());
-    let eager = published(&model());
+    let settings = with_discovery(Discovery::Rds);
+    let mut eager = requested();
+    publish_with(&mut eager, &model_with(&settings), &settings);
     let (alone, eager) = (snapshot(&fleets, View::Whole), snapshot(&eager, View::Whole));
     assert!(eager.kinds().all(|kind| alone.version(kind) == eager.version(kind)));
     assert!(newest(&fleets, View::Envoy).is_none());
@@ -282,7 +286,9 @@ fn all_views_count_the_same_publications_and_no_stream_is_told_of_a_number() {
 
 #[test]
 fn expensive_resources_are_built_at_once_and_then_paced() {
-    let (mut fleets, first) = (published(&model()), model());
+    let settings = with_discovery(Discovery::Vhds);
+    let (mut fleets, first) = (requested(), model_with(&settings));
+    publish_with(&mut fleets, &first, &settings);
     let [host, other] = [0, 1].map(|at| first.http().keys().nth(at).unwrap().clone());
     let touched = |host: &Host| {
         let mut touched = Touched { clusters: Touched::all(&first).clusters, ..Touched::default() };
@@ -290,7 +296,6 @@ fn expensive_resources_are_built_at_once_and_then_paced() {
         touched
     };
     let start = Instant::now() + Duration::from_secs(60);
-    let settings = Settings::default();
     let version = |fleets: &Fleets| one(fleets, View::Whole, ResourceType::ROUTES, "http").version();
 
     let mut model = first.clone();
@@ -320,7 +325,8 @@ fn expensive_resources_are_built_at_once_and_then_paced() {
     let whole = snapshot(&fleets, View::Whole);
     assert_eq!(whole.generation(), fleets.generation());
     assert!(whole.get(ResourceType::CLUSTER, &gone).is_none());
-    let again = published(&model);
+    let mut again = requested();
+    publish_with(&mut again, &model, &settings);
     settle(&mut fleets, &model, &settings);
     for view in View::ALL {
         assert_equal(&snapshot(&fleets, view), &snapshot(&again, view), &format!("{view:?}"));

@@ -321,7 +321,7 @@ pub const CLIENTS: &[Key] = &[
         route.routes.discovery,
         "The form of the routes of plain HTTP. `auto` is `scopes`. `scopes`: each host separately (SRDS); a change costs an Envoy the \
          same among ten hosts and among thousands. Requests to wildcard hosts and unknown hosts cost more, because Envoy looks for \
-         their routes twice, with a program of four lines in Lua. `rds`: one route configuration; Envoy processes all hosts for each \
+         their routes twice. `rds`: one route configuration; Envoy processes all hosts for each \
          change. `vhds`: the same in Envoy, but a change takes a few hundred bytes on the wire; for Envoys on an aggregated delta \
          stream, others receive one route configuration. When this key changes, except between `vhds` and `rds`, connections are \
          drained; requests may be answered 404 for some milliseconds, except from `vhds` to `rds`. Files (`lockgate export`) \

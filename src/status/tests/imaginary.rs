@@ -92,8 +92,8 @@ fn an_imaginary_kind_is_translated_triggered_and_given_a_status() {
     events.blocking_send(Event::Applied(service("pages").port("http", 80).into())).unwrap();
     assert_eq!(status(1), Some(true), "the page reads the Service, so it is translated again");
     let newest = stores.newest(&Class::shared(View::Envoy)).unwrap();
-    let clusters = |host: &str| newest.get(ResourceType::VIRTUAL_HOST, host).unwrap().references().clusters.len();
-    assert_eq!((clusters("http/page_test"), clusters("http/ingress_test")), (1, 1), "both objects, of one name");
+    let clusters = |host: &str| newest.get(ResourceType::SCOPED_ROUTES, host).unwrap().references().clusters.len();
+    assert_eq!((clusters("http/page.test"), clusters("http/ingress.test")), (1, 1), "both objects, of one name");
     drop(events);
     thread.join().unwrap().unwrap();
 }

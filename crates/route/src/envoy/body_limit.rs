@@ -8,9 +8,7 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::extensions::common::matching::v3 as matching_v3;
 use envoy_types::pb::envoy::extensions::filters::http::body_size_limit::v3 as body_size_limit_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
-use envoy_types::pb::envoy::r#type::matcher::v3 as input_v3;
 use envoy_types::pb::google::protobuf as google;
-use envoy_types::pb::xds::core::v3 as xds_core_v3;
 use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
 use matcher_v3::matcher::matcher_list::{Predicate, predicate};
 use matcher_v3::string_matcher::MatchPattern;
@@ -67,30 +65,19 @@ fn except(predicate: Predicate) -> matcher_v3::Matcher {
 
 /// Builds the condition on a connection that becomes a websocket. Envoy removes the header from other requests.
 fn websocket() -> Predicate {
-    without_length(header("upgrade", MatchPattern::SafeRegex(regex("(?i)websocket".to_owned()))))
+    without_length(delegate::header("upgrade", MatchPattern::SafeRegex(delegate::regex("(?i)websocket".to_owned()))))
 }
 
 /// Builds the condition on a websocket, or on a stream of gRPC.
 fn stream() -> Predicate {
-    let grpc = header("content-type", MatchPattern::Prefix("application/grpc".to_owned()));
+    let grpc = delegate::header("content-type", MatchPattern::Prefix("application/grpc".to_owned()));
     any_of(vec![websocket(), without_length(grpc)])
 }
 
 /// Builds the condition `predicate` on requests that do not state the length of a body.
 fn without_length(predicate: Predicate) -> Predicate {
-    let length = header("content-length", MatchPattern::SafeRegex(regex(".+".to_owned())));
+    let length = delegate::header("content-length", MatchPattern::SafeRegex(delegate::regex(".+".to_owned())));
     all_of(vec![predicate, none_of(length)])
-}
-
-/// Builds a match of the header `name`.
-fn header(name: &str, pattern: MatchPattern) -> Predicate {
-    let input = input_v3::HttpRequestHeaderMatchInput { header_name: name.to_owned() };
-    let value = matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() };
-    let single = predicate::SinglePredicate {
-        input: Some(xds_core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(wire::any(&input)) }),
-        matcher: Some(predicate::single_predicate::Matcher::ValueMatch(value)),
-    };
-    Predicate { match_type: Some(predicate::MatchType::SinglePredicate(single)) }
 }
 
 fn any_of(predicate: Vec<Predicate>) -> Predicate {
@@ -103,9 +90,4 @@ fn all_of(predicate: Vec<Predicate>) -> Predicate {
 
 fn none_of(other: Predicate) -> Predicate {
     Predicate { match_type: Some(predicate::MatchType::NotMatcher(Box::new(other))) }
-}
-
-fn regex(regex: String) -> matcher_v3::RegexMatcher {
-    let engine = matcher_v3::regex_matcher::EngineType::GoogleRe2(matcher_v3::regex_matcher::GoogleRe2 {});
-    matcher_v3::RegexMatcher { regex, engine_type: Some(engine) }
 }

@@ -8,11 +8,13 @@ use envoy_types::pb::envoy::extensions::common::matching::v3 as matching_v3;
 use envoy_types::pb::envoy::extensions::filters::common::matcher::action::v3 as action_v3;
 use envoy_types::pb::envoy::extensions::filters::http::composite::v3 as composite_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3 as input_v3;
 use envoy_types::pb::google::protobuf as google;
 use envoy_types::pb::xds::core::v3 as xds_core_v3;
 use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
-use matcher_v3::matcher::matcher_list::{FieldMatcher, Predicate};
+use matcher_v3::matcher::matcher_list::{FieldMatcher, Predicate, predicate};
 use matcher_v3::matcher::{MatcherList, MatcherType, OnMatch, on_match};
+use matcher_v3::string_matcher::MatchPattern;
 
 use super::wire;
 
@@ -57,6 +59,22 @@ where
             on_no_match: Some(Box::new(OnMatch { on_match: Some(execute), ..Default::default() })),
         }),
     })
+}
+
+/// Builds a match of the header `name`.
+pub fn header(name: &str, pattern: MatchPattern) -> Predicate {
+    let input = input_v3::HttpRequestHeaderMatchInput { header_name: name.to_owned() };
+    let value = matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() };
+    let single = predicate::SinglePredicate {
+        input: Some(xds_core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(wire::any(&input)) }),
+        matcher: Some(predicate::single_predicate::Matcher::ValueMatch(value)),
+    };
+    Predicate { match_type: Some(predicate::MatchType::SinglePredicate(single)) }
+}
+
+pub fn regex(regex: String) -> matcher_v3::RegexMatcher {
+    let engine = matcher_v3::regex_matcher::EngineType::GoogleRe2(matcher_v3::regex_matcher::GoogleRe2 {});
+    matcher_v3::RegexMatcher { regex, engine_type: Some(engine) }
 }
 
 /// Builds a matcher that skips the filter for requests that meet `predicate`.

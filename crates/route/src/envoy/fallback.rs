@@ -1,59 +1,94 @@
 //! The routes of requests without a scope of their own.
 //!
-//! Envoy looks for the scope of a request with the host exactly as the client sent it, and knows no fallback. This filter
-//! looks again for requests without a route: for the host in lower case, then for the scope of all other hosts. The scopes of
-//! exact hosts turn the filter off, so their requests cost nothing more.
+//! Envoy looks for the scope of a request with the host exactly as the client sent it, and knows no fallback. Three filters
+//! select the scope of all other hosts for requests without a route: one sets the key, and one makes Envoy look again. The
+//! third looks for hosts in upper case with their lower-case names first. The scopes of exact hosts turn the filters off, so
+//! their requests cost nothing more.
 //!
 //! Envoy selects the filters of a request before that, while the request has no route. Filters that only routes configure are
 //! therefore on in the listener, and exact hosts turn them off.
 
 use std::collections::HashMap;
 
+use envoy_types::pb::envoy::config::common::mutation_rules::v3 as mutation_rules_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::extensions::common::matching::v3 as matching_v3;
+use envoy_types::pb::envoy::extensions::filters::http::header_mutation::v3 as header_mutation_v3;
 use envoy_types::pb::envoy::extensions::filters::http::lua::v3 as lua_v3;
+use envoy_types::pb::envoy::extensions::filters::http::set_filter_state::v3 as set_filter_state_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::google::protobuf as google;
+use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
 
-use super::{names, wire};
+use matcher_v3::string_matcher::MatchPattern;
+
+use super::{delegate, headers, names, wire};
 use crate::model::ListenerId;
 
-/// The name of the filter.
-const FILTER: &str = "lockgate.fallback";
+/// The names of the filters, in their order.
+const FILTERS: [&str; 3] = ["lockgate.fallback", "lockgate.fallback.look-again", "lockgate.fallback.upper-case"];
 
-/// Builds the HTTP filter of a listener whose hosts have scopes.
-pub fn filter(listener: &ListenerId) -> hcm_v3::HttpFilter {
+/// Builds the HTTP filters of a listener whose hosts have scopes.
+pub fn filters(listener: &ListenerId) -> [hcm_v3::HttpFilter; 3] {
+    let configs = [wire::any(&key_of_others(listener)), wire::any(&look_again()), wire::any(&upper_case(listener))];
+    let mut names = FILTERS.into_iter();
+    configs.map(|config| hcm_v3::HttpFilter {
+        name: names.next().unwrap_or_default().to_owned(),
+        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(config)),
+        ..Default::default()
+    })
+}
+
+/// Sets the key of the scope of all other hosts.
+fn key_of_others(listener: &ListenerId) -> header_mutation_v3::HeaderMutation {
+    use mutation_rules_v3::header_mutation::Action;
+    let set = headers::set(names::HOST, &names::scope_of_others(listener));
+    let mutations = header_mutation_v3::Mutations {
+        request_mutations: vec![mutation_rules_v3::HeaderMutation { action: Some(Action::Append(set)) }],
+        ..Default::default()
+    };
+    header_mutation_v3::HeaderMutation { mutations: Some(mutations), ..Default::default() }
+}
+
+/// Makes Envoy look for the route again. The filter sets no state.
+fn look_again() -> set_filter_state_v3::Config {
+    set_filter_state_v3::Config { clear_route_cache: true, ..Default::default() }
+}
+
+/// Runs the program for hosts with upper-case letters.
+fn upper_case(listener: &ListenerId) -> matching_v3::ExtensionWithMatcher {
     let source = core_v3::data_source::Specifier::InlineString(script(listener));
-    let script = core_v3::DataSource { specifier: Some(source), ..Default::default() };
-    hcm_v3::HttpFilter {
-        name: FILTER.to_owned(),
-        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&lua_v3::Lua {
-            default_source_code: Some(script),
-            ..Default::default()
-        }))),
+    let lua = lua_v3::Lua {
+        default_source_code: Some(core_v3::DataSource { specifier: Some(source), ..Default::default() }),
+        ..Default::default()
+    };
+    let lower_case = delegate::header(":authority", MatchPattern::SafeRegex(delegate::regex("[^A-Z]*".to_owned())));
+    matching_v3::ExtensionWithMatcher {
+        xds_matcher: Some(matcher_v3::Matcher { matcher_type: Some(delegate::skip_if(lower_case)), on_no_match: None }),
+        extension_config: Some(core_v3::TypedExtensionConfig {
+            name: "envoy.filters.http.lua".to_owned(),
+            typed_config: Some(wire::any(&lua)),
+        }),
         ..Default::default()
     }
 }
 
-/// Returns the program. Reading the metadata of the route makes Envoy look for the route again. All routes of scopes of exact
-/// hosts have names ([`super::route::closed`]).
+/// Returns the program. Reading the metadata of the route makes Envoy look for it. All routes of scopes of exact hosts have
+/// names ([`super::route::closing`]).
 fn script(listener: &ListenerId) -> String {
-    let (header, others) = (names::HOST, names::scope_of_others(listener));
+    let (header, key, others) = (names::HOST, format!("{listener}/"), names::scope_of_others(listener));
     format!(
         r#"function envoy_on_request(request)
   local headers = request:headers()
-  local scope = headers:get("{header}")
-  local lower = scope:lower()
-  if lower ~= scope then
-    headers:replace("{header}", lower)
-    request:clearRouteCache()
-    request:metadata()
-    if request:streamInfo():routeName() ~= "" then
-      return
-    end
-  end
-  headers:replace("{header}", "{others}")
+  local host = headers:get(":authority"):lower()
+  headers:replace("{header}", "{key}" .. host)
   request:clearRouteCache()
+  request:metadata()
+  if request:streamInfo():routeName() == "" then
+    headers:replace("{header}", "{others}")
+    request:clearRouteCache()
+  end
 end
 "#
     )
@@ -63,5 +98,6 @@ end
 /// names unless a route configures them.
 pub fn off(filters: impl IntoIterator<Item = String>) -> HashMap<String, google::Any> {
     let off = wire::any(&route_v3::FilterConfig { disabled: true, ..Default::default() });
-    [FILTER.to_owned()].into_iter().chain(filters).map(|name| (name, off.clone())).collect()
+    let own = FILTERS.map(str::to_owned);
+    own.into_iter().chain(filters).map(|name| (name, off.clone())).collect()
 }

@@ -91,7 +91,7 @@ pub fn http_connection_manager(
         Routes::Rds(_) | Routes::Inline(_) => None,
     };
     let fallback = match &routes {
-        Routes::ByHost(listener) => Some(fallback::filter(listener)),
+        Routes::ByHost(listener) => Some(fallback::filters(listener)),
         Routes::ByServerName(_) | Routes::Rds(_) | Routes::Inline(_) => None,
     };
     let untrusted = untrusted_headers(&settings.http);
@@ -284,7 +284,7 @@ fn server_header(chosen: ServerHeader) -> hcm_v3::http_connection_manager::Serve
 /// Policies follow authorization, which may change the route. Session persistence reads the final route.
 fn http_filters(
     filters: RouteFilters,
-    fallback: Option<hcm_v3::HttpFilter>,
+    fallback: Option<[hcm_v3::HttpFilter; 3]>,
     settings: &Settings,
 ) -> Vec<hcm_v3::HttpFilter> {
     let loops = filters.installation.map(loops::filter).into_iter();
@@ -301,7 +301,7 @@ fn http_filters(
     let health = filters.health.then(stats::health_filter);
     let unlimited = [authority::filter()]
         .into_iter()
-        .chain(fallback)
+        .chain(fallback.into_iter().flatten())
         .chain(loops)
         .chain(health)
         .chain(cors)
