@@ -53,7 +53,7 @@ conformance: ## run the official Gateway API conformance suite in a separate lab
 ingress-conformance: ## run the official Ingress conformance suite in a separate lab: SUITE=its test program (see CONTRIBUTING.md)
 	@scripts/ingress-conformance.sh "$(SUITE)"
 
-bench: ## the whole system beside Contour and Envoy Gateway on a real API server, into BENCHMARKS.md; QUICK=1 small, CASES=ingress,cold some, AGAINST=PROGRAM two builds
+bench: ## the whole system beside Contour and Envoy Gateway on a real API server, into BENCHMARKS.md; QUICK=1 small, CASES=ingress,cold some (propagation: the public Gateway API benchmark), AGAINST=PROGRAM two builds
 	@scripts/bench.sh
 
 bench-xds: ## measure the xDS server alone beside go-control-plane, and write docs/benchmarks-xds.md; QUICK=1 for small sizes, ONLY=B2 for some cases

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Benchmarks of the whole system beside Contour and Envoy Gateway, on a real API server; about 40 minutes.
-# env: CASES=ingress,endpoint (cold ingress endpoint burst churn memory fanout tls envoy request routes gateways shared), SIZES=1k,10k,
+# env: CASES=ingress,endpoint (cold ingress endpoint burst churn memory fanout tls envoy request routes gateways shared propagation), SIZES=1k,10k,
 #      MAIN=10k, WHO=lockgate (lockgate contour envoy-gateway lockgate-sotw contour-delta), CLIENTS=100, ENVOYS=1, CHURN=5 (seconds),
 #      BUDGET=10 (seconds for a series), ROUNDS=1, QUICK=1 for a small run, OUTPUT=file. BENCHMARKS.md and its plots are written
 #      when everything is measured.
+#      The case propagation, the public Gateway API benchmark, installs each controller in a lab, and needs root: ROUTES=1k,3k
+#      (numbers of routes), PROBE=PROGRAM (runs the original program probe instead), LAB=bench and DIR=/tmp/$LAB (name and state).
 #      AGAINST=PROGRAM compares this build with another one of lockgate, by turns, three rounds each: sizes 1k and 10k, the cases
 #      cold, ingress, endpoint, fanout, tls; about 15 minutes. CASES=envoy,request compares them through real Envoys.
 #      LOCKGATE, CONTOUR, ENVOY_GATEWAY, NGINX, SHARED_HOST, BENCH, ENVOY, BIN: programs that exist already.
@@ -23,7 +25,7 @@ if [[ -n ${AGAINST:-} ]]; then
   CASES=${CASES:-cold,ingress,endpoint,fanout,tls} SIZES=${SIZES:-1k,10k} CLIENTS=${CLIENTS:-100}
 fi
 if [[ -n ${QUICK:-} ]]; then
-  SIZES=${SIZES:-100,1k} CLIENTS=${CLIENTS:-20} ENVOYS=${ENVOYS:-1} CHURN=${CHURN:-5} BUDGET=${BUDGET:-3}
+  ROUTES=${ROUTES:-100} SIZES=${SIZES:-100,1k} CLIENTS=${CLIENTS:-20} ENVOYS=${ENVOYS:-1} CHURN=${CHURN:-5} BUDGET=${BUDGET:-3}
 fi
 cases=${CASES:-} who=${WHO:-}
 [[ -z ${AGAINST:-} ]] || who=${WHO:-lockgate}
@@ -38,7 +40,11 @@ programs=(--bin bench)
 export LOCKGATE=${LOCKGATE:-$target/release/lockgate}
 # The lab's programs and Envoy: quick when they exist.
 export BIN=${BIN:-$PWD/e2e/lab/bin}
-e2e/lab/build.sh etcd kube-apiserver kubectl | sed -u '/: up to date /d' >&2
+if measures "$cases" propagation; then
+  scripts/lab.sh build
+else
+  e2e/lab/build.sh etcd kube-apiserver kubectl helm | sed -u '/: up to date /d' >&2
+fi
 [[ -n ${ENVOY:-} ]] || scripts/envoy.sh
 
 # go_program MODULE_DIRECTORY PACKAGE NAME: builds a Go program of a pinned module.
@@ -53,7 +59,7 @@ if measures "$who" contour || measures "$who" contour-delta; then
   arguments+=(--contour "${CONTOUR:-$target/peers/contour}")
   arguments+=(--contour-types "$(go_files bench/contour $contour)/examples/contour/01-crds.yaml")
 fi
-if measures "$cases" routes || measures "$cases" gateways; then
+if measures "$cases" routes || measures "$cases" gateways || measures "$cases" propagation; then
   gateway=github.com/envoyproxy/gateway
   types=$(go_files bench/envoy-gateway sigs.k8s.io/gateway-api)/config/crd/experimental
   if measures "$who" envoy-gateway; then
@@ -94,6 +100,19 @@ option envoys "${ENVOYS:-}"
 option churn-seconds "${CHURN:-}"
 option budget "${BUDGET:-}"
 option rounds "${ROUNDS:-}"
+option routes "${ROUTES:-}"
+option probe "${PROBE:-}"
 [[ -n ${OUTPUT:-}${CASES:-}${SIZES:-}${WHO:-}${QUICK:-} ]] || OUTPUT=BENCHMARKS.md
 option output "${OUTPUT:-}"
-exec "${BENCH:-$target/release/bench}" "${arguments[@]}"
+program=${BENCH:-$target/release/bench}
+if measures "$cases" propagation; then
+  export LAB=${LAB:-bench}
+  export DIR=${DIR:-/tmp/$LAB}
+  [[ ! -e $DIR ]] || die "$DIR exists: make lab-down LAB=$LAB removes the lab of another run"
+  # A run that is interrupted leaves no lab.
+  trap 'e2e/lab/cluster.sh down || true' EXIT
+  trap 'exit 130' INT TERM HUP
+  "$program" "${arguments[@]}"
+else
+  exec "$program" "${arguments[@]}"
+fi

@@ -11,6 +11,7 @@ pub mod clients;
 pub mod cluster;
 pub mod controller;
 pub mod guard;
+pub mod lab;
 pub mod names;
 pub mod nginx;
 pub mod objects;

@@ -256,6 +256,11 @@ impl Target {
 }
 
 impl Connection {
+    /// Sets the `Host` of the following requests.
+    pub fn request_host(&mut self, host: &str) {
+        host.clone_into(&mut self.host);
+    }
+
     /// Returns whether another request can be sent: the server has not closed the connection.
     pub async fn usable(&mut self) -> bool {
         match &mut self.sender {

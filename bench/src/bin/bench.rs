@@ -31,6 +31,12 @@ struct Arguments {
     /// The benchmark of a host that many Ingresses share.
     #[arg(long)]
     shared_host: Option<PathBuf>,
+    /// The numbers of routes of the case `propagation`: 1k,3k,10k. Other controllers are measured up to 3k.
+    #[arg(long, value_delimiter = ',', value_parser = number, default_value = "1k,3k,10k")]
+    routes: Vec<usize>,
+    /// The original program `probe` of the public Gateway API benchmark. The case `propagation` runs it instead of its own tests.
+    #[arg(long)]
+    probe: Option<PathBuf>,
     /// Another build of Lockgate, to be compared with this one: the same cases by turns.
     #[arg(long)]
     against: Option<PathBuf>,
@@ -144,6 +150,8 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
     }
     parties.extend(arguments.against.is_some().then_some(AGAINST));
     ensure!(!parties.is_empty(), "there is nobody to be measured");
+    let mut routes = arguments.routes.clone();
+    routes.sort_unstable();
     let mut sizes = arguments.sizes.clone();
     sizes.sort_unstable();
     let main = if sizes.contains(&arguments.main) { arguments.main } else { sizes.last().copied().unwrap_or_default() };
@@ -158,6 +166,8 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         budget: Budget { time: Duration::from_secs_f64(arguments.budget), fewest: 5 },
         rounds: arguments.rounds.unwrap_or(if arguments.against.is_some() { 3 } else { 1 }),
         gateways: 100,
+        routes,
+        probe: arguments.probe.clone(),
         programs: Programs {
             against: arguments.against.clone(),
             contour: arguments.contour.clone(),

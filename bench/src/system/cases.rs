@@ -8,6 +8,7 @@ mod churn;
 mod envoys;
 mod fanout;
 mod gateways;
+mod propagation;
 mod requests;
 mod routes;
 mod session;
@@ -61,11 +62,13 @@ pub enum Case {
     Gateways,
     /// A host that many Ingresses share.
     Shared,
+    /// The public benchmark of Gateway API, on installed controllers.
+    Propagation,
 }
 
 impl Case {
     /// All cases in the order of the page.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Cold,
         Self::Ingress,
         Self::Endpoint,
@@ -79,6 +82,7 @@ impl Case {
         Self::Routes,
         Self::Gateways,
         Self::Shared,
+        Self::Propagation,
     ];
 
     /// Returns the name on the command line.
@@ -97,6 +101,7 @@ impl Case {
             Case::Routes => "routes",
             Case::Gateways => "gateways",
             Case::Shared => "shared",
+            Case::Propagation => "propagation",
         }
     }
 
@@ -116,6 +121,7 @@ impl Case {
             Case::Routes => "HTTPRoutes of Gateway API",
             Case::Gateways => "Many Gateways",
             Case::Shared => "One host shared by 1,000 Ingresses",
+            Case::Propagation => "The public Gateway API benchmark",
         }
     }
 
@@ -140,6 +146,7 @@ impl Case {
             Case::Routes => routes::ABOUT,
             Case::Gateways => gateways::ABOUT,
             Case::Shared => shared::ABOUT,
+            Case::Propagation => propagation::ABOUT,
         }
     }
 
@@ -227,6 +234,10 @@ pub struct Options {
     pub rounds: usize,
     /// The number of Gateways in [`Case::Gateways`].
     pub gateways: usize,
+    /// The numbers of routes in [`Case::Propagation`], ascending.
+    pub routes: Vec<usize>,
+    /// The original program `probe` of the public benchmark, which then replaces [`Case::Propagation`]'s own.
+    pub probe: Option<PathBuf>,
     /// The programs.
     pub programs: Programs,
     /// The manifest of Contour's resource types.
@@ -244,6 +255,13 @@ pub type Figure = (&'static str, Unit, f64);
 /// # Errors
 /// The API server does not start or refuses objects.
 pub async fn run(options: &Options, page: &mut Page, mut written: impl FnMut(&Page)) -> anyhow::Result<()> {
+    if options.cases.contains(&Case::Propagation) {
+        // Before the others, whose API server would share the cores.
+        propagation::run(options, &Guard::start()?, page, &mut written).await;
+        if options.cases == [Case::Propagation] {
+            return Ok(());
+        }
+    }
     let mut bench = Bench::start(options.clone()).await?;
     let mut filled = 0;
     for &size in &options.sizes {
@@ -307,15 +325,9 @@ impl Bench {
         self.rounds_of(&parties.collect::<Vec<_>>())
     }
 
-    /// Returns the parties of all rounds in order. Every other round is reversed, so that a machine that slows down favors no
-    /// party.
+    /// Returns the parties of all rounds in order.
     fn rounds_of(&self, parties: &[Party]) -> Vec<Party> {
-        let mut turns = Vec::new();
-        for round in 0..self.options.rounds {
-            let parties = parties.iter().cloned();
-            if round % 2 == 0 { turns.extend(parties) } else { turns.extend(parties.rev()) }
-        }
-        turns
+        rounds_of(parties, self.options.rounds)
     }
 
     /// Returns the parties with real Envoys: Lockgate in each mode, and Contour; or two builds of Lockgate.
@@ -405,23 +417,46 @@ impl Bench {
         &self,
         page: &mut Page,
         case: Case,
-        (size, setting): (usize, String),
+        setting: (usize, String),
         party: &'static str,
         started: Instant,
         figures: anyhow::Result<Vec<Figure>>,
     ) {
-        let row = |metric, value| Row { case, size, setting: setting.clone(), party, metric, value };
-        let rows = match figures {
-            Ok(figures) => {
-                figures.into_iter().map(|(metric, unit, value)| row(metric, Value::Number(value, unit))).collect()
-            }
-            Err(error) => vec![row("result", Value::Note(format!("not measured: {error:#}")))],
-        };
-        let told: Vec<String> = rows.iter().map(|row| format!("{} {}", row.metric, row.value)).collect();
-        let took = started.elapsed().as_secs_f64();
-        eprintln!("  {party:<14} {:<9} {setting} ({took:.1} s): {}", case.as_str(), told.join(", "));
-        page.rows.extend(rows);
+        note(page, case, setting, party, started, figures);
     }
+}
+
+/// Returns the parties of all rounds in order. Every other round is reversed, so that a machine that slows down favors no
+/// party.
+fn rounds_of(parties: &[Party], rounds: usize) -> Vec<Party> {
+    let mut turns = Vec::new();
+    for round in 0..rounds {
+        let parties = parties.iter().cloned();
+        if round % 2 == 0 { turns.extend(parties) } else { turns.extend(parties.rev()) }
+    }
+    turns
+}
+
+/// Records and prints the result of a case.
+fn note(
+    page: &mut Page,
+    case: Case,
+    (size, setting): (usize, String),
+    party: &'static str,
+    started: Instant,
+    figures: anyhow::Result<Vec<Figure>>,
+) {
+    let row = |metric, value| Row { case, size, setting: setting.clone(), party, metric, value };
+    let rows = match figures {
+        Ok(figures) => {
+            figures.into_iter().map(|(metric, unit, value)| row(metric, Value::Number(value, unit))).collect()
+        }
+        Err(error) => vec![row("result", Value::Note(format!("not measured: {error:#}")))],
+    };
+    let told: Vec<String> = rows.iter().map(|row| format!("{} {}", row.metric, row.value)).collect();
+    let took = started.elapsed().as_secs_f64();
+    eprintln!("  {party:<14} {:<9} {setting} ({took:.1} s): {}", case.as_str(), told.join(", "));
+    page.rows.extend(rows);
 }
 
 /// Formats 1000 as `1k`.
