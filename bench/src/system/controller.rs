@@ -1,5 +1,6 @@
 //! A controller under test: its process and its resource use.
 
+mod chart;
 pub mod envoy_gateway;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -58,7 +59,7 @@ pub struct Programs {
 /// Options of a controller.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    /// The settings file of Lockgate, if it is not empty.
+    /// Settings of Lockgate beside the defaults of the chart.
     pub settings: String,
     /// Whether the other build of Lockgate is started.
     pub against: bool,
@@ -104,15 +105,12 @@ impl Controller {
             Which::Lockgate => {
                 let directory = tempfile::Builder::new().prefix("bench-lockgate-").tempdir()?;
                 let settings = directory.path().join("settings.yaml");
+                std::fs::write(&settings, chart::settings(&choice.settings)?)?;
                 let path = settings.display().to_string();
-                let mut flags = Vec::new();
-                if !choice.settings.is_empty() {
-                    std::fs::write(&settings, &choice.settings)?;
-                    flags.extend(["--config", &path]);
-                }
                 let own = e2e::lockgate::binary();
                 let program = if choice.against { programs.against.clone().context("no other program")? } else { own };
-                let lockgate = Lockgate::launch_program(&program, &Source::Kubeconfig(kubeconfig), &flags);
+                let lockgate =
+                    Lockgate::launch_program(&program, &Source::Kubeconfig(kubeconfig), &["--config", &path]);
                 let xds = lockgate.xds;
                 (Program::Lockgate(Box::new(lockgate), directory), xds)
             }
