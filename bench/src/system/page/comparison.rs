@@ -5,7 +5,7 @@ use crate::report::{Unit, Value, markdown, wrapped};
 use crate::system::cases::{AGAINST, Case, LOCKGATE};
 
 /// Figures whose difference says nothing about a build.
-const NEUTRAL: [&str; 3] = ["changes", "yardstick", "new hosts"];
+const NEUTRAL: [&str; 4] = ["changes", "requests", "yardstick", "new hosts"];
 /// Medians within this factor of each other are equal.
 const NOISE: f64 = 1.1;
 
