@@ -42,6 +42,9 @@ const MAX_EVENTS_PER_PASS: usize = 10_000;
 /// meantime.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 
+/// The maximum number of namespaces with a metric.
+const NAMESPACES: usize = 20;
+
 /// The state of the loop.
 pub struct Controller {
     settings: Settings,
@@ -487,6 +490,8 @@ impl Controller {
         let (counted, omitted) = self.fleets.statistics();
         self.metrics.set_statistics(counted, omitted);
         report::statistics(self.omitted, omitted, counted);
+        let limit = self.settings.tenants.max_configuration_per_namespace;
+        self.metrics.set_configurations(self.translator.largest_configurations(limit / 4, NAMESPACES), limit);
         self.omitted = omitted;
         if let Some(snapshot) = self.fleets.newest() {
             for kind in snapshot.kinds() {

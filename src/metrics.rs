@@ -1,11 +1,12 @@
 //! The Prometheus metrics of the process. A base module without dependencies on other modules.
 //!
 //! Label values are `&'static str` on purpose: they come from closed sets in the code. Neither a tenant nor a client
-//! can increase the number of time series.
+//! can increase the number of time series. The only exception are the few namespaces with the largest configurations.
 
 mod process;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -46,6 +47,8 @@ struct Inner {
     translation: Histogram,
     resources: Family<Type, Gauge>,
     statistics: Family<Statistics, Gauge>,
+    configuration_bytes: Family<Namespace, Gauge>,
+    configuration_ratio: Family<Namespace, Gauge<f64, AtomicU64>>,
     publications: Counter,
     streams: Family<Variant, Gauge>,
     streams_refused: Counter,
@@ -85,6 +88,11 @@ struct Type {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Statistics {
     state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Namespace {
+    namespace: Arc<str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -142,6 +150,8 @@ impl Metrics {
             translation: Histogram::new(TRANSLATION_BOUNDS),
             resources: Family::default(),
             statistics: Family::default(),
+            configuration_bytes: Family::default(),
+            configuration_ratio: Family::default(),
             publications: Counter::default(),
             streams: Family::default(),
             streams_refused: Counter::default(),
@@ -242,6 +252,18 @@ impl Metrics {
     pub fn set_statistics(&self, counted: usize, omitted: usize) {
         for (state, count) in [("counted", counted), ("omitted", omitted)] {
             self.0.statistics.get_or_create(&Statistics { state }).set(gauge(count));
+        }
+    }
+
+    /// Sets the sizes of the largest configurations of namespaces in bytes, and their share of `limit`. Other namespaces have no
+    /// series.
+    pub fn set_configurations(&self, sizes: Vec<(Arc<str>, u64)>, limit: u64) {
+        self.0.configuration_bytes.clear();
+        self.0.configuration_ratio.clear();
+        for (namespace, size) in sizes {
+            let label = Namespace { namespace };
+            self.0.configuration_bytes.get_or_create(&label).set(gauge_of(size));
+            self.0.configuration_ratio.get_or_create(&label).set(size as f64 / limit as f64);
         }
     }
 
@@ -415,6 +437,18 @@ impl Inner {
             "statistics_objects",
             "Objects with statistics in Envoy, once for each host: counted, or omitted beyond statistics.maxObjects",
             self.statistics.clone(),
+        );
+        registry.register_with_unit(
+            "namespace_configuration",
+            "Size of the Envoy configuration that the objects of a namespace cause, for the 20 largest ones above a quarter of \
+             tenants.maxConfigurationPerNamespace",
+            Unit::Bytes,
+            self.configuration_bytes.clone(),
+        );
+        registry.register(
+            "namespace_configuration_ratio",
+            "The same as a share of the limit: above 1, the newest objects are not served",
+            self.configuration_ratio.clone(),
         );
         registry.register("publications", "Published snapshots", self.publications.clone());
         registry.register(

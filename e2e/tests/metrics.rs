@@ -14,7 +14,7 @@ use e2e::{Lockgate, Manifests, Source, wait_until};
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 
 /// Metrics that need an API server or certificates of xDS, with the file and the test that changes each of them.
-const ELSEWHERE: [(&str, &str, &str); 11] = [
+const ELSEWHERE: [(&str, &str, &str); 13] = [
     (
         "lockgate_leader",
         "e2e/tests/process_settings.rs",
@@ -45,12 +45,15 @@ const ELSEWHERE: [(&str, &str, &str); 11] = [
         "an_exchange_ends_no_stream_and_bad_files_change_nothing",
     ),
     ("lockgate_statistics_objects", "e2e/tests/statistics.rs", "namespaces_share_the_limit"),
+    ("lockgate_namespace_configuration", SIZES, "routes_beyond_the_limit_of_a_namespace_are_closed_alone"),
+    ("lockgate_namespace_configuration_ratio", SIZES, "routes_beyond_the_limit_of_a_namespace_are_closed_alone"),
     // Its value never changes. Its labels contain the information.
     ("lockgate_build", "e2e/tests/scraping.rs", "metrics_are_for_those_who_show_a_certificate"),
 ];
 /// Labels of Envoy's statistics of single objects, which `statistics` checks.
 const LABELS: [&str; 5] =
     ["lockgate_listener", "lockgate_host", "lockgate_kind", "lockgate_namespace", "lockgate_name"];
+const SIZES: &str = "e2e/tests/gateway_load/sizes.rs";
 const FLOODS: &str = "e2e/tests/isolation/floods.rs";
 const CERTIFICATES: &str = "e2e/tests/certificates/directory.rs";
 

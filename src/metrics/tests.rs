@@ -24,6 +24,7 @@ fn sample() -> Metrics {
     metrics.translated(Duration::from_millis(1));
     metrics.set_resources("Cluster", 5);
     metrics.set_statistics(3, 1);
+    metrics.set_configurations(vec![("shop".into(), 6 << 20)], 8 << 20);
     metrics.published();
     metrics.stream_refused();
     metrics.connection_refused("name");
@@ -62,8 +63,8 @@ fn the_reference_of_metrics_is_up_to_date() {
     let text = sample().encode();
     let mut page = String::from(
         "# Metrics\n\nThis page is written by `make docs` from the code.\n\n\
-         The controller serves these metrics at port 18001, `/metrics`. Label values come from closed sets: no object and no \
-         client can add a series. [Operate](../operate.md#metrics) describes scraping, TLS, alerts, and the metrics of Envoy.\n\n\
+         The controller serves these metrics at port 18001, `/metrics`. Label values come from closed sets, except for `namespace`, which has at most \
+         20 values: no object and no client can add more series. [Operate](../operate.md#metrics) describes scraping, TLS, alerts, and the metrics of Envoy.\n\n\
          | metric | type | labels | meaning |\n| --- | --- | --- | --- |\n",
     );
     for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
@@ -97,6 +98,8 @@ fn every_metric_has_its_name_and_unit() {
             "lockgate_problems{reason=\"Conflicted\"} 2",
             "lockgate_translation_seconds_count 1",
             "lockgate_resources{type=\"Cluster\"} 5",
+            "lockgate_namespace_configuration_bytes{namespace=\"shop\"} 6291456",
+            "lockgate_namespace_configuration_ratio{namespace=\"shop\"} 0.75",
             "lockgate_publications_total 1",
             "lockgate_xds_streams_refused_total 1",
             "lockgate_xds_connections_refused_total{reason=\"name\"} 1",

@@ -1,4 +1,4 @@
-//! Messages for keys of other controllers, and for keys that are planned.
+//! Messages for keys of other controllers, for keys that are planned, and for keys of earlier versions.
 
 /// Keys of Contour and their equivalents. The last parts are compared, ignoring case, `-`, and `_`.
 const OF_CONTOUR: &[(&str, &str)] = &[
@@ -81,6 +81,13 @@ const OF_CONTOUR: &[(&str, &str)] = &[
 /// Keys, by first part, that need kinds of objects that are not supported yet.
 const NOT_YET: &[(&str, &str)] = &[("httpproxy", "the resource HTTPProxy")];
 
+/// Keys of earlier versions, and the keys that replace them.
+const REMOVED: &[(&str, &str)] = &[
+    ("gateway.policies", "tenants.maxConfigurationPerNamespace"),
+    ("routes.maxcopymemorypernamespace", "tenants.maxConfigurationPerNamespace"),
+    ("tls.maxwildcardmemorypernamespace", "tenants.maxConfigurationPerNamespace"),
+];
+
 /// Keys that only flags set: the sources, and values that differ between replicas.
 const FLAGS: &[(&str, &str)] = &[
     ("config", "--config"),
@@ -91,8 +98,11 @@ const FLAGS: &[(&str, &str)] = &[
     ("resources", "--resources"),
 ];
 
-/// Returns the message for the key `path` if another program has it.
+/// Returns the message for the key `path` if another program or an earlier version has it.
 pub fn hint(path: &str) -> Option<String> {
+    if let Some((_, now)) = REMOVED.iter().find(|(removed, _)| *removed == folded(path)) {
+        return Some(format!("this version has no such key; remove it, and see {now}, which replaces it"));
+    }
     let first = folded(path.split('.').next().unwrap_or(path));
     let find =
         |table: &[(&str, &'static str)]| table.iter().find(|(known, _)| *known == first).map(|(_, value)| *value);

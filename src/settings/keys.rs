@@ -10,8 +10,8 @@ use super::values::names::{
     Socket, Text,
 };
 use super::values::numbers::{
-    Body, Buffer, Byte, Compressible, Connections, Count, FleetCount, HeadersSize, Heap, NamespaceMemory, Percent,
-    Port, PortOrNone, Positive, Streams,
+    Body, Buffer, Byte, Compressible, Connections, Count, FleetCount, HeadersSize, Heap, NamespaceSize, Percent, Port,
+    PortOrNone, Positive, Streams,
 };
 use super::values::policy::{HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
 use super::values::process::{Certificates, Directory, Identity, LogFilter, TemplateFile};
@@ -177,7 +177,7 @@ pub static GROUPS: &[(&str, &str)] = &[
     ("upstream", "Connections to backends."),
     (
         "tenants",
-        "Maxima for what an object of a tenant may ask of Envoy. A larger value counts as the maximum, with an Event.",
+        "Maxima for what the objects of a tenant may ask of Envoy. A larger value counts as the maximum, with an Event. [limits.md](limits.md#limits-of-tenants) explains all limits of tenants.",
     ),
     ("overload", "Protection of Envoy against overload. `lockgate bootstrap --config` reads these keys."),
     ("runtime", "Envoy's runtime flags."),

@@ -73,7 +73,6 @@ fn every_field_has_a_key() {
             Gateway {
                 controller: _,
                 fleets: route::Fleets { max: _, max_per_namespace: _, max_replicas: _, max_cpus: _, max_memory: _ },
-                policies: route::Policies { max_memory_per_namespace: _ },
             },
         namespace_ownership: _,
         hosts: Hosts { require_grant: _ },
@@ -139,7 +138,6 @@ fn every_field_has_a_key() {
                 redirect_status: _,
                 hsts: Hsts { max_age: _, include_subdomains: _, preload: _ },
                 expiry_warning: _,
-                max_wildcard_memory_per_namespace: _,
                 parameters: TlsParameters { minimum: _, maximum: _, cipher_suites: _, curves: _ },
                 ja3: _,
                 ja4: _,
@@ -187,9 +185,15 @@ fn every_field_has_a_key() {
                 tls: _,
                 client_certificate: _,
             },
-        routes: Routes { discovery: _, max_copy_memory_per_namespace: _ },
+        routes: Routes { discovery: _ },
         tenants:
-            Tenants { max_circuit_breaker: _, max_connections_per_listener: _, max_retries: _, max_buffered_bytes: _ },
+            Tenants {
+                max_circuit_breaker: _,
+                max_connections_per_listener: _,
+                max_retries: _,
+                max_buffered_bytes: _,
+                max_configuration_per_namespace: _,
+            },
         runtime: _,
     } = route::Settings::default();
     let Settings {
@@ -236,7 +240,7 @@ fn every_field_has_a_key() {
         + 1
         + 5
         + 10
-        + (3 + 3 + 3 + 4 + 2)
+        + (3 + 2 + 3 + 4 + 2)
         // retries
         + 3
         + 6
@@ -246,17 +250,17 @@ fn every_field_has_a_key() {
         + (3 + 5 + 4 + 1)
         + 2
         // routes
-        + 2
+        + 1
         + 1
         + (15 + 1 + 2 + 2 + 5 + 2)
         // namespaceOwnership, hosts
         + 2
         // tenants
-        + 4
+        + 5
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
         + 2
-        // gateway.controller, gateway.policies, gateway.dedicatedFleets
-        + (1 + 1 + 6);
+        // gateway.controller, gateway.dedicatedFleets
+        + (1 + 6);
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 

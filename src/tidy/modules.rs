@@ -33,8 +33,22 @@ const ROUTE: Arrows = &[
     ("objects", &["model", "size"]),
     ("settings", &["model"]),
     ("explain", &["model", "settings"]),
-    ("translate", &["duration", "explain", "model", "objects", "parallel", "re2", "settings", "size"]),
     ("envoy", &["model", "parallel", "settings"]),
+    (
+        "translate",
+        &[
+            "duration",
+            "envoy::route::Sizes",
+            "envoy::stream",
+            "explain",
+            "model",
+            "objects",
+            "parallel",
+            "re2",
+            "settings",
+            "size",
+        ],
+    ),
     ("testing", &["envoy", "model", "objects", "settings", "translate"]),
 ];
 

@@ -192,14 +192,11 @@ impl CertificateNames {
 }
 
 impl KeyPair {
-    /// Returns an estimate of the memory that a filter chain takes for the key pair, in bytes, measured with Envoy 1.40. Envoy has
-    /// the text, and the parsed certificates with their names. The result is a multiple of 16 KiB, because a renewed certificate
-    /// has a slightly different size, which must not affect hosts and routes.
-    pub fn memory(&self) -> u64 {
-        const BASE: u64 = 12 << 10;
-        const TEXT: u64 = 8;
-        const UNIT: u64 = 16 << 10;
-        (BASE + TEXT * self.certificate_chain.len() as u64).next_multiple_of(UNIT)
+    /// Returns the size that counts toward limits, in bytes: a multiple of 4 KiB, because a renewed certificate has a slightly different
+    /// size, which must not affect hosts and routes.
+    pub fn size(&self) -> u64 {
+        const UNIT: u64 = 4 << 10;
+        ((self.certificate_chain.len() + self.private_key.len()) as u64).next_multiple_of(UNIT)
     }
 }
 

@@ -30,7 +30,7 @@ async fn copies_of_rules_take_a_limited_memory_of_envoy() {
         );
     }
     let site = Site::with_objects("", &[rules, wildcards, service("attacker", "", &[])]).await;
-    site.lockgate.logged(&["TooManyCopies", "name=wild", "routes.maxCopyMemoryPerNamespace"]).await;
+    site.lockgate.logged(&["TooManyCopies", "name=wild", "tenants.maxConfigurationPerNamespace"]).await;
     let get = async |host: &str, path: &str| {
         Target::http(site.lockgate.http, host).get(path).await.expect("an answer").status
     };

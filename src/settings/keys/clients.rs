@@ -328,17 +328,6 @@ pub const CLIENTS: &[Key] = &[
          always have one route configuration."
     ),
     key!(
-        "routes.maxCopyMemoryPerNamespace",
-        NamespaceMemory,
-        route.routes.max_copy_memory_per_namespace,
-        "The maximum memory in each Envoy for copies of the rules of Ingresses. A host that only a TLS entry names needs a copy \
-         of the rules of the wildcard above it, or of the rules without a host. A wildcard needs a copy of the rules without a \
-         host. A copy takes 2 KiB for each path, 6 KiB for a wildcard, and more with regular expressions. The limit \
-         applies to the hosts of each namespace, separately for the rules of each namespace. Older Ingresses come first. The others have the Event \
-         `TooManyCopies`: the TLS entry does not apply to the host, or names of several labels below the wildcard are answered \
-         404. [security.md](security.md) lists the other limits."
-    ),
-    key!(
         "statistics.maxObjects",
         Count,
         route.statistics.max_objects,
@@ -514,15 +503,6 @@ pub const CLIENTS: &[Key] = &[
         route.tls.expiry_warning,
         "The controller warns of certificates in use that expire within this time: in the log, with an Event on \
          their Secret, and in the metric `lockgate_certificates_expiring`."
-    ),
-    key!(
-        "tls.maxWildcardMemoryPerNamespace",
-        NamespaceMemory,
-        route.tls.max_wildcard_memory_per_namespace,
-        "The maximum memory in each Envoy for wildcard hosts with TLS, for all Ingresses of a namespace. Each wildcard host \
-         needs a separate filter chain, which takes 76 KiB plus 8 times the size of the certificate chain in PEM. 1,000 \
-         wildcards with certificates of 4 KB take 110 MiB, and twice as much with HTTP/3. Older Ingresses come first. The others \
-         have no TLS for the wildcard, and the Event `TooManyWildcards`. Hosts without a wildcard share chains and have no limit."
     ),
     key!(
         "tls.minimumVersion",

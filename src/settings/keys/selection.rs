@@ -49,18 +49,6 @@ pub const SELECTION: &[Key] = &[
          each installation in one Kubernetes cluster."
     ),
     key!(
-        "gateway.policies.maxMemoryPerNamespace",
-        NamespaceMemory,
-        route.gateway.policies.max_memory_per_namespace,
-        "The maximum memory of one Envoy that HTTPPolicies and large filters can take for the routes of one namespace, and the \
-         maximum for copies of their matches, on the listeners of each owner, and for the certificate authorities of the \
-         BackendTLSPolicies of one namespace. [policies.md](policies.md#memory) has the memory of each feature. Older routes and \
-         policies come first. The rules of a route beyond the limit that have a policy are answered 403, those that have large \
-         filters are answered 500, and a route whose copies of matches do not fit is left out. The backends of a BackendTLSPolicy \
-         beyond the limit are answered 500. The object gets the Event `PolicyTooExpensive`, `FilterTooExpensive`, or \
-         `RouteTooExpensive`."
-    ),
-    key!(
         "gateway.dedicatedFleets.max",
         FleetCount,
         route.gateway.fleets.max,

@@ -111,6 +111,16 @@ pub const UPSTREAM: &[Key] = &[
          request. A policy with a larger value is not valid."
     ),
     key!(
+        "tenants.maxConfigurationPerNamespace",
+        NamespaceSize,
+        route.tenants.max_configuration_per_namespace,
+        "The size of the Envoy configuration that the objects of one namespace can cause, in encoded bytes on all hosts and listeners. \
+         It applies separately to routes on the Gateways of each namespace, to the certificate authorities of BackendTLSPolicies, to \
+         wildcard hosts of Ingresses with TLS, and to copies of the rules of Ingresses. Older objects come first. A route that \
+         does not fit is answered 503, with the Event `RouteTooExpensive`. [limits.md](limits.md#configuration-of-a-namespace) \
+         explains the sizes. An Envoy takes 10 to 40 bytes of memory for each byte."
+    ),
+    key!(
         "overload.maxHeap",
         Maybe<Heap>,
         overload.max_heap_bytes,

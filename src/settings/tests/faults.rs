@@ -253,6 +253,20 @@ fn keys_of_contour_lead_to_the_keys_of_lockgate() {
 }
 
 #[test]
+fn removed_keys_lead_to_the_keys_that_replace_them() {
+    for text in [
+        "gateway: {policies: {maxMemoryPerNamespace: 1GiB}}",
+        "routes: {maxCopyMemoryPerNamespace: 1GiB}",
+        "tls: {maxWildcardMemoryPerNamespace: 1GiB}",
+    ] {
+        let told = faults(text);
+        let ends =
+            "this version has no such key; remove it, and see tenants.maxConfigurationPerNamespace, which replaces it";
+        assert!(told.len() == 1 && told[0].ends_with(ends), "{told:#?}");
+    }
+}
+
+#[test]
 fn files_that_are_not_settings_are_faults() {
     for (text, place, parts) in [
         ("timeouts: [\n", "", &[][..]),

@@ -165,8 +165,8 @@ bytes!(
     Compressible: u32, 30, 1 << 30
 );
 bytes!(
-    /// The memory of one Envoy for the objects of a namespace.
-    NamespaceMemory: u64, 1 << 20, 1 << 50
+    /// The size of the configuration for the objects of a namespace.
+    NamespaceSize: u64, 1 << 10, 1 << 50
 );
 bytes!(
     /// The heap of a process; 0 is no limit.

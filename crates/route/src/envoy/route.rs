@@ -9,6 +9,7 @@ mod matches;
 mod redirect;
 mod rewrite;
 mod scopes;
+mod size;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub(super) use action::{direct_response, route_action};
 pub use hosts::VirtualHosts;
 pub(super) use matches::header_matchers;
 pub use scopes::Scopes;
+pub use size::Sizes;
 
 /// Builds the route configuration of a listener for plain HTTP with all its virtual hosts. Unknown hosts get 404.
 pub fn http_routes(listener: &ListenerId, hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {

@@ -14,6 +14,7 @@ use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::Resource;
 use matcher_v3::matcher::matcher_list::{FieldMatcher, Predicate, predicate};
 use matcher_v3::matcher::{MatcherList, MatcherType, OnMatch, on_match};
+use prost::Message;
 
 use super::listener::{listener as of_clients, over_tcp, proxy_protocol};
 use super::server_names::Choice;
@@ -107,6 +108,11 @@ fn tcp_proxy(id: &ListenerId, to: &Destination) -> listener_v3::Filter {
             proxy(id, ClusterSpecifier::WeightedClusters(WeightedCluster { clusters }))
         }
     }
+}
+
+/// Returns the size of the filter chain for the connections to a destination, in encoded bytes without TLS.
+pub fn size_of_chain(id: &ListenerId, to: &Destination) -> u64 {
+    chain_of(tcp_proxy(id, to)).encoded_len() as u64
 }
 
 /// Builds the network filter that closes connections.

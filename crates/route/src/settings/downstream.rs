@@ -241,8 +241,6 @@ pub struct Tls {
     pub hsts: Hsts,
     /// The time before the expiry of a certificate at which a warning starts.
     pub expiry_warning: Duration,
-    /// The maximum memory that the wildcard hosts with TLS of the Ingresses of one namespace can take in an Envoy, in bytes.
-    pub max_wildcard_memory_per_namespace: u64,
     /// The bounds of TLS parameters in objects.
     pub parameters: TlsParameters,
     /// Whether JA3 fingerprints of clients are computed, for the access log.
@@ -395,7 +393,6 @@ impl Default for Tls {
             redirect_status: 301,
             hsts: Hsts::default(),
             expiry_warning: Duration::from_secs(21 * 24 * 3600),
-            max_wildcard_memory_per_namespace: 128 << 20,
             parameters: TlsParameters::default(),
             ja3: false,
             ja4: false,

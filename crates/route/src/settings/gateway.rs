@@ -1,27 +1,12 @@
 //! Settings of Gateway API.
 
-/// The selection of Gateways, and the limits of their policies and fleets.
+/// The selection of Gateways, and the limits of their fleets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gateway {
     /// The value of `spec.controllerName` in the GatewayClasses that Lockgate serves.
     pub controller: String,
     /// The limits of dedicated fleets.
     pub fleets: Fleets,
-    /// The limits of HTTPPolicies.
-    pub policies: Policies,
-}
-
-/// The limits of HTTPPolicies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policies {
-    /// The maximum memory that the policies, large filters, and copies of the routes of one namespace can take in an Envoy, in bytes.
-    pub max_memory_per_namespace: u64,
-}
-
-impl Default for Policies {
-    fn default() -> Self {
-        Self { max_memory_per_namespace: 256 << 20 }
-    }
 }
 
 /// The limits of dedicated fleets: Envoys that serve a single Gateway.
@@ -47,10 +32,6 @@ impl Default for Fleets {
 
 impl Default for Gateway {
     fn default() -> Self {
-        Self {
-            controller: "lockgate.dev/gateway-controller".to_owned(),
-            fleets: Fleets::default(),
-            policies: Policies::default(),
-        }
+        Self { controller: "lockgate.dev/gateway-controller".to_owned(), fleets: Fleets::default() }
     }
 }

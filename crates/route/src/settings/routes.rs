@@ -1,19 +1,10 @@
 //! Settings of routes.
 
 /// The routes of Envoys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Routes {
     /// The method of route discovery for plain HTTP.
     pub discovery: Discovery,
-    /// The maximum memory of copies of the rules of Ingresses in an Envoy, in bytes, for each pair of a namespace that names hosts
-    /// and a namespace with the rules.
-    pub max_copy_memory_per_namespace: u64,
-}
-
-impl Default for Routes {
-    fn default() -> Self {
-        Self { discovery: Discovery::default(), max_copy_memory_per_namespace: 128 << 20 }
-    }
 }
 
 /// The method by which Envoys receive the routes of plain HTTP.

@@ -11,6 +11,8 @@ pub struct Tenants {
     pub max_retries: u32,
     /// The largest part of a request that Envoy holds in memory for an authorization server, in bytes.
     pub max_buffered_bytes: u32,
+    /// The size of the configuration that the objects of one namespace can cause, in bytes.
+    pub max_configuration_per_namespace: u64,
 }
 
 impl Default for Tenants {
@@ -20,6 +22,7 @@ impl Default for Tenants {
             max_connections_per_listener: 10_000,
             max_retries: 10,
             max_buffered_bytes: 1 << 20,
+            max_configuration_per_namespace: 8 << 20,
         }
     }
 }

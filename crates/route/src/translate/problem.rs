@@ -84,15 +84,13 @@ pub enum Reason {
     ListenerNotValid,
     /// A policy that is not valid, or without a target.
     PolicyNotValid,
-    /// Policies of a route, or the certificate authorities of a BackendTLSPolicy, that could take too much of Envoy's memory.
+    /// The certificate authorities of a BackendTLSPolicy that do not fit into the limit of its namespace.
     PolicyTooExpensive,
-    /// Filters of a route that could take too much of Envoy's memory.
-    FilterTooExpensive,
-    /// Copies of a route that could take too much of Envoy's memory.
+    /// A route whose configuration does not fit into the limit of its namespace.
     RouteTooExpensive,
-    /// A wildcard host with TLS that could take too much of Envoy's memory.
+    /// A wildcard host with TLS that does not fit into the limit of its namespace.
     TooManyWildcards,
-    /// A host of Ingresses whose copy of the rules of another host could take too much of Envoy's memory.
+    /// A host of Ingresses whose copy of the rules of another host does not fit into the limit of its namespace.
     TooManyCopies,
     /// Text that is not UTF-8, or an object that cannot be decoded at all.
     InvalidEncoding,
@@ -134,7 +132,6 @@ impl Reason {
             Reason::ListenerNotValid => "ListenerNotValid",
             Reason::PolicyNotValid => "PolicyNotValid",
             Reason::PolicyTooExpensive => "PolicyTooExpensive",
-            Reason::FilterTooExpensive => "FilterTooExpensive",
             Reason::RouteTooExpensive => "RouteTooExpensive",
             Reason::TooManyWildcards => "TooManyWildcards",
             Reason::TooManyCopies => "TooManyCopies",

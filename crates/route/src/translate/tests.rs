@@ -12,7 +12,7 @@ mod fleets;
 mod fuzz;
 mod gateway;
 mod gateway_incremental;
-mod gateway_memory;
+mod gateway_sizes;
 mod gateway_streams;
 mod gateway_tenants;
 mod gateway_texts;

@@ -18,8 +18,8 @@ use super::source::{Entry, Field, Material, Rule, Source};
 
 pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
 
-/// The memory of the default certificate, which belongs to the operator. A change of its size affects no host.
-const DEFAULT_PAIR: u64 = 64 << 10;
+/// The size of the default certificate, which belongs to the operator. A change of it affects no host.
+const DEFAULT_PAIR: u64 = 8 << 10;
 
 /// The TLS properties of a host.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +32,8 @@ pub struct Chain {
     pub maximum: TlsVersion,
     /// The object that provides the Secret and the versions.
     pub provider: Precedence,
-    /// The memory of the key pair in a filter chain of an Envoy, in bytes.
-    pub pair_memory: u64,
+    /// The size of the key pair, in bytes.
+    pub pair_size: u64,
     /// The objects that request TLS for the host.
     pub origins: Vec<ObjectRef>,
 }
@@ -348,8 +348,8 @@ impl Asking<'_> {
             minimum: self.source.tls_versions.0,
             maximum: self.source.tls_versions.1,
             provider: self.source.precedence.clone(),
-            pair_memory: match self.entry.material.pair() {
-                Some((own, pair)) if own == secret => pair.memory(),
+            pair_size: match self.entry.material.pair() {
+                Some((own, pair)) if own == secret => pair.size(),
                 _ => DEFAULT_PAIR,
             },
             origins: vec![self.source.origin.clone()],

@@ -275,6 +275,21 @@ impl Translator {
         (self.model, self.ledger.found().clone(), sources)
     }
 
+    /// Returns the namespaces whose objects cause the largest configurations, at most `most`, with the size that is nearest to the
+    /// limit, in bytes. Smaller ones than `at_least` are left out.
+    pub fn largest_configurations(&self, at_least: u64, most: usize) -> Vec<(Arc<str>, u64)> {
+        let gateways = self.gateways.budget.totals().chain(self.gateways.authorities.totals());
+        let mut sizes = BTreeMap::<&Arc<str>, u64>::new();
+        for (namespace, size) in gateways.chain(self.copies.totals()).filter(|(_, size)| *size >= at_least) {
+            let largest = sizes.entry(namespace).or_default();
+            *largest = size.max(*largest);
+        }
+        let mut sizes: Vec<(Arc<str>, u64)> = sizes.into_iter().map(|(name, size)| (name.clone(), size)).collect();
+        sizes.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+        sizes.truncate(most);
+        sizes
+    }
+
     /// Returns the source with this rank.
     fn source(&self, rank: &Precedence) -> Option<&Source> {
         self.sources.get(&rank.id()).map(|source| &**source)

@@ -8,12 +8,13 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::{Action, Host, PathMatch, Redirect, RedirectStatus, Route, VirtualHost};
 use crate::settings::Regexes;
 
-use super::gateway::match_memory;
+use super::gateway::size;
 use super::merge::Merged;
 use super::problem::{Problem, Reason};
 use super::source::PlainText;
 use super::source::{PathRule, Source, Target};
 use super::{path, regexes};
+use crate::envoy::route::Sizes;
 
 /// The rules of all Ingresses for one host, with conflicts resolved.
 #[derive(Debug, Default)]
@@ -107,14 +108,14 @@ impl<'a> HostRules<'a> {
         !self.ingresses.is_empty()
     }
 
-    /// Returns the memory of a copy of the rules of each namespace in an Envoy, in bytes.
-    pub fn memory(&self) -> BTreeMap<Arc<str>, u64> {
-        let mut memory = BTreeMap::<Arc<str>, u64>::new();
+    /// Returns the size of a copy of the rules of each namespace, in bytes.
+    pub fn sizes(&self, measure: &Sizes) -> BTreeMap<Arc<str>, u64> {
+        let mut sizes = BTreeMap::<Arc<str>, u64>::new();
         for Rule { path, .. } in self.paths.winners() {
-            let of_namespace = memory.entry(path.route.origin.namespace.clone()).or_default();
-            *of_namespace = of_namespace.saturating_add(match_memory::of_route(&path.route, path.cost));
+            let of_namespace = sizes.entry(path.route.origin.namespace.clone()).or_default();
+            *of_namespace = of_namespace.saturating_add(size::of_route(&path.route, path.cost, measure));
         }
-        memory
+        sizes
     }
 
     /// Returns the routes in their final order, without those of the namespaces `left_out`. The cost does not depend on these, because

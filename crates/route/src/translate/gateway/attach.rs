@@ -24,8 +24,8 @@ pub struct Attachment {
     /// The host names of the route that the listener serves. Host names that a more specific listener of the same port
     /// serves are left out.
     pub hosts: Vec<Host>,
-    /// The memory of the key pairs that Envoy has for each host if the listener decrypts connections, in bytes.
-    pub pair_memory: u64,
+    /// The size of the key pairs that Envoy has for each host if the listener decrypts connections, in bytes.
+    pub pair_size: u64,
 }
 
 /// The identity of a listener.
@@ -195,7 +195,7 @@ pub fn attach(
             listener: ListenerName { gateway: gateway.key().clone(), set: set.cloned(), name: listener.name.clone() },
             bound: listener.bound.as_ref().map(|(id, _)| id.clone()),
             hosts,
-            pair_memory: listener.pair_memory,
+            pair_size: listener.pair_size,
         })
     };
     let to: Vec<Attachment> = allowed.into_iter().filter_map(&mut attached).collect();

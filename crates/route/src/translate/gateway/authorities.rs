@@ -77,13 +77,12 @@ fn config_map(reference: &ObjectReference, referrer: Referrer, resolver: &mut Re
     }
 }
 
-/// Returns an estimate of the memory that a cluster takes for certificate authorities, in bytes, measured with Envoy 1.40: 4.3 to 5.2
-/// times their text. The result is a multiple of 64 KiB, because renewed authorities have a slightly different size.
-pub fn memory(authorities: &Authorities, objects: &Objects) -> u64 {
-    /// The text of the authorities of the system.
+/// Returns the size of certificate authorities, in bytes. The result is a multiple of 4 KiB, because renewed authorities have a
+/// slightly different size.
+pub fn size(authorities: &Authorities, objects: &Objects) -> u64 {
+    /// The authorities of the system.
     const SYSTEM: usize = 220_000;
-    const TEXT: u64 = 5;
-    const UNIT: u64 = 64 << 10;
+    const UNIT: u64 = 4 << 10;
     let length = |key: &ObjectKey| {
         let config_map = objects.get::<ConfigMap>(key);
         config_map.and_then(|config_map| Some(config_map.authorities.as_ref().ok()?.len())).unwrap_or_default()
@@ -96,5 +95,5 @@ pub fn memory(authorities: &Authorities, objects: &Objects) -> u64 {
             SecretSource::Secret(..) => 0,
         },
     };
-    (TEXT * text as u64).next_multiple_of(UNIT)
+    (text as u64).next_multiple_of(UNIT)
 }

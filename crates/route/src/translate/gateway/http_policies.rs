@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::attach::{ListenerName, ListenerOwner};
+use super::budget::{Budget, State};
 use super::http_policy::{Features, Policy, Target};
-use super::policy_memory::{Budget, Refused};
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence};
 use crate::translate::few::Few;
 
@@ -82,7 +82,7 @@ impl HttpPolicies {
 #[derive(Debug)]
 pub struct Scope<'a> {
     policies: &'a HttpPolicies,
-    /// The routes whose policies and filters take too much memory.
+    /// The routes beyond the limit of their namespace.
     budget: &'a Budget,
     owner: ListenerOwner,
     /// The features of the listener. Features that the listener does not set come from its Gateway.
@@ -101,13 +101,9 @@ impl<'a> Scope<'a> {
         Self { policies, budget, owner: listener.owner(), of_listener }
     }
 
-    /// Returns the memory of the policies and filters of a route if it is beyond the limit of its namespace.
-    pub fn refused(&self, route: &Precedence) -> Option<u64> {
-        match self.budget.refused(route, &self.owner)? {
-            Refused::Features(memory) => Some(memory),
-            // The route is on no host of these listeners.
-            Refused::Route(_) => None,
-        }
+    /// Returns whether a route is closed, because it is beyond the limit of its namespace.
+    pub fn is_closed(&self, route: &Precedence) -> bool {
+        self.budget.state(route, &self.owner) == State::Closed
     }
 
     /// Returns the features of a rule of a route.

@@ -7,7 +7,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::backend::called;
 use super::policies::Policies;
-use super::{policy_memory, web_keys};
+use super::web_keys;
 use crate::duration;
 use crate::model::{
     Action, AddressRange, Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, ClientAddresses,
@@ -155,35 +155,11 @@ impl Features {
     }
 
     /// Returns `route` without its action: all its requests are answered 403.
-    pub fn close(&self, route: &Route) -> Route {
+    fn close(&self, route: &Route) -> Route {
         let action = Action::Respond { status: 403, body: Some(CLOSED.into()) };
         // The route keeps the policies as origins.
         let policy = RoutePolicy { origins: self.origins.clone(), ..RoutePolicy::default() };
         Route { action, ..route.with_policy(Arc::new(policy)) }
-    }
-
-    /// Returns the memory that the features of one route can take in an Envoy, in bytes. Features that cannot be enforced
-    /// take none.
-    pub fn memory(&self) -> u64 {
-        let Self {
-            client_addresses,
-            jwt,
-            authorization,
-            local_rate_limit,
-            max_request_body_bytes,
-            compression,
-            unknown: _,
-            origins: _,
-        } = self;
-        fn of<T>(feature: &Feature<T>, memory: impl Fn(&T) -> u64) -> u64 {
-            feature.as_ref().and_then(|feature| feature.as_ref().ok()).map_or(0, memory)
-        }
-        of(client_addresses, |lists| policy_memory::of_client_addresses(lists))
-            + of(jwt, |tokens| policy_memory::of_jwt(tokens))
-            + of(authorization, |authorization| policy_memory::of_authorization(authorization))
-            + of(local_rate_limit, |limit| policy_memory::of_local_rate_limit(limit))
-            + of(max_request_body_bytes, |_| policy_memory::FEATURE)
-            + of(compression, |_| policy_memory::FEATURE)
     }
 }
 

@@ -37,6 +37,11 @@ impl Candidate {
         &self.rest.as_ref().unwrap_or(&self.route).matches
     }
 
+    /// Returns the route that answers all its requests 503.
+    pub fn closed(&self) -> Route {
+        Route::new(self.matches().clone(), Action::respond(503), self.route.origin.clone())
+    }
+
     /// Returns its routes, in the order in which they are tried.
     pub fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
         [&self.route].into_iter().chain(&self.rest)

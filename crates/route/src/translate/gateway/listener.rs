@@ -76,9 +76,8 @@ pub struct Listener {
     pub port: u16,
     /// The protocol; `None` if it is not supported.
     pub protocol: Option<Protocol>,
-    /// The memory of the key pairs in a filter chain, in bytes. 0: the listener does not decrypt the connections of routes for
-    /// TLS and TCP.
-    pub pair_memory: u64,
+    /// The size of the key pairs, in bytes. 0: the listener does not decrypt the connections of routes for TLS and TCP.
+    pub pair_size: u64,
     /// The validation of client certificates, if it is an HTTPS listener that requests certificates.
     pub clients: Option<ClientValidation>,
     /// Whether no certificate authority for its clients is valid. The listener is not served then, but keeps its port

@@ -30,9 +30,9 @@ pub struct Policy {
     /// is still in effect. No request is sent to its targets, because they may not be the endpoints that the owner
     /// expects.
     pub verification: Result<Arc<Verification>, Fault>,
-    /// The memory in an Envoy for its certificate authorities, in bytes, with a copy for each port of its targets. Gateways with
-    /// different client certificates for backends need further copies, which are not included.
-    pub memory: u64,
+    /// The size of its certificate authorities, in bytes, with a copy for each port of its targets. Gateways with different client
+    /// certificates for backends need further copies, which are not included.
+    pub size: u64,
     /// The fault of a reference to certificate authorities.
     pub unresolved: Option<Fault>,
     /// The description of the first target that does not exist.
@@ -69,12 +69,12 @@ impl Policy {
         }
     }
 
-    /// Returns the policy without verification, because the limit of its namespace leaves no memory for it.
+    /// Returns the policy without verification, because it is beyond the limit of its namespace.
     pub fn beyond_limit(mut self) -> Self {
         let message = format!(
-            "the certificate authorities for all ports of its targets can take {} MiB of memory in each Envoy, more than older \
-             policies of the namespace leave of the limit gateway.policies.maxMemoryPerNamespace",
-            self.memory.div_ceil(1 << 20),
+            "the certificate authorities for all ports of its targets take {} KiB of configuration, more than older policies of the \
+             namespace leave of the limit tenants.maxConfigurationPerNamespace",
+            self.size.div_ceil(1 << 10),
         );
         self.verification = Err((Reason::PolicyTooExpensive.as_str(), message));
         self
@@ -91,14 +91,14 @@ pub fn parse(policy: &BackendTlsPolicy, mut resolver: Resolver) -> Policy {
     let missing: Vec<String> = targets.iter().filter_map(|target| missing(target, &mut resolver)).collect();
     let (verification, unresolved) = verification(&spec.validation, meta.key.namespace.clone(), &mut resolver);
     let of_authorities =
-        verification.as_ref().map_or(0, |one| authorities::memory(&one.authorities, resolver.context.objects));
+        verification.as_ref().map_or(0, |one| authorities::size(&one.authorities, resolver.context.objects));
     let copies = count_ports(&targets, resolver.context.objects);
     Policy {
         origin: meta.object_ref(Kind::BACKEND_TLS_POLICY),
         revision: Revision::new(meta, spec),
         precedence: resolver.context.objects.precedence(Kind::BACKEND_TLS_POLICY, meta),
         targets: targets.into(),
-        memory: of_authorities.saturating_mul(copies),
+        size: of_authorities.saturating_mul(copies),
         verification: verification.map(Arc::new),
         unresolved,
         missing: missing.into_iter().next(),

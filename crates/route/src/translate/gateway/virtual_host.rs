@@ -6,12 +6,11 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::client_certificates::ClientCertificate;
-use super::filter_memory::FilterMemory;
 use super::http_policies::Scope;
 use super::http_route::Candidate;
 use super::order::Order;
 use super::parser::Attached;
-use crate::model::{Action, Filters, PathMatch, Redirect, Route, Scheme, VirtualHost};
+use crate::model::{Action, PathMatch, Redirect, Route, Scheme, VirtualHost};
 use crate::objects::Precedence;
 use crate::settings::Regexes;
 use crate::translate::merge::Merged;
@@ -23,8 +22,8 @@ struct Competitor<'a> {
     candidate: &'a Candidate,
 }
 
-/// Returns the virtual host with the features of `policies`, and the problems of routes that exceed a budget. The
-/// budgets limit the regular expressions of the host, and the policies and filters of a namespace.
+/// Returns the virtual host with the features of `policies`, and the problems of routes that exceed the budget of the host for
+/// regular expressions.
 ///
 /// `routes` are in the order of precedence. If matches are equal, the first route is served. `origin` is the origin of
 /// a virtual host without routes; `port` is the port of the listener, and `certificate` the client certificate of its
@@ -49,19 +48,18 @@ pub fn virtual_host(
         }
     }
     let mut problems: Vec<Arc<Problem>> = refused.into_values().map(Arc::new).collect();
-    problems.extend(routes.iter().flat_map(|route| beyond_memory(route, certificate, policies)).map(Arc::new));
     problems.extend(routes.iter().flat_map(|route| limited_sessions(route, certificate, policies)).map(Arc::new));
     let order = Order::new(first, merged.winners().map(|one| (one.candidate.matches(), one.precedence)));
     let ordered =
         merged.in_order(|matches, one: &Competitor<'_>| order.rank(matches, one.precedence, place(one.candidate)));
     let both = |one: &Competitor<'_>| {
         let Competitor { precedence, candidate } = one;
+        if policies.is_closed(precedence) {
+            return vec![Arc::new(candidate.closed())];
+        }
         let features = policies.features(precedence, candidate.name.as_ref());
-        let is_refused = policies.refused(precedence).is_some();
         let with_policy = |route: &Arc<Route>| match &features {
-            Some(features) if is_refused => Arc::new(features.close(&without_filters(route))),
             Some(features) => Arc::new(features.apply(route)),
-            None if is_refused && FilterMemory::of(route).counted() > 0 => Arc::new(without_filters(route)),
             None => route.clone(),
         };
         candidate.routes().map(with_policy).collect::<Vec<_>>()
@@ -103,37 +101,11 @@ fn beyond_budget<'a>(
     refused
 }
 
-/// Returns the problems of a route whose policies and filters exceed the memory of its namespace: one for each rule with a policy or
-/// with large filters.
-fn beyond_memory(route: &Attached, certificate: &ClientCertificate, policies: &Scope) -> Vec<Problem> {
-    let Some(memory) = policies.refused(&route.precedence) else { return Vec::new() };
-    let mut rules = BTreeMap::new();
-    for candidate in route.candidates(certificate) {
-        rules.entry(candidate.rule).or_insert(candidate);
-    }
-    let problem = |(rule, candidate): (u32, &Candidate)| {
-        let has_policy = policies.features(&route.precedence, candidate.name.as_ref()).is_some();
-        let filters = FilterMemory::of(&candidate.route);
-        let (field, reason, status) = match has_policy {
-            true => (format!("spec.rules[{rule}]"), Reason::PolicyTooExpensive, 403),
-            false if filters.counted() > 0 => {
-                (format!("spec.rules[{rule}].{}", filters.field()), Reason::FilterTooExpensive, 500)
-            }
-            false => return None,
-        };
-        let message = format!(
-            "the policies and filters of this route can take {} MiB of memory in each Envoy, more than older routes of the \
-             namespace leave of the limit gateway.policies.maxMemoryPerNamespace",
-            memory.div_ceil(1 << 20)
-        );
-        let consequence = format!("requests to this rule are answered {status}");
-        Some(Problem { object: route.origin.clone(), field, reason, message, consequence })
-    };
-    rules.into_iter().filter_map(problem).collect()
-}
-
 /// Returns the problems of rules whose sessions stay at a backend, and whose requests are limited.
 fn limited_sessions(route: &Attached, certificate: &ClientCertificate, policies: &Scope) -> Vec<Problem> {
+    if policies.is_closed(&route.precedence) {
+        return Vec::new();
+    }
     let is_limited = |candidate: &&Candidate| {
         let features = || policies.features(&route.precedence, candidate.name.as_ref());
         candidate.route.divided().is_some() && features().is_some_and(|features| features.limits_rate())
@@ -148,15 +120,6 @@ fn limited_sessions(route: &Attached, certificate: &ClientCertificate, policies:
         consequence: "sessions stay at an endpoint, but not at a backend".to_owned(),
     };
     rules.into_iter().map(problem).collect()
-}
-
-/// The body of a 500 of a route whose filters take too much memory.
-const WITHOUT_FILTERS: &str = "the filters of this route take too much memory\n";
-
-/// Returns the route without its filters and its action. Its requests are answered 500, because a filter must not be skipped.
-fn without_filters(route: &Route) -> Route {
-    let action = Action::Respond { status: 500, body: Some(WITHOUT_FILTERS.into()) };
-    Route { filters: Filters::default(), action, ..route.clone() }
 }
 
 fn namespace(route: &Attached) -> &Arc<str> {

@@ -4,7 +4,7 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 32] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
@@ -25,7 +25,6 @@ impl Reason {
         Self::ListenerNotValid,
         Self::PolicyNotValid,
         Self::PolicyTooExpensive,
-        Self::FilterTooExpensive,
         Self::RouteTooExpensive,
         Self::RouteNotAttached,
         Self::RouteMatchNotValid,
@@ -99,16 +98,12 @@ impl Reason {
                 "Correct the target and the values of the policy, and create the ConfigMap or the Service that it names."
             }
             Self::PolicyTooExpensive => {
-                "Use fewer hosts, matches, keys, address ranges, and certificate authorities, name one port of a Service \
-                 (sectionName), use no perClientAddress, or ask the operator for a higher limit (gateway.policies.maxMemoryPerNamespace)."
-            }
-            Self::FilterTooExpensive => {
-                "Use fewer hosts and matches, shorter values of headers, and fewer origins with \"*\", or ask the operator for a \
-                 higher limit (gateway.policies.maxMemoryPerNamespace)."
+                "Use fewer certificate authorities, name one port of a Service (sectionName), or ask the operator for a higher limit \
+                 (tenants.maxConfigurationPerNamespace)."
             }
             Self::RouteTooExpensive => {
-                "Use fewer hosts and matches, attach the route to fewer listeners (sectionName), or ask the operator for a higher \
-                 limit (gateway.policies.maxMemoryPerNamespace)."
+                "Use fewer hosts and matches, smaller filters and policies, and no perClientAddress for many matches, attach the route \
+                 to fewer listeners (sectionName), or ask the operator for a higher limit (tenants.maxConfigurationPerNamespace)."
             }
             Self::RouteNotAttached => {
                 "Correct parentRefs or hostnames, or allow the route in allowedRoutes of the listener."
@@ -125,11 +120,11 @@ impl Reason {
             Self::EndpointNotValid => "Use IP addresses of pods or of hosts outside of Envoy's own machine.",
             Self::TooManyWildcards => {
                 "Use fewer wildcard hosts with TLS, or certificates with fewer names, or ask the operator for a \
-                 higher limit (tls.maxWildcardMemoryPerNamespace)."
+                 higher limit (tenants.maxConfigurationPerNamespace)."
             }
             Self::TooManyCopies => {
                 "Use fewer such hosts or rules, add a rule for a host that only a TLS entry names, or ask the operator for a \
-                 higher limit (routes.maxCopyMemoryPerNamespace)."
+                 higher limit (tenants.maxConfigurationPerNamespace)."
             }
             Self::InvalidEncoding => "Write the text in UTF-8, and the object in the form of its API version.",
             Self::CertificateExpiring => "Renew the certificate.",

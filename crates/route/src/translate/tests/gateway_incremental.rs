@@ -299,15 +299,15 @@ proptest! {
     fn incremental_changes_of_gateways_equal_one_translation(
         first in prop::collection::vec(any_object(), 0..12),
         passes in prop::collection::vec(prop::collection::vec((any_object(), prop::bool::weighted(0.75)), 1..4), 1..16),
-        // In KiB: one or two HTTPPolicies fit into a namespace; or the authorities of one or two BackendTLSPolicies.
-        limit in select(vec![9, 9, 100, 1200]),
+        // In bytes: some routes of a namespace are left out, closed, or served; or the authorities of one or two BackendTLSPolicies fit.
+        limit in select(vec![300, 600, 1200, 5 << 10, 220 << 10]),
         require_grant in prop::bool::weighted(0.2),
     ) {
         let mut settings = Settings::default();
         settings.hosts.require_grant = require_grant;
         // The second regular expression of a host is a conflict.
         settings.regexes.max_per_host = 1;
-        settings.gateway.policies.max_memory_per_namespace = limit << 10;
+        settings.tenants.max_configuration_per_namespace = limit;
         step_by_step(world_of(first), passes, &settings)?;
     }
 }

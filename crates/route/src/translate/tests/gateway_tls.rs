@@ -336,8 +336,8 @@ fn a_policy_has_no_effect_on_services_of_other_namespaces() {
 
 /// An Envoy has a copy of the authorities for each port of each Service.
 #[test]
-fn certificate_authorities_beyond_the_memory_of_a_namespace_close_the_backends_of_its_younger_policies() {
-    let text = "x".repeat(1 << 20);
+fn certificate_authorities_beyond_the_limit_of_a_namespace_close_the_backends_of_its_younger_policies() {
+    let text = "x".repeat(1 << 19);
     let service_of = |at: i64| service(&format!("s{at}")).port("http", 80).port("admin", 81).into();
     let policy = |at: i64| {
         let policy = backend_tls_policy(&format!("p{at}")).created(at).target(&format!("s{at}"), None);
@@ -357,17 +357,17 @@ fn certificate_authorities_beyond_the_memory_of_a_namespace_close_the_backends_o
     let objects = [gateway, gateway_service("public", &[(80, 10_000)]), ca(&text), other, of_other, small.into()];
     let objects = objects.into_iter().chain((0..30).flat_map(|at| [service_of(at), policy(at).into(), route(at)]));
     let mut world = World::new(objects);
-    // A policy takes 2 * 5 MiB.
+    // A policy takes 2 * 512 KiB.
     let accepted = |world: &World| (0..30).filter(|at| world.policy(&format!("p{at}")) == ACCEPTED).count();
-    assert_eq!(accepted(&world), 25);
+    assert_eq!(accepted(&world), 8);
     assert_eq!(world.policy("p29"), ["Accepted=False PolicyTooExpensive", "ResolvedRefs=True ResolvedRefs"]);
     let problems = world.translator.problems().iter().map(ToString::to_string).collect::<Vec<_>>();
-    let problem = "BackendTLSPolicy shop/p25: the certificate authorities for all ports of its targets can take 10 MiB of memory in \
-                   each Envoy, more than older policies of the namespace leave of the limit gateway.policies.maxMemoryPerNamespace; \
+    let problem = "BackendTLSPolicy shop/p8: the certificate authorities for all ports of its targets take 1024 KiB of configuration, \
+                   more than older policies of the namespace leave of the limit tenants.maxConfigurationPerNamespace; \
                    requests to its Services are answered 500";
     assert!(problems.iter().any(|one| one == problem), "{problems:?}");
     world.delete(Kind::BACKEND_TLS_POLICY, "p3");
-    assert_eq!(world.policy("p25"), ACCEPTED);
+    assert_eq!(world.policy("p8"), ACCEPTED);
     world.apply(ca("small"));
     assert_eq!(accepted(&world), 29);
 }

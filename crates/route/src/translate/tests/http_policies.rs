@@ -35,7 +35,11 @@ fn rate(translator: &Translator, name: &str) -> Option<u32> {
 }
 
 fn is_closed(translator: &Translator, name: &str) -> bool {
-    matches!(route(translator, name).action, Action::Respond { status: 403, .. })
+    is_answered(translator, name, 403)
+}
+
+fn is_answered(translator: &Translator, name: &str, expected: u16) -> bool {
+    matches!(route(translator, name).action, Action::Respond { status, .. } if status == expected)
 }
 
 #[test]
@@ -130,16 +134,16 @@ fn apply(translator: &mut Translator, objects: &mut Objects, settings: &Settings
 }
 
 #[test]
-fn policies_beyond_the_memory_of_a_namespace_close_its_younger_routes() {
+fn policies_beyond_the_limit_of_a_namespace_close_its_younger_routes() {
     let mut settings = Settings::default();
-    settings.gateway.policies.max_memory_per_namespace = 10 << 20;
+    settings.tenants.max_configuration_per_namespace = 400 << 10;
     let public: Object = gateway("public").listener("http", 80, "HTTP").routes_from("All").into();
     let foreign: Object =
         http_route("other/foreign").parent("shop/public").host("x.test").rule("/foreign", "a:80").into();
     let mut objects = shop([public, foreign, service("other/a").port("http", 80).into()]);
     let mut translator = Translator::default();
     translator.update(&objects, &settings, &ChangedInputs::everything());
-    let closed = |translator: &Translator| ["one", "two", "foreign"].map(|name| is_closed(translator, name));
+    let closed = |translator: &Translator| ["one", "two", "foreign"].map(|name| is_answered(translator, name, 503));
     let limits = |more: bool| -> Object {
         let policy = http_policy("limits").target("Gateway", "public");
         if more { policy.rate_per_client(1) } else { policy.rate(1) }.into()
@@ -147,17 +151,17 @@ fn policies_beyond_the_memory_of_a_namespace_close_its_younger_routes() {
     apply(&mut translator, &mut objects, &settings, limits(false));
     assert_eq!(closed(&translator), [false; 3]);
 
-    // 10,000 addresses take 7 MB, so the namespace has memory for one match.
+    // A limit for each client counts 256 KiB, so one match fits.
     apply(&mut translator, &mut objects, &settings, limits(true));
     assert_eq!(closed(&translator), [false, true, false]);
     let problems: Vec<String> = translator.problems().iter().map(ToString::to_string).collect();
     let [problem] = &problems[..] else { panic!("{problems:?}") };
     assert!(
-        problem.starts_with("HTTPRoute shop/two: spec.rules[0]: the policies and filters of this route can take 7 MiB"),
+        problem.starts_with("HTTPRoute shop/two: spec: the configuration of this route takes 257 KiB on 1 hosts"),
         "{problem}"
     );
-    assert!(problem.ends_with("requests to this rule are answered 403"), "{problem}");
-    let partial = "0: PartiallyInvalid=True UnsupportedValue".to_owned();
+    assert!(problem.ends_with("its requests are answered 503"), "{problem}");
+    let partial = "0: Accepted=False RouteTooExpensive".to_owned();
     assert!(conditions(&translator, Kind::HTTP_ROUTE, "two").contains(&partial));
     assert!(!conditions(&translator, Kind::HTTP_ROUTE, "one").contains(&partial));
 
@@ -173,7 +177,7 @@ fn policies_beyond_the_memory_of_a_namespace_close_its_younger_routes() {
     apply(&mut translator, &mut objects, &settings, own);
     assert_eq!(closed(&translator), [false, true, false]);
     let touched = apply(&mut translator, &mut objects, &settings, wide.into());
-    assert_eq!(closed(&translator), [true, false, false], "what does not fit leaves its memory to younger routes");
+    assert_eq!(closed(&translator), [true, false, false], "what does not fit leaves its bytes to younger routes");
     assert_eq!(touched.hosts_of("gateway/shop/public/80").len(), 2);
     let mut anew = Translator::default();
     anew.update(&objects, &settings, &ChangedInputs::everything());
@@ -184,7 +188,7 @@ fn policies_beyond_the_memory_of_a_namespace_close_its_younger_routes() {
 fn a_route_that_grows_closes_younger_routes_of_other_hosts() {
     let mut settings = Settings::default();
     // Three matches fit, but not four.
-    settings.gateway.policies.max_memory_per_namespace = 22 << 20;
+    settings.tenants.max_configuration_per_namespace = 800 << 10;
     let far: Object = http_route("far").created(5).parent("public").host("far.test").rule("/", "a:80").into();
     let limits: Object = http_policy("limits").target("Gateway", "public").rate_per_client(1).into();
     let mut objects = shop([far, limits]);
@@ -200,9 +204,9 @@ fn a_route_that_grows_closes_younger_routes_of_other_hosts() {
     assert_eq!(status(&translator), None);
     let one = || http_route("one").parent("public").host("x.test").rule("/one", "a:80");
     let touched = apply(&mut translator, &mut objects, &settings, one().rule("/more", "a:80").into());
-    assert_eq!(status(&translator), Some(403));
+    assert_eq!(status(&translator), Some(503));
     assert!(touched.hosts_of("gateway/shop/public/80").contains(&Host::Exact("far.test".into())));
-    let partial = "0: PartiallyInvalid=True UnsupportedValue".to_owned();
+    let partial = "0: Accepted=False RouteTooExpensive".to_owned();
     assert!(conditions(&translator, Kind::HTTP_ROUTE, "far").contains(&partial));
     apply(&mut translator, &mut objects, &settings, one().into());
     assert_eq!(status(&translator), None);

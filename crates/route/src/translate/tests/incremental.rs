@@ -9,7 +9,7 @@ use proptest::sample::select;
 use super::fuzz::{HOSTS, SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Host, ListenerId, Model, Touched};
 use crate::objects::{EndpointSlice, Ingress, Kind, Namespace, Object, ObjectId, ObjectKey, Objects, claim_shard};
-use crate::settings::{ExternalNames, Hosts, Routes, Settings, Tls};
+use crate::settings::{ExternalNames, Hosts, Settings, Tenants, Tls};
 use crate::testing::gateway::labeled_namespace;
 use crate::testing::host_grants::{HostGrantBuilder, host_grant};
 use crate::testing::model::Shared as _;
@@ -122,12 +122,10 @@ fn any_object() -> impl Strategy<Value = Object> {
 fn any_settings() -> impl Strategy<Value = Settings> {
     let secret = || prop::option::of(select(&SECRETS[1..]).prop_map(|name| ("shop".to_owned(), name.to_owned())));
     let stats = (prop::option::of(9000u16..9002), secret(), secret());
-    // One wildcard fits into a namespace, or all of them.
-    let wildcard_memory = select(vec![100 << 10, Tls::default().max_wildcard_memory_per_namespace]);
-    // One or some copies of one rule fit, or all copies.
-    let copy_memory = select(vec![3 << 10, 7 << 10, 13 << 10, Routes::default().max_copy_memory_per_namespace]);
+    // One or some copies of one rule fit into a namespace, one wildcard with TLS, or everything.
+    let limit = select(vec![200, 600, 1000, 7 << 10, Tenants::default().max_configuration_per_namespace]);
     let require_grant = prop::bool::weighted(0.2);
-    let of_clients = (secret(), secret(), any::<bool>(), wildcard_memory, copy_memory, require_grant);
+    let of_clients = (secret(), secret(), any::<bool>(), limit, require_grant);
     let envoys = prop::option::of(Just(("shop".to_owned(), "envoys".to_owned())));
     (of_clients, secret(), any::<bool>(), any::<bool>(), stats, (any_ownership(), envoys)).prop_map(
         |(
@@ -138,16 +136,8 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             (port, stats_secret, client_ca),
             (ownership, envoy_service),
         )| {
-            let (
-                default_secret,
-                fallback_secret,
-                redirect,
-                max_wildcard_memory_per_namespace,
-                copy_memory,
-                require_grant,
-            ) = of_clients;
-            let tls =
-                Tls { default_secret, fallback_secret, redirect, max_wildcard_memory_per_namespace, ..Tls::default() };
+            let (default_secret, fallback_secret, redirect, limit, require_grant) = of_clients;
+            let tls = Tls { default_secret, fallback_secret, redirect, ..Tls::default() };
             let mut settings = Settings {
                 tls,
                 external_names: ExternalNames { allow, cluster_local: false },
@@ -157,7 +147,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
                 envoy_service,
                 ..Settings::default()
             };
-            settings.routes.max_copy_memory_per_namespace = copy_memory;
+            settings.tenants.max_configuration_per_namespace = limit;
             settings.upstream.client_certificate = client_certificate;
             let stats = &mut settings.listeners.stats_tls;
             (stats.at.port, stats.secret, stats.client_ca) = (port.unwrap_or(0), stats_secret, client_ca);

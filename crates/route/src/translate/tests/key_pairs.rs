@@ -24,15 +24,15 @@ fn wildcards(name: &str, created: i64, count: usize, chain_bytes: usize) -> [Obj
 fn the_chains_of_wildcards_have_a_limit_for_each_namespace() {
     let mut world = world().with(service("other/a").port("http", 80));
     world.settings.tls.redirect = true;
-    // A wildcard takes 64 + 816 KiB, so 148 of them fit into 128 MiB.
+    // A wildcard takes 2 + 100 KiB, so 80 of them fit into 8 MiB.
     world.objects.extend(wildcards("attack", 1, 200, 100 << 10));
     world.objects.extend(wildcards("other/small", 2, 2, 4 << 10));
-    assert_eq!(world.chains().len(), 148 + 2);
+    assert_eq!(world.chains().len(), 80 + 2);
     let problems = world.problems();
     assert_eq!(problems.len(), 20 + 1, "the others are only counted: {problems:?}");
-    let problem = "Ingress shop/attack: spec.tls: the other wildcard hosts with TLS of the namespace leave no memory for \
-                   \"*.53.attack\" in the limit tls.maxWildcardMemoryPerNamespace; older Ingresses come first; no TLS for \
-                   \"*.53.attack\"";
+    let problem = "Ingress shop/attack: spec.tls: \"*.170.attack\" takes 102 KiB of configuration, more than the other \
+                   wildcard hosts with TLS of the namespace leave of the limit tenants.maxConfigurationPerNamespace; older \
+                   Ingresses come first; no TLS for \"*.170.attack\"";
     assert!(problems.iter().any(|one| one == problem), "{problems:?}");
     assert!(world.http("*.0.attack")[0].contains("301"), "{:?}", world.http("*.0.attack"));
     assert!(!world.http("*.99.attack")[0].contains("301"), "without TLS, nothing is redirected to it");
@@ -47,20 +47,20 @@ fn the_provider_of_the_certificate_uses_the_memory() {
     let start = ingress("a").created(1).tls(&hosts, "missing");
     let bypass = hosts.iter().fold(start, |ingress, host| ingress.host(host).path("Prefix", "/", "a:80"));
     let mut world = world().with(provider).with(secret).with(bypass);
-    assert_eq!(world.chains().len(), 148);
-    let reported = world.problems().into_iter().filter(|one| one.contains("maxWildcardMemoryPerNamespace"));
+    assert_eq!(world.chains().len(), 80);
+    let reported = world.problems().into_iter().filter(|one| one.contains("maxConfigurationPerNamespace"));
     assert!(
         reported.clone().count() > 0 && reported.clone().all(|one| one.starts_with("Ingress shop/z: ")),
         "{reported:?}"
     );
     world.settings.http.http3.enabled = true;
-    assert_eq!(world.chains().len(), 148 / 2, "QUIC needs another chain");
+    assert_eq!(world.chains().len(), 80 / 2, "QUIC needs another chain");
 }
 
 #[test]
 fn a_removed_wildcard_leaves_its_memory_to_others() {
     let mut settings = Settings::default();
-    settings.tls.max_wildcard_memory_per_namespace = 200 << 10;
+    settings.tenants.max_configuration_per_namespace = 16 << 10;
     let three = wildcards("i", 1, 3, 1 << 10);
     let mut objects = objects(&[class("ours").into(), service("a").port("http", 80).into()]);
     for object in three {
@@ -88,9 +88,12 @@ fn decrypting(pairs: usize, chain_bytes: usize) -> Vec<Object> {
     [listener.into(), gateway_service("public", &[(443, 10_000)])].into_iter().chain(secrets).collect()
 }
 
-/// Returns the number of server names of TLS listeners.
+/// Returns the number of server names of TLS listeners whose connections are not closed.
 fn names(translator: &Translator) -> usize {
-    let of = |traffic: &Traffic| if let Traffic::Tls(names) = traffic { names.len() } else { 0 };
+    let of = |traffic: &Traffic| match traffic {
+        Traffic::Tls(names) => names.values().filter(|name| !name.to.clusters.is_empty()).count(),
+        _ => 0,
+    };
     translator.model().listeners.values().map(|listener| of(&listener.traffic)).sum()
 }
 
@@ -100,15 +103,15 @@ fn the_key_pairs_of_a_listener_count_for_each_host_of_a_route() {
         let route = tls_route(name).parent("public").backend("a:80");
         (0..hosts).fold(route, |route, at| route.host(&format!("h{at}.{name}.test"))).into()
     };
-    // A host takes 12 + 60 * 48 KiB.
+    // A host takes 60 * 4 KiB.
     let routes = (0..8).map(|at| route(&format!("r{at}"), 16));
     let translator = translated(&world_of(decrypting(60, 4 << 10).into_iter().chain(routes)));
-    let left_out = translator.problems().iter().filter(|one| one.to_string().ends_with("route left out")).count();
-    assert_eq!((left_out, names(&translator)), (3, 5 * 16 + 1));
-    // Thousands of routes with one host and one key pair have no limit.
-    let routes = (0..9000).map(|at| route(&format!("r{at}"), 1));
+    let closed =
+        translator.problems().iter().filter(|one| one.to_string().ends_with("its connections are closed")).count();
+    assert_eq!((closed, names(&translator)), (6, 2 * 16));
+    let routes = (0..1000).map(|at| route(&format!("r{at}"), 1));
     let translator = translated(&world_of(decrypting(1, 2 << 10).into_iter().chain(routes)));
-    assert_eq!((translator.problems().len(), names(&translator)), (0, 9000 + 1));
+    assert_eq!((translator.problems().len(), names(&translator)), (0, 1000));
 }
 
 /// The Secrets of a listener can belong to several namespaces.
@@ -125,7 +128,7 @@ fn the_largest_key_pairs_of_a_listener_are_left_out() {
         _ => None,
     });
     let secrets = terminated.flat_map(|one| one.secrets.iter().map(ToString::to_string)).collect::<Vec<_>>();
-    let expected = [0, 1, 2, 3, 6, 7].map(|at| format!("shop/cert-{at}"));
+    let expected = [0, 1, 2, 3, 4, 6, 7].map(|at| format!("shop/cert-{at}"));
     assert_eq!(secrets, expected, "in the order of the references");
 }
 

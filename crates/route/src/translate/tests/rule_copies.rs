@@ -23,10 +23,13 @@ fn below(wildcard: &str, count: usize) -> Vec<String> {
     (0..count).map(|at| format!("h{at}.{wildcard}")).collect()
 }
 
-/// Returns the world with a limit in KiB. A copy of a path takes a little more than 2 KiB, and 6 KiB for a wildcard.
-fn limited(kib: u64) -> World {
+/// The size of a copy of a path, in bytes, rounded up. A copy for a wildcard has twice the size.
+const COPY: u64 = 150;
+
+/// Returns the world with a limit that this number of copies fit into.
+fn limited(copies: u64) -> World {
     let mut world = world().with(service("other/a").port("http", 80));
-    world.settings.routes.max_copy_memory_per_namespace = kib << 10;
+    world.settings.tenants.max_configuration_per_namespace = copies * COPY;
     world
 }
 
@@ -34,7 +37,7 @@ fn limited(kib: u64) -> World {
 fn hosts_that_only_tls_entries_name_copy_rules_up_to_a_limit() {
     let [wildcard, certificate] = entries("wide", 1, &["*.x.test".to_owned()]);
     let rules = wide("wide", "*.x.test", 10).tls(&["*.x.test"], "cert-wide");
-    let mut world = limited(90).with(wildcard).with(certificate).with(rules);
+    let mut world = limited(45).with(wildcard).with(certificate).with(rules);
     world.objects.extend(entries("names", 2, &below("x.test", 9)));
     let chains = ["h0.x.test", "h1.x.test", "h2.x.test", "h3.x.test", "*.x.test shop/cert-wide"];
     let chains = chains.map(|one| if one.contains(' ') { one.to_owned() } else { format!("{one} shop/cert-names") });
@@ -42,8 +45,8 @@ fn hosts_that_only_tls_entries_name_copy_rules_up_to_a_limit() {
     assert!(world.model().refused().is_empty(), "the wildcard serves the other hosts");
     let problems = world.problems();
     assert_eq!(problems.len(), 5, "{problems:?}");
-    let problem = "Ingress shop/names: spec.tls[4]: a copy of the rules of \"*.x.test\" of namespace \"shop\" for \"h4.x.test\" can take \
-                   21 KiB of memory in each Envoy, more than older Ingresses leave of the limit routes.maxCopyMemoryPerNamespace; TLS \
+    let problem = "Ingress shop/names: spec.tls[4]: a copy of the rules of \"*.x.test\" of namespace \"shop\" for \"h4.x.test\" takes \
+                   2 KiB of configuration, more than older Ingresses leave of the limit tenants.maxConfigurationPerNamespace; TLS \
                    entry not used for \"h4.x.test\"";
     assert!(problems.iter().any(|one| one == problem), "{problems:?}");
 }
@@ -63,11 +66,11 @@ fn wildcards_copy_the_rules_without_a_host_up_to_a_limit() {
     let wildcards: Vec<String> = (0..4).map(|at| format!("*.w{at}.test")).collect();
     let start = ingress("names").created(2);
     let wildcards = wildcards.iter().fold(start, |ingress, host| ingress.host(host).path("Prefix", "/", "a:80"));
-    let world = limited(130).with(wide("other/wide", "", 10)).with(wildcards);
+    let world = limited(45).with(wide("other/wide", "", 10)).with(wildcards);
     let counts = (0..4).map(|at| world.http(&format!("*.w{at}.test")).len());
     assert_eq!(counts.collect::<Vec<_>>(), [11, 11, 1, 1]);
-    let problem = "Ingress shop/names: spec.rules[2]: a copy of the rules without a host of namespace \"other\" for \"*.w2.test\" can take \
-                   61 KiB of memory in each Envoy, more than older Ingresses leave of the limit routes.maxCopyMemoryPerNamespace; names \
+    let problem = "Ingress shop/names: spec.rules[2]: a copy of the rules without a host of namespace \"other\" for \"*.w2.test\" takes \
+                   3 KiB of configuration, more than older Ingresses leave of the limit tenants.maxConfigurationPerNamespace; names \
                    of several labels below \"*.w2.test\" are answered 404";
     assert_eq!(world.problems()[0], problem);
 }
@@ -77,7 +80,7 @@ fn wildcards_copy_the_rules_without_a_host_up_to_a_limit() {
 fn the_rules_of_a_namespace_do_not_take_the_memory_of_others() {
     let world = |paths: usize| {
         let [names, certificate] = entries("names", 3, &below("x.test", 4));
-        let world = limited(45).with(wide("wide", "*.x.test", 4)).with(names).with(certificate);
+        let world = limited(20).with(wide("wide", "*.x.test", 4)).with(names).with(certificate);
         let many = ingress("wild").created(2).host("*.y.test").path("Prefix", "/", "a:80");
         world.with(wide("other/wide", "", paths)).with(many)
     };
@@ -100,7 +103,7 @@ fn the_hosts_of_a_namespace_do_not_take_the_memory_of_others() {
         (0..count).fold(start, |ingress, at| ingress.host(&format!("*.w{at}.{label}.test")).path("Prefix", "/", "a:80"))
     };
     let world =
-        limited(130).with(wide("other/wide", "", 10)).with(named("attack", 1, 50)).with(named("other/small", 9, 2));
+        limited(45).with(wide("other/wide", "", 10)).with(named("attack", 1, 50)).with(named("other/small", 9, 2));
     assert_eq!(world.http("*.w1.other-small.test").len(), 11);
     assert!(world.problems().iter().all(|problem| problem.starts_with("Ingress shop/attack: ")));
 }
@@ -110,7 +113,7 @@ fn the_hosts_of_a_namespace_do_not_take_the_memory_of_others() {
 fn the_rules_of_a_delegate_do_not_take_the_memory_of_the_owner() {
     let [names, certificate] = entries("names", 3, &below("x.test", 4));
     let owner = wide("wide", "*.x.test", 4).annotation("lockgate.dev/delegate-to", "other");
-    let mut world = limited(45).with(owner).with(names).with(certificate);
+    let mut world = limited(20).with(owner).with(names).with(certificate);
     let delegate = (0..50).fold(ingress("other/many").created(9).host("*.x.test"), |ingress, at| {
         ingress.path("Exact", &format!("/other/{at}"), "a:80")
     });
@@ -119,8 +122,8 @@ fn the_rules_of_a_delegate_do_not_take_the_memory_of_the_owner() {
     let copied = (0..4).map(|at| world.https(&format!("h{at}.x.test")).len());
     assert_eq!(copied.collect::<Vec<_>>(), [4; 4], "without the 50 paths of the delegate");
     let problems = world.problems();
-    let problem = "Ingress shop/names: spec.tls[0]: a copy of the rules of \"*.x.test\" of namespace \"other\" for \"h0.x.test\" can take \
-                   102 KiB of memory in each Envoy, more than older Ingresses leave of the limit routes.maxCopyMemoryPerNamespace; \
+    let problem = "Ingress shop/names: spec.tls[0]: a copy of the rules of \"*.x.test\" of namespace \"other\" for \"h0.x.test\" takes \
+                   8 KiB of configuration, more than older Ingresses leave of the limit tenants.maxConfigurationPerNamespace; \
                    these rules left out for \"h0.x.test\"";
     assert!(problems.len() == 4 && problems[0] == problem, "{problems:?}");
 }
@@ -135,7 +138,7 @@ fn entries_without_a_certificate_do_not_decide_about_the_one_that_provides_it() 
     let attack = all.iter().fold(ingress("other/names").created(2), |ingress, host| ingress.tls(&[host], "missing"));
     let missing = all[..40].iter().fold(ingress("other/old").created(1), |ingress, host| ingress.tls(&[host], "cert"));
     let [names, certificate] = entries("names", 3, &all[50..54]);
-    let mut world = limited(90).with(service("third/a").port("http", 80)).with(owner).with(attack).with(names);
+    let mut world = limited(45).with(service("third/a").port("http", 80)).with(owner).with(attack).with(names);
     world = delegates.into_iter().fold(world.with(certificate), World::with);
     let others: Vec<&str> = all[..40].iter().map(String::as_str).collect();
     world = world.with(missing).with(secret("other/cert", &others));
@@ -151,12 +154,12 @@ fn a_surplus_host_is_refused_instead_of_presented_the_certificate_of_a_delegate(
     let delegate = ingress("other/more").created(2).host("*.x.test").path("Exact", "/other", "a:80");
     let delegate = delegate.tls(&["*.x.test"], "cert-other");
     let [names, certificate] = entries("names", 3, &below("x.test", 1));
-    let world = |kib: u64| {
+    let world = |copies: u64| {
         let world =
-            limited(kib).with(owner.clone()).with(delegate.clone()).with(names.clone()).with(certificate.clone());
+            limited(copies).with(owner.clone()).with(delegate.clone()).with(names.clone()).with(certificate.clone());
         world.with(secret("other/cert-other", &["*.x.test"]))
     };
-    assert_eq!(world(90).chains(), ["h0.x.test shop/cert-names", "*.x.test other/cert-other"]);
+    assert_eq!(world(45).chains(), ["h0.x.test shop/cert-names", "*.x.test other/cert-other"]);
     let surplus = world(1).model();
     assert!(!surplus.https().contains_key(&Host::Exact("h0.x.test".into())));
     assert!(surplus.refused().contains(&Host::Exact("h0.x.test".into())));
@@ -171,6 +174,6 @@ fn two_objects_do_not_become_millions_of_routes() {
     let model = world.model();
     let routes: usize =
         model.https().values().flat_map(|tls| tls.virtual_hosts.values()).map(|one| one.routes.len()).sum();
-    assert_eq!((routes, model.https().len()), (2000 * 32, 32));
+    assert_eq!((routes, model.https().len()), (2000 * 28, 28));
     assert_eq!(model.http().get(&Host::Wildcard("x.test".into())).map(|host| host.routes.len()), Some(2000));
 }

@@ -60,7 +60,7 @@ fn many_hosts_are_below_a_wildcard_with_many_delegates() {
 #[test]
 fn many_hosts_leave_out_many_rules() {
     let mut world = world();
-    world.settings.routes.max_copy_memory_per_namespace = 16 << 20;
+    world.settings.tenants.max_configuration_per_namespace = 5 << 18;
     let owner = ingress("wild").created(1).annotation("lockgate.dev/delegate-to", "other");
     let start = ingress("other/many").created(2).host("*.x.test");
     let delegate = (0..5000).fold(start, |ingress, at| ingress.path("Exact", &format!("/{at}"), "a:80"));

@@ -1,10 +1,11 @@
-//! The memory of hosts in Envoy that copy the content of others, and its limits.
+//! The size of hosts that copy the content of others, and its limits.
 //!
 //! - A wildcard with TLS has a filter chain, with a copy of its key pair. A certificate for 1,000 wildcards is copied 1,000 times.
 //! - A host that only a TLS entry names has a copy of the rules of the wildcard above it, or of the rules without a host.
 //! - A wildcard has a copy of the rules without a host, for the names of several labels below it.
 //!
-//! The product of two objects would otherwise use up the memory of all Envoys. Charges depend on the objects alone, not on the
+//! The product of two objects would otherwise use up the memory of all Envoys. The limit of each group is the limit of the
+//! configuration of a namespace. Charges depend on the objects alone, not on the
 //! limits, so that the result does not depend on the history.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +21,14 @@ use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::{Field, Source};
 use crate::translate::tls::{Asking, Chain};
 
-/// The memory of the filter chain of a wildcard in an Envoy without its key pair, in bytes, measured with Envoy 1.40.
-const WILDCARD: u64 = 64 << 10;
+/// The size of the filter chain of a wildcard without its key pair, in bytes.
+const WILDCARD: u64 = 2 << 10;
 
-/// The memory of a copied route of a wildcard, as a multiple of that of other routes: it has a regular expression for the names of
-/// several labels. Measured with Envoy 1.40: 6 KB instead of 2 KB.
-const OF_WILDCARD: u64 = 3;
+/// The size of a copied route of a wildcard, as a multiple of that of other routes: it has a regular expression for the names of
+/// several labels.
+const OF_WILDCARD: u64 = 2;
 
-/// The namespace that names a host, and a namespace with rules that the host copies. Neither can take the memory of others: the
+/// The namespace that names a host, and a namespace with rules that the host copies. Neither can take the limit of others: the
 /// first by more hosts, the second by more rules.
 type Pair = [Arc<str>; 2];
 
@@ -71,18 +72,25 @@ impl Copies {
             return Decision::default();
         };
         let is_denied = left_out.contains(first);
-        let memory = charges.iter().filter(|(namespace, _)| left_out.contains(*namespace));
-        let memory = memory.map(|(_, charge)| charge.memory).sum();
-        let problems = copier.surplus(host, other, &left_out, memory, is_denied);
+        let size = charges.iter().filter(|(namespace, _)| left_out.contains(*namespace));
+        let size = size.map(|(_, charge)| charge.size).sum();
+        let problems = copier.surplus(host, other, &left_out, size, is_denied);
         Decision { left_out, is_denied, problems }
     }
 
     /// Applies the limits. Returns the hosts that have come within or beyond them.
     pub fn apply(&mut self, settings: &Settings) -> BTreeSet<Host> {
-        let mut moved = self.key_pairs.apply(settings.tls.max_wildcard_memory_per_namespace);
-        let of_rules = self.rules.apply(settings.routes.max_copy_memory_per_namespace);
+        let limit = settings.tenants.max_configuration_per_namespace;
+        let mut moved = self.key_pairs.apply(limit);
+        let of_rules = self.rules.apply(limit);
         moved.extend(of_rules.into_iter().map(|(host, _)| host));
         moved
+    }
+
+    /// Returns the sizes of the copies for each namespace, in bytes.
+    pub fn totals(&self) -> impl Iterator<Item = (&Arc<str>, u64)> {
+        let of_rules = self.rules.totals().map(|([namespace, _], size)| (namespace, size));
+        self.key_pairs.totals().chain(of_rules)
     }
 
     fn rules_of(&self, host: &Host) -> impl Iterator<Item = (&Arc<str>, &Charge<Pair>)> {
@@ -105,8 +113,8 @@ pub struct Decision {
 /// Returns the charge of the filter chain of a wildcard. With HTTP/3, Envoy has another one for QUIC.
 pub fn of_key_pair(chain: &Chain, settings: &Settings) -> Charge<Arc<str>> {
     let is_over_quic = settings.http.http3.enabled && chain.maximum >= TlsVersion::V1_3;
-    let memory = (WILDCARD + chain.pair_memory) * if is_over_quic { 2 } else { 1 };
-    Charge { group: chain.provider.key.namespace.clone(), rank: chain.provider.clone(), memory }
+    let size = (WILDCARD + chain.pair_size) * if is_over_quic { 2 } else { 1 };
+    Charge { group: chain.provider.key.namespace.clone(), rank: chain.provider.clone(), size }
 }
 
 /// The objects that make a host copy the rules of another host.
@@ -134,22 +142,22 @@ impl<'a> Copier<'a> {
             Self::Rule(source) => (Some(*source), OF_WILDCARD),
         };
         let Some(payer) = payer else { return RuleCharges::new() };
-        let charge = |(namespace, memory): (&Arc<str>, &u64)| {
+        let charge = |(namespace, size): (&Arc<str>, &u64)| {
             let group = [payer.origin.namespace.clone(), namespace.clone()];
-            let memory = memory.saturating_mul(times);
-            (namespace.clone(), Charge { group, rank: payer.precedence.clone(), memory })
+            let size = size.saturating_mul(times);
+            (namespace.clone(), Charge { group, rank: payer.precedence.clone(), size })
         };
-        site.memory.iter().map(charge).collect()
+        site.sizes.iter().map(charge).collect()
     }
 
-    /// Returns the problems of `host` if the rules of these namespaces for `other`, which take `memory`, are not copied. `is_denied`:
+    /// Returns the problems of `host` if the rules of these namespaces for `other`, of this size, are not copied. `is_denied`:
     /// nothing is copied.
     fn surplus(
         &self,
         host: &Host,
         other: &Host,
         namespaces: &BTreeSet<Arc<str>>,
-        memory: u64,
+        size: u64,
         is_denied: bool,
     ) -> Vec<Problem> {
         let rules = match other {
@@ -158,9 +166,9 @@ impl<'a> Copier<'a> {
         };
         let namespaces = namespaces.iter().map(|namespace| format!("\"{namespace}\"")).collect::<Vec<_>>().join(", ");
         let message = format!(
-            "a copy of {rules} of namespace {namespaces} for \"{host}\" can take {} KiB of memory in each Envoy, more than older \
-             Ingresses leave of the limit routes.maxCopyMemoryPerNamespace",
-            memory.div_ceil(1 << 10),
+            "a copy of {rules} of namespace {namespaces} for \"{host}\" takes {} KiB of configuration, more than older Ingresses leave \
+             of the limit tenants.maxConfigurationPerNamespace",
+            size.div_ceil(1 << 10),
         );
         let problem = |source: &Source, field: Option<Field>, consequence: String| Problem {
             object: source.origin.clone(),
@@ -190,7 +198,7 @@ impl<'a> Copier<'a> {
 }
 
 /// Returns the problem of a wildcard with TLS beyond the limit of its namespace.
-pub fn without_key_pair(host: &Host, chain: &Chain, nobody: impl Fn() -> ObjectRef) -> Problem {
+pub fn without_key_pair(host: &Host, chain: &Chain, settings: &Settings, nobody: impl Fn() -> ObjectRef) -> Problem {
     let key = &chain.provider.key;
     let provides = |origin: &&ObjectRef| origin.namespace == key.namespace && origin.name == key.name;
     Problem {
@@ -198,8 +206,9 @@ pub fn without_key_pair(host: &Host, chain: &Chain, nobody: impl Fn() -> ObjectR
         field: "spec.tls".to_owned(),
         reason: Reason::TooManyWildcards,
         message: format!(
-            "the other wildcard hosts with TLS of the namespace leave no memory for \"{host}\" in the limit \
-             tls.maxWildcardMemoryPerNamespace; older Ingresses come first"
+            "\"{host}\" takes {} KiB of configuration, more than the other wildcard hosts with TLS of the namespace leave of the \
+             limit tenants.maxConfigurationPerNamespace; older Ingresses come first",
+            of_key_pair(chain, settings).size >> 10,
         ),
         consequence: format!("no TLS for \"{host}\""),
     }

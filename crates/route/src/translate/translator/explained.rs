@@ -344,7 +344,7 @@ impl Translator {
                 .filter(|one| one.bound.as_ref() == Some(&answer.listener) && one.listener.is_of(owner))
                 .any(|one| hosts.iter().any(|host| one.hosts.binary_search(host).is_ok()))
         };
-        for (_, problem) in self.gateways.left_out.iter().filter(|(key, _)| is_here(key)).take(MOST) {
+        for (_, problem) in self.gateways.refused.iter().filter(|(key, _)| is_here(key)).take(MOST) {
             about.entry(problem.object.clone().at(0)).or_insert(None);
         }
         for problem in self.refused_hosts(&texts).take(MOST) {

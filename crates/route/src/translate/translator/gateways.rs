@@ -37,12 +37,12 @@ use crate::translate::backend::{Context, Located};
 use crate::translate::dialect::Resolver;
 use crate::translate::few::Few;
 use crate::translate::gateway::attach::{ListenerName, ListenerOwner, Parent};
+use crate::translate::gateway::budget::{Budget, State};
 use crate::translate::gateway::fleet::{self, Referent};
 use crate::translate::gateway::http_policies::HttpPolicies;
 use crate::translate::gateway::listener::{self, Gateway};
 use crate::translate::gateway::parser::{Attached, Units};
 use crate::translate::gateway::policies::{Policies, PolicyReports};
-use crate::translate::gateway::policy_memory::Budget;
 use crate::translate::gateway::{
     FleetReport, ListenerReport, ROUTES, Report, Reports, SetReport, http_route, stream_route,
 };
@@ -91,18 +91,18 @@ pub struct Gateways {
     pub policies: Policies,
     /// The problems of each policy.
     policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
-    /// The memory of the certificate authorities of BackendTLSPolicies, by namespace.
-    authorities: Quota<ObjectKey, Arc<str>>,
+    /// The sizes of the certificate authorities of BackendTLSPolicies, by namespace.
+    pub(super) authorities: Quota<ObjectKey, Arc<str>>,
     /// The reports on policies.
     pub policy_reports: PolicyReports,
     /// The HTTPPolicies.
     pub http_policies: HttpPolicies,
-    /// The memory of all routes.
-    budget: Budget,
-    /// The routes that are on their hosts of the listeners of an owner.
-    served: BTreeSet<(ObjectId, ListenerOwner)>,
-    /// The problems of the routes that are left out on the listeners of an owner because of their memory.
-    pub(super) left_out: BTreeMap<(ObjectId, ListenerOwner), Arc<Problem>>,
+    /// The sizes of all routes.
+    pub(super) budget: Budget,
+    /// The states of the routes that are on their hosts of the listeners of an owner.
+    states: BTreeMap<(ObjectId, ListenerOwner), State>,
+    /// The problems of the routes that are closed or left out on the listeners of an owner.
+    pub(super) refused: BTreeMap<(ObjectId, ListenerOwner), Arc<Problem>>,
     /// The HTTPPolicies with a target that this controller serves, or that does not exist.
     http_policies_of_ours: BTreeMap<ObjectKey, Revision>,
     /// The problems of each HTTPPolicy.

@@ -11,6 +11,7 @@ use super::levels::Levels;
 use super::ownership::Claim;
 use super::quota::Charge;
 use super::{Translator, copies, set};
+use crate::envoy::route::Sizes;
 use crate::model::{Host, ListenerId, Others, SecretId, ServedHosts, TlsHost, TlsVersion, Touched, VirtualHost};
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
@@ -34,8 +35,8 @@ pub struct Made {
     claim: Option<Claim>,
     /// The namespace that owns the host and has a rule for it.
     owner: Option<Arc<str>>,
-    /// The memory of a copy of its rules of each namespace.
-    memory: BTreeMap<Arc<str>, u64>,
+    /// The sizes of a copy of its rules of each namespace.
+    sizes: BTreeMap<Arc<str>, u64>,
     /// The charge for a key pair, whether it is within the limit or not.
     key_pair: Option<Charge<Arc<str>>>,
     /// The changed charges for rules, whether they are within the limits or not. Nothing else is built before they are known.
@@ -63,7 +64,7 @@ impl Translator {
             self.charged.insert(host.clone());
             return;
         }
-        let Made { http, https, chain, problems, missed, in_rules, refused, claim, owner, memory, key_pair, .. } = made;
+        let Made { http, https, chain, problems, missed, in_rules, refused, claim, owner, sizes, key_pair, .. } = made;
         self.claims.settle(host, owner);
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.replace_conflicts(Place::Shared, &site.problems, &[]);
@@ -71,7 +72,7 @@ impl Translator {
             self.copies.replace_rules(host, RuleCharges::new());
         } else if let Some(site) = self.sites.get_mut(host) {
             self.outcomes.replace(host, &site.missed, &missed);
-            (site.missed, site.chain, site.claim, site.memory) = (missed, chain, claim, memory);
+            (site.missed, site.chain, site.claim, site.sizes) = (missed, chain, claim, sizes);
             let before = std::mem::replace(&mut site.problems, problems.clone());
             self.replace_conflicts(Place::Shared, &before, &problems);
             self.sites.set_in_rules(host, in_rules);
@@ -148,7 +149,10 @@ impl Translator {
         let in_rules = !standing.served.is_empty();
         let wildcard = matches!(host, Host::Wildcard(_));
         let own = HostRules::merge(host, &standing.served, &settings.regexes, &mut problems);
-        let memory = if matches!(host, Host::Exact(_)) { BTreeMap::new() } else { own.memory() };
+        let sizes = match host {
+            Host::Exact(_) => BTreeMap::new(),
+            Host::Wildcard(_) | Host::Any => own.sizes(&Sizes::new(settings)),
+        };
         let catch_all = self.nameless.catch_all.as_ref();
         let mut around = Around { own, parent: None, nameless: None, left_out: BTreeSet::new(), catch_all };
         let everywhere = *host == Host::Any && around.catch_all.is_some();
@@ -159,7 +163,7 @@ impl Translator {
             let http = plain(&around, false);
             let https = self.default_host(&around, objects, settings);
             let problems = problems.into_iter().map(Arc::new).collect();
-            return Made { http, https, problems, in_rules, memory, ..Made::default() };
+            return Made { http, https, problems, in_rules, sizes, ..Made::default() };
         }
         // If no rule names the host, the first level with rules serves it. A wildcard with rules needs those without a host.
         let has_rules = |level: &&Host| levels.standing(level).is_some_and(|level| !level.served.is_empty());
@@ -198,7 +202,7 @@ impl Translator {
         let key_pair = chain.as_ref().filter(|_| wildcard).map(|chain| copies::of_key_pair(chain, settings));
         let is_without_key_pair = key_pair.is_some() && self.copies.key_pairs.is_surplus(host);
         if let Some(chain) = chain.as_ref().filter(|_| is_without_key_pair) {
-            problems.push(copies::without_key_pair(host, chain, nobody));
+            problems.push(copies::without_key_pair(host, chain, settings, nobody));
         }
         let served = chain.as_ref().filter(|_| !is_left_to_above && !is_without_key_pair);
         if !copied.is_denied && (in_rules || served.is_some()) {
@@ -224,7 +228,7 @@ impl Translator {
         let owner = standing.owner_with_rule().cloned();
         let claim = standing.claim.filter(|_| wildcard);
         let charges = None;
-        Made { http, https, chain, problems, missed, in_rules, refused, claim, owner, memory, key_pair, charges }
+        Made { http, https, chain, problems, missed, in_rules, refused, claim, owner, sizes, key_pair, charges }
     }
 
     /// Builds the host for clients without a known server name, if there is a certificate for them. With the fallback

@@ -1,4 +1,4 @@
-//! Limits of memory for the hosts or objects of a group, such as a namespace, in the order of precedence.
+//! Limits of size for the hosts or objects of a group, such as a namespace, in the order of precedence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,22 +15,24 @@ pub struct Quota<I, G> {
     changed: BTreeSet<G>,
 }
 
-/// The memory of an item.
+/// The size of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge<G> {
-    /// The group whose limit the memory takes.
+    /// The group whose limit it takes.
     pub group: G,
-    /// The rank of the object that takes the memory.
+    /// The rank of the object that causes it.
     pub rank: Precedence,
-    /// The memory in an Envoy, in bytes.
-    pub memory: u64,
+    /// The size, in bytes.
+    pub size: u64,
 }
 
 /// The items of a group.
 #[derive(Debug)]
 struct Group<I> {
-    /// The memory of each item, in the order of precedence.
+    /// The size of each item, in the order of precedence.
     items: BTreeMap<(Precedence, I), u64>,
+    /// The sum of the sizes, in bytes.
+    total: u128,
     /// The items beyond the limit.
     surplus: BTreeSet<I>,
 }
@@ -47,6 +49,11 @@ impl<I: Ord + Clone, G: Ord + Clone> Quota<I, G> {
         self.charges.range(first..)
     }
 
+    /// Returns the groups with the sum of their sizes, in bytes.
+    pub fn totals(&self) -> impl Iterator<Item = (&G, u64)> {
+        self.groups.iter().map(|(name, group)| (name, u64::try_from(group.total).unwrap_or(u64::MAX)))
+    }
+
     /// Returns whether an item is beyond the limit of its group.
     pub fn is_surplus(&self, item: &I) -> bool {
         let group = self.charges.get(item).and_then(|charge| self.groups.get(&charge.group));
@@ -61,13 +68,15 @@ impl<I: Ord + Clone, G: Ord + Clone> Quota<I, G> {
         if let Some(before) = self.charges.remove(item) {
             if let Some(group) = self.groups.get_mut(&before.group) {
                 group.items.remove(&(before.rank, item.clone()));
+                group.total -= u128::from(before.size);
             }
             self.changed.insert(before.group);
         }
         if let Some(now) = now {
-            let new = || Group { items: BTreeMap::new(), surplus: BTreeSet::new() };
+            let new = || Group { items: BTreeMap::new(), total: 0, surplus: BTreeSet::new() };
             let group = self.groups.entry(now.group.clone()).or_insert_with(new);
-            group.items.insert((now.rank.clone(), item.clone()), now.memory);
+            group.items.insert((now.rank.clone(), item.clone()), now.size);
+            group.total += u128::from(now.size);
             self.changed.insert(now.group.clone());
             self.charges.insert(item.clone(), now);
         }
@@ -79,7 +88,7 @@ impl<I: Ord + Clone, G: Ord + Clone> Quota<I, G> {
         for name in std::mem::take(&mut self.changed) {
             let Some(group) = self.groups.get_mut(&name) else { continue };
             let mut fits = fitting(limit);
-            let surplus = group.items.iter().filter(|(_, memory)| !fits(**memory));
+            let surplus = group.items.iter().filter(|(_, size)| !fits(**size));
             let surplus = surplus.map(|((_, item), _)| item.clone()).collect();
             let before = std::mem::replace(&mut group.surplus, surplus);
             moved.extend(before.symmetric_difference(&group.surplus).cloned());
@@ -104,7 +113,7 @@ mod tests {
     fn set(quota: &mut Quota<Host, String>, name: &str, namespace: &str, created: i64) -> Vec<String> {
         let rank =
             Precedence { terminating: false, created, key: ObjectKey::new(namespace, "ingress"), kind: Kind::INGRESS };
-        quota.replace(&host(name), Some(Charge { group: namespace.to_owned(), rank, memory: 50 }));
+        quota.replace(&host(name), Some(Charge { group: namespace.to_owned(), rank, size: 50 }));
         quota.apply(100).iter().map(Host::to_string).collect()
     }
 

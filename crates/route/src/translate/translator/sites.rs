@@ -22,8 +22,8 @@ pub struct Site {
     pub in_rules: bool,
     /// The claim of its owner. Stored only for wildcards, because the names below them depend on it.
     pub claim: Option<Claim>,
-    /// The memory of a copy of its rules of each namespace in an Envoy, in bytes. Empty for exact hosts, whose rules are not copied.
-    pub memory: BTreeMap<Arc<str>, u64>,
+    /// The size of a copy of its rules of each namespace, in bytes. Empty for exact hosts, whose rules are not copied.
+    pub sizes: BTreeMap<Arc<str>, u64>,
     /// The TLS properties of the host.
     pub chain: Option<Chain>,
     /// The problems of sources that concern only this host.

@@ -13,9 +13,9 @@ use crate::translate::grants::Reference;
 use crate::translate::limit::fitting;
 use crate::translate::verdict::Status;
 
-/// The maximum memory of the key pairs of one listener in a filter chain of an Envoy, in bytes. The API permits 64 key pairs for each
-/// of 64 listeners, and a key pair can take 1 MiB.
-const MAX_PAIR_MEMORY: u64 = 4 << 20;
+/// The maximum size of the key pairs of one listener, in bytes. The API permits 64 key pairs for each of 64 listeners, and a key pair
+/// can have 100 KiB.
+const MAX_PAIR_SIZE: u64 = 512 << 10;
 
 impl Parser<'_, '_> {
     /// Returns the usable key pairs of a listener that terminates TLS.
@@ -37,23 +37,22 @@ impl Parser<'_, '_> {
                 }
             }
         }
-        self.within_memory(name, pairs)
+        self.within_size(name, pairs)
     }
 
-    /// Leaves out the largest key pairs if all of them take too much memory. Secrets can belong to other namespaces, whose small
+    /// Leaves out the largest key pairs if all of them are too large. Secrets can belong to other namespaces, whose small
     /// key pairs must not depend on large ones.
-    fn within_memory(&mut self, listener: &Arc<str>, mut pairs: Vec<SecretId>) -> Vec<SecretId> {
-        let mut by_size: Vec<(u64, &SecretId)> = pairs.iter().map(|pair| (self.memory_of(pair), pair)).collect();
+    fn within_size(&mut self, listener: &Arc<str>, mut pairs: Vec<SecretId>) -> Vec<SecretId> {
+        let mut by_size: Vec<(u64, &SecretId)> = pairs.iter().map(|pair| (self.size_of(pair), pair)).collect();
         by_size.sort();
-        let mut fits = fitting(MAX_PAIR_MEMORY);
-        let surplus = by_size.into_iter().filter(|(memory, _)| !fits(*memory)).map(|(_, pair)| pair.clone());
+        let mut fits = fitting(MAX_PAIR_SIZE);
+        let surplus = by_size.into_iter().filter(|(size, _)| !fits(*size)).map(|(_, pair)| pair.clone());
         let surplus: BTreeSet<SecretId> = surplus.collect();
         for pair in &surplus {
             let message = format!(
-                "Secret \"{}\" is left out: the key pairs of a listener can take at most {} MiB of memory in each Envoy, and small \
-                 ones come first",
+                "Secret \"{}\" is left out: the key pairs of a listener have at most {} KiB, and small ones come first",
                 pair.object(),
-                MAX_PAIR_MEMORY >> 20
+                MAX_PAIR_SIZE >> 10
             );
             self.declared.verdict(Some(listener), "ResolvedRefs", Status::False, "InvalidCertificateRef", message);
         }
@@ -61,10 +60,10 @@ impl Parser<'_, '_> {
         pairs
     }
 
-    /// Returns the memory that a key pair takes in each filter chain of an Envoy, in bytes.
-    pub fn memory_of(&self, pair: &SecretId) -> u64 {
+    /// Returns the size of a key pair, in bytes.
+    pub fn size_of(&self, pair: &SecretId) -> u64 {
         let secret = self.resolver.context.objects.get::<Secret>(pair.object());
-        secret.and_then(|secret| secret.pair.as_ref()).map_or(0, |pair| pair.memory())
+        secret.and_then(|secret| secret.pair.as_ref()).map_or(0, |pair| pair.size())
     }
 
     /// Returns the key pair that the Gateway presents to backends.

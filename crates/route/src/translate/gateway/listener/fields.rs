@@ -14,8 +14,8 @@ impl Parser<'_, '_> {
     pub fn parse_listener(&mut self, listener: &GatewayListener) -> Listener {
         let (name, first) = (&listener.name, self.declared.verdicts.len());
         let protocol = self.protocol(listener);
-        let pair_memory = match &protocol {
-            Some(Protocol::Tls(pairs)) => pairs.iter().map(|pair| self.memory_of(pair)).sum(),
+        let pair_size = match &protocol {
+            Some(Protocol::Tls(pairs)) => pairs.iter().map(|pair| self.size_of(pair)).sum(),
             _ => 0,
         };
         let host = match &protocol {
@@ -47,7 +47,7 @@ impl Parser<'_, '_> {
             host,
             port,
             protocol,
-            pair_memory,
+            pair_size,
             clients,
             lacks_authorities,
             kinds,

@@ -44,20 +44,20 @@ impl Translator {
                     changed.insert(key);
                 }
             }
-            due = self.gateways.authorities.apply(settings.gateway.policies.max_memory_per_namespace);
+            due = self.gateways.authorities.apply(settings.tenants.max_configuration_per_namespace);
         }
         (changed, services)
     }
 
-    /// Parses a policy, and charges its memory to its namespace.
+    /// Parses a policy, and charges its size to its namespace.
     fn parse_policy(&mut self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Option<Policy> {
         let policy = objects.get::<BackendTlsPolicy>(key);
         let policy = policy.map(|policy| self.read(objects, settings, |resolver| policy::parse(policy, resolver)).0);
-        let charged = policy.as_ref().filter(|policy| policy.memory > 0);
+        let charged = policy.as_ref().filter(|policy| policy.size > 0);
         let charge = charged.map(|policy| Charge {
             group: key.namespace.clone(),
             rank: policy.precedence.clone(),
-            memory: policy.memory,
+            size: policy.size,
         });
         self.gateways.authorities.replace(key, charge);
         let is_surplus = self.gateways.authorities.is_surplus(key);

@@ -7,6 +7,7 @@ use super::Translator;
 use crate::model::{Host, ListenerId};
 use crate::objects::{ObjectId, ObjectKey};
 use crate::translate::gateway::attach::{Attachment, ListenerOwner};
+use crate::translate::gateway::budget::State;
 use crate::translate::gateway::parser::Attached;
 use crate::translate::source::Dependencies;
 use crate::translate::verdict;
@@ -44,7 +45,8 @@ impl Translator {
         }
         self.conflicts.verdicts_changed(id);
         if let Some(route) = &before {
-            route.owners().iter().for_each(|owner| self.withdraw_route(route, owner, hosts, reported));
+            let owners = route.owners();
+            owners.iter().for_each(|owner| self.set_state(route, owner, State::LeftOut, hosts, reported));
         }
         match now {
             Some(route) => drop(self.gateways.routes.insert(id.clone(), route)),
@@ -52,56 +54,43 @@ impl Translator {
         }
     }
 
-    /// Adds a route to its hosts on the listeners of `owner`, and to the number of attached routes of these listeners, if it is
-    /// not there.
-    pub(super) fn serve_route(
+    /// Changes the state of a route on the listeners of `owner`. Open and closed routes are on their hosts, and open ones are
+    /// attached.
+    pub(super) fn set_state(
         &mut self,
         route: &Attached,
         owner: &ListenerOwner,
+        now: State,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
         reported: &mut BTreeSet<ObjectKey>,
     ) {
-        if !self.gateways.served.insert((route.precedence.id(), owner.clone())) {
+        let key = (route.precedence.id(), owner.clone());
+        let before = match now {
+            State::LeftOut => self.gateways.states.remove(&key),
+            now => self.gateways.states.insert(key, now),
+        };
+        let before = before.unwrap_or(State::LeftOut);
+        if before == now {
             return;
         }
-        for attachment in attachments(route, owner) {
-            reported.insert(attachment.listener.gateway.clone());
-            *self.gateways.attached.entry(attachment.listener.clone()).or_default() += 1;
-        }
-        for place in places(attachments(route, owner)) {
-            self.gateways.hosts.entry(place.clone()).or_default().insert(route.precedence.clone());
-            hosts.insert(place);
-        }
-    }
-
-    /// Removes a route from its hosts on the listeners of `owner`, and from the number of attached routes of these listeners, if it
-    /// is there.
-    pub(super) fn withdraw_route(
-        &mut self,
-        route: &Attached,
-        owner: &ListenerOwner,
-        hosts: &mut BTreeSet<(ListenerId, Host)>,
-        reported: &mut BTreeSet<ObjectKey>,
-    ) {
-        if !self.gateways.served.remove(&(route.precedence.id(), owner.clone())) {
-            return;
-        }
-        for attachment in attachments(route, owner) {
+        let is_open = |state: State| state == State::Open;
+        for attachment in attachments(route, owner).filter(|_| is_open(before) != is_open(now)) {
             let name = &attachment.listener;
             reported.insert(name.gateway.clone());
-            if let Some(count) = self.gateways.attached.get_mut(name) {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    self.gateways.attached.remove(name);
-                }
+            let count = self.gateways.attached.entry(name.clone()).or_default();
+            *count = if is_open(now) { *count + 1 } else { count.saturating_sub(1) };
+            if *count == 0 {
+                self.gateways.attached.remove(name);
             }
         }
         for place in places(attachments(route, owner)) {
-            if let Some(routes) = self.gateways.hosts.get_mut(&place) {
-                routes.remove(&route.precedence);
-                if routes.is_empty() {
-                    self.gateways.hosts.remove(&place);
-                }
+            let routes = self.gateways.hosts.entry(place.clone()).or_default();
+            match now {
+                State::LeftOut => routes.remove(&route.precedence),
+                State::Open | State::Closed => routes.insert(route.precedence.clone()),
+            };
+            if routes.is_empty() {
+                self.gateways.hosts.remove(&place);
             }
             hosts.insert(place);
         }
@@ -110,7 +99,7 @@ impl Translator {
     /// Returns the places of a route where it is not left out.
     pub(super) fn served_places(&self, route: &Attached) -> BTreeSet<(ListenerId, Host)> {
         let is_served = |attachment: &&Attachment| {
-            self.gateways.budget.left_out(&route.precedence, &attachment.listener.owner()).is_none()
+            self.gateways.budget.state(&route.precedence, &attachment.listener.owner()) != State::LeftOut
         };
         places(route.attachments.iter().filter(is_served))
     }

@@ -5,6 +5,8 @@ use super::{Translator, Update};
 use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConnections, Traffic};
 use crate::objects::Precedence;
 use crate::settings::Settings;
+use crate::translate::gateway::attach::ListenerName;
+use crate::translate::gateway::budget::State;
 use crate::translate::gateway::listener::{Gateway, Protocol};
 use crate::translate::translator::set;
 
@@ -23,7 +25,12 @@ impl Translator {
         let is_decrypted = owner.is_some_and(|listener| matches!(listener.protocol, Some(Protocol::Tls(_))));
         let ranks = self.gateways.hosts.get(place).into_iter().flat_map(|ranks| ranks.iter());
         let of_rank = |rank: &Precedence| {
-            self.gateways.routes.get(&rank.id())?.destination(&gateway.certificate, is_decrypted).cloned()
+            let route = self.gateways.routes.get(&rank.id())?;
+            let to = route.destination(&gateway.certificate, is_decrypted)?;
+            let listener =
+                ListenerName { gateway: gateway.key().clone(), set: owner?.set.clone(), name: owner?.name.clone() };
+            let is_closed = self.gateways.budget.state(rank, &listener.owner()) == State::Closed;
+            Some(if is_closed { Destination::refusing(to.origin.clone()) } else { to.clone() })
         };
         let to = ranks.filter_map(of_rank).next();
         let is_pattern = owner.is_some_and(|listener| listener.host == *host);

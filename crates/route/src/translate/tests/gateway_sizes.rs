@@ -1,4 +1,4 @@
-//! The memory that the policies and filters of routes can take in an Envoy, and its limit for each namespace.
+//! The size of the configuration that routes cause with their filters and policies, and its limit for each namespace.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -49,7 +49,7 @@ fn shop(more: impl IntoIterator<Item = Object>) -> Objects {
 
 fn with_limit(limit: u64, objects: &Objects) -> Translator {
     let (mut translator, mut settings) = (Translator::default(), Settings::default());
-    settings.gateway.policies.max_memory_per_namespace = limit;
+    settings.tenants.max_configuration_per_namespace = limit;
     translator.update(objects, &settings, &ChangedInputs::everything());
     translator
 }
@@ -69,40 +69,37 @@ fn status(route: &Route) -> Option<u16> {
 }
 
 #[test]
-fn filters_beyond_the_memory_of_a_namespace_fail_the_rules_of_its_younger_routes() {
+fn a_route_that_does_not_fit_is_answered_503_and_no_request_reaches_another_route() {
     let route = |name: &str, at| http_route(name).created(at).parent("public").host("x.test");
     let wide = |name: &str, at, filter: HttpFilter| route(name, at).rule(&format!("/{name}"), "a:80").filter(filter);
-    let old: Object = wide("old", 1, requests(64 * KIB)).into();
+    let old: Object = wide("old", 1, requests(64 * KIB)).rule("/", "a:80").into();
     let young: Object = wide("young", 2, requests(64 * KIB)).rule("/young/plain", "a:80").into();
     let answered: Object = wide("answered", 3, responses(64 * KIB)).into();
     let of_backend = route("backend", 4).rule("/backend", "a:80");
     let of_backend: Object =
         of_backend.change(|rule| rule.backend_refs[0].filters.extend([requests(32 * KIB), responses(32 * KIB)])).into();
-    let of_browsers: Object = wide("browsers", 5, cors(40)).into();
+    let of_browsers: Object = wide("browsers", 5, cors(64)).into();
     let small: Object = wide("small", 6, requests(0)).into();
     let objects = shop([old, young, answered, of_backend, of_browsers, small]);
     assert!(translated(&objects).problems().is_empty(), "few matches fit into the default limit");
 
-    let translator = with_limit(300 << 10, &objects);
+    let translator = with_limit(80 << 10, &objects);
     let of = |name: &str| routes(&translator, "x.test", name).into_iter().map(status).collect::<Vec<_>>();
-    let mut young = of("young");
-    young.sort();
-    assert_eq!((of("old"), young), (vec![None], vec![None, Some(500)]), "a rule without filters is served");
+    assert_eq!((of("old"), of("young")), (vec![None; 2], vec![Some(503); 2]), "all rules are closed");
     for name in ["answered", "backend", "browsers"] {
-        assert_eq!(of(name), [Some(500)], "{name}");
+        assert_eq!(of(name), [Some(503)], "{name}");
         assert!(routes(&translator, "x.test", name)[0].filters.is_empty(), "{name}");
     }
     assert_eq!((of("small"), of("foreign")), (vec![None], vec![None]));
     let problems: Vec<String> = translator.problems().iter().map(ToString::to_string).collect();
-    let fields = [("answered", "filters"), ("backend", "backendRefs"), ("browsers", "filters"), ("young", "filters")];
-    assert_eq!(problems.len(), fields.len(), "{problems:?}");
-    for (problem, (name, field)) in problems.iter().zip(fields) {
-        let start =
-            format!("HTTPRoute shop/{name}: spec.rules[0].{field}: the policies and filters of this route can take");
+    assert_eq!(problems.len(), 4, "{problems:?}");
+    for (problem, name) in problems.iter().zip(["answered", "backend", "browsers", "young"]) {
+        let start = format!("HTTPRoute shop/{name}: spec: the configuration of this route takes ");
         assert!(problem.starts_with(&start), "{problem}");
-        assert!(problem.ends_with("requests to this rule are answered 500"), "{problem}");
-        let partial = "0: PartiallyInvalid=True UnsupportedValue".to_owned();
-        assert!(conditions(&translator, Kind::HTTP_ROUTE, name).contains(&partial));
+        let end = " KiB there of the limit tenants.maxConfigurationPerNamespace, 80 KiB; its requests are answered 503";
+        assert!(problem.ends_with(end), "{problem}");
+        let refused = "0: Accepted=False RouteTooExpensive".to_owned();
+        assert!(conditions(&translator, Kind::HTTP_ROUTE, name).contains(&refused));
     }
 }
 
@@ -114,13 +111,34 @@ fn each_match_on_each_host_has_a_copy_of_the_filters() {
         (0..hosts).fold(route, |route, at| route.host(&format!("h{at}.test"))).into()
     };
     let fits = |hosts, matches| {
-        let translator = with_limit(1 << 20, &shop([route(hosts, matches)]));
+        let translator = with_limit(256 << 10, &shop([route(hosts, matches)]));
         let all = routes(&translator, "h0.test", "a");
         assert_eq!(all.len(), matches);
         all.into_iter().all(|route| status(route).is_none())
     };
     assert!(fits(1, 4) && fits(4, 1) && fits(2, 2));
     assert!(!fits(1, 16) && !fits(16, 1) && !fits(4, 4));
+}
+
+/// Closed routes have the same limit for their matches. Hosts of routes that do not fit either are answered 404, unless another
+/// route serves them.
+#[test]
+fn closed_routes_whose_matches_do_not_fit_are_left_out() {
+    let route = |name: &str, at, matches: usize, size: usize| -> Object {
+        let start = http_route(name).created(at).parent("public").host(&format!("{name}.test"));
+        (0..matches).fold(start, |route, at| route.rule(&format!("/{at}"), "a:80").filter(requests(size))).into()
+    };
+    // A closed match takes 150 bytes.
+    let list = [route("one", 1, 16, 4 * KIB), route("two", 2, 40, 4 * KIB), route("three", 3, 4, 0)];
+    let translator = with_limit(8 << 10, &shop(list));
+    let plain = translator.model().plain("gateway/shop/public/80").expect("a listener");
+    let host = |name: &str| plain.hosts.get(&Host::Exact(format!("{name}.test").into()));
+    let statuses =
+        |name: &str| host(name).map(|host| host.routes.iter().map(|route| status(route)).collect::<Vec<_>>());
+    assert_eq!(statuses("one"), Some(vec![Some(503); 16]));
+    assert_eq!((statuses("two"), statuses("three")), (None, Some(vec![None; 4])));
+    let attached = super::gateway::report(&translator).listeners.iter().map(|one| one.attached_routes).sum::<u32>();
+    assert_eq!(attached, 2, "`three` and `foreign`");
 }
 
 /// Returns a rule of `host` with this number of matches of a kind, and 8 backends.
@@ -139,7 +157,7 @@ fn shop_with_backends(route: HttpRouteBuilder) -> Objects {
 #[test]
 fn backends_multiply_the_filters_of_their_rule() {
     let fits = |route: HttpRouteBuilder| {
-        let translator = with_limit(300 << 10, &shop_with_backends(route));
+        let translator = with_limit(100 << 10, &shop_with_backends(route));
         routes(&translator, "x.test", "a").into_iter().all(|route| status(route).is_none())
     };
     let rule = |size: usize| with_backends("Exact", 0).filter(requests(size));
@@ -167,7 +185,7 @@ fn sessions_at_one_of_several_backends_multiply_the_matches_of_their_rule() {
     );
     let copies = |route: HttpRouteBuilder| {
         let hosts = (0..8).fold(route, |route, at| route.host(&format!("h{at}.test")));
-        with_limit(512 << 10, &shop_with_backends(hosts)).problems().is_empty()
+        with_limit(64 << 10, &shop_with_backends(hosts)).problems().is_empty()
     };
     assert!(copies(with_backends("Exact", 4)) && !copies(with_backends("Exact", 4).change(sessions)));
 }
@@ -193,14 +211,14 @@ fn any_policy() -> impl Strategy<Value = Object> {
     let target = select(vec![("Gateway", "public"), ("HTTPRoute", "a"), ("HTTPRoute", "b")]);
     (select(vec!["a", "b"]), 1i64..3, target, any::<bool>()).prop_map(|(name, created, (kind, target), body)| {
         let policy = http_policy(name).created(created).target(kind, target);
-        if body { policy.body("1MiB").into() } else { policy.rate(1).into() }
+        if body { policy.body("1MiB").into() } else { policy.rate_per_client(1).into() }
     })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// A route that grows or shrinks closes and opens younger routes of its namespace on other hosts.
+    /// A route that grows or shrinks closes and opens younger routes of its namespace on other hosts, or leaves them out.
     #[test]
     fn routes_within_a_limit_step_by_step_are_what_they_are_all_at_once(
         first in prop::collection::vec(any_route(), 0..6),
@@ -208,9 +226,10 @@ proptest! {
             prop::collection::vec((prop_oneof![6 => any_route(), 1 => any_policy()], prop::bool::weighted(0.8)), 1..3),
             1..8,
         ),
+        limit in select(vec![300, 600, 1200, 20 << 10]),
     ) {
         let mut settings = Settings::default();
-        settings.gateway.policies.max_memory_per_namespace = 100 << 10;
+        settings.tenants.max_configuration_per_namespace = limit;
         step_by_step(shop(first), passes, &settings)?;
     }
 }

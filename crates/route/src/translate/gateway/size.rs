@@ -1,0 +1,80 @@
+//! The size of the configuration that the routes of an object cause: the bytes of its encoding, and more for parts whose memory in
+//! Envoy is out of proportion to their bytes. `docs/limits.md` has the table of these parts.
+
+use std::sync::Arc;
+
+use super::http_policy::Features;
+use super::http_route::Candidate;
+use crate::envoy::route::Sizes;
+use crate::model::{Action, ForwardFilter, OriginMatch, Route};
+use crate::re2::Cost;
+
+/// The bytes that a route of Envoy and a host count in addition. Their memory hardly depends on short texts.
+pub const BASE: u64 = 100;
+/// The bytes that a character of an origin with `*` counts in addition. Envoy compiles the origin for each route.
+const PATTERN: u64 = 8;
+/// The bytes that a limit for each client address counts in addition. Envoy counts 10,000 addresses for each route.
+pub const CLIENT_LIMIT: u64 = 256 << 10;
+
+/// The matches of a rule on one host, which have the same policies.
+pub struct RuleSize<'a> {
+    /// The name of the rule.
+    pub name: Option<&'a Arc<str>>,
+    /// The size of the routes without their policies, in bytes.
+    pub open: u64,
+    /// The size of the routes that replace them if the object is closed, in bytes.
+    pub closed: u64,
+    /// The number of Envoy's routes, each with the policies of the rule.
+    pub routes: u64,
+}
+
+/// Returns the sizes of the rules of these candidates. The matches of a rule are adjacent.
+pub fn of_rules<'a>(candidates: &'a [Candidate], sizes: &Sizes) -> Vec<RuleSize<'a>> {
+    let rule = |matches: &'a [Candidate]| {
+        let first = matches.first()?;
+        let number = matches.len() as u64;
+        let of_closed = |one: &Candidate| of_route(&one.closed(), one.cost, sizes);
+        let closed = matches.iter().map(of_closed).fold(0, u64::saturating_add);
+        let copies: u64 = first.routes().map(|route| u64::from(route.copies())).sum();
+        let of_first: u64 = first.routes().map(|route| of_route(route, first.cost, sizes)).sum();
+        // The matches of a rule differ in what is left of them if they are closed. A rule can have 64 matches and 1 MB of headers,
+        // so only the first match is encoded as a whole.
+        let open = of_first.saturating_sub(of_closed(first).saturating_mul(copies)).saturating_mul(number);
+        Some(RuleSize {
+            name: first.name.as_ref(),
+            open: open.saturating_add(closed.saturating_mul(copies)),
+            closed,
+            routes: copies.saturating_mul(number),
+        })
+    };
+    candidates.chunk_by(|a, b| a.rule == b.rule).filter_map(rule).collect()
+}
+
+/// Returns the size of a route without its policies. Its regular expressions have this cost.
+pub fn of_route(route: &Route, Cost { size, steps }: Cost, sizes: &Sizes) -> u64 {
+    let more = BASE + u64::from(size) + u64::from(steps) / 8 + of_origins(route);
+    sizes.of_route(route).saturating_add(more.saturating_mul(route.copies().into()))
+}
+
+/// Returns the size of the policies of a route, for each of its routes in Envoy. Features that cannot be enforced have none.
+pub fn of_features(features: &Features, sizes: &Sizes) -> u64 {
+    let Ok(policy) = features.resolve() else { return 0 };
+    let is_per_client = policy.local_rate_limit.as_ref().is_some_and(|limit| limit.per_client_address);
+    sizes.of_policy(&policy) + if is_per_client { CLIENT_LIMIT } else { 0 }
+}
+
+fn of_origins(route: &Route) -> u64 {
+    let Action::Forward(forward) = &route.action else { return 0 };
+    let of_filter = |filter: &ForwardFilter| match filter {
+        ForwardFilter::Cors(cors) => cors.allow_origins.iter().map(of_origin).sum(),
+        _ => 0,
+    };
+    forward.filters.iter().map(of_filter).sum()
+}
+
+fn of_origin(origin: &OriginMatch) -> u64 {
+    match origin {
+        OriginMatch::Regex(text) => PATTERN * text.len() as u64,
+        OriginMatch::Any | OriginMatch::Exact(_) => 0,
+    }
+}
