@@ -156,12 +156,10 @@ async fn routes_beyond_the_limit_of_a_namespace_are_closed_alone() {
         if kind.has_prefixes {
             answers(last_port, &format!("{closed}.test"), "/0", 503).await;
         }
-        let size = async |unit: &str| {
-            let labels = ["namespace=\"bert\""];
-            tenants.site.lockgate.metric(&format!("lockgate_namespace_configuration_{unit}"), &labels).await
-        };
-        assert!(size("ratio").await > 1.0, "{}: {}", kind.name, size("ratio").await);
-        let bytes = size("bytes").await;
+        let metric = async |name: &str| tenants.site.lockgate.metric(name, &["namespace=\"bert\""]).await;
+        let ratio = metric("lockgate_namespace_configuration_ratio").await;
+        assert!(ratio > 1.0, "{}: {ratio}", kind.name);
+        let bytes = metric("lockgate_namespace_configuration_bytes").await;
         let [envoy, controller] = settled(&mut tenants).await;
         let costs = [envoy.saturating_sub(before), controller.saturating_sub(at_start)];
         println!(

@@ -60,7 +60,7 @@ fn settle(fleets: &mut Fleets, model: &Model, settings: &Settings) {
 
 /// The settings with this form of routes.
 fn with_discovery(discovery: Discovery) -> Settings {
-    Settings { routes: Routes { discovery, ..Routes::default() }, ..Settings::default() }
+    Settings { routes: Routes { discovery }, ..Settings::default() }
 }
 
 fn newest(fleets: &Fleets, view: View) -> Option<Arc<Snapshot>> {

@@ -118,7 +118,7 @@ pub const UPSTREAM: &[Key] = &[
          It applies separately to routes on the Gateways of each namespace, to the certificate authorities of BackendTLSPolicies, to \
          wildcard hosts of Ingresses with TLS, and to copies of the rules of Ingresses. Older objects come first. A route that \
          does not fit is answered 503, with the Event `RouteTooExpensive`. [limits.md](limits.md#configuration-of-a-namespace) \
-         explains the sizes. An Envoy takes 10 to 40 bytes of memory for each byte."
+         explains the sizes. An Envoy takes up to 40 bytes of memory for each byte."
     ),
     key!(
         "overload.maxHeap",
