@@ -25,10 +25,10 @@ pub fn filters(compression: &Compression, for_routes: Option<bool>) -> Vec<hcm_v
     let preferred = enabled.first();
     let others = CompressionAlgorithm::ALL.into_iter().filter(|one| !enabled.contains(one));
     let others = for_routes.into_iter().flat_map(|disabled| {
-        let filter = move |one| hcm_v3::HttpFilter { disabled, ..filter(one, Applies::ToRoutes, compression) };
+        let filter = move |one| hcm_v3::HttpFilter { disabled, ..filter(one, Responses::OfRoutes, compression) };
         others.clone().map(filter)
     });
-    let all = |one| if Some(one) == preferred { Applies::ToAllFirst } else { Applies::ToAll };
+    let all = |one| Responses::All { preferred: Some(one) == preferred };
     enabled.iter().map(|one| filter(*one, all(one), compression)).chain(others).collect()
 }
 
@@ -64,15 +64,14 @@ fn word(algorithm: CompressionAlgorithm) -> &'static str {
 
 /// The responses that a filter compresses.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Applies {
-    /// All, also if the client accepts another algorithm equally.
-    ToAllFirst,
-    ToAll,
+enum Responses {
+    /// All. `preferred`: also if the client accepts another algorithm equally.
+    All { preferred: bool },
     /// Those of routes that ask for it.
-    ToRoutes,
+    OfRoutes,
 }
 
-fn filter(algorithm: CompressionAlgorithm, applies: Applies, compression: &Compression) -> hcm_v3::HttpFilter {
+fn filter(algorithm: CompressionAlgorithm, responses: Responses, compression: &Compression) -> hcm_v3::HttpFilter {
     let Compression { algorithms: _, content_types, minimum_bytes } = compression;
     let library = match algorithm {
         CompressionAlgorithm::Gzip => wire::any(&gzip_v3::Gzip::default()),
@@ -85,7 +84,7 @@ fn filter(algorithm: CompressionAlgorithm, applies: Applies, compression: &Compr
         runtime_key: "lockgate.compression".to_owned(),
     };
     let common = compressor_v3::compressor::CommonDirectionConfig {
-        enabled: (applies == Applies::ToRoutes).then_some(off),
+        enabled: (responses == Responses::OfRoutes).then_some(off),
         min_content_length: Some(wire::uint32(*minimum_bytes)),
         content_type_matcher: content_types.iter().map(|one| media_type(one)).collect(),
         ..Default::default()
@@ -99,7 +98,7 @@ fn filter(algorithm: CompressionAlgorithm, applies: Applies, compression: &Compr
             common_config: Some(common),
             ..Default::default()
         }),
-        choose_first: applies == Applies::ToAllFirst,
+        choose_first: responses == Responses::All { preferred: true },
         ..Default::default()
     };
     hcm_v3::HttpFilter {
