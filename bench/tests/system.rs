@@ -80,6 +80,6 @@ fn the_public_benchmark_runs_in_a_lab() {
             assert!(number.is_some_and(|number| number > 0.0), "{setting}, {metric}: {number:?}");
         }
     }
-    let acks = page.number(Case::Propagation, "probe, 20 HTTPRoutes", LOCKGATE.name, "to the ACK of a VirtualHost");
+    let acks = page.number(Case::Propagation, "probe, 20 HTTPRoutes", LOCKGATE.name, "to the ACK of a scope");
     assert!(acks.is_some_and(|acks| acks > 0.0), "{acks:?}");
 }

@@ -345,7 +345,8 @@ impl Gates {
             order::before().any(|kind| view.is_some_and(|view| view.leading_to(kind, cluster).next().is_some()));
         pending
             || self.replaced.iter().any(of_replaced)
-            || self.awaits_routes(types)
+            || self.awaits_routes(types, newest)
+            || types.get(&ResourceType::SCOPED_ROUTES).is_some_and(Subscription::has_unknown_resources)
             || order::before().any(|kind| {
                 // A client that has just unsubscribed may subscribe again, so in-flight resources count.
                 let under_way = types.get(&kind).into_iter().flat_map(|subscription| &subscription.in_flight);
@@ -369,11 +370,15 @@ impl Gates {
         listeners.all(|listener| listener.references().routes.iter().all(|name| accepted(types, name)))
     }
 
-    /// Returns whether a returning Envoy has yet to report its listeners and routes. A listener without its routes is not
-    /// in use: Envoy may still serve an older one, which it does not report.
-    fn awaits_routes(&self, types: &Types) -> bool {
+    /// Returns whether a returning Envoy has yet to report its listeners, routes, and scopes. A listener without its routes is
+    /// not in use: Envoy may still serve an older one, which it does not report.
+    fn awaits_routes(&self, types: &Types, newest: &Snapshot) -> bool {
+        let unreported_scopes =
+            || newest.len(ResourceType::SCOPED_ROUTES) > 0 && !types.contains_key(&ResourceType::SCOPED_ROUTES);
         self.reports_until.is_some()
-            && (!types.contains_key(&ResourceType::LISTENER) || !self.has_routes_of_its_listeners(types))
+            && (!types.contains_key(&ResourceType::LISTENER)
+                || !self.has_routes_of_its_listeners(types)
+                || unreported_scopes())
     }
 }
 

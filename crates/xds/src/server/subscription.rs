@@ -128,6 +128,11 @@ impl Subscription {
         }
     }
 
+    /// Returns whether the client has resources of an earlier stream whose content is unknown.
+    pub fn has_unknown_resources(&self) -> bool {
+        self.came_back
+    }
+
     /// Returns whether the client subscribes to `name`: by name, glob, or wildcard.
     pub fn covers(&self, name: &str) -> bool {
         self.collections.covers(name) || self.named(name)

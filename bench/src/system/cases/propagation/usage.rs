@@ -12,7 +12,7 @@ const HISTOGRAMS: [(&str, &str); 4] = [
     ("lockgate_translation_seconds{}", "to the publication"),
     ("lockgate_xds_push_to_ack_seconds{type=\"Cluster\"}", "to the ACK of a Cluster"),
     ("lockgate_xds_push_to_ack_seconds{type=\"RouteConfiguration\"}", "to the ACK of a RouteConfiguration"),
-    ("lockgate_xds_push_to_ack_seconds{type=\"VirtualHost\"}", "to the ACK of a VirtualHost"),
+    ("lockgate_xds_push_to_ack_seconds{type=\"ScopedRouteConfiguration\"}", "to the ACK of a scope"),
 ];
 
 /// The consumption so far.

@@ -136,8 +136,8 @@ impl Scopes {
         let mut virtual_host = head.encode_to_vec();
         virtual_host.extend(table);
         let name = names::scope(&self.listener, host);
-        let routes =
-            route_v3::RouteConfiguration { typed_per_filter_config: self.off.clone(), ..self.routes(&name, settings) };
+        let mut routes = self.routes(&name, settings);
+        routes.typed_per_filter_config.extend(self.off.clone());
         let encoded = super::encoded_configuration(routes, [Bytes::from(virtual_host)].into_iter());
         (scope(&name, encoded, super::origins(content).collect()), retained)
     }

@@ -104,6 +104,7 @@ impl Subscription {
             // A returning client with the current version needs no response.
             self.sent_version.clone_from(&request.version);
             self.level = Level::Accepted;
+            self.came_back = false;
             return;
         }
         if self.kind.full_state() {

@@ -163,3 +163,37 @@ fn o30_clusters_wait_a_second_for_the_names_of_endpoints() {
     assert_eq!(bench.wait(ms(999)), "");
     assert_eq!(bench.wait(ms(1)), "CDS{d}");
 }
+
+/// A client with state of the world reports its scopes last, and without their names. The server may remember them.
+#[test]
+fn o30_a_renamed_cluster_stays_until_the_scopes_of_a_returning_client_have_moved() {
+    let listener = || {
+        let message = envoy_types::pb::envoy::config::listener::v3::Listener { name: "l".into(), ..Default::default() };
+        Resource::new("l", &message, Vec::new())
+    };
+    let world = |to: &str| vec![cluster(to), endpoints(to), scope_to("s", [to]), listener()];
+    for remembers in [false, true] {
+        let mut bench = settled_store(Variant::Sotw, world("a"));
+        for kind in [CLUSTER, LISTENER, SCOPED_ROUTES] {
+            bench.settled(kind, []);
+        }
+        bench.settled(ENDPOINTS, ["a"]);
+        let before: Vec<_> = bench.newest().all(SCOPED_ROUTES).cloned().collect();
+        bench.store.replace(world("d"));
+        bench.reconnect();
+        assert_eq!(bench.ask(CLUSTER, []), "", "it waits for the names of endpoints");
+        assert_eq!(bench.ask(LISTENER, []), "");
+        let clusters = bench.ask(ENDPOINTS, ["a"]);
+        assert_eq!(clusters, "CDS{a,d} EDS{d}", "a listener without route configurations may have scopes");
+        bench.ack(&clusters[ENDPOINTS]);
+        assert_eq!(bench.ack(&clusters[CLUSTER]), "");
+        assert_eq!(bench.wait(GRACE), "", "its scopes are not known yet");
+        let mut request = bench.next_request(SCOPED_ROUTES);
+        request.held = remembers.then(|| before.into());
+        let scopes = bench.request(request);
+        assert_eq!(scopes, "ScopedRouteConfiguration{s}");
+        assert_eq!(bench.wait(GRACE), "", "until the client has the new ones");
+        bench.ack(scopes.one());
+        assert_eq!(bench.wait(GRACE), "CDS{d} EDS{a}");
+    }
+}
