@@ -60,7 +60,7 @@ async fn valid_objects(lab: &Lab, lockgate: &Installation<'_>, space: &Namespace
             if name == cluster || name.contains(&pair) {
                 valid_objects.insert(format!("{kind} {name}"), resource["version"].to_string());
             }
-            if ["RouteConfiguration", "VirtualHost"].contains(&&**kind) {
+            if ["RouteConfiguration", "ScopedRouteConfiguration"].contains(&&**kind) {
                 let whole = debug(lab, lockgate, &format!("resources?type={kind}&name={name}")).await;
                 for host in ["good.test", "good-default.test", "tls.test"] {
                     let found = virtual_host(&whole, host).and_then(|found| found["routes"].as_array());
@@ -68,7 +68,6 @@ async fn valid_objects(lab: &Lab, lockgate: &Installation<'_>, space: &Namespace
                     let theirs = |route: &&Value| of_sound.iter().any(|name| route["name"] == **name);
                     let routes: Vec<&Value> = found.into_iter().flatten().filter(theirs).collect();
                     if !routes.is_empty() {
-                        // The resource may have another name, because hosts with equal routes share it.
                         let listener = name.split('/').next().unwrap_or_default();
                         valid_objects.insert(format!("{listener} {host}"), format!("{routes:?}"));
                     }

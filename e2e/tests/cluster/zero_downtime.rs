@@ -180,7 +180,7 @@ async fn a_rolling_restart_of_the_controllers() {
     shop.replaced(&old, async || shop.lockgate.controllers().await).await;
     shop.change().await;
     // Every Envoy has moved to a controller with the same resources. It has received only the change.
-    let one_host_each = BTreeMap::from([("{type=\"VirtualHost\"}".to_owned(), envoys.len() as f64)]);
+    let one_host_each = BTreeMap::from([("{type=\"ScopedRouteConfiguration\"}".to_owned(), envoys.len() as f64)]);
     assert_eq!(shop.sent().await, one_host_each);
     shop.close().await;
 }
