@@ -182,14 +182,7 @@ impl Cluster {
     pub async fn status_writes(&self) -> anyhow::Result<f64> {
         let mut api = connect(&self.server.target()).await?;
         let page = api.send(Method::GET, "/metrics", Default::default()).await.map_err(|error| anyhow!("{error}"))?;
-        let text = page.text();
-        let writes = text.lines().filter(|line| {
-            line.starts_with("apiserver_request_total{")
-                && line.contains("group=\"gateway.networking.k8s.io\"")
-                && line.contains("subresource=\"status\"")
-                && !line.contains("verb=\"GET\"")
-        });
-        Ok(writes.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
+        Ok(status_writes(&page.text(), "group=\"gateway.networking.k8s.io\""))
     }
 
     /// Waits until no status is written for two seconds. Returns the number of writes and the time of the last one.
@@ -373,4 +366,15 @@ async fn write(
 /// Returns the host of an Ingress, for requests through a real Envoy.
 pub fn host_of(index: usize) -> String {
     host(index)
+}
+
+/// Returns the number of requests that wrote the status of the objects with this label, from the metrics of an API server.
+pub fn status_writes(metrics: &str, label: &str) -> f64 {
+    let writes = metrics.lines().filter(|line| {
+        line.starts_with("apiserver_request_total{")
+            && line.contains(label)
+            && line.contains("subresource=\"status\"")
+            && !line.contains("verb=\"GET\"")
+    });
+    writes.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }

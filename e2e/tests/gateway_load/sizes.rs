@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use e2e::manifests::{documents, service};
+use e2e::wait::wait_at_most;
 use e2e::{Mode, Target, ports, wait_everywhere, wait_until};
 use serde_json::Value;
 
@@ -24,6 +25,8 @@ struct Kind {
     name: &'static str,
     /// The number of matches of a route.
     matches: usize,
+    /// The number of hosts of a route.
+    hosts: usize,
     /// Whether the matches are prefixes alone.
     has_prefixes: bool,
     /// Returns a match of a route.
@@ -37,7 +40,7 @@ struct Kind {
 impl Kind {
     fn new(name: &'static str, matches: usize, rule: &str) -> Self {
         let (rule, policy) = (format!("{rule}backendRefs: [{{ name: a, port: 80 }}]"), String::new());
-        Self { name, matches, has_prefixes: true, of_match: prefix, rule, policy }
+        Self { name, matches, hosts: 1, has_prefixes: true, of_match: prefix, rule, policy }
     }
 
     fn with_policy(name: &'static str, matches: usize, policy: &str) -> Self {
@@ -52,7 +55,8 @@ impl Kind {
             let _ = write!(
                 text,
                 "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{ name: r{at:03}, namespace: bert }}\nspec:\n  \
-                 parentRefs: [{{ name: one, namespace: default }}]\n  hostnames: ['r{at:03}.test']\n  rules:\n    - matches: [{}]\n      {}\n",
+                 parentRefs: [{{ name: one, namespace: default }}]\n  hostnames: [r{at:03}.test{}]\n  rules:\n    - matches: [{}]\n      {}\n",
+                (1..self.hosts).map(|host| format!(", r{at:03}-{host}.test")).collect::<String>(),
                 matches.join(", "),
                 self.rule,
             );
@@ -92,6 +96,7 @@ fn kinds() -> Vec<Kind> {
     let sessions = format!("sessionPersistence: {{ sessionName: s }}\n      backendRefs: [{backends}]");
     vec![
         Kind::new("matches", 64, ""),
+        Kind { hosts: 16, ..Kind::new("hosts", 1, "") },
         Kind {
             has_prefixes: false,
             of_match: |at| {
@@ -200,11 +205,14 @@ async fn answers(port: u16, host: &str, path: &str, status: u16) {
 /// Waits until the memory of Envoy no longer changes. Returns it, and the memory of the controller.
 async fn settled(tenants: &mut Tenants) -> [u64; 2] {
     let (mut last, mut same) = (0, 0);
-    while same < 3 {
+    let unchanged = async || {
         let now = tenants.site.envoy.memory().await;
         same = if now.abs_diff(last) < 1 << 20 { same + 1 } else { 0 };
         last = now;
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
-    [last, tenants.site.lockgate.process().memory()]
+        (same == 3).then_some(now)
+    };
+    let (memory, _) =
+        wait_at_most(Duration::from_secs(120), Duration::from_secs(2), "the memory of Envoy to settle", unchanged)
+            .await;
+    [memory, tenants.site.lockgate.process().memory()]
 }

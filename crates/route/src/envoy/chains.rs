@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
+use prost::Message;
 
 use super::hcm::RouteFilters;
 use super::statistics::Statistics;
@@ -202,7 +203,7 @@ pub fn routes(
             // The header with the key is not for backends.
             routes.request_headers_to_remove.insert(0, names::SERVER_NAME.to_owned());
             let key = format!("{}{server_name}", names::scope_key_prefix(listener.id));
-            Resource::new(&name, &scope(&name, key, routes), origins)
+            route::scope(&name, key, routes.encode_to_vec(), origins)
         }
         Host::Wildcard(_) | Host::Any => Resource::new(&name, &routes, origins),
     }
@@ -265,18 +266,6 @@ fn virtual_host(
     match content.routes.is_empty() {
         true => route::answering_host(host, 404, settings),
         false => route::virtual_host(host, content, settings, statistics),
-    }
-}
-
-/// Builds the scope with this key.
-fn scope(name: &str, key: String, routes: route_v3::RouteConfiguration) -> route_v3::ScopedRouteConfiguration {
-    use route_v3::scoped_route_configuration::{Key, key};
-    let fragment = key::Fragment { r#type: Some(key::fragment::Type::StringKey(key)) };
-    route_v3::ScopedRouteConfiguration {
-        name: name.to_owned(),
-        key: Some(Key { fragments: vec![fragment] }),
-        route_configuration: Some(routes),
-        ..Default::default()
     }
 }
 

@@ -31,10 +31,14 @@ const FILTERS: [&str; 3] = ["lockgate.fallback", "lockgate.fallback.look-again",
 
 /// Builds the HTTP filters of a listener whose hosts have scopes.
 pub fn filters(listener: &ListenerId) -> [hcm_v3::HttpFilter; 3] {
-    let configs = [wire::any(&key_of_others(listener)), wire::any(&look_again()), wire::any(&upper_case(listener))];
-    let mut names = FILTERS.into_iter();
-    configs.map(|config| hcm_v3::HttpFilter {
-        name: names.next().unwrap_or_default().to_owned(),
+    let [key, again, upper_case] = FILTERS;
+    let filters = [
+        (key, wire::any(&key_of_others(listener))),
+        (again, wire::any(&look_again())),
+        (upper_case, wire::any(&self::upper_case(listener))),
+    ];
+    filters.map(|(name, config)| hcm_v3::HttpFilter {
+        name: name.to_owned(),
         config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(config)),
         ..Default::default()
     })

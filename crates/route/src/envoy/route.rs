@@ -30,7 +30,7 @@ use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
 pub(super) use action::{direct_response, route_action};
 pub use hosts::VirtualHosts;
 pub(super) use matches::header_matchers;
-pub use scopes::Scopes;
+pub use scopes::{Scopes, scope};
 pub use size::Sizes;
 
 /// Builds the route configuration of a listener for plain HTTP with all its virtual hosts. Unknown hosts get 404.
@@ -146,7 +146,7 @@ fn answering(status: u16, marks: &Marks) -> route_v3::Route {
     }
 }
 
-/// Builds the last route of a host in a scope of its own: a request without a route would be given to the scope of other hosts.
+/// Builds the last route of a scope. It answers 404, because Envoy looks for the routes of other hosts if a request has none.
 fn closing(marks: &Marks) -> route_v3::Route {
     route_v3::Route { name: names::NOT_FOUND.to_owned(), ..answering(404, marks) }
 }

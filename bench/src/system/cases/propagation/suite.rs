@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::objects::{self, CHANGING_HOST, GATEWAY, GATEWAY_NAMESPACE, Kind, NAMESPACE, host};
 use super::requests::{Client, Clients};
+use crate::system::cluster;
 
 /// The pause between two attempts of `probe`.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -165,12 +166,6 @@ async fn until_attached(count: usize, api: &mut Client) -> anyhow::Result<()> {
 
 /// Returns the number of requests that wrote the status of a Gateway, from the API server's metrics.
 async fn status_writes(api: &mut Client) -> anyhow::Result<f64> {
-    let page = api.send(Method::GET, None, "/metrics", "").await?.text();
-    let writes = page.lines().filter(|line| {
-        line.starts_with("apiserver_request_total{")
-            && line.contains("resource=\"gateways\"")
-            && line.contains("subresource=\"status\"")
-            && !line.contains("verb=\"GET\"")
-    });
-    Ok(writes.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
+    let page = api.send(Method::GET, None, "/metrics", "").await?;
+    Ok(cluster::status_writes(&page.text(), "resource=\"gateways\""))
 }

@@ -139,7 +139,7 @@ impl Scopes {
         let mut routes = self.routes(&name, settings);
         routes.typed_per_filter_config.extend(self.off.clone());
         let encoded = super::encoded_configuration(routes, [Bytes::from(virtual_host)].into_iter());
-        (scope(&name, encoded, super::origins(content).collect()), retained)
+        (scope(&name, name.clone(), encoded, super::origins(content).collect()), retained)
     }
 
     /// Builds the scope of wildcard hosts and the default host.
@@ -148,7 +148,7 @@ impl Scopes {
         let virtual_hosts = self.others.all().map(|one| one.message());
         let encoded = super::encoded_configuration(self.routes(&name, settings), virtual_hosts);
         let origins = self.others.all().flat_map(|one| one.origins().iter().cloned()).collect();
-        scope(&name, encoded, origins)
+        scope(&name, name.clone(), encoded, origins)
     }
 
     fn routes(&self, name: &str, settings: &Settings) -> route_v3::RouteConfiguration {
@@ -163,11 +163,11 @@ fn key_of(listener: &ListenerId, host: &Host) -> Key {
     (ResourceType::SCOPED_ROUTES, names::scope(listener, host).into())
 }
 
-/// Builds the scope whose name is its key, with an encoded route configuration.
-fn scope(name: &str, routes: Vec<u8>, origins: Vec<ObjectRef>) -> Resource {
+/// Builds the scope with this key and an encoded route configuration.
+pub fn scope(name: &str, key: String, routes: Vec<u8>, origins: Vec<ObjectRef>) -> Resource {
     /// Field `route_configuration` of `ScopedRouteConfiguration`.
     const ROUTE_CONFIGURATION: u32 = 5;
-    let fragment = key::Fragment { r#type: Some(key::fragment::Type::StringKey(name.to_owned())) };
+    let fragment = key::Fragment { r#type: Some(key::fragment::Type::StringKey(key)) };
     let head = route_v3::ScopedRouteConfiguration {
         name: name.to_owned(),
         key: Some(ScopeKey { fragments: vec![fragment] }),

@@ -37,8 +37,8 @@ pub fn of_rules<'a>(candidates: &'a [Candidate], sizes: &Sizes) -> Vec<RuleSize<
         let closed = matches.iter().map(of_closed).fold(0, u64::saturating_add);
         let copies: u64 = first.routes().map(|route| u64::from(route.copies())).sum();
         let of_first: u64 = first.routes().map(|route| of_route(route, first.cost, sizes)).sum();
-        // The matches of a rule differ in what is left of them if they are closed. A rule can have 64 matches and 1 MB of headers,
-        // so only the first match is encoded as a whole.
+        // A rule can have 64 matches and 1 MB of headers. Its matches have the same actions and filters, so only the first match is
+        // encoded with them.
         let open = of_first.saturating_sub(of_closed(first).saturating_mul(copies)).saturating_mul(number);
         Some(RuleSize {
             name: first.name.as_ref(),

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::clients::clients_of;
 use super::sets::seen_otherwise;
 use super::{Translator, Update};
-use crate::model::{Bind, Destination, Host, Listener, ListenerId, RouteDiscovery, Traffic};
+use crate::model::{Bind, Destination, Host, Listener, ListenerId, Traffic};
 use crate::objects::{Kind, ObjectId};
-use crate::settings::{Discovery, Settings};
+use crate::settings::Settings;
 use crate::translate::gateway::hostname::covers;
 use crate::translate::gateway::listener::{self, Gateway, Protocol};
 use crate::translate::source::Dependencies;
-use crate::translate::verdict;
+use crate::translate::{listeners, verdict};
 
 impl Translator {
     /// Replaces a Gateway with its ListenerSets. Adds the affected hosts to `hosts`. If the Gateway has changed,
@@ -192,10 +192,7 @@ fn served(traffic: &Traffic) -> Vec<Host> {
 
 /// Returns the Envoy listeners of a Gateway, without hosts.
 fn listeners_of(gateway: &Gateway, settings: &Settings) -> BTreeMap<ListenerId, Listener> {
-    let discovery = match settings.routes.discovery {
-        Discovery::Rds | Discovery::Vhds => RouteDiscovery::ByHost,
-        Discovery::Auto | Discovery::Scopes => RouteDiscovery::Scopes,
-    };
+    let discovery = listeners::discovery(settings);
     let address = settings.listeners.http.address;
     let other = |port, traffic| Listener { bind: Bind { address, port }, traffic };
     let listener = |one: &listener::Listener| {
