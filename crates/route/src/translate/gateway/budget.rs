@@ -1,8 +1,8 @@
 //! The limit of the size of the configuration that the routes of a namespace cause.
 //!
 //! The size is that of the encoded configuration on all hosts and listeners. Older routes come first. A route that does not fit is
-//! closed: its matches stay, and are answered 503. Closed routes have the same limit for their matches alone. A route whose matches
-//! do not fit either is left out.
+//! closed: its matches stay, and are answered 503. Closed routes have a quarter of the limit for their matches alone. A route whose
+//! matches do not fit either is left out.
 //!
 //! The owner of a Gateway chooses its listeners and policies, which multiply the size of routes of other namespaces. The limit
 //! therefore applies separately to the listeners of each owner: an owner affects only routes on its own listeners.
@@ -155,16 +155,16 @@ impl Share {
             return BTreeMap::new();
         }
         let (mut open, mut closed) = (0u64, 0u64);
-        let add = |sum: &mut u64, size: u64| {
+        let add = |sum: &mut u64, size: u64, limit: u64| {
             let after = sum.checked_add(size).filter(|after| *after <= limit);
             *sum = after.unwrap_or(*sum);
             after.is_some()
         };
         let refused = |(rank, size): (&Precedence, &Size)| {
-            if add(&mut open, size.open) {
+            if add(&mut open, size.open, limit) {
                 return None;
             }
-            let state = if add(&mut closed, size.closed) { State::Closed } else { State::LeftOut };
+            let state = if add(&mut closed, size.closed, limit / 4) { State::Closed } else { State::LeftOut };
             let older = open.next_multiple_of((limit / 64).max(1)).min(limit);
             Some((rank.clone(), Refused { state, size: size.open, older, limit }))
         };
@@ -229,9 +229,9 @@ mod tests {
     fn a_route_whose_matches_do_not_fit_is_left_out() {
         let mut budget = Budget::default();
         let both = |open, closed| [("infra", Size { open, closed })];
-        replace(&mut budget, "a", 1, both(101, 60));
-        replace(&mut budget, "b", 2, both(200, 50));
-        replace(&mut budget, "c", 3, both(300, 40));
+        replace(&mut budget, "a", 1, both(101, 15));
+        replace(&mut budget, "b", 2, both(200, 12));
+        replace(&mut budget, "c", 3, both(300, 10));
         let states = [("a", 1), ("b", 2), ("c", 3)].map(|(name, created)| state(&budget, name, created));
         assert_eq!(states, [State::Closed, State::LeftOut, State::Closed]);
     }

@@ -141,21 +141,21 @@ fn a_route_of_16_hosts_on_3_listeners_is_served() {
 
 #[test]
 fn older_routes_come_first() {
-    let list = [wide("old", 1, 8, 8), wide("young", 2, 8, 8), wide("small", 3, 1, 8)].map(Object::from);
+    let list = [wide("old", 1, 8, 8), wide("young", 2, 2, 8), wide("small", 3, 1, 8)].map(Object::from);
     let objects = world_of(public(1).into_iter().chain(list));
-    // A host with 8 matches takes 1.3 KiB.
+    // A host with 8 matches takes 1.8 KiB.
     let translator = with_limit(16 << 10, &objects);
     let problems: Vec<String> = translator.problems().iter().map(ToString::to_string).collect();
     assert!(problems.len() == 1 && problems[0].starts_with("HTTPRoute shop/young: spec: "), "{problems:?}");
     assert!(problems[0].ends_with("its requests are answered 503"), "{problems:?}");
-    assert_eq!(routes(&translator), 8 * 8 + 8 * 8 + 8 + 1, "the matches of the closed route stay");
+    assert_eq!(routes(&translator), 8 * 8 + 2 * 8 + 8 + 1, "the matches of the closed route stay");
 }
 
 #[test]
 fn long_texts_and_regular_expressions_count() {
     let fits = |route: HttpRouteBuilder| {
         let objects = world_of(public(8).into_iter().chain([Object::from(route)]));
-        with_limit(64 << 10, &objects).problems().is_empty()
+        with_limit(84 << 10, &objects).problems().is_empty()
     };
     assert!(fits(wide("a", 1, 4, 4)));
     let long = |name: &str| wide(name, 1, 4, 0).rule("/", "a:80").header("x-long", &"v".repeat(4096));

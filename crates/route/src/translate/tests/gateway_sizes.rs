@@ -120,7 +120,7 @@ fn each_match_on_each_host_has_a_copy_of_the_filters() {
     assert!(!fits(1, 16) && !fits(16, 1) && !fits(4, 4));
 }
 
-/// Closed routes have the same limit for their matches. Hosts of routes that do not fit either are answered 404, unless another
+/// Closed routes have a quarter of the limit for their matches. Hosts of routes that do not fit either are answered 404, unless another
 /// route serves them.
 #[test]
 fn closed_routes_whose_matches_do_not_fit_are_left_out() {
@@ -129,13 +129,13 @@ fn closed_routes_whose_matches_do_not_fit_are_left_out() {
         (0..matches).fold(start, |route, at| route.rule(&format!("/{at}"), "a:80").filter(requests(size))).into()
     };
     // A closed match takes 150 bytes.
-    let list = [route("one", 1, 16, 4 * KIB), route("two", 2, 40, 4 * KIB), route("three", 3, 4, 0)];
+    let list = [route("one", 1, 6, 4 * KIB), route("two", 2, 40, 4 * KIB), route("three", 3, 4, 0)];
     let translator = with_limit(8 << 10, &shop(list));
     let plain = translator.model().plain("gateway/shop/public/80").expect("a listener");
     let host = |name: &str| plain.hosts.get(&Host::Exact(format!("{name}.test").into()));
     let statuses =
         |name: &str| host(name).map(|host| host.routes.iter().map(|route| status(route)).collect::<Vec<_>>());
-    assert_eq!(statuses("one"), Some(vec![Some(503); 16]));
+    assert_eq!(statuses("one"), Some(vec![Some(503); 6]));
     assert_eq!((statuses("two"), statuses("three")), (None, Some(vec![None; 4])));
     let attached = super::gateway::report(&translator).listeners.iter().map(|one| one.attached_routes).sum::<u32>();
     assert_eq!(attached, 2, "`three` and `foreign`");

@@ -127,7 +127,7 @@ impl Translator {
                 }
             };
             let sum = by_owner.entry(attachment.listener.owner()).or_default();
-            for host in attachment.hosts.iter().map(|host| size::BASE + Sizes::of_host(host)) {
+            for host in attachment.hosts.iter().map(|host| size::HOST + Sizes::of_host(host)) {
                 sum.open = sum.open.saturating_add(size.open).saturating_add(host);
                 sum.closed = sum.closed.saturating_add(size.closed).saturating_add(host);
             }
