@@ -17,6 +17,8 @@ use hyper::body::Bytes;
 /// The number of hosts that join a chain, and of moves.
 const JOINS: usize = 20;
 const MOVES: usize = 10;
+/// Hosts with one Secret that Envoy selects by a list of domains.
+const MANY: usize = 120;
 /// Secrets, each with its own certificate for all hosts.
 const SECRETS: [&str; 3] = ["one", "other", "default"];
 
@@ -68,6 +70,12 @@ impl Site {
     async fn presented_secret(&self, server_name: &str) -> &'static str {
         let connection = self.target(server_name).connect().await.expect("a connection");
         self.secret_of(&connection.certificate.expect("a certificate"))
+    }
+
+    /// Returns the Secret whose certificate is presented for this server name, if its connections are accepted.
+    async fn presented(&self, server_name: &str) -> Option<&'static str> {
+        let connection = self.target(server_name).connect().await.ok()?;
+        Some(self.secret_of(&connection.certificate?))
     }
 
     fn secret_of(&self, certificate: &[u8]) -> &'static str {
@@ -258,12 +266,8 @@ const CHOICE: [(&str, &str); 5] = [
     ("*.deep.shop.test", "one"),
 ];
 
-#[tokio::test(flavor = "multi_thread")]
-async fn server_names_lead_to_certificates_and_routes() {
-    let echo = Echo::start().await;
-    let settings = "tls: { defaultSecret: default/default }\n";
-    let mut site = Site::open(Mode::Delta, service("shop", "", &[echo.address]), settings, &CHOICE).await;
-    site.wait_served("a.shop.test").await;
+/// Asserts that each server name of [`CHOICE`] leads to its certificate and its routes.
+async fn assert_choice(site: &Site) {
     for (name, secret) in [
         ("a.shop.test", "one"),
         ("c.shop.test", "other"),
@@ -301,6 +305,27 @@ async fn server_names_lead_to_certificates_and_routes() {
     ] {
         assert_eq!(site.status(server_name, host).await, expected, "{host} over a connection for {server_name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn server_names_lead_to_certificates_and_routes() {
+    let echo = Echo::start().await;
+    let settings = "tls: { defaultSecret: default/default }\n";
+    let mut site = Site::open(Mode::Delta, service("shop", "", &[echo.address]), settings, &CHOICE).await;
+    site.wait_served("a.shop.test").await;
+    assert_choice(&site).await;
+
+    // With many names of one chain, Envoy selects the chain in another way. No chain changes.
+    let mut kept = site.target("a.shop.test").connect().await.expect("a connection");
+    for i in 0..MANY {
+        site.hosts.insert(format!("many-{i}.shop.test"), "one");
+    }
+    site.publish();
+    let last = format!("many-{}.shop.test", MANY - 1);
+    wait_until("the last of many hosts", async || site.presented(&last).await == Some("one")).await;
+    assert_choice(&site).await;
+    ok(&mut kept).await;
+    assert_eq!(site.draining().await, 0);
 
     // The header with which Envoy finds the routes is internal: clients cannot set it, and backends do not receive it.
     let header = "x-lockgate-server-name";
