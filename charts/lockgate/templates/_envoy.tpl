@@ -80,6 +80,11 @@ spec:
         - /config/envoy.yaml
         - --log-level
         - {{ .Values.envoy.logLevel }}
+        {{- /* Envoy warns about each message that is work in progress, at every change of a listener with many server names. */}}
+        {{- if and (has .Values.envoy.logLevel (list "trace" "debug" "info" "warning")) (not (contains "--component-log-level" (join " " .Values.envoy.extraArgs))) }}
+        - --component-log-level
+        - misc:error
+        {{- end }}
         {{- with include "lockgate.concurrency" . }}
         - --concurrency
         - {{ . | quote }}
