@@ -184,7 +184,8 @@ impl<E: Envoys> StatusWriter<E> {
             }
             (Err(failure), _) => {
                 let failures = queue.failures(&write.key) + 1;
-                // The first 404 is no fault: the object was deleted during the write.
+                // The first 404 is no fault: the object was deleted during the write. Every 404 delays the next write like another
+                // failure, because an API server that starts answers 404 for kinds of CustomResourceDefinitions.
                 let is_expected = outcome == Outcome::Conflict || (failure.code() == Some(404) && failures == 1);
                 if !is_expected && failures.is_power_of_two() {
                     tracing::warn!(kind, %namespace, %name, failures, "cannot write the status: {failure}");

@@ -1,8 +1,8 @@
 //! Limits of the request rate that each Envoy counts by itself.
 //!
 //! Envoy builds all routes of a route configuration anew when one of them changes. A limit on a route then starts with a full
-//! bucket. All hosts of a listener for plain HTTP share a route configuration, so its limits are counted in the listener,
-//! which no change of a route affects. The listener has a table with a kind of bucket for each period. A route states in its
+//! bucket. Hosts of a listener for plain HTTP can share a route configuration: wildcard hosts in one scope, or all hosts by VHDS
+//! or RDS. The limits of such a listener are therefore counted in the listener, which no change of a route affects. The listener has a table with a kind of bucket for each period. A route states in its
 //! metadata which kind counts its requests, the name of its bucket, and the number of tokens that a request takes. Hosts behind
 //! TLS have route configurations of their own, and their filter chains are many, so their limits are on the routes.
 //!

@@ -101,7 +101,8 @@ fn assignments(models: usize, missing: usize) -> impl Iterator<Item = Vec<usize>
 }
 
 /// Returns the clusters of `all` that give `version`, if they are all but two at most. The client may lack served clusters
-/// without endpoints. It may also have clusters of a response that it has rejected for another cluster.
+/// without endpoints. It may also have clusters of a response that it has rejected for another cluster. A version is the XOR of
+/// digests, so the clusters without one or two cost a look-up each.
 fn without_two_at_most(all: Vec<Arc<Resource>>, version: Version) -> Option<Vec<Arc<Resource>>> {
     let whole = all.iter().fold(Version::default(), |version, cluster| version.with(cluster));
     if whole == version {
