@@ -78,6 +78,9 @@ struct Out {
     /// Messages, if the case shows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     listeners: Vec<Value>,
+    /// Discovered filters of listeners, if the case shows listeners.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    extensions: Vec<Value>,
     /// Layers of runtime flags, if the case shows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     runtime: Vec<Value>,
@@ -179,6 +182,7 @@ fn out(reports: Reports, resources: &[Resource], show: &[String]) -> Out {
             ResourceType::CLUSTER => out.clusters.push(or_name("clusters")),
             ResourceType::SECRET => out.secrets.push(or_name("secrets")),
             ResourceType::RUNTIME if shown("runtime") => out.runtime.push(message()),
+            ResourceType::EXTENSION if shown("listeners") => out.extensions.push(message()),
             ResourceType::ENDPOINTS if shown("endpoints") => out.endpoints.push(message()),
             ResourceType::LISTENER => {
                 let message = protobuf::to_json(resource.kind().full_name(), &resource.message());
@@ -404,6 +408,8 @@ fn a_real_envoy_takes_every_case() {
                     routing.name = unique(&mut routes, &directory, &routing.name);
                     resources.push(Resource::new(&routing.name, &routing, vec![]));
                 }
+                // Its name is a hash of its content.
+                ResourceType::EXTENSION => resources.push(resource),
                 ResourceType::LISTENER if &**resource.name() == "https" => {
                     let mut listener = listener_v3::Listener::decode(resource.message()).unwrap();
                     listener.name = directory.to_string_lossy().into_owned();

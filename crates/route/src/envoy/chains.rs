@@ -22,6 +22,7 @@ use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 use prost::Message;
 
 use super::hcm::RouteFilters;
+use super::listener::TlsListeners;
 use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
 use super::{downstream_tls, headers, listener, names, route};
@@ -38,6 +39,8 @@ pub struct Chains {
     excluded: BTreeMap<Host, u16>,
     /// The existing Envoy listeners, over TCP and over QUIC.
     listeners: BTreeSet<ListenerId>,
+    /// The connection manager of the chains that hosts share.
+    manager: Option<Arc<str>>,
     /// The HTTP filters that the routes need in the listeners.
     filters: RouteFilters,
 }
@@ -91,7 +94,7 @@ impl Chains {
             }
         }
         if listeners {
-            self.update_listeners(&listener, settings, &mut update);
+            self.update_listeners(&listener, settings, everything, &mut update);
         }
         update
     }
@@ -124,16 +127,31 @@ impl Chains {
         let served = self.hosts.into_iter().filter(|(_, shape)| *shape != REFUSED);
         let routes = served.map(|(host, _)| key_of_routes(listener, &host)).collect::<Vec<_>>();
         let listeners = self.listeners.into_iter().map(|id| (ResourceType::LISTENER, id.name().clone()));
-        routes.into_iter().chain(listeners)
+        let manager = self.manager.map(|name| (ResourceType::EXTENSION, name));
+        routes.into_iter().chain(listeners).chain(manager)
     }
 
-    fn update_listeners(&mut self, listener: &TlsListener, settings: &Settings, update: &mut Update<Arc<Resource>>) {
-        let made = listener::tls_listeners(listener, self.filters, settings);
-        let names = made.iter().map(|(id, _)| id.clone()).collect();
+    fn update_listeners(
+        &mut self,
+        listener: &TlsListener,
+        settings: &Settings,
+        everything: bool,
+        update: &mut Update<Arc<Resource>>,
+    ) {
+        let TlsListeners { listeners, manager } = listener::tls_listeners(listener, self.filters, settings);
+        let names = listeners.iter().map(|(id, _)| id.clone()).collect();
         let gone = std::mem::replace(&mut self.listeners, names);
         let gone = gone.difference(&self.listeners).map(|id| (ResourceType::LISTENER, id.name().clone()));
         update.remove.extend(gone);
-        update.set.extend(made.into_iter().map(|(_, resource)| Arc::new(resource)));
+        update.set.extend(listeners.into_iter().map(|(_, resource)| Arc::new(resource)));
+        let name = manager.as_ref().map(|manager| manager.name().clone());
+        if everything || self.manager != name {
+            update.set.extend(manager.map(Arc::new));
+        }
+        if self.manager != name {
+            let gone = std::mem::replace(&mut self.manager, name);
+            update.remove.extend(gone.map(|name| (ResourceType::EXTENSION, name)));
+        }
     }
 }
 

@@ -10,6 +10,9 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3 as header_mutation_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
+use lockgate_xds::snapshot::Resource;
+use prost::Name as _;
+
 use super::{
     authority, authorization, body_limit, compression, cors, fallback, headers, loops, names, policy, rate_limit,
     session, stats, tracing, wire,
@@ -147,6 +150,33 @@ pub fn http_connection_manager(
     listener_v3::Filter {
         name: "envoy.filters.network.http_connection_manager".to_owned(),
         config_type: Some(listener_v3::filter::ConfigType::TypedConfig(wire::any(&manager))),
+    }
+}
+
+/// Builds a resource (ECDS) for a network filter that many filter chains of `listener` share. Its name contains a hash of its
+/// content, so other content is another filter, and Envoy drains the connections of the chains.
+pub fn shared(listener: &ListenerId, filter: listener_v3::Filter) -> Resource {
+    let typed_config = match filter.config_type {
+        Some(listener_v3::filter::ConfigType::TypedConfig(config)) => Some(config),
+        Some(listener_v3::filter::ConfigType::ConfigDiscovery(_)) | None => None,
+    };
+    let named = |name: &str| {
+        let extension = core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: typed_config.clone() };
+        Resource::new(name, &extension, Vec::new())
+    };
+    named(&names::shared_filter(listener, named(listener.as_str()).version()))
+}
+
+/// Builds the network filter whose connection manager is the resource `name`.
+pub fn discovered(name: &str) -> listener_v3::Filter {
+    let source = core_v3::ExtensionConfigSource {
+        config_source: Some(wire::ads()),
+        type_urls: vec![hcm_v3::HttpConnectionManager::type_url()],
+        ..Default::default()
+    };
+    listener_v3::Filter {
+        name: name.to_owned(),
+        config_type: Some(listener_v3::filter::ConfigType::ConfigDiscovery(source)),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The names of clusters, load assignments, and secrets are the `Display` forms of their identities in the model.
 
 use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::snapshot::Version;
 
 use super::tls_listener::Presented;
 use crate::model::{ClusterId, Host, ListenerId, ObjectKey, ServicePortId, TlsVersion};
@@ -115,6 +116,11 @@ pub fn shared_chain(listener: &ListenerId, presented: &Presented) -> String {
         (TlsVersion::V1_2, TlsVersion::V1_3) => "",
     };
     format!("{listener}/{secrets}{versions}")
+}
+
+/// Returns the name of the connection manager that the shared filter chains of a listener have: `"https/4f1d0c5a9be2d873"`.
+pub fn shared_filter(listener: &ListenerId, version: Version) -> String {
+    format!("{listener}/{version}")
 }
 
 /// Returns the name of the filter chain that forwards the TLS connections for a server name:

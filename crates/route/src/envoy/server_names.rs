@@ -67,7 +67,8 @@ fn by_name(chains: BTreeMap<String, Vec<String>>) -> matcher_tree::TreeType {
 }
 
 fn by_domain(chains: BTreeMap<String, Vec<String>>) -> matcher_tree::TreeType {
-    let of_chain = |(chain, domains): (String, Vec<String>)| DomainMatcher { domains, on_match: Some(leads_to(&chain)) };
+    let of_chain =
+        |(chain, domains): (String, Vec<String>)| DomainMatcher { domains, on_match: Some(leads_to(&chain)) };
     let matcher = ServerNameMatcher { domain_matchers: chains.into_iter().map(of_chain).collect() };
     matcher_tree::TreeType::CustomMatch(xds_core_v3::TypedExtensionConfig {
         name: "envoy.matching.custom_matchers.domain_matcher".to_owned(),

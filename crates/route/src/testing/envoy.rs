@@ -94,7 +94,8 @@ pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::
     let parts = bootstrap.static_resources.as_mut().unwrap();
     parts.clusters.extend(decoded::<cluster_v3::Cluster>(resources, ResourceType::CLUSTER));
     parts.secrets.extend(decoded::<tls_v3::Secret>(resources, ResourceType::SECRET));
-    parts.listeners.extend(decoded::<listener_v3::Listener>(resources, ResourceType::LISTENER));
+    let listeners = decoded::<listener_v3::Listener>(resources, ResourceType::LISTENER);
+    parts.listeners.extend(listeners.into_iter().map(|listener| with_extensions(listener, resources)));
     let scopes = decoded::<route_v3::ScopedRouteConfiguration>(resources, ResourceType::SCOPED_ROUTES).into_iter();
     let of_scopes = scopes.filter_map(|scope| scope.route_configuration);
     let routes = decoded::<route_v3::RouteConfiguration>(resources, ResourceType::ROUTES).into_iter().chain(of_scopes);
@@ -112,6 +113,20 @@ pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::
         });
     }
     bootstrap
+}
+
+/// Replaces the discovered filters of `listener` by their configurations, which Envoy does not fetch when it validates.
+fn with_extensions(mut listener: listener_v3::Listener, resources: &[Resource]) -> listener_v3::Listener {
+    use listener_v3::filter::ConfigType;
+    let extensions = decoded::<core_v3::TypedExtensionConfig>(resources, ResourceType::EXTENSION);
+    for filter in listener.filter_chains.iter_mut().flat_map(|chain| &mut chain.filters) {
+        if matches!(filter.config_type, Some(ConfigType::ConfigDiscovery(_))) {
+            let found = extensions.iter().find(|extension| extension.name == filter.name);
+            let found = found.unwrap_or_else(|| panic!("no extension {}", filter.name));
+            filter.config_type = found.typed_config.clone().map(ConfigType::TypedConfig);
+        }
+    }
+    listener
 }
 
 /// Returns, for each `ConfigSource` and `ApiConfigSource` in `message` at any depth, whether it has version 3 of the

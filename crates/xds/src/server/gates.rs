@@ -234,7 +234,7 @@ impl Gates {
     /// removed after its rejection counts as never accepted. A cluster that was never served belongs to the client.
     pub fn references_unaccepted_cluster(&self, resource: &Resource, sent: &ClientState, types: &Types) -> bool {
         let (view, sent) = (self.routes.as_ref(), sent.resource());
-        let newly = |name: &&Arc<str>| !sent.is_some_and(|sent| names_routes(sent, name));
+        let newly = |name: &&Arc<str>| !sent.is_some_and(|sent| sent.references().names_routes(name));
         let through = |name: &Arc<str>| view.and_then(|view| view.get(ResourceType::ROUTES, name));
         let leads_to = |cluster: &str| {
             let mut routes = resource.references().routes.iter().filter(newly).filter_map(through);
@@ -257,7 +257,7 @@ impl Gates {
         types.get(&ResourceType::LISTENER).is_none_or(|listeners| {
             at_client(listeners)
                 .chain(self.replaced.iter().map(|r| &r.old))
-                .any(|listener| names_routes(listener, name))
+                .any(|listener| listener.references().names_routes(name))
         })
     }
 
@@ -265,10 +265,22 @@ impl Gates {
     pub fn will_drop_routes(&self, types: &Types, newest: &Snapshot, name: &str) -> bool {
         let now = types.get(&ResourceType::LISTENER).into_iter().flat_map(at_client);
         let mut leaving = now.filter(|listener| {
-            !newest.get(ResourceType::LISTENER, listener.name()).is_some_and(|next| names_routes(next, name))
+            !newest
+                .get(ResourceType::LISTENER, listener.name())
+                .is_some_and(|next| next.references().names_routes(name))
         });
-        leaving.any(|listener| names_routes(listener, name))
-            || self.replaced.iter().any(|replaced| names_routes(&replaced.old, name))
+        leaving.any(|listener| listener.references().names_routes(name))
+            || self.replaced.iter().any(|replaced| replaced.old.references().names_routes(name))
+    }
+
+    /// Returns whether a listener of the client has a filter `name` now, but not in `newest`.
+    pub fn will_drop_extension(&self, types: &Types, newest: &Snapshot, name: &str) -> bool {
+        let mut now = types.get(&ResourceType::LISTENER).into_iter().flat_map(at_client);
+        now.any(|listener| {
+            let next = newest.get(ResourceType::LISTENER, listener.name());
+            listener.references().names_extension(name)
+                && !next.is_some_and(|next| next.references().names_extension(name))
+        })
     }
 
     /// Returns whether a cluster that is being removed still uses the endpoints `name`.
@@ -302,7 +314,8 @@ impl Gates {
                 }
             }
             let asked = new.resource().map_or([].as_slice(), |new| &new.references().routes);
-            let waits_for: Vec<Arc<str>> = asked.iter().filter(|name| !accepted(types, name)).cloned().collect();
+            let waits_for: Vec<Arc<str>> =
+                asked.iter().filter(|name| !accepted(types, ResourceType::ROUTES, name)).cloned().collect();
             if !waits_for.is_empty() {
                 self.replaced.push(Replaced { old, waits_for, until: now + timing.gate_timeout });
             }
@@ -312,7 +325,7 @@ impl Gates {
     /// Starts the grace period of clusters that the client's routes no longer use.
     pub fn start_grace_periods(&mut self, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
         self.replaced.retain_mut(|replaced| {
-            replaced.waits_for.retain(|name| !accepted(types, name));
+            replaced.waits_for.retain(|name| !accepted(types, ResourceType::ROUTES, name));
             !replaced.waits_for.is_empty()
         });
         let in_use: Vec<Arc<str>> = self
@@ -364,10 +377,16 @@ impl Gates {
             })
     }
 
-    /// Returns whether the client has accepted all route configurations that its listeners reference.
+    /// Returns whether the client has accepted all route configurations, and all discovered filters, that its listeners
+    /// reference.
     pub fn has_routes_of_its_listeners(&self, types: &Types) -> bool {
         let mut listeners = types.get(&ResourceType::LISTENER).into_iter().flat_map(at_client);
-        listeners.all(|listener| listener.references().routes.iter().all(|name| accepted(types, name)))
+        let served = |name: &str| self.clusters.get(ResourceType::EXTENSION, name).is_some();
+        listeners.all(|listener| {
+            let mut extensions = listener.references().extensions.iter().filter(|name| served(name));
+            listener.references().routes.iter().all(|name| accepted(types, ResourceType::ROUTES, name))
+                && extensions.all(|name| accepted(types, ResourceType::EXTENSION, name))
+        })
     }
 
     /// Returns whether a returning Envoy has yet to report its listeners, routes, and scopes. A listener without its routes is
@@ -393,11 +412,6 @@ fn at_client(listeners: &Subscription) -> impl Iterator<Item = &Arc<Resource>> {
     listeners.at_client()
 }
 
-fn names_routes(listener: &Resource, name: &str) -> bool {
-    listener.references().routes.binary_search_by(|route| (**route).cmp(name)).is_ok()
-}
-
-fn accepted(types: &Types, route: &str) -> bool {
-    let routes = types.get(&ResourceType::ROUTES);
-    routes.is_some_and(|routes| routes.known(route).accepted.exists())
+fn accepted(types: &Types, kind: ResourceType, name: &str) -> bool {
+    types.get(&kind).is_some_and(|types| types.known(name).accepted.exists())
 }

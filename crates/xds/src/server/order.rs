@@ -21,7 +21,7 @@ pub(super) enum Side {
 }
 
 /// The order within one flush. Endpoints directly follow their cluster, because Envoy warms a changed cluster, and delays
-/// its ACK, until they arrive. Virtual hosts and scopes follow their route configurations. Scopes with inline routes
+/// its ACK, until they arrive. Discovered filters follow the listeners that name them. Virtual hosts and scopes follow their route configurations. Scopes with inline routes
 /// precede the listeners (`Stream::push_scopes_ahead`), and so do the virtual hosts of a listener that is created again
 /// (`Stream::push_hosts_ahead`).
 const ORDER: &[(ResourceType, Side)] = &[
@@ -30,6 +30,7 @@ const ORDER: &[(ResourceType, Side)] = &[
     (ResourceType::LB_ENDPOINT, Side::Behind),
     (ResourceType::SECRET, Side::Behind),
     (ResourceType::LISTENER, Side::Before),
+    (ResourceType::EXTENSION, Side::Before),
     (ResourceType::ROUTES, Side::Before),
     (ResourceType::SCOPED_ROUTES, Side::Before),
     (ResourceType::VIRTUAL_HOST, Side::Before),

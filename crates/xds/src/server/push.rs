@@ -17,6 +17,8 @@ pub(super) enum Look {
     Nothing,
     /// The name keeps its state, because it waits for another resource.
     Wait,
+    /// The client keeps the resource until it unsubscribes.
+    Keep,
 }
 
 impl Look {
@@ -92,6 +94,10 @@ impl Push {
         let resource = match look {
             Look::Wait => {
                 self.waits.insert(name.clone());
+                return;
+            }
+            Look::Keep => {
+                self.done.push(name.clone());
                 return;
             }
             Look::Nothing => {

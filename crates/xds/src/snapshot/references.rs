@@ -16,6 +16,8 @@ pub struct References {
     pub endpoints: Arc<[Arc<str>]>,
     /// Secrets that a listener or cluster requests by SDS.
     pub secrets: Arc<[Arc<str>]>,
+    /// Filters of a listener. If a filter is discovered (ECDS), its name is the name of its configuration.
+    pub extensions: Arc<[Arc<str>]>,
 }
 
 /// The fields that reference another resource: message, field number, and type of the resource.
@@ -35,6 +37,8 @@ const NAMING_FIELDS: &[(&str, u32, ResourceType)] = &[
     ("envoy.extensions.router.cluster_specifiers.matcher.v3.ClusterAction", 1, ResourceType::CLUSTER),
     ("envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy", 2, ResourceType::CLUSTER),
     ("envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy.WeightedCluster.ClusterWeight", 1, ResourceType::CLUSTER),
+    ("envoy.config.listener.v3.Filter", 1, ResourceType::EXTENSION),
+    ("envoy.extensions.filters.network.http_connection_manager.v3.HttpFilter", 1, ResourceType::EXTENSION),
     ("envoy.extensions.filters.network.http_connection_manager.v3.Rds", 2, ResourceType::ROUTES),
     ("envoy.config.route.v3.ScopedRouteConfiguration", 2, ResourceType::ROUTES),
     ("envoy.config.cluster.v3.Cluster.EdsClusterConfig", 2, ResourceType::ENDPOINTS),
@@ -50,7 +54,8 @@ impl References {
         if [ResourceType::ENDPOINTS, ResourceType::SECRET].contains(&kind) {
             return Self::default();
         }
-        let (mut clusters, mut routes, mut endpoints, mut secrets) = (vec![], vec![], vec![], vec![]);
+        let (mut clusters, mut routes, mut endpoints) = (vec![], vec![], vec![]);
+        let (mut secrets, mut extensions) = (vec![], vec![]);
         NAMING.visit(kind.full_name(), message, &mut |field, value| {
             let (.., named) = NAMING_FIELDS[field];
             let value = &*canonical(value);
@@ -59,6 +64,7 @@ impl References {
                 ResourceType::CLUSTER => clusters.push(value),
                 ResourceType::ROUTES => routes.push(value),
                 ResourceType::ENDPOINTS => endpoints.push(value),
+                ResourceType::EXTENSION => extensions.push(value),
                 _ => secrets.push(value),
             }
         });
@@ -70,13 +76,28 @@ impl References {
             routes: sorted(routes),
             endpoints: sorted(endpoints),
             secrets: sorted(secrets),
+            extensions: sorted(extensions),
         }
     }
 
     /// Returns whether the resource references `cluster`.
     pub fn names_cluster(&self, cluster: &str) -> bool {
-        self.clusters.binary_search_by(|name| (**name).cmp(cluster)).is_ok()
+        contains(&self.clusters, cluster)
     }
+
+    /// Returns whether the resource references the route configuration `name`.
+    pub fn names_routes(&self, name: &str) -> bool {
+        contains(&self.routes, name)
+    }
+
+    /// Returns whether the resource has a filter `name`.
+    pub fn names_extension(&self, name: &str) -> bool {
+        contains(&self.extensions, name)
+    }
+}
+
+fn contains(sorted: &[Arc<str>], name: &str) -> bool {
+    sorted.binary_search_by(|one| (**one).cmp(name)).is_ok()
 }
 
 fn sorted(mut names: Vec<Arc<str>>) -> Arc<[Arc<str>]> {
@@ -168,6 +189,7 @@ mod tests {
         assert_eq!(texts(&found.routes), ["https"]);
         assert_eq!(texts(&found.secrets), ["ca", "pair"]);
         assert_eq!(texts(&found.clusters), ["auth", "database"]);
+        assert_eq!(texts(&found.extensions), ["ext", "hcm", "tcp"]);
     }
 
     #[test]

@@ -76,9 +76,13 @@ fn named<'a>(resources: &'a [Arc<Resource>], name: &str) -> &'a Resource {
 }
 
 /// Returns the names of the resources that an update sets and removes.
+/// Returns the names of the set and of the removed resources. The name of a connection manager contains a hash.
 fn said(update: &Update<Arc<Resource>>) -> (Vec<&str>, Vec<&str>) {
-    let set = update.set.iter().map(|resource| &**resource.name()).collect();
-    (set, update.remove.iter().map(|(_, name)| &**name).collect())
+    fn named(kind: ResourceType, name: &str) -> &str {
+        if kind == ResourceType::EXTENSION { "manager" } else { name }
+    }
+    let set = update.set.iter().map(|resource| named(resource.kind(), resource.name())).collect();
+    (set, update.remove.iter().map(|(kind, name)| named(*kind, name)).collect())
 }
 
 #[test]
@@ -178,13 +182,13 @@ fn a_new_or_removed_host_changes_the_listener_and_the_wildcard_above() {
     let host = exact("a.deep.test");
     model.https_mut().insert(host.clone(), tls("other"));
     let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
-    assert_eq!(said(&update).0, ["https/a.deep.test", "https/*.deep.test", "https"]);
+    assert_eq!(said(&update).0, ["https/a.deep.test", "https/*.deep.test", "https", "manager"]);
     model.https_mut().get_mut(&host).unwrap().secrets = vec![pair_id("cert")];
     let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.deep.test", "https"]);
     model.https_mut().remove(&host);
     let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
-    assert_eq!(said(&update), (vec!["https/*.deep.test", "https"], vec!["https/a.deep.test"]));
+    assert_eq!(said(&update), (vec!["https/*.deep.test", "https"], vec!["https/a.deep.test", "manager"]));
 }
 
 #[test]
@@ -195,15 +199,15 @@ fn the_listeners_are_removed_with_the_last_host_or_by_the_setting() {
     let mut model = model(std::slice::from_ref(&host));
     with_http3(&mut model, true);
     let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
-    assert_eq!(said(&update).0, ["https/a.test", "https", "http3"]);
+    assert_eq!(said(&update).0, ["https/a.test", "https", "http3", "manager"]);
     settings.http.http3.enabled = false;
     with_http3(&mut model, false);
     assert_eq!(said(&apply_change(&mut chains, https(&model), &Touched::default(), &settings, true)).1, ["http3"]);
     model.https_mut().clear();
     let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
-    assert_eq!(said(&update), (vec![], vec!["https/a.test", "https"]));
+    assert_eq!(said(&update), (vec![], vec!["https/a.test", "https", "manager"]));
     let kinds: Vec<_> = update.remove.iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(kinds, [ResourceType::SCOPED_ROUTES, ResourceType::LISTENER]);
+    assert_eq!(kinds, [ResourceType::SCOPED_ROUTES, ResourceType::LISTENER, ResourceType::EXTENSION]);
 }
 
 /// Adds a listener for HTTP/3, or removes it.

@@ -28,7 +28,8 @@ fn plain(settings: &Settings) -> listener_v3::Listener {
 }
 
 fn https(at: &TlsListener, settings: &Settings) -> listener_v3::Listener {
-    super::https(at, RouteFilters::default(), settings)
+    let shared = shared_manager(at.id, Codec::Tcp, RouteFilters::default(), settings);
+    super::https(at, Some(&shared), RouteFilters::default(), settings)
 }
 
 fn context(chain: &listener_v3::FilterChain) -> tls_v3::CommonTlsContext {
@@ -61,12 +62,34 @@ fn one_socket_accepts_both_families_by_default() {
 fn there_is_a_tls_listener_only_with_a_tls_host() {
     let names = |hosts: &[Host]| {
         tls_listeners(&at(&model(hosts)), RouteFilters::default(), &Settings::default())
+            .listeners
             .into_iter()
             .map(|(id, _)| id.to_string())
             .collect::<Vec<_>>()
     };
     assert_eq!(names(&[]), [] as [&str; 0]);
     assert_eq!(names(&[Host::Any]), ["https"]);
+}
+
+#[test]
+fn the_chains_of_exact_hosts_share_a_connection_manager() {
+    let hosts = model(&[Host::Exact("a.test".into()), Host::Wildcard("test".into())]);
+    let made = |settings: &Settings| {
+        let TlsListeners { listeners, manager } = tls_listeners(&at(&hosts), RouteFilters::default(), settings);
+        let listener = listener_v3::Listener::decode(listeners[0].1.message()).unwrap();
+        (listener, manager.unwrap())
+    };
+    let (listener, manager) = made(&Settings::default());
+    let [shared, own] = listener.filter_chains.as_slice() else { panic!("{listener:?}") };
+    assert_eq!(shared.filters[0].name, **manager.name());
+    assert!(shared.encoded_len() < own.encoded_len() / 2, "{} bytes", shared.encoded_len());
+    // Other content is another filter, so Envoy drains connections with the old content.
+    let mut settings = Settings::default();
+    settings.http.max_concurrent_streams += 1;
+    let (changed, other) = made(&settings);
+    assert_ne!(other.name(), manager.name());
+    assert_eq!(changed.filter_chains[0].filters[0].name, **other.name());
+    assert!(tls_listeners(&at(&model(&[Host::Any])), RouteFilters::default(), &settings).manager.is_none());
 }
 
 /// Returns the chain of each key of the exact map or of each suffix, in order.

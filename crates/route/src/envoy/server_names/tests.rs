@@ -25,7 +25,9 @@ fn many_names_of_a_chain_are_a_list_of_domains() {
     let matcher = choice.matcher().unwrap();
     let (matcher_tree::TreeType::ExactMatchMap(few), Some(otherwise)) = parts(&matcher) else { panic!("{matcher:?}") };
     assert_eq!(few.map.keys().collect::<Vec<_>>(), ["a.test"]);
-    let (matcher_tree::TreeType::CustomMatch(many), Some(wildcards)) = parts(otherwise) else { panic!("{otherwise:?}") };
+    let (matcher_tree::TreeType::CustomMatch(many), Some(wildcards)) = parts(otherwise) else {
+        panic!("{otherwise:?}")
+    };
     let many = ServerNameMatcher::decode(&*many.typed_config.as_ref().unwrap().value).unwrap();
     let [shared] = many.domain_matchers.as_slice() else { panic!("{many:?}") };
     assert_eq!((shared.domains.len(), shared.on_match.as_ref().unwrap()), (MANY, &leads_to("shared")));

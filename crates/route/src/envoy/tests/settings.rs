@@ -215,6 +215,8 @@ fn with(set: impl IntoIterator<Item = &'static Case>) -> Settings {
 fn place(resource: &Resource) -> String {
     match resource.kind() {
         ResourceType::LISTENER => resource.name().to_string(),
+        // The connection manager of a listener.
+        ResourceType::EXTENSION => resource.name().rsplit_once('/').unwrap().0.to_owned(),
         ResourceType::ROUTES => "routes".to_owned(),
         ResourceType::CLUSTER => "clusters".to_owned(),
         ResourceType::RUNTIME => "runtime".to_owned(),
@@ -265,6 +267,8 @@ fn apart(name: &str, settings: &Settings, port: &mut u32) -> Vec<Resource> {
                 address.port_specifier = Some(core_v3::socket_address::PortSpecifier::PortValue(*port));
                 Some(Resource::new(&listener.name, &listener, vec![]))
             }
+            // Its name is a hash of its content.
+            ResourceType::EXTENSION => Some(resource.clone()),
             ResourceType::ROUTES
                 if !settings.headers.request.set.is_empty() || settings.external_authorization.endpoint.is_some() =>
             {

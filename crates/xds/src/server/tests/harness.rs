@@ -24,6 +24,7 @@ pub use transcript::*;
 
 pub const CLUSTER: ResourceType = ResourceType::CLUSTER;
 pub const ENDPOINTS: ResourceType = ResourceType::ENDPOINTS;
+pub const EXTENSION: ResourceType = ResourceType::EXTENSION;
 pub const LISTENER: ResourceType = ResourceType::LISTENER;
 pub const ROUTES: ResourceType = ResourceType::ROUTES;
 pub const SCOPED_ROUTES: ResourceType = ResourceType::SCOPED_ROUTES;

@@ -3,6 +3,7 @@
 
 mod behind;
 mod coming_back;
+mod extensions;
 mod gates;
 mod lost_connections;
 mod rejections;

@@ -53,7 +53,7 @@ impl State {
         let due = scopes.dirty.keys().filter(|name| !scopes.known(name).sent.exists());
         let due = due.filter_map(|name| match self.before_the_gate(kind, name) {
             Look::Send(scope) | Look::ForNow(scope) => Some(scope),
-            Look::Nothing | Look::Wait => None,
+            Look::Nothing | Look::Wait | Look::Keep => None,
         });
         let (mut has_inline, mut has_named) = (false, false);
         due.for_each(|scope| if by_name(&scope) { has_named = true } else { has_inline = true });
@@ -111,7 +111,7 @@ impl State {
         let new = listeners.dirty.keys().filter(|name| !listeners.known(name).sent.exists());
         let new = new.filter_map(|name| match self.before_the_gate(ResourceType::LISTENER, name) {
             Look::Send(listener) | Look::ForNow(listener) => Some(listener),
-            Look::Nothing | Look::Wait => None,
+            Look::Nothing | Look::Wait | Look::Keep => None,
         });
         let of_new: Vec<Arc<str>> = new.flat_map(|listener| listener.references().routes.to_vec()).collect();
         let kept: Vec<Arc<str>> = of_new.into_iter().filter(|name| routes.named(name)).collect();
@@ -125,7 +125,7 @@ impl State {
         let Some(hosts) = self.types.get(&kind) else { return };
         let lacks = |name: &&Arc<str>| match self.before_the_gate(kind, name) {
             Look::Send(host) | Look::ForNow(host) => hosts.known(name).sent != host,
-            Look::Nothing | Look::Wait => false,
+            Look::Nothing | Look::Wait | Look::Keep => false,
         };
         let due: Vec<Arc<str>> = hosts.dirty.keys().filter(|name| is_kept(name)).filter(lacks).cloned().collect();
         if let Some(hosts) = self.types.get_mut(&kind) {

@@ -68,6 +68,14 @@ impl State {
             Some(resource) if behind => Look::ForNow(resource.clone()),
             Some(resource) => Look::Send(resource.clone()),
             None if behind && !gone => Look::Wait,
+            // A listener that will be replaced accepts connections with its filters until its successor is warm. Envoy
+            // would drop these filters at once.
+            None if kind == ResourceType::EXTENSION
+                && sent.is_some()
+                && self.gates.will_drop_extension(&self.types, &self.newest, name) =>
+            {
+                Look::Keep
+            }
             // A listener that is about to be removed, or to reference other routes, uses these until then.
             None if kind == ResourceType::ROUTES
                 && sent.is_some()

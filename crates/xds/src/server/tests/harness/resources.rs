@@ -168,6 +168,29 @@ fn listener_with(name: &str, routes: &str, stat_prefix: &str, http_filters: Vec<
     Resource::new(name, &message, Vec::new())
 }
 
+/// Returns the listener `name`, whose network filter is the extension `extension`.
+pub fn listener_discovering(name: &str, extension: &str) -> Resource {
+    let source = core_v3::ExtensionConfigSource { config_source: Some(ads()), ..Default::default() };
+    let filter = listener_v3::Filter {
+        name: extension.into(),
+        config_type: Some(listener_v3::filter::ConfigType::ConfigDiscovery(source)),
+    };
+    let chain = listener_v3::FilterChain { filters: vec![filter], ..Default::default() };
+    let message = listener_v3::Listener { name: name.into(), filter_chains: vec![chain], ..Default::default() };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// Returns the extension `name`: a connection manager that sends each request to the cluster `server` first.
+pub fn extension_asking(name: &str, server: &str) -> Resource {
+    let listener = listener_v3::Listener::decode(listener_asking(name, "r", server).message()).unwrap();
+    let Some(listener_v3::filter::ConfigType::TypedConfig(manager)) = &listener.filter_chains[0].filters[0].config_type
+    else {
+        panic!("no typed configuration")
+    };
+    let message = core_v3::TypedExtensionConfig { name: name.into(), typed_config: Some(manager.clone()) };
+    Resource::new(name, &message, Vec::new())
+}
+
 /// Returns a scope with a named route configuration.
 pub fn scope(name: &str, routes: &str) -> Resource {
     let message = route_v3::ScopedRouteConfiguration {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, Index};
 use std::sync::Arc;
 
-use super::{CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET};
+use super::{CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET};
 use crate::server::Response;
 use crate::snapshot::ResourceType;
 
@@ -13,6 +13,7 @@ pub fn short(kind: ResourceType) -> &'static str {
     match kind {
         CLUSTER => "CDS",
         ENDPOINTS => "EDS",
+        EXTENSION => "ECDS",
         LISTENER => "LDS",
         ROUTES => "RDS",
         SECRET => "SDS",

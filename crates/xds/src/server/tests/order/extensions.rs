@@ -1,0 +1,56 @@
+//! Discovered filters (ECDS) of listeners.
+
+use super::*;
+
+/// Returns a stream whose client has the listener `l` with the extension `x`, which uses the cluster `a`.
+fn bench(variant: Variant) -> Bench {
+    let world = [cluster("a"), endpoints("a"), routes("r", ["a"]), listener_discovering("l", "x")];
+    let mut bench = Bench::new(variant, None, world);
+    bench.set([extension_asking("x", "a")]);
+    bench.settled(CLUSTER, []);
+    bench.settled(ENDPOINTS, ["a"]);
+    bench.settled(LISTENER, []);
+    assert_eq!(bench.settled(EXTENSION, ["x"]), "ECDS{x}");
+    bench
+}
+
+#[test]
+fn a_replaced_listener_keeps_its_extension() {
+    for variant in VARIANTS {
+        let mut bench = bench(variant);
+        let next = [cluster("a"), endpoints("a"), listener_discovering("l", "y"), extension_asking("y", "a")];
+        let sent = bench.publish(next);
+        assert_eq!(sent, "LDS{l}", "Envoy would drop the extension of connections to the old listener");
+        assert_eq!(bench.ack(sent.one()), "");
+        let asked = match variant {
+            Variant::Delta => bench.subscribe(EXTENSION, ["y"]),
+            _ => bench.ask(EXTENSION, ["x", "y"]),
+        };
+        assert_eq!(asked, "ECDS{y}");
+        assert_eq!(bench.ack(asked.one()), "");
+        assert_eq!(bench.wait(DRAIN), "");
+    }
+}
+
+#[test]
+fn an_extension_that_a_listener_still_names_is_removed() {
+    let mut bench = bench(Variant::Delta);
+    assert_eq!(bench.remove([(EXTENSION, "x")]), "ECDS-{x}");
+}
+
+#[test]
+fn clusters_of_an_extension_stay_until_the_client_unsubscribes() {
+    let mut bench = bench(Variant::Delta);
+    let next = [cluster("b"), endpoints("b"), listener_discovering("l", "y"), extension_asking("y", "b")];
+    let make = bench.publish(next);
+    assert_eq!(make, "CDS{b} EDS{b}", "the listener waits for its cluster");
+    bench.ack(&make[ENDPOINTS]);
+    let listener = bench.ack(&make[CLUSTER]);
+    assert_eq!(listener, "LDS{l}");
+    bench.ack(listener.one());
+    let asked = bench.subscribe(EXTENSION, ["y"]);
+    bench.ack(asked.one());
+    assert_eq!(bench.wait(10 * DRAIN), "", "connections of the old listener still use its cluster");
+    bench.unsubscribe(EXTENSION, ["x"]);
+    assert_eq!(bench.wait(GRACE), "CDS-{a}");
+}
