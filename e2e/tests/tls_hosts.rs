@@ -1,6 +1,8 @@
 //! Hosts behind TLS, which share filter chains: the certificate and the routes of each server name. Connections are not
 //! affected by other hosts that are added, removed, or get another certificate.
 
+mod connection_managers;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -30,7 +32,7 @@ struct Site {
     hosts: BTreeMap<String, &'static str>,
     lockgate: Lockgate,
     envoy: Envoy,
-    _config: Manifests,
+    config: Manifests,
 }
 
 impl Site {
@@ -50,7 +52,7 @@ impl Site {
         let flags = ["--drain-time-s", "2"];
         let mut envoy = Envoy::launch_with_flags(&lockgate.bootstrap(mode, admin, "envoy"), admin, &flags);
         envoy.wait_ready().await;
-        Self { manifests, authority, pairs, hosts, lockgate, envoy, _config: config }
+        Self { manifests, authority, pairs, hosts, lockgate, envoy, config }
     }
 
     fn publish(&self) {
