@@ -9,14 +9,16 @@ const CHANGES: u32 = 10;
 async fn changes_lose_no_request(mode: Mode) {
     let backend = Backend::start("a").await;
     let hosts = [("a.shop.test", "one"), ("b.shop.test", "other")];
-    let site = Site::open(mode, service("shop", "", &[backend.address]), "", &hosts).await;
+    let mut site = Site::open(mode, service("shop", "", &[backend.address]), "", &hosts).await;
     for (host, _) in hosts {
         site.wait_served(host).await;
     }
-    let plan = |host: &str| Plan { rate: 200, connections: 8, renew_after: Some(1), ..Plan::new(site.target(host), "/") };
+    let plan =
+        |host: &str| Plan { rate: 200, connections: 8, renew_after: Some(1), ..Plan::new(site.target(host), "/") };
     let loads = [Load::start(plan("a.shop.test")).await, Load::start(plan("b.shop.test")).await];
     for i in 1..=CHANGES {
         let before = site.envoy.stat("listener_manager.listener_in_place_updated").await;
+        // The file is read again by the running controller.
         site.config.write("lockgate.yaml", &format!("http: {{ maxConcurrentStreams: {} }}\n", 100 + i));
         wait_until("the changed listener", async || {
             site.envoy.stat("listener_manager.listener_in_place_updated").await > before
@@ -27,9 +29,21 @@ async fn changes_lose_no_request(mode: Mode) {
             load.answers(50).await;
         }
     }
+    // The connection manager changes while the controller is away.
+    let before = site.envoy.stat("listener_manager.listener_in_place_updated").await;
+    site.config.write("lockgate.yaml", "http: { maxConcurrentStreams: 200 }\n");
+    site.lockgate.restart();
+    wait_until("the listener of the new controller", async || {
+        site.envoy.stat("listener_manager.listener_in_place_updated").await > before
+            && site.envoy.stat("listener_manager.total_listeners_warming").await == 0
+    })
+    .await;
+    for load in &loads {
+        load.answers(100).await;
+    }
     for load in loads {
         let report = load.stop().await;
-        println!("{CHANGES} changes of the connection manager, {mode:?}: {report}");
+        println!("{CHANGES} changes of the connection manager and a restart, {mode:?}: {report}");
         assert_eq!(report.failed(), 0, "{report}");
     }
 }

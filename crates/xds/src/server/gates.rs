@@ -273,14 +273,16 @@ impl Gates {
             || self.replaced.iter().any(|replaced| replaced.old.references().names_routes(name))
     }
 
-    /// Returns whether a listener of the client has a filter `name` now, but not in `newest`.
+    /// Returns whether a listener of the client has, or may have, the discovered filter `name`, and no listener of `newest` has
+    /// it. The content of listeners from an earlier stream is unknown.
     pub fn will_drop_extension(&self, types: &Types, newest: &Snapshot, name: &str) -> bool {
-        let mut now = types.get(&ResourceType::LISTENER).into_iter().flat_map(at_client);
-        now.any(|listener| {
-            let next = newest.get(ResourceType::LISTENER, listener.name());
-            listener.references().names_extension(name)
-                && !next.is_some_and(|next| next.references().names_extension(name))
-        })
+        let names = |listener: &Arc<Resource>| listener.references().names_extension(name);
+        let is_unknown = |state: &ClientState| matches!(state, ClientState::Version(_));
+        let may_name = |listeners: &Subscription| {
+            at_client(listeners).any(names)
+                || listeners.tracked().any(|(_, known)| is_unknown(&known.sent) || is_unknown(&known.accepted))
+        };
+        !newest.all(ResourceType::LISTENER).any(names) && types.get(&ResourceType::LISTENER).is_none_or(may_name)
     }
 
     /// Returns whether a cluster that is being removed still uses the endpoints `name`.

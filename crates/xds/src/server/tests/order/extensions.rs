@@ -54,3 +54,29 @@ fn clusters_of_an_extension_stay_until_the_client_unsubscribes() {
     bench.unsubscribe(EXTENSION, ["x"]);
     assert_eq!(bench.wait(GRACE), "CDS-{a}");
 }
+
+/// Envoy serves with the extension until the new listener is warm.
+#[test]
+fn a_returning_client_keeps_the_extension_of_its_listener() {
+    for listeners_first in [true, false] {
+        let mut bench = bench(Variant::Delta);
+        let before = bench.newest();
+        let next = [cluster("a"), endpoints("a"), listener_discovering("l", "y"), extension_asking("y", "a")];
+        bench.store.replace(next.into());
+        bench.reconnect();
+        let mut again = |kind, names: &[&str]| {
+            let mut request = delta_request(kind, names, &[]);
+            let held = before.all(kind).map(|resource| (resource.name().to_string(), resource.version().to_string()));
+            request.initial_versions = held.collect();
+            bench.request(request)
+        };
+        again(CLUSTER, &[]);
+        again(ENDPOINTS, &["a"]);
+        let mut kinds = [(LISTENER, [].as_slice()), (EXTENSION, &["x"])];
+        if !listeners_first {
+            kinds.reverse();
+        }
+        let sent = kinds.map(|(kind, names)| again(kind, names).to_string()).concat();
+        assert_eq!(sent, "LDS{l}");
+    }
+}
