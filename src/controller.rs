@@ -284,9 +284,12 @@ impl Controller {
                 let applied = applied.into_iter().map(Arc::new).collect();
                 pass.resources.get_or_insert_default().update(applied, removed);
             }
-            Event::Fault { origin, message } => {
+            Event::Fault { origin, message, repeated } => {
                 let file = if origin.kind == FILE { format!("{}: ", origin.name) } else { String::new() };
-                tracing::error!(kind = origin.kind, name = %origin.name, "{file}{}", shorten(&message));
+                match repeated {
+                    false => tracing::error!(kind = origin.kind, name = %origin.name, "{file}{}", shorten(&message)),
+                    true => tracing::debug!(kind = origin.kind, name = %origin.name, "{file}{}", shorten(&message)),
+                }
                 self.metrics.source_fault();
                 self.faults.insert(origin);
                 self.metrics.set_source_faulty(self.faults.len());

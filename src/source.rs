@@ -61,6 +61,8 @@ pub enum Event {
         origin: ObjectRef,
         /// The file, document, line, and field if known; the fault; and the consequence.
         message: String,
+        /// Whether the fault lasts, and was reported less than a minute ago.
+        repeated: bool,
     },
     /// An earlier fault of this origin is resolved.
     Healed(ObjectRef),

@@ -71,7 +71,7 @@ impl Lists {
             Event::Deleted(kind, key) => {
                 self.objects.delete(kind, &key);
             }
-            Event::Fault { origin, message } => {
+            Event::Fault { origin, message, .. } => {
                 let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == origin.kind);
                 if let Some(kind) = kind {
                     self.faults.insert(kind, message);
@@ -109,7 +109,7 @@ mod tests {
 
     fn fault(kind: Kind) -> Event {
         let message = format!("cannot list {}: forbidden; retrying in 0.8 s", kind.resource());
-        Event::Fault { origin: ObjectRef::new(kind.as_str(), "", "*"), message }
+        Event::Fault { origin: ObjectRef::new(kind.as_str(), "", "*"), message, repeated: false }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Combines the watches of a kind, which may have one watch for each namespace, into events.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ pub struct Merge {
     kind: Kind,
     watches: Vec<State>,
     listed: bool,
-    faulty: BTreeSet<usize>,
+    /// The watches with a fault, and the time at which each was last reported.
+    faulty: BTreeMap<usize, Instant>,
     /// For an optional kind: whether the API server knows it, as logged last.
     known: Option<bool>,
     installed: Installed,
@@ -44,11 +45,14 @@ struct State {
 /// The time for which listed objects stay after the API server reports their kind as unknown.
 const ABSENT_FOR: Duration = Duration::from_secs(30);
 
+/// The time after which a fault that lasts is reported again.
+const REPORTED_AGAIN: Duration = Duration::from_secs(60);
+
 impl Merge {
     /// Creates the state of the watches of a kind, by namespace. An empty namespace means all.
     pub fn new(kind: Kind, namespaces: impl IntoIterator<Item = Arc<str>>, installed: Installed) -> Self {
         let watches = namespaces.into_iter().map(|namespace| State { namespace, ..State::default() }).collect();
-        Self { kind, watches, listed: false, faulty: BTreeSet::new(), known: None, installed }
+        Self { kind, watches, listed: false, faulty: BTreeMap::new(), known: None, installed }
     }
 
     /// Returns the events for a result of watch `i`.
@@ -117,8 +121,12 @@ impl Merge {
         if let Some(watch) = self.watches.get_mut(i) {
             watch.absent_since = None;
         }
-        self.faulty.insert(i);
-        let mut events = vec![Event::Fault { origin: origin(kind), message: describe(kind, error, wait) }];
+        let now = Instant::now();
+        let repeated = self.faulty.get(&i).is_some_and(|reported| now.duration_since(*reported) < REPORTED_AGAIN);
+        if !repeated {
+            self.faulty.insert(i, now);
+        }
+        let mut events = vec![Event::Fault { origin: origin(kind), message: describe(kind, error, wait), repeated }];
         // Readiness does not wait for an optional kind. An earlier complete list stays. A kind that was absent has been installed,
         // unless its definition is known to be missing: then the refusal is a fault of the API server.
         let is_installed = !self.installed.lacks(kind);
@@ -140,7 +148,7 @@ impl Merge {
 
     /// Returns the event for the end of the last fault of all watches, if watch `i` had it.
     fn healed(&mut self, i: usize) -> Option<Event> {
-        (self.faulty.remove(&i) && self.faulty.is_empty()).then(|| Event::Healed(origin(self.kind)))
+        (self.faulty.remove(&i).is_some() && self.faulty.is_empty()).then(|| Event::Healed(origin(self.kind)))
     }
 
     /// Returns the events for the complete list of watch `i`.

@@ -48,7 +48,7 @@ fn names(events: &[Event]) -> Vec<String> {
         Event::Listed(_, objects) => format!("listed {}", objects.iter().map(name).collect::<Vec<_>>().join(" ")),
         Event::Applied(object) => format!("applied {}", name(object)),
         Event::Deleted(_, key) => format!("deleted {}", key.name),
-        Event::Fault { origin, message } => format!("{origin}: {message}"),
+        Event::Fault { origin, message, .. } => format!("{origin}: {message}"),
         Event::Healed(origin) => format!("{origin}: healed"),
         Event::Readable { namespace, readable, .. } => format!("{namespace} is readable: {readable}"),
         other => panic!("{other:?}"),
@@ -320,6 +320,20 @@ fn nothing_waits_for_a_kind_that_is_not_installed() {
     assert_eq!(tell(&mut merge, 0, [applied("b")]), ["applied b"]);
     let mut required = watches(Kind::INGRESS, 1);
     assert!(names(&required.take(0, failed(404)))[0].starts_with("Ingress *: cannot list"));
+}
+
+/// While the API server is down, each watch fails several times a minute.
+#[test]
+fn a_fault_that_lasts_is_reported_once_a_minute() {
+    let mut two = watches(Kind::INGRESS, 2);
+    let mut repeated = |i: usize| match two.take(i, failed(500)).as_slice() {
+        [Event::Fault { repeated, .. }] => *repeated,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([0, 0, 1, 0, 1].map(&mut repeated), [false, true, false, true, true]);
+    two.take(0, Ok(Arrival::Alive));
+    let after_success = matches!(two.take(0, failed(500)).as_slice(), [Event::Fault { repeated: false, .. }]);
+    assert!(after_success, "a new fault is reported at once");
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl Lab {
             Event::Deleted(kind, key) => {
                 self.objects.delete(kind, &key);
             }
-            Event::Fault { origin, message } => self.faults.push(format!("{origin}: {message}")),
+            Event::Fault { origin, message, .. } => self.faults.push(format!("{origin}: {message}")),
             Event::Healed(origin) => self.faults.push(format!("{origin}: healed")),
             other => panic!("{other:?}"),
         }
