@@ -24,6 +24,26 @@ const CONTROLLERS: &[(&str, &str)] = &[
     ("cilium.io", "Cilium"),
 ];
 
+/// Policies of other controllers that restrict access to a Service or a route.
+const RESTRICTING: &[(&str, &str, &str)] = &[
+    ("gateway.envoyproxy.io", "SecurityPolicy", "Envoy Gateway"),
+    ("security.istio.io", "AuthorizationPolicy", "Istio"),
+    ("security.istio.io", "RequestAuthentication", "Istio"),
+    ("agentgateway.dev", "AgentgatewayPolicy", "agentgateway"),
+    ("traefik.io", "Middleware", "Traefik"),
+    ("traefik.io", "MiddlewareTCP", "Traefik"),
+    ("traefik.containo.us", "Middleware", "Traefik"),
+    ("k8s.nginx.org", "Policy", "NGINX Ingress Controller"),
+    ("configuration.konghq.com", "KongPlugin", "Kong"),
+    ("configuration.konghq.com", "KongClusterPlugin", "Kong"),
+    ("getambassador.io", "Filter", "Emissary-ingress"),
+    ("getambassador.io", "FilterPolicy", "Emissary-ingress"),
+    ("apisix.apache.org", "ApisixPluginConfig", "APISIX"),
+];
+
+/// The largest number of changed letters with which a kind counts as misspelled.
+const MISSPELLED: usize = 2;
+
 /// The kinds of these groups that other programs read, too.
 const OTHERS: &[(&str, &str)] = &[("cilium.io", "CiliumNetworkPolicy"), ("networking.istio.io", "Sidecar")];
 
@@ -31,17 +51,30 @@ const OTHERS: &[(&str, &str)] = &[("cilium.io", "CiliumNetworkPolicy"), ("networ
 pub fn unread(object: &Unread) -> Option<(Level, String, String)> {
     let Unread { api_version, kind, .. } = object;
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    let is_similar = |known: &Kind| {
+    let changed_letters =
+        |known: &Kind| strsim::damerau_levenshtein(&known.info().name.to_lowercase(), &kind.to_lowercase());
+    let is_similar = |known: &&Kind| {
         let info = known.info();
-        let is_of_group = info.group == group || (group.is_empty() || group == "extensions") && !info.group.is_empty();
-        info.name.eq_ignore_ascii_case(kind) && is_of_group
+        let may_lack_group = (group.is_empty() || group == "extensions") && !info.group.is_empty();
+        match changed_letters(known) {
+            0 => info.group == group || may_lack_group,
+            letters => info.group == group && letters <= MISSPELLED,
+        }
     };
-    if let Some(known) = Kind::ALL.iter().find(|known| !known.is(api_version, kind) && is_similar(known)) {
+    if let Some((.., controller)) = RESTRICTING.iter().find(|(of, name, _)| *of == group && *name == kind) {
+        let message = format!("kind {kind:?} is a policy of {controller}: Lockgate does not enforce it");
+        let remedy =
+            "Write an HTTPPolicy, or the annotations of Lockgate, if the policy restricts access: docs/policies.md.";
+        return Some((Level::Error, message, remedy.to_owned()));
+    }
+    let is_read = Kind::ALL.iter().any(|known| known.is(api_version, kind));
+    let similar = Kind::ALL.iter().filter(is_similar).min_by_key(|known| changed_letters(known));
+    if let Some(known) = similar.filter(|_| !is_read) {
         let message = format!("kind {kind:?} of {api_version:?} does not exist");
         let remedy = format!("Write apiVersion: {} and kind: {}.", known.api_version(), known.as_str());
         return Some((Level::Error, message, remedy));
     }
-    if Kind::ALL.iter().any(|known| known.is(api_version, kind)) {
+    if is_read {
         // The translation reads the kind, and has no use for this object, such as a Secret without a certificate.
         return None;
     }
@@ -83,6 +116,28 @@ mod tests {
     }
 
     #[test]
+    fn misspelled_kinds_are_errors() {
+        for (api_version, kind, meant) in [
+            ("networking.k8s.io/v1", "Ingres", "Ingress"),
+            ("networking.k8s.io/v1", "IngressClas", "IngressClass"),
+            ("gateway.networking.k8s.io/v1", "HttpRoute", "HTTPRoute"),
+            ("gateway.networking.k8s.io/v1", "HTPRoute", "HTTPRoute"),
+            ("v1", "Sevrice", "Service"),
+        ] {
+            let (level, remedy) = judged(api_version, kind).unwrap();
+            assert_eq!(level, Level::Error, "{kind}");
+            assert!(remedy.ends_with(&format!("kind: {meant}.")), "{kind}: {remedy}");
+        }
+    }
+
+    #[test]
+    fn policies_of_other_controllers_that_restrict_access_are_errors() {
+        assert_eq!(judged("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy").unwrap().0, Level::Error);
+        assert_eq!(judged("security.istio.io/v1", "AuthorizationPolicy").unwrap().0, Level::Error);
+        assert_eq!(judged("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy").unwrap().0, Level::Note);
+    }
+
+    #[test]
     fn objects_of_other_programs_are_not_reported() {
         for (api_version, kind) in [
             ("apps/v1", "Deployment"),
@@ -91,6 +146,12 @@ mod tests {
             ("serving.knative.dev/v1", "Service"),
             ("networking.k8s.io/v1", "NetworkPolicy"),
             ("cilium.io/v2", "CiliumNetworkPolicy"),
+            ("v1", "ServiceAccount"),
+            ("v1", "Event"),
+            ("v1", "Node"),
+            ("coordination.k8s.io/v1", "Lease"),
+            ("networking.k8s.io/v1", "IPAddress"),
+            ("networking.k8s.io/v1", "ServiceCIDR"),
         ] {
             assert_eq!(judged(api_version, kind), None, "{kind}");
         }
