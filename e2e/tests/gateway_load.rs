@@ -9,6 +9,7 @@ mod grants;
 mod listeners;
 mod moves;
 mod policies;
+mod rates;
 mod sessions;
 mod site;
 mod sizes;

@@ -167,62 +167,6 @@ async fn every_feature_is_enforced_for_a_host_in_upper_case() {
     features(host, |name| host(name).to_uppercase()).await;
 }
 
-/// A client is at its limits while a stranger's host and its limit change on the same listener.
-async fn limits_are_kept(mode: Mode) {
-    let site = Site::open(mode).await;
-    let names = ["rated", "client", "stranger"];
-    let publish = |service: &str| {
-        let service = |name: &&str| if *name == "stranger" { service.to_owned() } else { "a".to_owned() };
-        let routes = names.map(|name| route(name, &["one"], &host(name), &[(&*service(&name), 1)]));
-        site.manifests.write("routes.yaml", &documents(&routes));
-    };
-    let policies = |rated: u32, stranger: u32| {
-        let limit = |name, requests, more| {
-            policy(name, &format!("localRateLimit: {{ requests: {requests}, unit: hour{more} }}"))
-        };
-        let all = [
-            limit("rated", rated, ""),
-            limit("client", 3, ", perClientAddress: true"),
-            limit("stranger", stranger, ", perClientAddress: true"),
-        ];
-        site.manifests.write("policies.yaml", &documents(&all));
-    };
-    publish("a");
-    policies(3, 100_000);
-    let [rated, client, stranger] = names.map(|name| site.target(0, &host(name)));
-    for limited in [&rated, &client] {
-        answers(limited, 429).await;
-    }
-    let mut passed = 0;
-    for i in 0..CHANGES {
-        let service = ["b", "a"][i % 2];
-        publish(service);
-        policies(3, 100_001 + i as u32);
-        e2e::wait_until("the edit of the stranger", async || stranger.backend("/").await.as_deref() == Some(service))
-            .await;
-        for limited in [&rated, &client] {
-            for _ in 0..3 {
-                passed += u32::from(status(limited, "/").await != 429);
-            }
-        }
-    }
-    println!("{mode:?}: {passed} of {} excess requests passed over {CHANGES} edits of a stranger", 6 * CHANGES);
-    assert_eq!(passed, 0);
-    policies(5, 100_000);
-    e2e::wait_until("a higher limit", async || status(&rated, "/").await == 200).await;
-    assert_eq!(status(&client, "/").await, 429);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_strangers_edit_resets_no_limit_delta() {
-    limits_are_kept(Mode::Delta).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_strangers_edit_resets_no_limit_sotw() {
-    limits_are_kept(Mode::Sotw).await;
-}
-
 const CHANGES: usize = 10;
 
 async fn changes(mode: Mode) {

@@ -39,8 +39,6 @@ pub struct RouteFilters {
     /// drains its connections, on which a new policy would not be enforced meanwhile. A request without a configuration costs 1 %
     /// more.
     pub routes: bool,
-    /// Whether the filter for limits of the request rate counts the requests of routes.
-    pub counts: bool,
     /// The filter for `/ready`.
     pub health: bool,
     /// The installation whose requests must not return.
@@ -326,7 +324,7 @@ fn http_filters(
     let rate_limit = rate_limit::filter(&settings.rate_limit);
     let compression = compression::filters(&settings.compression, filters.routes.then_some(disabled)).into_iter();
     let body_limit = settings.http.max_request_body_bytes.map(body_limit::filter);
-    let policies = filters.routes.then(|| policy::filters(disabled, filters.counts)).into_iter().flatten();
+    let policies = filters.routes.then(|| policy::filters(disabled)).into_iter().flatten();
     let session = filters.routes.then(|| session::filter(disabled));
     let health = filters.health.then(stats::health_filter);
     let unlimited = [authority::filter()]

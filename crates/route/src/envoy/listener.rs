@@ -55,7 +55,6 @@ pub fn http(
         RouteDiscovery::Scopes => Routes::ByHost(id.clone()),
     };
     let log = access_log::access_log(&settings.access_log, &settings.access_log.http_file);
-    let filters = RouteFilters { counts: true, ..filters };
     let manager = hcm::http_connection_manager(&names::stat_prefix(id), routes, Codec::Tcp, log, filters, settings);
     listener_v3::Listener {
         listener_filters: proxy_protocol(settings).into_iter().collect(),

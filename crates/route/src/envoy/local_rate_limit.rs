@@ -1,15 +1,15 @@
 //! Limits of the request rate that each Envoy counts by itself.
 //!
 //! Envoy builds all routes of a route configuration anew when one of them changes. A limit on a route then starts with a full
-//! bucket. Hosts of a listener for plain HTTP can share a route configuration: wildcard hosts in one scope, or all hosts by VHDS
-//! or RDS. The limits of such a listener are therefore counted in the listener, which no change of a route affects. The listener has a table with a kind of bucket for each period. A route states in its
-//! metadata which kind counts its requests, the name of its bucket, and the number of tokens that a request takes. Hosts behind
-//! TLS have route configurations of their own, and their filter chains are many, so their limits are on the routes.
+//! bucket, and routes of other tenants may be in the same configuration: those of a host, or of all wildcard hosts of a listener
+//! for plain HTTP. Limits are therefore counted in the filter chain, which no change of a route affects. The filter has a table
+//! with a kind of bucket for each period. A route states in its metadata which kind counts its requests, the name of its bucket,
+//! and the number of tokens that a request takes.
 //!
-//! Of each kind, a listener has as many buckets as a limit on a route has for addresses, so that it takes no more memory. Beyond
-//! that number, Envoy drops the least recently used bucket.
+//! Of each kind, a filter chain has as many buckets as a limit on a route has for addresses, so that it takes no more memory.
+//! Beyond that number, Envoy drops the least recently used bucket.
 //!
-//! A kind of bucket has one ratio between its rate and its capacity, so limits with a burst are on the routes as well.
+//! A kind of bucket has one ratio between its rate and its capacity, so limits with a burst are on the routes.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
@@ -38,9 +38,9 @@ const STATISTICS: &str = "policy";
 /// The key of the client's address in descriptors. Source: Envoy `RateLimit.Action.RemoteAddress`.
 const REMOTE_ADDRESS: &str = "remote_address";
 
-/// The tokens of a full bucket in the table of a listener.
+/// The tokens of a full bucket in the table of a filter chain.
 const TOKENS: u32 = 1_000_000_000;
-/// The periods in the table of a listener, in seconds.
+/// The periods in the table of a filter chain, in seconds.
 const PERIODS: [u64; 3] = [1, 60, 3600];
 /// The keys of the metadata of a limited route, and of descriptors: the period in seconds, and the name of the bucket.
 const PERIOD: &str = "period";
@@ -49,14 +49,11 @@ const LIMIT: &str = "limit";
 /// The key of the number of tokens for a request.
 const COST: &str = "cost";
 
-/// Builds the HTTP filter, which has no effect on routes without a limit. `counts` tells whether the listener counts the
-/// requests of its routes.
-pub fn filter(disabled: bool, counts: bool) -> hcm_v3::HttpFilter {
-    let nothing = local_ratelimit_v3::LocalRateLimit { stat_prefix: STATISTICS.to_owned(), ..Default::default() };
-    let config = if counts { table(nothing) } else { nothing };
+/// Builds the HTTP filter, which has no effect on routes without a limit.
+pub fn filter(disabled: bool) -> hcm_v3::HttpFilter {
     hcm_v3::HttpFilter {
         name: FILTER.to_owned(),
-        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&config))),
+        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&table()))),
         disabled,
         ..Default::default()
     }
@@ -75,8 +72,8 @@ fn all() -> Option<core_v3::RuntimeFractionalPercent> {
     Some(wire::fraction(Share::ALL))
 }
 
-/// Adds the table of all kinds of buckets.
-fn table(config: local_ratelimit_v3::LocalRateLimit) -> local_ratelimit_v3::LocalRateLimit {
+/// Builds the table of all kinds of buckets.
+fn table() -> local_ratelimit_v3::LocalRateLimit {
     use descriptor_v3::rate_limit_descriptor::Entry;
     use route_v3::rate_limit::HitsAddend;
     use route_v3::rate_limit::action::ActionSpecifier;
@@ -104,6 +101,7 @@ fn table(config: local_ratelimit_v3::LocalRateLimit) -> local_ratelimit_v3::Loca
     };
     let kinds = [(PERIOD, false), (CLIENT_PERIOD, true)];
     local_ratelimit_v3::LocalRateLimit {
+        stat_prefix: STATISTICS.to_owned(),
         // For requests without a limit. Its interval divides the others, as Envoy requires.
         token_bucket: bucket(u32::MAX, u32::MAX, Duration::from_secs(1)),
         filter_enabled: all(),
@@ -115,7 +113,7 @@ fn table(config: local_ratelimit_v3::LocalRateLimit) -> local_ratelimit_v3::Loca
             .collect(),
         max_dynamic_descriptors: Some(wire::uint32(LocalRateLimit::MAX_ADDRESSES)),
         always_consume_default_token_bucket: Some(wire::boolean(false)),
-        ..config
+        ..Default::default()
     }
 }
 
@@ -132,12 +130,12 @@ fn metadata_of_route(key: &str) -> route_v3::rate_limit::action::ActionSpecifier
     })
 }
 
-/// Returns whether the listener can count the requests of a route with this limit.
-pub fn is_counted_by_listener(limit: &LocalRateLimit) -> bool {
+/// Returns whether the table can count the requests of a route with this limit.
+pub fn is_in_table(limit: &LocalRateLimit) -> bool {
     limit.burst == 0 && PERIODS.contains(&limit.period.as_secs())
 }
 
-/// Builds the metadata of a route of `origin` with this limit, for the table of the listener. Routes with the same match have one
+/// Builds the metadata of a route of `origin` with this limit, for the table. Routes with the same match have one
 /// bucket, such as the routes of a session. A changed limit has a new bucket.
 pub fn metadata(limit: &LocalRateLimit, origin: &ObjectRef, matches: &route_v3::RouteMatch) -> google::Struct {
     let LocalRateLimit { requests, period, burst: _, per_client_address } = *limit;
@@ -152,12 +150,12 @@ pub fn metadata(limit: &LocalRateLimit, origin: &ObjectRef, matches: &route_v3::
     fields
 }
 
-/// Builds the configuration of a route whose requests the listener counts: the filter of the listener, enabled.
-pub fn of_listener() -> google::Any {
+/// Builds the configuration of a route whose requests the table counts: the filter, enabled.
+pub fn of_table() -> google::Any {
     wire::any(&route_v3::FilterConfig { config: Some(google::Any::default()), ..Default::default() })
 }
 
-/// Builds the configuration of a route with this limit. Requests over it are answered 429.
+/// Builds the configuration of a route with a bucket of its own. Requests over the limit are answered 429.
 pub fn per_route(limit: &LocalRateLimit) -> google::Any {
     let LocalRateLimit { requests, period, burst, per_client_address } = *limit;
     let bucket = || bucket(requests.saturating_add(burst), requests, period);
@@ -207,6 +205,6 @@ mod tests {
         assert!(built(&limit(3, true)).fields.contains_key(CLIENT_PERIOD));
         assert_ne!(built(&limit(3, false)), built(&limit(4, false)), "another limit has another bucket");
         let burst = LocalRateLimit { burst: 1, ..limit(3, false) };
-        assert_eq!((is_counted_by_listener(&limit(3, true)), is_counted_by_listener(&burst)), (true, false));
+        assert_eq!((is_in_table(&limit(3, true)), is_in_table(&burst)), (true, false));
     }
 }

@@ -42,7 +42,7 @@ pub const RUNTIME: &str = "lockgate";
 pub const DRAINING: &str = "lockgate.draining";
 /// The key of Lockgate's metadata on a route: `kind`, `namespace`, and `name` of its object.
 pub const METADATA: &str = "dev.lockgate";
-/// The key of the metadata on a route whose requests the listener counts.
+/// The key of the metadata on a route whose requests its filter chain counts.
 pub const LIMIT: &str = "dev.lockgate.limit";
 
 /// The name of routes that redirect to https.

@@ -11,28 +11,26 @@ use crate::model::{CompressionAlgorithm, LocalRateLimit, RoutePolicy};
 /// Builds the HTTP filters in order, except for the compression filters. They have no effect on routes without a
 /// policy.
 ///
-/// If they are `disabled`, Envoy creates them only for routes that configure them. `counts` tells whether the listener counts the
-/// requests of limited routes.
-pub fn filters(disabled: bool, counts: bool) -> [hcm_v3::HttpFilter; 5] {
+/// If they are `disabled`, Envoy creates them only for routes that configure them.
+pub fn filters(disabled: bool) -> [hcm_v3::HttpFilter; 5] {
     [
         client_addresses::filter(disabled),
         delegate::filter(jwt::OF_ROUTES, disabled),
         delegate::filter(authorization::OF_ROUTES, disabled),
-        local_rate_limit::filter(disabled, counts),
+        local_rate_limit::filter(disabled),
         delegate::filter(body_limit::OF_ROUTES, disabled),
     ]
 }
 
 /// Builds the configuration of a route by filter. `has_streams`: see [`body_limit::has_streams`]. `compression` are the algorithms of
-/// the settings, and `counts` tells whether the listener counts the requests of limited routes.
+/// the settings.
 pub fn per_route(
     policy: &RoutePolicy,
     has_streams: bool,
     compression: &[CompressionAlgorithm],
-    counts: bool,
 ) -> HashMap<String, google::Any> {
-    let limit = |limit: &LocalRateLimit| match counts && local_rate_limit::is_counted_by_listener(limit) {
-        true => local_rate_limit::of_listener(),
+    let limit = |limit: &LocalRateLimit| match local_rate_limit::is_in_table(limit) {
+        true => local_rate_limit::of_table(),
         false => local_rate_limit::per_route(limit),
     };
     // Without `..`, so that a new feature does not compile until it is enforced.

@@ -162,8 +162,6 @@ struct Marks {
     limits_bodies: bool,
     /// The algorithms for compressed responses.
     compression: Vec<CompressionAlgorithm>,
-    /// Whether the listener counts the requests of limited routes.
-    counts: bool,
 }
 
 impl Marks {
@@ -174,13 +172,7 @@ impl Marks {
             unasked,
             limits_bodies: settings.http.max_request_body_bytes.is_some(),
             compression: settings.compression.algorithms.clone(),
-            counts: false,
         }
-    }
-
-    /// Returns the marks of the routes of a listener for plain HTTP.
-    fn of_plain(settings: &Settings) -> Self {
-        Self { counts: true, ..Self::of(settings) }
     }
 }
 
@@ -289,10 +281,10 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
         Action::Forward(_) | Action::Respond { .. } => vec![route],
     };
     if let Some(policy) = policy {
-        let config = policy::per_route(policy, has_streams, &marks.compression, marks.counts);
+        let config = policy::per_route(policy, has_streams, &marks.compression);
         routes.iter_mut().for_each(|route| route.typed_per_filter_config.extend(config.clone()));
-        let limit = policy.local_rate_limit.as_deref().filter(|_| marks.counts);
-        if let Some(limit) = limit.filter(|limit| local_rate_limit::is_counted_by_listener(limit)) {
+        let limit = policy.local_rate_limit.as_deref();
+        if let Some(limit) = limit.filter(|limit| local_rate_limit::is_in_table(limit)) {
             let limit =
                 local_rate_limit::metadata(limit, origin, &matches::route_match(matches, Conditions::default()));
             for route in &mut routes {

@@ -97,7 +97,7 @@ impl VirtualHosts {
     ) -> Update<Arc<Resource>> {
         let mut renamed = Renamed::default();
         let touched: Vec<&Host> = touched.into_iter().collect();
-        let marks = Marks::of_plain(settings);
+        let marks = Marks::of(settings);
         if self.marks != marks {
             self.large.clear();
         }

@@ -82,7 +82,7 @@ impl Scopes {
         settings: &Settings,
         statistics: &Statistics,
     ) -> Update<Arc<Resource>> {
-        let marks = Marks::of_plain(settings);
+        let marks = Marks::of(settings);
         if self.marks != marks {
             self.exact.values_mut().for_each(|retained| *retained = None);
             self.marks = marks;

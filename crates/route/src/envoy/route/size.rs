@@ -4,7 +4,7 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message;
 
 use super::{Conditions, Marks};
-use crate::envoy::{names, policy};
+use crate::envoy::{local_rate_limit, names, policy};
 use crate::model::{Host, Route, RoutePolicy};
 use crate::settings::Settings;
 
@@ -25,7 +25,10 @@ impl Sizes {
 
     /// Returns the size of a policy on one route of Envoy, in bytes.
     pub fn of_policy(&self, policy: &RoutePolicy) -> u64 {
-        let typed_per_filter_config = policy::per_route(policy, false, &self.0.compression, false);
+        let mut typed_per_filter_config = policy::per_route(policy, false, &self.0.compression);
+        // The metadata of a counted route is not larger than a bucket of the route.
+        let limit = policy.local_rate_limit.as_deref().map(local_rate_limit::per_route);
+        typed_per_filter_config.extend(limit.map(|limit| (local_rate_limit::FILTER.to_owned(), limit)));
         of_field(&route_v3::Route { typed_per_filter_config, ..Default::default() })
     }
 
