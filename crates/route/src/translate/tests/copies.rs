@@ -62,7 +62,7 @@ fn a_small_route_with_many_copies_is_left_out() {
             && problems[0].contains(" on 1024 hosts"),
         "{problems:?}"
     );
-    assert!(problems[0].ends_with("route left out"), "{problems:?}");
+    assert!(problems[0].ends_with("route left out: other routes for its hosts receive its requests"), "{problems:?}");
     let attached: Vec<u32> = report(&translator).listeners.iter().map(|one| one.attached_routes).collect();
     assert_eq!(attached, [1; 64], "a route that is left out is not attached");
     let conditions = conditions(&translator, Kind::HTTP_ROUTE, "attack");
@@ -90,7 +90,7 @@ fn the_listeners_of_a_gateway_do_not_take_the_memory_of_routes_elsewhere() {
     let attacked = world(64);
     let problems: Vec<String> = attacked.problems().iter().map(ToString::to_string).collect();
     let expected = " KiB on 256 hosts of Gateways in namespace \"infra\", and older routes of the namespace take 0 KiB there of the \
-                    limit tenants.maxConfigurationPerNamespace, 20 KiB; route left out";
+                    limit tenants.maxConfigurationPerNamespace, 20 KiB; route left out: other routes for its hosts receive its requests";
     assert!(problems.len() == 1 && problems[0].ends_with(expected), "{problems:?}");
     let conditions = conditions(&attacked, Kind::HTTP_ROUTE, "both");
     let accepted = ["0: Accepted=True Accepted", "1: Accepted=False RouteTooExpensive"].map(str::to_owned);

@@ -233,3 +233,15 @@ proptest! {
         step_by_step(shop(first), passes, &settings)?;
     }
 }
+
+#[test]
+fn the_requests_of_a_route_that_is_left_out_reach_the_next_best_match() {
+    let large = http_route("large").parent("public").host("x.test").rule("/foreign/0", "a:80");
+    let large = (1..4).fold(large, |route, at| route.path("PathPrefix", &format!("/foreign/{at}")));
+    let translator = with_limit(1 << 10, &shop([large.into()]));
+    assert!(routes(&translator, "x.test", "large").is_empty(), "its matches do not fit into a quarter of the limit");
+    let foreign: Vec<_> = routes(&translator, "x.test", "foreign").into_iter().map(status).collect();
+    assert_eq!(foreign, [None], "/foreign/0 is a request for /foreign");
+    let problems: Vec<String> = translator.problems().iter().map(ToString::to_string).collect();
+    assert!(problems[0].ends_with("; route left out: other routes for its hosts receive its requests"), "{problems:?}");
+}

@@ -161,7 +161,7 @@ fn problem(route: &Attached, owner: &ListenerOwner, why: &Refused) -> Problem {
     );
     let is_http = route.contents.iter().any(|(_, content)| matches!(content, Content::Http(_)));
     let consequence = match state {
-        State::LeftOut => "route left out",
+        State::LeftOut => "route left out: other routes for its hosts receive its requests",
         _ if is_http => "its requests are answered 503",
         _ => "its connections are closed",
     };
