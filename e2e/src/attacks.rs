@@ -2,7 +2,9 @@
 //! runs all of them against one installation.
 
 pub mod floods;
+pub mod framing;
 pub mod key_pairs;
 pub mod regexes;
 pub mod roles;
+pub mod tokens;
 pub mod undecodable;

@@ -6,6 +6,7 @@
 //! one installation of the chart, with the permissions of a tenant. Then it restarts Envoys and controllers with all
 //! objects of the attackers.
 
+mod gateway;
 mod objects;
 mod tenant;
 mod victim;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 use e2e::Lab;
 
 use tenant::{Leaving, Tenant};
-use victim::{HOSTS, Host, INHERITED, Loads, RELEASE, Victim};
+use victim::{HOSTS, Host, INHERITED, Loads, RELEASE, SHARED, Victim};
 
 /// The time limit for serving a change of the victim at every Envoy, on a busy machine.
 const PROMPT: Duration = Duration::from_secs(15);
@@ -57,7 +58,7 @@ async fn a_victim_under_load_notices_no_attack() {
     let leaving = Leaving::new(&lab).await;
     let tenant = Tenant::new(&lab).await;
     let victim = Victim::new(&lab).await;
-    let hosts = HOSTS.to_vec();
+    let hosts = [&HOSTS[..], &[SHARED]].concat();
     let loads = victim.load(&hosts).await;
     let mut siege = Siege { victim: &victim, hosts, loads };
 
@@ -70,6 +71,11 @@ async fn a_victim_under_load_notices_no_attack() {
     siege.hosts.push(INHERITED);
     siege.withstand("Services that lead inward", objects::internal_targets(&tenant, &victim)).await;
     siege.withstand("backends that lead to the Envoys", objects::loops(&tenant, &victim)).await;
+    siege.withstand("routes that change where a message ends", gateway::framing(&tenant, &victim)).await;
+    siege.withstand("expensive tokens and large bodies", gateway::costs(&tenant, &victim)).await;
+    siege.withstand("edits that would restart a limit", gateway::edits(&tenant, &victim)).await;
+    siege.withstand("hosts and bodies that evade a check", wire::evasions(&victim)).await;
+    siege.withstand("requests to the port for statistics", wire::statistics(&victim)).await;
     siege.withstand("headers and escaped slashes", wire::requests(&victim)).await;
     siege.withstand("regular expressions", objects::regexes(&tenant, &victim)).await;
     siege.withstand("debug pages", wire::debug_pages(&victim)).await;

@@ -4,10 +4,9 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use e2e::attacks::regexes::{accepted, long_path};
+use e2e::attacks::tokens::{jwt, list, slow_keys, token};
 use e2e::authorizer::{Authorizer, HttpAuthorizer};
 use e2e::client::raw;
 use e2e::manifests::{documents, service};
@@ -29,11 +28,6 @@ const REQUESTS: u32 = 20;
 const HELD: u64 = (1 << 20) + (512 << 10);
 /// The length of a large header. Envoy accepts 60 KiB of headers.
 const LARGE: usize = 50_000;
-
-/// A point on P-521.
-const P521: &str = r#"{"kty": "EC", "crv": "P-521", "x": "AYYyVkfZsIFJRDvSHfXy-0zitDWWuWvVK83JuI_s0YB--DaM-zbm-8SrTfgwm4vyvREAl8b6aVMc4tn0VRWSxcku", "y": "ARht1Ph1o5iTkgXJ3vGE_Q36OUyA5988VFvCF_BQlYyP548gpCsC9rRLoYSy6i8z0rpMBxbzUGwQd3bDrYIVPmo7"}"#;
-/// A point on P-256. Source: RFC 7515 appendix A.3.
-const P256: &str = r#"{"kty": "EC", "crv": "P-256", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}"#;
 
 /// An object of a tenant, and a request for it.
 struct Case {
@@ -114,26 +108,8 @@ impl Case {
     }
 }
 
-/// Repeats a text for numbers, with commas.
-fn list(count: usize, text: impl Fn(usize) -> String) -> String {
-    (0..count).map(text).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns a token without a key identifier and with a wrong signature.
-fn token(algorithm: &str, signature: usize) -> String {
-    let [head, claims] =
-        [format!(r#"{{"alg": "{algorithm}"}}"#), r#"{"iss": "https://issuer0.test", "exp": 4000000000}"#.into()]
-            .map(|text| URL_SAFE_NO_PAD.encode(text));
-    format!("Bearer {head}.{claims}.{}", URL_SAFE_NO_PAD.encode(vec![1; signature]))
-}
-
-fn jwt(keys: &str) -> String {
-    let provider = |i| format!("{{ issuer: 'https://issuer{i}.test', jwks: {{ inline: '{{\"keys\": [{keys}]}}' }} }}");
-    format!("jwt: {{ providers: [{}] }}", list(4, provider))
-}
-
 fn cases() -> Vec<Case> {
-    let slow = [list(4, |_| P521.to_owned()), list(12, |_| P256.to_owned())].join(", ");
+    let slow = slow_keys();
     let modulus = format!("{}_w", "_".repeat(1364));
     let rsa = list(11, |_| format!(r#"{{"kty": "RSA", "e": "AQAB", "n": "{modulus}"}}"#));
     let ranges = |prefix: &str| list(255, |i| format!("'2001:{prefix}:{i:x}::/48'"));

@@ -3,33 +3,13 @@
 
 use std::fmt::Write;
 
+use e2e::attacks::framing::filters;
 use e2e::authorizer::{Authorizer, FRAMING, USER};
 use e2e::manifests::{documents, service};
 use e2e::{Echo, Mode};
 use hyper::Method;
 
 use super::site::{Site, answers, route};
-
-/// Returns filters that are not valid, for rules and for backends.
-fn filters() -> Vec<String> {
-    let mut filters = vec![
-        "{ type: URLRewrite, urlRewrite: { path: { type: ReplaceFullPath, replaceFullPath: '/ HTTP/1.1' } } }".to_owned(),
-        "{ type: URLRewrite, urlRewrite: { path: { type: ReplacePrefixMatch, replacePrefixMatch: 'http://b.test/' } } }"
-            .to_owned(),
-    ];
-    for (kind, key) in [("Request", "request"), ("Response", "response")] {
-        for name in ["Content-Length", "transfer-encoding", "Connection", "x-envoy-max-retries"] {
-            for change in [
-                format!("set: [{{ name: {name}, value: '0' }}]"),
-                format!("add: [{{ name: {name}, value: '0' }}]"),
-                format!("remove: [{name}]"),
-            ] {
-                filters.push(format!("{{ type: {kind}HeaderModifier, {key}HeaderModifier: {{ {change} }} }}"));
-            }
-        }
-    }
-    filters
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_route_changes_where_a_message_ends() {

@@ -22,6 +22,8 @@ const EDITS: usize = 5;
 enum Edits {
     /// Another exact host.
     OfAnotherHost,
+    /// A listener with another certificate on the port for HTTPS, which is added and removed.
+    OfAnotherListener,
     /// Another wildcard host.
     OfAnotherWildcard,
     /// Another route for each limited host, of another namespace.
@@ -31,7 +33,7 @@ enum Edits {
 impl Edits {
     fn hosts(self) -> Vec<&'static str> {
         match self {
-            Self::OfAnotherHost => vec!["stranger.shop.test"],
+            Self::OfAnotherHost | Self::OfAnotherListener => vec!["stranger.shop.test"],
             Self::OfAnotherWildcard => vec!["*.stranger.test"],
             Self::OfTheSameHost => LIMITS.map(|(_, host, _)| host).into(),
         }
@@ -42,7 +44,7 @@ impl Edits {
     fn keep(self, name: &str) -> [bool; 2] {
         match name {
             "rated" | "client" | "wild" => [true; 2],
-            "wild-burst" => [self == Self::OfAnotherHost, false],
+            "wild-burst" => [matches!(self, Self::OfAnotherHost | Self::OfAnotherListener), false],
             _ => [self != Self::OfTheSameHost; 2],
         }
     }
@@ -67,7 +69,7 @@ fn policy(name: &str, limit: &str) -> String {
     )
 }
 
-/// A Gateway with all limits on a listener for HTTP and on one for HTTPS.
+/// A Gateway with all limits over HTTP and over HTTPS.
 struct Rates {
     site: Site,
     secure: u16,
@@ -76,22 +78,14 @@ struct Rates {
 impl Rates {
     async fn open(mode: Mode) -> Self {
         let (site, secure) = (Site::open(mode).await, ports::free());
-        let listeners = [
-            Listener::http("http", site.ports[0]),
-            Listener { name: "https", port: secure, host: None, tls: true },
-            Listener::https("burst", secure, "burst.shop.test"),
-            Listener::https("client-burst", secure, "client-burst.shop.test"),
-        ];
-        let listeners = gateway("one", &listeners)
-            .replace("protocol: HTTP", "allowedRoutes: { namespaces: { from: All } }, protocol: HTTP")
-            .replace("name: cert", "name: every-host");
         let hosts = ["*.shop.test", "*.wild.test", "*.burst.test", "*.stranger.test"];
         let pair = site.authority.issue(&hosts).secret("default", "every-host");
         let services = ["a", "b"].iter().zip(&site.backends);
         let services: Vec<String> = services.map(|(name, backend)| service(name, "", &[backend.address])).collect();
         let services = documents(&services).replace("namespace: default", "namespace: stranger");
-        site.manifests.write("one.yaml", &documents(&[listeners, pair, services]));
+        site.manifests.write("more.yaml", &documents(&[pair, services]));
         let rates = Self { site, secure };
+        rates.listen(false);
         rates.limit("requests: 3");
         for (_, host, _) in LIMITS {
             for target in rates.targets(host) {
@@ -99,6 +93,23 @@ impl Rates {
             }
         }
         rates
+    }
+
+    /// Writes the Gateway, with or without the listener of the stranger.
+    fn listen(&self, stranger: bool) {
+        let listeners = [
+            Listener::http("http", self.site.ports[0]),
+            Listener { name: "https", port: self.secure, host: None, tls: true },
+            Listener::https("burst", self.secure, "burst.shop.test"),
+            Listener::https("client-burst", self.secure, "client-burst.shop.test"),
+        ];
+        let mut text = gateway("one", &listeners).replace("name: cert", "name: every-host");
+        if stranger {
+            let alone = gateway("one", &[Listener::https("stranger", self.secure, "stranger.shop.test")]);
+            text += alone.lines().last().expect("the listener");
+        }
+        let from_all = "allowedRoutes: { namespaces: { from: All } }, protocol: HTTP";
+        self.site.manifests.write("one.yaml", &text.replace("protocol: HTTP", from_all));
     }
 
     /// Writes all limits, with this limit of `rated`.
@@ -124,6 +135,11 @@ impl Rates {
             let hosts = edits.hosts();
             let routes = hosts.iter().zip(0..).map(|(host, at)| stranger(at, host, service, 100_000 + edit));
             self.site.manifests.write("stranger.yaml", &documents(&routes.collect::<Vec<_>>()));
+            if edits == Edits::OfAnotherListener {
+                let before = self.site.listener_changes().await;
+                self.listen(edit % 2 == 0);
+                wait_until("the listener", async || self.site.listener_changes().await > before).await;
+            }
             for target in hosts.iter().flat_map(|host| self.targets(host)) {
                 wait_until("the edit", async || target.backend("/stranger").await.as_deref() == Some(service)).await;
             }
@@ -136,6 +152,7 @@ impl Rates {
             }
         }
         self.site.manifests.remove("stranger.yaml");
+        self.listen(false);
         passed
     }
 }
@@ -143,7 +160,7 @@ impl Rates {
 async fn limits_are_kept(mode: Mode) {
     let rates = Rates::open(mode).await;
     let mut wrong = Vec::new();
-    for edits in [Edits::OfAnotherHost, Edits::OfAnotherWildcard, Edits::OfTheSameHost] {
+    for edits in [Edits::OfAnotherHost, Edits::OfAnotherListener, Edits::OfAnotherWildcard, Edits::OfTheSameHost] {
         for ((name, ..), passed) in LIMITS.into_iter().zip(rates.edit(edits).await) {
             println!("{mode:?} {edits:?}: {passed:?} of {} excess requests to {name} passed", 3 * EDITS);
             if passed.into_iter().zip(edits.keep(name)).any(|(passed, keep)| keep && passed > 0) {

@@ -29,6 +29,12 @@ impl<'a> Tenant<'a> {
         let slices = ["create", "role", "slices", "--verb=*", "--resource=endpointslices.discovery.k8s.io"];
         space.kubectl(&slices, "").await;
         space.kubectl(&["create", "rolebinding", "slices", "--role=slices", &account], "").await;
+        // `kubectl create role` refuses kinds that are not installed yet.
+        let rule = |group: &str, kind: &str| format!("{{ apiGroups: [{group}], resources: [{kind}], verbs: ['*'] }}");
+        let rules = [rule("gateway.networking.k8s.io", "httproutes"), rule("lockgate.dev", "httppolicies")].join(", ");
+        let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: { name: routes }\n";
+        space.apply(&format!("{role}rules: [{rules}]\n")).await;
+        space.kubectl(&["create", "rolebinding", "routes", "--role=routes", &account], "").await;
         // The backend of stolen requests.
         space.apply(&echo("trap").yaml()).await;
         space.endpoints("trap", 1).await;

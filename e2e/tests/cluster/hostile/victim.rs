@@ -11,6 +11,7 @@ use e2e::lockgate::series;
 use e2e::{Authority, Lab, Load, Target};
 use serde_json::Value;
 
+use super::gateway;
 use super::tenant::{ingress, path, tls};
 
 /// The name of the release and of its namespace.
@@ -22,6 +23,9 @@ pub const CLASS: &str = "hostile";
 const FLAGS: &[&str] = &[
     "--set=ingressClass.name=hostile",
     "--set=settings.ingress.controllerName=hostile.test/lockgate",
+    "--set=gatewayAPI.gatewayClass.create=true",
+    "--set=gatewayAPI.gatewayClass.name=hostile",
+    "--set=settings.gateway.controller=hostile.test/gateways",
     "--set=settings.tls.defaultSecret=hostile/default",
     "--set=settings.externalNames.allow=true",
     "--set=envoy.drain.minSeconds=2",
@@ -33,7 +37,16 @@ const FLAGS: &[&str] = &[
 pub struct Host {
     pub name: &'static str,
     path: &'static str,
-    tls: bool,
+    way: Way,
+}
+
+/// The listener of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Http,
+    Https,
+    /// Plain HTTP at the listener of the Gateway.
+    Gateway,
 }
 
 /// A host with its own certificate.
@@ -46,19 +59,23 @@ pub const BELOW: &str = "a.wild.victim.test";
 pub const NARROW: &str = "narrow.victim.test";
 /// All hosts.
 pub const HOSTS: [Host; 4] = [
-    Host { name: OWN, path: "/", tls: true },
-    Host { name: DEFAULT, path: "/", tls: true },
-    Host { name: BELOW, path: "/", tls: true },
-    Host { name: NARROW, path: "/only", tls: false },
+    Host { name: OWN, path: "/", way: Way::Https },
+    Host { name: DEFAULT, path: "/", way: Way::Https },
+    Host { name: BELOW, path: "/", way: Way::Https },
+    Host { name: NARROW, path: "/only", way: Way::Http },
 ];
+/// A host of the Gateway of [`gateway::create`], to which every namespace may attach routes.
+pub const SHARED: Host = Host { name: "shared.victim.test", path: "/only", way: Way::Gateway };
 /// A host that another namespace owns until it terminates.
-pub const INHERITED: Host = Host { name: "inherited.test", path: "/", tls: true };
+pub const INHERITED: Host = Host { name: "inherited.test", path: "/", way: Way::Https };
 
 /// The victim's namespace, its certificates, and the installation that serves it.
 pub struct Victim<'a> {
     pub lab: &'a Lab,
     pub lockgate: Installation<'a>,
     pub space: Namespace<'a>,
+    /// The Service of the Gateway, and its port of the Envoys.
+    gateway: (IpAddr, u16),
     authority: Authority,
     changes: AtomicU32,
 }
@@ -71,6 +88,7 @@ impl<'a> Victim<'a> {
         let authority = Authority::new();
         lab.kubectl(&["create", "namespace", RELEASE], "").await;
         lab.apply(&authority.issue(&["*.platform.test"]).secret(RELEASE, "default")).await;
+        gateway::install(lab).await;
         let lockgate = Installation::new(lab, RELEASE, RELEASE, FLAGS).await;
         let space = lab.namespace("victim").await;
         space.apply(&echo("echo").replicas(2).yaml()).await;
@@ -89,8 +107,9 @@ impl<'a> Victim<'a> {
             ingress("inherited", INHERITED.name, &root, &tls(INHERITED.name, "inherited")),
         ];
         space.apply(&objects.join("---\n")).await;
-        let victim = Self { lab, lockgate, space, authority, changes: AtomicU32::new(0) };
-        for host in HOSTS {
+        let gateway = gateway::create(&space).await;
+        let victim = Self { lab, lockgate, space, gateway, authority, changes: AtomicU32::new(0) };
+        for host in HOSTS.into_iter().chain([SHARED]) {
             victim.wait_served(host).await;
         }
         victim
@@ -117,19 +136,21 @@ impl<'a> Victim<'a> {
     }
 
     /// Returns the target of a host at one Envoy.
-    fn at(&self, envoy: IpAddr, host: Host) -> Target {
-        let target = match host.tls {
-            true => Target::https(8443, host.name, self.authority.der()),
-            false => Target::http(8080, host.name),
+    pub fn at(&self, envoy: IpAddr, host: Host) -> Target {
+        let target = match host.way {
+            Way::Https => Target::https(8443, host.name, self.authority.der()),
+            Way::Http => Target::http(8080, host.name),
+            Way::Gateway => Target::http(self.gateway.1, host.name),
         };
         target.at(envoy)
     }
 
     /// Returns the target of a host through the load balancer.
     fn balanced(&self, host: Host) -> Target {
-        match host.tls {
-            true => self.lockgate.https(host.name, self.authority.der()),
-            false => self.lockgate.http(host.name),
+        match host.way {
+            Way::Https => self.lockgate.https(host.name, self.authority.der()),
+            Way::Http => self.lockgate.http(host.name),
+            Way::Gateway => Target::http(80, host.name).at(self.gateway.0),
         }
     }
 
@@ -195,7 +216,7 @@ impl<'a> Victim<'a> {
             let plan = Plan {
                 rate: 50,
                 connections: 4,
-                renew_after: host.tls.then_some(5),
+                renew_after: (host.way == Way::Https).then_some(5),
                 namespace: Some(self.space.name.clone()),
                 ..Plan::new(self.balanced(*host), host.path)
             };

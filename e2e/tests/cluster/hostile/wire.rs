@@ -12,12 +12,13 @@ use e2e::attacks::roles;
 use e2e::certificates::{Pair, issue};
 use e2e::lab::echo::Echoed;
 use e2e::{Authority, Target, process, xds};
+use hyper::Method;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::victim::{NARROW, RELEASE, Victim};
+use super::victim::{NARROW, RELEASE, SHARED, Victim};
 
 /// Headers that control an Envoy or describe its client.
 const HEADERS: [&str; 8] = [
@@ -32,6 +33,8 @@ const HEADERS: [&str; 8] = [
 ];
 /// The number of stalled connections of each kind at each address.
 const STALLED: usize = 150;
+/// The number of unfinished requests at the port for statistics of each Envoy.
+const UNFINISHED: usize = 1000;
 
 /// Requests for the victim's host that try to control Envoy, to forge the original request, or to reach other paths.
 pub async fn requests(victim: &Victim<'_>) {
@@ -47,6 +50,51 @@ pub async fn requests(victim: &Victim<'_>) {
         assert!([307, 404].contains(&answer.status), "{path}: {} {}", answer.status, answer.text());
     }
     println!("    {} headers removed", HEADERS.len());
+}
+
+/// Hosts with a user or another host, which backends may read in another way, and a body of gRPC beyond its limit.
+pub async fn evasions(victim: &Victim<'_>) {
+    let hosts = [format!("{NARROW}:x@evil.test"), format!("evil@{NARROW}"), format!("{NARROW}:evil.test")];
+    for envoy in victim.envoys().await {
+        for host in &hosts {
+            let answer = Target::http(8080, host).at(envoy).get("/only").await.expect("an answer");
+            assert_eq!(answer.status, 403, "{host}");
+        }
+        let small = victim.at(envoy, SHARED);
+        for (kind, length, expected) in [("text/plain", 1024, 200), ("text/plain", 1025, 413)] {
+            let answer =
+                small.clone().field("content-type", kind).send(Method::POST, "/small", vec![b'a'; length]).await;
+            assert_eq!(answer.expect("an answer").status, expected, "{length} bytes");
+        }
+        let grpc = small.field("content-type", "application/grpc");
+        let answer = grpc.send(Method::POST, "/small", vec![b'a'; 100_000]).await.expect("an answer");
+        assert!(Echoed::of(&answer).is_none(), "a body of gRPC reached the backend");
+    }
+    println!("    {} hosts answered 403", hosts.len());
+}
+
+/// Queries that keep the main thread of Envoy busy, and unfinished requests, at the port for statistics.
+pub async fn statistics(victim: &Victim<'_>) {
+    let envoys = victim.envoys().await;
+    let mut held = Vec::new();
+    for envoy in &envoys {
+        let port = Target::http(8002, "localhost").at(*envoy);
+        for path in ["/stats?filter=%5CpL%7B300%7D", "/stats?usedonly&filter=a", "/config_dump", "/quitquitquit"] {
+            assert_eq!(port.get(path).await.expect("an answer").status, 404, "{path}");
+        }
+        for _ in 0..UNFINISHED {
+            let Ok(mut stream) = TcpStream::connect(SocketAddr::new(*envoy, 8002)).await else { continue };
+            let _ = stream.write_all(b"GET /stats HTTP/1.1\r\nhost: a\r\nx-unfinished: ").await;
+            held.push(stream);
+        }
+    }
+    for envoy in envoys {
+        let start = Instant::now();
+        let answer = Target::http(8002, "localhost").at(envoy).get("/ready").await.expect("an answer");
+        assert_eq!(answer.status, 200);
+        assert!(start.elapsed() < Duration::from_secs(1), "a probe took {:?}", start.elapsed());
+    }
+    println!("    {} unfinished requests delayed no probe", held.len());
 }
 
 /// Requests a page of a controller with curl in the network namespace of its pod. Returns the status.
