@@ -17,25 +17,25 @@ const LIMITS: [(&str, &str, &str); 6] = [
 
 const EDITS: usize = 5;
 
-/// The edits of a stranger, with another Service and another limit each time.
+/// The objects that a stranger edits, with another Service and another limit each time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Edits {
     /// Another exact host.
-    OfAnotherHost,
-    /// A listener with another certificate on the port for HTTPS, which is added and removed.
-    OfAnotherListener,
+    Host,
     /// Another wildcard host.
-    OfAnotherWildcard,
-    /// Another route for each limited host, of another namespace.
-    OfTheSameHost,
+    Wildcard,
+    /// A listener with another certificate on the port for HTTPS, which is added and removed.
+    Listener,
+    /// Another route for each limited host.
+    SharedHost,
 }
 
 impl Edits {
     fn hosts(self) -> Vec<&'static str> {
         match self {
-            Self::OfAnotherHost | Self::OfAnotherListener => vec!["stranger.shop.test"],
-            Self::OfAnotherWildcard => vec!["*.stranger.test"],
-            Self::OfTheSameHost => LIMITS.map(|(_, host, _)| host).into(),
+            Self::Host | Self::Listener => vec!["stranger.shop.test"],
+            Self::Wildcard => vec!["*.stranger.test"],
+            Self::SharedHost => LIMITS.map(|(_, host, _)| host).into(),
         }
     }
 
@@ -44,8 +44,12 @@ impl Edits {
     fn keep(self, name: &str) -> [bool; 2] {
         match name {
             "rated" | "client" | "wild" => [true; 2],
-            "wild-burst" => [matches!(self, Self::OfAnotherHost | Self::OfAnotherListener), false],
-            _ => [self != Self::OfTheSameHost; 2],
+            "wild-burst" => [self == Self::Host, false],
+            _ => match self {
+                Self::Host | Self::Wildcard => [true; 2],
+                Self::Listener => [true, false],
+                Self::SharedHost => [false; 2],
+            },
         }
     }
 }
@@ -135,7 +139,7 @@ impl Rates {
             let hosts = edits.hosts();
             let routes = hosts.iter().zip(0..).map(|(host, at)| stranger(at, host, service, 100_000 + edit));
             self.site.manifests.write("stranger.yaml", &documents(&routes.collect::<Vec<_>>()));
-            if edits == Edits::OfAnotherListener {
+            if edits == Edits::Listener {
                 let before = self.site.listener_changes().await;
                 self.listen(edit % 2 == 0);
                 wait_until("the listener", async || self.site.listener_changes().await > before).await;
@@ -160,7 +164,7 @@ impl Rates {
 async fn limits_are_kept(mode: Mode) {
     let rates = Rates::open(mode).await;
     let mut wrong = Vec::new();
-    for edits in [Edits::OfAnotherHost, Edits::OfAnotherListener, Edits::OfAnotherWildcard, Edits::OfTheSameHost] {
+    for edits in [Edits::Host, Edits::Wildcard, Edits::Listener, Edits::SharedHost] {
         for ((name, ..), passed) in LIMITS.into_iter().zip(rates.edit(edits).await) {
             println!("{mode:?} {edits:?}: {passed:?} of {} excess requests to {name} passed", 3 * EDITS);
             if passed.into_iter().zip(edits.keep(name)).any(|(passed, keep)| keep && passed > 0) {

@@ -111,6 +111,10 @@ impl<'a> Victim<'a> {
         let victim = Self { lab, lockgate, space, gateway, authority, changes: AtomicU32::new(0) };
         for host in HOSTS.into_iter().chain([SHARED]) {
             victim.wait_served(host).await;
+            // Nodes may route the address of a Service later than its status names it.
+            let target = victim.balanced(host);
+            let right = async || victim.fault(&target, host.path).await.is_none().then_some(());
+            lab.until(&format!("{} through its Service", host.name), right).await;
         }
         victim
     }
