@@ -106,7 +106,7 @@ fn with_chains(
     settings: &Settings,
 ) -> listener_v3::Listener {
     let mut choice = Choice::default();
-    let mut shared = BTreeMap::<Presented, String>::new();
+    let mut shared = BTreeMap::<Presented, Vec<&str>>::new();
     let mut own = Vec::new();
     let hosts = at.tls.hosts.iter();
     for (host, tls) in hosts.filter(|(_, tls)| codec == Codec::Tcp || downstream_tls::is_over_quic(tls)) {
@@ -117,10 +117,7 @@ fn with_chains(
             chain(name, manager, &presented, at.tls.clients.as_ref(), codec, settings)
         };
         match host {
-            Host::Exact(server_name) => {
-                let name = |presented: &Presented| names::shared_chain(at.id, presented);
-                choice.exact(server_name, shared.entry(presented).or_insert_with_key(name));
-            }
+            Host::Exact(server_name) => shared.entry(presented).or_default().push(server_name),
             Host::Wildcard(suffix) => {
                 let chain = own_chain();
                 choice.below(suffix, &chain.name);
@@ -132,10 +129,12 @@ fn with_chains(
     for host in &at.tls.refused {
         if let Host::Exact(server_name) = host {
             // Envoy closes a connection if the selected chain does not exist.
-            choice.exact(server_name, names::REFUSED);
+            choice.exact([&**server_name], names::REFUSED);
         }
     }
-    let shared = shared.into_iter().filter_map(|(presented, name)| {
+    let shared = shared.into_iter().filter_map(|(presented, server_names)| {
+        let name = names::shared_chain(at.id, &presented);
+        choice.exact(server_names, &name);
         Some(chain(name, manager_of_shared?.clone(), &presented, at.tls.clients.as_ref(), codec, settings))
     });
     listener.filter_chains = shared.chain(own).collect();

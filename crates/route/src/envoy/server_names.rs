@@ -29,12 +29,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Selects `chain` for the server name `name`.
-    pub fn exact(&mut self, name: &str, chain: &str) {
-        match self.exact.get_mut(chain) {
-            Some(names) => names.push(name.to_owned()),
-            None => drop(self.exact.insert(chain.to_owned(), vec![name.to_owned()])),
-        }
+    /// Selects `chain` for these server names.
+    pub fn exact<'a>(&mut self, names: impl IntoIterator<Item = &'a str>, chain: &str) {
+        let names = names.into_iter().map(str::to_owned);
+        self.exact.entry(chain.to_owned()).or_default().extend(names);
     }
 
     /// Selects `chain` for all names below `suffix`, except for names with a more specific match.

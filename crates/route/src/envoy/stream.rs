@@ -61,7 +61,7 @@ fn tls(
         });
         let name = chain.as_ref().map_or(names::REFUSED, |chain| &chain.name);
         match host {
-            Host::Exact(server_name) => choice.exact(server_name, name),
+            Host::Exact(server_name) => choice.exact([&**server_name], name),
             Host::Wildcard(suffix) => choice.below(suffix, name),
             Host::Any => {
                 listener.default_filter_chain = chain;

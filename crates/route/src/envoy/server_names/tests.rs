@@ -18,9 +18,9 @@ fn parts(matcher: &matcher_v3::Matcher) -> (&matcher_tree::TreeType, Option<&mat
 fn many_names_of_a_chain_are_a_list_of_domains() {
     let mut choice = Choice::default();
     for i in 0..MANY {
-        choice.exact(&format!("{i}.shop.test"), "shared");
+        choice.exact([&*format!("{i}.shop.test")], "shared");
     }
-    choice.exact("a.test", "few");
+    choice.exact(["a.test"], "few");
     choice.below("shop.test", "wildcard");
     let matcher = choice.matcher().unwrap();
     let (matcher_tree::TreeType::ExactMatchMap(few), Some(otherwise)) = parts(&matcher) else { panic!("{matcher:?}") };
@@ -38,7 +38,7 @@ fn many_names_of_a_chain_are_a_list_of_domains() {
 fn few_names_are_a_map() {
     let mut choice = Choice::default();
     for i in 0..MANY - 1 {
-        choice.exact(&format!("{i}.shop.test"), "shared");
+        choice.exact([&*format!("{i}.shop.test")], "shared");
     }
     let matcher = choice.matcher().unwrap();
     let (matcher_tree::TreeType::ExactMatchMap(names), None) = parts(&matcher) else { panic!("{matcher:?}") };
