@@ -114,9 +114,11 @@ Examples:
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let command = Cli::parse().command;
-    // The exit code differs from the exit code of a check with problems, as for invalid flags.
-    let failure =
-        if matches!(command, Command::Check(_) | Command::Migrate(_)) { ExitCode::from(2) } else { ExitCode::FAILURE };
+    // The exit code differs from the exit code of an answer that the user may not want, as for invalid flags.
+    let failure = match command {
+        Command::Check(_) | Command::Migrate(_) | Command::Explain(_) | Command::Status(_) => ExitCode::from(2),
+        _ => ExitCode::FAILURE,
+    };
     match run(command) {
         Ok(code) => code,
         Err(error) => {
@@ -143,7 +145,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bootstrap(options) => bootstrap::run(*options),
         Command::EnvoyDrain(options) => runtime()?.block_on(envoy_drain::run(*options)),
         Command::Check(options) => return check::run(*options),
-        Command::Explain(options) => explain::run(*options),
+        Command::Explain(options) => return explain::run(*options),
         Command::Status(options) => status::run(*options),
         Command::Migrate(command) => return migrate::run(command),
         Command::Config(options) => config::run(options),

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{anyhow, bail};
@@ -59,7 +60,9 @@ pub(super) const LONG_ABOUT: &str = "Explain what happens to a request, and why.
     other classes. And how many Envoys have accepted the objects.\n\n\
     The decision is computed by the rules of Envoy from the configuration that the controller serves now. No request is sent. \
     Every replica is asked, through port-forwards of the API server. That needs the permissions `list` on pods, and `get` and \
-    `create` on pods/portforward, in the namespace of the controller.";
+    `create` on pods/portforward, in the namespace of the controller.\n\n\
+    Exit codes: 0 the request is served or redirected, 1 Envoy closes the connection or answers with an error of its own, 2 wrong \
+    usage, or no explanation.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,8 +84,8 @@ Examples:
   A controller on this machine:
     lockgate explain https://shop.example.com/cart --admin-address 127.0.0.1:18001";
 
-/// Explains the request, and prints the report.
-pub fn run(options: Options) -> anyhow::Result<()> {
+/// Explains the request, and prints the report. The exit code is 1 if Envoy refuses the request.
+pub fn run(options: Options) -> anyhow::Result<ExitCode> {
     let Options { url, method, header, server_name, manifests, replicas, settings, output } = options;
     let question = Question { url, method, headers: header.join("\n"), server_name };
     if header.iter().any(|header| header.contains('\n')) {
@@ -96,7 +99,8 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     super::print(&match output.is_json() {
         true => output::json(&serde_json::to_value(&report)?),
         false => text::report(&report, style()),
-    })
+    })?;
+    Ok(if report.is_refused() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// Explains the request from manifests.

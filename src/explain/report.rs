@@ -215,6 +215,12 @@ impl Report {
             ..Self::default()
         }
     }
+
+    /// Returns whether Envoy closes the connection, or answers with an error of its own, at a listener that the request may reach.
+    pub fn is_refused(&self) -> bool {
+        let refuses = |entry: &Entry| entry.action == "refuse" || entry.status.is_some_and(|status| status >= 400);
+        self.answers.is_empty() || self.answers.iter().any(refuses)
+    }
 }
 
 impl Entry {

@@ -26,8 +26,17 @@ async fn the_program_prints_the_status_and_explanations_of_a_controller() {
         assert!(text.contains(part), "no {part:?} in\n{text}");
     }
     assert!(!text.contains('\x1b'), "colors without a terminal");
-    let json: Value = serde_json::from_str(&run(&["explain", "a.test", "-o", "json"]).await).expect("JSON");
-    assert_eq!(json["request"], "GET a.test");
+    let json: Value = serde_json::from_str(&run(&["explain", "http://a.test", "-o", "json"]).await).expect("JSON");
+    assert_eq!(json["request"], "GET http://a.test");
+    let exit_code = |args: &[&str]| {
+        let answer = Command::new(e2e::lockgate::binary()).arg("explain").args(args).output().expect("an answer");
+        answer.status.code()
+    };
+    let at = ["--admin-address", &address];
+    assert_eq!(exit_code(&[["http://a.test/cart"].as_slice(), &at].concat()), Some(0));
+    assert_eq!(exit_code(&[["https://a.test"].as_slice(), &at].concat()), Some(1), "Envoy closes the connection");
+    assert_eq!(exit_code(&[["http://unknown.test"].as_slice(), &at].concat()), Some(1), "Envoy answers 404");
+    assert_eq!(exit_code(&["http://a.test", "--manifests", "missing"]), Some(2));
     let text = run(&["status"]).await;
     assert!(text.starts_with("1 of 1 Envoys are up to date; 1 of 1 replicas answer; 1 Ingress served."), "{text}");
     // A replica that does not respond is reported. It is not an error while another one responds.
