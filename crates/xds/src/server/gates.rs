@@ -230,16 +230,20 @@ impl Gates {
     }
 
     /// Returns whether `resource` references a cluster that was sent but never accepted, and `sent`, the client's current
-    /// version, does not. A listener also references the clusters of its new route configurations. A cluster that was
-    /// removed after its rejection counts as never accepted. A cluster that was never served belongs to the client.
+    /// version, does not. A listener also references the clusters of its new route configurations and discovered filters. A
+    /// cluster that was removed after its rejection counts as never accepted. A cluster that was never served belongs to the
+    /// client.
     pub fn references_unaccepted_cluster(&self, resource: &Resource, sent: &ClientState, types: &Types) -> bool {
         let (view, sent) = (self.routes.as_ref(), sent.resource());
-        let newly = |name: &&Arc<str>| !sent.is_some_and(|sent| sent.references().names_routes(name));
-        let through = |name: &Arc<str>| view.and_then(|view| view.get(ResourceType::ROUTES, name));
+        let (new, old) = (resource.references(), sent.map(|sent| sent.references()));
+        let through = |kind: ResourceType, name: &Arc<str>| view.and_then(|view| view.get(kind, name));
         let leads_to = |cluster: &str| {
-            let mut routes = resource.references().routes.iter().filter(newly).filter_map(through);
-            resource.references().names_cluster(cluster) && !sent.is_some_and(|s| s.references().names_cluster(cluster))
-                || routes.any(|routes| routes.references().names_cluster(cluster))
+            let routes = new.routes.iter().filter(|name| !old.is_some_and(|old| old.names_routes(name)));
+            let routes = routes.filter_map(|name| through(ResourceType::ROUTES, name));
+            let filters = new.extensions.iter().filter(|name| !old.is_some_and(|old| old.names_extension(name)));
+            let filters = filters.filter_map(|name| through(ResourceType::EXTENSION, name));
+            new.names_cluster(cluster) && !old.is_some_and(|old| old.names_cluster(cluster))
+                || routes.chain(filters).any(|one| one.references().names_cluster(cluster))
         };
         self.never_accepted.iter().any(|cluster| leads_to(cluster))
             || types.get(&ResourceType::CLUSTER).is_some_and(|clusters| clusters.has_unaccepted(leads_to))

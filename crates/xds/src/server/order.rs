@@ -21,9 +21,9 @@ pub(super) enum Side {
 }
 
 /// The order within one flush. Endpoints directly follow their cluster, because Envoy warms a changed cluster, and delays
-/// its ACK, until they arrive. Discovered filters follow the listeners that name them. Virtual hosts and scopes follow their route configurations. Scopes with inline routes
-/// precede the listeners (`Stream::push_scopes_ahead`), and so do the virtual hosts of a listener that is created again
-/// (`Stream::push_hosts_ahead`).
+/// its ACK, until they arrive. Discovered filters follow the listeners that name them. Virtual hosts and scopes follow their
+/// route configurations. Scopes with inline routes precede the listeners (`Stream::push_scopes_ahead`), and so do the virtual
+/// hosts of a listener that is created again (`Stream::push_hosts_ahead`).
 const ORDER: &[(ResourceType, Side)] = &[
     (ResourceType::CLUSTER, Side::Behind),
     (ResourceType::ENDPOINTS, Side::Behind),

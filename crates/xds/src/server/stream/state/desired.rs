@@ -69,9 +69,10 @@ impl State {
             Some(resource) => Look::Send(resource.clone()),
             None if behind && !gone => Look::Wait,
             // A listener that will be replaced accepts connections with its filters until its successor is warm. Envoy
-            // would drop these filters at once.
+            // would drop these filters at once. It unsubscribes from their names with the listener.
             None if kind == ResourceType::EXTENSION
                 && sent.is_some()
+                && self.types.get(&kind).is_some_and(|extensions| extensions.named(name))
                 && self.gates.will_drop_extension(&self.types, &self.newest, name) =>
             {
                 Look::Keep
