@@ -24,22 +24,10 @@ const CONTROLLERS: &[(&str, &str)] = &[
     ("cilium.io", "Cilium"),
 ];
 
-/// Policies of other controllers that restrict access to a Service or a route.
-const RESTRICTING: &[(&str, &str, &str)] = &[
-    ("gateway.envoyproxy.io", "SecurityPolicy", "Envoy Gateway"),
-    ("security.istio.io", "AuthorizationPolicy", "Istio"),
-    ("security.istio.io", "RequestAuthentication", "Istio"),
-    ("agentgateway.dev", "AgentgatewayPolicy", "agentgateway"),
-    ("traefik.io", "Middleware", "Traefik"),
-    ("traefik.io", "MiddlewareTCP", "Traefik"),
-    ("traefik.containo.us", "Middleware", "Traefik"),
-    ("k8s.nginx.org", "Policy", "NGINX Ingress Controller"),
-    ("configuration.konghq.com", "KongPlugin", "Kong"),
-    ("configuration.konghq.com", "KongClusterPlugin", "Kong"),
-    ("getambassador.io", "Filter", "Emissary-ingress"),
-    ("getambassador.io", "FilterPolicy", "Emissary-ingress"),
-    ("apisix.apache.org", "ApisixPluginConfig", "APISIX"),
-];
+/// The kinds of these groups whose purpose is to restrict access. Istio enforces its policies at the workloads, behind any
+/// ingress controller, and a Middleware or a plugin can be anything.
+const RESTRICTING: &[(&str, &str)] =
+    &[("gateway.envoyproxy.io", "SecurityPolicy"), ("k8s.nginx.org", "Policy"), ("getambassador.io", "FilterPolicy")];
 
 /// The largest number of changed letters with which a kind counts as misspelled.
 const MISSPELLED: usize = 2;
@@ -61,12 +49,6 @@ pub fn unread(object: &Unread) -> Option<(Level, String, String)> {
             letters => info.group == group && letters <= MISSPELLED,
         }
     };
-    if let Some((.., controller)) = RESTRICTING.iter().find(|(of, name, _)| *of == group && *name == kind) {
-        let message = format!("kind {kind:?} is a policy of {controller}: Lockgate does not enforce it");
-        let remedy =
-            "Write an HTTPPolicy, or the annotations of Lockgate, if the policy restricts access: docs/policies.md.";
-        return Some((Level::Error, message, remedy.to_owned()));
-    }
     let is_read = Kind::ALL.iter().any(|known| known.is(api_version, kind));
     let similar = Kind::ALL.iter().filter(is_similar).min_by_key(|known| changed_letters(known));
     if let Some(known) = similar.filter(|_| !is_read) {
@@ -86,6 +68,12 @@ pub fn unread(object: &Unread) -> Option<(Level, String, String)> {
     let (_, controller) = CONTROLLERS.iter().find(|(of, _)| *of == group)?;
     if OTHERS.contains(&(group, kind.as_str())) {
         return None;
+    }
+    if RESTRICTING.contains(&(group, kind.as_str())) {
+        let message = format!("kind {kind:?} is a policy of {controller}, which Lockgate does not enforce");
+        let remedy = "If it is for a route of Lockgate, write an HTTPPolicy instead: docs/policies.md. Otherwise, check these \
+                      manifests separately.";
+        return Some((Level::Error, message, remedy.to_owned()));
     }
     let message = format!("kind {kind:?} is a resource of {controller}");
     let remedy = "Write an Ingress or an HTTPRoute for Lockgate instead.";
@@ -133,8 +121,8 @@ mod tests {
     #[test]
     fn policies_of_other_controllers_that_restrict_access_are_errors() {
         assert_eq!(judged("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy").unwrap().0, Level::Error);
-        assert_eq!(judged("security.istio.io/v1", "AuthorizationPolicy").unwrap().0, Level::Error);
         assert_eq!(judged("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy").unwrap().0, Level::Note);
+        assert_eq!(judged("traefik.io/v1alpha1", "Middleware").unwrap().0, Level::Note);
     }
 
     #[test]
@@ -146,6 +134,7 @@ mod tests {
             ("serving.knative.dev/v1", "Service"),
             ("networking.k8s.io/v1", "NetworkPolicy"),
             ("cilium.io/v2", "CiliumNetworkPolicy"),
+            ("security.istio.io/v1", "AuthorizationPolicy"),
             ("v1", "ServiceAccount"),
             ("v1", "Event"),
             ("v1", "Node"),
