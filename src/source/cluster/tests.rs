@@ -324,7 +324,7 @@ fn nothing_waits_for_a_kind_that_is_not_installed() {
 
 /// While the API server is down, each watch fails several times a minute.
 #[test]
-fn a_fault_that_lasts_is_reported_once_a_minute() {
+fn a_fault_that_lasts_is_not_reported_at_each_retry() {
     let mut two = watches(Kind::INGRESS, 2);
     let mut repeated = |i: usize| match two.take(i, failed(500)).as_slice() {
         [Event::Fault { repeated, .. }] => *repeated,

@@ -145,13 +145,12 @@ impl Chains {
         update.remove.extend(gone);
         update.set.extend(listeners.into_iter().map(|(_, resource)| Arc::new(resource)));
         let name = manager.as_ref().map(|manager| manager.name().clone());
-        if everything || self.manager != name {
+        let is_same = self.manager == name;
+        if everything || !is_same {
             update.set.extend(manager.map(Arc::new));
         }
-        if self.manager != name {
-            let gone = std::mem::replace(&mut self.manager, name);
-            update.remove.extend(gone.map(|name| (ResourceType::EXTENSION, name)));
-        }
+        let before = std::mem::replace(&mut self.manager, name);
+        update.remove.extend(before.filter(|_| !is_same).map(|name| (ResourceType::EXTENSION, name)));
     }
 }
 

@@ -9,7 +9,6 @@ use envoy_types::pb::envoy::extensions::filters::http::router::v3 as router_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3 as header_mutation_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
-
 use lockgate_xds::snapshot::Resource;
 use prost::Name as _;
 

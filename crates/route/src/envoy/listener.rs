@@ -33,13 +33,12 @@ pub fn tls_listeners(listener: &TlsListener, filters: RouteFilters, settings: &S
     // Generations are left out: an edit that does not change the listener must not create a new version.
     let origins = hosts.values().flat_map(|host| host.origins.iter().cloned().map(|origin| origin.at(0)));
     let origins: Vec<_> = origins.collect();
-    let shared = hosts.keys().any(|host| matches!(host, Host::Exact(_)));
-    let manager = shared.then(|| hcm::shared(listener.id, shared_manager(listener.id, Codec::Tcp, filters, settings)));
-    let reference = manager.as_ref().map(|manager| hcm::discovered(manager.name()));
-    let tcp = [(listener.id.clone(), https(listener, reference.as_ref(), filters, settings))];
+    let manager = hcm::shared(listener.id, shared_manager(listener.id, Codec::Tcp, filters, settings));
+    let tcp = [(listener.id.clone(), https(listener, &hcm::discovered(manager.name()), filters, settings))];
     let all = tcp.into_iter().chain(http3(listener, filters, settings));
     let listeners = all.map(|(id, message)| (id.clone(), Resource::new(id.as_str(), &message, origins.clone())));
-    TlsListeners { listeners: listeners.collect(), manager }
+    let is_shared = hosts.keys().any(|host| matches!(host, Host::Exact(_)));
+    TlsListeners { listeners: listeners.collect(), manager: is_shared.then_some(manager) }
 }
 
 /// Builds a listener for plain HTTP, with one filter chain. `discovery` determines the source of the routes.
@@ -69,7 +68,7 @@ pub fn http(
 /// Clients without a known server name use the chain of [`Host::Any`]. Without it, their connection is closed.
 pub fn https(
     at: &TlsListener,
-    shared: Option<&listener_v3::Filter>,
+    shared: &listener_v3::Filter,
     filters: RouteFilters,
     settings: &Settings,
 ) -> listener_v3::Listener {
@@ -93,14 +92,14 @@ pub fn http3(
         ..Default::default()
     });
     let shared = shared_manager(at.id, Codec::Http3, filters, settings);
-    Some((id, with_chains(listener, at, Some(&shared), Codec::Http3, filters, settings)))
+    Some((id, with_chains(listener, at, &shared, Codec::Http3, filters, settings)))
 }
 
 /// Adds the filter chains of the hosts of `at` to `listener`, and the matcher that selects a chain.
 fn with_chains(
     mut listener: listener_v3::Listener,
     at: &TlsListener,
-    manager_of_shared: Option<&listener_v3::Filter>,
+    manager_of_shared: &listener_v3::Filter,
     codec: Codec,
     filters: RouteFilters,
     settings: &Settings,
@@ -132,10 +131,10 @@ fn with_chains(
             choice.exact([&**server_name], names::REFUSED);
         }
     }
-    let shared = shared.into_iter().filter_map(|(presented, server_names)| {
+    let shared = shared.into_iter().map(|(presented, server_names)| {
         let name = names::shared_chain(at.id, &presented);
         choice.exact(server_names, &name);
-        Some(chain(name, manager_of_shared?.clone(), &presented, at.tls.clients.as_ref(), codec, settings))
+        chain(name, manager_of_shared.clone(), &presented, at.tls.clients.as_ref(), codec, settings)
     });
     listener.filter_chains = shared.chain(own).collect();
     listener.filter_chain_matcher = choice.matcher();

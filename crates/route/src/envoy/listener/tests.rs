@@ -29,7 +29,7 @@ fn plain(settings: &Settings) -> listener_v3::Listener {
 
 fn https(at: &TlsListener, settings: &Settings) -> listener_v3::Listener {
     let shared = shared_manager(at.id, Codec::Tcp, RouteFilters::default(), settings);
-    super::https(at, Some(&shared), RouteFilters::default(), settings)
+    super::https(at, &shared, RouteFilters::default(), settings)
 }
 
 fn context(chain: &listener_v3::FilterChain) -> tls_v3::CommonTlsContext {
