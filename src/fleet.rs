@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lockgate_route::objects::ObjectKey;
 use lockgate_xds::identity::Names;
-use lockgate_xds::server::Node;
+use lockgate_xds::protocol::Node;
 
 /// The prefix of the node cluster of Envoys of a fleet. Without TLS, it is the only identity of a client.
 pub const NODE_CLUSTER: &str = "fleet/";

@@ -2,7 +2,7 @@
 //!
 //! A request fails without an answer, or with another status than 200. The tests of this file take turns, because they measure times.
 //!
-//! They can fail: if `server::order` sends `ROUTES` without waiting for clusters, 102 of 3,819 requests are answered
+//! They can fail: if `protocol::order` sends `ROUTES` without waiting for clusters, 102 of 3,819 requests are answered
 //! 503 during the renames.
 
 use std::time::{Duration, Instant};

@@ -11,8 +11,9 @@ use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse};
 use lockgate_route::model::KeyPair;
 use lockgate_route::objects::{Kept, Kind, ObjectId, ObjectKey, Revision};
+use lockgate_xds::protocol::Variant;
 use lockgate_xds::provenance::ObjectRef;
-use lockgate_xds::server::{self, Access, Client, Registry, Service, Stores, Variant};
+use lockgate_xds::server::{self, Access, Client, Registry, Service, Stores};
 use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;

@@ -142,7 +142,7 @@ fn table() -> String {
          [cases.txt](../src/tidy/cases.txt) and the names of the tests. Do not edit it by hand.\n\n\
          Variants: SotW is state of the world. ADS is one aggregated stream; separate is one stream for each type. \
          Fetch is the unary methods, and REST is JSON over HTTP.\n\n\
-         Tests whose path begins with `xds::server::tests` simulate the client. It keeps to the protocol, and \
+         Tests whose path begins with `xds` simulate the client. It keeps to the protocol, and \
          behaves as the real client was observed. Where Envoy and gRPC libraries differ, these tests simulate \
          both. Tests in `e2e` run a real Envoy 1.40 or a real grpcio client. A case without such a test is shown \
          by the simulated client alone.\n",

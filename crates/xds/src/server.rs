@@ -1,7 +1,6 @@
-//! The xDS server: state of the world and delta, aggregated and by type, with one generic core.
+//! The xDS server: the transport of the [protocol](crate::protocol) over gRPC and REST.
 //!
-//! The server depends on resources, their versions, and their references. [`Stream`] is the state of one stream,
-//! without I/O. `order` is the push plan as a table. The other modules are the transport.
+//! A [`Service`] answers the requests of each connection with a [`Stream`](crate::protocol::Stream) over a [`Store`](crate::snapshot::Store).
 //!
 //! # A custom server
 //!
@@ -37,7 +36,7 @@
 //! # }
 //! ```
 //!
-//! - **Groups of nodes**: [`Stores::by_node`] chooses a store by [`Node::cluster`], [`Node::id`] or [`Node::metadata`];
+//! - **Groups of nodes**: [`Stores::by_node`] chooses a store by the cluster, the ID, or the metadata of a [`Node`](crate::protocol::Node);
 //!   [`Groups`](crate::snapshot::Groups) contains the stores and their common resources. [`Stores::by_client`] also
 //!   distinguishes protocol variants, for servers with resources in several forms.
 //!
@@ -54,36 +53,26 @@
 //!   });
 //!   ```
 //! - **Hooks**: an [`Observer`] is called for opened and closed streams, every request and response, and each ACK and
-//!   [`Rejection`]. A [`Registry`] lists the open streams.
+//!   [`Rejection`](crate::protocol::Rejection). A [`Registry`] lists the open streams.
 //! - **Access**: [`Access::Tls`] with the [`tls_config`] of a directory and a [policy](crate::identity::Policy) of names, or
 //!   with settings that change ([`Tls`]). Without TLS, only clients on this machine are served, because resources may
-//!   contain private keys. [`Limits`] bound connections and their age, and [`Timing`] bounds the waits of the push plan.
+//!   contain private keys. [`Limits`] bound connections and their age, and [`Timing`](crate::protocol::Timing) bounds the waits of the push plan.
 //!
 //! `examples/hello.rs` is the smallest server. The program `examples/xds-server` at the top of the repository serves two
 //! groups of Envoys.
 
 mod acceptance;
 mod connection;
-mod encode;
 mod fetch;
-mod gates;
 mod inbound;
-mod locators;
-mod message;
 mod observer;
-mod order;
-mod pace;
 mod past;
-mod push;
 mod refusals;
-mod rejection;
 mod rest;
 mod serve;
 mod service;
 mod session;
 mod status;
-mod stream;
-mod subscription;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -92,13 +81,8 @@ mod waits;
 
 pub use crate::tls::TlsFault;
 pub use acceptance::Acceptance;
-pub use locators::Locator;
-pub use message::{Node, Notice, Output, Request, Resources, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};
-pub use order::Timing;
 pub use refusals::Refused;
-pub use rejection::{Rejection, RejectionScope};
 pub use serve::{Access, Limits, Peer, ServerError, listen, serve, serve_within};
 pub use service::{Client, Service, Stores};
-pub use stream::{Refusal, Stream};
 pub use tls::{Secured, Tls, tls_config, tls_config_of};

@@ -21,7 +21,8 @@ use lockgate_xds::envoy_types::pb::envoy::extensions::filters::http::router::v3:
 use lockgate_xds::envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use lockgate_xds::envoy_types::pb::google::protobuf::Any;
 use lockgate_xds::prost::{Message, Name};
-use lockgate_xds::server::{self, Access, Node, Notice, Observer, Request, Response, Service, Stores, StreamInfo};
+use lockgate_xds::protocol::{Node, Notice, Request, Response};
+use lockgate_xds::server::{self, Access, Observer, Service, Stores, StreamInfo};
 use lockgate_xds::snapshot::{Groups, Resource, Update};
 
 const USAGE: &str = "usage: xds-server XDS_ADDRESS BACKEND_ADDRESS GROUP=PORT...";

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use lockgate_route::envoy::changed_objects;
 use lockgate_route::translate::problem::Problems;
-use lockgate_xds::server::{
-    Node, Notice, Observer, Refused, Registry, Rejection, RejectionScope, Response, StreamInfo,
-};
+use lockgate_xds::protocol::{Node, Notice, Rejection, RejectionScope, Response};
+use lockgate_xds::server::{Observer, Refused, Registry, StreamInfo};
 use tokio::sync::watch;
 
 use crate::cmd::bootstrap::{OPEN_FILES, files};

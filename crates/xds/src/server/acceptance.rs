@@ -5,10 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use super::message::Node;
 use super::observer::Registry;
-use super::stream::Stream;
-use crate::snapshot::{Key, Resource, Snapshot, Store};
+use crate::protocol::Node;
+use crate::snapshot::{Resource, Store};
 
 /// The progress of the clients of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,26 +55,5 @@ impl Registry {
             });
         }
         acceptance
-    }
-}
-
-impl Stream {
-    /// Returns the generation up to which the client has answered all changes of its subscribed resources. `newest` is the
-    /// newest snapshot of the store.
-    pub(super) fn level(&self, newest: &Snapshot) -> Option<u64> {
-        let reached = self.subscriptions().map(|subscription| subscription.reached(self.newest()));
-        // A client without subscriptions has no resources.
-        let reached = reached.min()?;
-        if !self.state.has_routes_of_its_listeners() || !self.state.has_asked_for_listeners(newest) {
-            return None;
-        }
-        let is_level = reached >= self.newest().generation() && self.is_unaffected_by(newest);
-        Some(if is_level { reached.max(newest.generation()) } else { reached })
-    }
-
-    /// Returns whether no publication since the stream's last wakeup affects this client.
-    fn is_unaffected_by(&self, newest: &Snapshot) -> bool {
-        let covers = |key: &Key| self.subscriptions().any(|types| types.kind == key.0 && types.covers(&key.1));
-        newest.changes_since(self.newest().serial()).is_some_and(|mut changes| !changes.any(covers))
     }
 }

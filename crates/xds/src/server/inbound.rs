@@ -21,11 +21,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use super::encode::PREFIX;
-use super::locators::Locator;
-use super::message::Request;
 use super::service::LARGEST_REQUEST;
 use super::waits::Rarely;
+use crate::protocol::Locator;
+use crate::protocol::Request;
+use crate::protocol::encode::PREFIX;
 
 /// The maximum size of a request that needs no share of the budget.
 const SMALL: usize = 256 << 10;

@@ -9,9 +9,9 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::message::{Node, Notice, Request, Response, Variant};
 use super::refusals::Refused;
-use super::stream::Stream;
+use crate::protocol::Stream;
+use crate::protocol::{Node, Notice, Request, Response, Variant};
 use crate::snapshot::Store;
 
 /// The identity of a stream in logs, which is constant while the stream is open.

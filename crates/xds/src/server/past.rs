@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::message::{Resources, Response};
+use crate::protocol::{Resources, Response};
 use crate::snapshot::Resource;
 
 /// The number of stored versions. Each costs 8 bytes for each resource, because the resources are shared.

@@ -15,15 +15,15 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use super::encode;
-use super::fetch::Fetch;
 use super::inbound::{self, Arrived, LONGEST_FIELD};
-use super::message::{Node, Request, Variant};
 use super::observer::StreamInfo;
 use super::serve::Peer;
 use super::service::{Client, Service};
 use super::v2;
 use crate::protobuf;
+use crate::protocol::Fetch;
+use crate::protocol::encode;
+use crate::protocol::{Node, Request, Variant};
 use crate::snapshot::{ApiVersion, ResourceType, Store};
 
 /// The maximum size of a request: enough for the names of 100,000 resources.

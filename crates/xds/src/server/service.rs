@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use super::message::{Node, Request, Response, Variant};
 use super::observer::{Observer, Registry, StreamInfo};
-use super::order::Timing;
 use super::past::Past;
 use super::serve::Peer;
 use super::session::Method;
-use super::{fetch, rest, v2};
+use super::v2;
+use super::{fetch, rest};
 use crate::identity::{Names, Roles};
+use crate::protocol::Timing;
+use crate::protocol::{Node, Request, Response, Variant};
 use crate::snapshot::{ApiVersion, ResourceType, Snapshot, Store};
 
 /// The maximum size of a request. A returning Envoy names all its resources.

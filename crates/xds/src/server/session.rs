@@ -9,15 +9,15 @@ use futures::future::BoxFuture;
 use prost::Message;
 use tonic::Status;
 
-use super::encode::{self, Encoded};
 use super::inbound::{MOST_KEPT, Requests};
-use super::message::{Node, Output, Request, Variant};
 use super::observer::StreamInfo;
 use super::serve::Peer;
 use super::service::{Client, Service};
-use super::stream::{Refusal, Stream};
 use super::v2;
 use super::waits::{Alarm, Rarely};
+use crate::protocol::encode::{self, Encoded};
+use crate::protocol::{Node, Output, Request, Variant};
+use crate::protocol::{Refusal, Stream};
 use crate::snapshot::{ApiVersion, ResourceType, Watch};
 
 /// A streaming method.

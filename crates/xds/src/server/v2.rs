@@ -9,7 +9,7 @@
 //! A `resource_api_version` in a resource stays unchanged. Clients that support the field request the version that it
 //! states, and other clients request version 2. Both get a response.
 
-use super::message::Request;
+use crate::protocol::Request;
 use crate::snapshot::{ApiVersion, ResourceType};
 
 /// A service for a single type: its name, the suffix of its methods (`Stream…`, `Delta…`, `Fetch…`), the name in REST

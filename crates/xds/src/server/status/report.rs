@@ -13,9 +13,9 @@ use prost::Message;
 
 use super::matcher::NodeMatcher;
 use crate::protobuf;
-use crate::server::message::Node;
+use crate::protocol::Node;
+use crate::protocol::{Held, Standing};
 use crate::server::observer::Registry;
-use crate::server::subscription::{Held, Standing};
 use crate::snapshot::{Resource, ResourceType};
 
 /// Returns the status of every client that one of `matchers` selects, or of all clients without matchers. The streams of one

@@ -1,7 +1,7 @@
 //! The progress of clients, for [`crate::server::Registry::acceptance`].
 
-use super::harness::*;
-use crate::server::Variant;
+use crate::protocol::Variant;
+use crate::protocol::tests::harness::*;
 use crate::snapshot::{Resource, ResourceType};
 
 const VARIANTS: [Variant; 2] = [Variant::Sotw, Variant::Delta];

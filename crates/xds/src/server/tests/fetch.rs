@@ -5,7 +5,7 @@ use envoy_types::pb::google::protobuf::Any;
 use tonic::Code;
 
 use super::grpc::lab::*;
-use super::harness::*;
+use crate::protocol::tests::harness::*;
 use crate::snapshot::{Resource, ResourceType};
 
 const SCOPED_ROUTES: ResourceType = ResourceType::SCOPED_ROUTES;

@@ -12,10 +12,11 @@ use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
 use envoy_types::pb::google::rpc::Status;
 use prost::Message;
 
-use super::harness::*;
-use crate::server::fetch::Fetch;
+use crate::protocol::tests::harness::*;
+use crate::protocol::{Fetch, encode};
+use crate::protocol::{Node, Output, Refusal, Request, Response, Stream, Timing, Variant};
 use crate::server::inbound::{self, Requests};
-use crate::server::{Node, Output, Refusal, Request, Response, Stream, Timing, Variant, encode, rest, v2};
+use crate::server::{rest, v2};
 use crate::snapshot::{ApiVersion, Resource, ResourceType, Snapshot, Store, Update};
 use fuzzing::Random;
 

@@ -19,7 +19,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
 use self::lab::*;
-use super::harness::*;
+use crate::protocol::tests::harness::*;
 use crate::server::Access;
 use crate::snapshot::{Resource, Store, Update};
 

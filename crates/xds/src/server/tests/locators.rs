@@ -5,7 +5,7 @@ use envoy_types::pb::envoy::service::discovery::v3::dynamic_parameter_constraint
 use prost::Message;
 
 use super::grpc::lab::*;
-use super::harness::*;
+use crate::protocol::tests::harness::*;
 use crate::snapshot::{Lease, Resource, ResourceType, Update};
 
 type Constraints = discovery_v3::DynamicParameterConstraints;

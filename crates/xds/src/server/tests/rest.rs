@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::fetch::world;
 use super::grpc::lab::*;
-use super::harness::*;
+use crate::protocol::tests::harness::*;
 use crate::server::Access;
 use crate::server::rest::response_delay;
 use crate::snapshot::{Store, Update};

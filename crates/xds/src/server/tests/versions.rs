@@ -17,9 +17,9 @@ use tonic::{Code, Status, Streaming};
 
 use super::fetch::{bare, world};
 use super::grpc::lab::*;
-use super::harness::*;
 use crate::protobuf;
-use crate::server;
+use crate::protocol;
+use crate::protocol::tests::harness::*;
 use crate::snapshot::{ApiVersion, Resource, ResourceType, Update};
 
 const ADS: &str = "envoy.service.discovery.v2.AggregatedDiscoveryService";
@@ -339,10 +339,10 @@ fn every_url_of_a_type_has_a_separate_subscription() {
     bench.decodes = false; // The resources have the known URL.
     let urls = [CLUSTER.url(), CLUSTER.url_in(ApiVersion::V2), "example.com/envoy.config.cluster.v3.Cluster"];
     for url in urls {
-        let request = server::Request { type_url: url.into(), ..delta_request(CLUSTER, &["a"], &[]) };
+        let request = protocol::Request { type_url: url.into(), ..delta_request(CLUSTER, &["a"], &[]) };
         let response = bench.request(request).one().clone();
         assert_eq!(&*response.type_url, url);
-        let ack = server::Request { type_url: url.into(), nonce: response.nonce, ..server::Request::default() };
+        let ack = protocol::Request { type_url: url.into(), nonce: response.nonce, ..protocol::Request::default() };
         assert_eq!(bench.request(ack), "");
     }
     let changed = bench.set([cluster_at("a", 7)]);
@@ -355,7 +355,7 @@ fn a_client_creates_few_states_by_urls_of_one_type() {
     bench.decodes = false; // The resources have the known URL.
     let answered = (0..50).filter(|number| {
         let type_url = format!("{number}.example.com/envoy.config.cluster.v3.Cluster");
-        let response = bench.request(server::Request { type_url, ..delta_request(CLUSTER, &["a"], &[]) });
+        let response = bench.request(protocol::Request { type_url, ..delta_request(CLUSTER, &["a"], &[]) });
         !response.one().resources.is_empty()
     });
     assert_eq!(answered.count(), 9);

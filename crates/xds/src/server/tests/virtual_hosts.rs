@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::grpc::lab::{Server, differ, exchange, soon};
-use super::harness::*;
-use crate::server::{Variant, encode};
+use crate::protocol::tests::harness::*;
+use crate::protocol::{Variant, encode};
 use crate::snapshot::{Resource, ResourceType, Update};
 
 const HOSTS: ResourceType = VIRTUAL_HOST;

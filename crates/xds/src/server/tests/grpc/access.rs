@@ -14,9 +14,9 @@ use tokio_rustls::rustls::{self, RootCertStore};
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use super::super::harness::*;
 use super::lab::*;
 use crate::identity::{Pattern, Policy};
+use crate::protocol::tests::harness::*;
 use crate::server::serve::admit;
 use crate::server::{Access, Limits, Refused, Secured, ServerError, Tls, tls_config, tls_config_of};
 use crate::snapshot::Store;

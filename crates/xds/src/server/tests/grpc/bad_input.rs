@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use prost::Message;
 use tonic::Code;
 
-use super::super::harness::*;
 use super::lab::*;
 use super::raw::{
     DATA, DELTA, END_HEADERS, END_STREAM, HEADERS, PREFACE, Raw, SETTINGS, STREAM, frame, message, status_of,
 };
+use crate::protocol::tests::harness::*;
 use crate::snapshot::Update;
 
 const FETCH: &str = "/envoy.service.endpoint.v3.EndpointDiscoveryService/FetchEndpoints";

@@ -6,9 +6,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tonic::Code;
 
-use super::super::harness::*;
 use super::lab::*;
 use super::raw::{Raw, STREAM, status_of};
+use crate::protocol::tests::harness::*;
 use crate::server::Limits;
 use crate::snapshot::Update;
 

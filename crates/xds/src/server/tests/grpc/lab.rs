@@ -18,10 +18,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
-use super::super::harness::*;
+use crate::protocol::Response;
+use crate::protocol::tests::harness::*;
 use crate::server::{
-    Access, Limits, Observer, Refused, Registry, Response, ServerError, Service, Stores, StreamInfo, listen,
-    serve_within,
+    Access, Limits, Observer, Refused, Registry, ServerError, Service, Stores, StreamInfo, listen, serve_within,
 };
 use crate::snapshot::{Resource, ResourceType, Store};
 
@@ -48,11 +48,11 @@ impl Observer for Recorder {
         self.opened.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn sent(&self, _: &StreamInfo, _: &crate::server::Node, _: &Response, bytes: usize) {
+    fn sent(&self, _: &StreamInfo, _: &crate::protocol::Node, _: &Response, bytes: usize) {
         self.sent_bytes.fetch_add(bytes as u64, Ordering::SeqCst);
     }
 
-    fn closed(&self, _: &StreamInfo, _: Option<&crate::server::Node>, reason: &str) {
+    fn closed(&self, _: &StreamInfo, _: Option<&crate::protocol::Node>, reason: &str) {
         self.reasons.lock().unwrap().push(reason.to_owned());
         self.closed.send_modify(|closed| *closed += 1);
     }

@@ -6,9 +6,8 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::google::protobuf::{Struct, Value, value};
 
 use super::*;
-use crate::server::{
-    Node, Notice, Observer, RejectionScope, Request, Response, Service, Stores, StreamInfo, listen, serve,
-};
+use crate::protocol::{Node, Notice, RejectionScope, Request, Response};
+use crate::server::{Observer, Service, Stores, StreamInfo, listen, serve};
 use crate::snapshot::{Groups, ResourceType};
 
 /// Records every call of a hook.

@@ -2,8 +2,8 @@
 
 use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
 
-use super::super::harness::*;
 use super::lab::*;
+use crate::protocol::tests::harness::*;
 use crate::snapshot::Update;
 
 /// Returns the response to a client that reports `version`.

@@ -13,8 +13,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use super::super::harness::*;
 use super::lab::*;
+use crate::protocol::tests::harness::*;
 use crate::snapshot::Update;
 
 async fn fetch(server: &Server, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
