@@ -108,7 +108,14 @@ pub fn service(name: &str, annotations: &str, endpoints: &[SocketAddr]) -> Strin
     )
 }
 
-/// Formats an Ingress in `default` for one host, with the path `/` to a Service. `tls` is the Secret of the host.
+/// The metadata of an Ingress of [`ingress`] whose plain HTTP is served, not redirected to https. Replaces [`DEFAULT`].
+pub const SERVED: &str = "annotations: { ingress.kubernetes.io/force-ssl-redirect: 'false' }, namespace: default";
+
+/// The namespace in the metadata of an Ingress of [`ingress`].
+pub const DEFAULT: &str = "namespace: default";
+
+/// Formats an Ingress in `default` for one host, with the path `/` to a Service. `tls` is the Secret of the host: with a usable
+/// certificate, plain HTTP is redirected.
 pub fn ingress(name: &str, host: &str, service: &str, tls: Option<&str>) -> String {
     let tls = tls.map(|secret| format!("  tls: [{{ hosts: [{host}], secretName: {secret} }}]\n")).unwrap_or_default();
     format!(

@@ -274,7 +274,7 @@ async fn redirects_and_headers(form: Form) {
         ("two.test", "https://two.test/a?b=c"),
         ("two.test:8080", "https://two.test:443/a?b=c"),
     ] {
-        site.wait_status(host, 301).await;
+        site.wait_status(host, 308).await;
         let answer = site.target(host).get("/a?b=c").await.expect("a redirect");
         assert_eq!(answer.header("location"), location, "{host}");
     }

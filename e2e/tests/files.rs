@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use e2e::load::Plan;
-use e2e::manifests::{documents, ingress, ingress_class, service};
+use e2e::manifests::{DEFAULT, SERVED, documents, ingress, ingress_class, service};
 use e2e::{
     Authority, Backend, Envoy, Export, Load, Manifests, Source, Target, lockgate, ports, wait_everywhere, wait_until,
 };
@@ -53,7 +53,7 @@ async fn format(format: &str) {
     let manifests = manifests("shop", &first);
     let pair = authority.issue(&[HOST]);
     manifests.write("secret.yaml", &pair.secret("default", "cert"));
-    manifests.write("tls.yaml", &ingress("tls", HOST, "shop", Some("cert")));
+    manifests.write("tls.yaml", &ingress("tls", HOST, "shop", Some("cert")).replace(DEFAULT, SERVED));
     let export = Export::start(&Source::Manifests(manifests.path().into()), &["--format", format]).await;
     let envoy = envoy_at(&export, export.path()).await;
     let (plain, tls) = (Target::http(export.http, HOST), Target::https(export.https, HOST, authority.der()));

@@ -138,7 +138,7 @@ async fn the_same_requests_have_the_same_answers() {
     .await;
     let before = answers(http, https, &authority).await;
     assert!(before.iter().any(|answer| answer.ends_with("closed")), "{before:#?}");
-    assert!(before.iter().any(|answer| answer.contains("301 https://a.secure.test/cart")), "{before:#?}");
+    assert!(before.iter().any(|answer| answer.contains("308 https://a.secure.test/cart")), "{before:#?}");
 
     let (new_http, new_https) = (ports::free(), ports::free());
     let ports = [new_http, new_https].map(|port| port.to_string());

@@ -13,7 +13,7 @@ mod stats;
 mod tls;
 mod tracing;
 
-use e2e::manifests::{documents, ingress, ingress_class, service};
+use e2e::manifests::{DEFAULT, SERVED, documents, ingress, ingress_class, service};
 use e2e::{Authority, Echo, Envoy, Lockgate, Manifests, Source, Target, lockgate, ports, wait_everywhere};
 
 /// The served host, with and without TLS.
@@ -43,7 +43,7 @@ impl Site {
             ingress_class(),
             authority.issue(&[HOST]).secret("default", "shop-tls"),
             service("shop", "", &[echo.address]),
-            ingress("shop", HOST, "shop", Some("shop-tls")),
+            ingress("shop", HOST, "shop", Some("shop-tls")).replace(DEFAULT, SERVED),
         ];
         manifests.write("shop.yaml", &documents(&shop));
         config.write("lockgate.yaml", settings);
@@ -67,12 +67,11 @@ impl Site {
     /// Adds a host whose plain HTTP is redirected to https, and waits until it is served. Returns its target in clear
     /// text.
     async fn add_redirected_host(&self, host: &str) -> Target {
-        let redirect = "annotations: { ingress.kubernetes.io/force-ssl-redirect: 'true' }, namespace: default";
         let pair = self.authority.issue(&[host]).secret("default", "redirecting-tls");
         let ingress = ingress("redirecting", host, "shop", Some("redirecting-tls"));
-        self.manifests.write("redirecting.yaml", &documents(&[pair, ingress.replace("namespace: default", redirect)]));
+        self.manifests.write("redirecting.yaml", &documents(&[pair, ingress]));
         let plain = Target::http(self.lockgate.http, host);
-        wait_everywhere("a redirect", async || plain.get("/").await.is_ok_and(|answer| answer.status == 301)).await;
+        wait_everywhere("a redirect", async || plain.get("/").await.is_ok_and(|answer| answer.status == 308)).await;
         // Each worker of Envoy adds the filter chain of the certificate at its own time.
         let tls = Target::https(self.lockgate.https, host, self.authority.der());
         wait_everywhere("the certificate of the redirected host", async || tls.connect().await.is_ok()).await;

@@ -29,7 +29,7 @@ async fn get(server: &ApiServer, what: &[&str]) -> Value {
     serde_json::from_str(&text).expect("JSON of kubectl")
 }
 
-/// Formats an Ingress that answers 301 for its host, without a backend.
+/// Formats an Ingress that answers 308 for its host, without a backend.
 fn redirect(name: &str, host: &str) -> String {
     let ingress = e2e::manifests::ingress(name, host, "none", None);
     let annotation = "annotations: { ingress.kubernetes.io/force-ssl-redirect: \"true\" }";

@@ -14,7 +14,11 @@ use super::nginx;
 pub const FIELD: &str = "metadata.annotations";
 
 /// The prefixes of annotations of other controllers that Lockgate reads.
-const READ: [(&str, &str); 2] = [("projectcontour.io/", "Contour"), ("ingress.kubernetes.io/", "other controllers")];
+const READ: [(&str, &str); 3] = [
+    ("projectcontour.io/", "Contour"),
+    ("ingress.kubernetes.io/", "other controllers"),
+    ("nginx.ingress.kubernetes.io/", "ingress-nginx"),
+];
 
 /// The difference for one annotation.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,7 +48,8 @@ pub fn of<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> Vec<Annotat
     });
     let read = meta.annotations.keys().filter_map(|name| {
         let (_, controller) = READ.iter().find(|(prefix, _)| name.starts_with(prefix))?;
-        reads_annotation(name, kind).then(|| Annotation {
+        let is_ignored = settings.ingress.ignored_annotations.contains(name);
+        (reads_annotation(name, kind) && !is_ignored).then(|| Annotation {
             name,
             rule: Rule::SupportedAnnotation,
             level: Rule::SupportedAnnotation.level(),

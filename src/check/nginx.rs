@@ -103,17 +103,6 @@ static HINTS: &[Hint] = &[
     lost("upstream-vhost", "the backend receives the host of the client", REWRITE),
     lost("x-forwarded-prefix", "the header is not set", "Use an HTTPRoute with the filter RequestHeaderModifier."),
     lost("custom-headers", "the headers are not set", "Use an HTTPRoute with the filter ResponseHeaderModifier."),
-    Hint {
-        name: "ssl-redirect",
-        consequence: "the setting tls.redirect determines the answer over plain HTTP",
-        remedy: "Set the annotation ingress.kubernetes.io/force-ssl-redirect, or tls.redirect as an operator.",
-        is_same: |value, settings| (value == "true") == settings.tls.redirect,
-    },
-    switch(
-        "force-ssl-redirect",
-        "plain HTTP is not redirected",
-        "Set the annotation ingress.kubernetes.io/force-ssl-redirect instead.",
-    ),
     needless("preserve-trailing-slash"),
     Hint {
         name: "proxy-body-size",

@@ -111,7 +111,8 @@ fn listeners_beyond_the_limit_of_a_gateway_become_listener_sets() {
     assert_eq!(listeners, [("ingress".into(), 64), ("ingress-2".into(), 64), ("ingress-3".into(), 3)]);
     let routes = objects.iter().filter(|object| object["kind"] == "HTTPRoute");
     assert!(routes.clone().all(|route| route["spec"]["hostnames"].as_array().unwrap().len() <= 16));
-    assert_eq!(routes.count(), 9);
+    // For each of the two ports. Those for HTTP redirect.
+    assert_eq!(routes.count(), 18);
     let problems: Vec<_> = findings.iter().filter(|finding| finding.level < Level::Note).collect();
     assert!(problems.is_empty(), "{problems:#?}");
 }

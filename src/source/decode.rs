@@ -24,13 +24,15 @@ use super::names::shared;
 use super::secret::{Unusable, authorities, key_pair};
 
 /// Prefixes of the annotations that the translation reads.
-const ANNOTATIONS: [&str; 6] = [
+const ANNOTATIONS: [&str; 8] = [
     "kubernetes.io/ingress.class",
     "kubernetes.io/ingress.allow-http",
     "ingressclass.kubernetes.io/",
     "projectcontour.io/",
     "ingress.kubernetes.io/",
     "lockgate.dev/",
+    "nginx.ingress.kubernetes.io/force-ssl-redirect",
+    "nginx.ingress.kubernetes.io/ssl-redirect",
 ];
 
 /// The longest value of a label, such as the zone of a node.

@@ -31,11 +31,19 @@ const fn row(
 
 /// The files that name the annotations.
 const SOURCES: [&str; 2] = ["crates/route/src/translate/annotations.rs", "crates/route/src/translate/class.rs"];
-const PREFIXES: [&str; 4] = ["projectcontour.io/", "lockgate.dev/", "ingress.kubernetes.io/", "kubernetes.io/ingress."];
+const PREFIXES: [&str; 5] = [
+    "projectcontour.io/",
+    "lockgate.dev/",
+    "ingress.kubernetes.io/",
+    "nginx.ingress.kubernetes.io/",
+    "kubernetes.io/ingress.",
+];
 
 #[rustfmt::skip]
-const ROWS: [Row; 24] = [
-    row("ingress.kubernetes.io/force-ssl-redirect", "Ingress", "boolean", "`tls.redirect`", "true", "`true`: redirects plain HTTP to HTTPS (`tls.redirectStatus`, 301); `false`: does not, regardless of `tls.redirect`"),
+const ROWS: [Row; 26] = [
+    row("ingress.kubernetes.io/force-ssl-redirect", "Ingress", "boolean", "`tls.redirect`", "true", "`true`: redirects plain HTTP to HTTPS (`tls.redirectStatus`, 308), also without a certificate; `false`: does not, regardless of `tls.redirect` and of the annotations of ingress-nginx"),
+    row("nginx.ingress.kubernetes.io/force-ssl-redirect", "Ingress", "boolean", "`false`", "true", "`true`: the same"),
+    row("nginx.ingress.kubernetes.io/ssl-redirect", "Ingress", "boolean", "`tls.redirect`", "false", "`false`: does not redirect plain HTTP to HTTPS; `true`: redirects hosts with a usable certificate"),
     row("kubernetes.io/ingress.allow-http", "Ingress", "boolean", "`true`", "false", "`false`: plain HTTP is answered 404"),
     row("kubernetes.io/ingress.class", "Ingress", "name of an ingress class", "", "lockgate", "the ingress class; it takes precedence over `spec.ingressClassName`"),
     row("projectcontour.io/ingress.class", "Ingress", "name of an ingress class", "", "lockgate", "the same; it takes precedence over `kubernetes.io/ingress.class`"),

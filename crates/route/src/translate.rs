@@ -22,6 +22,7 @@ pub(crate) mod listeners;
 mod merge;
 mod path;
 mod patterns;
+mod plain_text;
 pub mod problem;
 mod regexes;
 pub mod source;

@@ -201,8 +201,10 @@ async fn host_rules() {
         let mut site = Site::open(&lab, space, &[("wildcard-foo-com", 1), ("foo-bar-com", 1)], &spec).await;
         let https = Target::https(443, "foo.bar.com", authority.der()).at(site.address);
         site.expect(&https, "https://foo.bar.com", "/", Some("foo-bar-com")).await;
+        // The official suite follows redirects, to the same address.
+        let redirect = site.http("foo.bar.com").get("/").await.expect("an answer");
+        assert_eq!((redirect.status, redirect.header("location")), (308, "https://foo.bar.com/"));
         for (host, service) in [
-            ("foo.bar.com", Some("foo-bar-com")),
             ("subdomain.bar.com", None),
             ("bar.foo.com", Some("wildcard-foo-com")),
             ("baz.bar.foo.com", None),

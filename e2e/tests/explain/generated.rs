@@ -205,7 +205,7 @@ async fn a_real_envoy_does_what_is_explained() {
     println!("{counts:?}");
     let all: usize = counts.values().sum();
     assert!(faults.is_empty(), "{} of {all} differ:\n{}", faults.len(), faults[..faults.len().min(8)].join("\n"));
-    for kind in ["\"forward\" null", "\"respond\" 404", "\"respond\" 421", "\"redirect\" 301"] {
+    for kind in ["\"forward\" null", "\"respond\" 404", "\"respond\" 421", "\"redirect\" 308"] {
         assert!(counts.keys().any(|key| key.starts_with(kind)), "no request of the kind {kind}: {counts:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! An Ingress and an HTTPRoute of another namespace that are older than the victim's do not take a host of a HostGrant.
 //!
-//! The objects of the attacker answer 503 and 302, and those of the victim 301.
+//! The objects of the attacker answer 503 and 302, and those of the victim 308 and 301.
 
 use e2e::manifests::{documents, gateway_definitions, ingress, ingress_class, service};
 use e2e::process::repository;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The statuses of the Ingress and of the HTTPRoute.
 const ATTACKER: [u16; 2] = [503, 302];
-const VICTIM: [u16; 2] = [301, 301];
+const VICTIM: [u16; 2] = [308, 301];
 const NOBODY: [u16; 2] = [404, 404];
 
 const SETTINGS: &str = "xds: { address: '127.0.0.1:XDS' }\nadmin: { address: '127.0.0.1:ADMIN' }\n\
@@ -38,9 +38,9 @@ metadata: { name: shop }
 spec: { hosts: [shop.test], namespaces: { selector: { matchLabels: { team: shop } } } }
 ";
 
-/// Formats the Ingress and the HTTPRoute of a namespace. An Ingress without a backend answers 301 or 503.
+/// Formats the Ingress and the HTTPRoute of a namespace. An Ingress without a backend answers 308 or 503.
 fn objects(namespace: &str, [by_ingress, by_route]: [u16; 2]) -> String {
-    let redirect = format!("annotations: {{ ingress.kubernetes.io/force-ssl-redirect: \"{}\" }}", by_ingress == 301);
+    let redirect = format!("annotations: {{ ingress.kubernetes.io/force-ssl-redirect: \"{}\" }}", by_ingress == 308);
     let ingress = ingress("shop", "shop.test", "none", None)
         .replace("namespace: default }", &format!("namespace: {namespace}, {redirect} }}"));
     let route = format!(

@@ -150,7 +150,7 @@ impl Site {
 
     /// Removes the default certificate. Only the last host of the victim still has TLS.
     async fn without_default(&self, mode: Ownership) {
-        self.config.write("lockgate.yaml", &format!("namespaceOwnership: {mode:?}\n"));
+        self.config.write("lockgate.yaml", &format!("namespaceOwnership: {mode:?}\ntls: {{ redirect: false }}\n"));
         wait_until("no default certificate", async || self.over_tls(HOSTS[0]).await.is_none()).await;
     }
 
@@ -161,7 +161,7 @@ impl Site {
 }
 
 /// The default certificate.
-const DEFAULT: &str = "tls: { defaultSecret: lockgate/default }\n";
+const DEFAULT: &str = "tls: { defaultSecret: lockgate/default, redirect: false }\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_regular_expression_does_not_take_the_requests_of_another_namespace() {

@@ -18,7 +18,10 @@ pub const HOST: &str = "shop.test";
 /// retries.
 const INGRESSES: &str = "apiVersion: networking.k8s.io/v1
 kind: Ingress
-metadata: { name: shop, namespace: default }
+metadata:
+  name: shop
+  namespace: default
+  annotations: { ingress.kubernetes.io/force-ssl-redirect: 'false' }
 spec:
   tls: [{ hosts: [shop.test], secretName: shop-tls }]
   rules:
@@ -33,7 +36,10 @@ kind: Ingress
 metadata:
   name: retried
   namespace: default
-  annotations: { projectcontour.io/retry-on: 5xx, projectcontour.io/num-retries: '2' }
+  annotations:
+    projectcontour.io/retry-on: 5xx
+    projectcontour.io/num-retries: '2'
+    ingress.kubernetes.io/force-ssl-redirect: 'false'
 spec:
   rules:
     - host: shop.test

@@ -1,6 +1,6 @@
 //! An older Ingress that is being deleted, or whose namespace is, does not reserve its hosts.
 //!
-//! As in the attack, the older Ingress has no backends any more and answers 503. The newer one answers 301.
+//! As in the attack, the older Ingress has no backends any more and answers 503. The newer one answers 308.
 
 use e2e::manifests::{documents, ingress, ingress_class};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::Value;
 const GRACE: Duration = Duration::from_secs(60);
 const ADDRESS: &str = "192.0.2.10";
 const OLD: u16 = 503;
-const NEW: u16 = 301;
+const NEW: u16 = 308;
 
 /// Formats an Ingress of the namespace `name` with a default backend for all hosts.
 fn default_backend(namespace: &str) -> String {
@@ -29,7 +29,7 @@ fn shop(namespace: &str, metadata: &str) -> String {
     ingress.replace("namespace: default }", &format!("namespace: {namespace}, {metadata} }}"))
 }
 
-/// The annotation that makes an Ingress answer 301 without a backend.
+/// The annotation that makes an Ingress answer 308 without a backend.
 const REDIRECT: &str = "annotations: { ingress.kubernetes.io/force-ssl-redirect: \"true\" }";
 
 /// A cluster with older objects in the namespace `first`, which are served.

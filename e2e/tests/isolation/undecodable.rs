@@ -24,7 +24,7 @@ async fn write(server: &ApiServer, method: Method, path: &str, object: Vec<u8>) 
     assert!(answer.status < 300, "{path}: {} {}", answer.status, answer.text());
 }
 
-/// Formats an Ingress of the victim that answers 301 for its host, and presents a certificate for it.
+/// Formats an Ingress of the victim that answers 308 for its host, and presents a certificate for it.
 fn shop(name: &str) -> String {
     let annotation = "annotations: { ingress.kubernetes.io/force-ssl-redirect: \"true\" }";
     let ingress = ingress(name, &format!("{name}.test"), "none", Some(&format!("{name}-tls")));
@@ -48,7 +48,7 @@ impl Victim<'_> {
             let secret = pair.secret("default", &format!("{name}-tls"));
             self.server.apply(&documents(&[secret, shop(name)])).await;
             wait_until(&format!("{what} for {host}"), async || {
-                let redirected = plain.get("/").await.is_ok_and(|answer| answer.status == 301);
+                let redirected = plain.get("/").await.is_ok_and(|answer| answer.status == 308);
                 redirected && tls.connect().await.is_ok_and(|shown| shown.certificate == Some(pair.der.clone()))
             })
             .await;

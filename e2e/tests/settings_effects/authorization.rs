@@ -77,9 +77,9 @@ async fn nobody_is_asked_about_what_leads_nowhere() {
         let plain = site.add_redirected_host("secure.test").await;
         let before = server.seen().len();
         let redirect = get(&plain, "/cart?deny").await;
-        assert_eq!((redirect.status, redirect.header("location")), (301, "https://secure.test/cart?deny"));
+        assert_eq!((redirect.status, redirect.header("location")), (308, "https://secure.test/cart?deny"));
         let with_port = Target::http(site.lockgate.http, "secure.test:80");
-        wait_everywhere("the redirect with a port", async || get(&with_port, "/?deny").await.status == 301).await;
+        wait_everywhere("the redirect with a port", async || get(&with_port, "/?deny").await.status == 308).await;
         assert_eq!(get(&Target::http(site.lockgate.http, "nobody.test"), "/?deny").await.status, 404);
         let elsewhere = Target::https(site.lockgate.https, "nobody.test", site.authority.der()).opened_for(HOST);
         assert_eq!(get(&elsewhere, "/?deny").await.status, 421);

@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use e2e::client::raw;
-use e2e::manifests::{documents, ingress};
+use e2e::manifests::{DEFAULT, documents, ingress};
 use e2e::{Target, wait_everywhere};
 use hyper::Method;
 
 use super::{HOST, Site};
 
-const ANNOTATION: &str = "annotations: { ingress.kubernetes.io/force-ssl-redirect: 'false' }, namespace: default";
+/// The annotations of Ingresses whose plain HTTP is served.
+const SERVING: [&str; 2] =
+    ["ingress.kubernetes.io/force-ssl-redirect: 'false'", "nginx.ingress.kubernetes.io/ssl-redirect: 'false'"];
 
 /// Waits until `target` answers with this status.
 async fn answers(target: &Target, status: u16) {
@@ -18,27 +20,50 @@ async fn answers(target: &Target, status: u16) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_http_is_redirected_for_hosts_behind_tls() {
-    let site = Site::with("tls: { redirect: true, redirectStatus: 308 }\n").await;
-    let challenge = ingress("solver", HOST, "shop", None).replace("path: /", "path: /.well-known/acme-challenge/token");
-    let kept = site.authority.issue(&["kept.test"]).secret("default", "kept-tls");
+    let site = Site::with("").await;
+    let plain = |host: &str| Target::http(site.lockgate.http, host);
+    let secret = |host: &str, name: &str| site.authority.issue(&[host]).secret("default", name);
+    let kept = |at: usize| {
+        let metadata = format!("annotations: {{ {} }}, namespace: default", SERVING[at]);
+        ingress(&format!("kept-{at}"), &format!("kept-{at}.test"), "shop", Some(&format!("kept-{at}")))
+            .replace(DEFAULT, &metadata)
+    };
     let others = [
-        challenge,
+        ingress("secure", "secure.test", "shop", Some("secure")),
+        ingress("solver", "secure.test", "shop", None).replace("path: /", "path: /.well-known/acme-challenge/token"),
         ingress("plain", "plain.test", "shop", None),
-        kept,
-        ingress("kept", "kept.test", "shop", Some("kept-tls")).replace("namespace: default", ANNOTATION),
+        secret("kept-0.test", "kept-0"),
+        kept(0),
+        secret("kept-1.test", "kept-1"),
+        kept(1),
     ];
     site.manifests.write("others.yaml", &documents(&others));
-    let plain = |host: &str| Target::http(site.lockgate.http, host);
-    for host in ["plain.test", "kept.test"] {
+    // Before the Secret exists, the host is served.
+    for host in ["secure.test", "plain.test", "kept-0.test", "kept-1.test"] {
         answers(&plain(host), 200).await;
     }
-    let redirect = site.plain().get("/a?b=1").await.expect("an answer");
-    assert_eq!((redirect.status, redirect.header("location")), (308, "https://shop.test/a?b=1"));
-    assert_eq!(site.plain().get("/.well-known/acme-challenge/token").await.expect("an answer").status, 200);
-    assert_eq!(site.tls().get("/").await.expect("an answer").status, 200);
-    // The setting applies and is removed without a restart.
+    site.manifests.write("secret.yaml", &secret("secure.test", "secure"));
+    answers(&plain("secure.test"), 308).await;
+    for (host, location) in
+        [("secure.test", "https://secure.test/a?b=1"), ("secure.test:8080", "https://secure.test:443/a?b=1")]
+    {
+        // Without trusted proxies, a client cannot claim that it has used HTTPS.
+        let target = plain(host).field("x-forwarded-proto", "https");
+        let redirect = target.get("/a?b=1").await.expect("an answer");
+        assert_eq!((redirect.status, redirect.header("location")), (308, location));
+    }
+    let challenge = plain("secure.test").get("/.well-known/acme-challenge/token").await.expect("an answer");
+    assert_eq!(challenge.status, 200);
+    for host in ["plain.test", "kept-0.test", "kept-1.test"] {
+        assert_eq!(plain(host).get("/").await.expect("an answer").status, 200, "{host}");
+    }
+    // A proxy that terminates TLS is not redirected forever. The settings apply without a restart.
+    site.config.write("lockgate.yaml", "http: { trustedHops: 1 }\n");
+    answers(&plain("secure.test").field("x-forwarded-proto", "https"), 200).await;
+    assert_eq!(plain("secure.test").field("x-forwarded-proto", "http").get("/").await.expect("an answer").status, 308);
+    assert_eq!(plain("secure.test").get("/").await.expect("an answer").status, 308);
     site.config.write("lockgate.yaml", "tls: { redirect: false }\n");
-    answers(&site.plain(), 200).await;
+    answers(&plain("secure.test"), 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -46,7 +46,7 @@ async fn what_is_more_than_the_limit_is_refused() {
     assert_eq!(counts.iter().map(|(name, count)| (&**name, *count)).collect::<Vec<_>>(), expected);
     // Requests without a backend are not counted.
     let redirect = site.add_redirected_host("secure.test").await;
-    assert_eq!(get(&tenant(redirect, "a"), "/").await.status, 301);
+    assert_eq!(get(&tenant(redirect, "a"), "/").await.status, 308);
     assert_eq!(limiter.counts(), counts);
     let over_quic = http3::get(site.lockgate.https, HOST, "/", site.authority.der()).await.expect("an answer");
     assert_eq!(over_quic.status, 200);

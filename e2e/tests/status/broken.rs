@@ -106,7 +106,7 @@ async fn broken_objects_cost_only_themselves_and_say_so() {
 
     assert_eq!(valid_objects(&lockgate).await, before, "valid objects have changed");
     let answer = Target::http(lockgate.http, "redirect.test").get("/").await.expect("an answer");
-    assert_eq!(answer.status, 301);
+    assert_eq!(answer.status, 308);
     assert_eq!(lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0);
     envoy.process().assert_running();
 }

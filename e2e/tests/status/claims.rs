@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{is_leader, start};
 
 /// The responses of the tenants: a redirect, and a backend that does not exist.
-const VICTIM: u16 = 301;
+const VICTIM: u16 = 308;
 const ATTACKER: u16 = 503;
 
 /// Formats the only Ingress of a tenant.

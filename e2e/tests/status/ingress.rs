@@ -27,7 +27,7 @@ async fn wait_for_our_address(server: &ApiServer, name: &str) {
 /// Sends one request, which the Ingress must answer.
 async fn assert_served(lockgate: &Lockgate, host: &str) {
     let answer = Target::http(lockgate.http, host).get("/").await.expect("an answer");
-    assert_eq!(answer.status, 301, "{host}, right after its status");
+    assert_eq!(answer.status, 308, "{host}, right after its status");
 }
 
 /// Waits until the host is published.
@@ -146,7 +146,7 @@ async fn the_envoys_of_other_replicas_have_to_accept_too() {
     envoy.process().signal("STOP");
     server.apply(&redirect("two", "two.test")).await;
     let here = Target::http(leader.http, "two.test");
-    let served = async || here.get("/").await.is_ok_and(|answer| answer.status == 301);
+    let served = async || here.get("/").await.is_ok_and(|answer| answer.status == 308);
     wait_until("the Envoy of the leader to serve", served).await;
     assert_eq!(addresses(&server, "two").await, Value::Null);
     envoy.process().signal("CONT");

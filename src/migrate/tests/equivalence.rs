@@ -60,9 +60,11 @@ const REQUESTS: [&str; 16] = [
 ];
 const BACKENDS: [&str; 6] = ["a:80", "b:80", "c:http", "a:http", "gone:80", "Bucket/b"];
 const SECRETS: [&str; 5] = ["x", "wild", "all", "missing", ""];
-const ANNOTATIONS: [(&str, &str); 8] = [
+const ANNOTATIONS: [(&str, &str); 10] = [
     ("ingress.kubernetes.io/force-ssl-redirect", "true"),
     ("ingress.kubernetes.io/force-ssl-redirect", "false"),
+    ("nginx.ingress.kubernetes.io/ssl-redirect", "false"),
+    ("nginx.ingress.kubernetes.io/ssl-redirect", "true"),
     ("kubernetes.io/ingress.allow-http", "false"),
     ("kubernetes.io/ingress.allow-http", "false"),
     ("projectcontour.io/response-timeout", "5s"),

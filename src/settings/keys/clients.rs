@@ -464,11 +464,13 @@ pub const CLIENTS: &[Key] = &[
         "tls.redirect",
         Bool,
         route.tls.redirect,
-        "Redirects plain HTTP to HTTPS for all hosts with TLS that a rule names. It does not redirect rules without \
-         a host, and paths of rules below `/.well-known/acme-challenge`, which serve to issue certificates. The \
-         annotation `ingress.kubernetes.io/force-ssl-redirect` of an Ingress overrides it: `true` always redirects, \
-         `false` never. Do not use it behind a load balancer that terminates TLS and sends plain HTTP to Envoy: its \
-         requests would be redirected forever."
+        "Redirects plain HTTP to HTTPS for all hosts of Ingresses that a rule names and that have a usable certificate. It does \
+         not redirect rules without a host, and paths of rules below `/.well-known/acme-challenge`, which serve to issue \
+         certificates. Annotations of an Ingress override it: `ingress.kubernetes.io/force-ssl-redirect` and \
+         `nginx.ingress.kubernetes.io/ssl-redirect`. If `http.trustedHops` is above 0, requests with `x-forwarded-proto: https` \
+         are served, because the proxy in front of Envoy has received them over HTTPS. Turn it off behind a load balancer that \
+         terminates TLS and does not send this header: its requests would be redirected forever. Routes of Gateway API \
+         redirect with a filter."
     ),
     key!(
         "tls.redirectStatus",

@@ -189,7 +189,7 @@ fn routes(host: &Host, content: &VirtualHost, marks: &Marks, counted: Option<&Co
         route(one, conditions, marks, statistics::is_counted(one, counted))
     };
     let (Host::Wildcard(suffix), 1..) = (host, content.one_label) else {
-        return content.routes.iter().flat_map(|one| build(one, &[])).collect();
+        return redirect::without_repetitions(&content.routes).flat_map(|one| build(one, &[])).collect();
     };
     let several_labels = [route_v3::HeaderMatcher { invert_match: true, ..matches::one_label_before(suffix) }];
     let nothing = |headers: &[route_v3::HeaderMatcher]| {

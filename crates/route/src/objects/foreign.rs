@@ -39,8 +39,12 @@ pub const CONTROLLERS: &[(&str, &[&str])] = &[
     ("several controllers", &["ingress.kubernetes.io/"]),
 ];
 
-/// Prefixes of the annotations that the translation supports.
-const READ: [&str; 1] = ["ingress.kubernetes.io/force-ssl-redirect"];
+/// The annotations that the translation supports.
+const READ: [&str; 3] = [
+    "ingress.kubernetes.io/force-ssl-redirect",
+    "nginx.ingress.kubernetes.io/force-ssl-redirect",
+    "nginx.ingress.kubernetes.io/ssl-redirect",
+];
 
 /// Annotations that controllers write themselves: the results of GKE Ingress.
 const RESULTS: [&str; 11] = [
@@ -79,6 +83,7 @@ mod tests {
             ("ingress.kubernetes.io/auth-type", Some("several controllers")),
             // These annotations are supported by the translation, written by GKE Ingress, or of an unknown controller.
             ("ingress.kubernetes.io/force-ssl-redirect", None),
+            ("nginx.ingress.kubernetes.io/ssl-redirect", None),
             ("ingress.kubernetes.io/backends", None),
             ("projectcontour.io/retry-on", None),
             ("cert-manager.io/cluster-issuer", None),

@@ -389,8 +389,8 @@ impl Default for Tls {
         Self {
             default_secret: None,
             fallback_secret: None,
-            redirect: false,
-            redirect_status: 301,
+            redirect: true,
+            redirect_status: 308,
             hsts: Hsts::default(),
             expiry_warning: Duration::from_secs(21 * 24 * 3600),
             parameters: TlsParameters::default(),

@@ -7,14 +7,14 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::duration::{self, Limit};
-use crate::model::{RedirectStatus, Retry, TlsVersion};
+use crate::model::{Retry, TlsVersion};
 use crate::objects::{Ingress, Kind, Meta};
 use crate::settings::{RETRY_CONDITIONS, Settings, is_label};
 
 use super::few::set_of;
 use super::foreign;
+use super::plain_text::{PlainText, ToHttps};
 use super::problem::{Problem, Reason};
-use super::source::PlainText;
 
 /// Prefixes whose keys are all known: an unknown key is a mistake.
 const PREFIXES: [&str; 2] = ["projectcontour.io/", "lockgate.dev/"];
@@ -35,6 +35,9 @@ const INGRESS_KEYS: [&str; 11] = [
     "projectcontour.io/websocket-routes",
 ];
 
+/// Other keys that an Ingress may have.
+const PLAIN_TEXT_KEYS: [&str; 4] = [ALLOW_HTTP, FORCE_SSL_REDIRECT, NGINX_FORCE_SSL_REDIRECT, NGINX_SSL_REDIRECT];
+
 /// Keys with [`PREFIXES`] that a Service may have.
 const SERVICE_KEYS: [&str; 9] = [
     "lockgate.dev/connect-timeout",
@@ -54,6 +57,8 @@ const ENTRIES: usize = 1000;
 const ALLOW_HTTP: &str = "kubernetes.io/ingress.allow-http";
 const DELEGATE_TO: &str = "lockgate.dev/delegate-to";
 const FORCE_SSL_REDIRECT: &str = "ingress.kubernetes.io/force-ssl-redirect";
+const NGINX_FORCE_SSL_REDIRECT: &str = "nginx.ingress.kubernetes.io/force-ssl-redirect";
+const NGINX_SSL_REDIRECT: &str = "nginx.ingress.kubernetes.io/ssl-redirect";
 const NUM_RETRIES: &str = "projectcontour.io/num-retries";
 const PER_TRY_TIMEOUT: &str = "projectcontour.io/per-try-timeout";
 const REQUEST_TIMEOUT: &str = "projectcontour.io/request-timeout";
@@ -86,7 +91,7 @@ pub struct Annotations {
 
 /// Returns whether the translation reads the annotation `name` of objects of `kind`.
 pub fn is_used(name: &str, kind: Kind) -> bool {
-    let of_ingress = || INGRESS_KEYS.contains(&name) || [ALLOW_HTTP, FORCE_SSL_REDIRECT].contains(&name);
+    let of_ingress = || INGRESS_KEYS.contains(&name) || PLAIN_TEXT_KEYS.contains(&name);
     kind == Kind::INGRESS && of_ingress() || kind == Kind::SERVICE && SERVICE_KEYS.contains(&name)
 }
 
@@ -94,21 +99,14 @@ pub fn is_used(name: &str, kind: Kind) -> bool {
 pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<Problem>) {
     let mut reader = Reader::new(&ingress.meta, Kind::INGRESS);
     reader.unknown(&INGRESS_KEYS, &SERVICE_KEYS, "a Service");
-    let redirect = reader.boolean(FORCE_SSL_REDIRECT);
-    let allowed = reader.boolean(ALLOW_HTTP).unwrap_or(true);
+    let plain_text = plain_text(&mut reader, settings);
     let timeout = reader.limit(RESPONSE_TIMEOUT);
     let old_timeout = reader.limit(REQUEST_TIMEOUT);
     let (tls_minimum, tls_maximum) = tls_versions(&mut reader, settings);
     let foreign = foreign::of(&ingress.meta, Kind::INGRESS, settings);
     reader.problems.extend(foreign.problems);
-    let status = RedirectStatus::from_code(settings.tls.redirect_status).unwrap_or(RedirectStatus::MovedPermanently);
     let annotations = Annotations {
-        plain_text: match (redirect, allowed) {
-            (Some(true), _) => PlainText::Redirect(status),
-            (_, false) => PlainText::Closed,
-            (None, true) if settings.tls.redirect => PlainText::RedirectBehindTls(status),
-            (_, true) => PlainText::Serve,
-        },
+        plain_text,
         timeout: match timeout.or(old_timeout) {
             None | Some(Limit::Default) => settings.timeouts.response,
             Some(Limit::Infinite) => None,
@@ -122,6 +120,23 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
         denied: foreign.denied,
     };
     (annotations, reader.problems)
+}
+
+/// Returns the treatment of plain HTTP. The annotations of ingress-nginx have the effect that they have there.
+fn plain_text(reader: &mut Reader, settings: &Settings) -> PlainText {
+    let forced = reader.boolean(FORCE_SSL_REDIRECT);
+    let [nginx, forced_by_nginx] = [NGINX_SSL_REDIRECT, NGINX_FORCE_SSL_REDIRECT].map(|key| {
+        let is_ignored = settings.ingress.ignored_annotations.iter().any(|ignored| ignored == key);
+        if is_ignored { None } else { reader.boolean_of_go(key) }
+    });
+    let allowed = reader.boolean(ALLOW_HTTP).unwrap_or(true);
+    let to_https = ToHttps::new(settings);
+    match forced.or(forced_by_nginx.filter(|forced| *forced)) {
+        Some(true) => PlainText::Redirect(to_https),
+        _ if !allowed => PlainText::Closed,
+        None if nginx.unwrap_or(settings.tls.redirect) => PlainText::RedirectBehindTls(to_https),
+        Some(false) | None => PlainText::Serve,
+    }
 }
 
 /// Returns the namespaces that may add paths to the hosts of the Ingress.
@@ -320,6 +335,15 @@ impl<'a> Reader<'a> {
                 self.wrong(key, format!("value {value:?} is neither \"true\" nor \"false\""), "left out");
                 None
             }
+        }
+    }
+
+    /// Parses a boolean as controllers in Go do. Source: Go, `strconv.ParseBool`.
+    fn boolean_of_go(&mut self, key: &str) -> Option<bool> {
+        match self.get(key)? {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+            _ => self.boolean(key),
         }
     }
 

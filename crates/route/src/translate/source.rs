@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{Action, ClusterId, Host, KeyPair, Match, PathMatch, RedirectStatus, Route, SecretId, TlsVersion};
+use crate::model::{Action, ClusterId, Host, KeyPair, Match, PathMatch, Route, SecretId, TlsVersion};
 use crate::objects::{Precedence, Revision};
 use crate::re2::Cost;
 
 pub use super::backend::WantedPort;
 use super::graph::Input;
+pub use super::plain_text::PlainText;
 use super::problem::Problem;
 use super::verdict::Verdict;
 
@@ -252,19 +253,6 @@ pub struct Target {
     pub plain_text: PlainText,
     /// The object that declares it.
     pub origin: ObjectRef,
-}
-
-/// The treatment of requests on the plain-text port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlainText {
-    /// Served by the same routes as behind TLS.
-    Serve,
-    /// Redirected to `https` with this status.
-    Redirect(RedirectStatus),
-    /// Redirected with this status for hosts that are served behind TLS, and served for other hosts.
-    RedirectBehindTls(RedirectStatus),
-    /// Not served.
-    Closed,
 }
 
 /// TLS for some hosts of a source: an element of `spec.tls` of an Ingress.

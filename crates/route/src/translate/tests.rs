@@ -23,6 +23,7 @@ mod incremental;
 mod key_pairs;
 mod listener_sets;
 mod ownership;
+mod plain_text;
 mod rule_copies;
 mod rules;
 mod services;

@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{Action, Host, PathMatch, Redirect, RedirectStatus, Route, VirtualHost};
+use crate::model::{Action, Host, PathMatch, Route, VirtualHost};
 use crate::settings::Regexes;
 
 use super::gateway::size;
 use super::merge::Merged;
+use super::plain_text::{Side, push_on_side};
 use super::problem::{Problem, Reason};
-use super::source::PlainText;
 use super::source::{PathRule, Source, Target};
 use super::{path, regexes};
 use crate::envoy::route::Sizes;
@@ -48,18 +48,6 @@ pub struct Around<'r, 'a> {
     pub left_out: BTreeSet<Arc<str>>,
     /// The default backend of hosts that no rule names.
     pub catch_all: Option<&'r Target>,
-}
-
-/// The port of a virtual host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The plain-text port.
-    PlainText {
-        /// Whether the host is also served behind TLS.
-        behind_tls: bool,
-    },
-    /// The port with TLS.
-    Tls,
 }
 
 impl<'a> HostRules<'a> {
@@ -121,9 +109,13 @@ impl<'a> HostRules<'a> {
     /// Returns the routes in their final order, without those of the namespaces `left_out`. The cost does not depend on these, because
     /// thousands of hosts can leave out the same thousands of rules.
     fn routes(&self, side: Side, left_out: &BTreeSet<Arc<str>>) -> Vec<Arc<Route>> {
-        let route = |rule: &PathRule| on_side(&rule.route, rule.plain_text, side);
+        let on_side = |rules: &mut dyn Iterator<Item = &PathRule>| {
+            let mut routes = Vec::with_capacity(rules.size_hint().0);
+            rules.for_each(|rule| push_on_side(&rule.route, rule.plain_text, side, &mut routes));
+            routes
+        };
         if left_out.is_empty() {
-            return self.in_order().map(route).collect();
+            return on_side(&mut self.in_order());
         }
         let by_namespace = self.by_namespace.get_or_init(|| {
             let mut by_namespace = BTreeMap::<_, Vec<_>>::new();
@@ -135,7 +127,7 @@ impl<'a> HostRules<'a> {
         let copied = by_namespace.iter().filter(|(namespace, _)| !left_out.contains(**namespace));
         let mut copied: Vec<_> = copied.flat_map(|(_, rules)| rules).collect();
         copied.sort_by_key(|(place, _)| *place);
-        copied.into_iter().map(|(_, rule)| route(rule)).collect()
+        on_side(&mut copied.into_iter().map(|(_, rule)| *rule))
     }
 
     /// Returns the served paths in their final order.
@@ -185,7 +177,7 @@ impl Around<'_, '_> {
             let before = if named.is_some() && *host == Host::Any { &routes } else { &rest };
             if let Some(target) = catch_all.filter(|_| reached(before)) {
                 let route = Route::new(PathMatch::root(), target.action.clone(), target.origin.clone());
-                rest.push(on_side(&Arc::new(route), target.plain_text, side));
+                push_on_side(&Arc::new(route), target.plain_text, side, &mut rest);
             }
             // A rule names all names that the wildcard matches, so a request without a matching path is answered 404.
             if named.is_some() && wildcard && !rest.is_empty() && reached(&routes) {
@@ -208,36 +200,6 @@ impl Around<'_, '_> {
 
 /// The response if nothing is configured.
 const NOTHING: Action = Action::respond(404);
-
-/// Returns the variant of `route` for one of the ports. `route` is the variant for TLS.
-fn on_side(route: &Arc<Route>, plain_text: PlainText, side: Side) -> Arc<Route> {
-    let Side::PlainText { behind_tls } = side else { return route.clone() };
-    let action = match plain_text {
-        PlainText::Redirect(status) => redirect(status),
-        PlainText::RedirectBehindTls(status) if behind_tls && !is_challenge(&route.matches.path) => redirect(status),
-        PlainText::Serve | PlainText::RedirectBehindTls(_) => return route.clone(),
-        // The path keeps its rank: its requests must not reach a shorter path, perhaps of another namespace, in clear
-        // text.
-        PlainText::Closed => NOTHING,
-    };
-    Arc::new(Route { action, ..Route::clone(route) })
-}
-
-fn redirect(status: RedirectStatus) -> Action {
-    Action::Redirect(Redirect::to_https(status))
-}
-
-/// Returns whether an ACME authority uses the path to verify a host before it issues a certificate. Source: RFC 8555
-/// section 8.3.
-fn is_challenge(path: &PathMatch) -> bool {
-    const CHALLENGES: &str = "/.well-known/acme-challenge";
-    match path {
-        PathMatch::Exact(text) | PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {
-            text.strip_prefix(CHALLENGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        }
-        PathMatch::Regex(_) => false,
-    }
-}
 
 fn conflict(loser: &Source, host: &Host, rule: &PathRule, winner: &PathRule) -> Problem {
     let (kind, text) = match rule.path() {

@@ -1,5 +1,7 @@
 //! Redirects.
 
+use std::sync::Arc;
+
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
@@ -7,7 +9,7 @@ use super::Marks;
 use super::matches::authority;
 use super::rewrite::Rewritten;
 use crate::envoy::names;
-use crate::model::{PathMatch, Redirect, RedirectStatus, Rewrite, Scheme};
+use crate::model::{Action, PathMatch, Redirect, RedirectStatus, Rewrite, Route, Scheme};
 
 /// Builds one or two routes for a redirect. `route` has all other fields.
 ///
@@ -51,6 +53,22 @@ pub(super) fn marked(route: route_v3::Route, marks: &Marks) -> route_v3::Route {
 /// Returns whether `redirect` leads to the same URL on https.
 pub(super) fn is_to_https(redirect: &Redirect) -> bool {
     redirect.scheme == Some(Scheme::Https) && redirect.rewrite.is_none()
+}
+
+/// Returns `routes` without redirects to https that make no difference: those directly before an equal redirect of all requests.
+///
+/// The plain-text side of a host with TLS is then a single route, whatever the number of its paths.
+pub(super) fn without_repetitions(routes: &[Arc<Route>]) -> impl Iterator<Item = &Arc<Route>> {
+    let last = routes.iter().position(|route| route.matches.is_everything()).unwrap_or(routes.len());
+    let (before, rest) = routes.split_at(last);
+    let is_same = |one: &&Arc<Route>| {
+        let is_plain = |route: &Route| {
+            route.filters.is_empty() && matches!(&route.action, Action::Redirect(to) if is_to_https(to))
+        };
+        rest.first().is_some_and(|last| is_plain(one) && is_plain(last) && one.action == last.action)
+    };
+    let repeated = before.iter().rev().take_while(is_same).count();
+    before[..last - repeated].iter().chain(rest)
 }
 
 /// Builds the redirect. A port of 0 keeps the port of the request.

@@ -13,7 +13,7 @@ use crate::translate::problem::MOST;
 use crate::translate::translate;
 
 /// The supported keys of Ingresses and Services, and some unsupported keys.
-const KEYS: [&str; 33] = [
+const KEYS: [&str; 35] = [
     "ingress.kubernetes.io/force-ssl-redirect",
     "kubernetes.io/ingress.allow-http",
     "kubernetes.io/ingress.class",
@@ -39,7 +39,9 @@ const KEYS: [&str; 33] = [
     "projectcontour.io/upstream-protocol.tls",
     "projectcontour.io/websocket-routes",
     "projectcontour.io/",
+    "nginx.ingress.kubernetes.io/force-ssl-redirect",
     "nginx.ingress.kubernetes.io/rewrite-target",
+    "nginx.ingress.kubernetes.io/ssl-redirect",
     "nginx.ingress.kubernetes.io/auth-url",
     "nginx.ingress.kubernetes.io/whitelist-source-range",
     "nginx.ingress.kubernetes.io/configuration-snippet",

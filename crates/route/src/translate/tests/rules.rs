@@ -173,7 +173,7 @@ fn plain_text_may_be_redirected_or_closed() {
                 .annotation("kubernetes.io/ingress.allow-http", "false"),
         )
         .with(ingress("all").default_backend("b:80"));
-    for (host, answer) in [("r.com", "/* 301"), ("c.com", "/* 404"), ("b.com", "/* 301")] {
+    for (host, answer) in [("r.com", "/* 308"), ("c.com", "/* 404"), ("b.com", "/* 308")] {
         assert_eq!(world.http(host), [answer]);
         assert_eq!(world.https(host), ["/* shop/a/http"]);
     }

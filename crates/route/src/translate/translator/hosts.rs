@@ -16,10 +16,11 @@ use crate::model::{Host, ListenerId, Others, SecretId, ServedHosts, TlsHost, Tls
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 use crate::translate::host::parent;
+use crate::translate::plain_text::Side;
 use crate::translate::problem::Problem;
 use crate::translate::source::{Source, Target};
 use crate::translate::tls::{self, Asking, Chain, Routing};
-use crate::translate::virtual_host::{Around, HostRules, Side};
+use crate::translate::virtual_host::{Around, HostRules};
 
 /// The parts of a host.
 #[derive(Default)]

@@ -1,0 +1,100 @@
+//! The treatment of requests over plain HTTP: served, redirected to HTTPS, or refused.
+
+use std::sync::Arc;
+
+use crate::model::{Action, HeaderMatch, HeaderName, Match, PathMatch, Redirect, RedirectStatus, Route, ValueMatch};
+use crate::settings::Settings;
+
+/// The treatment of requests on the plain-text port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlainText {
+    /// Served by the same routes as behind TLS.
+    Serve,
+    /// Redirected to `https`.
+    Redirect(ToHttps),
+    /// Redirected for hosts that are served behind TLS, and served for other hosts.
+    RedirectBehindTls(ToHttps),
+    /// Not served.
+    Closed,
+}
+
+/// A redirect to `https`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToHttps {
+    status: RedirectStatus,
+    /// Whether proxies in front of Envoy are trusted with the scheme of a request. One that ends TLS would otherwise get the redirect to
+    /// the URL that it has forwarded, forever.
+    trusts_scheme: bool,
+}
+
+/// The port of a virtual host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The plain-text port.
+    PlainText {
+        /// Whether the host is also served behind TLS.
+        behind_tls: bool,
+    },
+    /// The port with TLS.
+    Tls,
+}
+
+impl ToHttps {
+    /// Returns the redirect of the settings.
+    pub fn new(settings: &Settings) -> Self {
+        let status = RedirectStatus::from_code(settings.tls.redirect_status);
+        Self {
+            status: status.unwrap_or(RedirectStatus::PermanentRedirect),
+            trusts_scheme: settings.http.trusted_hops > 0,
+        }
+    }
+
+    /// Appends the routes for requests of `route` in plain text.
+    fn push(self, route: &Arc<Route>, routes: &mut Vec<Arc<Route>>) {
+        if self.trusts_scheme {
+            routes.extend(over_https(&route.matches).map(|matches| Arc::new(Route { matches, ..Route::clone(route) })));
+        }
+        let action = Action::Redirect(Redirect::to_https(self.status));
+        routes.push(Arc::new(Route { action, ..Route::clone(route) }));
+    }
+}
+
+/// Returns the match of requests that a proxy has received over HTTPS.
+fn over_https(matches: &Match) -> Option<Match> {
+    let name = HeaderName::parse("x-forwarded-proto")?;
+    let mut conditions = matches.conditions().cloned().unwrap_or_default();
+    conditions.headers.push(HeaderMatch { name, value: ValueMatch::Exact("https".into()), inverted: false });
+    Some(Match::new(matches.path.clone(), conditions))
+}
+
+/// Appends the variant of `route` for one of the ports to `routes`. `route` is the variant for TLS.
+pub fn push_on_side(route: &Arc<Route>, plain_text: PlainText, side: Side, routes: &mut Vec<Arc<Route>>) {
+    let redirect = match (plain_text, side) {
+        (PlainText::Redirect(redirect), Side::PlainText { .. }) => Some(redirect),
+        (PlainText::RedirectBehindTls(redirect), Side::PlainText { behind_tls }) => {
+            Some(redirect).filter(|_| behind_tls)
+        }
+        (PlainText::Closed, Side::PlainText { .. }) => {
+            // The path keeps its rank: its requests must not reach a shorter path, perhaps of another namespace, in clear text.
+            routes.push(Arc::new(Route { action: Action::respond(404), ..Route::clone(route) }));
+            return;
+        }
+        (PlainText::Serve, Side::PlainText { .. }) | (_, Side::Tls) => None,
+    };
+    match redirect.filter(|_| !is_challenge(&route.matches.path)) {
+        Some(redirect) => redirect.push(route, routes),
+        None => routes.push(route.clone()),
+    }
+}
+
+/// Returns whether an ACME authority uses the path to verify a host before it issues a certificate. Source: RFC 8555
+/// section 8.3.
+fn is_challenge(path: &PathMatch) -> bool {
+    const CHALLENGES: &str = "/.well-known/acme-challenge";
+    match path {
+        PathMatch::Exact(text) | PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {
+            text.strip_prefix(CHALLENGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+        PathMatch::Regex(_) => false,
+    }
+}
