@@ -124,3 +124,11 @@ fn invalid_yaml_is_found() {
     }
     assert_eq!(fault_of(&block("timeouts: { connect: 3s }\n"), &groups), None);
 }
+
+#[test]
+fn the_recording_of_the_front_page_is_up_to_date() {
+    let mut command = Command::new("python3");
+    command.arg(repository().join("scripts/recording.py")).arg("--check");
+    let output = command.env("LOCKGATE", binary()).env("ENVOY", e2e::envoy::binary()).output().expect("python3");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
