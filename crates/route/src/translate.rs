@@ -4,6 +4,7 @@
 mod address;
 mod annotations;
 mod backend;
+mod charges;
 mod class;
 pub mod dialect;
 mod endpoints;

@@ -126,9 +126,11 @@ fn with_chains(
         }
     }
     for host in &at.tls.refused {
-        if let Host::Exact(server_name) = host {
-            // Envoy closes a connection if the selected chain does not exist.
-            choice.exact([&**server_name], names::REFUSED);
+        // Envoy closes a connection if the selected chain does not exist.
+        match host {
+            Host::Exact(server_name) => choice.exact([&**server_name], names::REFUSED),
+            Host::Wildcard(suffix) => choice.below(suffix, names::REFUSED),
+            Host::Any => {}
         }
     }
     let shared = shared.into_iter().map(|(presented, server_names)| {

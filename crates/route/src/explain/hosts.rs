@@ -37,10 +37,11 @@ pub fn best<T>(name: &str, get: impl Fn(&Host) -> Option<T>) -> Option<T> {
 pub fn chain<'a>(tls: &'a TlsHosts, server_name: Option<&str>) -> Option<(&'a Host, &'a TlsHost)> {
     let any = || tls.hosts.get_key_value(&Host::Any);
     let Some(name) = server_name.map(str::to_ascii_lowercase) else { return any() };
-    if tls.refused.contains(&Host::Exact(name.as_str().into())) {
-        return None;
-    }
-    best(&name, |pattern| tls.hosts.get_key_value(pattern)).or_else(any)
+    let found = best(&name, |pattern| match tls.refused.contains(pattern) {
+        true => Some(None),
+        false => tls.hosts.get_key_value(pattern).map(Some),
+    });
+    found.unwrap_or_else(any)
 }
 
 /// Returns the virtual host for a host name on a connection for `server_name`.

@@ -147,8 +147,6 @@ pub struct Found {
     pub missed: Vec<Missed>,
     /// The indexes of the permitted entries that name the host.
     pub permitted: Vec<usize>,
-    /// Whether the wildcard above it may serve the host instead: its certificate is permitted, and its lowest TLS version is not lower.
-    pub may_be_above: bool,
 }
 
 /// An entry without a usable key pair, and the fallback for one of its hosts.
@@ -252,8 +250,6 @@ pub fn chain(
         [naming, beside].map(|some| some.iter().filter(is_permitted).copied().collect::<Vec<Asking>>());
     let mut found = choose(host, &counted, &beside, above, default);
     found.permitted = (0..).zip(naming).filter(|(_, asking)| is_permitted(asking)).map(|(at, _)| at).collect();
-    let minimum = found.chain.as_ref().map(|chain| chain.minimum);
-    found.may_be_above = above.is_some_and(|above| minimum.is_none_or(|minimum| above.minimum >= minimum));
     for ignored in naming.iter().filter(|asking| !is_permitted(asking)) {
         if let Some(reason) = routing.ignores(host) {
             found.problems.push(ignored.ignored(host, reason));

@@ -17,7 +17,6 @@ mod ledger;
 mod levels;
 mod missed;
 mod ownership;
-mod quota;
 mod secrets;
 mod served;
 mod sites;
@@ -133,7 +132,7 @@ pub struct Translator {
     claims: Claims,
     sites: Sites,
     copies: Copies,
-    /// The hosts whose charge for copies has changed while they were built. They are built again under the limits.
+    /// The hosts whose charges have changed while they were built. They are built again under the limits.
     charged: BTreeSet<Host>,
     served: Served,
     outcomes: Outcomes,
@@ -278,7 +277,7 @@ impl Translator {
     /// Returns the namespaces whose objects cause the largest configurations, at most `most`, with the size that is nearest to the
     /// limit, in bytes. Smaller ones than `at_least` are left out.
     pub fn largest_configurations(&self, at_least: u64, most: usize) -> Vec<(Arc<str>, u64)> {
-        let gateways = self.gateways.budget.totals().chain(self.gateways.authorities.totals());
+        let gateways = self.gateways.budget.charges.totals().chain(self.gateways.authorities.totals());
         let mut sizes = BTreeMap::<&Arc<str>, u64>::new();
         for (namespace, size) in gateways.chain(self.copies.totals()).filter(|(_, size)| *size >= at_least) {
             let largest = sizes.entry(namespace).or_default();
@@ -484,7 +483,7 @@ impl Translator {
                     }
                 }
                 let mut again = std::mem::take(&mut self.charged);
-                again.extend(self.copies.apply(settings));
+                again.extend(self.copies.apply(settings.tenants.max_configuration_per_namespace));
                 due = again.into_iter().collect();
             }
         }

@@ -36,7 +36,7 @@ pub struct Rule<'a> {
 }
 
 /// The rules of a host, and the rules that apply if it has none.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Around<'r, 'a> {
     /// The rules of the host.
     pub own: HostRules<'a>,
@@ -44,7 +44,7 @@ pub struct Around<'r, 'a> {
     pub parent: Option<&'r HostRules<'a>>,
     /// The rules without a host. Required for wildcards with rules, and if no rule names the host or the wildcard above it.
     pub nameless: Option<&'r HostRules<'a>>,
-    /// The namespaces whose rules are left out of `parent` and `nameless`.
+    /// The namespaces whose rules are left out of `parent` and `nameless`. Requests that no other rule matches are answered 503.
     pub left_out: BTreeSet<Arc<str>>,
     /// The default backend of hosts that no rule names.
     pub catch_all: Option<&'r Target>,
@@ -161,6 +161,13 @@ impl Around<'_, '_> {
         let named = if own.named() { Some((own, &nothing)) } else { parent.map(|parent| (parent, left_out)) };
         let named = named.filter(|(rules, _)| rules.named());
         let mut routes = named.map(|(rules, left_out)| rules.routes(side, left_out)).unwrap_or_default();
+        let reached = |routes: &[Arc<Route>]| routes.last().is_none_or(|last| !last.matches.is_everything());
+        let everything = |action| {
+            Arc::new(Route::new(PathMatch::root(), action, own.ingresses.first().copied().unwrap_or(origin).clone()))
+        };
+        if named.is_some() && !own.named() && !left_out.is_empty() && reached(&routes) {
+            routes.push(everything(CLOSED));
+        }
         let mut one_label = if wildcard { routes.len() } else { 0 };
         // Envoy's domain `*.example.com` also matches names with several labels. No rule names these.
         let (unnamed, all_one_label) = match (named.is_some(), *host == Host::Any, side) {
@@ -173,16 +180,16 @@ impl Around<'_, '_> {
             let side = if side == Side::Tls { side } else { Side::PlainText { behind_tls: false } };
             let rules = nameless.as_ref().filter(|_| *host != Host::Any || named.is_none());
             let mut rest = rules.map(|rules| rules.routes(side, left_out)).unwrap_or_default();
-            let reached = |routes: &[Arc<Route>]| routes.last().is_none_or(|last| !last.matches.is_everything());
             let before = if named.is_some() && *host == Host::Any { &routes } else { &rest };
-            if let Some(target) = catch_all.filter(|_| reached(before)) {
+            if !left_out.is_empty() && reached(&rest) {
+                rest.push(everything(CLOSED));
+            } else if let Some(target) = catch_all.filter(|_| reached(before)) {
                 let route = Route::new(PathMatch::root(), target.action.clone(), target.origin.clone());
                 push_on_side(&Arc::new(route), target.plain_text, side, &mut rest);
             }
             // A rule names all names that the wildcard matches, so a request without a matching path is answered 404.
             if named.is_some() && wildcard && !rest.is_empty() && reached(&routes) {
-                let origin = own.ingresses.first().copied().unwrap_or(origin).clone();
-                routes.push(Arc::new(Route::new(PathMatch::root(), NOTHING, origin)));
+                routes.push(everything(NOTHING));
                 one_label += 1;
             }
             one_label += if all_one_label { rest.len() } else { 0 };
@@ -200,6 +207,14 @@ impl Around<'_, '_> {
 
 /// The response if nothing is configured.
 const NOTHING: Action = Action::respond(404);
+
+/// The response of configuration that does not fit into the limit of its namespace.
+const CLOSED: Action = Action::respond(503);
+
+/// Returns the virtual host of a host that does not fit into the limit of its namespace.
+pub fn closed(origin: &ObjectRef) -> VirtualHost {
+    VirtualHost::new([Route::new(PathMatch::root(), CLOSED, origin.clone())])
+}
 
 fn conflict(loser: &Source, host: &Host, rule: &PathRule, winner: &PathRule) -> Problem {
     let (kind, text) = match rule.path() {

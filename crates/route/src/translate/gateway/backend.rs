@@ -1,5 +1,7 @@
 //! The backends of a rule.
 
+use std::collections::BTreeSet;
+
 use super::client_certificates::ClientCertificate;
 use super::filters::cluster_filters;
 use super::parser::Parser;
@@ -17,10 +19,12 @@ use crate::translate::source::WantedPort;
 /// The backends of a rule.
 #[derive(Debug)]
 pub struct Backends {
-    /// The valid backends with a weight. If there is none, requests are answered 500.
+    /// The valid backends with a weight. If there is none, all requests are answered with `status`.
     pub clusters: Vec<WeightedCluster>,
     /// The share of the requests for the valid backends; `None` is all.
     pub share: Option<Share>,
+    /// The status of the other requests: 503 if the other backends are closed because of the limit of a namespace, otherwise 500.
+    pub status: u16,
 }
 
 /// The reason why a backend cannot be used.
@@ -35,6 +39,11 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Returns the status of requests to the backend.
+    fn status(&self) -> u16 {
+        if self.reason == Reason::PolicyTooExpensive { 503 } else { 500 }
+    }
+
     /// Reports the fault of the backend at `field`, and the consequence.
     pub fn report(self, field: &str, parser: &mut Parser, consequence: &str) {
         let Self { below, condition, reason, message } = self;
@@ -57,7 +66,7 @@ pub fn weight(reference: &BackendRef) -> u32 {
 
 /// Resolves the backends of a rule. Source: Gateway API v1, `HTTPRouteRule.backendRefs`.
 pub fn backends(field: &str, references: &[HttpBackendRef], parser: &mut Parser) -> Backends {
-    let (mut clusters, mut invalid) = (Vec::<WeightedCluster>::new(), 0u64);
+    let (mut clusters, mut invalid, mut statuses) = (Vec::<WeightedCluster>::new(), 0u64, BTreeSet::new());
     for (index, reference) in references.iter().enumerate() {
         let field = format!("{field}.backendRefs[{index}]");
         let weight = weight(&reference.backend);
@@ -65,6 +74,7 @@ pub fn backends(field: &str, references: &[HttpBackendRef], parser: &mut Parser)
             Ok(cluster) => {
                 let Some(filters) = cluster_filters(&field, &reference.filters, parser) else {
                     invalid += u64::from(weight);
+                    statuses.insert(500);
                     continue;
                 };
                 let filters = Filters::from(filters);
@@ -75,7 +85,9 @@ pub fn backends(field: &str, references: &[HttpBackendRef], parser: &mut Parser)
                 }
             }
             Err(fault) => {
-                fault.report(&field, parser, "its share of the requests is answered 500");
+                let status = fault.status();
+                fault.report(&field, parser, &format!("its share of the requests is answered {status}"));
+                statuses.extend((weight > 0).then_some(status));
                 invalid += u64::from(weight);
             }
         }
@@ -83,7 +95,7 @@ pub fn backends(field: &str, references: &[HttpBackendRef], parser: &mut Parser)
     clusters.retain(|cluster| cluster.weight > 0);
     let valid: u64 = clusters.iter().map(|cluster| u64::from(cluster.weight)).sum();
     let share = (invalid > 0).then(|| share_of(valid, valid + invalid));
-    Backends { clusters, share }
+    Backends { clusters, share, status: statuses.first().copied().unwrap_or(500) }
 }
 
 /// Returns `part` of `whole` as a share.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::attach::{ListenerName, ListenerOwner};
-use super::budget::{Budget, State};
+use super::budget::Budget;
 use super::http_policy::{Features, Policy, Target};
+use crate::model::Host;
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence};
 use crate::translate::few::Few;
 
@@ -101,9 +102,14 @@ impl<'a> Scope<'a> {
         Self { policies, budget, owner: listener.owner(), of_listener }
     }
 
-    /// Returns whether a route is closed, because it is beyond the limit of its namespace.
-    pub fn is_closed(&self, route: &Precedence) -> bool {
-        self.budget.state(route, &self.owner) == State::Closed
+    /// Returns whether a route is closed on a host, because of the limit of its namespace.
+    pub fn is_closed(&self, route: &Precedence, host: &Host) -> bool {
+        self.budget.is_closed(route, &self.owner, host)
+    }
+
+    /// Returns whether a route is closed on a host, because another route of its namespace is left out there.
+    pub fn is_closed_beside(&self, route: &Precedence, host: &Host) -> bool {
+        self.budget.is_closed_beside(route, &self.owner, host)
     }
 
     /// Returns the features of a rule of a route.

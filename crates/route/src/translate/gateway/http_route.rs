@@ -7,7 +7,7 @@ use super::backend::{Backends, backends};
 use super::filters::{Filtered, filters};
 use super::parser::{self, Attached, Content, Fields, Parser, Units};
 use super::{grpc_route, matches, session, timeouts};
-use crate::model::{Action, Filters, Forward, ForwardFilter, Match, Route};
+use crate::model::{Action, Filters, Forward, ForwardFilter, Match, Route, Share};
 use crate::objects::gateway::{GrpcRoute, HttpMatch, HttpRoute, HttpRule};
 use crate::objects::{Kind, ObjectId, Revision};
 use crate::re2::Cost;
@@ -112,9 +112,9 @@ impl Parser<'_, '_> {
             };
             let (route, rest) = match &action {
                 (action, None) => (route(matches, action.clone()), None),
-                (action, Some(share)) => {
+                (action, Some((share, status))) => {
                     let some = route(matches.clone().with_share(*share), action.clone());
-                    (some, Some(route(matches, Action::respond(500))))
+                    (some, Some(route(matches, Action::respond(*status))))
                 }
             };
             let (rule, position) = (number(index), number(position));
@@ -122,24 +122,24 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Returns the action of a rule, and the share of the requests with a valid backend. `None`: all requests have a
-    /// valid backend.
+    /// Returns the action of a rule, and the share of the requests with a valid backend, with the status of the others. `None`: all
+    /// requests have a valid backend.
     fn action(
         &mut self,
         field: &str,
         index: usize,
         rule: &HttpRule,
         filtered: &Filtered,
-    ) -> (Action, Option<crate::model::Share>) {
+    ) -> (Action, Option<(Share, u16)>) {
         if filtered.is_unsupported {
             return (Action::respond(500), None);
         }
         if let Some(redirect) = &filtered.redirect {
             return (Action::Redirect(redirect.clone()), None);
         }
-        let Backends { clusters, share } = backends(field, &rule.backend_refs, self);
+        let Backends { clusters, share, status } = backends(field, &rule.backend_refs, self);
         if clusters.is_empty() {
-            return (Action::respond(500), None);
+            return (Action::respond(status), None);
         }
         let (timeout, retry) = timeouts::parse(field, rule, self);
         let session = session::parse(field, index, rule, clusters.len(), self);
@@ -147,7 +147,7 @@ impl Parser<'_, '_> {
         let filters: Filters<ForwardFilter> =
             filtered.forward.iter().cloned().chain(session).collect::<Vec<_>>().into();
         let forward = Forward { clusters, timeout, retry, websocket: true, filters };
-        (Action::Forward(Arc::new(forward)), share)
+        (Action::Forward(Arc::new(forward)), share.map(|share| (share, status)))
     }
 }
 

@@ -10,7 +10,7 @@ use super::http_policies::Scope;
 use super::http_route::Candidate;
 use super::order::Order;
 use super::parser::Attached;
-use crate::model::{Action, PathMatch, Redirect, Route, Scheme, VirtualHost};
+use crate::model::{Action, Host, PathMatch, Redirect, Route, Scheme, VirtualHost};
 use crate::objects::Precedence;
 use crate::settings::Regexes;
 use crate::translate::merge::Merged;
@@ -22,13 +22,14 @@ struct Competitor<'a> {
     candidate: &'a Candidate,
 }
 
-/// Returns the virtual host with the features of `policies`, and the problems of routes that exceed the budget of the host for
+/// Returns the virtual host of `host` with the features of `policies`, and the problems of routes that exceed the budget of the host for
 /// regular expressions.
 ///
 /// `routes` are in the order of precedence. If matches are equal, the first route is served. `origin` is the origin of
 /// a virtual host without routes; `port` is the port of the listener, and `certificate` the client certificate of its
 /// Gateway.
 pub fn virtual_host(
+    host: &Host,
     routes: &[&Attached],
     certificate: &ClientCertificate,
     origin: &ObjectRef,
@@ -48,13 +49,14 @@ pub fn virtual_host(
         }
     }
     let mut problems: Vec<Arc<Problem>> = refused.into_values().map(Arc::new).collect();
-    problems.extend(routes.iter().flat_map(|route| limited_sessions(route, certificate, policies)).map(Arc::new));
+    problems.extend(routes.iter().flat_map(|route| limited_sessions(host, route, certificate, policies)).map(Arc::new));
+    problems.extend(routes.iter().filter_map(|route| closed_beside(host, route, policies)).map(Arc::new));
     let order = Order::new(first, merged.winners().map(|one| (one.candidate.matches(), one.precedence)));
     let ordered =
         merged.in_order(|matches, one: &Competitor<'_>| order.rank(matches, one.precedence, place(one.candidate)));
     let both = |one: &Competitor<'_>| {
         let Competitor { precedence, candidate } = one;
-        if policies.is_closed(precedence) {
+        if policies.is_closed(precedence, host) {
             return vec![Arc::new(candidate.closed())];
         }
         let features = policies.features(precedence, candidate.name.as_ref());
@@ -102,8 +104,8 @@ fn beyond_budget<'a>(
 }
 
 /// Returns the problems of rules whose sessions stay at a backend, and whose requests are limited.
-fn limited_sessions(route: &Attached, certificate: &ClientCertificate, policies: &Scope) -> Vec<Problem> {
-    if policies.is_closed(&route.precedence) {
+fn limited_sessions(host: &Host, route: &Attached, certificate: &ClientCertificate, policies: &Scope) -> Vec<Problem> {
+    if policies.is_closed(&route.precedence, host) {
         return Vec::new();
     }
     let is_limited = |candidate: &&Candidate| {
@@ -120,6 +122,19 @@ fn limited_sessions(route: &Attached, certificate: &ClientCertificate, policies:
         consequence: "sessions stay at an endpoint, but not at a backend".to_owned(),
     };
     rules.into_iter().map(problem).collect()
+}
+
+/// Returns the problem of a route that is closed on a host, because another route of its namespace is left out there.
+fn closed_beside(host: &Host, route: &Attached, policies: &Scope) -> Option<Problem> {
+    policies.is_closed_beside(&route.precedence, host).then(|| Problem {
+        object: route.origin.clone(),
+        field: "spec.hostnames".to_owned(),
+        reason: Reason::RouteTooExpensive,
+        message: format!(
+            "another route of the namespace for \"{host}\" does not fit into tenants.maxConfigurationPerNamespace, and is left out"
+        ),
+        consequence: format!("requests to \"{host}\" are answered 503"),
+    })
 }
 
 fn namespace(route: &Attached) -> &Arc<str> {

@@ -7,12 +7,12 @@ use super::gateway::{conditions, translated, world_of};
 use super::gateway_incremental::step_by_step;
 use crate::model::{Action, Host, Route};
 use crate::objects::gateway::{CorsFilter, HeaderFilter, HttpFilter, HttpHeader, HttpRule, SessionPersistence};
-use crate::objects::{Kind, Object, Objects};
+use crate::objects::{Kind, Object, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::testing::gateway::*;
 use crate::testing::objects::service;
 use crate::translate::problem::Reason;
-use crate::translate::{ChangedInputs, Translator};
+use crate::translate::{ChangedInputs, Input, Translator};
 
 const KIB: usize = 1 << 10;
 
@@ -96,7 +96,8 @@ fn a_route_that_does_not_fit_is_answered_503_and_no_request_reaches_another_rout
     for (problem, name) in problems.iter().zip(["answered", "backend", "browsers", "young"]) {
         let start = format!("HTTPRoute shop/{name}: spec: the configuration of this route takes ");
         assert!(problem.starts_with(&start), "{problem}");
-        let end = " KiB there of the limit tenants.maxConfigurationPerNamespace, 80 KiB; its requests are answered 503";
+        let end = " KiB of the 80 KiB that tenants.maxConfigurationPerNamespace leaves for these listeners; its requests are answered \
+                   503";
         assert!(problem.ends_with(end), "{problem}");
         let refused = "0: Accepted=False RouteTooExpensive".to_owned();
         assert!(conditions(&translator, Kind::HTTP_ROUTE, name).contains(&refused));
@@ -234,14 +235,55 @@ proptest! {
     }
 }
 
+/// Requests of a route that is left out do not reach other routes of its namespace, such as one without authorization. Other namespaces
+/// are not affected.
 #[test]
-fn the_requests_of_a_route_that_is_left_out_reach_the_next_best_match() {
-    let large = http_route("large").parent("public").host("x.test").rule("/foreign/0", "a:80");
-    let large = (1..4).fold(large, |route, at| route.path("PathPrefix", &format!("/foreign/{at}")));
-    let translator = with_limit(1 << 10, &shop([large.into()]));
+fn the_other_routes_of_a_namespace_are_closed_on_the_hosts_of_a_route_that_is_left_out() {
+    let route = |name: &str, created| http_route(name).created(created).parent("public");
+    let small: Object = route("small", 1).host("x.test").host("y.test").rule("/", "a:80").into();
+    let large = route("large", 2).host("x.test").rule("/foreign/0", "a:80");
+    let large = (1..8).fold(large, |route, at| route.path("PathPrefix", &format!("/foreign/{at}")));
+    let mut objects = shop([small, large.into()]);
+    let (mut translator, mut settings) = (Translator::default(), Settings::default());
+    settings.tenants.max_configuration_per_namespace = 2 << 10;
+    translator.update(&objects, &settings, &ChangedInputs::everything());
     assert!(routes(&translator, "x.test", "large").is_empty(), "its matches do not fit into a quarter of the limit");
-    let foreign: Vec<_> = routes(&translator, "x.test", "foreign").into_iter().map(status).collect();
-    assert_eq!(foreign, [None], "/foreign/0 is a request for /foreign");
+    let of = |translator: &Translator, host: &str, name: &str| {
+        routes(translator, host, name).into_iter().map(status).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&translator, "x.test", "small"), [Some(503)]);
+    assert_eq!((of(&translator, "y.test", "small"), of(&translator, "x.test", "foreign")), (vec![None], vec![None]));
     let problems: Vec<String> = translator.problems().iter().map(ToString::to_string).collect();
-    assert!(problems[0].ends_with("; route left out: other routes for its hosts receive its requests"), "{problems:?}");
+    let end = "; route left out, and the other routes of the namespace for its hosts are closed";
+    let beside = "HTTPRoute shop/small: spec.hostnames: another route of the namespace for \"x.test\" does not fit into \
+                  tenants.maxConfigurationPerNamespace, and is left out; requests to \"x.test\" are answered 503";
+    assert!(problems.len() == 2 && problems[0].ends_with(end) && problems[1] == beside, "{problems:?}");
+    objects.delete(Kind::HTTP_ROUTE, &ObjectKey::new("shop", "large"));
+    let mut changed = ChangedInputs::default();
+    changed.insert(Input::new(Kind::HTTP_ROUTE, ObjectKey::new("shop", "large")));
+    translator.update(&objects, &settings, &changed);
+    assert_eq!(of(&translator, "x.test", "small"), [None]);
+}
+
+/// The worst namespace cannot take the limit once for each owner of listeners. An owner with many listeners does not take the share
+/// of routes on the listeners of others.
+#[test]
+fn the_listeners_of_all_owners_share_the_limit_of_a_namespace() {
+    let owners = (0..4u16).flat_map(|at| {
+        let name = format!("infra-{at}/public");
+        let gateway = gateway(&name).listener("http", 80, "HTTP").routes_from("All");
+        [gateway.into(), gateway_service(&name, &[(80, 10_001 + at)])]
+    });
+    let wide = |name: &str, at: i64, owners: &[usize], size: usize| -> Object {
+        let start = http_route(name).created(at).host(&format!("{name}.test"));
+        let route = owners.iter().fold(start, |route, at| route.parent(&format!("infra-{at}/public")));
+        route.rule("/", "a:80").filter(requests(size)).into()
+    };
+    let routes = [wide("all", 1, &[0, 1, 2, 3], 32 * KIB), wide("young", 2, &[0], 8 * KIB)];
+    let closed = |limit: u64| {
+        let translator = with_limit(limit, &shop(owners.clone().chain(routes.clone())));
+        translator.problems().len()
+    };
+    // Each owner has 32.5 KiB of the route `all`, and one has 8.5 KiB more.
+    assert_eq!((closed(160 << 10), closed(136 << 10), closed(100 << 10)), (0, 1, 4));
 }

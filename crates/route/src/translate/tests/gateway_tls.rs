@@ -1,7 +1,9 @@
 //! TLS of Gateways beyond key pairs of listeners: BackendTLSPolicies, validation of clients, and client certificates.
 
 use super::gateway::{conditions, report, world_of};
-use crate::model::{Authorities, ClientValidation, ClusterId, ListenerId, Material, SecretId, TrafficPolicy};
+use crate::model::{
+    Action, Authorities, ClientValidation, ClusterId, Host, ListenerId, Material, SecretId, TrafficPolicy,
+};
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::testing::gateway::*;
@@ -364,8 +366,11 @@ fn certificate_authorities_beyond_the_limit_of_a_namespace_close_the_backends_of
     let problems = world.translator.problems().iter().map(ToString::to_string).collect::<Vec<_>>();
     let problem = "BackendTLSPolicy shop/p8: the certificate authorities for all ports of its targets take 1024 KiB of configuration, \
                    more than older policies of the namespace leave of the limit tenants.maxConfigurationPerNamespace; \
-                   requests to its Services are answered 500";
+                   requests to its Services are answered 503";
     assert!(problems.iter().any(|one| one == problem), "{problems:?}");
+    let plain = world.translator.model().plain("gateway/shop/public/80").expect("a listener");
+    let action = |host: &str| plain.hosts[&Host::Exact(host.into())].routes[0].action.clone();
+    assert_eq!((action("r29.test"), matches!(action("r0.test"), Action::Forward(_))), (Action::respond(503), true));
     world.delete(Kind::BACKEND_TLS_POLICY, "p3");
     assert_eq!(world.policy("p8"), ACCEPTED);
     world.apply(ca("small"));

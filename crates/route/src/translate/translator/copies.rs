@@ -1,120 +1,90 @@
-//! The size of hosts that copy the content of others, and its limits.
+//! The size of hosts that copy the content of others.
 //!
 //! - A wildcard with TLS has a filter chain, with a copy of its key pair. A certificate for 1,000 wildcards is copied 1,000 times.
 //! - A host that only a TLS entry names has a copy of the rules of the wildcard above it, or of the rules without a host.
 //! - A wildcard has a copy of the rules without a host, for the names of several labels below it.
 //!
-//! The product of two objects would otherwise use up the memory of all Envoys. The limit of each group is the limit of the
-//! configuration of a namespace. Charges depend on the objects alone, not on the
-//! limits, so that the result does not depend on the history.
+//! The product of two objects would otherwise use up the memory of all Envoys. The charges depend on the objects alone, not on the
+//! limit, so that the result does not depend on the history.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::quota::{Charge, Quota};
 use super::sites::Site;
 use crate::model::{Host, TlsVersion};
 use crate::settings::Settings;
+use crate::translate::charges::{Charge, Charges, Size, State};
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::{Field, Source};
 use crate::translate::tls::{Asking, Chain};
 
 /// The size of the filter chain of a wildcard without its key pair, in bytes.
-const WILDCARD: u64 = 2 << 10;
+const WILDCARD: u64 = 4 << 10;
 
 /// The size of a copied route of a wildcard, as a multiple of that of other routes: it has a regular expression for the names of
 /// several labels.
-const OF_WILDCARD: u64 = 2;
+const OF_WILDCARD: u64 = 3;
 
-/// The namespace that names a host, and a namespace with rules that the host copies. Neither can take the limit of others: the
-/// first by more hosts, the second by more rules.
-type Pair = [Arc<str>; 2];
-
-/// The charges of a host for rules, by the namespace of the rules.
-pub type RuleCharges = BTreeMap<Arc<str>, Charge<Pair>>;
-
-/// The charges for copies.
-#[derive(Debug, Default)]
-pub struct Copies {
-    /// Wildcards with TLS, by the namespace that provides the certificate.
-    pub key_pairs: Quota<Host, Arc<str>>,
-    /// Hosts with rules of each namespace.
-    rules: Quota<(Host, Arc<str>), Pair>,
+/// A part of a host that is a copy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The filter chain of a wildcard.
+    KeyPair,
+    /// The rules of this namespace.
+    Rules(Arc<str>),
 }
 
-impl Copies {
-    /// Returns whether these are the charges of a host for rules.
-    pub fn has_charges(&self, host: &Host, charges: &RuleCharges) -> bool {
-        self.rules_of(host).eq(charges)
-    }
+/// The charges of a host for its copies.
+pub type ByPart = BTreeMap<Part, Charge>;
 
-    /// Replaces the charges of a host for rules.
-    pub fn replace_rules(&mut self, host: &Host, now: RuleCharges) {
-        let gone = self.rules_of(host).map(|(namespace, _)| namespace.clone());
-        let gone: Vec<Arc<str>> = gone.filter(|namespace| !now.contains_key(namespace)).collect();
-        gone.into_iter().for_each(|namespace| self.rules.replace(&(host.clone(), namespace), None));
-        now.into_iter().for_each(|(namespace, charge)| self.rules.replace(&(host.clone(), namespace), Some(charge)));
-    }
+/// The charges for copies of the namespaces that name hosts.
+pub type Copies = Charges<Host, Part>;
 
-    /// Decides which rules of another host `host` copies. `other` is that host, with the first namespace of its rules.
-    pub fn decide(
-        &self,
-        host: &Host,
-        other: Option<(&Host, &Arc<str>)>,
-        copier: Option<&Copier>,
-        charges: &RuleCharges,
-    ) -> Decision {
-        let is_surplus = |namespace: &&Arc<str>| self.rules.is_surplus(&(host.clone(), (*namespace).clone()));
-        let left_out: BTreeSet<Arc<str>> = charges.keys().filter(is_surplus).cloned().collect();
-        let (Some((other, first)), Some(copier), false) = (other, copier, left_out.is_empty()) else {
-            return Decision::default();
-        };
-        let is_denied = left_out.contains(first);
-        let size = charges.iter().filter(|(namespace, _)| left_out.contains(*namespace));
-        let size = size.map(|(_, charge)| charge.size).sum();
-        let problems = copier.surplus(host, other, &left_out, size, is_denied);
-        Decision { left_out, is_denied, problems }
-    }
-
-    /// Applies the limits. Returns the hosts that have come within or beyond them.
-    pub fn apply(&mut self, settings: &Settings) -> BTreeSet<Host> {
-        let limit = settings.tenants.max_configuration_per_namespace;
-        let mut moved = self.key_pairs.apply(limit);
-        let of_rules = self.rules.apply(limit);
-        moved.extend(of_rules.into_iter().map(|(host, _)| host));
-        moved
-    }
-
-    /// Returns the sizes of the copies for each namespace, in bytes.
-    pub fn totals(&self) -> impl Iterator<Item = (&Arc<str>, u64)> {
-        let of_rules = self.rules.totals().map(|([namespace, _], size)| (namespace, size));
-        self.key_pairs.totals().chain(of_rules)
-    }
-
-    fn rules_of(&self, host: &Host) -> impl Iterator<Item = (&Arc<str>, &Charge<Pair>)> {
-        let charges = self.rules.charges_from((host.clone(), Arc::default()));
-        charges.take_while(move |((other, _), _)| other == host).map(|((_, namespace), charge)| (namespace, charge))
-    }
-}
-
-/// The decision about a copy of rules.
+/// The rules of another host that do not fit. Requests that no other rule matches are answered 503 instead.
 #[derive(Debug, Default)]
-pub struct Decision {
-    /// The namespaces whose rules are not copied, because they are beyond a limit.
-    pub left_out: BTreeSet<Arc<str>>,
+pub struct Surplus {
+    /// The namespaces whose rules are not copied.
+    pub namespaces: BTreeSet<Arc<str>>,
     /// Whether nothing is copied. The rules of other namespaces are not copied without those of the first.
-    pub is_denied: bool,
+    pub is_all: bool,
     /// The problems of the objects that need the copy.
     pub problems: Vec<Problem>,
 }
 
+impl Surplus {
+    /// Returns the rules of another host that do not fit into `host`. `other` is that host, with the first namespace of its rules.
+    pub fn new(
+        copies: &Copies,
+        host: &Host,
+        other: Option<(&Host, &Arc<str>)>,
+        copier: Option<&Copier>,
+        charges: &ByPart,
+    ) -> Self {
+        let (mut namespaces, mut size) = (BTreeSet::new(), 0u64);
+        for (part, charge) in charges {
+            if let Part::Rules(namespace) = part
+                && copies.state(host, part) != State::Open
+            {
+                namespaces.insert(namespace.clone());
+                size = size.saturating_add(charge.size.open);
+            }
+        }
+        let (Some((other, first)), Some(copier), false) = (other, copier, namespaces.is_empty()) else {
+            return Self::default();
+        };
+        let is_all = namespaces.contains(first);
+        let problems = copier.surplus(host, other, &namespaces, size, is_all);
+        Self { namespaces, is_all, problems }
+    }
+}
+
 /// Returns the charge of the filter chain of a wildcard. With HTTP/3, Envoy has another one for QUIC.
-pub fn of_key_pair(chain: &Chain, settings: &Settings) -> Charge<Arc<str>> {
+pub fn of_key_pair(chain: &Chain, settings: &Settings) -> Charge {
     let is_over_quic = settings.http.http3.enabled && chain.maximum >= TlsVersion::V1_3;
-    let size = (WILDCARD + chain.pair_size) * if is_over_quic { 2 } else { 1 };
-    Charge { group: chain.provider.key.namespace.clone(), rank: chain.provider.clone(), size }
+    let open = (WILDCARD + chain.pair_size) * if is_over_quic { 2 } else { 1 };
+    Charge { rank: chain.provider.clone(), size: Size { open, closed: 0 } }
 }
 
 /// The objects that make a host copy the rules of another host.
@@ -136,21 +106,20 @@ impl<'a> Copier<'a> {
     }
 
     /// Returns the charges for a copy of the rules of `site`.
-    pub fn charges(&self, site: &Site) -> RuleCharges {
+    pub fn charges(&self, site: &Site) -> ByPart {
         let (payer, times) = match self {
             Self::Entries(entries) => (entries.first().map(|asking| asking.source), 1),
             Self::Rule(source) => (Some(*source), OF_WILDCARD),
         };
-        let Some(payer) = payer else { return RuleCharges::new() };
+        let Some(payer) = payer else { return ByPart::new() };
         let charge = |(namespace, size): (&Arc<str>, &u64)| {
-            let group = [payer.origin.namespace.clone(), namespace.clone()];
-            let size = size.saturating_mul(times);
-            (namespace.clone(), Charge { group, rank: payer.precedence.clone(), size })
+            let size = Size { open: size.saturating_mul(times), closed: 0 };
+            (Part::Rules(namespace.clone()), Charge { rank: payer.precedence.clone(), size })
         };
         site.sizes.iter().map(charge).collect()
     }
 
-    /// Returns the problems of `host` if the rules of these namespaces for `other`, of this size, are not copied. `is_denied`:
+    /// Returns the problems of `host` if the rules of these namespaces for `other`, of this size, are not copied. `is_all`:
     /// nothing is copied.
     fn surplus(
         &self,
@@ -158,7 +127,7 @@ impl<'a> Copier<'a> {
         other: &Host,
         namespaces: &BTreeSet<Arc<str>>,
         size: u64,
-        is_denied: bool,
+        is_all: bool,
     ) -> Vec<Problem> {
         let rules = match other {
             Host::Any => "the rules without a host".to_owned(),
@@ -179,18 +148,17 @@ impl<'a> Copier<'a> {
         };
         match self {
             Self::Entries(entries) => {
-                let consequence = match is_denied {
-                    true => format!("TLS entry not used for \"{host}\""),
-                    false => format!("these rules left out for \"{host}\""),
+                let consequence = match is_all {
+                    true => format!("requests to \"{host}\" over TLS are answered 503"),
+                    false => format!("requests to \"{host}\" over TLS that only these rules match are answered 503"),
                 };
                 let problem = |asking: &Asking| problem(asking.source, Some(asking.entry.field), consequence.clone());
                 entries.iter().map(problem).collect()
             }
             Self::Rule(source) => {
-                let consequence = match is_denied {
-                    true => format!("names of several labels below \"{host}\" are answered 404"),
-                    false => format!("these rules left out for names of several labels below \"{host}\""),
-                };
+                let which = if is_all { "" } else { " that only these rules match" };
+                let consequence =
+                    format!("requests to names of several labels below \"{host}\"{which} are answered 503");
                 vec![problem(source, source.rules_for(host).next().map(|rule| rule.field), consequence)]
             }
         }
@@ -198,7 +166,7 @@ impl<'a> Copier<'a> {
 }
 
 /// Returns the problem of a wildcard with TLS beyond the limit of its namespace.
-pub fn without_key_pair(host: &Host, chain: &Chain, settings: &Settings, nobody: impl Fn() -> ObjectRef) -> Problem {
+pub fn too_many_wildcards(host: &Host, chain: &Chain, settings: &Settings, nobody: impl Fn() -> ObjectRef) -> Problem {
     let key = &chain.provider.key;
     let provides = |origin: &&ObjectRef| origin.namespace == key.namespace && origin.name == key.name;
     Problem {
@@ -208,8 +176,8 @@ pub fn without_key_pair(host: &Host, chain: &Chain, settings: &Settings, nobody:
         message: format!(
             "\"{host}\" takes {} KiB of configuration, more than the other wildcard hosts with TLS of the namespace leave of the \
              limit tenants.maxConfigurationPerNamespace; older Ingresses come first",
-            of_key_pair(chain, settings).size >> 10,
+            of_key_pair(chain, settings).size.open >> 10,
         ),
-        consequence: format!("no TLS for \"{host}\""),
+        consequence: format!("TLS connections for \"{host}\" are closed, and its rules are answered 503"),
     }
 }

@@ -23,7 +23,6 @@ use lockgate_xds::provenance::ObjectRef;
 use ports::PortClaims;
 use sets::{Regrouped, SetsByGateway, Surplus};
 
-use super::quota::Quota;
 use super::{AT_A_TIME, NewClusters, Translator, Update};
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{
@@ -34,10 +33,11 @@ use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
 use crate::translate::backend::{Context, Located};
+use crate::translate::charges::{Charges, State};
 use crate::translate::dialect::Resolver;
 use crate::translate::few::Few;
 use crate::translate::gateway::attach::{ListenerName, ListenerOwner, Parent};
-use crate::translate::gateway::budget::{Budget, State};
+use crate::translate::gateway::budget::Budget;
 use crate::translate::gateway::fleet::{self, Referent};
 use crate::translate::gateway::http_policies::HttpPolicies;
 use crate::translate::gateway::listener::{self, Gateway};
@@ -92,14 +92,14 @@ pub struct Gateways {
     /// The problems of each policy.
     policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
     /// The sizes of the certificate authorities of BackendTLSPolicies, by namespace.
-    pub(super) authorities: Quota<ObjectKey, Arc<str>>,
+    pub(super) authorities: Charges<ObjectKey, ()>,
     /// The reports on policies.
     pub policy_reports: PolicyReports,
     /// The HTTPPolicies.
     pub http_policies: HttpPolicies,
-    /// The sizes of all routes.
+    /// The sizes of all routes, and the routes beyond the limit.
     pub(super) budget: Budget,
-    /// The states of the routes that are on their hosts of the listeners of an owner.
+    /// The states of the routes on the listeners of an owner.
     states: BTreeMap<(ObjectId, ListenerOwner), State>,
     /// The problems of the routes that are closed or left out on the listeners of an owner.
     pub(super) refused: BTreeMap<(ObjectId, ListenerOwner), Arc<Problem>>,

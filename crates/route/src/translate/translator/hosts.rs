@@ -6,21 +6,21 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::conflicts::Place;
-use super::copies::{Copier, RuleCharges};
+use super::copies::{ByPart, Copier, Part, Surplus};
 use super::levels::Levels;
 use super::ownership::Claim;
-use super::quota::Charge;
 use super::{Translator, copies, set};
 use crate::envoy::route::Sizes;
 use crate::model::{Host, ListenerId, Others, SecretId, ServedHosts, TlsHost, TlsVersion, Touched, VirtualHost};
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
+use crate::translate::charges::State;
 use crate::translate::host::parent;
 use crate::translate::plain_text::Side;
 use crate::translate::problem::Problem;
 use crate::translate::source::{Source, Target};
 use crate::translate::tls::{self, Asking, Chain, Routing};
-use crate::translate::virtual_host::{Around, HostRules};
+use crate::translate::virtual_host::{Around, HostRules, closed};
 
 /// The parts of a host.
 #[derive(Default)]
@@ -38,10 +38,8 @@ pub struct Made {
     owner: Option<Arc<str>>,
     /// The sizes of a copy of its rules of each namespace.
     sizes: BTreeMap<Arc<str>, u64>,
-    /// The charge for a key pair, whether it is within the limit or not.
-    key_pair: Option<Charge<Arc<str>>>,
-    /// The changed charges for rules, whether they are within the limits or not. Nothing else is built before they are known.
-    charges: Option<RuleCharges>,
+    /// The changed charges for copies, whether they are within the limit or not. Nothing else is built before they are known.
+    charges: Option<ByPart>,
 }
 
 impl Translator {
@@ -61,16 +59,16 @@ impl Translator {
     /// Replaces all parts of a host with `made`.
     pub(super) fn replace_host_parts(&mut self, host: &Host, made: Made, touched: &mut Touched) {
         if let Some(charges) = made.charges {
-            self.copies.replace_rules(host, charges);
+            self.copies.replace(host, charges);
             self.charged.insert(host.clone());
             return;
         }
-        let Made { http, https, chain, problems, missed, in_rules, refused, claim, owner, sizes, key_pair, .. } = made;
+        let Made { http, https, chain, problems, missed, in_rules, refused, claim, owner, sizes, charges: _ } = made;
         self.claims.settle(host, owner);
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.replace_conflicts(Place::Shared, &site.problems, &[]);
             self.outcomes.replace(host, &site.missed, &[]);
-            self.copies.replace_rules(host, RuleCharges::new());
+            self.copies.replace(host, ByPart::new());
         } else if let Some(site) = self.sites.get_mut(host) {
             self.outcomes.replace(host, &site.missed, &missed);
             (site.missed, site.chain, site.claim, site.sizes) = (missed, chain, claim, sizes);
@@ -78,7 +76,6 @@ impl Translator {
             self.replace_conflicts(Place::Shared, &before, &problems);
             self.sites.set_in_rules(host, in_rules);
         }
-        self.copies.key_pairs.replace(host, key_pair);
         self.replace_plain_host(host, http, touched);
         self.replace_tls_host(host, https, refused, touched);
     }
@@ -155,7 +152,7 @@ impl Translator {
             Host::Wildcard(_) | Host::Any => own.sizes(&Sizes::new(settings)),
         };
         let catch_all = self.nameless.catch_all.as_ref();
-        let mut around = Around { own, parent: None, nameless: None, left_out: BTreeSet::new(), catch_all };
+        let mut around = Around { own, catch_all, ..Around::default() };
         let everywhere = *host == Host::Any && around.catch_all.is_some();
         let plain = |around: &Around, behind_tls| {
             (in_rules || everywhere).then(|| around.virtual_host(host, Side::PlainText { behind_tls }, &nobody()))
@@ -187,30 +184,30 @@ impl Translator {
             None => chain.as_ref().and_then(|chain| Copier::entries(entries(), chain)),
         };
         let site = outer.and_then(|outer| self.sites.get(outer));
-        let charges = site.zip(copier.as_ref()).map(|(site, copier)| copier.charges(site)).unwrap_or_default();
-        if !self.copies.has_charges(host, &charges) {
+        let mut charges = site.zip(copier.as_ref()).map(|(site, copier)| copier.charges(site)).unwrap_or_default();
+        let key_pair = chain.as_ref().filter(|_| wildcard).map(|chain| copies::of_key_pair(chain, settings));
+        charges.extend(key_pair.map(|charge| (Part::KeyPair, charge)));
+        if !self.copies.has(host, &charges) {
             return Made { charges: Some(charges), ..Made::default() };
         }
         let first = outer.and_then(|outer| Some((outer, &levels.standing(outer)?.served.first()?.origin.namespace)));
-        let copied = self.copies.decide(host, first, copier.as_ref(), &charges);
-        problems.extend(copied.problems);
-        (around.left_out, around.catch_all) = (copied.left_out, around.catch_all.filter(|_| !copied.is_denied));
-        let is_left_to_above = copied.is_denied && !in_rules;
-        if !is_left_to_above {
-            problems.extend(found.problems);
+        let surplus = Surplus::new(&self.copies, host, first, copier.as_ref(), &charges);
+        problems.extend(surplus.problems);
+        problems.extend(found.problems);
+        around.left_out = surplus.namespaces;
+        let is_closed = self.copies.state(host, &Part::KeyPair) != State::Open;
+        if let Some(chain) = chain.as_ref().filter(|_| is_closed) {
+            problems.push(copies::too_many_wildcards(host, chain, settings, nobody));
         }
-        let missed = if is_left_to_above { Vec::new() } else { found.missed };
-        let key_pair = chain.as_ref().filter(|_| wildcard).map(|chain| copies::of_key_pair(chain, settings));
-        let is_without_key_pair = key_pair.is_some() && self.copies.key_pairs.is_surplus(host);
-        if let Some(chain) = chain.as_ref().filter(|_| is_without_key_pair) {
-            problems.push(copies::without_key_pair(host, chain, settings, nobody));
-        }
-        let served = chain.as_ref().filter(|_| !is_left_to_above && !is_without_key_pair);
-        if !copied.is_denied && (in_rules || served.is_some()) {
+        let served = chain.as_ref().filter(|_| !is_closed);
+        if !surplus.is_all && (in_rules || served.is_some()) {
             around.parent = above.as_ref().filter(|above| outer == Some(*above)).and_then(|above| levels.rules(above));
             around.nameless = outer.filter(|outer| **outer == Host::Any).and_then(|any| levels.rules(any));
         }
-        let http = plain(&around, served.is_some());
+        let http = match standing.served.first().filter(|_| is_closed) {
+            Some(first) => Some(closed(&first.origin)),
+            None => plain(&around, served.is_some()),
+        };
         let https = served.map(|chain| {
             // The default backend of one namespace is not served with the certificate of another.
             let trusted = |target: &&Target| {
@@ -223,13 +220,13 @@ impl Translator {
             tls_host(host, secret, (minimum, maximum), virtual_host, origins)
         });
         // Otherwise clients would get the certificate and the routes of the wildcard above.
-        let may_be_above = if is_left_to_above { found.may_be_above } else { !named };
-        let refused = !may_be_above && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
+        let is_below = named && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
+        let refused = is_closed || is_below;
         let problems = problems.into_iter().map(Arc::new).collect();
         let owner = standing.owner_with_rule().cloned();
         let claim = standing.claim.filter(|_| wildcard);
-        let charges = None;
-        Made { http, https, chain, problems, missed, in_rules, refused, claim, owner, sizes, key_pair, charges }
+        let (missed, charges) = (found.missed, None);
+        Made { http, https, chain, problems, missed, in_rules, refused, claim, owner, sizes, charges }
     }
 
     /// Builds the host for clients without a known server name, if there is a certificate for them. With the fallback

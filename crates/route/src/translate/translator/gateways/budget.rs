@@ -12,9 +12,9 @@ use crate::model::{Host, ListenerId};
 use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::parallel;
 use crate::settings::Settings;
+use crate::translate::charges::{Beyond, Charge, Size, State};
 use crate::translate::gateway::ROUTES;
 use crate::translate::gateway::attach::ListenerOwner;
-use crate::translate::gateway::budget::{Refused, Size, SizeByOwner, State};
 use crate::translate::gateway::http_policies::Scope;
 use crate::translate::gateway::http_policy::Features;
 use crate::translate::gateway::parser::{Attached, Content};
@@ -47,12 +47,12 @@ impl Translator {
         let measure = Sizes::new(settings);
         let size = |id: &ObjectId| {
             let route = self.gateways.routes.get(id);
-            let sizes = route.map(|route| self.size_of(route, &measure)).unwrap_or_default();
-            let rank = route.map(|route| route.precedence.clone());
-            (id.clone(), rank, sizes)
+            route.map(|route| self.charges_of(route, &measure)).unwrap_or_default()
         };
-        let sizes = parallel::map(&routes.into_iter().collect::<Vec<_>>(), size);
-        let moved = self.gateways.budget.update(sizes, settings.tenants.max_configuration_per_namespace);
+        let routes: Vec<ObjectId> = routes.into_iter().collect();
+        let charges = parallel::map(&routes, size);
+        routes.iter().zip(charges).for_each(|(id, charges)| self.gateways.budget.charges.replace(id, charges));
+        let moved = self.gateways.budget.charges.apply(settings.tenants.max_configuration_per_namespace);
         let unmoved = replaced.iter().filter(|id| ROUTES.contains(&id.kind) && !moved.contains(*id));
         unmoved.chain(&moved).for_each(|id| self.place_route(id, hosts, reported));
     }
@@ -66,7 +66,7 @@ impl Translator {
         readers.filter(|id| ROUTES.contains(&id.kind))
     }
 
-    /// Adds a route to its hosts, open or closed, or removes it from those where it is left out. Adds the hosts to `hosts`, and the
+    /// Adds a route to its hosts, open or closed, or closes the other routes of its namespace where it is left out. Adds the hosts to `hosts`, and the
     /// Gateways whose number of routes changes to `reported`.
     fn place_route(
         &mut self,
@@ -78,8 +78,9 @@ impl Translator {
         let mut refused = BTreeMap::new();
         if let Some(route) = &route {
             for owner in route.owners() {
-                self.set_state(route, &owner, self.gateways.budget.state(&route.precedence, &owner), hosts, reported);
-                if let Some(why) = self.gateways.budget.refused(&route.precedence, &owner) {
+                let state = self.gateways.budget.charges.state(id, &owner);
+                self.set_state(route, &owner, Some(state), hosts, reported);
+                if let Some(why) = self.gateways.budget.charges.beyond(id, &owner) {
                     let problem = Arc::new(problem(route, &owner, why));
                     refused.insert((id.clone(), owner), problem);
                 }
@@ -100,8 +101,8 @@ impl Translator {
     }
 
     /// Returns the size of the configuration of a route on the listeners of each owner: the sum over all hosts and listeners.
-    fn size_of(&self, route: &Attached, measure: &Sizes) -> SizeByOwner {
-        let mut by_owner = SizeByOwner::new();
+    fn charges_of(&self, route: &Attached, measure: &Sizes) -> BTreeMap<ListenerOwner, Charge> {
+        let mut by_owner = BTreeMap::new();
         // A route can be attached to thousands of listeners, so its rules are measured once for each content, and policies that
         // several rules and listeners have in turn once.
         let mut rules = BTreeMap::<*const Content, Vec<RuleSize>>::new();
@@ -126,7 +127,8 @@ impl Translator {
                     Size { open: attachment.pair_size.saturating_add(stream::size_of_chain(id, to)), closed: 0 }
                 }
             };
-            let sum = by_owner.entry(attachment.listener.owner()).or_default();
+            let charge = || Charge { rank: route.precedence.clone(), size: Size::default() };
+            let Charge { size: sum, .. } = by_owner.entry(attachment.listener.owner()).or_insert_with(charge);
             for host in attachment.hosts.iter().map(|host| size::HOST + Sizes::of_host(host)) {
                 sum.open = sum.open.saturating_add(size.open).saturating_add(host);
                 sum.closed = sum.closed.saturating_add(size.closed).saturating_add(host);
@@ -147,13 +149,13 @@ fn of_features(features: Features, last: &mut Option<(Features, u64)>, measure: 
 }
 
 /// Returns the problem of a route that is not served on the listeners of `owner`.
-fn problem(route: &Attached, owner: &ListenerOwner, why: &Refused) -> Problem {
+fn problem(route: &Attached, owner: &ListenerOwner, why: &Beyond) -> Problem {
     let attachments = route.attachments.iter().filter(|attachment| attachment.listener.is_of(owner));
-    let Refused { state, size, older, limit } = *why;
+    let Beyond { state, size, older, limit } = *why;
     let kib = |bytes: u64| bytes.div_ceil(1 << 10);
     let message = format!(
-        "the configuration of this route takes {} KiB on {} hosts of {owner}, and older routes of the namespace take {} KiB there of \
-         the limit tenants.maxConfigurationPerNamespace, {} KiB",
+        "the configuration of this route takes {} KiB on {} hosts of {owner}, and older routes of the namespace take {} KiB of the {} KiB \
+         that tenants.maxConfigurationPerNamespace leaves for these listeners",
         kib(size),
         attachments.map(|attachment| attachment.hosts.len()).sum::<usize>(),
         kib(older),
@@ -161,7 +163,7 @@ fn problem(route: &Attached, owner: &ListenerOwner, why: &Refused) -> Problem {
     );
     let is_http = route.contents.iter().any(|(_, content)| matches!(content, Content::Http(_)));
     let consequence = match state {
-        State::LeftOut => "route left out: other routes for its hosts receive its requests",
+        State::LeftOut => "route left out, and the other routes of the namespace for its hosts are closed",
         _ if is_http => "its requests are answered 503",
         _ => "its connections are closed",
     };

@@ -65,7 +65,7 @@ impl Translator {
         let owner = gateway.owner_of(id, host)?;
         let name = ListenerName { gateway: gateway.key().clone(), set: owner.set.clone(), name: owner.name.clone() };
         let policies = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &name);
-        Some(virtual_host(&routes, &gateway.certificate, &owner.origin, owner.port, &settings.regexes, &policies))
+        Some(virtual_host(host, &routes, &gateway.certificate, &owner.origin, owner.port, &settings.regexes, &policies))
     }
 
     /// Replaces hosts of an Envoy listener for HTTP over TLS. Each host belongs to the most specific server name that

@@ -9,11 +9,11 @@ use super::{Translator, Update};
 use crate::objects::gateway::BackendTlsPolicy;
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
+use crate::translate::charges::{Charge, Size, State};
 use crate::translate::gateway::parser::Attached;
 use crate::translate::gateway::policy::{self, Policy};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::translator::quota::Charge;
 use crate::translate::verdict::{self, Status, Verdict};
 
 impl Translator {
@@ -54,13 +54,12 @@ impl Translator {
         let policy = objects.get::<BackendTlsPolicy>(key);
         let policy = policy.map(|policy| self.read(objects, settings, |resolver| policy::parse(policy, resolver)).0);
         let charged = policy.as_ref().filter(|policy| policy.size > 0);
-        let charge = charged.map(|policy| Charge {
-            group: key.namespace.clone(),
-            rank: policy.precedence.clone(),
-            size: policy.size,
+        let charge = charged.map(|policy| {
+            let size = Size { open: policy.size, closed: 0 };
+            ((), Charge { rank: policy.precedence.clone(), size })
         });
-        self.gateways.authorities.replace(key, charge);
-        let is_surplus = self.gateways.authorities.is_surplus(key);
+        self.gateways.authorities.replace(key, charge.into_iter().collect());
+        let is_surplus = self.gateways.authorities.state(key, &()) != State::Open;
         policy.map(|policy| if is_surplus { policy.beyond_limit() } else { policy })
     }
 
@@ -187,8 +186,9 @@ fn problems(policy: &Policy, winner: Option<&str>) -> Vec<Arc<Problem>> {
         return vec![problem(Reason::Conflicted, winner, "not in effect for this target")];
     }
     let invalid = policy.verification.as_ref().err();
-    let invalid =
-        invalid.map(|(_, text)| problem(policy.fault_reason(), text, "requests to its Services are answered 500"));
+    let status = if policy.fault_reason() == Reason::PolicyTooExpensive { 503 } else { 500 };
+    let instead = format!("requests to its Services are answered {status}");
+    let invalid = invalid.map(|(_, text)| problem(policy.fault_reason(), text, &instead));
     let unresolved = || {
         let (_, text) = policy.unresolved.as_ref()?;
         Some(problem(Reason::PolicyNotValid, text, "left out, other certificate authorities are used"))

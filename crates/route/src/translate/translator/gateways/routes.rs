@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Translator;
 use crate::model::{Host, ListenerId};
 use crate::objects::{ObjectId, ObjectKey};
+use crate::translate::charges::State;
 use crate::translate::gateway::attach::{Attachment, ListenerOwner};
-use crate::translate::gateway::budget::State;
 use crate::translate::gateway::parser::Attached;
 use crate::translate::source::Dependencies;
 use crate::translate::verdict;
@@ -46,7 +46,7 @@ impl Translator {
         self.conflicts.verdicts_changed(id);
         if let Some(route) = &before {
             let owners = route.owners();
-            owners.iter().for_each(|owner| self.set_state(route, owner, State::LeftOut, hosts, reported));
+            owners.iter().for_each(|owner| self.set_state(route, owner, None, hosts, reported));
         }
         match now {
             Some(route) => drop(self.gateways.routes.insert(id.clone(), route)),
@@ -55,30 +55,29 @@ impl Translator {
     }
 
     /// Changes the state of a route on the listeners of `owner`. Open and closed routes are on their hosts, and open ones are
-    /// attached.
+    /// attached. If a route is left out, the other routes of its namespace for its hosts are closed. `None`: the route is removed.
     pub(super) fn set_state(
         &mut self,
         route: &Attached,
         owner: &ListenerOwner,
-        now: State,
+        now: Option<State>,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
         reported: &mut BTreeSet<ObjectKey>,
     ) {
         let key = (route.precedence.id(), owner.clone());
         let before = match now {
-            State::LeftOut => self.gateways.states.remove(&key),
-            now => self.gateways.states.insert(key, now),
+            None => self.gateways.states.remove(&key),
+            Some(now) => self.gateways.states.insert(key, now),
         };
-        let before = before.unwrap_or(State::LeftOut);
         if before == now {
             return;
         }
-        let is_open = |state: State| state == State::Open;
-        for attachment in attachments(route, owner).filter(|_| is_open(before) != is_open(now)) {
+        let [was_open, is_open] = [before, now].map(|state| state == Some(State::Open));
+        for attachment in attachments(route, owner).filter(|_| was_open != is_open) {
             let name = &attachment.listener;
             reported.insert(name.gateway.clone());
             let count = self.gateways.attached.entry(name.clone()).or_default();
-            *count = if is_open(now) { *count + 1 } else { count.saturating_sub(1) };
+            *count = if is_open { *count + 1 } else { count.saturating_sub(1) };
             if *count == 0 {
                 self.gateways.attached.remove(name);
             }
@@ -86,20 +85,44 @@ impl Translator {
         for place in places(attachments(route, owner)) {
             let routes = self.gateways.hosts.entry(place.clone()).or_default();
             match now {
-                State::LeftOut => routes.remove(&route.precedence),
-                State::Open | State::Closed => routes.insert(route.precedence.clone()),
+                None | Some(State::LeftOut) => routes.remove(&route.precedence),
+                Some(State::Open | State::Closed) => routes.insert(route.precedence.clone()),
             };
             if routes.is_empty() {
                 self.gateways.hosts.remove(&place);
             }
             hosts.insert(place);
         }
+        let [was_left_out, is_left_out] = [before, now].map(|state| state == Some(State::LeftOut));
+        if was_left_out != is_left_out {
+            self.close_beside(route, owner, is_left_out, hosts);
+        }
+    }
+
+    /// Closes the other routes of the namespace for the hosts of a route that is left out on the listeners of `owner`, or opens them.
+    /// Adds their places to `hosts`.
+    fn close_beside(
+        &mut self,
+        route: &Attached,
+        owner: &ListenerOwner,
+        is_left_out: bool,
+        hosts: &mut BTreeSet<(ListenerId, Host)>,
+    ) {
+        let of_route: BTreeSet<&Host> = attachments(route, owner).flat_map(|attachment| &attachment.hosts).collect();
+        let namespace = &route.precedence.key.namespace;
+        for host in of_route {
+            if self.gateways.budget.leave_out(is_left_out, namespace, owner, host) {
+                let listeners = self.gateways.owners.iter().filter(|(_, gateway)| gateway.namespace == owner.gateway);
+                let places = listeners.map(|(id, _)| (id.clone(), host.clone()));
+                hosts.extend(places.filter(|place| self.gateways.hosts.contains_key(place)));
+            }
+        }
     }
 
     /// Returns the places of a route where it is not left out.
     pub(super) fn served_places(&self, route: &Attached) -> BTreeSet<(ListenerId, Host)> {
         let is_served = |attachment: &&Attachment| {
-            self.gateways.budget.state(&route.precedence, &attachment.listener.owner()) != State::LeftOut
+            self.gateways.budget.charges.state(&route.precedence.id(), &attachment.listener.owner()) != State::LeftOut
         };
         places(route.attachments.iter().filter(is_served))
     }

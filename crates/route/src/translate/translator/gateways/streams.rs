@@ -6,7 +6,6 @@ use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConn
 use crate::objects::Precedence;
 use crate::settings::Settings;
 use crate::translate::gateway::attach::ListenerName;
-use crate::translate::gateway::budget::State;
 use crate::translate::gateway::listener::{Gateway, Protocol};
 use crate::translate::translator::set;
 
@@ -29,7 +28,7 @@ impl Translator {
             let to = route.destination(&gateway.certificate, is_decrypted)?;
             let listener =
                 ListenerName { gateway: gateway.key().clone(), set: owner?.set.clone(), name: owner?.name.clone() };
-            let is_closed = self.gateways.budget.state(rank, &listener.owner()) == State::Closed;
+            let is_closed = self.gateways.budget.is_closed(rank, &listener.owner(), host);
             Some(if is_closed { Destination::refusing(to.origin.clone()) } else { to.clone() })
         };
         let to = ranks.filter_map(of_rank).next();
