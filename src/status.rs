@@ -128,8 +128,9 @@ const CONTROLLER_PORTS: [u16; 3] = [18_000, 18_001, 18_002];
 impl WriterSettings {
     /// Extracts the settings of the writers.
     pub fn new(settings: &Settings) -> Self {
-        let Listeners { http, https, stats, stats_tls, overload_probe, admin, .. } = &settings.route.listeners;
-        let listeners = [http, https, stats, &stats_tls.at, overload_probe, admin].map(|bind| bind.port);
+        let Listeners { http, https, stats, stats_tls, readiness, overload_probe, admin, .. } =
+            &settings.route.listeners;
+        let listeners = [http, https, stats, &stats_tls.at, readiness, overload_probe, admin].map(|bind| bind.port);
         Self {
             status: settings.status.clone(),
             envoy_service: settings.route.envoy_service.clone(),

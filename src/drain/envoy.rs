@@ -220,7 +220,7 @@ where
 }
 
 /// The listeners that do not serve clients.
-const PROBES: [&str; 4] = [names::STATS, names::STATS_TLS, names::OVERLOAD_PROBE, names::ADMIN];
+const PROBES: [&str; 5] = [names::STATS, names::STATS_TLS, names::READINESS, names::OVERLOAD_PROBE, names::ADMIN];
 
 /// Adds up the gauges of all listeners for clients. The gauges of a listener contain its address, and `/listeners`
 /// lists the addresses of the listeners for probes.
@@ -261,6 +261,7 @@ http.ingress_http.downstream_cx_active: 7
 http.ingress_http.downstream_rq_active: 3
 http.stats.downstream_rq_active: 1
 http.overload-probe.downstream_rq_active: 1
+http.readiness.downstream_rq_active: 1
 http.stats-tls.downstream_rq_active: 1
 listener.[__]_8080.downstream_cx_active: 7
 listener.[__]_8080.worker_0.downstream_cx_active: 3

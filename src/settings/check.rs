@@ -90,11 +90,12 @@ impl Checks<'_> {
     /// Checks that listeners with the same port have different addresses.
     fn check_ports(&mut self) {
         let listeners = &self.resolved.settings.route.listeners;
-        let all: [(&str, &str, &Bind); 6] = [
+        let all: [(&str, &str, &Bind); 7] = [
             ("listeners.http.port", "http", &listeners.http),
             ("listeners.https.port", "https", &listeners.https),
             ("listeners.stats.port", "stats", &listeners.stats),
             ("listeners.stats.tls.port", "stats.tls", &listeners.stats_tls.at),
+            ("listeners.readiness.port", "readiness", &listeners.readiness),
             ("listeners.overloadProbe.port", "overloadProbe", &listeners.overload_probe),
             ("listeners.admin.port", "admin", &listeners.admin),
         ];
@@ -126,6 +127,7 @@ impl Checks<'_> {
             ("listeners.https.address", &listeners.https),
             ("listeners.stats.address", &listeners.stats),
             ("listeners.stats.tls.address", &listeners.stats_tls.at),
+            ("listeners.readiness.address", &listeners.readiness),
             ("listeners.overloadProbe.address", &listeners.overload_probe),
             ("listeners.admin.address", &listeners.admin),
         ];

@@ -84,6 +84,7 @@ fn every_field_has_a_key() {
                 https: _,
                 stats: _,
                 stats_tls: StatsTls { at: _, secret: _, client_ca: _ },
+                readiness: _,
                 overload_probe: _,
                 admin: _,
                 ipv6: _,
@@ -232,7 +233,7 @@ fn every_field_has_a_key() {
     let fields = 3
         + 2
         + 2
-        + (6 * 2 + 2 + 6 + 2)
+        + (7 * 2 + 2 + 6 + 2)
         + (2 + 14)
         + 3
         + 2 * 2

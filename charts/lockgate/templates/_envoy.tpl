@@ -121,12 +121,16 @@ spec:
         - name: stats-tls
           containerPort: {{ . }}
         {{- end }}
+        {{- with include "lockgate.readinessPort" . }}
+        - name: readiness
+          containerPort: {{ . }}
+        {{- end }}
       # A listener from xDS answers the probe, so an Envoy without configuration is not ready. There is no liveness probe on
       # purpose: an Envoy that drains, or waits for its first configuration, must not be restarted.
       readinessProbe:
         httpGet:
           path: /ready
-          port: stats
+          port: {{ ternary "readiness" "stats" (ne (include "lockgate.readinessPort" .) "") }}
         periodSeconds: 2
         timeoutSeconds: 2
         failureThreshold: 3

@@ -197,6 +197,13 @@ dnsPolicy: {{ . }}
 {{- include "lockgate.free" (list (printf "listeners.%s.port" (index . 1)) (dig "listeners" (index . 1) "port" (index . 2) $settings)) -}}
 {{- end -}}
 
+{{/* The port of Envoy for the probes of the kubelet, or nothing if they use that of its statistics. */}}
+{{- define "lockgate.readinessPort" -}}
+{{- with include "lockgate.port" (list . "readiness" 8006) | int -}}
+{{- . -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The port of Envoy's statistics by TLS, or nothing if they are in clear text. */}}
 {{- define "lockgate.statsTlsPort" -}}
 {{- with dig "listeners" "stats" "tls" "port" 0 .Values.settings | int -}}
@@ -235,7 +242,7 @@ dnsPolicy: {{ . }}
 
 {{/* Rejects settings with Secrets that the controller may not read, and with ports that are in use in the pods. */}}
 {{- define "lockgate.checkNamed" -}}
-{{- range $name := list "admin" "overloadProbe" -}}
+{{- range $name := list "admin" "readiness" "overloadProbe" -}}
 {{- $_ := include "lockgate.port" (list $ $name 0) -}}
 {{- end -}}
 {{- $watched := .Values.watchNamespaces -}}

@@ -55,6 +55,7 @@ fn values_that_do_not_fit_each_other_are_named() {
     );
     assert_refused(&["settings.listeners.https.port=8003"], &["settings.listeners.https.port", "container `drain`"]);
     assert_refused(&["settings.listeners.overloadProbe.port=8003"], &["settings.listeners.overloadProbe.port", "8003"]);
+    assert_refused(&["settings.listeners.readiness.port=8003"], &["settings.listeners.readiness.port", "8003"]);
     assert_refused(&["settings.listeners.stats.tls.port=8003"], &["settings.listeners.stats.tls.port", "8003"]);
     for key in ["tls.defaultSecret", "tls.fallbackSecret", "upstream.clientCertificate", "listeners.stats.tls.clientCa"]
     {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::{Target, wait_until};
-use tokio::io::AsyncWriteExt;
+use e2e::{Target, ports, wait_until};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::site::Site;
@@ -90,4 +90,38 @@ async fn unfinished_requests_delay_no_probe_and_hold_little_memory() {
     let status = probe.get("/ready").await.expect("an answer").status;
     assert_eq!(status, 200);
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+/// The kubelet has a port of its own. Its probes would fail on the port for scrapers.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_connections_for_scrapers_in_use_do_not_make_an_envoy_unready() {
+    let own = ports::free();
+    let site = Site::with(&format!("listeners: {{ readiness: {{ port: {own} }} }}\n")).await;
+    let shared = site.lockgate.stats;
+    let is_ready =
+        async |port| Target::http(port, "localhost").get("/ready").await.is_ok_and(|answer| answer.status == 200);
+    assert!(is_ready(own).await && is_ready(shared).await);
+    let hold = move || async move {
+        loop {
+            let Ok(mut connection) = TcpStream::connect(("127.0.0.1", shared)).await else { continue };
+            let _ = connection.write_all(b"GET /stats HTTP/1.1\r\nhost: a\r\nx-unfinished: ").await;
+            let _ = connection.read(&mut [0; 512]).await;
+        }
+    };
+    let mut attack = tokio::task::JoinSet::new();
+    // The limit is 4,096.
+    (0..5_000).for_each(|_| drop(attack.spawn(hold())));
+    wait_until("all connections for scrapers to be in use", async || !is_ready(shared).await).await;
+    let (mut failed, mut failed_of_shared, mut slowest) = (0, 0, Duration::ZERO);
+    for _ in 0..50 {
+        let start = Instant::now();
+        failed += u32::from(!is_ready(own).await);
+        slowest = slowest.max(start.elapsed());
+        failed_of_shared += u32::from(!is_ready(shared).await);
+    }
+    println!(
+        "of 50 probes, {failed} failed, the slowest after {slowest:?}; beside scrapers, {failed_of_shared} failed"
+    );
+    assert_eq!(failed, 0);
+    assert!(slowest < Duration::from_secs(2), "the time limit of a probe: {slowest:?}");
 }

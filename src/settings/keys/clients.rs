@@ -103,16 +103,28 @@ pub const CLIENTS: &[Key] = &[
          one of these CAs. If not set, every client that can connect to the port can read the statistics."
     ),
     key!(
+        "listeners.readiness.address",
+        Maybe<Address>,
+        route.listeners.readiness.address,
+        "The address of the `/ready` for the kubelet. All addresses if not set."
+    ),
+    key!(
+        "listeners.readiness.port",
+        PortOrNone,
+        route.listeners.readiness.port,
+        "The port of a `/ready` for the probes of the kubelet; 0 for none. It has a limit of connections of its own, so that          clients of `listeners.stats.port` cannot make an Envoy unready. The chart sets it to 8006."
+    ),
+    key!(
         "listeners.overloadProbe.address",
         Maybe<Address>,
         route.listeners.overload_probe.address,
-        "The address of the second `/ready`. All addresses if not set."
+        "The address of the `/ready` that fails under overload. All addresses if not set."
     ),
     key!(
         "listeners.overloadProbe.port",
         PortOrNone,
         route.listeners.overload_probe.port,
-        "The port of a second `/ready`, which fails like any request while Envoy sheds load (`overload.maxHeap`, \
+        "The port of a `/ready` that fails like any request while Envoy sheds load (`overload.maxHeap`, \
          `overload.maxConnections`); 0 for none. Use it for load balancers that should then select another Envoy. Do \
          not use it for probes of the kubelet, which would restart a busy Envoy."
     ),

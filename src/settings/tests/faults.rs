@@ -301,6 +301,7 @@ fn contradicting_values_are_faults() {
         ("metrics: {tls: /etc/a}", "1:11", &["metrics.tls: TLS needs metrics.address"]),
         ("metrics: {address: '127.0.0.1:18000'}", "1:11", &["127.0.0.1:18000 is taken by xds.address"]),
         ("metrics: {address: '[::]:18001'}", "1:11", &["[::]:18001 is taken by admin.address"]),
+        ("listeners: {readiness: {port: 8002}}", "1:25", &["8002 is also the port of listeners.stats"]),
         ("listeners: {overloadProbe: {port: 8002}}", "1:29", &["8002 is also the port of listeners.stats"]),
         (
             "listeners: {stats: {tls: {port: 8002, secret: a/b}}}",

@@ -19,6 +19,8 @@ pub const HOST: &str = "x-lockgate-host";
 pub const STATS: &str = "stats";
 /// The listener for `/stats` over TLS.
 pub const STATS_TLS: &str = "stats-tls";
+/// The listener for `/ready` alone.
+pub const READINESS: &str = "readiness";
 /// The listener for `/ready` that rejects requests under overload.
 pub const OVERLOAD_PROBE: &str = "overload-probe";
 /// The listener for the read-only pages of the admin interface.

@@ -40,7 +40,8 @@ pub fn runtime(listeners: &BTreeSet<&str>, streams: &BTreeSet<&str>, settings: &
     if let Some(limit) = settings.http.max_requests_per_io_cycle {
         flags.insert("http.max_requests_per_io_cycle".to_owned(), limit.into());
     }
-    for listener in [names::STATS, names::STATS_TLS, names::OVERLOAD_PROBE, names::ADMIN] {
+    let readiness = (settings.listeners.readiness.port != 0).then_some(names::READINESS);
+    for listener in [names::STATS, names::STATS_TLS, names::OVERLOAD_PROBE, names::ADMIN].into_iter().chain(readiness) {
         flags.insert(connection_limit(listener), stats::CONNECTIONS.into());
     }
     for listener in streams {

@@ -58,6 +58,9 @@ pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {
     if let Some(tls) = model.stats_tls.as_ref().filter(|_| settings.listeners.stats_tls.at.port != 0) {
         resources.push(Resource::new(names::STATS_TLS, &by_tls(tls, settings), vec![]));
     }
+    if settings.listeners.readiness.port != 0 {
+        resources.push(Resource::new(names::READINESS, &readiness(settings), vec![]));
+    }
     if settings.listeners.overload_probe.port != 0 {
         resources.push(Resource::new(names::OVERLOAD_PROBE, &overload_probe(settings), vec![]));
     }
@@ -94,7 +97,13 @@ fn under_overload_too(listener: listener_v3::Listener) -> listener_v3::Listener 
     listener_v3::Listener { ignore_global_conn_limit: true, bypass_overload_manager: true, ..listener }
 }
 
-/// Builds the second listener for `/ready`. Envoy rejects it during load shedding, like requests of clients.
+/// Builds the listener for `/ready` alone, with a limit of connections of its own: clients of the other listeners cannot make an Envoy
+/// unready.
+fn readiness(settings: &Settings) -> listener_v3::Listener {
+    under_overload_too(of_pages(names::READINESS, &[Page::Ready], &settings.listeners.readiness, settings))
+}
+
+/// Builds another listener for `/ready`. Envoy rejects it during load shedding, like requests of clients.
 fn overload_probe(settings: &Settings) -> listener_v3::Listener {
     of_pages(names::OVERLOAD_PROBE, &[Page::Ready], &settings.listeners.overload_probe, settings)
 }
@@ -253,8 +262,9 @@ mod tests {
     fn probes_are_answered_under_overload() {
         let listener = listener(&Settings::default());
         assert!(listener.ignore_global_conn_limit && listener.bypass_overload_manager);
-        let admin = admin(&Settings::default());
-        assert!(admin.ignore_global_conn_limit && admin.bypass_overload_manager);
+        for other in [admin(&Settings::default()), readiness(&Settings::default())] {
+            assert!(other.ignore_global_conn_limit && other.bypass_overload_manager);
+        }
         let other = overload_probe(&Settings::default());
         assert!(!other.ignore_global_conn_limit && !other.bypass_overload_manager);
     }

@@ -17,6 +17,8 @@ pub struct Listeners {
     pub stats: Bind,
     /// Serves `/stats` over TLS instead of the `stats` listener.
     pub stats_tls: StatsTls,
+    /// Serves `/ready` for the kubelet alone, apart from scrapers. Port 0 disables it.
+    pub readiness: Bind,
     /// Serves `/ready` unless Envoy is overloaded. Port 0 disables it.
     pub overload_probe: Bind,
     /// Serves the read-only pages of Envoy's admin interface. Port 0 disables it.
@@ -324,6 +326,7 @@ impl Default for Listeners {
             https: every_address(8443),
             stats: every_address(8002),
             stats_tls: StatsTls { at: every_address(0), secret: None, client_ca: None },
+            readiness: every_address(0),
             overload_probe: every_address(0),
             // Loopback only, because the pages reveal Envoy's complete configuration.
             admin: Bind { address: Some(Ipv4Addr::LOCALHOST.into()), port: 0 },

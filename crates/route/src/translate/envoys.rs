@@ -31,7 +31,8 @@ impl Envoys {
         let endpoints = endpoints.flat_map(|slice| &slice.endpoints);
         let addresses = endpoints.filter_map(|endpoint| endpoint.address.parse().ok().map(canonical)).collect();
         let listeners = &settings.listeners;
-        let of_operators = [listeners.stats, listeners.stats_tls.at, listeners.overload_probe, listeners.admin];
+        let probes = [listeners.readiness, listeners.overload_probe];
+        let of_operators = [listeners.stats, listeners.stats_tls.at, listeners.admin].into_iter().chain(probes);
         let ports = model.listeners.values().map(|listener| listener.bind).chain(of_operators).map(|bind| bind.port);
         Self { addresses, ports: ports.filter(|port| *port != 0).collect() }
     }

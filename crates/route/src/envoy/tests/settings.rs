@@ -36,6 +36,7 @@ const CASES: &[Case] = &[
         s.listeners.http = Bind { address: Some(Ipv4Addr::LOCALHOST.into()), port: 81 };
         s.listeners.stats = Bind { address: Some("::1".parse().unwrap()), port: 82 };
     }),
+    case("probes apart from scrapers", &["readiness", "runtime"], |s| s.listeners.readiness.port = 86),
     case("a probe of overload", &["overload-probe"], |s| s.listeners.overload_probe.port = 83),
     case("the admin interface", &["admin"], |s| s.listeners.admin.port = 85),
     // The plain listener no longer serves statistics.

@@ -79,8 +79,8 @@ fn listener_id(gateway: &ObjectKey, (transport, port): (Transport, u16)) -> List
 
 /// Returns whether a listener of the settings has this port.
 fn is_reserved(port: u16, listeners: &Listeners) -> bool {
-    let Listeners { http, https, stats, stats_tls, overload_probe, admin, .. } = listeners;
-    [http, https, stats, &stats_tls.at, overload_probe, admin].iter().any(|bind| bind.port == port)
+    let Listeners { http, https, stats, stats_tls, readiness, overload_probe, admin, .. } = listeners;
+    [http, https, stats, &stats_tls.at, readiness, overload_probe, admin].iter().any(|bind| bind.port == port)
 }
 
 /// The ports of the Envoys for the listeners of one Gateway.
