@@ -1,9 +1,11 @@
 //! The Prometheus metrics of the process. A base module without dependencies on other modules.
 //!
 //! Label values are `&'static str` on purpose: they come from closed sets in the code. Neither a tenant nor a client
-//! can increase the number of time series. The only exception are the few namespaces with the largest configurations.
+//! can increase the number of time series. The exceptions have limits: the namespaces with the largest configurations or the most
+//! problems, and the certificates that expire first.
 
 mod process;
+mod replaced;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,6 +18,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+
+use replaced::Replaced;
 
 /// The media type of [`Metrics::encode`]. Source: OpenMetrics 1.0, "Overall Structure".
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -37,12 +41,14 @@ struct Inner {
     listed: Family<Kind, Gauge>,
     lists: Family<Kind, Counter>,
     problems: Family<Reason, Gauge>,
+    namespace_problems: Replaced<NamespaceProblems>,
     source_faults: Counter,
     source_success: Family<Kind, Gauge>,
     settings_valid: Gauge,
     settings_reads: Family<Outcome, Counter>,
     settings_waiting: Gauge,
     certificates_expiring: Gauge,
+    certificates: Replaced<Served>,
     source_faulty: Gauge,
     translation: Histogram,
     resources: Family<Type, Gauge>,
@@ -78,6 +84,19 @@ struct Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {
     reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NamespaceProblems {
+    namespace: Arc<str>,
+    reason: &'static str,
+}
+
+/// The Secret of a served certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Served {
+    namespace: Arc<str>,
+    name: Arc<str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -140,12 +159,14 @@ impl Metrics {
             listed: Family::default(),
             lists: Family::default(),
             problems: Family::default(),
+            namespace_problems: Replaced::default(),
             source_faults: Counter::default(),
             source_success: Family::default(),
             settings_valid: Gauge::default(),
             settings_reads: Family::default(),
             settings_waiting: Gauge::default(),
             certificates_expiring: Gauge::default(),
+            certificates: Replaced::default(),
             source_faulty: Gauge::default(),
             translation: Histogram::new(TRANSLATION_BOUNDS),
             resources: Family::default(),
@@ -205,6 +226,12 @@ impl Metrics {
         }
     }
 
+    /// Sets the numbers of problems by namespace and reason. Other namespaces have no series.
+    pub fn set_namespace_problems(&self, problems: impl IntoIterator<Item = (Arc<str>, &'static str, usize)>) {
+        let series = |(namespace, reason, count)| (NamespaceProblems { namespace, reason }, gauge(count));
+        self.0.namespace_problems.replace(problems.into_iter().map(series));
+    }
+
     /// Counts a fault of the source, such as a file that does not parse or a rejected list.
     pub fn source_fault(&self) {
         self.0.source_faults.inc();
@@ -236,6 +263,13 @@ impl Metrics {
     /// Sets the number of served certificates that have expired, or expire within the configured time.
     pub fn set_certificates_expiring(&self, count: usize) {
         self.0.certificates_expiring.set(gauge(count));
+    }
+
+    /// Sets the expiry of served certificates: namespace and name of the Secret, and seconds since the Unix epoch. Other
+    /// certificates have no series.
+    pub fn set_certificate_expiries(&self, certificates: impl IntoIterator<Item = (Arc<str>, Arc<str>, i64)>) {
+        let series = |(namespace, name, expiry)| (Served { namespace, name }, expiry);
+        self.0.certificates.replace(certificates.into_iter().map(series));
     }
 
     /// Records the duration of one translation, from its first event to the publication.
@@ -426,6 +460,11 @@ impl Inner {
             "Problems of objects, by reason, including those that exceed the limits of the lists",
             self.problems.clone(),
         );
+        registry.register(
+            "namespace_problems",
+            "Problems of the objects of a namespace, by reason, for the 100 namespaces with the most problems",
+            self.namespace_problems.family(),
+        );
         registry.register_with_unit(
             "translation",
             "Time from the change of an object to the published resources",
@@ -455,6 +494,12 @@ impl Inner {
             "certificates_expiring",
             "Served certificates that have expired, or expire within tls.expiryWarning",
             self.certificates_expiring.clone(),
+        );
+        registry.register_with_unit(
+            "certificate_expiry_timestamp",
+            "Expiry of a served certificate, since the Unix epoch, by its Secret: the 1,000 that expire first, at most 100 of a namespace",
+            Unit::Seconds,
+            self.certificates.family(),
         );
     }
 

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockgate_route::objects::gateway::{Gateway, ListenerSet};
 use lockgate_route::objects::{Ingress, Kind, ObjectKey, Secret};
 use lockgate_route::settings::Settings;
+use lockgate_route::translate::permits_secret;
 use lockgate_route::translate::problem::{Problem, Problems};
 use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::watch;
@@ -23,6 +25,15 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The minimum time between two checks.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The maximum number of certificates with a metric.
+const MAX_SERIES: usize = 1_000;
+
+/// The maximum number of certificates of one namespace with a metric.
+const MAX_SERIES_PER_NAMESPACE: usize = 100;
+
+/// The kinds of objects that reference certificates.
+const KINDS: [Kind; 3] = [Kind::INGRESS, Kind::GATEWAY, Kind::LISTENER_SET];
 
 /// The expiry of a certificate in seconds since the Unix epoch, and its Secret.
 type Expiry = (i64, ObjectKey);
@@ -43,6 +54,7 @@ pub(super) async fn watch(
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         let expiring: BTreeSet<Expiry> = certificates.expiring(&route_settings, now).cloned().collect();
         metrics.set_certificates_expiring(expiring.len());
+        metrics.set_certificate_expiries(certificates.first());
         for (not_after, secret) in expiring.difference(&warned) {
             let (name, days) = (format!("{}/{}", secret.namespace, secret.name), (not_after - now) / 86_400);
             match not_after < &now {
@@ -63,7 +75,7 @@ pub(super) async fn watch(
     }
 }
 
-/// The certificates that served Ingresses and the settings reference, by expiry.
+/// The certificates that served Ingresses, Gateways, ListenerSets, and the settings reference, by expiry.
 #[derive(Debug, Default)]
 struct Certificates {
     inspection: Arc<Inspection>,
@@ -79,12 +91,12 @@ impl Certificates {
     fn update(&mut self, now: &Arc<Inspection>, settings: &Settings) {
         let inspection = std::mem::replace(&mut self.inspection, now.clone());
         let mut affected = BTreeSet::new();
-        for key in changed_ingresses(&inspection, now) {
-            for secret in secrets_of(&inspection, key) {
+        for (kind, key) in KINDS.iter().flat_map(|kind| changed_referrers(*kind, &inspection, now)) {
+            for secret in secrets_of(&inspection, kind, key) {
                 self.remove_reference(&secret);
                 affected.insert(secret);
             }
-            for secret in secrets_of(now, key) {
+            for secret in secrets_of(now, kind, key) {
                 *self.references.entry(secret.clone()).or_default() += 1;
                 affected.insert(secret);
             }
@@ -123,6 +135,18 @@ impl Certificates {
         }
     }
 
+    /// Returns the certificates that expire first, within the limits of the metrics.
+    fn first(&self) -> impl Iterator<Item = (Arc<str>, Arc<str>, i64)> {
+        let mut of_namespace = BTreeMap::<Arc<str>, usize>::new();
+        let fits = move |(_, secret): &&Expiry| {
+            let count = of_namespace.entry(secret.namespace.clone()).or_default();
+            *count += 1;
+            *count <= MAX_SERIES_PER_NAMESPACE
+        };
+        let first = self.by_expiry.iter().filter(fits).take(MAX_SERIES);
+        first.map(|(not_after, secret)| (secret.namespace.clone(), secret.name.clone(), *not_after))
+    }
+
     /// Returns the certificates that expire within the configured time, or have expired.
     fn expiring(&self, settings: &Settings, now: i64) -> impl Iterator<Item = &Expiry> {
         let window = i64::try_from(settings.tls.expiry_warning.as_secs()).unwrap_or(i64::MAX);
@@ -141,26 +165,59 @@ impl Certificates {
     }
 }
 
-/// Returns the Ingresses whose references may have changed.
-fn changed_ingresses<'a>(inspection: &'a Inspection, now: &'a Inspection) -> BTreeSet<&'a ObjectKey> {
-    if inspection.sources.is_empty() && now.sources.is_empty() {
-        return BTreeSet::new();
-    }
-    if inspection.sources.is_empty() {
+/// Returns the objects of `kind` whose references may have changed.
+fn changed_referrers<'a>(
+    kind: Kind,
+    inspection: &'a Inspection,
+    now: &'a Inspection,
+) -> impl Iterator<Item = (Kind, &'a ObjectKey)> {
+    let affected: BTreeSet<&ObjectKey> = if inspection.sources.is_empty() && now.sources.is_empty() {
+        BTreeSet::new()
+    } else if kind == Kind::INGRESS && inspection.sources.is_empty() {
         // At the start, all Ingresses are new. A lookup in both inspections takes 1 µs, and most Ingresses have no TLS.
         let ingresses = now.objects.all::<Ingress>().filter(|ingress| ingress.spec.tls.is_some());
-        return ingresses.map(|ingress| &ingress.meta.key).collect();
-    }
-    let affected = changed(inspection.objects.of_kind(Kind::INGRESS), now.objects.of_kind(Kind::INGRESS));
-    affected.chain(changed_sources(Kind::INGRESS, inspection, now)).collect()
+        ingresses.map(|ingress| &ingress.meta.key).collect()
+    } else if kind != Kind::INGRESS && grants_changed(inspection, now) {
+        inspection.objects.of_kind(kind).keys().chain(now.objects.of_kind(kind).keys()).collect()
+    } else {
+        let affected = changed(inspection.objects.of_kind(kind), now.objects.of_kind(kind));
+        affected.chain(changed_sources(kind, inspection, now)).collect()
+    };
+    affected.into_iter().map(move |key| (kind, key))
 }
 
-/// Returns the Secrets that an Ingress references, if the Ingress is served.
-fn secrets_of(inspection: &Inspection, key: &ObjectKey) -> Vec<ObjectKey> {
-    let ours = inspection.objects.get::<Ingress>(key).filter(|_| inspection.published(Kind::INGRESS, key).is_some());
-    let tls = ours.into_iter().flat_map(|ingress| ingress.spec.tls.iter().flatten());
-    let names = tls.filter_map(|tls| tls.secret_name.as_deref());
-    names.map(|name| ObjectKey { namespace: key.namespace.clone(), name: name.into() }).collect()
+/// Returns whether a ReferenceGrant has changed. Any reference to another namespace may depend on it.
+fn grants_changed(inspection: &Inspection, now: &Inspection) -> bool {
+    let [before, now] = [inspection, now].map(|inspection| inspection.objects.of_kind(Kind::REFERENCE_GRANT));
+    changed(before, now).next().is_some()
+}
+
+/// Returns the Secrets that an object of `kind` references, if the object is served.
+fn secrets_of(inspection: &Inspection, kind: Kind, key: &ObjectKey) -> Vec<ObjectKey> {
+    let objects = &inspection.objects;
+    if inspection.published(kind, key).is_none() {
+        return Vec::new();
+    }
+    if kind == Kind::INGRESS {
+        let tls = objects.get::<Ingress>(key).into_iter().flat_map(|ingress| ingress.spec.tls.iter().flatten());
+        let names = tls.filter_map(|tls| tls.secret_name.as_deref());
+        return names.map(|name| ObjectKey { namespace: key.namespace.clone(), name: name.into() }).collect();
+    }
+    let listeners = if kind == Kind::GATEWAY {
+        objects.get::<Gateway>(key).map(|gateway| &gateway.spec.listeners)
+    } else {
+        objects.get::<ListenerSet>(key).map(|set| &set.spec.listeners)
+    };
+    let tls = listeners.into_iter().flatten().filter_map(|listener| listener.tls.as_ref());
+    let references = tls.flat_map(|tls| &tls.certificate_refs).filter(|reference| {
+        reference.group.as_deref().is_none_or(str::is_empty)
+            && reference.kind.as_deref().is_none_or(|kind| kind == "Secret")
+    });
+    let secrets = references.map(|reference| match &reference.namespace {
+        Some(namespace) => ObjectKey::new(namespace, &reference.name),
+        None => ObjectKey { namespace: key.namespace.clone(), name: (*reference.name).into() },
+    });
+    secrets.filter(|secret| permits_secret(objects, kind, &key.namespace, secret)).collect()
 }
 
 /// Returns the expiry of the certificate in a Secret.

@@ -18,6 +18,8 @@ fn sample() -> Metrics {
     metrics.set_listed("Ingress", true);
     metrics.list_taken("Ingress");
     metrics.problems_found("Conflicted", 2);
+    metrics.set_namespace_problems([("shop".into(), "Conflicted", 2)]);
+    metrics.set_certificate_expiries([("shop".into(), "tls".into(), 1_900_000_000)]);
     metrics.source_fault();
     metrics.set_source_faulty(1);
     metrics.set_source_success("Ingress", UNIX_EPOCH + Duration::from_secs(17));
@@ -63,8 +65,8 @@ fn the_reference_of_metrics_is_up_to_date() {
     let text = sample().encode();
     let mut page = String::from(
         "# Metrics\n\nThis page is written by `make docs` from the code.\n\n\
-         The controller serves these metrics at port 18001, `/metrics`. Label values come from closed sets, except for `namespace`, which has at most \
-         20 values: no object and no client can add more series. [Operate](../operate.md#metrics) describes scraping, TLS, alerts, and the metrics of Envoy.\n\n\
+         The controller serves these metrics at port 18001, `/metrics`. Label values come from closed sets, except for `namespace` and `name`, whose series have the limits below: no object and no client can \
+         add more series. [Operate](../operate.md#metrics) describes scraping, TLS, alerts, and the metrics of Envoy.\n\n\
          | metric | type | labels | meaning |\n| --- | --- | --- | --- |\n",
     );
     for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
@@ -96,6 +98,8 @@ fn every_metric_has_its_name_and_unit() {
             "lockgate_source_last_success_timestamp_seconds{kind=\"Ingress\"} 17",
             "lockgate_source_faults_total 1",
             "lockgate_problems{reason=\"Conflicted\"} 2",
+            "lockgate_namespace_problems{namespace=\"shop\",reason=\"Conflicted\"} 2",
+            "lockgate_certificate_expiry_timestamp_seconds{namespace=\"shop\",name=\"tls\"} 1900000000",
             "lockgate_translation_seconds_count 1",
             "lockgate_resources{type=\"Cluster\"} 5",
             "lockgate_namespace_configuration_bytes{namespace=\"shop\"} 6291456",
@@ -157,4 +161,26 @@ fn the_metrics_include_the_process() {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
         assert!(value.is_some_and(|value| value >= 0.0), "{name} is not in\n{text}");
     }
+}
+
+#[test]
+fn series_are_replaced_as_a_whole() {
+    let metrics = Metrics::default();
+    let series = || {
+        let text = metrics.encode();
+        let lines = text.lines().filter(|line| line.starts_with("lockgate_certificate_expiry_timestamp_seconds{"));
+        let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let named = |name: &str, expiry: i64| ("shop".into(), name.into(), expiry);
+    let line = |name: &str, expiry: i64| {
+        format!("lockgate_certificate_expiry_timestamp_seconds{{namespace=\"shop\",name=\"{name}\"}} {expiry}")
+    };
+    metrics.set_certificate_expiries([named("a", 1), named("b", 2)]);
+    assert_eq!(series(), [line("a", 1), line("b", 2)]);
+    metrics.set_certificate_expiries([named("b", 3), named("c", 4)]);
+    assert_eq!(series(), [line("b", 3), line("c", 4)]);
+    metrics.set_certificate_expiries([]);
+    assert!(series().is_empty());
 }

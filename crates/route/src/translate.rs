@@ -41,6 +41,7 @@ pub use annotations::is_used as reads_annotation;
 pub use class::{Classes, class_of_ingress};
 pub use dialect::{DIALECTS, Dialect, Resolver};
 pub use foreign::{Effect, effects};
+pub use grants::permits_secret;
 pub use graph::{ChangedInputs, Input};
 pub use problem::{Problem, Reason};
 pub use translator::claims::{Unsettled, UnsettledHosts};

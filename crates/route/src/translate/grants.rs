@@ -45,6 +45,12 @@ impl<'a> Grants<'a> {
     }
 }
 
+/// Returns whether an object of the kind `from` in `namespace` may reference a Secret: one of its namespace, or one that a
+/// ReferenceGrant permits.
+pub fn permits_secret(objects: &Objects, from: Kind, namespace: &str, to: &ObjectKey) -> bool {
+    Grants::default().permit(&Reference { from, namespace, group: "", kind: "Secret", to }, objects)
+}
+
 /// Returns the references from this kind and namespace that the grants of the other namespace permit.
 fn granted<'a>(reference: &Reference, objects: &'a Objects) -> BTreeSet<To<'a>> {
     let namespace = &reference.to.namespace;
