@@ -34,6 +34,7 @@ use crate::source::resources::FILE;
 use deletions::Deletions;
 pub use fleets::{Class, Fleets, Stores, View};
 use kept::Replicas;
+use report::{Counts, Publication, Quota};
 
 /// The maximum number of events in one pass, so that a flood of events cannot delay a pass forever.
 const MAX_EVENTS_PER_PASS: usize = 10_000;
@@ -49,6 +50,8 @@ const NAMESPACES: usize = 20;
 pub struct Controller {
     settings: Settings,
     fleets: Fleets,
+    /// The log lines of each namespace.
+    quota: Quota,
     readiness: Readiness,
     metrics: Metrics,
     inspection: watch::Sender<Arc<Inspection>>,
@@ -61,6 +64,8 @@ pub struct Controller {
     changed: ChangedInputs,
     settings_changed: bool,
     problems: Problems,
+    /// The numbers of problems, by namespace.
+    counts: Counts,
     sources: OrdMap<ObjectId, Published>,
     faults: BTreeSet<ObjectRef>,
     replicas: Replicas,
@@ -126,6 +131,7 @@ impl Controller {
         Self {
             settings,
             fleets,
+            quota: Quota::default(),
             readiness,
             metrics,
             inspection,
@@ -136,6 +142,7 @@ impl Controller {
             changed: ChangedInputs::everything(),
             settings_changed: false,
             problems: Problems::new(),
+            counts: Counts::default(),
             sources: OrdMap::new(),
             faults: BTreeSet::new(),
             replicas: Replicas::default(),
@@ -167,7 +174,7 @@ impl Controller {
         let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         loop {
             let mut pass = Pass::default();
-            let due = self.fleets.due().into_iter().chain(self.fleets.quota.get_mut().due());
+            let due = self.fleets.due().into_iter().chain(self.quota.due());
             let due = due.chain(self.validity_due()).chain(self.deletions.due());
             let event = match due.min() {
                 None => events.blocking_recv(),
@@ -177,7 +184,7 @@ impl Controller {
                 },
             };
             let Some(event) = event else { return Ok(()) };
-            report::suppressed(self.fleets.quota.get_mut());
+            report::suppressed(&mut self.quota);
             self.receive(event, Instant::now(), &mut pass);
             for _ in 1..MAX_EVENTS_PER_PASS {
                 let Ok(event) = events.try_recv() else { break };
@@ -388,6 +395,7 @@ impl Controller {
                 Resources::Some(update) => self.fleets.update_foreign(update, start),
             };
             self.published(&changes);
+            self.report(&changed, &changes, start);
             if !self.inspection.borrow().complete {
                 self.inspection.send_modify(|inspection| Arc::make_mut(inspection).complete = true);
             }
@@ -395,16 +403,17 @@ impl Controller {
         }
         // Before all initial lists are complete, a translation would delete objects that are not known yet.
         if !self.unlisted.is_empty() || self.waits_for_replicas() {
-            report::changed(&changed, self.fleets.quota.get_mut());
+            self.report(&changed, &Changes::default(), Instant::now());
             return;
         }
         if self.changed.is_empty() {
-            report::changed(&changed, self.fleets.quota.get_mut());
+            let (start, mut changes) = (Instant::now(), Arc::default());
             // A wakeup is lost if the queue of events is full. Every pass therefore builds the missing views.
             if pass.requested || self.fleets.is_incomplete() {
-                let changes = self.publish(&Touched::default(), Instant::now());
+                changes = self.publish(&Touched::default(), start);
                 self.published(&changes);
             }
+            self.report(&changed, &changes, start);
             if pass.status {
                 let objects = self.objects.clone();
                 self.inspection.send_modify(|inspection| Arc::make_mut(inspection).objects = objects);
@@ -417,8 +426,8 @@ impl Controller {
         self.metrics.translated(start.elapsed());
         self.mark_used(&mut changed);
         report::gateway_api(&self.objects, &mut self.gateway_api);
-        report::changed(&changed, self.fleets.quota.get_mut());
         let changes = self.publish(&update.touched, start);
+        self.report(&changed, &changes, start);
         self.report_problems();
         self.record_sources(&update.sources);
         self.published(&changes);
@@ -456,10 +465,18 @@ impl Controller {
         self.fleets.update(Change { model, touched, settings, settings_changed }, dedicated, start)
     }
 
+    /// Logs the changed objects of a pass, and its publication. `changes` are those of the primary view of the shared fleet.
+    fn report(&mut self, changed: &[Changed], changes: &Changes, start: Instant) {
+        let tally = self.fleets.take_tally();
+        let publication =
+            Publication { tally, ms: report::milliseconds(start.elapsed()), is_primary: !changes.is_empty() };
+        report::changed(changed, &publication, &mut self.quota);
+    }
+
     /// Reports new and resolved problems in the log and the metrics.
     fn report_problems(&mut self) {
         let now = self.translator.problems().clone();
-        report::problems(&self.problems, &now, &self.metrics, self.fleets.quota.get_mut());
+        report::problems(&self.problems, &now, &mut self.counts, &self.metrics, &mut self.quota);
         self.problems = now;
     }
 

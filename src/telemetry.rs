@@ -20,7 +20,7 @@ use tracing_subscriber::{Layer, Registry, reload};
 
 /// Libraries whose lower levels do not concern Lockgate. It includes two that log each failed request, which the caller
 /// logs with the object and the consequence. A filter that names them overrides this.
-const QUIET: &str = "h2=info,hyper=info,hyper_util=info,tower=info,rustls=info,mio=info,notify=info,\
+const QUIET: &str = "h2=info,hyper=info,hyper_util=info,tower=info,rustls=info,mio=info,notify=warn,\
                      kube_client::client::builder=off,kube_runtime::watcher=error";
 
 /// The format of log lines.

@@ -40,6 +40,8 @@ pub struct Stream {
 /// A summary of a response.
 #[derive(Debug)]
 pub struct Response {
+    /// The type.
+    pub type_url: String,
     /// The nonce.
     pub nonce: String,
     /// The number of resources.
@@ -215,6 +217,14 @@ impl Stream {
     /// # Panics
     /// If no response arrives, or the stream ends.
     pub async fn next(&mut self) -> Response {
+        self.next_in(PATIENCE).await
+    }
+
+    /// Waits for the next response for a given time.
+    ///
+    /// # Panics
+    /// As [`Stream::next`].
+    pub async fn next_in(&mut self, limit: std::time::Duration) -> Response {
         loop {
             if self.arrived.len() >= 5 {
                 let length = (&self.arrived[1..]).get_u32() as usize;
@@ -223,7 +233,7 @@ impl Stream {
                     return response(&message);
                 }
             }
-            let frame = tokio::time::timeout(PATIENCE, self.responses.frame()).await.expect("a response in time");
+            let frame = tokio::time::timeout(limit, self.responses.frame()).await.expect("a response in time");
             let frame = frame.expect("an open stream").expect("a whole connection");
             self.arrived.extend(frame.into_data().unwrap_or_default());
         }
@@ -231,7 +241,7 @@ impl Stream {
 }
 
 fn response(mut message: &[u8]) -> Response {
-    let mut response = Response { nonce: String::new(), resources: 0, removed: 0 };
+    let mut response = Response { type_url: String::new(), nonce: String::new(), resources: 0, removed: 0 };
     while !message.is_empty() {
         let key = varint(&mut message);
         assert_eq!(key & 7, 2, "all fields of a delta response have a length");
@@ -240,6 +250,7 @@ fn response(mut message: &[u8]) -> Response {
         message = rest;
         match key >> 3 {
             2 => response.resources += 1,
+            4 => response.type_url = String::from_utf8_lossy(field).into_owned(),
             5 => response.nonce = String::from_utf8_lossy(field).into_owned(),
             6 => response.removed += 1,
             _ => {}

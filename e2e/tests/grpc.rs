@@ -9,6 +9,9 @@ use e2e::{Authority, Envoy, GrpcBackend, GrpcClient, Lockgate, Manifests, Mode, 
 const HOST: &str = "shop.test";
 const TARGET: &str = "xds:///shop.test";
 
+/// The flags with which the log contains every response and ACK, and every published resource.
+const MESSAGES: [&str; 2] = ["--log-level", "info,lockgate=debug,lockgate_xds=debug"];
+
 /// A controller with a directory of Kubernetes YAML.
 struct Shop {
     manifests: Manifests,
@@ -21,7 +24,8 @@ impl Shop {
         let manifests = Manifests::new();
         manifests.write("class.yaml", &ingress_class());
         manifests.write("shop.yaml", &shop(service, backends));
-        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), flags).await;
+        let flags = [&MESSAGES[..], flags].concat();
+        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
         Self { manifests, lockgate }
     }
 }
@@ -43,7 +47,7 @@ impl Resources {
         for (name, content) in files {
             directory.write(name, content);
         }
-        let lockgate = Lockgate::start(&Source::Resources(directory.path().into()), &[]).await;
+        let lockgate = Lockgate::start(&Source::Resources(directory.path().into()), &MESSAGES).await;
         Self { files: directory, lockgate }
     }
 }

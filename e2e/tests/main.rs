@@ -22,6 +22,7 @@ mod hitless;
 mod hostile;
 mod isolation;
 mod library;
+mod log_lines;
 mod metrics;
 mod migrate;
 mod modes;

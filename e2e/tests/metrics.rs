@@ -197,7 +197,11 @@ async fn every_metric_of_the_process_changes_with_its_subject() {
     watched.until(&["xds_gate_timeouts"]).await;
     let stranger = connection.stream().await.expect("a stream");
     // The first request has no node.
-    stranger.answer(CLUSTER, &Response { nonce: String::new(), resources: 0, removed: 0 }, false);
+    stranger.answer(
+        CLUSTER,
+        &Response { type_url: String::new(), nonce: String::new(), resources: 0, removed: 0 },
+        false,
+    );
     watched.until(&["xds_streams_refused"]).await;
 
     watched.until(&["certificates_expiring"]).await;

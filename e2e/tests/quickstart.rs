@@ -24,7 +24,8 @@ impl Quickstart {
             manifests.replace("services.yaml", port, &backend.port().to_string());
             backends.push(backend);
         }
-        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &[]).await;
+        let flags = ["--log-level", "info,lockgate=debug,lockgate_xds=debug"];
+        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
         let envoy = Envoy::start(&lockgate, Mode::Delta).await;
         let this = Self { manifests, lockgate, envoy, _backends: backends };
         this.until("the shop", &this.shop(), "/", "shop").await;

@@ -107,7 +107,7 @@ impl Parts {
 
         let registry = Arc::new(Registry::default());
         let here = Here::new(registry.clone(), fleet_stores(pipeline.stores.clone()), pipeline.inspected.clone());
-        let (observer, rejected) = observer::LogAndCount::new(metrics.clone(), registry.clone());
+        let (observer, rejected) = observer::LogAndCount::new(metrics.clone());
         let service = server::Service::new(stores(pipeline.stores.clone(), certificates.fleet_uri()), stopping.clone())
             .with_timing(timing(&process.xds))
             .with_identifier(options.identifier.clone())

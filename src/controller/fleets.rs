@@ -21,7 +21,7 @@ use lockgate_route::model::{ListenerId, Part, Touched};
 use lockgate_route::translate::Dedicated;
 use lockgate_xds::snapshot::{Changes, Snapshot};
 
-use super::report::Quota;
+use super::report::Tally;
 use crate::fleet::FleetId;
 
 pub use class::{Class, Stores, View};
@@ -44,8 +44,8 @@ pub struct Fleets {
     generation: u64,
     /// Whether the resources come from a directory and not from a model.
     is_foreign: bool,
-    /// The log lines of each namespace.
-    pub(super) quota: RefCell<Quota>,
+    /// The published resources that the log does not contain yet.
+    tally: RefCell<Tally>,
 }
 
 /// One fleet.
@@ -81,7 +81,7 @@ impl Fleets {
             dedicated: Arc::default(),
             generation: 0,
             is_foreign: false,
-            quota: RefCell::default(),
+            tally: RefCell::default(),
         }
     }
 
@@ -104,6 +104,11 @@ impl Fleets {
     pub fn statistics(&self) -> (usize, usize) {
         let counts = self.fleets.values().map(|fleet| fleet.views.statistics());
         counts.fold((0, 0), |(counted, omitted), (more, fewer)| (counted + more, omitted + fewer))
+    }
+
+    /// Takes the numbers of published resources since the last call.
+    pub(super) fn take_tally(&mut self) -> Tally {
+        self.tally.take()
     }
 
     /// Returns whether a requested view was never built.
@@ -162,10 +167,10 @@ impl Fleets {
         start: Instant,
         mut publish: impl FnMut(&mut Fleet, &Publication<'_>) -> Arc<Changes>,
     ) -> Arc<Changes> {
-        let Self { stores, generation, quota, .. } = self;
+        let Self { stores, generation, tally, .. } = self;
         let mut of_shared = Arc::default();
         for (id, fleet) in &mut self.fleets {
-            let to = Publication { fleet: id, stores, generation: *generation, start, quota };
+            let to = Publication { fleet: id, stores, generation: *generation, start, tally };
             let changes = publish(fleet, &to);
             if *id == FleetId::shared() {
                 of_shared = changes;

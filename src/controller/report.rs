@@ -1,5 +1,6 @@
 //! The log lines of the loop: changed objects, problems, and publications.
 
+mod counts;
 mod quota;
 
 use std::collections::BTreeMap;
@@ -7,36 +8,90 @@ use std::time::{Duration, Instant};
 
 use imbl::ordset::DiffItem;
 
+pub(super) use counts::Counts;
 pub(super) use quota::Quota;
 
 use lockgate_route::objects::Objects;
 use lockgate_route::objects::gateway::{Installed, SUPPORTED};
 use lockgate_route::translate::problem::{Problem, Problems};
 use lockgate_xds::provenance::ObjectRef;
-use lockgate_xds::snapshot::{Changes, Resource};
+use lockgate_xds::snapshot::Changes;
 
 use super::{Changed, View};
 use crate::metrics::Metrics;
 
-/// The number of objects or resources in one pass that are listed. If there are more, they are counted instead.
-const MAX_NAMED: usize = 10;
+/// The maximum number of objects in the line of a pass.
+const MAX_NAMED: usize = 5;
 
-/// Logs the changed objects, one line each. Objects that a served object reads are logged at INFO, the others at DEBUG.
-/// In a large cluster, most objects do not concern Lockgate.
-pub(super) fn changed(objects: &[Changed], quota: &mut Quota) {
+/// The maximum number of resources of a publication that are logged one by one, at DEBUG.
+const MAX_LISTED: usize = 10;
+
+/// Logs the change of a pass in one line at INFO: the changed objects that a served object reads, and the numbers of published
+/// resources. Other objects are logged at DEBUG, because most objects of a large cluster do not concern Lockgate.
+pub(super) fn changed(objects: &[Changed], publication: &Publication, quota: &mut Quota) {
     let now = Instant::now();
     let (read, others): (Vec<&Changed>, Vec<&Changed>) = objects.iter().partition(|object| object.is_used);
-    for Changed { object: ObjectRef { kind, namespace, name, generation }, .. } in read.iter().take(MAX_NAMED) {
-        if quota.take(namespace, now) {
-            tracing::info!(kind, %namespace, %name, generation, "object changed");
-        }
-    }
-    if let Some(more) = read.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-        tracing::info!(more, "more objects changed");
-    }
     for Changed { object: ObjectRef { kind, namespace, name, generation }, .. } in others {
         tracing::debug!(kind, %namespace, %name, generation, "object changed");
     }
+    let (published, ms) = (publication.tally.to_string(), publication.ms);
+    if let [Changed { object: ObjectRef { kind, namespace, name, generation }, .. }] = read[..] {
+        if quota.take(namespace, now) {
+            tracing::info!(kind, %namespace, %name, generation, published, ms, "object changed");
+        }
+        return;
+    }
+    let named: Vec<String> = (read.iter().take(MAX_NAMED))
+        .filter(|changed| quota.take(&changed.object.namespace, now))
+        .map(|changed| changed.object.to_string())
+        .collect();
+    match (named.is_empty(), read.is_empty()) {
+        (false, _) => tracing::info!(count = read.len(), objects = named.join(", "), published, ms, "objects changed"),
+        (true, true) if publication.is_primary => tracing::info!(published, ms, "resources changed"),
+        (true, true) if published.is_empty() => {}
+        (true, _) => tracing::debug!(count = read.len(), published, ms, "objects changed"),
+    }
+}
+
+/// The publication of a pass.
+#[derive(Debug, Default)]
+pub(super) struct Publication {
+    /// The published resources.
+    pub tally: Tally,
+    /// The time that the pass took, in milliseconds.
+    pub ms: f64,
+    /// Whether the primary view of the shared fleet has changed.
+    pub is_primary: bool,
+}
+
+/// The numbers of published resources, by kind of change and type.
+#[derive(Debug, Default)]
+pub(super) struct Tally(BTreeMap<(&'static str, &'static str), usize>);
+
+impl Tally {
+    fn count(&mut self, changes: &Changes) {
+        let all = [("added", &changes.added), ("changed", &changes.changed), ("removed", &changes.removed)];
+        for (what, resource) in
+            all.into_iter().flat_map(|(what, resources)| resources.iter().map(move |one| (what, one)))
+        {
+            *self.0.entry((what, resource.kind().short_name())).or_default() += 1;
+        }
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, ((what, kind), count)) in self.0.iter().enumerate() {
+            let separator = if at == 0 { "" } else { ", " };
+            write!(f, "{separator}{what} {kind} {count}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a time in milliseconds with two decimals.
+pub(super) fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e5).round() / 100.0
 }
 
 /// Logs the installed version of Gateway API if it differs from `before`, which it replaces.
@@ -72,8 +127,11 @@ pub(super) fn statistics(before: usize, omitted: usize, counted: usize) {
 }
 
 /// Logs and counts new and resolved problems.
-pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics, quota: &mut Quota) {
+pub(super) fn problems(before: &Problems, now: &Problems, counts: &mut Counts, metrics: &Metrics, quota: &mut Quota) {
     let Difference { new, healed } = Difference::between(before, now);
+    if new.is_empty() && healed.is_empty() {
+        return;
+    }
     let now = Instant::now();
     for problem in new {
         let ObjectRef { kind, namespace, name, .. } = &problem.object;
@@ -84,6 +142,7 @@ pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics, quo
             tracing::warn!(kind, %namespace, %name, reason, "{field}{separator}{message}; {consequence}");
         }
         metrics.problems_found(reason, problem.others().unwrap_or(1));
+        counts.add(problem);
     }
     for problem in healed {
         let ObjectRef { kind, namespace, name, .. } = &problem.object;
@@ -92,7 +151,9 @@ pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics, quo
             tracing::info!(kind, %namespace, %name, reason, "healed: {}", problem.message);
         }
         metrics.problems_healed(reason, problem.others().unwrap_or(1));
+        counts.remove(problem);
     }
+    counts.write(metrics);
 }
 
 /// The difference of two sets of problems.
@@ -133,9 +194,8 @@ pub(super) fn suppressed(quota: &mut Quota) {
     }
 }
 
-/// Logs a publication. The resources are listed by name if there are few. A line counts for the namespace of the first
-/// object behind its resource.
-pub(super) fn published(view: View, changes: &Changes, took: Duration, quota: &mut Quota) {
+/// Counts a publication, and logs it at DEBUG. The resources are listed by name if there are few.
+pub(super) fn published(view: View, changes: &Changes, took: Duration, tally: &mut Tally) {
     let message = match view {
         View::Envoy => "published",
         View::Whole => "published with whole route configurations",
@@ -144,28 +204,18 @@ pub(super) fn published(view: View, changes: &Changes, took: Duration, quota: &m
     if changes.is_empty() {
         return;
     }
-    let now = Instant::now();
-    let (generation, ms) = (changes.generation, took.as_secs_f64() * 1e3);
-    let ms = (ms * 100.0).round() / 100.0;
-    let all = changes.added.len() + changes.changed.len() + changes.removed.len();
-    if all > MAX_NAMED {
-        let count = |resources: &[std::sync::Arc<Resource>]| {
-            let mut kinds = BTreeMap::<_, usize>::new();
-            resources.iter().for_each(|resource| *kinds.entry(resource.kind().short_name()).or_default() += 1);
-            kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")
-        };
-        let (added, changed, removed) = (count(&changes.added), count(&changes.changed), count(&changes.removed));
-        tracing::info!(generation, ms, added, changed, removed, "{message}");
+    tally.count(changes);
+    let (generation, ms) = (changes.generation, milliseconds(took));
+    if changes.added.len() + changes.changed.len() + changes.removed.len() > MAX_LISTED {
+        let mut own = Tally::default();
+        own.count(changes);
+        tracing::debug!(generation, ms, resources = %own, "{message}");
         return;
     }
     for (what, resources) in [("added", &changes.added), ("changed", &changes.changed), ("removed", &changes.removed)] {
         for resource in resources {
-            let namespace = resource.origins().first().map(|origin| &origin.namespace);
-            if namespace.is_some_and(|namespace| !namespace.is_empty() && !quota.take(namespace, now)) {
-                continue;
-            }
             let (type_url, name, version) = (resource.kind().short_name(), resource.name(), resource.version());
-            tracing::info!(generation, ms, type_url, %name, %version, "{message}: {what}");
+            tracing::debug!(generation, ms, type_url, %name, %version, "{message}: {what}");
         }
     }
 }

@@ -108,7 +108,7 @@ impl Claims {
         let (released, namespace) = (write.data.len() - claimed, &self.place.namespace);
         let Some(failure) = failure else {
             pauses.faulty = false;
-            tracing::info!(%namespace, name, claimed, released, "wrote the claims of hosts");
+            tracing::debug!(%namespace, name, claimed, released, "wrote the claims of hosts");
             return;
         };
         // Another change came first. The watch delivers it, and the next write follows it.

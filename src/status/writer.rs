@@ -166,7 +166,7 @@ impl<E: Envoys> StatusWriter<E> {
         self.metrics.status_written(kind, super::outcome(written.as_ref().err()));
         match (&written, &write.programmed) {
             (Ok(()), Some((published, envoys))) => {
-                tracing::info!(kind, %namespace, %name, envoys, "status written: {}", T::summary(&write.status));
+                tracing::debug!(kind, %namespace, %name, envoys, "status written: {}", T::summary(&write.status));
                 // If the queue is full, the Event is dropped: nobody reads so many.
                 let _ = self.programmed.try_send(Programmed {
                     kind: T::KIND,
@@ -177,10 +177,10 @@ impl<E: Envoys> StatusWriter<E> {
                 });
             }
             (Ok(()), None) if write.revision.is_none() => {
-                tracing::info!(kind, %namespace, %name, "status withdrawn: Lockgate no longer serves the object");
+                tracing::debug!(kind, %namespace, %name, "status withdrawn: Lockgate no longer serves the object");
             }
             (Ok(()), None) => {
-                tracing::info!(kind, %namespace, %name, "status written: {}", T::summary(&write.status));
+                tracing::debug!(kind, %namespace, %name, "status written: {}", T::summary(&write.status));
             }
             (Err(failure), _) => {
                 let failures = queue.failures(&write.key) + 1;

@@ -3,12 +3,11 @@
 mod rejections;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use lockgate_route::envoy::changed_objects;
 use lockgate_route::translate::problem::Problems;
 use lockgate_xds::protocol::{Node, Notice, Rejection, RejectionScope, Response};
-use lockgate_xds::server::{Observer, Refused, Registry, StreamInfo};
+use lockgate_xds::server::{Observer, Refused, StreamInfo};
 use tokio::sync::watch;
 
 use crate::cmd::bootstrap::{OPEN_FILES, files};
@@ -17,32 +16,27 @@ use crate::settings::Overload;
 
 use rejections::Rejections;
 
-/// With more streams than this, single messages are logged at DEBUG. A large fleet would flood the log.
-const MAX_LOGGED_STREAMS: usize = 10;
-
 /// The maximum number of names in a log line.
 const MAX_NAMES: usize = 5;
 
 /// Logs and counts the events of streams.
 pub(super) struct LogAndCount {
     metrics: Metrics,
-    registry: Arc<Registry>,
     rejections: Rejections,
 }
 
 impl LogAndCount {
     /// Creates the observer, and the receiver of the problems of objects whose resources a client rejects.
-    pub fn new(metrics: Metrics, registry: Arc<Registry>) -> (Self, watch::Receiver<Problems>) {
+    pub fn new(metrics: Metrics) -> (Self, watch::Receiver<Problems>) {
         let (rejections, problems) = Rejections::new(metrics.clone());
-        (Self { metrics, registry, rejections }, problems)
+        (Self { metrics, rejections }, problems)
     }
 }
 
-/// Logs at INFO while there are few streams, otherwise at DEBUG.
+/// Logs a single message of a stream. Every Envoy receives and acknowledges every change, so these lines are at DEBUG. The target is
+/// that of the server, which `info,lockgate_xds=debug` selects.
 macro_rules! message {
-    ($self:ident, $($field:tt)*) => {
-        if $self.registry.len() <= MAX_LOGGED_STREAMS { tracing::info!($($field)*) } else { tracing::debug!($($field)*) }
-    };
+    ($($field:tt)*) => { tracing::debug!(target: "lockgate_xds", $($field)*) };
 }
 
 impl LogAndCount {
@@ -99,7 +93,6 @@ impl Observer for LogAndCount {
         }
         let (nonce, version) = (&response.nonce, &response.version);
         message!(
-            self,
             node_id = node.id,
             stream = stream.id,
             type_url,
@@ -119,7 +112,7 @@ impl Observer for LogAndCount {
             Notice::Acked { kind, nonce, latency } => {
                 self.metrics.acked(kind.short_name(), *latency);
                 let (type_url, ms) = (kind.short_name(), (latency.as_secs_f64() * 1e4).round() / 10.0);
-                message!(self, node_id, stream, type_url, nonce, ms, "ACK");
+                message!(node_id, stream, type_url, nonce, ms, "ACK");
             }
             Notice::Rejected(rejection) => self.rejected(stream, node, rejection),
             Notice::Recovered { kind, name } => {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use lockgate_xds::snapshot::{Changes, Key, Resource, Snapshot, Update};
 
 use super::class::{Class, Stores, View};
-use crate::controller::report::{self, Quota};
+use crate::controller::report::{self, Tally};
 use crate::fleet::FleetId;
 
 /// An update of a store with shared resources.
@@ -25,8 +25,8 @@ pub struct Publication<'a> {
     pub generation: u64,
     /// The time at which the loop began to process the change.
     pub start: Instant,
-    /// The log lines of each namespace.
-    pub quota: &'a RefCell<Quota>,
+    /// The published resources of this pass.
+    pub tally: &'a RefCell<Tally>,
 }
 
 impl Publication<'_> {
@@ -56,7 +56,7 @@ impl Publication<'_> {
         let before = store.newest().map_or(0, |newest| newest.generation());
         let generation = if complete { self.generation } else { before };
         store.publish(update, generation, |changes| {
-            report::published(view, &without(changes, logged), self.start.elapsed(), &mut self.quota.borrow_mut());
+            report::published(view, &without(changes, logged), self.start.elapsed(), &mut self.tally.borrow_mut());
         })
     }
 }
