@@ -10,7 +10,7 @@ mod plan;
 mod ports;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,8 +52,15 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 const REST: u32 = 9;
 /// The maximum sleep.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
+/// The maximum number of log lines about missing permissions in one term.
+const MAX_FORBIDDEN: usize = 10;
 /// The kinds that this module writes.
 const KINDS: [Kind; 2] = [Kind::SERVICE, Kind::ENDPOINT_SLICE];
+/// The verb of a write that changed an object.
+const CHANGED: &str = "changed";
+/// What a controller without permission to write these kinds lacks.
+const GRANT: &str =
+    "grant create, patch, and delete on services and endpointslices (value gatewayAPI.manageServices of the chart)";
 
 /// The reason why a Gateway cannot be programmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +123,8 @@ struct Term {
     refused: BTreeMap<ObjectKey, Fault>,
     /// Whether the log contains the missing setting.
     is_setting_logged: bool,
+    /// The kinds and namespaces that the controller may not write, as they were logged.
+    forbidden: BTreeSet<(Kind, Arc<str>)>,
 }
 
 impl Infrastructure {
@@ -261,7 +270,12 @@ impl Infrastructure {
                 match performed {
                     Performed::Written(verb) => {
                         self.metrics.status_written(kind, super::outcome(None));
-                        tracing::info!(kind, %namespace, %name, "{verb} for a Gateway");
+                        // Endpoints change with each pod.
+                        if *verb == CHANGED {
+                            tracing::debug!(kind, %namespace, %name, "{verb} for a Gateway");
+                        } else {
+                            tracing::info!(kind, %namespace, %name, "{verb} for a Gateway");
+                        }
                     }
                     Performed::Unchanged => {}
                     Performed::Foreign => {
@@ -277,11 +291,21 @@ impl Infrastructure {
                     matches!(failure.code(), Some(400..=499)) && !matches!(failure.code(), Some(404 | 409));
                 if is_service && is_refused && !failure.affects_all_writes() {
                     let reason = if failure.code() == Some(422) { "Invalid" } else { "NoResources" };
-                    let message = format!("cannot write Service \"{}\": {failure}", write.id.key);
+                    let message = format!("cannot write Service \"{}\": {failure}{}", write.id.key, help(failure));
                     term.refused.insert(write.id.key.clone(), Fault::new(reason, message));
                 }
-                if failures.is_power_of_two() && failure.code() != Some(409) {
-                    tracing::warn!(kind, %namespace, %name, failures, "cannot write the object of a Gateway: {failure}");
+                // A missing permission concerns every Gateway.
+                let is_new = match failure.code() {
+                    Some(403) => {
+                        term.forbidden.insert((write.id.kind, namespace.clone()))
+                            && term.forbidden.len() <= MAX_FORBIDDEN
+                    }
+                    Some(409) => false,
+                    _ => failures.is_power_of_two(),
+                };
+                if is_new {
+                    let help = help(failure);
+                    tracing::warn!(kind, %namespace, %name, failures, "cannot write the object of a Gateway: {failure}{help}");
                 } else {
                     tracing::debug!(kind, %namespace, %name, failures, "cannot write the object of a Gateway: {failure}");
                 }
@@ -290,6 +314,11 @@ impl Infrastructure {
         };
         term.work.record(write, outcome, now);
     }
+}
+
+/// Returns what to do about a failure, as the end of its message.
+fn help(failure: &Failure) -> String {
+    if failure.code() == Some(403) { format!("; {GRANT}") } else { String::new() }
 }
 
 /// Performs a write.
@@ -356,7 +385,7 @@ impl Requests<'_> {
         match patch {
             _ if !is_ours => Ok(Performed::Foreign),
             None => Ok(Performed::Unchanged),
-            Some(patch) => self.patch::<IgnoredAny>(patch).await.map(|_| Performed::Written("changed")),
+            Some(patch) => self.patch::<IgnoredAny>(patch).await.map(|_| Performed::Written(CHANGED)),
         }
     }
 

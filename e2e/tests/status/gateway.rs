@@ -33,7 +33,12 @@ const ROUTE: &str = "{ apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute
 
 /// Starts a controller with its own GatewayClass.
 async fn start(server: &ApiServer) -> Lockgate {
-    let kubeconfig = server.kubeconfig("admin").display().to_string();
+    start_as(server, "admin").await
+}
+
+/// Starts it as a user of the API server.
+async fn start_as(server: &ApiServer, user: &str) -> Lockgate {
+    let kubeconfig = server.kubeconfig(user).display().to_string();
     let settings = "xds: { address: '127.0.0.1:XDS' }\nadmin: { address: '127.0.0.1:ADMIN' }\n\
                     leaderElection: { enabled: true }\nlisteners: { http: { port: HTTP_PORT }, https: { port: HTTPS_PORT }, \
                     stats: { port: STATS } }\ngateway: { controller: example.com/gateways }\n\
@@ -218,4 +223,59 @@ async fn without_the_service_of_the_envoys_the_status_says_what_is_missing() {
     let public = until_programmed(&server, "public", "False AddressNotAssigned").await;
     assert!(condition(&public["status"], "Programmed").contains("`status.envoyService`"), "{public}");
     assert_eq!(find(&server, "services", "public-edge").await, Value::Null);
+}
+
+/// Everything that a controller may do without `gatewayAPI.manageServices`, and more: it cannot write Services and EndpointSlices.
+const WITHOUT_SERVICES: &str = "apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: { name: controller }
+rules:
+  - { apiGroups: ['*'], resources: ['*'], verbs: [get, list, watch] }
+  - { apiGroups: ['*'], resources: ['*/status'], verbs: [patch] }
+  - { apiGroups: [coordination.k8s.io, events.k8s.io], resources: ['*'], verbs: ['*'] }
+  - { apiGroups: [''], resources: [configmaps], verbs: ['*'] }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_permission_to_write_services_gateways_state_what_is_missing() {
+    const GATEWAYS: [&str; 3] = ["one", "two", "three"];
+    let server = ApiServer::start().await;
+    server.apply(&definitions().await).await;
+    server.apply(WITHOUT_SERVICES).await;
+    server
+        .kubectl(&["create", "clusterrolebinding", "controller", "--clusterrole=controller", "--user=controller"], "")
+        .await;
+    server.apply(&documents(&[CLASS.to_owned(), e2e::manifests::ingress_class(), service("envoy", "", &[])])).await;
+    let lockgate = start_as(&server, "controller").await;
+    server.apply(&documents(&GATEWAYS.map(|name| gateway(name, &[80])))).await;
+    for name in GATEWAYS {
+        until_programmed(&server, name, "False NoResources").await;
+        let message = condition(&find(&server, "gateways", name).await["status"], "Programmed");
+        assert!(
+            message.contains("grant create, patch, and delete on services")
+                && message.contains("gatewayAPI.manageServices"),
+            "{message}"
+        );
+    }
+    // Several attempts have one line.
+    let refused = ["kind=\"Service\"", "outcome=\"refused\""];
+    wait_until("more attempts", async || lockgate.metric("lockgate_status_writes_total", &refused).await >= 9.0).await;
+    let log = lockgate.log();
+    assert_eq!(log.matches("cannot write the object of a Gateway").count(), 1, "{log}");
+    // Ingresses are not affected.
+    let address = ([127, 0, 0, 1], 80).into();
+    server
+        .apply(&documents(&[
+            service("shop", "", &[address]),
+            e2e::manifests::ingress("shop", "shop.test", "shop", None),
+        ]))
+        .await;
+    wait_until("the host", async || lockgate.virtual_host("shop.test").await.is_some()).await;
+    // With the permission, the Gateways get their Services.
+    let admin = ["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", "--user=controller"];
+    server.kubectl(&admin, "").await;
+    for name in GATEWAYS {
+        let service = format!("{name}-edge");
+        wait_until(&service, async || !find(&server, "services", &service).await.is_null()).await;
+    }
 }
