@@ -33,7 +33,7 @@ There is no published image: [build and push it](../../docs/install.md#an-image)
 
 [Install](../../docs/install.md) describes each step, [upgrade](../../docs/upgrade.md) the effects of an upgrade, and
 [operate](../../docs/operate.md) the pods, metrics, and alerts. `manifests/` contains the same objects with the default values, for
-`kubectl apply`.
+`kubectl apply`. [examples](examples) contains values for kind, OpenShift, and clouds.
 
 ## Values
 

@@ -1,6 +1,7 @@
 //! The chart with helm and a real API server. The API server accepts its objects without warnings, and invalid values
 //! are rejected by name.
 
+mod crds;
 mod dashboard;
 mod rendered;
 mod values;

@@ -10,7 +10,7 @@ metadata:
     # The only settings that Envoy reads at its start: with others come other pods.
     lockgate.dev/overload: {{ toJson . | sha256sum | trunc 16 }}
     {{- end }}
-    {{- with include "lockgate.scrapedAt" (list .Values.envoy.podAnnotations "8002" (include "lockgate.statsTlsPort" .)) }}
+    {{- with include "lockgate.scrapedAt" (list . .Values.envoy.podAnnotations "8002" (include "lockgate.statsTlsPort" .)) }}
     {{- . | nindent 4 }}
     {{- end }}
 spec:
@@ -21,9 +21,9 @@ spec:
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  terminationGracePeriodSeconds: {{ add .Values.envoy.drain.deadlineSeconds 30 }}
+  terminationGracePeriodSeconds: {{ include "lockgate.envoyGracePeriod" . }}
   securityContext:
-    {{- include "lockgate.podSecurity" . | nindent 4 }}
+    {{- include "lockgate.podSecurity" (list . .Values.envoy) | nindent 4 }}
   {{- with include "lockgate.network" .Values.envoy | trim }}
   {{- . | nindent 2 }}
   {{- end }}
@@ -40,7 +40,7 @@ spec:
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args:
         - bootstrap
-        - --xds-address={{ $name }}.{{ .Release.Namespace }}:18000
+        - --xds-address={{ $name }}.{{ include "lockgate.namespace" . }}:18000
         - --xds-tls=/certs
         - --node-id=$(POD_NAME)
         - --envoy-admin-address=unix:/run/envoy/admin.sock
@@ -60,7 +60,7 @@ spec:
         requests: {cpu: 10m, memory: 16Mi}
         limits: {memory: 64Mi}
       securityContext:
-        {{- include "lockgate.containerSecurity" . | nindent 8 }}
+        {{- toYaml .Values.envoy.securityContext | nindent 8 }}
       volumeMounts:
         - name: config
           mountPath: /config
@@ -125,15 +125,17 @@ spec:
         - name: readiness
           containerPort: {{ . }}
         {{- end }}
-      # A listener from xDS answers the probe, so an Envoy without configuration is not ready. There is no liveness probe on
-      # purpose: an Envoy that drains, or waits for its first configuration, must not be restarted.
+      {{- $port := ternary "readiness" "stats" (ne (include "lockgate.readinessPort" .) "") }}
+      # A listener from xDS answers the probe, so an Envoy without configuration is not ready. There is no liveness probe by
+      # default: an Envoy that drains, or waits for its first configuration, must not be restarted.
       readinessProbe:
-        httpGet:
-          path: /ready
-          port: {{ ternary "readiness" "stats" (ne (include "lockgate.readinessPort" .) "") }}
-        periodSeconds: 2
-        timeoutSeconds: 2
-        failureThreshold: 3
+        {{- include "lockgate.probe" (list .Values.envoy.readinessProbe "/ready" $port) | nindent 8 }}
+      {{- range $name := list "livenessProbe" "startupProbe" }}
+      {{- with index $.Values.envoy $name }}
+      {{ $name }}:
+        {{- include "lockgate.probe" (list . "/ready" $port) | nindent 8 }}
+      {{- end }}
+      {{- end }}
       lifecycle:
         preStop:
           # The container `drain` answers when Envoy has drained and exited.
@@ -143,7 +145,7 @@ spec:
       resources:
         {{- toYaml .Values.envoy.resources | nindent 8 }}
       securityContext:
-        {{- include "lockgate.containerSecurity" . | nindent 8 }}
+        {{- toYaml .Values.envoy.securityContext | nindent 8 }}
       volumeMounts:
         - name: config
           mountPath: /config
@@ -177,7 +179,7 @@ spec:
       resources:
         {{- toYaml .Values.envoy.drain.resources | nindent 8 }}
       securityContext:
-        {{- include "lockgate.containerSecurity" . | nindent 8 }}
+        {{- toYaml .Values.envoy.securityContext | nindent 8 }}
       volumeMounts:
         - name: admin
           mountPath: /run/envoy
@@ -205,4 +207,17 @@ spec:
     {{- with .Values.envoy.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+{{- end -}}
+
+{{/* The termination grace period of Envoy's pods: longer than the drain. */}}
+{{- define "lockgate.envoyGracePeriod" -}}
+{{- $deadline := int .Values.envoy.drain.deadlineSeconds -}}
+{{- if ge (int .Values.envoy.drain.minSeconds) $deadline -}}
+{{- fail (printf "envoy.drain.minSeconds: %d is not less than envoy.drain.deadlineSeconds, %d" (int .Values.envoy.drain.minSeconds) $deadline) -}}
+{{- end -}}
+{{- $seconds := .Values.envoy.terminationGracePeriodSeconds | int | default (add $deadline 30) | int -}}
+{{- if le $seconds $deadline -}}
+{{- fail (printf "envoy.terminationGracePeriodSeconds: %d is not more than envoy.drain.deadlineSeconds, %d: the kubelet would kill Envoy before its drain ends" $seconds $deadline) -}}
+{{- end -}}
+{{- $seconds -}}
 {{- end -}}

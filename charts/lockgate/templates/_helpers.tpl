@@ -15,6 +15,10 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "lockgate.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
 {{- define "lockgate.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "lockgate.fullname" .) .Values.serviceAccount.name -}}
@@ -43,13 +47,13 @@
 {{/* The host names with which Envoy may connect to the controller. */}}
 {{- define "lockgate.serverNames" -}}
 {{- $name := include "lockgate.fullname" . -}}
-{{- $ns := .Release.Namespace -}}
+{{- $ns := include "lockgate.namespace" . -}}
 {{- list $name (printf "%s.%s" $name $ns) (printf "%s.%s.svc" $name $ns) (printf "%s.%s.svc.cluster.local" $name $ns) | toYaml -}}
 {{- end -}}
 
 {{/* The names of Envoys, as JSON: from the values, otherwise the names in the certificates of the mode. */}}
 {{- define "lockgate.envoyNames" -}}
-{{- $name := printf "%s-envoy.%s" (include "lockgate.fullname" .) .Release.Namespace -}}
+{{- $name := printf "%s-envoy.%s" (include "lockgate.fullname" .) (include "lockgate.namespace" .) -}}
 {{- $default := dict "auto" (list) "cert-manager" (list $name) "secrets" (list $name "envoy") -}}
 {{- .Values.xdsTls.names.envoys | default (index $default .Values.xdsTls.mode) | toJson -}}
 {{- end -}}
@@ -93,21 +97,20 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- with $image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
-{{/* The security contexts of all pods and containers. */}}
+{{/* The security context of pods: `(list . .Values.envoy)`. OpenShift assigns the user and the groups. */}}
 {{- define "lockgate.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
+{{- $root := index . 0 -}}
+{{- $context := (index . 1).podSecurityContext | default dict -}}
+{{- if include "lockgate.openshift" $root -}}
+{{- $context = omit $context "runAsUser" "runAsGroup" "fsGroup" -}}
+{{- end -}}
+{{- toYaml $context -}}
 {{- end -}}
 
-{{- define "lockgate.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{/* Whether the cluster is OpenShift. */}}
+{{- define "lockgate.openshift" -}}
+{{- $installed := .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}
+{{- if ternary $installed (eq (toString .Values.openshift) "true") (eq (toString .Values.openshift) "auto") }}true{{ end -}}
 {{- end -}}
 
 {{/* The placement of pods: `(list . "envoy" .Values.envoy)`. */}}
@@ -159,6 +162,23 @@ hostNetwork: true
 {{- with .dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" .hostNetwork) }}
 dnsPolicy: {{ . }}
 {{- end }}
+{{- with .dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* A probe of a container: `(list .Values.envoy.readinessProbe "/ready" "stats")`. A probe with its own handler replaces the request. */}}
+{{- define "lockgate.probe" -}}
+{{- $probe := deepCopy (index . 0) -}}
+{{- if not (or $probe.httpGet $probe.tcpSocket $probe.exec $probe.grpc) -}}
+{{- $_ := set $probe "httpGet" (dict "path" (index . 1) "port" (index . 2)) -}}
+{{- end -}}
+{{- toYaml $probe -}}
 {{- end -}}
 
 {{/* The number of Envoy's worker threads: the value, otherwise the CPU limit of its container, rounded up; empty without both. */}}
@@ -228,11 +248,19 @@ dnsPolicy: {{ . }}
 {{- end -}}
 
 {{/* Annotations of pods. The default annotations lead scrapers to the metrics over TLS:
-`(list .Values.envoy.podAnnotations "8002" "8004")`, the last port empty if the metrics are in clear text. */}}
+`(list . .Values.envoy.podAnnotations "8002" "8004")`, the last port empty if the metrics are in clear text. With a ServiceMonitor,
+annotations for scrapers would make Prometheus scrape each pod twice. */}}
 {{- define "lockgate.scrapedAt" -}}
-{{- $annotations := deepCopy (index . 0) -}}
-{{- $port := index . 2 -}}
-{{- if and $port (eq (get $annotations "prometheus.io/port") (index . 1)) -}}
+{{- $root := index . 0 -}}
+{{- $annotations := deepCopy (index . 1) -}}
+{{- $port := index . 3 -}}
+{{- if $root.Values.serviceMonitor.enabled -}}
+{{- range $key := keys $annotations -}}
+{{- if hasPrefix "prometheus.io/" $key -}}
+{{- $_ := unset $annotations $key -}}
+{{- end -}}
+{{- end -}}
+{{- else if and $port (eq (get $annotations "prometheus.io/port") (index . 2)) -}}
 {{- $annotations = merge (dict "prometheus.io/port" $port "prometheus.io/scheme" "https") $annotations -}}
 {{- end -}}
 {{- with $annotations -}}

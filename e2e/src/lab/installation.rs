@@ -24,7 +24,7 @@ pub struct Installation<'a> {
 impl<'a> Installation<'a> {
     /// Returns the shared installation with the class `lockgate`. It is not removed.
     pub(super) async fn shared(lab: &'a Lab) -> Self {
-        let new = async || install(lab, "lockgate", "lockgate", &[]).await;
+        let new = async || install(lab, "lockgate", "lockgate", &["--set", "gatewayAPI.manageServices=true"]).await;
         let address = *SHARED.get_or_init(new).await;
         Self { lab, release: "lockgate".into(), namespace: "lockgate".into(), address }
     }

@@ -134,6 +134,51 @@ const SETS: &[(&str, &[&str])] = &[
     ),
     ("no network policies", &["networkPolicy.enabled=false"]),
     (
+        "pods and Services in detail, in another namespace",
+        &[
+            "namespaceOverride=shop",
+            "controller.hostAliases[0].ip=192.0.2.1",
+            "controller.hostAliases[0].hostnames={registry.example.com}",
+            "controller.dnsConfig.options[0].name=ndots",
+            "controller.startupProbe.failureThreshold=120",
+            "controller.livenessProbe=null",
+            "controller.readinessProbe.periodSeconds=5",
+            "controller.terminationGracePeriodSeconds=60",
+            "controller.minReadySeconds=5",
+            "controller.podSecurityContext.supplementalGroups={2000}",
+            "controller.securityContext.runAsUser=1000",
+            "envoy.hostAliases[0].ip=192.0.2.1",
+            "envoy.hostAliases[0].hostnames={backend.example.com}",
+            "envoy.dnsConfig.nameservers={192.0.2.53}",
+            "envoy.readinessProbe.failureThreshold=2",
+            "envoy.livenessProbe.tcpSocket.port=stats",
+            "envoy.startupProbe.failureThreshold=60",
+            "envoy.terminationGracePeriodSeconds=400",
+            "envoy.minReadySeconds=10",
+            "envoy.service.loadBalancerIP=192.0.2.10",
+            "envoy.service.externalIPs={192.0.2.11}",
+            "envoy.autoscaling.external=true",
+            "gatewayAPI.manageServices=true",
+        ],
+    ),
+    (
+        "external addresses, and an autoscaler by other metrics",
+        &[
+            "envoy.service.type=ClusterIP",
+            "envoy.service.externalIPs={192.0.2.11,192.0.2.12}",
+            "envoy.autoscaling.enabled=true",
+            "envoy.autoscaling.targetCPUUtilizationPercentage=0",
+            "envoy.autoscaling.metrics[0].type=Pods",
+            "envoy.autoscaling.metrics[0].pods.metric.name=requests_per_second",
+            "envoy.autoscaling.metrics[0].pods.target.type=AverageValue",
+            "envoy.autoscaling.metrics[0].pods.target.averageValue=1k",
+        ],
+    ),
+    (
+        "dedicated fleets with a ServiceMonitor",
+        &["gatewayAPI.dedicatedFleets.enabled=true", "serviceMonitor.enabled=true", "envoy.minReadySeconds=10"],
+    ),
+    (
         "a class of Gateways",
         &[
             "gatewayAPI.gatewayClass.create=true",
@@ -216,16 +261,54 @@ async fn a_real_api_server_takes_it_with_any_values() {
     for (name, values) in SETS {
         let rendered = template(values).unwrap_or_else(|error| panic!("{name}: {error}"));
         let (objects, warnings) = dry_run(&kubeconfig, &rendered).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let warnings: Vec<&str> = warnings.lines().filter(|line| !line.contains("hostPort")).collect();
+        let expected = |line: &&str| line.contains("hostPort") || line.contains("spec.loadBalancerIP");
+        let warnings: Vec<&str> = warnings.lines().filter(|line| !expected(line)).collect();
         assert!(warnings.is_empty(), "{name}: {warnings:?}");
         assert!(objects.len() > 12, "{name}: {} objects", objects.len());
         assert_flags_parse(name, &objects);
         assert_policies_fit(name, &objects, !values.contains(&"networkPolicy.enabled=false"));
         println!("{name}: {} objects", objects.len());
     }
+    for (name, rendered) in examples() {
+        let (objects, warnings) = dry_run(&kubeconfig, &rendered).unwrap_or_else(|error| panic!("{name}: {error}"));
+        // Clouds evaluate `loadBalancerIP`, and the API server warns that not all of them do.
+        let expected = |line: &&str| line.contains("hostPort") || line.contains("spec.loadBalancerIP");
+        let warnings: Vec<&str> = warnings.lines().filter(|line| !expected(line)).collect();
+        assert!(warnings.is_empty(), "{name}: {warnings:?}");
+        assert_flags_parse(&name, &objects);
+        assert_policies_fit(&name, &objects, true);
+        assert_settings_are_valid(&name, &objects);
+        println!("{name}: {} objects", objects.len());
+    }
     let manifests =
         std::fs::read_to_string(e2e::process::repository().join("manifests/lockgate.yaml")).expect("the manifests");
     dry_run(&kubeconfig, &manifests).unwrap_or_else(|error| panic!("manifests/lockgate.yaml: {error}"));
+}
+
+/// Returns the chart with each of its files of example values: name, and rendered objects.
+pub fn examples() -> Vec<(String, String)> {
+    let directory = e2e::process::repository().join("charts/lockgate/examples");
+    let entries = std::fs::read_dir(&directory).expect("examples").map(|entry| entry.expect("an entry").path());
+    let render = |path: std::path::PathBuf| {
+        let mut command = lab("helm");
+        command.args(["template", "lockgate", "charts/lockgate", "--namespace", "lockgate", "--values"]).arg(&path);
+        let rendered = run(&mut command, "").unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        (path.file_stem().expect("a name").to_string_lossy().into_owned(), rendered)
+    };
+    let mut examples: Vec<(String, String)> = entries.map(render).collect();
+    examples.sort();
+    let names: Vec<&str> = examples.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["aws", "azure", "gke", "kind", "openshift"]);
+    examples
+}
+
+/// The program accepts the settings file.
+fn assert_settings_are_valid(set: &str, objects: &[Value]) {
+    let settings = objects.iter().find_map(|object| object["data"]["lockgate.yaml"].as_str()).expect("the settings");
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), settings).expect("the settings file");
+    let checked = run(Command::new(e2e::lockgate::binary()).args(["config", "check"]).arg(file.path()), "");
+    checked.unwrap_or_else(|error| panic!("{set}: {error}"));
 }
 
 /// The pods of each workload have a NetworkPolicy with existing ports. No port for specific clients is open to all.
@@ -235,10 +318,15 @@ fn assert_policies_fit(set: &str, objects: &[Value], wanted: bool) {
     assert_eq!(policies.len(), if wanted { 2 } else { 0 }, "{set}");
     for policy in policies {
         let chosen = policy["spec"]["podSelector"]["matchLabels"].as_object().expect("labels");
+        let among = list(&policy["spec"]["podSelector"]["matchExpressions"]);
+        let is_among = |labels: &Value| {
+            among.iter().all(|one| list(&one["values"]).contains(&labels[one["key"].as_str().expect("a label")]))
+        };
         let pods: Vec<&Value> = objects
             .iter()
             .map(|object| &object["spec"]["template"])
             .filter(|pod| chosen.iter().all(|(key, value)| pod["metadata"]["labels"][key] == *value))
+            .filter(|pod| is_among(&pod["metadata"]["labels"]))
             .collect();
         assert_eq!(pods.len(), 1, "{set}: {chosen:?}");
         let containers = list(&pods[0]["spec"]["containers"]);

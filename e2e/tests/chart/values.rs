@@ -67,6 +67,11 @@ fn values_that_do_not_fit_each_other_are_named() {
     assert_refused(&["envoy.resources.limits.memory=1.5Gi"], &["envoy.resources.limits.memory", "1.5Gi"]);
     assert_refused(&["envoy.resources.limits.cpu=two"], &["envoy.resources.limits.cpu", "two"]);
     assert_refused(&["envoy.hostNetwork=true", "envoy.hostPorts.enabled=true"], &["envoy.hostNetwork", "settings"]);
+    assert_refused(&["envoy.drain.deadlineSeconds=10"], &["envoy.drain.minSeconds: 10", "deadlineSeconds, 10"]);
+    assert_refused(
+        &["envoy.terminationGracePeriodSeconds=300"],
+        &["envoy.terminationGracePeriodSeconds: 300 is not more than envoy.drain.deadlineSeconds, 300"],
+    );
     assert_refused(&["envoy.service.ipFamilies={v4}"], &["/envoy/service/ipFamilies/0", "'IPv4'"]);
 }
 
@@ -169,7 +174,8 @@ fn without_gateway_api_the_controller_neither_watches_nor_writes_it() {
     assert!(!rendered.contains("gateway.networking.k8s.io") && !rendered.contains("endPort"), "{rendered}");
     assert!(documents("ConfigMap", &off).concat().contains("\n      gatewayApi: false\n"));
     let verbs = "verbs: [create, patch, delete]";
-    assert!(!documents("ClusterRole", &off)[0].contains(verbs) && documents("ClusterRole", &[])[0].contains(verbs));
+    let on = ["gatewayAPI.manageServices=true"];
+    assert!(!documents("ClusterRole", &off)[0].contains(verbs) && documents("ClusterRole", &on)[0].contains(verbs));
     let pods = |values: &[&str]| documents("Deployment", values);
     let controller = |pods: &[String]| pods.iter().find(|pod| pod.contains("- serve\n")).cloned();
     assert_ne!(controller(&pods(&off)), controller(&pods(&[])), "the controller needs a restart");
@@ -217,20 +223,180 @@ fn the_values_of_the_documentation_are_taken() {
     }
 }
 
-/// The chart and the documentation have the same alerts with the same thresholds.
+/// Each alert leads to its section in docs/alerts.md, which has the same expression.
 #[test]
-fn alerts_are_documented() {
-    let alerts = std::fs::read_to_string(repository().join("charts/lockgate/alerts.yaml")).expect("the alerts");
-    let page = |name: &str| std::fs::read_to_string(repository().join("docs").join(name)).expect("a page");
-    let (operate, certificates) = (page("operate.md"), page("certificates.md"));
-    for expression in alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: '")?.strip_suffix('\'')) {
-        // The label of the namespace distinguishes releases.
-        let documented = expression.replace(" by (namespace) ", "").replace("(namespace, ", "(");
-        assert!(operate.contains(&format!("| `{documented}`")), "{documented} is not in docs/operate.md");
+fn alerts_lead_to_their_documentation() {
+    let read =
+        |path: &str| std::fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let (alerts, page, certificates) =
+        (read("charts/lockgate/alerts.yaml"), read("docs/alerts.md"), read("docs/certificates.md"));
+    let alerts: Vec<&str> = alerts.split("- alert: ").skip(1).collect();
+    assert!(alerts.len() > 10);
+    for alert in &alerts {
+        let name = alert.lines().next().unwrap_or_default();
+        let field = |field: &str| {
+            let found = alert.lines().find_map(|line| line.trim().strip_prefix(field)?.strip_prefix(": "));
+            found.unwrap_or_else(|| panic!("{name} has no {field}")).trim_matches('\'')
+        };
+        let anchor = name.to_lowercase();
+        let url = format!("https://github.com/lockgate/lockgate/blob/main/docs/alerts.md#{anchor}");
+        assert_eq!(field("runbook_url"), url);
+        let section = page.split("\n## ").skip(1).find(|section| section.lines().next() == Some(name));
+        let section = section.unwrap_or_else(|| panic!("docs/alerts.md has no section {name}, so {url} leads nowhere"));
+        let expression = field("expr");
+        assert!(section.contains(&format!("\n`{expression}`")), "{name}: {expression} is not in its section");
+        for part in ["**Effect.**", "**What to do.**"] {
+            assert!(section.contains(part), "{name}: no {part}");
+        }
     }
+    assert_eq!(
+        page.matches("\n## ").count(),
+        alerts.len(),
+        "docs/alerts.md has a section for each alert, and no others"
+    );
     let threshold = "min by (certificate) (lockgate_xds_certificate_expiry_timestamp_seconds) - time() < 15 * 86400";
-    assert!(operate.contains(threshold) && certificates.contains(threshold));
-    assert!(!documents("PrometheusRule", &["prometheusRule.enabled=true"])[0].contains("null"));
+    assert!(certificates.contains(threshold));
+    let rule = documents("PrometheusRule", &["prometheusRule.enabled=true", "namespaceOverride=edge"]).concat();
+    assert!(!rule.contains("null") && rule.contains("absent(lockgate_build_info{namespace=\"edge\"})"), "{rule}");
+}
+
+#[test]
+fn on_openshift_pods_have_no_fixed_user() {
+    let fixed = ["runAsUser", "runAsGroup", "fsGroup"];
+    let on = ["openshift=true", "gatewayAPI.dedicatedFleets.enabled=true", "serviceMonitor.enabled=true"];
+    let rendered = template(&on).unwrap_or_else(|error| panic!("{error}"));
+    for field in fixed {
+        assert!(!rendered.contains(field), "{field}");
+    }
+    // The other requirements of `restricted-v2`: controller, Envoy with three containers, the template of fleets, and the test.
+    let count = |text: &str| rendered.matches(text).count();
+    let (pods, containers) = (4, 1 + 3 + 3 + 1);
+    assert_eq!((count("runAsNonRoot: true"), count("type: RuntimeDefault")), (pods, pods));
+    assert_eq!((count("allowPrivilegeEscalation: false"), count("- ALL")), (containers, containers));
+    for forbidden in ["hostPath", "hostPort", "hostNetwork", "privileged: true"] {
+        assert_eq!(count(forbidden), 0, "{forbidden}");
+    }
+    // The same without the value `openshift`: field by field, or detected.
+    let null: Vec<String> = ["controller", "envoy"]
+        .iter()
+        .flat_map(|who| fixed.map(|field| format!("{who}.podSecurityContext.{field}=null")))
+        .collect();
+    let null: Vec<&str> = null.iter().map(String::as_str).collect();
+    let by_field = template(&[&null[..], &on[1..]].concat()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(by_field, rendered);
+    let mut command = lab("helm");
+    command.args(["template", "lockgate", "charts/lockgate", "--namespace", "lockgate"]);
+    command.args(["--api-versions=security.openshift.io/v1", "--set", on[1], "--set", on[2]]);
+    assert_eq!(run(&mut command, "").as_deref(), Ok(&*rendered));
+    assert_refused(&["openshift=maybe"], &["/openshift"]);
+}
+
+#[test]
+fn the_permission_to_write_services_needs_gateway_api() {
+    let verbs = "verbs: [create, patch, delete]";
+    let may = |flags: &[&str]| {
+        let mut command = lab("helm");
+        command.args(["template", "lockgate", "charts/lockgate", "--namespace", "lockgate"]).args(flags);
+        run(&mut command, "").unwrap_or_else(|error| panic!("{flags:?}: {error}")).contains(verbs)
+    };
+    assert!(!may(&[]), "nothing uses Gateway API");
+    let installed = "--api-versions=gateway.networking.k8s.io/v1";
+    assert!(may(&[installed]));
+    assert!(may(&["--set=gatewayAPI.gatewayClass.create=true"]));
+    assert!(may(&["--set=gatewayAPI.dedicatedFleets.enabled=true"]));
+    assert!(may(&["--set=gatewayAPI.manageServices=true"]));
+    assert!(!may(&[installed, "--set=gatewayAPI.manageServices=false"]));
+    assert!(!may(&[installed, "--set=gatewayAPI.enabled=false"]));
+    assert!(!may(&["--set=gatewayAPI.manageServices=true", "--set=gatewayAPI.enabled=false"]));
+}
+
+#[test]
+fn another_autoscaler_may_set_the_number_of_envoys() {
+    let envoy = |values: &[&str]| {
+        let pods = documents("Deployment", values).into_iter().find(|pod| pod.contains("command: [envoy]"));
+        pods.expect("Envoy").contains("\n  replicas:")
+    };
+    let external = "envoy.autoscaling.external=true";
+    assert!(envoy(&[]) && !envoy(&[external]) && !envoy(&["envoy.autoscaling.enabled=true"]));
+    assert!(documents("HorizontalPodAutoscaler", &[external]).is_empty());
+    assert_refused(&[external, "envoy.autoscaling.enabled=true"], &["envoy.autoscaling.external", "must be false"]);
+}
+
+#[test]
+fn a_service_monitor_replaces_the_annotations_for_scrapers() {
+    let rendered = |values: &[&str]| template(values).unwrap_or_else(|error| panic!("{error}"));
+    let fleets = "gatewayAPI.dedicatedFleets.enabled=true";
+    assert_eq!(rendered(&[fleets]).matches("prometheus.io/scrape").count(), 3, "the controller, Envoy, and fleets");
+    let own = "envoy.podAnnotations.team=edge";
+    let monitored = rendered(&[fleets, "serviceMonitor.enabled=true", own]);
+    assert!(!monitored.contains("prometheus.io/") && monitored.contains("team: edge"), "{monitored}");
+    // Each component has a ServiceMonitor, and a Service that it selects.
+    for component in ["controller", "envoy", "fleet"] {
+        let label = format!("app.kubernetes.io/component: {component}");
+        let of = |kind: &str| {
+            documents(kind, &[fleets, "serviceMonitor.enabled=true"])
+                .into_iter()
+                .filter(|one| one.contains(&label))
+                .count()
+        };
+        assert_eq!(of("ServiceMonitor"), 1, "{component}");
+        assert!(of("Service") > 0, "{component}");
+    }
+}
+
+#[test]
+fn every_object_is_in_the_namespace_that_is_asked_for() {
+    let all = [
+        "namespaceOverride=edge",
+        "serviceMonitor.enabled=true",
+        "dashboard.enabled=true",
+        "prometheusRule.enabled=true",
+    ];
+    let rendered = template(&all).unwrap_or_else(|error| panic!("{error}"));
+    for line in rendered.lines().filter(|line| line.trim_start().starts_with("namespace: ")) {
+        assert_eq!(line.trim(), "namespace: edge");
+    }
+    for part in [
+        "--peers=lockgate-peers.edge.svc:18000",
+        "--xds-address=lockgate.edge:18000",
+        "envoyService: edge/lockgate-envoy",
+    ] {
+        assert!(rendered.contains(part), "{part}");
+    }
+}
+
+/// The notes name the GatewayClass, and what a cluster without load balancers needs.
+#[test]
+fn the_notes_fit_the_values() {
+    let notes = |values: &[&str]| {
+        let mut command = lab("helm");
+        command.args(["install", "lockgate", "charts/lockgate", "--namespace", "lockgate", "--dry-run=client"]);
+        command.args(values.iter().map(|value| format!("--set={value}")));
+        let text = run(&mut command, "").unwrap_or_else(|error| panic!("{values:?}: {error}"));
+        text.split_once("\nNOTES:\n").expect("notes").1.to_owned()
+    };
+    let defaults = notes(&[]);
+    for part in [
+        "examples/kind.yaml",
+        "<pending>",
+        "Gateway API: its CustomResourceDefinitions are not installed",
+        "docs/upgrade.md",
+    ] {
+        assert!(defaults.contains(part), "{part}: {defaults}");
+    }
+    let create = "gatewayAPI.gatewayClass.create=true";
+    let named = notes(&[create, "gatewayAPI.gatewayClass.name=edge", "namespaceOverride=shop"]);
+    assert!(
+        named.contains("Gateways use the GatewayClass \"edge\".") && named.contains("--namespace shop "),
+        "{named}"
+    );
+    let own = notes(&["gatewayAPI.manageServices=true"]);
+    assert!(
+        own.contains("which this release does not create") && own.contains("lockgate.dev/gateway-controller"),
+        "{own}"
+    );
+    assert!(notes(&["gatewayAPI.manageServices=false"]).contains("Gateways are not programmed"));
+    assert!(!notes(&["gatewayAPI.enabled=false"]).contains("Gateway"));
 }
 
 /// Values that only a new process applies restart the pods of the controller, and no others.

@@ -151,7 +151,7 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys() {
     // The controller has the documented permissions, and needs no others.
     let account = Account::new(&lab, RELEASE, &lockgate.name()).await;
     let places = ["cluster", "watched", "own"];
-    assert_same(&rights(&lab, &account, RELEASE).await, &documented(&lockgate.name(), &places, 2), RELEASE);
+    assert_same(&rights(&lab, &account, RELEASE).await, &documented(&lockgate.name(), &places, 3), RELEASE);
 
     // The autoscaler of the Kubernetes cluster sets the number of Envoys, and the controller leaves it.
     space

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 pub type Rights = BTreeSet<String>;
 
 /// Returns the permissions of a release in the first `tables` tables of docs/security.md. `place` contains the roles of the namespace:
-/// `cluster`, `watched`, `own`, `default`. The second table has the permissions for dedicated fleets.
+/// `cluster`, `watched`, `own`, `default`. The second table has the permissions for the Services of Gateways, and the third table those
+/// for dedicated fleets.
 pub fn documented(release: &str, place: &[&str], tables: usize) -> Rights {
     let path = e2e::process::repository().join("docs/security.md");
     let text = std::fs::read_to_string(path).expect("docs/security.md");
@@ -103,7 +104,7 @@ async fn the_service_account_may_do_what_the_docs_say() {
     {
         let found = rights(&lab, &account, namespace).await;
         println!("in the namespace {namespace}: {} rights", found.len());
-        assert_same(&found, &documented(&lockgate.name(), place, 1), namespace);
+        assert_same(&found, &documented(&lockgate.name(), place, 2), namespace);
     }
 }
 
@@ -118,7 +119,7 @@ async fn with_watched_namespaces_it_is_refused_everything_in_others() {
     }
     let namespaces = format!("watchNamespaces={{{}}}", watched.name);
     let flags = ["--set", &namespaces, "--set", "ingressClass.create=false", "--set", "controller.replicas=1"];
-    let flags = [&flags[..], &["--set", "envoy.replicas=1"]].concat();
+    let flags = [&flags[..], &["--set", "envoy.replicas=1", "--set", "gatewayAPI.manageServices=false"]].concat();
     // It becomes ready with only these permissions.
     let narrow = Installation::new(&lab, "narrow", &own.name, &flags).await;
     let account = Account::new(&lab, &own.name, &narrow.name()).await;
