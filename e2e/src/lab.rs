@@ -149,6 +149,14 @@ impl Lab {
         self.run("helm", args, "").await
     }
 
+    /// Like [`Lab::try_helm`], with another version of helm: `helm` or `helm3`.
+    ///
+    /// # Errors
+    /// The error output of helm.
+    pub async fn try_helm_of(&self, program: &str, args: &[&str]) -> Result<String, String> {
+        self.run(program, args, "").await
+    }
+
     async fn run(&self, name: &str, args: &[&str], stdin: &str) -> Result<String, String> {
         let mut command = Command::new(crate::apiserver::lab(name));
         command.current_dir(repository()).args(args);

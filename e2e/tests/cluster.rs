@@ -13,6 +13,7 @@ mod fleets;
 mod helm;
 mod hostile;
 mod lab;
+mod platforms;
 mod rbac;
 mod ways_in;
 mod zero_downtime;
