@@ -191,7 +191,7 @@ impl Resolver {
         };
         for field in fields {
             let inner = if path.is_empty() { field.key.clone() } else { format!("{path}.{}", field.key) };
-            match key(&inner) {
+            match key(&inner).or_else(|| key(foreign::renamed(&inner)?)) {
                 Some(key) => self.leaf(key, &field.value, Origin::File(field.place)),
                 None if is_group(&inner) => self.group(&inner, &field.value),
                 None => {

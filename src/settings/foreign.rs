@@ -88,6 +88,10 @@ const REMOVED: &[(&str, &str)] = &[
     ("tls.maxwildcardmemorypernamespace", "tenants.maxConfigurationPerNamespace"),
 ];
 
+/// Keys that have another name in this version, and this name. Files may use both.
+pub const RENAMED: &[(&str, &str)] =
+    &[("tls.redirect", "ingress.httpsRedirect"), ("tls.redirectStatus", "ingress.httpsRedirectStatus")];
+
 /// Keys that only flags set: the sources, and values that differ between replicas.
 const FLAGS: &[(&str, &str)] = &[
     ("config", "--config"),
@@ -97,6 +101,11 @@ const FLAGS: &[(&str, &str)] = &[
     ("manifests", "--manifests"),
     ("resources", "--resources"),
 ];
+
+/// Returns the current name of the key that earlier versions called `path`.
+pub fn renamed(path: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(earlier, _)| *earlier == path).map(|(_, now)| *now)
+}
 
 /// Returns the message for the key `path` if another program or an earlier version has it.
 pub fn hint(path: &str) -> Option<String> {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::Settings;
 use super::access_log::known_fields;
+use super::foreign::RENAMED;
 use super::keys::{GROUPS, KEYS, Key};
 use super::print::written;
 
@@ -100,6 +101,15 @@ pub fn schema() -> Json {
             schema.insert("default".to_owned(), (key.show)(&defaults));
         }
         insert(&mut root, &key.path.split('.').collect::<Vec<_>>(), schema);
+    }
+    for (earlier, now) in RENAMED {
+        let Some(key) = KEYS.iter().find(|key| key.path == *now) else { continue };
+        let mut schema = (key.schema)();
+        if let Some(schema) = schema.as_object_mut() {
+            schema.insert("description".to_owned(), format!("The earlier name of `{now}`.").into());
+            schema.insert("deprecated".to_owned(), true.into());
+        }
+        insert(&mut root, &earlier.split('.').collect::<Vec<_>>(), schema);
     }
     for (group, about) in GROUPS {
         if let Some(schema) = root.pointer_mut(&format!("/properties/{group}")).and_then(Json::as_object_mut) {

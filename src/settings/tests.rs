@@ -273,6 +273,13 @@ fn empty_files_and_values_mean_the_defaults() {
 }
 
 #[test]
+fn earlier_names_of_keys_are_accepted() {
+    let earlier = read("tls: {redirect: false, redirectStatus: 301}");
+    assert_eq!(earlier.settings, read("ingress: {httpsRedirect: false, httpsRedirectStatus: 301}").settings);
+    assert_ne!(earlier.settings, Settings::default());
+}
+
+#[test]
 fn printed_settings_parse_to_the_same_settings() {
     let others = ELSEWHERE.iter().map(|(_, text)| *text);
     for text in ["", EVERY_KEY].into_iter().chain(others) {

@@ -41,9 +41,9 @@ const PREFIXES: [&str; 5] = [
 
 #[rustfmt::skip]
 const ROWS: [Row; 26] = [
-    row("ingress.kubernetes.io/force-ssl-redirect", "Ingress", "boolean", "`tls.redirect`", "true", "`true`: redirects plain HTTP to HTTPS (`tls.redirectStatus`, 308), also without a certificate; `false`: does not, regardless of `tls.redirect` and of the annotations of ingress-nginx"),
+    row("ingress.kubernetes.io/force-ssl-redirect", "Ingress", "boolean", "`ingress.httpsRedirect`", "true", "`true`: redirects plain HTTP to HTTPS (`ingress.httpsRedirectStatus`, 308), also without a certificate; `false`: does not, regardless of `ingress.httpsRedirect` and of the annotations of ingress-nginx"),
     row("nginx.ingress.kubernetes.io/force-ssl-redirect", "Ingress", "boolean", "`false`", "true", "`true`: the same"),
-    row("nginx.ingress.kubernetes.io/ssl-redirect", "Ingress", "boolean", "`tls.redirect`", "false", "`false`: does not redirect plain HTTP to HTTPS; `true`: redirects hosts with a usable certificate"),
+    row("nginx.ingress.kubernetes.io/ssl-redirect", "Ingress", "boolean", "`ingress.httpsRedirect`", "false", "`false`: does not redirect plain HTTP to HTTPS; `true`: redirects hosts with a usable certificate"),
     row("kubernetes.io/ingress.allow-http", "Ingress", "boolean", "`true`", "false", "`false`: plain HTTP is answered 404"),
     row("kubernetes.io/ingress.class", "Ingress", "name of an ingress class", "", "lockgate", "the ingress class; it takes precedence over `spec.ingressClassName`"),
     row("projectcontour.io/ingress.class", "Ingress", "name of an ingress class", "", "lockgate", "the same; it takes precedence over `kubernetes.io/ingress.class`"),

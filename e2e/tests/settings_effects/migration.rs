@@ -62,7 +62,7 @@ async fn plain_http_is_redirected_for_hosts_behind_tls() {
     answers(&plain("secure.test").field("x-forwarded-proto", "https"), 200).await;
     assert_eq!(plain("secure.test").field("x-forwarded-proto", "http").get("/").await.expect("an answer").status, 308);
     assert_eq!(plain("secure.test").get("/").await.expect("an answer").status, 308);
-    site.config.write("lockgate.yaml", "tls: { redirect: false }\n");
+    site.config.write("lockgate.yaml", "ingress: { httpsRedirect: false }\n");
     answers(&plain("secure.test"), 200).await;
 }
 

@@ -42,6 +42,25 @@ pub const SELECTION: &[Key] = &[
          hosts."
     ),
     key!(
+        "ingress.httpsRedirect",
+        Bool,
+        route.tls.redirect,
+        "Redirects plain HTTP to HTTPS for all hosts of Ingresses that a rule names and that have a usable certificate. It does \
+         not redirect rules without a host, and paths of rules below `/.well-known/acme-challenge`, which serve to issue \
+         certificates. Annotations of an Ingress override it: `ingress.kubernetes.io/force-ssl-redirect` and \
+         `nginx.ingress.kubernetes.io/ssl-redirect`. If `http.trustedHops` is above 0, requests with `x-forwarded-proto: https` \
+         are served, because the proxy in front of Envoy has received them over HTTPS. Turn it off behind a load balancer that \
+         terminates TLS and does not send this header: its requests would be redirected forever. Routes of Gateway API \
+         redirect with a filter."
+    ),
+    key!(
+        "ingress.httpsRedirectStatus",
+        RedirectStatus,
+        route.tls.redirect_status,
+        "The status of redirects to HTTPS, including those by annotation. With 307 and 308, clients keep the method \
+         and the body of a request."
+    ),
+    key!(
         "gateway.controller",
         ControllerName,
         route.gateway.controller,

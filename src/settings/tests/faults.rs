@@ -62,7 +62,7 @@ fn values_of_a_wrong_type_or_range_are_faults() {
         ("compression: {contentTypes: [html]}", "1:30", &["TYPE/SUBTYPE"]),
         ("ingress: {classNames: [Public]}", "1:24", &["\"Public\" is not a valid name of an IngressClass"]),
         ("ingress: {controllerName: lockgate}", "1:27", &["DOMAIN/PATH"]),
-        ("tls: {redirectStatus: 303}", "1:23", &["301, 302, 307 or 308"]),
+        ("ingress: {httpsRedirectStatus: 303}", "1:32", &["301, 302, 307 or 308"]),
         ("tls: {hsts: {preload: true}}", "1:14", &["tls.hsts.maxAge is not set"]),
         ("tls: {hsts: {maxAge: 30d, includeSubdomains: true, preload: true}}", "1:52", &["at least 365d"]),
         ("retries: {conditions: [sometimes]}", "1:24", &["expected 5xx, cancelled"]),
