@@ -27,9 +27,10 @@ fn names(kind: Kind) -> Value {
     names
 }
 
-/// Returns the first line of the file of a kind whose types are in this module.
+/// Returns the first lines of the file of a kind whose types are in this module. `helm show crds` of Helm 3 prints the files without
+/// separators.
 fn head(module: &str) -> String {
-    format!("# Written by `make crds` from crates/route/src/objects/{module}.rs: edit that file instead.\n")
+    format!("---\n# Written by `make crds` from crates/route/src/objects/{module}.rs: edit that file instead.\n")
 }
 
 /// The directories with the definitions. Helm installs the definitions of the chart.

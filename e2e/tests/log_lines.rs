@@ -35,6 +35,7 @@ impl Site {
         let manifests = Manifests::new();
         let flags = ["--log-level", "info,lockgate=debug,lockgate_xds=debug"];
         let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
+        manifests.write("class.yaml", &ingress_class());
         let site = Self { manifests, lockgate };
         site.write("shop", 1);
         site
@@ -44,7 +45,7 @@ impl Site {
     fn write(&self, name: &str, backend: u8) {
         let address = ([127, 0, 0, backend], 80).into();
         let host = format!("{name}.test");
-        let all = [ingress_class(), service(name, "", &[address]), ingress(name, &host, name, None)];
+        let all = [service(name, "", &[address]), ingress(name, &host, name, None)];
         self.manifests.write(&format!("{name}.yaml"), &documents(&all));
     }
 

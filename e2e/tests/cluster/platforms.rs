@@ -1,4 +1,4 @@
-//! Installations for kind and OpenShift, with Helm 3 and Helm 4.
+//! Installations for kind, OpenShift, and clouds, with Helm 3 and Helm 4.
 
 use std::time::Instant;
 
@@ -125,5 +125,33 @@ async fn pods_run_as_the_user_that_openshift_assigns() {
         lab.try_helm_of(helm, &test).await.unwrap_or_else(|error| panic!("{helm} test: {error}"));
         let uninstall = ["uninstall", &release, "--namespace", &space.name, "--wait", "--timeout=120s"];
         lab.try_helm_of(helm, &uninstall).await.unwrap_or_else(|error| panic!("{helm} uninstall: {error}"));
+    }
+}
+
+/// The values for clouds. The lab plays the cloud: it gives addresses of its own network, to Services without a class.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_for_clouds_are_installed() {
+    const CLOUDS: [(&str, &str); 3] = [
+        ("aws", "--set=envoy.service.loadBalancerClass="),
+        ("azure", "--set=envoy.replicas=2"),
+        ("gke", "--set=envoy.service.loadBalancerIP=10.245.77.7"),
+    ];
+    let lab = Lab::shared().await;
+    for helm in HELMS {
+        for (cloud, of_the_lab) in CLOUDS {
+            let (space, release) = (lab.namespace(cloud).await, format!("{helm}-{cloud}"));
+            let values = format!("--values=charts/lockgate/examples/{cloud}.yaml");
+            let flags = [&values, of_the_lab, "--timeout=120s"];
+            install(helm, &space, &release, &flags).await.unwrap_or_else(|error| panic!("{helm}, {cloud}: {error}"));
+            let address = lab.address(&space.name, &format!("{release}-lockgate-envoy")).await.to_string();
+            assert!(cloud != "gke" || address == "10.245.77.7", "{address}");
+            // With PROXY headers, `helm test` runs nc, which few machines have. Pods of the lab run programs of the machine.
+            if cloud != "aws" {
+                let test = ["test", &release, "--namespace", &space.name, "--timeout=60s"];
+                lab.try_helm_of(helm, &test).await.unwrap_or_else(|error| panic!("{helm} test, {cloud}: {error}"));
+            }
+            let uninstall = ["uninstall", &release, "--namespace", &space.name, "--wait", "--timeout=120s"];
+            lab.try_helm_of(helm, &uninstall).await.unwrap_or_else(|error| panic!("{helm} uninstall: {error}"));
+        }
     }
 }

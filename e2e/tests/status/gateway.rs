@@ -263,7 +263,7 @@ async fn without_the_permission_to_write_services_gateways_state_what_is_missing
     let log = lockgate.log();
     assert_eq!(log.matches("cannot write the object of a Gateway").count(), 1, "{log}");
     // Ingresses are not affected.
-    let address = ([127, 0, 0, 1], 80).into();
+    let address = ([10, 0, 0, 1], 80).into();
     server
         .apply(&documents(&[
             service("shop", "", &[address]),
