@@ -24,7 +24,7 @@ fn manifests(service: &str, backend: &Backend) -> Manifests {
 }
 
 fn shop(name: &str, backend: &Backend) -> String {
-    documents(&[service(name, "", &[backend.address]), ingress("shop", HOST, name, None)])
+    documents(&[service(name, "", &[backend.address]), ingress("shop", HOST, name, None).replace(DEFAULT, SERVED)])
 }
 
 /// Starts an Envoy with the files at `directory`, and waits until it is ready.

@@ -149,7 +149,7 @@ async fn the_same_requests_have_the_same_answers() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let report = text(&output.stderr);
     assert!(report.contains("Ingress default/shop spec.rules[0].http.paths[6]"), "{report}");
-    assert!(report.contains("wrote 1 Gateway, 4 HTTPRoutes, 1 ReferenceGrant"), "{report}");
+    assert!(report.contains("wrote 1 Gateway, 5 HTTPRoutes, 1 ReferenceGrant"), "{report}");
 
     // Both kinds are served at the same time.
     manifests.write("gateway.yaml", &text(&output.stdout));

@@ -18,10 +18,7 @@ pub const HOST: &str = "shop.test";
 /// retries.
 const INGRESSES: &str = "apiVersion: networking.k8s.io/v1
 kind: Ingress
-metadata:
-  name: shop
-  namespace: default
-  annotations: { ingress.kubernetes.io/force-ssl-redirect: 'false' }
+metadata: { name: shop, namespace: default }
 spec:
   tls: [{ hosts: [shop.test], secretName: shop-tls }]
   rules:
@@ -36,10 +33,7 @@ kind: Ingress
 metadata:
   name: retried
   namespace: default
-  annotations:
-    projectcontour.io/retry-on: 5xx
-    projectcontour.io/num-retries: '2'
-    ingress.kubernetes.io/force-ssl-redirect: 'false'
+  annotations: { projectcontour.io/retry-on: 5xx, projectcontour.io/num-retries: '2' }
 spec:
   rules:
     - host: shop.test
@@ -98,7 +92,8 @@ impl Site {
         ];
         manifests.write("shop.yaml", &documents(&[&shop, objects].concat()));
         let config = Manifests::new();
-        config.write("lockgate.yaml", settings);
+        // The tests send the same requests over plain HTTP and over TLS.
+        config.write("lockgate.yaml", &format!("tls: {{ redirect: false }}\n{settings}"));
         let file = config.file("lockgate.yaml").display().to_string();
         let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
         let envoy = Envoy::start(&lockgate, Mode::Delta).await;
