@@ -80,6 +80,11 @@ pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64
     found.into_findings()
 }
 
+/// Removes the findings about annotations that change nothing. Most files of other controllers have some, and nobody needs to act.
+pub fn remove_harmless(findings: &mut Vec<Finding>) {
+    findings.retain(|finding| finding.rule != Rule::HarmlessAnnotation);
+}
+
 /// The translation of the manifests and of assumed objects.
 pub struct Translated {
     /// The objects.

@@ -2,9 +2,11 @@
 
 pub mod bootstrap;
 mod check;
+mod cluster_args;
 mod completions;
 mod config;
 mod envoy_drain;
+mod exit;
 mod expiry;
 mod explain;
 mod export;
@@ -12,6 +14,7 @@ mod migrate;
 mod object_args;
 mod output;
 mod pipeline;
+mod progress;
 mod reload;
 mod replica_args;
 mod replicas;
@@ -21,6 +24,8 @@ mod serve_args;
 mod server_args;
 mod settings_args;
 mod status;
+#[cfg(test)]
+mod table;
 mod values;
 mod version;
 
@@ -28,8 +33,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use exit::Outcome;
 pub use serve_args::ServeArgs;
 pub use version::COMMIT;
 
@@ -103,7 +109,7 @@ Examples:
     lockgate explain https://shop.example.com/cart --manifests examples
 
   Move Ingresses to Gateway API:
-    lockgate migrate ingress --cluster current > gateway.yaml
+    lockgate migrate ingress --context current > gateway.yaml
 
   Start an Envoy that is configured by it:
     lockgate bootstrap > envoy.yaml
@@ -113,20 +119,21 @@ Examples:
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    // The exit code differs from the exit code of an answer that the user may not want, as for invalid flags.
-    let failure = match command {
-        Command::Check(_) | Command::Migrate(_) | Command::Explain(_) | Command::Status(_) => ExitCode::from(2),
-        _ => ExitCode::FAILURE,
-    };
-    match run(command) {
-        Ok(code) => code,
+    // Clap prints the error, and exits.
+    let cli = Cli::from_arg_matches(&command_line().get_matches()).unwrap_or_else(|error| error.exit());
+    match run(cli.command) {
+        Ok(outcome) => outcome.into(),
         Err(error) => {
             // The log may not be initialized yet.
             let _ = writeln!(io::stderr(), "error: {}", without_repetition(&error));
-            failure
+            ExitCode::from(exit::FAILED)
         }
     }
+}
+
+/// Returns the definition of the command line, with the exit codes in the help.
+pub(crate) fn command_line() -> clap::Command {
+    exit::add_to_help(Cli::command(), "")
 }
 
 /// Returns the chain of `error`, without causes that the message before already contains.
@@ -138,21 +145,21 @@ fn without_repetition(error: &anyhow::Error) -> String {
     })
 }
 
-fn run(command: Command) -> anyhow::Result<ExitCode> {
+fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Serve(args) => runtime()?.block_on(serve::run(*args)),
         Command::Export(args) => runtime()?.block_on(export::run(*args)),
         Command::Bootstrap(options) => bootstrap::run(*options),
-        Command::EnvoyDrain(options) => runtime()?.block_on(envoy_drain::run(*options)),
+        Command::EnvoyDrain(options) => return runtime()?.block_on(envoy_drain::run(*options)),
         Command::Check(options) => return check::run(*options),
         Command::Explain(options) => return explain::run(*options),
-        Command::Status(options) => status::run(*options),
+        Command::Status(options) => return status::run(*options),
         Command::Migrate(command) => return migrate::run(command),
-        Command::Config(options) => config::run(options),
+        Command::Config(options) => return config::run(options),
         Command::Version(options) => print(&version::report(&options)),
         Command::Completions(options) => print(&completions::script(&options)),
     }
-    .map(|()| ExitCode::SUCCESS)
+    .map(|()| Outcome::Fine)
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

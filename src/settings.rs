@@ -31,14 +31,14 @@ pub use yaml::{Node, Place};
 pub enum Source {
     /// A Kubernetes API server.
     Cluster {
-        /// The file with address and credentials; `None` is the pod's service account.
+        /// The file with address and credentials; `None` is the pod's service account, or otherwise the file of kubectl.
         kubeconfig: Option<PathBuf>,
         /// The context of the kubeconfig; `None` is its current one.
         context: Option<String>,
         /// The watched objects.
         watch: Watch,
     },
-    /// A directory of Kubernetes YAML.
+    /// Kubernetes YAML: a directory, a file, or `-` for standard input.
     Manifests(PathBuf),
     /// A directory of Envoy resources.
     Resources(PathBuf),

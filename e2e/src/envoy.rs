@@ -26,7 +26,8 @@ pub struct Envoy {
     process: Process,
     directory: tempfile::TempDir,
     flags: Vec<String>,
-    admin: u16,
+    /// The port of the admin interface.
+    pub admin: u16,
 }
 
 impl Envoy {

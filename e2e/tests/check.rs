@@ -1,6 +1,6 @@
 //! `lockgate check`: exit codes, inputs, and outputs of the program, and the check against a real API server.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -93,7 +93,7 @@ fn directories_are_read_and_files_that_cannot_be_read_are_reported() {
 }
 
 #[test]
-fn a_large_file_is_announced_and_checked() {
+fn a_large_file_is_checked() {
     let manifests = Manifests::new();
     let comment = format!("# {}\n", "a long line of a comment, ".repeat(800));
     let one = ingress("shop-NUMBER", "host-NUMBER.test", "shop", None) + &comment;
@@ -102,9 +102,25 @@ fn a_large_file_is_announced_and_checked() {
     let size = std::fs::metadata(manifests.file("many.yaml")).expect("the file").len();
     assert!(size > 16 << 20, "{size}");
     let answer = check_in(manifests.path(), &["many.yaml"], b"");
-    answer.assert(1, &["reading many.yaml: ", "MiB"]);
     answer.assert(1, &["spec.rules[0].host"]);
     answer.assert(1, &["checked 1005 objects"]);
+}
+
+#[test]
+fn a_command_that_waits_shows_its_progress_in_lines() {
+    let mut command = Command::new(lockgate::binary());
+    command.args(["check", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program");
+    let mut errors = BufReader::new(child.stderr.take().expect("standard error"));
+    let mut line = String::new();
+    // The input is incomplete until the program says that it waits for it.
+    errors.read_line(&mut line).expect("a line");
+    assert!(line.starts_with("reading standard input (") && line.ends_with(" s)\n"), "{line:?}");
+    child.stdin.take().expect("standard input").write_all(shop().as_bytes()).expect("the input");
+    let output = child.wait_with_output().expect("the end of the program");
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let rest = errors.lines().map_while(Result::ok).last();
+    assert!(rest.is_some_and(|line| line.starts_with("no findings")), "the summary is last");
 }
 
 #[test]
@@ -158,8 +174,11 @@ async fn manifests_are_checked_against_a_cluster() {
     // The Service and the class exist in the cluster.
     let fine = ingress("fine", "fine.test", "shop", None);
     run("admin", &current, &fine).assert(0, &["no findings"]);
-    run("admin", &["--against", "e2e"], &fine).assert(0, &["no findings"]);
-    run("admin", &["--against", "nobody"], &fine).assert(2, &["--against", "nobody"]);
+    for flag in ["--against", "--context", "--cluster"] {
+        run("admin", &[flag, "e2e"], &fine).assert(0, &["no findings"]);
+    }
+    run("admin", &[], &fine).assert(0, &["no findings"]);
+    run("admin", &["--against", "nobody"], &fine).assert(2, &["it has no context \"nobody\"; its contexts: e2e"]);
     let missing = fine.replace("name: shop", "name: basket");
     run("admin", &current, &missing).assert(1, &["error: ", "Service \"default/basket\" does not exist"]);
     let theirs = ingress("late", "taken.test", "shop", None).replace("namespace: default", "namespace: other");
@@ -187,5 +206,5 @@ fn a_cluster_that_cannot_be_reached_is_no_problem_of_the_manifests() {
     std::fs::write(&config, text).expect("a file");
     let config = config.display().to_string();
     check(&["--against", "current", "--kubeconfig", &config, "-"], shop().as_bytes())
-        .assert(2, &["--against: cannot list"]);
+        .assert(2, &["error: cannot read the cluster: cannot list ", "the API server cannot be reached"]);
 }

@@ -173,7 +173,7 @@ async fn without_an_envoy_it_says_so() {
         let args = ["envoy-drain", "now", "--admin-address", address];
         let output = Command::new(lockgate::binary()).args(args).output().expect("lockgate");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(
             said.contains(address.as_str()) && said.contains(reason) && said.contains("is Envoy running"),
             "{said}"

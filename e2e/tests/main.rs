@@ -7,6 +7,7 @@ mod certificates;
 mod chart;
 mod check;
 mod cluster;
+mod command_line;
 mod connections;
 mod discovery;
 mod documentation;

@@ -220,7 +220,7 @@ fn what_the_machine_refuses_is_told_with_the_line() {
             .output()
             .expect("the program");
         let told = String::from_utf8_lossy(&served.stderr);
-        assert_eq!(served.status.code(), Some(1), "{text}: {told}");
+        assert_eq!(served.status.code(), Some(2), "{text}: {told}");
         assert!(parts.iter().all(|part| told.contains(part)), "{text}: {parts:?} are not in {told}");
     }
 }

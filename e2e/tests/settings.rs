@@ -201,7 +201,7 @@ fn a_file_is_checked_before_it_is_applied() {
     }
     // `lockgate serve` rejects the same files as the check.
     let served = lockgate(&["serve", "--manifests", directory.path().to_str().expect("text"), "--config", &file]);
-    assert_eq!(served.status.code(), Some(1));
+    assert_eq!(served.status.code(), Some(2));
     assert!(stderr(&served).contains("lockgate.yaml:2:12"), "{}", stderr(&served));
 
     let file = written(directory.path(), "timeouts:\n  connect: 5s\n");

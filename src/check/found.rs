@@ -49,7 +49,8 @@ impl<'a> Found<'a> {
             return;
         }
         let (field, rule) = (problem.field.clone(), Rule::Reason(problem.reason));
-        let finding = finding(&id, field, rule, &problem.message, &problem.consequence);
+        let message = self.unread(&id, problem).unwrap_or_else(|| problem.message.clone());
+        let finding = finding(&id, field, rule, &message, &problem.consequence);
         match self.missing(&id, problem) {
             Some(missing) => {
                 let (rule, message) = (Rule::NotInManifests, format!("{missing} is not in the manifests"));
@@ -59,6 +60,16 @@ impl<'a> Found<'a> {
             }
             None => self.add(&id, finding),
         }
+    }
+
+    /// Returns the message about an object that exists in the manifests, and that the translation cannot use: with the reason,
+    /// instead of its absence.
+    fn unread(&self, id: &ObjectId, problem: &Problem) -> Option<String> {
+        let (before, _) = problem.message.split_once(" does not exist")?;
+        let inputs = self.translator.inputs(id).iter();
+        let mut named = inputs.filter(|input| before.ends_with(&format!("\"{}\"", input.key())));
+        let reason = named.find_map(|input| self.manifests.why_unread(input.kind(), input.key()))?;
+        Some(format!("{before} {reason}"))
     }
 
     /// Returns the object whose absence is the problem, if that object may exist outside of the manifests.
@@ -163,11 +174,21 @@ impl<'a> Found<'a> {
                 count => format!(" ({count} references)"),
             };
             let message = format!("{} \"{}\" is not in the manifests{others}", to.kind.as_str(), to.key);
-            let (consequence, remedy) = assumption(to.kind);
+            let (mut consequence, remedy) = assumption(to.kind);
+            if to.kind == Kind::SERVICE && from.iter().all(|(id, field)| self.has_faulty_port(id, field)) {
+                consequence = "checked as if it existed";
+            }
             let finding = finding(first, (*field).to_owned(), Rule::NotInManifests, &message, consequence);
             let remedy = remedy.map_or(finding.remedy, str::to_owned);
             self.add(first, Finding { remedy, ..finding });
         }
+    }
+
+    /// Returns whether the port of the backend whose name is at `field` has a problem.
+    fn has_faulty_port(&self, id: &ObjectId, field: &str) -> bool {
+        let port = field.strip_suffix(".name").map(|backend| format!("{backend}.port"));
+        let mut problems = self.translator.problems().iter();
+        problems.any(|problem| Some(&problem.field) == port.as_ref() && id_of(&problem.object).as_ref() == Some(id))
     }
 
     /// Adds the objects that are not served because of their class.

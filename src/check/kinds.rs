@@ -76,8 +76,60 @@ pub fn unread(object: &Unread) -> Option<(Level, String, String)> {
         return Some((Level::Error, message, remedy.to_owned()));
     }
     let message = format!("kind {kind:?} is a resource of {controller}");
-    let remedy = "Write an Ingress or an HTTPRoute for Lockgate instead.";
-    Some((Level::Note, message, remedy.to_owned()))
+    Some((Level::Note, message, replacement(kind).to_owned()))
+}
+
+/// Returns the remedy for a kind of another controller, by its purpose.
+fn replacement(kind: &str) -> &'static str {
+    let ends_with = |ends: &[&str]| ends.iter().any(|end| kind.ends_with(end));
+    match kind {
+        _ if ends_with(&["UDP", "UDPIngress"]) => "If Lockgate is to serve it, write a UDPRoute instead.",
+        _ if ends_with(&["TCP", "TCPIngress", "TCPMapping", "TransportServer", "ApisixStreamRoute"]) => {
+            "If Lockgate is to serve it, write a TCPRoute or a TLSRoute instead."
+        }
+        _ if ends_with(&[
+            "Proxy",
+            "IngressRoute",
+            "VirtualServer",
+            "VirtualServerRoute",
+            "VirtualService",
+            "Mapping",
+            "Route",
+        ]) && kind != "EnvoyProxy" =>
+        {
+            "If Lockgate is to serve it, write an Ingress or an HTTPRoute instead."
+        }
+        "Gateway" | "Host" | "Listener" => "If Lockgate is to serve it, write a Gateway of Gateway API instead.",
+        "TLSCertificateDelegation" => {
+            "Write a ReferenceGrant for the Gateway, or copy the Secret, if Lockgate needs the certificate."
+        }
+        _ if ends_with(&[
+            "Middleware",
+            "MiddlewareTCP",
+            "Plugin",
+            "ClusterPlugin",
+            "Policy",
+            "Filter",
+            "Consumer",
+            "PluginConfig",
+        ]) =>
+        {
+            "If a route of Lockgate needs the same, use a filter of an HTTPRoute or an HTTPPolicy: docs/policies.md."
+        }
+        _ if ends_with(&[
+            "DestinationRule",
+            "ServersTransport",
+            "BackendConfig",
+            "Resolver",
+            "Upstream",
+            "TraefikService",
+            "Backend",
+        ]) =>
+        {
+            "If a backend of Lockgate needs the same, use annotations of its Service or a BackendTLSPolicy: docs/annotations.md."
+        }
+        _ => "No action is needed, unless a route of Lockgate depends on it.",
+    }
 }
 
 #[cfg(test)]
@@ -123,6 +175,28 @@ mod tests {
         assert_eq!(judged("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy").unwrap().0, Level::Error);
         assert_eq!(judged("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy").unwrap().0, Level::Note);
         assert_eq!(judged("traefik.io/v1alpha1", "Middleware").unwrap().0, Level::Note);
+    }
+
+    #[test]
+    fn the_remedy_fits_the_kind() {
+        for (api_version, kind, part) in [
+            ("projectcontour.io/v1", "HTTPProxy", "an Ingress or an HTTPRoute"),
+            ("traefik.io/v1alpha1", "IngressRoute", "an Ingress or an HTTPRoute"),
+            ("k8s.nginx.org/v1", "VirtualServerRoute", "an Ingress or an HTTPRoute"),
+            ("networking.istio.io/v1", "VirtualService", "an Ingress or an HTTPRoute"),
+            ("traefik.io/v1alpha1", "IngressRouteTCP", "a TCPRoute or a TLSRoute"),
+            ("configuration.konghq.com/v1beta1", "UDPIngress", "a UDPRoute"),
+            ("networking.istio.io/v1", "Gateway", "a Gateway of Gateway API"),
+            ("projectcontour.io/v1", "TLSCertificateDelegation", "a ReferenceGrant"),
+            ("traefik.io/v1alpha1", "Middleware", "a filter of an HTTPRoute or an HTTPPolicy"),
+            ("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", "a filter of an HTTPRoute or an HTTPPolicy"),
+            ("networking.istio.io/v1", "DestinationRule", "annotations of its Service"),
+            ("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy", "No action is needed"),
+            ("traefik.io/v1alpha1", "TLSOption", "No action is needed"),
+        ] {
+            let (_, remedy) = judged(api_version, kind).unwrap();
+            assert!(remedy.contains(part), "{kind}: {remedy}");
+        }
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub struct Manifests {
     objects: Vec<Object>,
     places: BTreeMap<ObjectId, Place>,
     /// The kind, the namespace, and the name of unreadable objects, and of objects that the translation never reads, such as
-    /// Secrets of other types.
-    unread: BTreeSet<(String, String, String)>,
+    /// Secrets of other types; with the reason.
+    unread: BTreeMap<(String, String, String), Option<String>>,
     /// The namespaces of the objects.
     namespaces: BTreeSet<Arc<str>>,
     findings: Vec<Finding>,
@@ -111,7 +111,7 @@ impl Manifests {
                     self.findings.push(Finding { line, level, kind, namespace, name, remedy, ..finding });
                 }
                 let namespace = if unread.namespace.is_empty() { "default".to_owned() } else { unread.namespace };
-                self.unread.insert((unread.kind, namespace, unread.name));
+                self.unread.insert((unread.kind, namespace, unread.name), unread.lack);
             }
             Item::Unparsable(fault) => {
                 let finding = finding(file, Rule::InvalidYaml, fault.message, "the document is not read");
@@ -124,7 +124,8 @@ impl Manifests {
                 self.findings.push(match &object {
                     Some((kind, key)) => {
                         let name = (kind.as_str().to_owned(), key.namespace.to_string(), key.name.to_string());
-                        self.unread.insert(name);
+                        let reason = format!("is not valid ({}: {})", finding.field, finding.message);
+                        self.unread.insert(name, Some(reason));
                         of_object(finding, kind.as_str(), key)
                     }
                     None => finding,
@@ -155,7 +156,12 @@ impl Manifests {
 
     /// Returns whether the manifests have an object that the translation never reads, or that cannot be read.
     pub fn has_unread(&self, kind: Kind, key: &ObjectKey) -> bool {
-        self.unread.contains(&(kind.as_str().to_owned(), key.namespace.to_string(), key.name.to_string()))
+        self.unread.contains_key(&(kind.as_str().to_owned(), key.namespace.to_string(), key.name.to_string()))
+    }
+
+    /// Returns why the translation does not read an object of the manifests, as the predicate of a sentence.
+    pub fn why_unread(&self, kind: Kind, key: &ObjectKey) -> Option<&str> {
+        self.unread.get(&(kind.as_str().to_owned(), key.namespace.to_string(), key.name.to_string()))?.as_deref()
     }
 
     /// Returns whether any object of the manifests is in `namespace`.

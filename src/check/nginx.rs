@@ -128,18 +128,9 @@ static HINTS: &[Hint] = &[
                  Service.",
         is_same: |value, _| value.eq_ignore_ascii_case("HTTP") || value.eq_ignore_ascii_case("AUTO_HTTP"),
     },
-    Hint {
-        name: "proxy-buffering",
-        consequence: "responses are not buffered",
-        remedy: "No action is needed, unless slow clients occupy the backend.",
-        is_same: is_off,
-    },
-    Hint {
-        name: "proxy-request-buffering",
-        consequence: "request bodies are not buffered",
-        remedy: "No action is needed, unless slow clients occupy the backend.",
-        is_same: is_off,
-    },
+    // Buffers decide where slow clients wait. Requests and responses are the same.
+    needless("proxy-buffering"),
+    needless("proxy-request-buffering"),
     needless("proxy-buffer-size"),
     needless("proxy-buffers-number"),
     needless("proxy-busy-buffers-size"),

@@ -21,6 +21,7 @@ pub use message::bootstrap;
 
 use lockgate_xds::protobuf;
 
+use super::exit::ExitCodes;
 use super::export::{FormatArg, place};
 use super::settings_args::SettingsArgs;
 use super::values;
@@ -129,8 +130,12 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Format::Yaml)]
     pub format: Format,
 
+    /// The same as `--format`, as in other commands. Any other word is a file, as for `--output-file`
+    #[arg(long, short, value_name = "FORM", value_parser = output)]
+    output: Option<Output>,
+
     /// Write to this file instead of the standard output
-    #[arg(long, alias = "output", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub output_file: Option<PathBuf>,
 }
 
@@ -145,6 +150,24 @@ pub enum Mode {
     Files,
 }
 
+/// The value of `--output`, which once was the name of `--output-file`.
+#[derive(Debug, Clone)]
+enum Output {
+    Format(Format),
+    File(PathBuf),
+}
+
+/// Parses a format, or the name of a file.
+fn output(text: &str) -> Result<Output, String> {
+    match text {
+        "yaml" => Ok(Output::Format(Format::Yaml)),
+        "json" => Ok(Output::Format(Format::Json)),
+        // A misspelled format must not become a file.
+        file if file.contains(['.', '/']) => Ok(Output::File(file.into())),
+        _ => Err("expected yaml or json; --output-file FILE writes to a file".to_owned()),
+    }
+}
+
 /// Format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -153,6 +176,12 @@ pub enum Format {
     /// JSON
     Json,
 }
+
+pub(super) const EXIT_CODES: ExitCodes = ExitCodes {
+    fine: "the bootstrap is written",
+    findings: None,
+    failed: "wrong usage, invalid settings, or a file that cannot be read or written",
+};
 
 /// Writes the bootstrap, and next to `--output-file` the files with which Envoy watches its certificates.
 pub fn run(mut options: Options) -> anyhow::Result<()> {
@@ -194,6 +223,11 @@ impl Options {
 
 /// Determines the values that depend on this machine.
 fn resolve(options: &mut Options) -> anyhow::Result<()> {
+    match options.output.take() {
+        Some(Output::Format(format)) => options.format = format,
+        Some(Output::File(file)) => options.output_file = options.output_file.take().or(Some(file)),
+        None => {}
+    }
     if options.node_id.is_none() {
         options.node_id = Some(hostname()?);
     }
@@ -235,8 +269,8 @@ fn write(file: &Path, content: &str) -> anyhow::Result<()> {
     let mut partial = file.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    fs::write(&partial, content).with_context(|| partial.display().to_string())?;
-    fs::rename(&partial, file).with_context(|| file.display().to_string())
+    let written = fs::write(&partial, content).and_then(|()| fs::rename(&partial, file));
+    written.inspect_err(|_| drop(fs::remove_file(&partial))).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Formats `message` as proto3 JSON, or as YAML of the same structure, with the field names of the protos.

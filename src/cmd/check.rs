@@ -5,24 +5,30 @@ pub mod input;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 
+use super::cluster_args::ClusterArgs;
+use super::exit::{ExitCodes, Outcome};
 use super::output;
+use super::progress::Progress;
 use super::settings_args::TranslationArgs;
 use crate::check::output::{Colors, json, sarif, summary, text};
-use crate::check::{Finding, Level, Scope, check};
+use crate::check::{Finding, Level, Scope, check, remove_harmless};
 
 /// Options of `lockgate check`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
     /// Files, directories (all *.yaml, *.yml, and *.json below), or `-` for standard input
-    #[arg(value_name = "FILE|DIR|-", required = true)]
+    #[arg(value_name = "FILE|DIR|-", required_unless_present = "manifests")]
     inputs: Vec<PathBuf>,
+
+    /// The same as the arguments, as for `lockgate serve`
+    #[arg(long, value_name = "FILE|DIR|-")]
+    manifests: Vec<PathBuf>,
 
     /// Output format: for people, for programs, or for code scanning (SARIF 2.1.0)
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t = Form::Text)]
@@ -33,16 +39,15 @@ pub struct Options {
     level: Lowest,
 
     /// The input is complete: a missing Service, Secret, class, or Gateway is an error, as for `serve --manifests`
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["context", "kubeconfig"])]
     complete: bool,
 
-    /// Check against the objects of a Kubernetes cluster: a context of the kubeconfig, or `current`. Reads only
-    #[arg(long, value_name = "CONTEXT", conflicts_with = "complete")]
-    against: Option<String>,
+    /// Also print annotations of other controllers that change nothing
+    #[arg(long)]
+    harmless: bool,
 
-    /// The kubeconfig of `--against` [default: as for kubectl]
-    #[arg(long, value_name = "FILE", requires = "against")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 
     #[command(flatten)]
     settings: TranslationArgs,
@@ -76,7 +81,13 @@ pub(super) const LONG_ABOUT: &str = "Check manifests before they are applied, wi
     reported, one line each, with file, line, field, consequence, and remedy. Objects that the manifests \
     refer to and do not contain, such as Services, are notes. Annotations of other ingress controllers are \
     reported one by one, with what would change.\n\n\
-    Exit codes: 0 no problems (notes are none), 1 problems, 2 wrong usage or input that cannot be read.";
+    With --context or --kubeconfig, the manifests are checked against the objects of that Kubernetes cluster, which is only read.";
+
+pub(super) const EXIT_CODES: ExitCodes = ExitCodes {
+    fine: "no problems; notes are none",
+    findings: Some("problems: errors or warnings"),
+    failed: "wrong usage, invalid settings, a file that cannot be read, or no access to the cluster",
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,20 +105,17 @@ Examples:
     lockgate check --level warning --output sarif deploy/ > lockgate.sarif
 
   Against the objects of the current cluster: hosts that others own, Services that do not exist:
-    lockgate check --against current deploy/";
+    lockgate check --context current deploy/";
 
 /// Checks the manifests, and prints the findings.
-pub fn run(options: Options) -> anyhow::Result<ExitCode> {
+pub fn run(options: Options) -> anyhow::Result<Outcome> {
     let settings = options.settings.load()?.resolved.settings;
-    let input = input::read(&options.inputs)?;
-    let scope = match &options.against {
-        None if options.complete => Scope::Complete,
-        None => Scope::Part,
-        Some(context) => {
-            let context = (context != "current").then(|| context.clone());
-            let cluster = cluster::list(options.kubeconfig.clone(), context, &settings.process.watch);
-            super::runtime()?.block_on(cluster).context("--against")?
-        }
+    let progress = Progress::start("reading manifests");
+    let input = input::read(options.inputs.iter().chain(&options.manifests), &progress)?;
+    let scope = match options.cluster.is_given() {
+        false if options.complete => Scope::Complete,
+        false => Scope::Part,
+        true => super::runtime()?.block_on(cluster::list(options.cluster, &settings.process.watch, &progress))?,
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let now = i64::try_from(now).unwrap_or(i64::MAX);
@@ -116,8 +124,14 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
         Lowest::Warning => Level::Warning,
         Lowest::Error => Level::Error,
     };
+    progress.step(format!("checking {} objects", input.manifests.counts().objects));
     let mut findings = check(&input.manifests, &settings.route, &scope, now);
+    let has_nginx = findings.iter().any(Finding::is_of_nginx);
     findings.retain(|finding| finding.level <= lowest);
+    if !options.harmless {
+        remove_harmless(&mut findings);
+    }
+    drop(progress);
     super::print(&match options.output {
         Form::Text => text(&findings, colors()),
         Form::Json => output::json(&json(&findings)),
@@ -125,18 +139,17 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
     })?;
     let mut errors = io::stderr().lock();
     let _ = writeln!(errors, "{}", summary(&findings, input.manifests.counts()));
-    if findings.iter().any(Finding::is_of_nginx) {
+    if has_nginx {
         let _ = writeln!(
             errors,
             "some defaults differ from the defaults of ingress-nginx, which no annotation shows: see docs/defaults.md"
         );
     }
     let is_problem = |finding: &Finding| finding.level < Level::Note;
-    Ok(match findings.iter().any(is_problem) {
-        _ if input.is_partial => ExitCode::from(2),
-        true => ExitCode::from(1),
-        false => ExitCode::SUCCESS,
-    })
+    if input.is_partial {
+        bail!("a file cannot be read, so the check is incomplete");
+    }
+    Ok(Outcome::with_findings(findings.iter().any(is_problem)))
 }
 
 /// Returns whether standard output has colors: on terminals, unless `NO_COLOR` is set (no-color.org).

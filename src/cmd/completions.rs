@@ -1,7 +1,9 @@
 //! `lockgate completions`.
 
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::Shell as Generator;
+
+use super::exit::ExitCodes;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -31,6 +33,9 @@ Examples:
   fish:
     lockgate completions fish > ~/.config/fish/completions/lockgate.fish";
 
+pub(super) const EXIT_CODES: ExitCodes =
+    ExitCodes { fine: "the script is printed", findings: None, failed: "wrong usage, such as another shell" };
+
 pub(super) fn script(options: &Options) -> String {
     let generator = match options.shell {
         Shell::Bash => Generator::Bash,
@@ -38,6 +43,6 @@ pub(super) fn script(options: &Options) -> String {
         Shell::Fish => Generator::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(generator, &mut super::Cli::command(), "lockgate", &mut script);
+    clap_complete::generate(generator, &mut super::command_line(), "lockgate", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }

@@ -1,12 +1,15 @@
 //! `lockgate config`: checks and prints a settings file, without serving anything.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::exit::{ExitCodes, Outcome};
 use super::output::{self, Output};
+use super::progress::Progress;
 use super::server_args::ServerArgs;
 use super::settings_args::SettingsArgs;
 use crate::settings::{self, Fault, Faults, Origin};
@@ -23,7 +26,7 @@ pub struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check a settings file: print all faults with line and column, and exit with 1 if there is one
+    /// Check a settings file: print all faults with line and column
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
         /// The file; `-` is standard input
@@ -88,12 +91,27 @@ Examples:
   Let an editor complete and check the file:
     lockgate config schema > lockgate.schema.json";
 
+pub(super) const CHECK_EXIT_CODES: ExitCodes = ExitCodes {
+    fine: "the settings are valid",
+    findings: Some("the file has faults"),
+    failed: "wrong usage, or a file that cannot be read",
+};
+
+pub(super) const PRINT_EXIT_CODES: ExitCodes = ExitCodes {
+    fine: "the settings are printed",
+    findings: None,
+    failed: "wrong usage, invalid settings, or a file that cannot be read",
+};
+
+pub(super) const SCHEMA_EXIT_CODES: ExitCodes =
+    ExitCodes { fine: "the schema is printed", findings: None, failed: "wrong usage" };
+
 /// Runs the subcommand.
-pub fn run(options: Options) -> anyhow::Result<()> {
+pub fn run(options: Options) -> anyhow::Result<Outcome> {
     match options.command {
         Command::Check { file, config, output } => {
             let Some(file) = file.or(config) else { bail!("FILE is missing") };
-            check(&file, output)
+            return check(&file, output);
         }
         Command::Print(args) => {
             let PrintArgs { file, output, settings, server } = *args;
@@ -109,29 +127,42 @@ pub fn run(options: Options) -> anyhow::Result<()> {
         }
         Command::Schema => super::print(&(serde_json::to_string_pretty(&settings::schema())? + "\n")),
     }
+    .map(|()| Outcome::Fine)
 }
 
-fn check(path: &Path, output: Output) -> anyhow::Result<()> {
+/// Checks a settings file, and prints its faults.
+fn check(path: &Path, output: Output) -> anyhow::Result<Outcome> {
     let (name, text) = match path.to_str() {
-        Some("-") => ("-".to_owned(), std::io::read_to_string(std::io::stdin())?),
+        Some("-") => {
+            let _progress = Progress::start("reading standard input");
+            ("-".to_owned(), io::read_to_string(io::stdin()).context("cannot read standard input")?)
+        }
         _ => {
             let name = path.display().to_string();
             let text = file::read(path).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
             (name, text)
         }
     };
-    match settings::resolve(&name, &text, &[]) {
-        Ok(resolved) if output.is_json() => {
-            super::print(&output::json(&json!({"file": name, "set": resolved.origins.len(), "faults": []})))
+    let faults = match settings::resolve(&name, &text, &[]) {
+        Ok(resolved) => {
+            let set = resolved.origins.len();
+            super::print(&match output.is_json() {
+                true => output::json(&json!({"file": name, "set": set, "faults": []})),
+                false => format!("{name}: valid, {set} of its keys are set\n"),
+            })?;
+            return Ok(Outcome::Fine);
         }
-        Ok(resolved) => super::print(&format!("{name}: valid, {} of its keys are set\n", resolved.origins.len())),
-        Err(faults) if output.is_json() => {
-            let all: Vec<_> = faults.faults.iter().map(|fault| fault_json(&faults, fault)).collect();
-            super::print(&output::json(&json!({"file": name, "set": 0, "faults": all})))?;
-            bail!("{} in {name}", counted(all.len()))
-        }
-        Err(faults) => bail!("{} in {name}\n{faults}", counted(faults.faults.len())),
+        Err(faults) => faults,
+    };
+    let summary = format!("error: {} in {name}", counted(faults.faults.len()));
+    if output.is_json() {
+        let all: Vec<_> = faults.faults.iter().map(|fault| fault_json(&faults, fault)).collect();
+        super::print(&output::json(&json!({"file": name, "set": 0, "faults": all})))?;
+        let _ = writeln!(io::stderr(), "{summary}");
+    } else {
+        let _ = writeln!(io::stderr(), "{summary}\n{faults}");
     }
+    Ok(Outcome::Findings)
 }
 
 /// Returns a fault as JSON, with its place if it is in the file.

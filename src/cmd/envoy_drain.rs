@@ -1,16 +1,18 @@
 //! `lockgate envoy-drain`: drains an Envoy, and stops it without a failed request.
 
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::bootstrap::Address;
+use super::exit::{ExitCodes, Outcome};
 use super::settings_args::LogArgs;
 use super::values;
-use crate::drain::{self, Envoy, Outcome, Timing};
+use crate::drain::{self, Envoy, Outcome as Drain, Timing};
 use crate::telemetry;
 
 /// The time limit for Envoy to exit.
@@ -22,6 +24,12 @@ pub(super) const LONG_ABOUT: &str = "Drain an Envoy and stop it without a failed
     GET /drained of --listen, which is answered when the drain is complete.\n\nThe drain: /ready of Envoy's listener for \
     statistics fails at once. After --min-drain-time, every response asks its client to reconnect. The drain is complete \
     when --min-connections are left, or at --deadline.";
+
+pub(super) const EXIT_CODES: ExitCodes = ExitCodes {
+    fine: "Envoy is drained, or has exited",
+    findings: Some("with `now`: connections were left after `--deadline`"),
+    failed: "wrong usage, an address in use, or with `now` no Envoy that answers",
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,7 +96,7 @@ impl Options {
 }
 
 /// Waits for SIGTERM, except with `now`, and drains Envoy.
-pub async fn run(options: Options) -> anyhow::Result<()> {
+pub async fn run(options: Options) -> anyhow::Result<Outcome> {
     let timing = options.timing()?;
     let admin = match options.envoy_admin_address.to_connect() {
         Address::Unix(path) => drain::Address::Unix(path.into()),
@@ -110,17 +118,20 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             _ = interrupt.recv() => tracing::info!("SIGINT"),
         }
     };
-    Ok(drain::serve(listener, envoy, timing, stop).await?)
+    drain::serve(listener, envoy, timing, stop).await?;
+    Ok(Outcome::Fine)
 }
 
-async fn now(envoy: &Envoy, timing: Timing, quit: bool) -> anyhow::Result<()> {
+async fn now(envoy: &Envoy, timing: Timing, quit: bool) -> anyhow::Result<Outcome> {
     let outcome = drain::drain(envoy, timing).await?;
     if quit {
         drain::quit(envoy, EXIT_TIMEOUT).await?;
     }
-    match outcome {
-        Outcome::Late(1) => bail!("1 connection was left after --deadline"),
-        Outcome::Late(left) => bail!("{left} connections were left after --deadline"),
-        Outcome::Drained(_) | Outcome::Gone => Ok(()),
-    }
+    let left = match outcome {
+        Drain::Drained(_) | Drain::Gone => return Ok(Outcome::Fine),
+        Drain::Late(1) => "1 connection was left".to_owned(),
+        Drain::Late(left) => format!("{left} connections were left"),
+    };
+    let _ = writeln!(io::stderr(), "error: {left} after --deadline");
+    Ok(Outcome::Findings)
 }

@@ -15,12 +15,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::exit::ExitCodes;
 use super::object_args::ObjectArgs;
 use super::pipeline::{self, Pipeline};
 use super::scraping::Scraping;
 use super::settings_args::SettingsSource;
 use super::{COMMIT, values};
-use crate::admin::{self, AdminState};
+use crate::admin::{self, AdminState, Readiness};
 use crate::controller::{Class, View};
 use crate::explain::envoys::Live;
 use crate::export::{DiskError, Exporter, Format, Options, Place, Reload, Timing};
@@ -30,17 +31,20 @@ use crate::telemetry::{self, LogControl};
 
 /// With `--once`, the timeout of the initial lists.
 const FIRST_LISTS: Duration = Duration::from_secs(60);
+/// With `--once`, the interval of progress reports in the log until then.
+const REPORT: Duration = Duration::from_secs(5);
 
 /// Flags of `lockgate export`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExportArgs {
     /// The output directory; created if it does not exist
-    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    #[arg(long, visible_alias = "output-directory", value_name = "DIR", help_heading = "Files")]
     dir: PathBuf,
 
     /// The format of the files, and the extension by which Envoy recognizes it
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Json, help_heading = "Files")]
+    #[arg(long, visible_alias = "output", short_alias = 'o', value_name = "FORMAT", help_heading = "Files")]
+    #[arg(value_enum, default_value_t = FormatArg::Json)]
     format: FormatArg,
 
     /// The path of the directory for Envoy, because files reference each other by path [default: the value of --dir]
@@ -87,6 +91,12 @@ pub enum FormatArg {
     #[value(name = "pb_text")]
     PbText,
 }
+
+pub(super) const EXIT_CODES: ExitCodes = ExitCodes {
+    fine: "all files are written (`--once`), or it was stopped by SIGTERM or SIGINT",
+    findings: None,
+    failed: "wrong usage, invalid settings, a missing source, nothing to write, or a directory that cannot be written",
+};
 
 /// The description above the options.
 pub(super) const LONG_ABOUT: &str = "Write the configuration to files that Envoy reads and reloads, for Envoys without a network connection to a \
@@ -170,6 +180,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
 /// Returns an error if the source would read the written files.
 fn reject_output_in_source(directory: &Path, source: &Source) -> anyhow::Result<()> {
     if let Source::Manifests(from) | Source::Resources(from) = source
+        && from.is_dir()
         && resolved(directory).starts_with(resolved(from))
     {
         bail!("--dir {}: the directory is in the source, which would read the written files", directory.display());
@@ -242,6 +253,7 @@ impl Parts {
     async fn run_until_end(&mut self, directory: &str, once: bool) -> anyhow::Result<()> {
         let readiness = self.pipeline.readiness.clone();
         let missing = || readiness.missing(false).unwrap_or_default();
+        let report = log_missing(self.snapshot.clone(), &readiness, once);
         let snapshot = &mut self.snapshot;
         let late = async {
             let published = snapshot.wait_for(Option::is_some);
@@ -258,6 +270,7 @@ impl Parts {
             error = self.pipeline.failed() => return Err(error),
             error = self.scraping.failed() => return Err(error),
             () = &mut self.admin => bail!("the admin server ended"),
+            () = report => {}
             () = late => bail!("nothing to write after {} s: {}", FIRST_LISTS.as_secs(), missing()),
             ended = &mut self.export => {
                 ended.context("the export panicked")??;
@@ -265,5 +278,16 @@ impl Parts {
             }
         }
         Ok(())
+    }
+}
+
+/// Logs every few seconds what is missing for the first snapshot, with `once`. Never ends.
+async fn log_missing(snapshot: watch::Receiver<Option<Arc<Snapshot>>>, readiness: &Readiness, once: bool) {
+    loop {
+        tokio::time::sleep(REPORT).await;
+        let missing = readiness.missing(false).unwrap_or_default();
+        if once && snapshot.borrow().is_none() {
+            tracing::info!(missing, "waiting for the source");
+        }
     }
 }

@@ -4,18 +4,21 @@ mod files;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use lockgate_route::objects::ObjectKey;
+use lockgate_route::settings::{is_label, is_subdomain};
 
 use super::check::{cluster, input};
+use super::cluster_args::ClusterArgs;
+use super::exit::{ExitCodes, Outcome};
 use super::output;
+use super::progress::Progress;
 use super::settings_args::TranslationArgs;
 use crate::check::output::{Colors, json, summary, text};
-use crate::check::{Finding, Level, Manifests, Scope};
+use crate::check::{Finding, Level, Manifests, Scope, remove_harmless};
 use crate::migrate::{self, Migration, migrate};
 
 /// The kinds of objects that can be migrated.
@@ -30,19 +33,19 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Options {
     /// Files, directories (all *.yaml, *.yml, and *.json below), or `-` for standard input
-    #[arg(value_name = "FILE|DIR|-", required_unless_present = "cluster", conflicts_with = "cluster")]
+    #[arg(value_name = "FILE|DIR|-", required_unless_present_any = ["manifests", "context", "kubeconfig"])]
+    #[arg(conflicts_with_all = ["context", "kubeconfig"])]
     inputs: Vec<PathBuf>,
 
-    /// Migrate the Ingresses of a Kubernetes cluster: a context of the kubeconfig, or `current`. Reads only
-    #[arg(long, value_name = "CONTEXT")]
-    cluster: Option<String>,
+    /// The same as the arguments, as for `lockgate serve`
+    #[arg(long, value_name = "FILE|DIR|-", conflicts_with_all = ["context", "kubeconfig"])]
+    manifests: Vec<PathBuf>,
 
-    /// The kubeconfig of `--cluster` [default: as for kubectl]
-    #[arg(long, value_name = "FILE", requires = "cluster")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 
     /// The input is complete: a missing Service, Secret, or class is an error, as for `serve --manifests`
-    #[arg(long, conflicts_with = "cluster")]
+    #[arg(long, conflicts_with_all = ["context", "kubeconfig"])]
     complete: bool,
 
     /// The namespace and the name of the Gateway
@@ -51,20 +54,26 @@ pub struct Options {
     gateway: ObjectKey,
 
     /// The GatewayClass of the Gateway
-    #[arg(long, value_name = "NAME", default_value = "lockgate", help_heading = "Written objects")]
+    #[arg(long, value_name = "NAME", default_value = "lockgate", help_heading = "Written objects", value_parser = class)]
     gateway_class: String,
 
     /// The port of the listener for HTTP
     #[arg(long, value_name = "PORT", default_value_t = 80, help_heading = "Written objects")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     http_port: u16,
 
     /// The port of the listeners for HTTPS
     #[arg(long, value_name = "PORT", default_value_t = 443, help_heading = "Written objects")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     https_port: u16,
 
     /// Write fields of the experimental channel of Gateway API: retries
     #[arg(long, help_heading = "Written objects")]
     experimental: bool,
+
+    /// Format of the written objects; JSON is one List
+    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = Written::Yaml, help_heading = "Output")]
+    output: Written,
 
     /// Write a file for each namespace into DIR instead of all objects to standard output
     #[arg(long, value_name = "DIR", help_heading = "Output")]
@@ -82,8 +91,21 @@ pub struct Options {
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Lowest::Note, help_heading = "Output")]
     level: Lowest,
 
+    /// Also report annotations of other controllers that change nothing
+    #[arg(long, help_heading = "Output")]
+    harmless: bool,
+
     #[command(flatten)]
     settings: TranslationArgs,
+}
+
+/// The format of the written objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Written {
+    /// YAML
+    Yaml,
+    /// JSON
+    Json,
 }
 
 /// The format of the report.
@@ -107,23 +129,29 @@ enum Lowest {
 }
 
 const LONG_ABOUT: &str = "Write a Gateway and HTTPRoutes of Gateway API for Ingresses, and report what cannot be migrated.\n\n\
-    The Ingresses are translated as by `lockgate serve`, and the served routes are written as YAML: one Gateway with a \
+    The Ingresses come from files, or with --context or --kubeconfig from a Kubernetes cluster, which is only read. They are \
+    translated as by `lockgate serve`, and the served routes are written as YAML: one Gateway with a \
     listener for HTTP and one for each host behind TLS, HTTPRoutes in the namespaces of the Ingresses, and ReferenceGrants for \
     Secrets. Of two Ingresses with the same path, the older one is migrated. Nothing is applied.\n\n\
     The report has one line for each part that is lost or changes, with object, field, consequence, and remedy. It goes to \
-    standard error. docs/migrate.md describes how to move without downtime.\n\n\
-    Exit codes: 0 everything is migrated (notes are no problems), 1 problems, 2 wrong usage or input that cannot be read.";
+    standard error. docs/migrate.md describes how to move without downtime.";
+
+pub(super) const EXIT_CODES: ExitCodes = ExitCodes {
+    fine: "everything is migrated; notes are no problems",
+    findings: Some("problems: a part is lost, or changes"),
+    failed: "wrong usage, invalid settings, a file that cannot be read or written, or no access to the cluster",
+};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   The Ingresses of the current cluster, and what changes:
-    lockgate migrate ingress --cluster current > gateway.yaml
+    lockgate migrate ingress --context current > gateway.yaml
 
   Without access to the cluster, with Services for the numbers of named ports:
     kubectl get ingress,service --all-namespaces --output yaml | lockgate migrate ingress - > gateway.yaml
 
   Ingresses of the class nginx, as if Lockgate served them:
-    lockgate migrate ingress --cluster current --ingress-class nginx > gateway.yaml
+    lockgate migrate ingress --context current --ingress-class nginx > gateway.yaml
 
   A file for each namespace, and a report for programs:
     lockgate migrate ingress --output-directory gateway/ --report report.json --report-format json deploy/
@@ -135,27 +163,32 @@ Examples:
 /// Parses the namespace and the name of a Gateway.
 fn gateway(text: &str) -> Result<ObjectKey, String> {
     match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok(ObjectKey::new(namespace, name))
-        }
-        _ => Err("expected NAMESPACE/NAME, such as lockgate/ingress".to_owned()),
+        Some((namespace, name)) if is_label(namespace) && is_subdomain(name) => Ok(ObjectKey::new(namespace, name)),
+        _ => Err("expected NAMESPACE/NAME of lower-case letters, digits, and -, such as lockgate/ingress".to_owned()),
+    }
+}
+
+/// Parses the name of a GatewayClass.
+fn class(text: &str) -> Result<String, String> {
+    match is_subdomain(text) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a name of lower-case letters, digits, and -, such as lockgate".to_owned()),
     }
 }
 
 /// Runs `lockgate migrate`.
-pub fn run(command: Command) -> anyhow::Result<ExitCode> {
+pub fn run(command: Command) -> anyhow::Result<Outcome> {
     let Command::Ingress(options) = command;
     let settings = options.settings.load()?.resolved.settings;
-    let (manifests, scope, is_partial) = match &options.cluster {
-        None => {
-            let input = input::read(&options.inputs)?;
+    let progress = Progress::start("reading manifests");
+    let (manifests, scope, is_partial) = match options.cluster.is_given() {
+        false => {
+            let input = input::read(options.inputs.iter().chain(&options.manifests), &progress)?;
             (input.manifests, if options.complete { Scope::Complete } else { Scope::Part }, input.is_partial)
         }
-        Some(context) => {
-            let context = (context != "current").then(|| context.clone());
-            let listing = cluster::list(options.kubeconfig.clone(), context, &settings.process.watch);
-            let scope = super::runtime()?.block_on(listing).context("--cluster")?;
-            let (manifests, scope) = of_cluster(scope);
+        true => {
+            let listing = cluster::list(options.cluster.clone(), &settings.process.watch, &progress);
+            let (manifests, scope) = of_cluster(super::runtime()?.block_on(listing)?);
             (manifests, scope, false)
         }
     };
@@ -168,6 +201,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let now = i64::try_from(now).unwrap_or(i64::MAX);
+    progress.step(format!("migrating the Ingresses of {} objects", manifests.counts().objects));
     let Migration { objects, mut findings } = migrate(&manifests, &settings.route, &scope, &written, now);
     let lowest = match options.level {
         Lowest::Note => Level::Note,
@@ -175,20 +209,33 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Lowest::Error => Level::Error,
     };
     findings.retain(|finding| finding.level <= lowest);
-    match &options.output_directory {
-        Some(directory) => files::write(directory, &objects)?,
-        None => super::print(&files::documents(&objects)?)?,
+    if !options.harmless {
+        remove_harmless(&mut findings);
     }
-    report(&options, &findings)?;
+    drop(progress);
+    // A program must not take the objects for complete if the report cannot be written.
+    if let Some(path) = &options.report {
+        let text = form(&options, &findings, Colors::Off);
+        std::fs::write(path, text).with_context(|| format!("cannot write --report {}", path.display()))?;
+    }
+    match &options.output_directory {
+        Some(directory) => files::write(directory, &objects, options.output)?,
+        None => super::print(&files::text(&objects, options.output)?)?,
+    }
+    if options.report.is_none() {
+        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colors = if io::stderr().is_terminal() && !is_unwanted { Colors::On } else { Colors::Off };
+        // A closed pipe is not an error.
+        let _ = io::stderr().lock().write_all(form(&options, &findings, colors).as_bytes());
+    }
     let mut errors = io::stderr().lock();
     let summary = summary(&findings, manifests.counts());
     let _ = writeln!(errors, "{summary}; wrote {}", files::counted(&objects));
     let is_problem = |finding: &Finding| finding.level < Level::Note;
-    Ok(match findings.iter().any(is_problem) {
-        _ if is_partial => ExitCode::from(2),
-        true => ExitCode::from(1),
-        false => ExitCode::SUCCESS,
-    })
+    if is_partial {
+        bail!("a file cannot be read, so the migration is incomplete");
+    }
+    Ok(Outcome::with_findings(findings.iter().any(is_problem)))
 }
 
 /// Returns the objects of a cluster as manifests without texts.
@@ -203,22 +250,10 @@ fn of_cluster(scope: Scope) -> (Manifests, Scope) {
     }
 }
 
-/// Writes the report.
-fn report(options: &Options, findings: &[Finding]) -> anyhow::Result<()> {
-    let form = |colors| match options.report_format {
+/// Returns the report.
+fn form(options: &Options, findings: &[Finding], colors: Colors) -> String {
+    match options.report_format {
         Form::Text => text(findings, colors),
         Form::Json => output::json(&json(findings)),
-    };
-    match &options.report {
-        Some(path) => {
-            std::fs::write(path, form(Colors::Off)).with_context(|| format!("cannot write --report {}", path.display()))
-        }
-        None => {
-            let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-            let colors = if io::stderr().is_terminal() && !is_unwanted { Colors::On } else { Colors::Off };
-            // A closed pipe is not an error.
-            let _ = io::stderr().lock().write_all(form(colors).as_bytes());
-            Ok(())
-        }
     }
 }

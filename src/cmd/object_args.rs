@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::settings_args::{SettingsArgs, SettingsSource};
 use crate::settings::{Override, Source};
+use crate::source::directory::STANDARD_INPUT;
 
 // The struct has no docstring, see `settings_args`.
 
@@ -18,12 +19,15 @@ pub struct ObjectArgs {
     #[arg(conflicts_with_all = ["manifests", "resources"])]
     kubeconfig: Option<PathBuf>,
 
-    /// The context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME", requires = "kubeconfig", help_heading = "Source (exactly one)")]
+    /// The context of the kubeconfig; `current`: its current context. Without `--kubeconfig`, of the kubeconfig of kubectl
+    /// [default: its current context]
+    #[arg(long, visible_alias = "cluster", alias = "against", value_name = "CONTEXT")]
+    #[arg(help_heading = "Source (exactly one)", conflicts_with_all = ["manifests", "resources"])]
     context: Option<String>,
 
-    /// Read a directory of Kubernetes YAML: Ingress, Gateway, HTTPRoute, GRPCRoute, Service, EndpointSlice, Secret …
-    #[arg(long, value_name = "DIR", help_heading = "Source (exactly one)")]
+    /// Read Kubernetes YAML: Ingress, Gateway, HTTPRoute, GRPCRoute, Service, EndpointSlice, Secret … A file or a directory is
+    /// watched; `-`, standard input, is read once
+    #[arg(long, value_name = "FILE|DIR|-", help_heading = "Source (exactly one)")]
     #[arg(conflicts_with_all = ["resources", "watch_namespaces"])]
     manifests: Option<PathBuf>,
 
@@ -41,7 +45,7 @@ impl ObjectArgs {
     pub fn resolve(self, others: Vec<Override>) -> anyhow::Result<(Source, SettingsSource)> {
         let settings = self.settings.load(others)?;
         let source = match (self.manifests, self.resources) {
-            (Some(dir), _) => Source::Manifests(directory("--manifests", dir)?),
+            (Some(path), _) => Source::Manifests(manifests(path)?),
             (_, Some(dir)) => Source::Resources(directory("--resources", dir)?),
             _ => Source::Cluster {
                 kubeconfig: self.kubeconfig.map(|path| readable("--kubeconfig", path)).transpose()?,
@@ -51,6 +55,19 @@ impl ObjectArgs {
         };
         Ok((source, settings))
     }
+}
+
+/// Returns the absolute path of a readable file or directory, or `-`.
+fn manifests(path: PathBuf) -> anyhow::Result<PathBuf> {
+    if path.as_os_str() == STANDARD_INPUT {
+        return Ok(path);
+    }
+    if path.is_dir() {
+        return directory("--manifests", path);
+    }
+    let cannot = || format!("--manifests {}: not a readable file or directory", path.display());
+    std::fs::File::open(&path).with_context(cannot)?;
+    std::path::absolute(&path).with_context(cannot)
 }
 
 /// Returns the absolute path of a readable directory. inotify reports files by this path.

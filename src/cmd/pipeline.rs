@@ -18,6 +18,7 @@ use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::settings::{Source, Watch};
 use crate::source::claims::Place;
+use crate::source::directory::STANDARD_INPUT;
 use crate::source::{self, Event, SourceError};
 use crate::status::WriterSettings;
 use crate::telemetry::LogControl;
@@ -172,8 +173,12 @@ fn spawn_loop(controller: Controller, events: mpsc::Receiver<Event>) -> anyhow::
 /// Describes `source` for the log.
 pub(super) fn describe(source: &Source) -> String {
     match source {
-        Source::Cluster { kubeconfig: None, .. } => "the Kubernetes cluster of this pod".into(),
+        Source::Cluster { kubeconfig: None, context: None, .. } => "the Kubernetes cluster of this pod".into(),
+        Source::Cluster { kubeconfig: None, context: Some(context), .. } => {
+            format!("the Kubernetes cluster of {context}")
+        }
         Source::Cluster { kubeconfig: Some(file), .. } => format!("the Kubernetes cluster of {}", file.display()),
+        Source::Manifests(path) if path.as_os_str() == STANDARD_INPUT => "Kubernetes YAML of standard input".into(),
         Source::Manifests(directory) => format!("Kubernetes YAML in {}", directory.display()),
         Source::Resources(directory) => format!("Envoy resources in {}", directory.display()),
     }

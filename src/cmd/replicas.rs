@@ -19,6 +19,8 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use super::cluster_args::ClusterArgs;
+use super::progress::Progress;
 use super::replica_args::ReplicaArgs;
 use crate::explain::text::Style;
 use crate::source::cluster::{self, reason};
@@ -27,6 +29,8 @@ use crate::source::cluster::{self, reason};
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The maximum size of a response.
 const MAX_RESPONSE: usize = 256 << 20;
+/// The default admin address of a controller.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:18001";
 /// The default admin port of pods.
 const ADMIN_PORT: u16 = 18001;
 
@@ -36,8 +40,9 @@ pub type Answers = Vec<(String, Result<Vec<u8>, String>)>;
 /// Requests the same page from every replica.
 ///
 /// Errors: the API server is unreachable, or there are no replicas.
-pub async fn ask(args: &ReplicaArgs, path: &str) -> anyhow::Result<Answers> {
+pub async fn ask(args: &ReplicaArgs, path: &str, progress: &Progress) -> anyhow::Result<Answers> {
     if !args.admin_address.is_empty() {
+        progress.step(format!("waiting for {}", args.admin_address.join(", ")));
         let ask_one = |address: &String| {
             let address = address.clone();
             async move {
@@ -49,8 +54,9 @@ pub async fn ask(args: &ReplicaArgs, path: &str) -> anyhow::Result<Answers> {
         };
         return Ok(join_all(args.admin_address.iter().map(ask_one)).await);
     }
-    let ReplicaArgs { kubeconfig, context, namespace, selector, .. } = args;
+    let ReplicaArgs { cluster: ClusterArgs { kubeconfig, context }, namespace, selector, .. } = args;
     let client = cluster::client(kubeconfig.clone(), context.clone()).await?;
+    progress.step("listing the pods of the controller");
     let pods: Api<Pod> = Api::namespaced(client, namespace);
     let running = ListParams::default().labels(selector);
     let refused = |error: kube::Error| anyhow!("cannot list the pods of namespace {namespace:?}: {}", reason(&error));
@@ -61,6 +67,10 @@ pub async fn ask(args: &ReplicaArgs, path: &str) -> anyhow::Result<Answers> {
              controller"
         );
     }
+    progress.step(match found.items.len() {
+        1 => "waiting for 1 replica".to_owned(),
+        count => format!("waiting for {count} replicas"),
+    });
     let ask_one = |pod: &Pod| {
         let (name, port) = (pod.metadata.name.clone().unwrap_or_default(), admin_port(pod));
         let (pods, phase) = (pods.clone(), pod.status.as_ref().and_then(|status| status.phase.clone()));
@@ -114,11 +124,18 @@ async fn request(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, path:
     let answer = async {
         let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = answer.status();
+        let is_envoy = answer.headers().get(header::SERVER).is_some_and(|server| server == "envoy");
         let body = Limited::new(answer.into_body(), MAX_RESPONSE).collect().await;
         let body = body.map_err(|error| error.to_string())?.to_bytes();
         match (status.is_success(), status.as_u16()) {
             (true, _) => Ok(body.to_vec()),
-            (false, 404) => Err("its version has no such page".to_owned()),
+            (false, _) if is_envoy => Err(format!(
+                "an Envoy answers there, not a Lockgate controller; the admin address of a controller is {DEFAULT_ADDRESS} by default"
+            )),
+            (false, 404) => Err(format!(
+                "it answers 404, so it is not the admin address of a Lockgate controller with the page {}",
+                path.split('?').next().unwrap_or_default()
+            )),
             (false, _) => Err(format!("{status}: {}", String::from_utf8_lossy(&body).trim())),
         }
     };
@@ -140,7 +157,7 @@ pub fn no_answer<'a>(errors: impl Iterator<Item = &'a str>) -> anyhow::Error {
 
 /// Parses a response.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(body).map_err(|error| format!("the response is invalid: {error}"))
+    serde_json::from_slice(body).map_err(|error| format!("the response is not that of a Lockgate controller: {error}"))
 }
 
 /// Escapes a value of a query. Source: RFC 3986, section 2.3.

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 
+use super::exit::ExitCodes;
 use super::object_args::ObjectArgs;
 use super::server_args::ServerArgs;
 use super::settings_args::SettingsSource;
@@ -31,6 +32,12 @@ pub(super) const LONG_ABOUT: &str = "Read objects and serve them to Envoy over x
     source: the Kubernetes cluster that this pod runs in (the default), the cluster of a kubeconfig, a \
     directory of Kubernetes YAML, or a directory of Envoy resources. Directories are watched: an edited \
     file is served within 100 ms.";
+
+pub(super) const EXIT_CODES: ExitCodes = ExitCodes {
+    fine: "it was stopped by SIGTERM or SIGINT",
+    findings: None,
+    failed: "wrong usage, invalid settings, a missing source, an address in use, or a part that ended",
+};
 
 const EXAMPLES: &str = "\
 Examples:

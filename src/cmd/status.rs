@@ -2,9 +2,11 @@
 
 use clap::Args;
 
+use super::exit::{ExitCodes, Outcome};
 use super::output::{self, Output};
+use super::progress::Progress;
 use super::replica_args::ReplicaArgs;
-use super::replicas::{self, style};
+use super::replicas::{self, Answers, style};
 use crate::explain::claims::{self, ClaimState};
 use crate::explain::combine::Combined;
 use crate::explain::{State, text};
@@ -31,6 +33,12 @@ pub(super) const LONG_ABOUT: &str = "Show the state of all replicas in one answe
     Every replica is asked, through port-forwards of the API server. That needs the permissions `list` on pods, and `get` and \
     `create` on pods/portforward, in the namespace of the controller.";
 
+pub(super) const EXIT_CODES: ExitCodes = ExitCodes {
+    fine: "all replicas are ready, all Envoys are up to date, and there are no problems; with `--claims`, the list",
+    findings: Some("something needs attention: a replica, an Envoy, an object, or a problem"),
+    failed: "wrong usage, or no controller that answers",
+};
+
 const EXAMPLES: &str = "\
 Examples:
   In the cluster of kubectl:
@@ -49,11 +57,11 @@ Examples:
     lockgate status --admin-address 127.0.0.1:18001";
 
 /// Requests the state of all replicas, and prints it.
-pub fn run(options: Options) -> anyhow::Result<()> {
+pub fn run(options: Options) -> anyhow::Result<Outcome> {
     if options.claims {
-        return list_claims(&options);
+        return list_claims(&options).map(|()| Outcome::Fine);
     }
-    let answers = super::runtime()?.block_on(replicas::ask(&options.replicas, "/debug/status"))?;
+    let answers = ask(&options, "/debug/status")?;
     let state = |(replica, answer): (String, Result<Vec<u8>, String>)| match answer
         .and_then(|body| replicas::parse::<State>(&body))
     {
@@ -68,12 +76,19 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     super::print(&match options.output.is_json() {
         true => output::json(&serde_json::to_value(&combined)?),
         false => text::status(&combined, style()),
-    })
+    })?;
+    Ok(Outcome::with_findings(combined.needs_attention()))
+}
+
+/// Requests a page from all replicas, and shows the progress.
+fn ask(options: &Options, path: &str) -> anyhow::Result<Answers> {
+    let progress = Progress::start("connecting");
+    super::runtime()?.block_on(replicas::ask(&options.replicas, path, &progress))
 }
 
 /// Prints the claims of the first replica that responds. All replicas read the same claims.
 fn list_claims(options: &Options) -> anyhow::Result<()> {
-    let answers = super::runtime()?.block_on(replicas::ask(&options.replicas, "/debug/claims"))?;
+    let answers = ask(options, "/debug/claims")?;
     let mut errors = Vec::new();
     for (_, answer) in answers {
         match answer.and_then(|body| replicas::parse::<Vec<ClaimState>>(&body)) {

@@ -155,6 +155,10 @@ fn directories_are_sources() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().display();
     assert_eq!(resolve(&format!("--manifests {path}")).unwrap().0, Source::Manifests(dir.path().into()));
+    let file = dir.path().join("shop.yaml");
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(resolve(&format!("--manifests {}", file.display())).unwrap().0, Source::Manifests(file));
+    assert_eq!(resolve("--manifests -").unwrap().0, Source::Manifests("-".into()));
     assert_eq!(resolve(&format!("--resources {path}")).unwrap().0, Source::Resources(dir.path().into()));
     let relative = std::env::current_dir().unwrap().join("examples");
     assert_eq!(resolve("--manifests examples").unwrap().0, Source::Manifests(relative));
@@ -166,7 +170,7 @@ fn sources_exclude_each_other() {
     assert_refused("--manifests a --resources b", &["--manifests <DIR>", "cannot be used with", "--resources <DIR>"]);
     assert_refused("--kubeconfig a --manifests b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--kubeconfig a --resources b", &["--kubeconfig <FILE>", "cannot be used with"]);
-    assert_refused("--context a", &["--kubeconfig <FILE>", "required"]);
+    assert_refused("--context a --manifests b", &["--context <CONTEXT>", "cannot be used with"]);
     assert_refused(
         "--leader-election on --resources examples",
         &["--leader-election: requires a Kubernetes cluster", "--resources"],
@@ -199,7 +203,7 @@ fn errors_name_the_flag_the_value_and_the_valid_values() {
         ("--ingress-class Public", ["'Public'", "--ingress-class <NAME>", "is not a valid name of an IngressClass"]),
         ("--watch-namespaces a,B", ["'B'", "--watch-namespaces <NAMES>", "is not a valid name of a namespace"]),
         ("--id ü", ["'ü'", "--id <NAME>", "printable ASCII"]),
-        ("--manifests /nowhere", ["--manifests", "/nowhere", "not a readable directory"]),
+        ("--manifests /nowhere", ["--manifests", "/nowhere", "not a readable file or directory"]),
         ("--resources /dev/null", ["--resources", "/dev/null", "not a readable directory"]),
         ("--kubeconfig /nowhere", ["--kubeconfig", "/nowhere", "not a readable file"]),
         ("--xds-tls /nowhere", ["--xds-tls: /nowhere", "tls.crt, tls.key and ca.crt, or auto, or off", "No such file"]),
@@ -258,6 +262,76 @@ fn the_help_of_every_command_has_examples() {
             "completions",
         ]
     );
+}
+
+#[test]
+fn every_command_declares_its_exit_codes() {
+    fn leaves(command: &clap::Command, path: &str) -> Vec<String> {
+        let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help");
+        let inner = inner.map(|inner| leaves(inner, format!("{path} {}", inner.get_name()).trim_start()));
+        let inner: Vec<String> = inner.flatten().collect();
+        if inner.is_empty() { vec![path.to_owned()] } else { inner }
+    }
+    let mut cli = command_line();
+    cli.build();
+    assert_eq!(leaves(&cli, ""), exit::COMMANDS.map(|(path, _)| path));
+    let help = cli.find_subcommand_mut("check").unwrap().render_long_help().to_string();
+    let codes = "Exit codes:\n  0  no problems; notes are none\n  1  problems: errors or warnings\n  2  wrong usage";
+    assert!(help.contains(codes) && help.find("Exit codes:") < help.find("Examples:"), "{help}");
+    assert!(!cli.find_subcommand_mut("serve").unwrap().render_long_help().to_string().contains("\n  1  "));
+}
+
+/// The options with the same name have the same kind of value in every command.
+#[test]
+fn one_name_of_an_option_has_one_meaning() {
+    let mut cli = command_line();
+    cli.build();
+    for (name, values, commands) in [
+        ("kubeconfig", &["FILE"][..], 6),
+        ("context", &["CONTEXT"], 6),
+        ("cluster", &["CONTEXT"], 6),
+        ("manifests", &["FILE|DIR|-"], 5),
+        ("output", &["FORM", "FORMAT"], 9),
+        ("output-directory", &["DIR"], 2),
+        ("output-file", &["FILE"], 1),
+    ] {
+        let paths = exit::COMMANDS.map(|(path, _)| path);
+        let command = |path: &str| path.split(' ').fold(&cli, |command, name| command.find_subcommand(name).unwrap());
+        let arguments = paths.iter().flat_map(|path| command(path).get_arguments());
+        let named = arguments.filter(|argument| {
+            argument.get_long() == Some(name) || argument.get_all_aliases().is_some_and(|all| all.contains(&name))
+        });
+        let found: Vec<String> = named.map(|argument| argument.get_value_names().unwrap()[0].to_string()).collect();
+        assert!(found.iter().all(|value| values.contains(&value.as_str())), "--{name}: {found:?}");
+        assert_eq!(found.len(), commands, "--{name}");
+    }
+}
+
+#[test]
+fn options_of_earlier_versions_are_accepted() {
+    for line in [
+        "check --against current deploy/",
+        "check --against a --kubeconfig b deploy/",
+        "migrate ingress --cluster current",
+        "migrate ingress --cluster current --kubeconfig b",
+        "bootstrap --output envoy.yaml --format json",
+        "bootstrap --output /config/envoy",
+        "bootstrap -o json",
+        "export --dir a --format yaml",
+        "export --output-directory a --output yaml",
+        "explain https://a.test --manifests deploy/",
+        "status --context a --kubeconfig b",
+        "serve --kubeconfig a --context b",
+    ] {
+        let words = ["lockgate"].into_iter().chain(line.split(' '));
+        assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+    }
+    for line in
+        ["bootstrap --output yml", "check --complete --context a deploy/", "migrate ingress --context a deploy/"]
+    {
+        let words = ["lockgate"].into_iter().chain(line.split(' '));
+        assert!(Cli::try_parse_from(words).is_err(), "{line}");
+    }
 }
 
 #[test]
@@ -335,7 +409,7 @@ fn every_report_is_available_as_json() {
     }
     std::fs::write(file, "timeouts: { connect: soon }").unwrap();
     let check = Cli::try_parse_from(["lockgate", "config", "check", file, "--output", "json"]).unwrap();
-    assert!(run(check.command).unwrap_err().to_string().starts_with("1 fault in "));
+    assert_eq!(run(check.command).unwrap(), Outcome::Findings);
     let json = settings::print_json(&settings::resolve("f", "timeouts: { connect: 3s }", &[]).unwrap(), "f");
     let set: Vec<_> = json.as_array().unwrap().iter().filter(|entry| entry["origin"] != "default").collect();
     assert_eq!(set, [&serde_json::json!({"key": "timeouts.connect", "value": "3s", "origin": "f:1"})]);
@@ -415,12 +489,17 @@ fn add_help(page: &mut String, path: &str, command: &mut clap::Command) {
 
 #[test]
 fn the_reference_of_the_command_line_is_up_to_date() {
-    let mut page = String::from(
-        "# Command line\n\nThis page is written by `make docs` from the code: it is the output of `--help` of each command. \
-         [Operate](../operate.md#the-command-line) describes the rules that apply to all commands.\n",
-    );
-    let mut cli = Cli::command();
+    let mut cli = command_line();
     cli.build();
+    let mut page = format!(
+        "# Command line\n\nThis page is written by `make docs` from the code: a table of all commands, and the output of `--help` of \
+         each command. [Operate](../operate.md#the-command-line) describes the rules that apply to all commands.\n\n\
+         ## All commands\n\n\
+         The exit codes are the same for all commands: 0 means fine, 1 findings, and 2 that the command could not run. A dash means \
+         that the command never exits with this code. Standard input is `-`.\n\n\
+         <!-- tested by command_line::the_exit_codes_are_those_of_the_table -->\n{}",
+        table::markdown(&cli)
+    );
     add_help(&mut page, "lockgate", &mut cli);
     assert!(page.matches("\n## ").count() > 10);
     crate::tidy::generated::assert_page("command-line.md", &page);

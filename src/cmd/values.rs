@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::bootstrap::Address;
 use crate::export::Reload;
 use crate::settings::{self, Node, Override};
 
@@ -50,6 +51,14 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:18000 or [::1]:18000".to_owned())
 }
 
+/// Parses the address of a server to connect to: `127.0.0.1:18001` or `lockgate.ingress:18001`.
+pub(super) fn host_and_port(text: &str) -> Result<String, String> {
+    match text.parse() {
+        Ok(Address::Ip(..) | Address::Name(..)) => Ok(text.to_owned()),
+        _ => Err("expected HOST:PORT without a scheme, such as 127.0.0.1:18001".to_owned()),
+    }
+}
+
 /// Parses an identifier that can be sent unchanged over the wire.
 pub(super) fn identifier(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic()) {
@@ -63,8 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timeout_is_above_zero() {
+    fn values_are_checked() {
         assert!(timeout("0s").is_err() && timeout("1s").is_ok());
+        assert!(
+            host_and_port("127.0.0.1:1").is_ok() && host_and_port("[::1]:1").is_ok() && host_and_port("a.b:1").is_ok()
+        );
+        for text in ["127.0.0.1", "http://127.0.0.1:1", "unix:/a", "a:0", "a:70000"] {
+            assert!(host_and_port(text).is_err(), "{text}");
+        }
         assert!(reload("0s").is_err_and(|error| error.ends_with("are allowed")));
     }
 }

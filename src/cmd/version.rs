@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
+use super::exit::ExitCodes;
 use super::output::{self, Output};
 
 /// The commit of the build: `LOCKGATE_COMMIT`, if it is set at build time. Otherwise, `build.rs` asks git for it in a release build.
@@ -31,6 +32,9 @@ Examples:
 
   The number alone:
     lockgate --version";
+
+pub(super) const EXIT_CODES: ExitCodes =
+    ExitCodes { fine: "the version is printed", findings: None, failed: "wrong usage" };
 
 /// Returns the output of the command.
 pub(super) fn report(options: &Options) -> String {

@@ -38,7 +38,8 @@ impl Question {
         let method = match self.method.as_str() {
             "" if is_grpc => "POST".to_owned(),
             "" => "GET".to_owned(),
-            method => method.to_owned(),
+            method if http::Method::from_bytes(method.as_bytes()).is_ok() => method.to_owned(),
+            method => return Err(format!("the method {method:?} is not a valid HTTP method, such as GET")),
         };
         let authority = host_header.unwrap_or(authority);
         Ok((Target { protocol, port }, Request { tls, server_name, authority, method, path, headers }))

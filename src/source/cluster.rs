@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use futures::stream::SelectAll;
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::runtime::watcher;
 use lockgate_route::objects::Kind;
 use lockgate_xds::provenance::ObjectRef;
@@ -67,31 +67,67 @@ impl Default for WatchOptions {
     }
 }
 
+/// The name for the current context of a kubeconfig, unless it has a context of this name.
+const CURRENT: &str = "current";
+
 /// Creates a client for the API server of `kubeconfig` and its context `context`. Without both, it uses the pod of this
-/// process, or otherwise the kubeconfig of kubectl.
+/// process, or otherwise the kubeconfig of kubectl. The context `current` is the current one.
 ///
 /// Errors: [`SourceError::Config`], [`SourceError::Client`]. It does not connect yet.
 pub async fn client(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<kube::Client, SourceError> {
-    let options = KubeConfigOptions { context: context.clone(), cluster: None, user: None };
-    let mut config = match (&kubeconfig, context) {
-        (Some(path), _) => {
-            let fault = |error| SourceError::Config(format!("kubeconfig \"{}\": {error}", path.display()));
-            let file = Kubeconfig::read_from(path).map_err(fault)?;
+    let in_pod = match (&kubeconfig, context.as_deref()) {
+        (None, None | Some(CURRENT)) => kube::Config::incluster().ok(),
+        _ => None,
+    };
+    let mut config = match in_pod {
+        Some(config) => config,
+        None => {
+            let name =
+                kubeconfig.as_ref().map_or_else(|| "kubeconfig".to_owned(), |path| format!("kubeconfig {path:?}"));
+            let fault = |error: KubeconfigError| SourceError::Config(format!("{name}: {}", causes(&error)));
+            let file = match &kubeconfig {
+                Some(path) => Kubeconfig::read_from(path).map_err(fault)?,
+                None => Kubeconfig::read().map_err(|error| {
+                    let reason = causes(&error);
+                    let what = "this is not a pod, and there is no usable kubeconfig; --kubeconfig names a file";
+                    SourceError::Config(format!("{what} ({reason})"))
+                })?,
+            };
+            let context = selected(&file, context).map_err(|why| SourceError::Config(format!("{name}: {why}")))?;
+            let options = KubeConfigOptions { context, cluster: None, user: None };
             kube::Config::from_custom_kubeconfig(file, &options).await.map_err(fault)?
         }
-        (None, Some(_)) => {
-            kube::Config::from_kubeconfig(&options).await.map_err(|error| SourceError::Config(error.to_string()))?
-        }
-        (None, None) => match kube::Config::incluster() {
-            Ok(config) => config,
-            Err(in_cluster) => kube::Config::from_kubeconfig(&options).await.map_err(|error| {
-                SourceError::Config(format!("not in a pod ({in_cluster}), and no kubeconfig ({error})"))
-            })?,
-        },
     };
     let agent = http::HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION")));
     config.headers.push((http::header::USER_AGENT, agent));
     limited(config, RESPONSE_TIMEOUT)
+}
+
+/// Returns the context to use, `None` for the current one. Errors: there is none of this name.
+fn selected(file: &Kubeconfig, context: Option<String>) -> Result<Option<String>, String> {
+    let names: Vec<&str> = file.contexts.iter().map(|context| context.name.as_str()).collect();
+    if names.is_empty() {
+        return Err("it has no contexts, so it is no usable kubeconfig".to_owned());
+    }
+    let listed = names.join(", ");
+    let has = |name: &str| names.contains(&name);
+    match context {
+        Some(name) if has(&name) => Ok(Some(name)),
+        Some(name) if name != CURRENT => Err(format!("it has no context {name:?}; its contexts: {listed}")),
+        _ => match file.current_context.as_deref().filter(|name| !name.is_empty()) {
+            Some(name) if has(name) => Ok(None),
+            Some(name) => Err(format!("its current context {name:?} does not exist; its contexts: {listed}")),
+            None => Err(format!("it has no current context; its contexts: {listed}")),
+        },
+    }
+}
+
+/// Describes a fault of a kubeconfig.
+fn causes(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(error, path) => format!("cannot read {path:?}: {error}"),
+        other => chain(other),
+    }
 }
 
 /// Returns the namespace of this process: that of its pod, or otherwise of the kubeconfig.
@@ -263,8 +299,16 @@ pub fn reason(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
     }
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
+    let text = chain(error);
+    match text.strip_prefix("ServiceError: client error (Connect): ") {
+        Some(cause) => format!("the API server cannot be reached: {cause}"),
+        None => text,
+    }
+}
+
+/// Returns an error and its causes, without causes that the text before already contains.
+fn chain(error: &dyn std::error::Error) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {
         let next = error.to_string();
         if !text.contains(&next) {

@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::api::networking::v1 as networking;
@@ -273,6 +275,12 @@ impl Decode for core::Secret {
     }
 
     fn refused(value: &Value) -> Option<(String, String)> {
+        let data = value.get("data").and_then(Value::as_object).into_iter().flatten();
+        let mut texts = data.filter_map(|(key, value)| Some((key, value.as_str()?)));
+        if let Some((key, _)) = texts.find(|(_, text)| BASE64_STANDARD.decode(text).is_err()) {
+            let message = "the value is not base64; the field stringData takes plain text";
+            return Some((format!("data[\"{key}\"]"), message.to_owned()));
+        }
         if value.get("type").and_then(Value::as_str) != Some("kubernetes.io/tls") {
             return None;
         }

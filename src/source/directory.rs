@@ -1,4 +1,5 @@
-//! A directory of files as a source, watched with inotify: Kubernetes manifests or Envoy resources.
+//! A directory of files as a source, watched with inotify: Kubernetes manifests or Envoy resources. The source can also be a single
+//! file, or standard input.
 //!
 //! The source reads `*.yaml`, `*.yml`, and `*.json` in the directory and its subdirectories, except for names that
 //! start with a dot. It follows symbolic links to files, so that a mounted ConfigMap or Secret works, but not links to
@@ -11,6 +12,7 @@ mod tree;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as StdSender, channel};
 use std::time::{Duration, Instant};
 
@@ -44,10 +46,13 @@ const DELAYS: Delays = Delays { held_open: Duration::from_secs(1), gone: Duratio
 /// The interval of checks for a directory that has disappeared.
 const MISSING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Watches the directory of Kubernetes manifests `dir`. Ends only if it cannot start, or when there is no receiver of
+/// The name of standard input as a source.
+pub const STANDARD_INPUT: &str = "-";
+
+/// Watches the directory or the file of Kubernetes manifests `path`. [`STANDARD_INPUT`] is read once. Ends only if it cannot start, or when there is no receiver of
 /// events.
-pub async fn watch_manifests(dir: PathBuf, events: Sender<Event>) -> Result<(), SourceError> {
-    watch::<Object>(dir, events, DELAYS).await
+pub async fn watch_manifests(path: PathBuf, events: Sender<Event>) -> Result<(), SourceError> {
+    watch::<Object>(path, events, DELAYS).await
 }
 
 /// Watches the directory of Envoy resources `dir`, like [`watch_manifests`].
@@ -95,6 +100,7 @@ fn run<C: Content>(
         let _ = inbox.send(Message::Changed(event));
     })
     .map_err(|error| SourceError::Watch { path: dir.clone(), error })?;
+    let is_standard_input = dir.as_os_str() == STANDARD_INPUT;
     let mut directory = Directory::<C> {
         disk: Disk::new(dir, watcher),
         tree: Tree::default(),
@@ -105,7 +111,10 @@ fn run<C: Content>(
         listed: false,
         delays,
     };
-    directory.scan()?;
+    match is_standard_input {
+        true => directory.read_standard_input(),
+        false => directory.scan()?,
+    }
     directory.outbox.extend(C::listed(directory.tree.all()));
     directory.listed = true;
     loop {
@@ -251,10 +260,22 @@ impl<C: Content> Directory<C> {
         Ok(())
     }
 
+    /// Reads standard input to its end.
+    fn read_standard_input(&mut self) {
+        let text = std::io::read_to_string(std::io::stdin());
+        let content = text.map_or_else(|error| Bytes::Unreadable(format!("cannot be read: {error}")), Bytes::Text);
+        self.apply(STANDARD_INPUT.into(), content);
+    }
+
     /// Reads a file again.
     fn read(&mut self, path: &Path) {
-        let name = self.disk.name(path);
-        let difference = match self.disk.read(path) {
+        let content = self.disk.read(path);
+        self.apply(self.disk.name(path), content);
+    }
+
+    /// Applies the content of the file `name`.
+    fn apply(&mut self, name: Arc<str>, content: Bytes) {
+        let difference = match content {
             Bytes::Unchanged => return,
             Bytes::Gone => self.tree.remove(&name),
             Bytes::Text(text) => self.tree.set(&name, C::parse(&name, &text)),

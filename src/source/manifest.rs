@@ -44,6 +44,8 @@ pub struct Unread {
     pub namespace: String,
     /// The name, empty if absent.
     pub name: String,
+    /// The content that the translation would need, if the object is a Secret: `has no data["tls.crt"]`.
+    pub lack: Option<String>,
 }
 
 impl Unread {
@@ -55,7 +57,20 @@ impl Unread {
             kind: text(value.get("kind")),
             namespace: of_metadata("namespace"),
             name: of_metadata("name"),
+            lack: lack(value),
         }
+    }
+}
+
+/// Describes why a Secret has no key pair: its type, or the missing keys.
+fn lack(value: &Value) -> Option<String> {
+    let text = |field: &str| value.get(field).and_then(Value::as_str);
+    if (text("apiVersion"), text("kind")) != (Some("v1"), Some("Secret")) {
+        return None;
+    }
+    match text("type").unwrap_or("Opaque") {
+        "kubernetes.io/tls" | "Opaque" => Some("has no data[\"tls.crt\"] and no data[\"tls.key\"]".to_owned()),
+        other => Some(format!("has the type {other:?}, not \"kubernetes.io/tls\" or \"Opaque\"")),
     }
 }
 
@@ -123,6 +138,7 @@ a: [
             kind: "Deployment".into(),
             namespace: "shop".into(),
             name: "b".into(),
+            lack: None,
         };
         assert!(matches!(&found[1].item, Item::Unread(unread) if *unread == deployment));
         let rejected = (Kind::SERVICE, ObjectKey::new("default", "c"));

@@ -36,13 +36,22 @@ async fn the_program_prints_the_status_and_explanations_of_a_controller() {
     assert_eq!(exit_code(&[["http://a.test/cart"].as_slice(), &at].concat()), Some(0));
     assert_eq!(exit_code(&[["https://a.test"].as_slice(), &at].concat()), Some(1), "Envoy closes the connection");
     assert_eq!(exit_code(&[["http://unknown.test"].as_slice(), &at].concat()), Some(1), "Envoy answers 404");
-    assert_eq!(exit_code(&["http://a.test", "--manifests", "missing"]), Some(2));
+    // The admin interface of Envoy is another one.
+    let envoy = format!("127.0.0.1:{}", site.envoy.admin);
+    let answer = Command::new(e2e::lockgate::binary()).args(["status", "--admin-address", &envoy]).output();
+    let answer = answer.expect("an answer");
+    let errors = String::from_utf8_lossy(&answer.stderr);
+    assert_eq!(answer.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("an Envoy answers there, not a Lockgate controller"), "{errors}");
     let text = run(&["status"]).await;
     assert!(text.starts_with("1 of 1 Envoys are up to date; 1 of 1 replicas answer; 1 Ingress served."), "{text}");
     // A replica that does not respond is reported. It is not an error while another one responds.
     let gone = format!("127.0.0.1:{}", ports::free());
-    let json = run(&["status", "--admin-address", &gone, "-o", "json"]).await;
-    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let mut command = Command::new(e2e::lockgate::binary());
+    let answer = command.args(["status", "--admin-address", &address, "--admin-address", &gone, "-o", "json"]).output();
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.status.code(), Some(1), "a replica does not respond");
+    let json: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
     assert_eq!(json["replicas"].as_array().map(Vec::len), Some(2));
-    assert!(json["replicas"][0]["error"].as_str().is_some_and(|error| error.contains("refused")), "{json:#}");
+    assert!(json["replicas"][1]["error"].as_str().is_some_and(|error| error.contains("refused")), "{json:#}");
 }

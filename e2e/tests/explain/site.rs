@@ -62,7 +62,8 @@ pub struct Site {
     pub backend: Backend,
     /// The issuer of all certificates.
     pub authority: Authority,
-    envoy: Envoy,
+    /// The Envoy.
+    pub envoy: Envoy,
     manifests: Manifests,
     _settings: Manifests,
 }

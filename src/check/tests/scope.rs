@@ -108,6 +108,32 @@ fn a_route_is_checked_without_its_gateway() {
 }
 
 #[test]
+fn a_missing_service_is_not_said_to_have_an_impossible_port() {
+    let text = INGRESS.replace("number: 80", "number: 70000");
+    assert_ne!(text, INGRESS);
+    let findings = checked("a.yaml", &text, &Scope::Part);
+    let error = findings.iter().find(|finding| finding.level == Level::Error);
+    assert!(error.is_some_and(|one| one.message == "port 70000 is not a number from 1 to 65535"), "{findings:#?}");
+    let note = findings.iter().find(|finding| finding.message.starts_with("Service "));
+    assert!(note.is_some_and(|one| one.consequence == "checked as if it existed"), "{findings:#?}");
+}
+
+#[test]
+fn a_secret_of_the_manifests_without_keys_is_not_said_to_be_missing() {
+    let secret =
+        |more: &str| format!("---\napiVersion: v1\nkind: Secret\nmetadata: {{name: cert, namespace: shop}}\n{more}\n");
+    for (more, expected) in [
+        ("data: {other: aGk=}", "Secret \"shop/cert\" has no data[\"tls.crt\"] and no data[\"tls.key\"]"),
+        ("type: a/b", "Secret \"shop/cert\" has the type \"a/b\", not \"kubernetes.io/tls\" or \"Opaque\""),
+        ("type: kubernetes.io/tls", "Secret \"shop/cert\" is not valid (data[\"tls.crt\"]: missing"),
+    ] {
+        let findings = checked("a.yaml", &format!("{INGRESS}{}", secret(more)), &Scope::Part);
+        let found = findings.iter().find(|finding| finding.field == "spec.tls[0].secretName");
+        assert!(found.is_some_and(|one| one.message.starts_with(expected)), "{expected}: {findings:#?}");
+    }
+}
+
+#[test]
 fn gateways_with_one_port_do_not_conflict() {
     let gateway = |name: &str| {
         format!(

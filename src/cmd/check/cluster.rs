@@ -1,8 +1,6 @@
 //! The objects of a Kubernetes cluster, listed once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -10,6 +8,8 @@ use lockgate_route::objects::{Kind, Objects};
 use tokio::sync::mpsc;
 
 use super::super::COMMIT;
+use super::super::cluster_args::ClusterArgs;
+use super::super::progress::Progress;
 use crate::check::Scope;
 use crate::metrics::Metrics;
 use crate::settings::Watch;
@@ -22,8 +22,8 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 /// permission to list. They are unknown to the check.
 ///
 /// Errors: the cluster is unreachable, or the user may list no kind.
-pub async fn list(kubeconfig: Option<PathBuf>, context: Option<String>, watch: &Watch) -> anyhow::Result<Scope> {
-    let client = cluster::client(kubeconfig, context).await?;
+pub async fn list(cluster: ClusterArgs, watch: &Watch, progress: &Progress) -> anyhow::Result<Scope> {
+    let client = cluster::client(cluster.kubeconfig, cluster.context).await?;
     let Watch { namespaces, gateway_api } = watch.clone();
     let namespaces = (!namespaces.is_empty()).then_some(namespaces);
     let options = cluster::WatchOptions { namespaces, gateway_api, claims: None };
@@ -33,6 +33,7 @@ pub async fn list(kubeconfig: Option<PathBuf>, context: Option<String>, watch: &
     let mut lists = Lists::default();
     let complete = tokio::time::timeout(LIST_TIMEOUT, async {
         while !lists.are_complete() {
+            progress.step(lists.progress());
             match events.recv().await {
                 Some(event) => lists.take(event),
                 None => break,
@@ -42,7 +43,7 @@ pub async fn list(kubeconfig: Option<PathBuf>, context: Option<String>, watch: &
     if complete.await.is_err() {
         bail!("the API server did not list all kinds within {} s", LIST_TIMEOUT.as_secs());
     }
-    lists.into_scope()
+    lists.into_scope(progress)
 }
 
 /// The lists so far.
@@ -57,6 +58,12 @@ impl Lists {
     /// Returns whether each kind is listed, or has failed.
     fn are_complete(&self) -> bool {
         Kind::ALL.iter().all(|kind| self.listed.contains(kind) || self.faults.contains_key(kind))
+    }
+
+    /// Describes the progress: `listing the objects of the cluster: 12 of 34 kinds`.
+    fn progress(&self) -> String {
+        let done = Kind::ALL.iter().filter(|kind| self.listed.contains(kind) || self.faults.contains_key(kind)).count();
+        format!("listing the objects of the cluster: {done} of {} kinds", Kind::ALL.len())
     }
 
     fn take(&mut self, event: Event) {
@@ -82,7 +89,7 @@ impl Lists {
         }
     }
 
-    fn into_scope(self) -> anyhow::Result<Scope> {
+    fn into_scope(self, progress: &Progress) -> anyhow::Result<Scope> {
         let Self { objects, faults, .. } = self;
         // The message contains no retry, because this list is not repeated.
         let reason = |message: &str| message.split("; retrying in").next().unwrap_or_default().to_owned();
@@ -90,10 +97,10 @@ impl Lists {
         let is_unknown = |kind: &Kind| faults.contains_key(kind) || *kind == Kind::HOST_CLAIMS;
         if Kind::ALL.iter().all(is_unknown) {
             let first = faults.values().next().map(|message| reason(message)).unwrap_or_default();
-            bail!("{first}");
+            bail!("cannot read the cluster: {first}");
         }
         for message in faults.values() {
-            let _ = writeln!(io::stderr(), "{}; references to these objects are notes", reason(message));
+            progress.note(&format!("{}; references to these objects are notes", reason(message)));
         }
         Ok(Scope::Against { cluster: Box::new(objects), unlisted: faults.into_keys().collect() })
     }
@@ -121,7 +128,9 @@ mod tests {
         assert!(!lists.are_complete());
         lists.take(fault(Kind::SECRET));
         assert!(lists.are_complete());
-        let Scope::Against { unlisted, .. } = lists.into_scope().unwrap() else { panic!("another scope") };
+        let Scope::Against { unlisted, .. } = lists.into_scope(&Progress::start("")).unwrap() else {
+            panic!("another scope")
+        };
         assert_eq!(unlisted, BTreeSet::from([Kind::SECRET]));
     }
 
@@ -129,7 +138,7 @@ mod tests {
     fn a_cluster_without_any_list_is_an_error() {
         let mut lists = Lists::default();
         Kind::ALL.into_iter().for_each(|kind| lists.take(fault(kind)));
-        let error = lists.into_scope().unwrap_err().to_string();
-        assert!(error.starts_with("cannot list ") && error.ends_with("forbidden"), "{error}");
+        let error = lists.into_scope(&Progress::start("")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read the cluster: cannot list ") && error.ends_with("forbidden"), "{error}");
     }
 }

@@ -1,15 +1,13 @@
 //! The files to check.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use super::super::progress::Progress;
 use crate::check::Manifests;
 use crate::source::{directory, file};
-
-/// The minimum size of files that the command announces, because they take seconds.
-const ANNOUNCED_SIZE: u64 = 16 << 20;
 
 /// The read manifests.
 pub struct Input {
@@ -22,22 +20,33 @@ pub struct Input {
 /// Reads files, directories, and standard input (`-`). An unreadable file is a finding, and does not affect other files.
 ///
 /// Errors: a path that does not exist, or a directory without manifests.
-pub fn read(paths: &[PathBuf]) -> anyhow::Result<Input> {
+pub fn read<'a>(paths: impl IntoIterator<Item = &'a PathBuf>, progress: &Progress) -> anyhow::Result<Input> {
     let mut input = Input { manifests: Manifests::default(), is_partial: false };
     for path in paths {
         let name = path.display().to_string();
         if name == "-" {
+            progress.step("reading standard input");
             let mut bytes = Vec::new();
             io::stdin().lock().read_to_end(&mut bytes).context("cannot read standard input")?;
+            // The command before the pipe has probably failed.
+            if bytes.trim_ascii().is_empty() {
+                bail!("standard input is empty; expected Kubernetes YAML or JSON");
+            }
             input.add(&name, String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned()));
         } else if path.is_dir() {
             let files = directory::files(path)?;
             if files.is_empty() {
                 bail!("{name}: the directory has no *.yaml, *.yml, or *.json files");
             }
-            files.iter().for_each(|file| input.file(file));
+            for (index, file) in files.iter().enumerate() {
+                progress.step(format!("reading file {} of {}: {}", index + 1, files.len(), file.display()));
+                input.file(file);
+            }
         } else if path.try_exists().with_context(|| name.clone())? {
+            progress.step(format!("reading {name}"));
             input.file(path);
+        } else if name.contains("://") {
+            bail!("{name}: URLs are not read; pipe the content to lockgate, with `-` as the argument");
         } else {
             bail!("{name}: there is no such file or directory");
         }
@@ -47,12 +56,7 @@ pub fn read(paths: &[PathBuf]) -> anyhow::Result<Input> {
 
 impl Input {
     fn file(&mut self, path: &Path) {
-        let name = path.display().to_string();
-        let size = path.metadata().map_or(0, |metadata| metadata.len());
-        if size >= ANNOUNCED_SIZE {
-            let _ = writeln!(io::stderr(), "reading {name}: {} MiB", size >> 20);
-        }
-        self.add(&name, file::read(path));
+        self.add(&path.display().to_string(), file::read(path));
     }
 
     fn add(&mut self, name: &str, content: Result<String, String>) {

@@ -1,14 +1,21 @@
-//! The YAML of the written objects, and their files.
+//! The texts of the written objects, and their files.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// Returns the objects as one YAML text.
-pub fn documents<'a>(objects: impl IntoIterator<Item = &'a Value>) -> anyhow::Result<String> {
+use super::Written;
+use crate::cmd::output;
+
+/// Returns the objects as one text.
+pub fn text<'a>(objects: impl IntoIterator<Item = &'a Value>, form: Written) -> anyhow::Result<String> {
+    if form == Written::Json {
+        let items: Vec<&Value> = objects.into_iter().collect();
+        return Ok(output::json(&json!({ "apiVersion": "v1", "kind": "List", "items": items })));
+    }
     let mut text = String::new();
     for object in objects {
         if !text.is_empty() {
@@ -22,10 +29,11 @@ pub fn documents<'a>(objects: impl IntoIterator<Item = &'a Value>) -> anyhow::Re
     Ok(text)
 }
 
-/// Writes a file for each namespace, `NAMESPACE.yaml`.
+/// Writes a file for each namespace, `NAMESPACE.yaml` or `NAMESPACE.json`.
 ///
 /// Errors: the directory cannot be created, or a file cannot be written.
-pub fn write(directory: &Path, objects: &[Value]) -> anyhow::Result<()> {
+pub fn write(directory: &Path, objects: &[Value], form: Written) -> anyhow::Result<()> {
+    let extension = if form == Written::Json { "json" } else { "yaml" };
     let mut of_namespaces = BTreeMap::<&str, Vec<&Value>>::new();
     for object in objects {
         let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
@@ -33,8 +41,8 @@ pub fn write(directory: &Path, objects: &[Value]) -> anyhow::Result<()> {
     }
     fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     for (namespace, objects) in of_namespaces {
-        let path = directory.join(format!("{namespace}.yaml"));
-        fs::write(&path, documents(objects)?).with_context(|| format!("cannot write {}", path.display()))?;
+        let path = directory.join(format!("{namespace}.{extension}"));
+        fs::write(&path, text(objects, form)?).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

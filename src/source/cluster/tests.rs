@@ -403,3 +403,26 @@ async fn a_request_that_is_not_answered_fails_after_its_limit() {
     let error = version.unwrap_err();
     assert!(matches!(&error, kube::Error::Service(error) if error.is::<tower::timeout::error::Elapsed>()), "{error:?}");
 }
+
+#[test]
+fn a_context_is_selected_by_name_and_current_is_the_current_one() {
+    let config = |current: &str, names: &[&str]| {
+        let contexts: Vec<_> = names.iter().map(|name| json!({"name": name, "context": {"cluster": "c"}})).collect();
+        serde_json::from_value::<Kubeconfig>(json!({"current-context": current, "contexts": contexts})).unwrap()
+    };
+    let context = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+    for (current, names, wanted, expected) in [
+        ("a", &["a", "b"][..], "", Ok("")),
+        ("a", &["a", "b"], "current", Ok("")),
+        ("a", &["a", "b"], "b", Ok("b")),
+        // A context may have this name.
+        ("a", &["a", "current"], "current", Ok("current")),
+        ("a", &["a", "b"], "c", Err("it has no context \"c\"; its contexts: a, b")),
+        ("", &["a"], "", Err("it has no current context; its contexts: a")),
+        ("gone", &["a"], "current", Err("its current context \"gone\" does not exist; its contexts: a")),
+        ("", &[], "", Err("it has no contexts, so it is no usable kubeconfig")),
+    ] {
+        let found = selected(&config(current, names), context(wanted));
+        assert_eq!(found, expected.map(context).map_err(str::to_owned), "{wanted} of {names:?}");
+    }
+}

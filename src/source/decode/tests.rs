@@ -129,6 +129,10 @@ fn faults_name_the_field_and_the_object() {
     assert_eq!(fault(port), "Service default/a: spec.ports[0].port: 0 is not between 1 and 65535");
     let tls = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "kubernetes.io/tls"});
     assert!(fault(tls).starts_with(r#"Secret default/a: data["tls.crt"]: missing"#));
+    let text = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"tls.crt": "!"}});
+    let expected =
+        r#"Secret default/a: data["tls.crt"]: the value is not base64; the field stringData takes plain text"#;
+    assert_eq!(fault(text), expected);
     let old = json!({"apiVersion": "extensions/v1beta1", "kind": "Ingress", "metadata": {"name": "a"}});
     assert!(fault(old).contains("networking.k8s.io/v1"));
 }

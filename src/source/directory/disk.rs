@@ -34,6 +34,8 @@ pub struct Found {
 /// The directory.
 pub struct Disk {
     root: PathBuf,
+    /// The only file of the directory that is read, if the source is a file.
+    only: Option<PathBuf>,
     watcher: RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
     seen: BTreeMap<PathBuf, Seen>,
@@ -84,9 +86,15 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>, SourceError> {
 }
 
 impl Disk {
-    /// Creates the state of the directory `root`. `watcher` watches its directories.
-    pub fn new(root: PathBuf, watcher: RecommendedWatcher) -> Self {
-        Self { root, watcher, watched: BTreeSet::new(), seen: BTreeMap::new() }
+    /// Creates the state of the directory or the file `path`. `watcher` watches its directories. The directory of a file is
+    /// watched, because editors replace files.
+    pub fn new(path: PathBuf, watcher: RecommendedWatcher) -> Self {
+        let above = path.parent().filter(|_| path.is_file()).map(Path::to_path_buf);
+        let (root, only) = match above {
+            Some(above) => (above, Some(path)),
+            None => (path, None),
+        };
+        Self { root, only, watcher, watched: BTreeSet::new(), seen: BTreeMap::new() }
     }
 
     /// Returns the name of the file `path`, relative to the directory.
@@ -99,8 +107,11 @@ impl Disk {
         self.root.join(name)
     }
 
-    /// Returns whether the name of `path` is eligible: neither it nor a directory above it is hidden.
+    /// Returns whether `path` is the only file, or its name is eligible: neither it nor a directory above it is hidden.
     pub fn is_relevant(&self, path: &Path) -> bool {
+        if let Some(only) = &self.only {
+            return path == only;
+        }
         path.strip_prefix(&self.root).is_ok_and(is_eligible)
     }
 
@@ -158,7 +169,7 @@ impl Disk {
             let entry = entry.map_err(unreadable)?;
             let path = entry.path();
             if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
-                if !entry.file_name().to_string_lossy().starts_with('.') {
+                if self.only.is_none() && !entry.file_name().to_string_lossy().starts_with('.') {
                     directories.push(path);
                 }
             } else if self.is_relevant(&path) {

@@ -25,12 +25,22 @@ impl Lab {
     }
 
     async fn patient(files: &[(&str, String)], delays: Delays) -> Self {
+        Self::start(files, "", delays).await
+    }
+
+    /// Watches the file `name` of a directory that contains `files`.
+    async fn file(files: &[(&str, String)], name: &str) -> Self {
+        Self::start(files, name, DELAYS).await
+    }
+
+    async fn start(files: &[(&str, String)], name: &str, delays: Delays) -> Self {
         let dir = TempDir::new().unwrap();
         for (name, text) in files {
             fs::write(dir.path().join(name), text).unwrap();
         }
+        let path = if name.is_empty() { dir.path().to_path_buf() } else { dir.path().join(name) };
         let (sender, events) = mpsc::channel(64);
-        tokio::spawn(watch::<Object>(dir.path().to_path_buf(), sender, delays));
+        tokio::spawn(watch::<Object>(path, sender, delays));
         let mut lab = Self { dir, events, objects: Objects::default(), faults: Vec::new() };
         let mut listed = Vec::new();
         while listed.len() < Kind::ALL.len() {
@@ -96,6 +106,23 @@ impl Lab {
 
 fn service(name: &str, port: u16) -> String {
     format!("apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{ports: [{{port: {port}}}]}}\n---\n")
+}
+
+#[tokio::test]
+async fn a_single_file_is_followed_without_the_files_beside_it() {
+    let mut lab = Lab::file(&[("a", service("a", 1)), ("b.yaml", service("b", 1))], "a").await;
+    assert_eq!(lab.services(), ["a:1"]);
+    lab.write("b.yaml", &service("b", 2));
+    lab.write("a", &service("a", 2));
+    lab.until_services(&["a:2"]).await;
+    lab.write("new", &service("a", 3));
+    fs::rename(lab.path("new"), lab.path("a")).unwrap();
+    lab.until_services(&["a:3"]).await;
+    fs::remove_file(lab.path("a")).unwrap();
+    lab.until_services(&[]).await;
+    lab.write("a", &service("c", 1));
+    lab.until_services(&["c:1"]).await;
+    assert!(lab.faults.iter().all(|fault| !fault.contains("b.yaml")), "{:?}", lab.faults);
 }
 
 #[tokio::test]

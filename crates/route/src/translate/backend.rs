@@ -122,6 +122,9 @@ pub fn locate<'a>(
             };
             return Err(unresolved(".service.port", format!("Service {:?} has no port {port}{only}", id())));
         }
+        Found::Impossible(number) => {
+            return Err(unresolved(".service.port", format!("port {number} is not a number from 1 to 65535")));
+        }
         Found::OtherProtocol(port) => {
             let (name, protocol) = (port_ref(port).to_string(), &*port.protocol);
             let what = format!("port {name:?} of Service {:?} has protocol {protocol:?}", id());
@@ -227,7 +230,7 @@ fn number_and_name<'a>(service: &'a Service, port: WantedPort) -> Option<(u16, O
     match find_port(service, port, Transport::Tcp) {
         Found::Port(port) => Some((port.port, Some(&port.name).filter(|name| !name.is_empty()))),
         Found::Number(number) => Some((number, None)),
-        Found::OtherProtocol(_) | Found::Nothing(_) | Found::Unspecified => None,
+        Found::OtherProtocol(_) | Found::Nothing(_) | Found::Impossible(_) | Found::Unspecified => None,
     }
 }
 
@@ -243,7 +246,7 @@ pub fn policy_of_bytes(
     let number = match find_port(service, port, transport) {
         Found::Port(port) => port.port,
         Found::Number(number) => number,
-        Found::OtherProtocol(_) | Found::Nothing(_) | Found::Unspecified => return None,
+        Found::OtherProtocol(_) | Found::Nothing(_) | Found::Impossible(_) | Found::Unspecified => return None,
     };
     let policy = service_policy(service, number, context.settings).0;
     policy.protocol.is_tls().then_some(TrafficPolicy { protocol: UpstreamProtocol::Http1, ..policy })
@@ -287,6 +290,8 @@ enum Found<'a> {
     OtherProtocol(&'a ServicePort),
     /// No port has this name or number, which is quoted for a message.
     Nothing(String),
+    /// No port can have this number.
+    Impossible(i32),
     /// The reference is ambiguous.
     Unspecified,
 }
@@ -318,6 +323,11 @@ fn find_port<'a>(service: &'a Service, wanted: WantedPort, transport: Transport)
         WantedPort::Number(number) => u16::try_from(number).ok(),
         WantedPort::Name(_) | WantedPort::Unspecified => None,
     };
+    if let WantedPort::Number(number) = wanted
+        && !(1..=i32::from(u16::MAX)).contains(&number)
+    {
+        return Found::Impossible(number);
+    }
     match number.filter(|_| service.external_name.is_some() && service.ports.is_empty()) {
         Some(number) => Found::Number(number),
         None => Found::Nothing(quoted),

@@ -25,6 +25,12 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     if name.contains('*') {
         return Err("has \"*\" other than as its complete first label");
     }
+    if name.contains("://") {
+        return Err("is a URL, and only its host belongs here");
+    }
+    if name.contains('/') {
+        return Err("has a path, and only the host belongs here");
+    }
     if name.contains(':') {
         return Err("has a port");
     }
@@ -60,6 +66,19 @@ pub fn covered(host: &Host, names: &CertificateNames) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_fault_names_what_does_not_belong_to_a_host() {
+        for (text, fault) in [
+            ("https://shop.example.com", "is a URL, and only its host belongs here"),
+            ("http://shop.example.com:80/cart", "is a URL, and only its host belongs here"),
+            ("shop.example.com/cart", "has a path, and only the host belongs here"),
+            ("shop.example.com:80", "has a port"),
+            ("::1", "is an IP address"),
+        ] {
+            assert_eq!(parse(text), Err(fault), "{text}");
+        }
+    }
 
     #[test]
     fn host_names_wildcards_and_empty_texts_are_parsed() {

@@ -84,7 +84,7 @@ pub enum Instead {
 }
 
 /// The end of a message about a Secret that does not exist.
-const MISSING: &str = "does not exist, or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
+pub(super) const MISSING: &str = "does not exist, has neither \"tls.crt\" nor \"tls.key\", or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
 
 /// Returns a secret of the model.
 pub fn secret(objects: &Objects, id: &SecretId) -> Option<Secret> {

@@ -220,7 +220,7 @@ fn of_the_entries_without_hosts_and_key_pair_only_the_first_applies() {
     let problems = world().with(ingress.tls(&[], "one").tls(&[], "two")).problems();
     let missing = |at: usize, name: &str, consequence: &str| {
         format!(
-            "Ingress shop/i: spec.tls[{at}].secretName: Secret \"shop/{name}\" does not exist, or is neither of type \
+            "Ingress shop/i: spec.tls[{at}].secretName: Secret \"shop/{name}\" does not exist, has neither \"tls.crt\" nor \"tls.key\", or is neither of type \
              \"kubernetes.io/tls\" nor \"Opaque\"; {consequence}"
         )
     };

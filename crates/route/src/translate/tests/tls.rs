@@ -55,8 +55,10 @@ fn a_missing_secret_does_not_affect_plain_text() {
     assert_eq!(world.http("x.com"), ["/* shop/a/http"]);
     assert_eq!(
         world.problems(),
-        ["Ingress shop/i: spec.tls[0].secretName: Secret \"shop/nope\" does not exist, or is neither of type \
-          \"kubernetes.io/tls\" nor \"Opaque\"; no TLS for \"x.com\", \"y.com\""]
+        [
+            "Ingress shop/i: spec.tls[0].secretName: Secret \"shop/nope\" does not exist, has neither \"tls.crt\" nor \"tls.key\", or is neither of type \
+          \"kubernetes.io/tls\" nor \"Opaque\"; no TLS for \"x.com\", \"y.com\""
+        ]
     );
     let world = world.with(secret("default", &["q.com"])).default_secret("default");
     assert_eq!(world.chains(), ["x.com shop/default", "y.com shop/default", "* shop/default"]);
@@ -109,7 +111,7 @@ fn a_default_secret_without_a_pair_is_reported() {
     assert_eq!(
         world.problems(),
         [
-            "Secret shop/nope: default TLS Secret \"shop/nope\" does not exist, is in a namespace that is not watched, or is \
+            "Secret shop/nope: default TLS Secret \"shop/nope\" does not exist, is in a namespace that is not watched, has none of the keys \"tls.crt\", \"tls.key\", and \"ca.crt\", or is \
           neither of type \"kubernetes.io/tls\" nor \"Opaque\"; no default certificate"
         ]
     );
@@ -298,7 +300,7 @@ fn statistics_over_tls_require_their_secrets() {
 
     let none = with(vec![], Some("nope"));
     assert_eq!(served(&none), [""; 0]);
-    let missing = "does not exist, is in a namespace that is not watched, or is neither of type \"kubernetes.io/tls\" nor \
+    let missing = "does not exist, is in a namespace that is not watched, has none of the keys \"tls.crt\", \"tls.key\", and \"ca.crt\", or is neither of type \"kubernetes.io/tls\" nor \
                    \"Opaque\"; no statistics are served";
     assert_eq!(
         none.problems(),

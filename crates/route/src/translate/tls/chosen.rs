@@ -10,8 +10,8 @@ use crate::translate::problem::{Problem, Reason};
 use super::{NOT_OVER_QUIC, is_servable};
 
 /// The end of a message about a Secret that does not exist.
-const MISSING: &str =
-    "does not exist, is in a namespace that is not watched, or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
+const MISSING: &str = "does not exist, is in a namespace that is not watched, has none of the keys \"tls.crt\", \"tls.key\", and \"ca.crt\", or \
+                       is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
 
 /// Returns the default Secret if it has a key pair. Reports a problem if the configured Secret has none.
 pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretId> {

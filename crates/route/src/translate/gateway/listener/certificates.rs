@@ -11,6 +11,7 @@ use crate::objects::{Kind, ObjectKey, Secret};
 use crate::translate::gateway::client_certificates::{self, ClientCertificate};
 use crate::translate::grants::Reference;
 use crate::translate::limit::fitting;
+use crate::translate::tls::MISSING;
 use crate::translate::verdict::Status;
 
 /// The maximum size of the key pairs of one listener, in bytes. The API permits 64 key pairs for each of 64 listeners, and a key pair
@@ -111,7 +112,7 @@ impl Parser<'_, '_> {
         }
         let id = SecretId::new(key.clone(), SecretPart::KeyPair);
         let Some(secret) = self.resolver.secret(key.clone()) else {
-            return invalid(format!("Secret \"{key}\" does not exist"));
+            return invalid(format!("Secret \"{key}\" {MISSING}"));
         };
         match (&secret.pair, &secret.fault) {
             (Some(_), _) => Ok(id),
