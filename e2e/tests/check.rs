@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{ApiServer, Manifests, lockgate};
@@ -111,15 +113,16 @@ fn a_command_that_waits_shows_its_progress_in_lines() {
     let mut command = Command::new(lockgate::binary());
     command.args(["check", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program");
-    let mut errors = BufReader::new(child.stderr.take().expect("standard error"));
-    let mut line = String::new();
+    let (sender, lines) = channel();
+    let errors = BufReader::new(child.stderr.take().expect("standard error"));
+    std::thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     // The input is incomplete until the program says that it waits for it.
-    errors.read_line(&mut line).expect("a line");
-    assert!(line.starts_with("reading standard input (") && line.ends_with(" s)\n"), "{line:?}");
+    let line = lines.recv_timeout(Duration::from_secs(60)).expect("a line");
+    assert!(line.starts_with("reading standard input (") && line.ends_with(" s)"), "{line:?}");
     child.stdin.take().expect("standard input").write_all(shop().as_bytes()).expect("the input");
     let output = child.wait_with_output().expect("the end of the program");
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
-    let rest = errors.lines().map_while(Result::ok).last();
+    let rest = lines.iter().last();
     assert!(rest.is_some_and(|line| line.starts_with("no findings")), "the summary is last");
 }
 

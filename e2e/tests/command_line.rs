@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 use e2e::certificates::Authority;
 use e2e::manifests::{documents, ingress, ingress_class, service};
-use e2e::process::repository;
-use e2e::{Manifests, lockgate, ports};
+use e2e::process::{Process, repository};
+use e2e::{Manifests, lockgate, ports, wait_for};
 
 /// The calls of one command, by the expected exit code. `DIR` stands for the directory of the files.
 struct Calls {
@@ -41,6 +41,7 @@ const CALLS: &[Calls] = &[
         fine: &[
             "--manifests DIR/good --dir DIR/out --once",
             "--manifests DIR/good/shop.yaml --output-directory DIR/out2 -o pb --once",
+            "--manifests - --dir DIR/out3 --once",
         ],
         findings: &[],
         failed: &[
@@ -252,29 +253,21 @@ fn the_exit_codes_are_those_of_the_table() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
-fn serve_ends_well_by_a_signal() {
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_ends_well_by_a_signal() {
     let files = files();
-    let mut program = Command::new(lockgate::binary());
     let [xds, admin] = [ports::free(), ports::free()].map(|port| format!("127.0.0.1:{port}"));
-    program.args(["serve", "--manifests", "good/shop.yaml", "--xds-address", &xds, "--admin-address", &admin]);
-    let mut child =
-        program.current_dir(files.path()).stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it runs");
+    let manifests = files.file("good/shop.yaml").display().to_string();
+    let args = ["serve", "--manifests", &manifests, "--xds-address", &xds, "--admin-address", &admin];
+    let mut serve = Process::start("lockgate", &lockgate::binary(), &args, &files.file("log"));
     let status = |args: &[&str]| {
         let output =
             Command::new(lockgate::binary()).arg("status").args(args).args(["--admin-address", &admin]).output();
         output.expect("the program").status.code()
     };
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     // The controller of a single file serves its objects.
-    while status(&[]) != Some(0) {
-        assert!(
-            child.try_wait().expect("its state").is_none() && std::time::Instant::now() < deadline,
-            "it does not serve"
-        );
-    }
+    wait_for("the controller", async || (status(&[]) == Some(0)).then_some(())).await;
     assert_eq!(status(&["--claims"]), Some(0));
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
-    assert_eq!(child.wait().expect("its end").code(), Some(0));
+    serve.signal("TERM");
+    assert_eq!(serve.ended().await.code(), Some(0));
 }

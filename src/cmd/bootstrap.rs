@@ -162,9 +162,11 @@ fn output(text: &str) -> Result<Output, String> {
     match text {
         "yaml" => Ok(Output::Format(Format::Yaml)),
         "json" => Ok(Output::Format(Format::Json)),
-        // A misspelled format must not become a file.
-        file if file.contains(['.', '/']) => Ok(Output::File(file.into())),
-        _ => Err("expected yaml or json; --output-file FILE writes to a file".to_owned()),
+        // A format of another command must not become a file.
+        "yml" | "xml" | "text" | "sarif" | "pb" | "pb_text" => {
+            Err("expected yaml or json; --output-file FILE writes to a file".to_owned())
+        }
+        file => Ok(Output::File(file.into())),
     }
 }
 
@@ -207,6 +209,15 @@ pub fn run(mut options: Options) -> anyhow::Result<()> {
 }
 
 impl Options {
+    /// Replaces `--output` by the option that it means.
+    fn apply_output(&mut self) {
+        match self.output.take() {
+            Some(Output::Format(format)) => self.format = format,
+            Some(Output::File(file)) => self.output_file = self.output_file.take().or(Some(file)),
+            None => {}
+        }
+    }
+
     /// Lowers the number of client connections to the limit of open files, with a message on standard error.
     fn limit_connections(&mut self, open_files: Option<u64>) {
         self.open_files = open_files;
@@ -223,11 +234,7 @@ impl Options {
 
 /// Determines the values that depend on this machine.
 fn resolve(options: &mut Options) -> anyhow::Result<()> {
-    match options.output.take() {
-        Some(Output::Format(format)) => options.format = format,
-        Some(Output::File(file)) => options.output_file = options.output_file.take().or(Some(file)),
-        None => {}
-    }
+    options.apply_output();
     if options.node_id.is_none() {
         options.node_id = Some(hostname()?);
     }

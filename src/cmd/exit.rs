@@ -79,3 +79,29 @@ pub fn add_to_help(command: Command, path: &str) -> Command {
     let help = format!("Exit codes:\n  0  {}\n{findings}  {FAILED}  {}\n\n{examples}", codes.fine, codes.failed);
     command.after_help(help.trim_end().to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::super::command_line;
+    use super::*;
+
+    #[test]
+    fn every_command_declares_its_exit_codes() {
+        fn leaves(command: &Command, path: &str) -> Vec<String> {
+            let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help");
+            let inner = inner.map(|inner| leaves(inner, format!("{path} {}", inner.get_name()).trim_start()));
+            let inner: Vec<String> = inner.flatten().collect();
+            if inner.is_empty() { vec![path.to_owned()] } else { inner }
+        }
+        let mut cli = command_line();
+        cli.build();
+        assert_eq!(leaves(&cli, ""), COMMANDS.map(|(path, _)| path));
+        let help = cli.find_subcommand_mut("check").unwrap().render_long_help().to_string();
+        let codes =
+            "Exit codes:\n  0  no problems; notes are none\n  1  problems: errors or warnings\n  2  wrong usage";
+        assert!(help.contains(codes) && help.find("Exit codes:") < help.find("Examples:"), "{help}");
+        assert!(!cli.find_subcommand_mut("serve").unwrap().render_long_help().to_string().contains("\n  1  "));
+    }
+}

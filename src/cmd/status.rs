@@ -34,7 +34,7 @@ pub(super) const LONG_ABOUT: &str = "Show the state of all replicas in one answe
     `create` on pods/portforward, in the namespace of the controller.";
 
 pub(super) const EXIT_CODES: ExitCodes = ExitCodes {
-    fine: "all replicas are ready, all Envoys are up to date, and there are no problems; with `--claims`, the list",
+    fine: "all replicas are ready, all Envoys are up to date, and there are no problems; always with `--claims`",
     findings: Some("something needs attention: a replica, an Envoy, an object, or a problem"),
     failed: "wrong usage, or no controller that answers",
 };

@@ -63,3 +63,67 @@ fn list(items: impl Iterator<Item = String>) -> String {
     let items: Vec<String> = items.collect();
     if items.is_empty() { "–".to_owned() } else { items.join("; ") }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::Parser;
+
+    use super::super::{Cli, command_line};
+    use super::*;
+
+    /// The options with the same name have the same kind of value in every command.
+    #[test]
+    fn one_name_of_an_option_has_one_meaning() {
+        let mut cli = command_line();
+        cli.build();
+        for (name, values, commands) in [
+            ("kubeconfig", &["FILE"][..], 6),
+            ("context", &["CONTEXT"], 6),
+            ("cluster", &["CONTEXT"], 6),
+            ("manifests", &["FILE|DIR|-"], 5),
+            ("output", &["FORM", "FORMAT"], 9),
+            ("output-directory", &["DIR"], 2),
+            ("output-file", &["FILE"], 1),
+        ] {
+            let paths = COMMANDS.map(|(path, _)| path);
+            let command =
+                |path: &str| path.split(' ').fold(&cli, |command, name| command.find_subcommand(name).unwrap());
+            let arguments = paths.iter().flat_map(|path| command(path).get_arguments());
+            let named = arguments.filter(|argument| {
+                argument.get_long() == Some(name) || argument.get_all_aliases().is_some_and(|all| all.contains(&name))
+            });
+            let found: Vec<String> = named.map(|argument| argument.get_value_names().unwrap()[0].to_string()).collect();
+            assert!(found.iter().all(|value| values.contains(&value.as_str())), "--{name}: {found:?}");
+            assert_eq!(found.len(), commands, "--{name}");
+        }
+    }
+
+    #[test]
+    fn options_of_earlier_versions_are_accepted() {
+        for line in [
+            "check --against current deploy/",
+            "check --against a --kubeconfig b deploy/",
+            "migrate ingress --cluster current",
+            "migrate ingress --cluster current --kubeconfig b",
+            "bootstrap --output envoy.yaml --format json",
+            "bootstrap --output envoy",
+            "bootstrap -o json",
+            "export --dir a --format yaml",
+            "export --output-directory a --output yaml",
+            "explain https://a.test --manifests deploy/",
+            "status --context a --kubeconfig b",
+            "serve --kubeconfig a --context b",
+        ] {
+            let words = ["lockgate"].into_iter().chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+        }
+        for line in
+            ["bootstrap --output yml", "check --complete --context a deploy/", "migrate ingress --context a deploy/"]
+        {
+            let words = ["lockgate"].into_iter().chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+}

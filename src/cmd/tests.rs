@@ -167,7 +167,10 @@ fn directories_are_sources() {
 
 #[test]
 fn sources_exclude_each_other() {
-    assert_refused("--manifests a --resources b", &["--manifests <DIR>", "cannot be used with", "--resources <DIR>"]);
+    assert_refused(
+        "--manifests a --resources b",
+        &["--manifests <FILE|DIR|->", "cannot be used with", "--resources <DIR>"],
+    );
     assert_refused("--kubeconfig a --manifests b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--kubeconfig a --resources b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--context a --manifests b", &["--context <CONTEXT>", "cannot be used with"]);
@@ -262,76 +265,6 @@ fn the_help_of_every_command_has_examples() {
             "completions",
         ]
     );
-}
-
-#[test]
-fn every_command_declares_its_exit_codes() {
-    fn leaves(command: &clap::Command, path: &str) -> Vec<String> {
-        let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help");
-        let inner = inner.map(|inner| leaves(inner, format!("{path} {}", inner.get_name()).trim_start()));
-        let inner: Vec<String> = inner.flatten().collect();
-        if inner.is_empty() { vec![path.to_owned()] } else { inner }
-    }
-    let mut cli = command_line();
-    cli.build();
-    assert_eq!(leaves(&cli, ""), exit::COMMANDS.map(|(path, _)| path));
-    let help = cli.find_subcommand_mut("check").unwrap().render_long_help().to_string();
-    let codes = "Exit codes:\n  0  no problems; notes are none\n  1  problems: errors or warnings\n  2  wrong usage";
-    assert!(help.contains(codes) && help.find("Exit codes:") < help.find("Examples:"), "{help}");
-    assert!(!cli.find_subcommand_mut("serve").unwrap().render_long_help().to_string().contains("\n  1  "));
-}
-
-/// The options with the same name have the same kind of value in every command.
-#[test]
-fn one_name_of_an_option_has_one_meaning() {
-    let mut cli = command_line();
-    cli.build();
-    for (name, values, commands) in [
-        ("kubeconfig", &["FILE"][..], 6),
-        ("context", &["CONTEXT"], 6),
-        ("cluster", &["CONTEXT"], 6),
-        ("manifests", &["FILE|DIR|-"], 5),
-        ("output", &["FORM", "FORMAT"], 9),
-        ("output-directory", &["DIR"], 2),
-        ("output-file", &["FILE"], 1),
-    ] {
-        let paths = exit::COMMANDS.map(|(path, _)| path);
-        let command = |path: &str| path.split(' ').fold(&cli, |command, name| command.find_subcommand(name).unwrap());
-        let arguments = paths.iter().flat_map(|path| command(path).get_arguments());
-        let named = arguments.filter(|argument| {
-            argument.get_long() == Some(name) || argument.get_all_aliases().is_some_and(|all| all.contains(&name))
-        });
-        let found: Vec<String> = named.map(|argument| argument.get_value_names().unwrap()[0].to_string()).collect();
-        assert!(found.iter().all(|value| values.contains(&value.as_str())), "--{name}: {found:?}");
-        assert_eq!(found.len(), commands, "--{name}");
-    }
-}
-
-#[test]
-fn options_of_earlier_versions_are_accepted() {
-    for line in [
-        "check --against current deploy/",
-        "check --against a --kubeconfig b deploy/",
-        "migrate ingress --cluster current",
-        "migrate ingress --cluster current --kubeconfig b",
-        "bootstrap --output envoy.yaml --format json",
-        "bootstrap --output /config/envoy",
-        "bootstrap -o json",
-        "export --dir a --format yaml",
-        "export --output-directory a --output yaml",
-        "explain https://a.test --manifests deploy/",
-        "status --context a --kubeconfig b",
-        "serve --kubeconfig a --context b",
-    ] {
-        let words = ["lockgate"].into_iter().chain(line.split(' '));
-        assert!(Cli::try_parse_from(words).is_ok(), "{line}");
-    }
-    for line in
-        ["bootstrap --output yml", "check --complete --context a deploy/", "migrate ingress --context a deploy/"]
-    {
-        let words = ["lockgate"].into_iter().chain(line.split(' '));
-        assert!(Cli::try_parse_from(words).is_err(), "{line}");
-    }
 }
 
 #[test]

@@ -43,7 +43,12 @@ async fn the_program_prints_the_status_and_explanations_of_a_controller() {
     let errors = String::from_utf8_lossy(&answer.stderr);
     assert_eq!(answer.status.code(), Some(2), "{errors}");
     assert!(errors.contains("an Envoy answers there, not a Lockgate controller"), "{errors}");
-    let text = run(&["status"]).await;
+    // The default Secret of the settings does not exist, which needs attention.
+    let answer = Command::new(e2e::lockgate::binary()).args(["status", "--admin-address", &address]).output();
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.status.code(), Some(1), "{answer:?}");
+    let text = String::from_utf8_lossy(&answer.stdout);
+    assert!(text.contains("default TLS Secret \"infra/default\" does not exist"), "{text}");
     assert!(text.starts_with("1 of 1 Envoys are up to date; 1 of 1 replicas answer; 1 Ingress served."), "{text}");
     // A replica that does not respond is reported. It is not an error while another one responds.
     let gone = format!("127.0.0.1:{}", ports::free());

@@ -188,9 +188,15 @@ fn tls_can_be_off_as_at_the_controller() {
 fn the_heap_has_a_unit_and_former_names_are_accepted() {
     assert_eq!(options(&["--max-heap", "512MiB"]).max_heap, Some(512 << 20));
     assert!(Line::try_parse_from(["lockgate", "--max-heap", "much"]).is_err());
-    let of = |arguments: &[&str]| format!("{:?}", options(arguments));
+    let of = |arguments: &[&str]| {
+        let mut options = options(arguments);
+        options.apply_output();
+        format!("{options:?}")
+    };
     let new = of(&["--envoy-admin-address", "unix:/a", "--envoy-admin-socket-mode", "0660", "--output-file", "b"]);
     assert_eq!(of(&["--admin-address", "unix:/a", "--admin-socket-mode", "0660", "--output", "b"]), new);
+    assert_eq!(of(&["--output", "json"]), of(&["--format", "json"]));
+    assert!(Line::try_parse_from(["lockgate", "--output", "xml"]).is_err());
 }
 
 #[test]
