@@ -89,8 +89,8 @@ pub async fn client(kubeconfig: Option<PathBuf>, context: Option<String>) -> Res
                 Some(path) => Kubeconfig::read_from(path).map_err(fault)?,
                 None => Kubeconfig::read().map_err(|error| {
                     let reason = causes(&error);
-                    let what = "this is not a pod, and there is no usable kubeconfig; --kubeconfig names a file";
-                    SourceError::Config(format!("{what} ({reason})"))
+                    let what = "this is not a pod, and there is no usable kubeconfig";
+                    SourceError::Config(format!("{what} ({reason}); --kubeconfig FILE names one"))
                 })?,
             };
             let context = selected(&file, context).map_err(|why| SourceError::Config(format!("{name}: {why}")))?;
