@@ -61,7 +61,7 @@ async fn a_wildcard_whose_key_pair_does_not_fit_is_closed() {
     }
     let rest = format!("{HEAD}rest }}\nspec:\n  rules:\n    - http:\n        paths:\n{}", path("/"));
     let pairs = ["wild", "rest"].map(|name| authority.issue(&["*.w0.test", "*.w1.test"]).secret("default", name));
-    let settings = "tls: { defaultSecret: default/rest }\ntenants: { maxConfigurationPerNamespace: 8KiB }\n";
+    let settings = "tls: { defaultSecret: default/rest }\ntenants: { maxConfigurationPerNamespace: 12KiB }\n";
     let site =
         Site::with_objects(settings, &[&pairs[..], &[wildcards, rest, service("attacker", "", &[])]].concat()).await;
     site.lockgate.logged(&["TooManyWildcards", "name=wild", "\"*.w1.test\""]).await;
