@@ -134,8 +134,8 @@ impl Parser<'_, '_> {
         match path::parse(&path.path_type, text, &mut self.resolver.patterns) {
             Ok(parsed) => {
                 if let Some(doubt) = parsed.doubt {
-                    let message = format!("path {text:?} {doubt}");
-                    self.problem(format!("{field}.path"), Reason::Ambiguous, message, "served as a string prefix");
+                    let message = format!("path {text:?} {}", doubt.message);
+                    self.problem(format!("{field}.path"), Reason::Ambiguous, message, doubt.consequence);
                 }
                 Some(PathRule::new(field, parsed.path, parsed.cost, target))
             }

@@ -16,7 +16,16 @@ pub struct Parsed {
     /// The cost, if the path is a regular expression.
     pub cost: Cost,
     /// A warning for the owner. The path is still served as `path`.
-    pub doubt: Option<&'static str>,
+    pub doubt: Option<Doubt>,
+}
+
+/// A warning about a path that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doubt {
+    /// The fact, for a message that quotes the path.
+    pub message: &'static str,
+    /// The consequence.
+    pub consequence: &'static str,
 }
 
 /// The reason why a path cannot be served.
@@ -55,17 +64,28 @@ pub fn parse(path_type: &str, path: &str, patterns: &mut Patterns) -> Result<Par
 /// Parses an `Exact` path, which matches byte for byte.
 fn exact(path: &str) -> Result<Parsed, String> {
     check_elements(path)?;
-    Ok(certain(PathMatch::Exact(path.into())))
+    let doubt = literal(path, "looks like a wildcard or a regular expression, and the type Exact has neither");
+    Ok(Parsed { doubt, ..certain(PathMatch::Exact(path.into())) })
 }
 
 /// Parses a `Prefix` path, which matches complete elements: `/foo` and `/foo/` match `/foo` and `/foo/bar`, but not
 /// `/foobar`. `/` alone is a string prefix, because Envoy rejects it as a `path_separated_prefix`.
 fn prefix(path: &str) -> Result<Parsed, String> {
     check_elements(path)?;
-    Ok(certain(match path.trim_end_matches('/') {
+    let message =
+        "looks like a wildcard or a regular expression; the type Prefix has neither, and \"/api\" needs no \"/*\"";
+    let doubt = literal(path, message);
+    let path = match path.trim_end_matches('/') {
         "" => PathMatch::root(),
         elements => PathMatch::SeparatedPrefix(elements.into()),
-    }))
+    };
+    Ok(Parsed { doubt, ..certain(path) })
+}
+
+/// Returns a warning if a path that is compared literally looks like a pattern: `/api/*`, `/foo(/|$)(.*)`.
+fn literal(path: &str, message: &'static str) -> Option<Doubt> {
+    let is_pattern = path.contains(['*', '|', '[', ']', '^', '\\']) || path.contains('(') && path.contains(')');
+    is_pattern.then_some(Doubt { message, consequence: "served literally: only requests with these characters match" })
 }
 
 /// Parses an `ImplementationSpecific` path: a regular expression if it contains one of `^ + * [ ] %`, otherwise a
@@ -86,7 +106,10 @@ fn implementation_specific(path: &str, patterns: &mut Patterns) -> Result<Parsed
     Ok(Parsed {
         path: PathMatch::Prefix(path.into()),
         cost: Cost::default(),
-        doubt: looks_like_regex.then_some("is not a regular expression without one of \"^+*[]%\""),
+        doubt: looks_like_regex.then_some(Doubt {
+            message: "is not a regular expression without one of \"^+*[]%\"",
+            consequence: "served as a string prefix",
+        }),
     })
 }
 

@@ -72,7 +72,8 @@ impl Reason {
             }
             Self::TLSConfigNotValid => "Set a lowest TLS version that is not above the highest.",
             Self::Ambiguous => {
-                "Write the intended form explicitly. If the served form is intended, no action is needed."
+                "Write the intended form explicitly, such as the path type ImplementationSpecific for a regular expression. If the \
+                 served form is intended, no action is needed."
             }
             Self::InvalidAnnotation => {
                 "Correct the annotation, or remove it; docs/annotations.md lists the annotations and their values."
