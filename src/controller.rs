@@ -4,6 +4,7 @@
 //! The loop has a thread of its own, so that streams never wait for a translation. All events during a pass are
 //! processed in one further pass. There is no queue of passes and no hold-off.
 
+mod classless;
 mod deletions;
 mod fleets;
 mod kept;
@@ -31,6 +32,7 @@ use crate::metrics::Metrics;
 use crate::source::Event;
 use crate::source::resources::FILE;
 
+use classless::Classless;
 use deletions::Deletions;
 pub use fleets::{Class, Fleets, Stores, View};
 use kept::Replicas;
@@ -71,6 +73,8 @@ pub struct Controller {
     replicas: Replicas,
     /// The installed version of Gateway API, as it was logged.
     gateway_api: Option<String>,
+    /// The Ingresses without a class, as they were logged.
+    classless: Classless,
     /// The number of objects without statistics at the last publication, once for each host.
     omitted: usize,
 }
@@ -147,6 +151,7 @@ impl Controller {
             faults: BTreeSet::new(),
             replicas: Replicas::default(),
             gateway_api: None,
+            classless: Classless::default(),
             omitted: 0,
         }
     }
@@ -428,6 +433,9 @@ impl Controller {
         report::gateway_api(&self.objects, &mut self.gateway_api);
         let changes = self.publish(&update.touched, start);
         self.report(&changed, &changes, start);
+        let translator = &self.translator;
+        let new = self.classless.update(&self.objects, &inputs, |id| translator.serves(id));
+        report::classless(&new, &mut self.quota);
         self.report_problems();
         self.record_sources(&update.sources);
         self.published(&changes);

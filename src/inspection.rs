@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
-use lockgate_route::objects::{Kept, Kind, ObjectId, ObjectKey, Objects, Revision};
+use lockgate_route::objects::{Ingress, Kept, Kind, ObjectId, ObjectKey, Objects, Revision};
 use lockgate_route::translate::gateway::{PolicyReports, Reports};
 use lockgate_route::translate::problem::Problems;
 use lockgate_route::translate::verdict::Verdicts;
-use lockgate_route::translate::{Dedicated, UnsettledHosts};
+use lockgate_route::translate::{Dedicated, UnsettledHosts, class_of_ingress, default_class};
 
 use crate::fleet::FleetId;
 
@@ -46,6 +46,16 @@ impl Inspection {
     pub fn published(&self, kind: Kind, key: &ObjectKey) -> Option<&Published> {
         self.sources.get(&kind.id(key.clone()))
     }
+}
+
+/// Returns the Ingresses that no controller serves as far as is known: they name no class, and no IngressClass is the default.
+pub fn classless(inspection: &Inspection) -> impl Iterator<Item = &ObjectKey> {
+    let has_default = default_class(&inspection.objects).is_some();
+    let ingresses = inspection.objects.all::<Ingress>().filter(move |_| inspection.complete && !has_default);
+    ingresses.filter(|one| class_of_ingress(one).is_none()).map(|one| &one.meta.key).filter(|key| {
+        let id = Kind::INGRESS.id((*key).clone());
+        !inspection.sources.contains_key(&id)
+    })
 }
 
 /// The first publication of an object in its current revision.
@@ -104,6 +114,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::check::Manifests;
 
     /// A value that counts comparisons with others.
     #[derive(Debug, Clone)]
@@ -114,6 +125,32 @@ mod tests {
             self.1.fetch_add(1, Ordering::Relaxed);
             self.0 == other.0
         }
+    }
+
+    #[test]
+    fn ingresses_without_a_class_are_served_by_nobody_unless_a_class_is_the_default() {
+        let ingress =
+            "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a, namespace: shop}, spec: {}}";
+        let class = "{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: other, annotations: \
+            {ingressclass.kubernetes.io/is-default-class: 'true'}}, spec: {controller: example.com/other}}";
+        let mut inspection = Inspection::default();
+        let add = |inspection: &mut Inspection, text: &str| {
+            let mut manifests = Manifests::default();
+            manifests.add("a.yaml", text.to_owned());
+            manifests.objects().iter().for_each(|object| assert!(inspection.objects.apply(object.clone())));
+        };
+        let count = |inspection: &Inspection| classless(inspection).count();
+        add(&mut inspection, ingress);
+        assert_eq!(count(&inspection), 0, "the lists are not complete");
+        inspection.complete = true;
+        assert_eq!(count(&inspection), 1);
+        let served = Inspection {
+            sources: OrdMap::unit(Kind::INGRESS.id(ObjectKey::new("shop", "a")), Published::example(1, 1)),
+            ..inspection.clone()
+        };
+        assert_eq!(count(&served), 0);
+        add(&mut inspection, class);
+        assert_eq!(count(&inspection), 0);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub struct Options {
 /// The description above the options.
 pub(super) const LONG_ABOUT: &str = "Show the state of all replicas in one answer.\n\n\
     Prints the replicas, the Envoys and the progress of each, the objects that not all Envoys have accepted yet or that an Envoy \
-    has rejected, the objects that lost all their routes, and the problems.\n\n\
+    has rejected, the objects that lost all their routes, the Ingresses without a class, and the problems.\n\n\
     Every replica is asked, through port-forwards of the API server. That needs the permissions `list` on pods, and `get` and \
     `create` on pods/portforward, in the namespace of the controller.";
 

@@ -20,6 +20,8 @@ pub struct Combined {
     pub waiting: Vec<Waiting>,
     /// The objects that lost all their routes.
     pub lost: Vec<String>,
+    /// The Ingresses without a class in a cluster without a default class.
+    pub classless: Vec<String>,
     /// The problems.
     pub problems: Vec<Note>,
     /// The number of objects and problems that are not listed.
@@ -59,6 +61,8 @@ impl Combined {
         combined.waiting = waiting.into_values().collect();
         let lost: BTreeSet<&String> = replicas.iter().flat_map(|state| &state.lost).collect();
         combined.lost = lost.into_iter().cloned().collect();
+        let classless: BTreeSet<&String> = replicas.iter().flat_map(|state| &state.classless).collect();
+        combined.classless = classless.into_iter().cloned().collect();
         let problems: BTreeSet<&Note> = replicas.iter().flat_map(|state| &state.problems).collect();
         combined.problems = problems.into_iter().cloned().collect();
         combined.replicas = replicas;
@@ -66,7 +70,7 @@ impl Combined {
     }
 
     /// Returns whether something needs attention: a replica that did not answer or is not ready, an object that waits or is
-    /// rejected, or a problem.
+    /// rejected, or a problem. An Ingress without a class may belong to another controller.
     pub fn needs_attention(&self) -> bool {
         let is_bad = |state: &State| !state.error.is_empty() || !state.missing.is_empty();
         self.replicas.iter().any(is_bad)

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockgate_route::objects::Kind;
 use lockgate_route::translate::problem::Problem;
 use serde::{Deserialize, Serialize};
 
 use super::envoys::rejected;
 use super::report::{Note, Rejected};
-use crate::inspection::Inspection;
+use crate::inspection::{Inspection, classless};
 use crate::replicas::Progress;
 
 /// The maximum number of listed objects of each kind of fault, and of problems.
@@ -34,6 +35,8 @@ pub struct State {
     pub waiting: Vec<Waiting>,
     /// The objects that lost all their routes.
     pub lost: Vec<String>,
+    /// The Ingresses without a class in a cluster without a default class.
+    pub classless: Vec<String>,
     /// The problems.
     pub problems: Vec<Note>,
     /// The number of objects and problems beyond the limit of the lists.
@@ -104,6 +107,7 @@ impl State {
         }
         drop(rejections);
         state.waiting = waiting;
+        state.classless = classless(inspection).map(|key| Kind::INGRESS.id(key.clone()).to_string()).collect();
         let all = inspection.problems.iter().chain(further);
         state.problems = all.map(|problem| Note::from(&**problem)).collect();
         state.problems.sort();
@@ -114,10 +118,11 @@ impl State {
 
     /// Truncates the lists.
     fn bound(&mut self) {
-        let lengths = [self.waiting.len(), self.lost.len(), self.problems.len()];
+        let lengths = [self.waiting.len(), self.lost.len(), self.classless.len(), self.problems.len()];
         self.unlisted = lengths.iter().map(|length| length.saturating_sub(MAX_LISTED)).sum();
         self.waiting.truncate(MAX_LISTED);
         self.lost.truncate(MAX_LISTED);
+        self.classless.truncate(MAX_LISTED);
         self.problems.truncate(MAX_LISTED);
     }
 }

@@ -202,6 +202,8 @@ pub fn status(combined: &Combined, style: Style) -> String {
         format!("{}: accepted by {} of {}{rejected}", one.object, one.accepted, one.envoys)
     });
     list(&mut text, "Not served: all their routes lost or are invalid", &combined.lost, style, String::clone);
+    let title = "Not served: no class, and no IngressClass is the default";
+    list(&mut text, title, &combined.classless, style, String::clone);
     list(&mut text, "Problems", &combined.problems, style, |one| {
         let field = if one.field.is_empty() { String::new() } else { format!(" {}", one.field) };
         format!("{}{field}: {}; {}", one.object, one.message, one.consequence)

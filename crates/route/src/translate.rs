@@ -38,7 +38,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 pub use annotations::is_used as reads_annotation;
-pub use class::{Classes, class_of_ingress};
+pub use class::{Classes, class_of_ingress, default_class};
 pub use dialect::{DIALECTS, Dialect, Resolver};
 pub use foreign::{Effect, effects};
 pub use grants::permits_secret;

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-use e2e::ports;
+use e2e::manifests::{documents, ingress};
 use e2e::process::output;
+use e2e::{Lockgate, Manifests, Source, ports};
 use serde_json::Value;
 
 use super::site::Site;
@@ -59,4 +60,19 @@ async fn the_program_prints_the_status_and_explanations_of_a_controller() {
     let json: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
     assert_eq!(json["replicas"].as_array().map(Vec::len), Some(2));
     assert!(json["replicas"][1]["error"].as_str().is_some_and(|error| error.contains("refused")), "{json:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ingresses_without_a_class_are_one_log_line_and_a_list() {
+    let manifests = Manifests::new();
+    let many: Vec<String> =
+        (0..300).map(|number| ingress(&format!("i{number}"), &format!("h{number}.test"), "shop", None)).collect();
+    manifests.write("many.yaml", &documents(&many));
+    let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &[]).await;
+    lockgate.logged(&["names no class", "others=299"]).await;
+    assert_eq!(lockgate.log().matches("names no class").count(), 1, "{}", lockgate.log());
+    let mut command = Command::new(e2e::lockgate::binary());
+    command.args(["status", "--admin-address", &format!("127.0.0.1:{}", lockgate.admin)]);
+    let text = output(command, "").await.expect("the status");
+    assert!(text.contains("no IngressClass is the default (300)") && text.contains("Ingress default/i0\n"), "{text}");
 }

@@ -53,6 +53,11 @@ fn class_of<'a>(meta: &'a Meta, field: Option<&'a str>) -> Option<&'a str> {
     by_annotation.chain(field).find(|class| !class.is_empty())
 }
 
+/// Returns an IngressClass of any controller that is marked as the default. The API server sets it on new Ingresses without a class.
+pub fn default_class(objects: &Objects) -> Option<&IngressClass> {
+    objects.all::<IngressClass>().find(|class| is_default(class))
+}
+
 /// Reports each served IngressClass that is marked as the default in addition to an older IngressClass.
 pub fn problems(objects: &Objects, settings: &Settings) -> Vec<Problem> {
     let mut defaults: Vec<_> = objects.all::<IngressClass>().filter(|class| is_default(class)).collect();
