@@ -1,6 +1,6 @@
 # CI runs the same targets as people: `.ci/run` calls only `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help build run check test fuzz lint deny golden docs crds manifests e2e conformance ingress-conformance bench bench-xds envoy grpc lab lab-down lab-build dist clean
+.PHONY: help build run check test fuzz lint deny golden docs crds schemas manifests e2e conformance ingress-conformance bench bench-xds envoy grpc lab lab-down lab-build dist clean
 
 # Every cargo call uses the whole workspace, so that all calls share one set of features and build each crate once.
 CARGO ?= cargo
@@ -40,6 +40,9 @@ docs: ## rewrite the pages and diagrams that are made from code and text, build 
 
 crds: ## rewrite the CustomResourceDefinitions in crds/ and in the chart from the Rust types
 	BLESS=1 $(CARGO) test --workspace --lib crds
+
+schemas: ## rewrite the schemas of `lockgate check`, src/check/schemas, from the definitions of Gateway API and Lockgate, and of Kubernetes
+	@scripts/schemas.sh
 
 manifests: ## rewrite the files that are generated from the chart: its README.md and values.schema.json, and manifests/
 	@scripts/manifests.sh

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
-number=0 stages=14
+number=0 stages=15
 table=() failed=()
 # Whether the later stages need the current one.
 needed=1
@@ -99,6 +99,7 @@ needed=
 stage "lint" 60 make --no-print-directory lint
 stage "dependencies, licenses and advisories" 70 scripts/deny.sh
 stage "chart and manifests" 5 scripts/manifests.sh --check
+stage "schemas of lockgate check" 5 scripts/schemas.sh --check
 stage "documentation, site and links" 120 scripts/docs.sh --check
 # The benchmarks wait for the controller to rest, the specs for each other and for pods, and the suite for the status of objects. Beside
 # the tests with a real Envoy, which take both cores, a Service that is replaced would be away for longer than it may be.

@@ -1,19 +1,22 @@
 //! The check of manifests before they are applied: the problems that the translation would report, with file and line.
 //!
 //! [`source::manifest`](crate::source::manifest) reads the manifests and [`lockgate_route::translate`] translates them, as in
-//! `lockgate serve --manifests`. This module has no rules of its own about the content
-//! of objects. It adds files and lines, and judges references to objects outside of the manifests ([`Scope`]).
+//! `lockgate serve --manifests`. [`schema`] adds the faults for which the API server would reject an object, as far as the translation
+//! does not report them. This module adds files and lines, and judges references to objects outside of the manifests ([`Scope`]).
 //! No I/O.
 
 mod annotations;
 mod assumed;
 mod finding;
 mod found;
+mod invalid;
 mod kinds;
 mod manifests;
+mod native;
 mod nginx;
 pub mod output;
 mod overlay;
+mod schema;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -77,6 +80,10 @@ pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64
     found.annotations();
     found.assumed(&assumed);
     found.unserved();
+    if assumed.is_classless_served {
+        found.classless();
+    }
+    found.invalid();
     found.into_findings()
 }
 
@@ -106,7 +113,7 @@ pub fn translated(
     let mut settings = settings.clone();
     let mut objects = overlay::objects(manifests, scope);
     add(&mut objects);
-    let mut assumed = Assumed::add(&mut objects, &mut settings, scope);
+    let mut assumed = Assumed::add(&mut objects, &mut settings, scope, manifests.gateway_classes());
     let mut translator = Translator::default();
     translator.update(&objects, &settings, &ChangedInputs::everything());
     if scope.is_unknown(Kind::SERVICE) {

@@ -24,7 +24,7 @@ use lockgate_route::objects::{Kind, ObjectKey};
 use lockgate_route::settings::Settings;
 use serde_json::{Value, json};
 
-use crate::check::{Finding, Manifests, Rule, Scope, check, translated};
+use crate::check::{Finding, Level, Manifests, Rule, Scope, check, translated};
 
 use listeners::Listeners;
 use losses::Losses;
@@ -81,6 +81,9 @@ pub fn migrate(manifests: &Manifests, settings: &Settings, scope: &Scope, option
     let mut findings: Vec<Finding> = check(manifests, settings, scope, now);
     // A missing object is no loss, and an annotation that the controller reads may be one.
     findings.retain(|finding| ![Rule::NotInManifests, Rule::SupportedAnnotation].contains(&finding.rule));
+    // Without a cluster, Ingresses without a class are migrated, and routes need no class.
+    let is_classless = |finding: &Finding| finding.rule == Rule::NotServed && finding.level == Level::Warning;
+    findings.retain(|finding| !matches!(scope, Scope::Part) || !is_classless(finding));
     findings.extend(losses.located(manifests));
     findings.sort();
     findings.dedup();

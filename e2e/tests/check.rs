@@ -1,14 +1,21 @@
 //! `lockgate check`: exit codes, inputs, and outputs of the program, and the check against a real API server.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use e2e::apiserver::lab;
 use e2e::manifests::{documents, ingress, ingress_class, service};
+use e2e::process::repository;
 use e2e::{ApiServer, Manifests, lockgate};
 use serde_json::Value;
+
+/// The time limit of a check of 2,000 manifests, in a debug build on a busy machine.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// The result of the program.
 struct Answer {
@@ -18,6 +25,11 @@ struct Answer {
 }
 
 impl Answer {
+    fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self { code: output.status.code(), output: text(&output.stdout), errors: text(&output.stderr) }
+    }
+
     /// Asserts the exit code, and that one line of the output or of the errors contains all `parts`.
     #[track_caller]
     fn assert(&self, code: i32, parts: &[&str]) {
@@ -36,9 +48,7 @@ fn check_in(directory: &Path, args: &[&str], stdin: &[u8]) -> Answer {
     let mut child = piped.spawn().expect("the program");
     // The program may exit before it has read all input.
     let _ = child.stdin.take().expect("standard input").write_all(stdin);
-    let output = child.wait_with_output().expect("the end of the program");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Answer { code: output.status.code(), output: text(&output.stdout), errors: text(&output.stderr) }
+    Answer::of(&child.wait_with_output().expect("the end of the program"))
 }
 
 fn check(args: &[&str], stdin: &[u8]) -> Answer {
@@ -46,7 +56,7 @@ fn check(args: &[&str], stdin: &[u8]) -> Answer {
 }
 
 fn shop() -> String {
-    documents(&[service("shop", "", &[]), ingress("shop", "shop.test", "shop", None)])
+    documents(&[ingress_class(), service("shop", "", &[]), ingress("shop", "shop.test", "shop", None)])
 }
 
 fn broken() -> String {
@@ -59,8 +69,14 @@ fn the_exit_code_tells_problems_from_wrong_usage() {
     check(&["-"], broken().as_bytes())
         .assert(1, &["-:", ": error: Ingress default/shop spec.rules[0].host:", "Remedy: "]);
     // A note is not a problem.
-    check(&["-"], ingress("shop", "shop.test", "shop", None).as_bytes())
-        .assert(0, &[": note: ", "is not in the manifests"]);
+    let of_default_class = documents(&[ingress_class(), ingress("shop", "shop.test", "shop", None)]);
+    check(&["-"], of_default_class.as_bytes()).assert(0, &[": note: ", "is not in the manifests"]);
+    let classless = ingress("shop", "shop.test", "shop", None);
+    check(&["-"], classless.as_bytes()).assert(1, &[": warning: Ingress default/shop", "names no class"]);
+    check(&["--watch-ingress-without-class", "-"], classless.as_bytes()).assert(0, &[": note: "]);
+    let unknown_field = shop().replace("rules:", "rule:");
+    check(&["-"], unknown_field.as_bytes())
+        .assert(1, &["spec.rule: the field \"rule\" does not exist", "Write \"rules\"."]);
     check(&["--complete", "-"], ingress("shop", "shop.test", "shop", None).as_bytes())
         .assert(1, &["NotServed", ""].map(|_| "warning"));
     check(&[], b"").assert(2, &["FILE"]);
@@ -83,6 +99,10 @@ fn directories_are_read_and_files_that_cannot_be_read_are_reported() {
     run(&["."]).assert(2, &["has no *.yaml, *.yml, or *.json files"]);
     manifests.write("shop.yaml", &broken());
     manifests.write("notes.txt", "no manifest");
+    // Files of Kustomize and Helm are no objects.
+    manifests.write("kustomization.yaml", "resources: [shop.yaml]\n");
+    manifests.write("values.yaml", "replicas: 2\n");
+    manifests.write("Chart.yaml", "apiVersion: v2\nname: shop\n");
     run(&["."]).assert(1, &["./shop.yaml:", "error: "]);
     run(&["shop.yaml"]).assert(1, &["shop.yaml:", "error: "]);
     manifests.write("yaml.yaml", "a: [\n");
@@ -92,6 +112,94 @@ fn directories_are_read_and_files_that_cannot_be_read_are_reported() {
     let answer = run(&["."]);
     answer.assert(2, &["./binary.yaml: error: line 2: not UTF-8"]);
     answer.assert(2, &["./shop.yaml:", "error: "]);
+}
+
+/// Without this capability, the permissions of files apply to root too.
+const WITHOUT_CAPABILITY: [&str; 3] = ["--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search", "--"];
+
+#[test]
+fn a_directory_that_cannot_be_read_does_not_end_the_check() {
+    let manifests = Manifests::new();
+    manifests.write("shop.yaml", &broken());
+    let secret = manifests.path().join("secret");
+    std::fs::create_dir(&secret).expect("a directory");
+    let permit = |mode| std::fs::set_permissions(&secret, Permissions::from_mode(mode)).expect("permissions");
+    permit(0o000);
+    let run = Command::new("setpriv")
+        .args(WITHOUT_CAPABILITY)
+        .arg(lockgate::binary())
+        .args(["check", "."])
+        .current_dir(manifests.path())
+        .output();
+    permit(0o755);
+    let answer = Answer::of(&run.expect("setpriv of util-linux"));
+    answer.assert(2, &["./secret: error: the directory cannot be read: Permission denied"]);
+    answer.assert(2, &["./shop.yaml:", "error: Ingress default/shop spec.rules[0].host"]);
+}
+
+/// Returns the manifests in a directory and below.
+fn manifests_in(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display())) {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => found.extend(manifests_in(&path)),
+            false => found.extend((path.extension().is_some_and(|extension| extension == "yaml")).then_some(path)),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_invalid_example_of_gateway_api_is_reported() {
+    let files = manifests_in(&lab("gateway-examples").join("invalid"));
+    let accepted: Vec<_> =
+        files.iter().filter(|file| check(&[&file.display().to_string()], b"").code != Some(1)).collect();
+    assert!(accepted.is_empty() && files.len() > 30, "{} of {} accepted: {accepted:#?}", accepted.len(), files.len());
+}
+
+#[test]
+fn no_valid_example_of_gateway_api_has_an_error() {
+    let files = manifests_in(&lab("gateway-examples").join("valid"));
+    for file in &files {
+        let answer = check(&["--level", "error", "--output", "json", &file.display().to_string()], b"");
+        let findings: Vec<Value> = serde_json::from_str(&answer.output).expect("JSON");
+        // Lockgate does not serve backends in other clusters, kinds of other groups, and some features of the experimental channel.
+        let is_of_lockgate = |finding: &Value| {
+            let rule = finding["rule"].as_str().unwrap_or_default();
+            ["UnsupportedBackend"].contains(&rule)
+        };
+        let others: Vec<_> = findings.iter().filter(|finding| !is_of_lockgate(finding)).collect();
+        assert!(others.is_empty(), "{}: {others:#?}", file.display());
+    }
+    assert!(files.len() > 40, "{}", files.len());
+}
+
+#[test]
+fn the_examples_of_the_repository_pass() {
+    check_in(&repository(), &["examples"], b"").assert(0, &["checked "]);
+}
+
+#[test]
+fn thousands_of_manifests_take_seconds_and_show_their_progress() {
+    let manifests = Manifests::new();
+    let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: { name: NAME }\nspec:\n  \
+        parentRefs: [{ name: public }]\n  hostnames: [NAME.test]\n  rules:\n  - matches: [{ path: { value: /cart } }]\n    \
+        backendRefs: [{ name: shop, port: 80 }]\n";
+    for number in 0..1_000 {
+        let name = format!("shop-{number}");
+        manifests.write(&format!("{name}.yaml"), &ingress(&name, &format!("{name}.test"), "shop", None));
+        manifests.write(&format!("route-{number}.yaml"), &route.replace("NAME", &format!("route-{number}")));
+    }
+    manifests.write("class.yaml", &ingress_class());
+    let start = Instant::now();
+    let answer = check_in(manifests.path(), &["--level", "warning", "."], b"");
+    let took = start.elapsed();
+    println!("2,000 manifests in {:.1} s", took.as_secs_f64());
+    answer.assert(0, &["checked 2001 objects"]);
+    assert!(took < LIMIT, "{took:?}");
+    assert!(took < Duration::from_secs(1) || answer.errors.contains(" files ..."), "{took:?}: {}", answer.errors);
 }
 
 #[test]
@@ -105,7 +213,7 @@ fn a_large_file_is_checked() {
     assert!(size > 16 << 20, "{size}");
     let answer = check_in(manifests.path(), &["many.yaml"], b"");
     answer.assert(1, &["spec.rules[0].host"]);
-    answer.assert(1, &["checked 1005 objects"]);
+    answer.assert(1, &["checked 1006 objects"]);
 }
 
 #[test]

@@ -16,8 +16,8 @@ use lockgate_route::objects::{
     GatewayService, Ingress, IngressClass, Kind, Meta, Object, ObjectId, ObjectKey, Objects, Service, Transport, Typed,
 };
 use lockgate_route::settings::Settings;
-use lockgate_route::translate::class_of_ingress;
 use lockgate_route::translate::gateway::{TARGET_PORTS, service_key};
+use lockgate_route::translate::{class_of_ingress, default_class};
 
 use super::Scope;
 
@@ -29,16 +29,29 @@ const CLASS: &str = "lockgate.dev-assumed";
 pub struct Assumed {
     /// For each object that refers to an assumed one: the field of the reference, and the assumed object.
     pub references: Vec<(ObjectId, String, ObjectId)>,
+    /// Whether Ingresses without a class are assumed to be served.
+    pub is_classless_served: bool,
 }
 
 impl Assumed {
     /// Adds the assumed objects to `objects`, and the assumed classes to `settings`.
-    pub fn add(objects: &mut Objects, settings: &mut Settings, scope: &Scope) -> Self {
+    /// With `gateway_classes`, Lockgate serves these GatewayClasses only.
+    pub fn add(
+        objects: &mut Objects,
+        settings: &mut Settings,
+        scope: &Scope,
+        gateway_classes: &BTreeSet<String>,
+    ) -> Self {
         let mut assumed = Self::default();
+        gateway_classes.iter().for_each(|name| serve_class(objects, settings, ObjectKey::new("", name)));
         if matches!(scope, Scope::Part) {
             assumed.ingress_classes(objects, settings);
             assumed.gateways(objects);
-            assumed.gateway_classes(objects, settings);
+            if gateway_classes.is_empty() {
+                assumed.gateway_classes(objects, settings);
+            } else {
+                serve_class(objects, settings, ObjectKey::new("", CLASS));
+            }
         }
         if !matches!(scope, Scope::Complete) {
             gateway_services(objects);
@@ -54,7 +67,11 @@ impl Assumed {
 
     /// Serves Ingresses of classes that are not in the manifests, unless the settings name classes.
     fn ingress_classes(&mut self, objects: &Objects, settings: &mut Settings) {
-        settings.ingress.classless = true;
+        // With a default class, the API server sets the class of a new Ingress.
+        if default_class(objects).is_none() {
+            self.is_classless_served = !settings.ingress.classless;
+            settings.ingress.classless = true;
+        }
         if !settings.ingress.class_names.is_empty() {
             return;
         }
@@ -132,17 +149,25 @@ impl Assumed {
             }
             missing.insert(key);
         }
-        for key in missing {
-            let controller_name = settings.gateway.controller.clone();
-            let spec = GatewayClassSpec { controller_name, parameters_ref: None };
-            let status = GatewayClassStatus::default();
-            objects.apply(Object::new(GatewayClass { meta: meta(key), spec, status, version: "".into() }));
-        }
+        missing.into_iter().for_each(|key| serve_class(objects, settings, key));
     }
 
     fn refer(&mut self, kind: Kind, meta: &Meta, field: String, to: ObjectId) {
         self.references.push((kind.id(meta.key.clone()), field, to));
     }
+}
+
+/// Adds a GatewayClass with the controller of Lockgate, or sets the controller of an existing one.
+fn serve_class(objects: &mut Objects, settings: &Settings, key: ObjectKey) {
+    let controller_name = settings.gateway.controller.clone();
+    let class = match objects.get::<GatewayClass>(&key).cloned() {
+        Some(class) => GatewayClass { spec: GatewayClassSpec { controller_name, ..class.spec }, ..class },
+        None => {
+            let spec = GatewayClassSpec { controller_name, parameters_ref: None };
+            GatewayClass { meta: meta(key), spec, status: GatewayClassStatus::default(), version: "".into() }
+        }
+    };
+    objects.apply(Object::new(class));
 }
 
 /// The protocol of a listener and the mode of its TLS.

@@ -1,18 +1,20 @@
 //! Turns the results of the translation into findings with places.
 
+mod unserved;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockgate_route::objects::gateway::GatewayClass;
-use lockgate_route::objects::{Ingress, IngressClass, Kind, Object, ObjectId, ObjectKey, Objects};
+use lockgate_route::objects::gateway::Gateway;
+use lockgate_route::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
 use lockgate_route::settings::Settings;
-use lockgate_route::translate::gateway::ROUTES;
 use lockgate_route::translate::problem::{Problem, Reason};
 use lockgate_route::translate::verdict::Status;
-use lockgate_route::translate::{Input, Translator, Verdict, class_of_ingress};
+use lockgate_route::translate::{Input, Translator, Verdict};
 
 use super::annotations;
 use super::assumed::Assumed;
 use super::finding::{Finding, Level, Rule};
+use super::invalid::Invalid;
 use super::manifests::{Manifests, Place};
 use super::{Scope, id_of};
 
@@ -48,9 +50,18 @@ impl<'a> Found<'a> {
         if is_ours && problem.field == annotations::FIELD {
             return;
         }
+        if problem.reason == Reason::ListenerNotValid && problem.field.is_empty() && self.has_faulty_listener(problem) {
+            return;
+        }
         let (field, rule) = (problem.field.clone(), Rule::Reason(problem.reason));
         let message = self.unread(&id, problem).unwrap_or_else(|| problem.message.clone());
         let finding = finding(&id, field, rule, &message, &problem.consequence);
+        if self.is_local_address(problem) {
+            let remedy =
+                "No action is needed for `lockgate serve --manifests`, with Envoy on the same machine.".to_owned();
+            let consequence = "the API server rejects the address".to_owned();
+            return self.add(&id, Finding { level: Level::Note, consequence, remedy, ..finding });
+        }
         match self.missing(&id, problem) {
             Some(missing) => {
                 let (rule, message) = (Rule::NotInManifests, format!("{missing} is not in the manifests"));
@@ -70,6 +81,21 @@ impl<'a> Found<'a> {
         let mut named = inputs.filter(|input| before.ends_with(&format!("\"{}\"", input.key())));
         let reason = named.find_map(|input| self.manifests.why_unread(input.kind(), input.key()))?;
         Some(format!("{before} {reason}"))
+    }
+
+    /// Returns whether a problem of a whole Gateway only lists its faulty listeners, which have problems of their own.
+    fn has_faulty_listener(&self, problem: &Problem) -> bool {
+        let is_listener = |one: &Problem| one.object == problem.object && one.field.starts_with("spec.listeners[");
+        problem.message.starts_with("ListenersNotValid")
+            && self.translator.problems().iter().any(|one| is_listener(one))
+    }
+
+    /// Returns whether the problem is an address of the own machine. `lockgate serve --manifests` serves these addresses, and they occur
+    /// in its manifests alone: the API server rejects them.
+    fn is_local_address(&self, problem: &Problem) -> bool {
+        matches!(self.scope, Scope::Part)
+            && problem.reason == Reason::EndpointNotValid
+            && problem.message.contains("is a loopback address")
     }
 
     /// Returns the object whose absence is the problem, if that object may exist outside of the manifests.
@@ -93,7 +119,11 @@ impl<'a> Found<'a> {
             let are_labels_read = self.translator.is_dependency(&Input::new(Kind::NAMESPACE, namespace));
             return (are_labels_read && !is_known && self.scope.is_unknown(Kind::NAMESPACE)).then_some(name);
         }
-        self.translator.inputs(id).iter().find_map(|input| {
+        // A Gateway reads the certificates of its ListenerSets.
+        let gateways = self.objects.all::<Gateway>().filter(|_| id.kind == Kind::LISTENER_SET);
+        let of_gateways =
+            gateways.flat_map(|gateway| self.translator.inputs(&Kind::GATEWAY.id(gateway.meta.key.clone())));
+        self.translator.inputs(id).iter().chain(of_gateways).find_map(|input| {
             let (kind, key) = (input.kind(), input.key());
             if !self.scope.is_unknown(kind) {
                 return None;
@@ -110,7 +140,7 @@ impl<'a> Found<'a> {
             let name = format!("{} \"{key}\"", kind.as_str());
             let is_meant = match kind {
                 kind if kind == Kind::NAMESPACE => problem.reason == Reason::RouteNotAttached,
-                kind if kind == Kind::SERVICE || kind == Kind::SECRET => message.contains(&name),
+                kind if [Kind::SERVICE, Kind::SECRET, Kind::CONFIG_MAP].contains(&kind) => message.contains(&name),
                 _ => false,
             };
             is_meant.then_some(name)
@@ -191,65 +221,22 @@ impl<'a> Found<'a> {
         problems.any(|problem| Some(&problem.field) == port.as_ref() && id_of(&problem.object).as_ref() == Some(id))
     }
 
-    /// Adds the objects that are not served because of their class.
-    pub fn unserved(&mut self) {
-        let kinds: Vec<Kind> = [Kind::INGRESS, Kind::GATEWAY].into_iter().chain(ROUTES).collect();
-        for object in self.of_manifests(&kinds) {
-            let id = object.id();
-            if self.translator.serves(&id) {
+    /// Adds the faults for which the API server would reject objects, unless a finding about the same field tells more.
+    pub fn invalid(&mut self) {
+        let mut by_place = BTreeMap::<&Place, Vec<&Invalid>>::new();
+        self.manifests.invalid().iter().for_each(|one| by_place.entry(&one.place).or_default().push(one));
+        for (place, finding) in self.drafts.iter_mut().filter(|(_, finding)| finding.level < Level::Note) {
+            let Some(faults) = by_place.get_mut(place).filter(|_| matches!(finding.rule, Rule::Reason(_))) else {
                 continue;
-            }
-            let (rule, level, field, message) = self.why_unserved(object);
-            let finding = finding(&id, field.to_owned(), rule, &message, "not served, and not checked further");
-            let remedy = match self.scope {
-                Scope::Part if id.kind == Kind::INGRESS => {
-                    "No action is needed if another controller serves it; --ingress-class NAME checks it as if Lockgate did."
-                }
-                _ => rule.remedy(),
             };
-            self.add(&id, Finding { level, remedy: remedy.to_owned(), ..finding });
+            let before = faults.len();
+            faults.retain(|invalid| !invalid.is_told_by(&finding.field));
+            if faults.len() < before {
+                finding.level = Level::Error;
+            }
         }
-    }
-
-    fn why_unserved(&self, object: &Object) -> (Rule, Level, &'static str, String) {
-        let (is_known, field, message) = if let Some(ingress) = object.get::<Ingress>() {
-            let Some(class) = class_of_ingress(ingress) else {
-                let message = "the Ingress names no class, and no IngressClass of Lockgate is the default".to_owned();
-                return (Rule::NotServed, Level::Warning, "spec.ingressClassName", message);
-            };
-            match self.objects.get::<IngressClass>(&ObjectKey::new("", class)) {
-                Some(found) => {
-                    let controller = &found.controller;
-                    let message = format!("IngressClass {class:?} belongs to the controller {controller:?}");
-                    (true, "spec.ingressClassName", message)
-                }
-                None if self.scope.is_unknown(Kind::INGRESS_CLASS) => {
-                    (true, "spec.ingressClassName", format!("the class {class:?} is not one of the configured classes"))
-                }
-                None => {
-                    let (rule, message) =
-                        (Rule::Reason(Reason::IngressClassNotFound), format!("IngressClass {class:?} does not exist"));
-                    return (rule, Level::Error, "spec.ingressClassName", message);
-                }
-            }
-        } else if let Some(gateway) = object.get::<lockgate_route::objects::gateway::Gateway>() {
-            let class = &gateway.spec.gateway_class_name;
-            match self.objects.get::<GatewayClass>(&ObjectKey::new("", class)) {
-                Some(found) => {
-                    let controller = &found.spec.controller_name;
-                    let message = format!("GatewayClass {class:?} belongs to the controller {controller:?}");
-                    (true, "spec.gatewayClassName", message)
-                }
-                None => (false, "spec.gatewayClassName", format!("GatewayClass {class:?} does not exist")),
-            }
-        } else {
-            let parents = self.translator.inputs(&object.id());
-            let mut gateways = parents.iter().filter(|input| input.kind() == Kind::GATEWAY);
-            let exists = |input: &Input| self.objects.of_kind(Kind::GATEWAY).contains_key(input.key());
-            let message = "no parent is a Gateway of Lockgate".to_owned();
-            (gateways.all(exists), "spec.parentRefs", message)
-        };
-        (Rule::NotServed, if is_known { Level::Note } else { Level::Warning }, field, message)
+        let others = by_place.into_values().flatten();
+        self.drafts.extend(others.map(|invalid| (invalid.place.clone(), invalid.finding.clone())));
     }
 
     /// Returns the objects of the manifests of these kinds, as they are checked.
@@ -273,7 +260,7 @@ impl<'a> Found<'a> {
         self.manifests.locate(&mut self.drafts);
         let located = self.drafts.into_iter().map(|(_, finding)| finding);
         let mut findings: Vec<Finding> = located.chain(self.elsewhere).collect();
-        findings.extend(self.manifests.findings().iter().cloned());
+        findings.extend(self.manifests.unexplained().cloned());
         findings.sort();
         findings.dedup();
         findings

@@ -1,7 +1,11 @@
 //! Objects that Lockgate does not read, to the surprise of their owner: other versions, misspelled kinds, and resources of other
 //! ingress controllers.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use lockgate_route::objects::{Kind, gateway};
+use serde_json::Value;
 
 use super::finding::Level;
 use crate::source::manifest::Unread;
@@ -132,6 +136,16 @@ fn replacement(kind: &str) -> &'static str {
     }
 }
 
+/// Returns whether a document without a kind is a file of Kustomize or Helm, by the name of its file.
+pub fn is_of_another_program(file: &str, document: &Value) -> bool {
+    let name = Path::new(file).file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let is_values =
+        stem.strip_prefix("values").is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_', '.']));
+    let is_named = matches!(stem, "kustomization" | "Chart" | "requirements") || is_values || stem.ends_with("-values");
+    is_named && document.get("kind").is_none()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -196,6 +210,26 @@ mod tests {
         ] {
             let (_, remedy) = judged(api_version, kind).unwrap();
             assert!(remedy.contains(part), "{kind}: {remedy}");
+        }
+    }
+
+    #[test]
+    fn files_of_kustomize_and_helm_are_known_by_name() {
+        let is_skipped = |file: &str, document: Value| is_of_another_program(file, &document);
+        for file in [
+            "kustomization.yaml",
+            "a/kustomization.yml",
+            "Chart.yaml",
+            "values.yaml",
+            "a/values-prod.yaml",
+            "values.schema.json",
+            "prod-values.yaml",
+        ] {
+            assert!(is_skipped(file, serde_json::json!({"apiVersion": "v2"})), "{file}");
+            assert!(!is_skipped(file, serde_json::json!({"kind": "Ingress"})), "{file}");
+        }
+        for file in ["-", "shop.yaml", "valuestore.yaml"] {
+            assert!(!is_skipped(file, serde_json::json!({})), "{file}");
         }
     }
 

@@ -7,7 +7,9 @@ use lockgate_route::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
 use serde_json::Value;
 
 use super::finding::{Finding, Rule};
+use super::invalid::Invalid;
 use super::kinds;
+use super::schema::Schemas;
 use crate::source::decode::join;
 use crate::source::manifest::{Entry, Item, Unread, entries};
 use crate::source::yaml::{Document, documents};
@@ -25,7 +27,13 @@ pub struct Manifests {
     /// The namespaces of the objects.
     namespaces: BTreeSet<Arc<str>>,
     findings: Vec<Finding>,
+    /// The positions in `findings` of objects that cannot be decoded for a reason in `invalid`.
+    explained: BTreeSet<usize>,
+    invalid: Vec<Invalid>,
+    /// The GatewayClasses that Lockgate serves, if the user names them.
+    gateway_classes: BTreeSet<String>,
     counts: Counts,
+    schemas: Schemas,
 }
 
 #[derive(Debug)]
@@ -88,7 +96,10 @@ impl Manifests {
     }
 
     fn entry(&mut self, file: &Arc<str>, text: usize, entry: Entry) {
-        let Entry { document, outer, line, item } = entry;
+        let Entry { document, outer, line, value, item } = entry;
+        let faults = self.schemas.faults(&value);
+        let place = Place { text, document, outer: outer.clone(), line };
+        self.invalid.extend(faults.into_iter().map(|fault| Invalid::new(file, place.clone(), &value, fault)));
         match item {
             Item::Object(object) => {
                 self.counts.objects += 1;
@@ -117,10 +128,17 @@ impl Manifests {
                 let finding = finding(file, Rule::InvalidYaml, fault.message, "the document is not read");
                 self.findings.push(Finding { line: fault.line, field: fault.field, ..finding });
             }
+            Item::Rejected(..) if kinds::is_of_another_program(file, &value) => self.counts.others += 1,
             Item::Rejected(fault, object) => {
                 let consequence = "the API server rejects the object";
                 let finding = finding(file, Rule::InvalidObject, fault.message, consequence);
                 let finding = Finding { line: fault.line, field: fault.field, ..finding };
+                let in_object = finding.field.strip_prefix(&outer).unwrap_or(&finding.field).trim_start_matches('.');
+                let of_object_at = |invalid: &&Invalid| invalid.place == place;
+                let mut faults = self.invalid.iter().rev().take_while(of_object_at);
+                if faults.any(|invalid| invalid.explains(in_object)) {
+                    self.explained.insert(self.findings.len());
+                }
                 self.findings.push(match &object {
                     Some((kind, key)) => {
                         let name = (kind.as_str().to_owned(), key.namespace.to_string(), key.name.to_string());
@@ -147,6 +165,27 @@ impl Manifests {
     /// Returns the findings about texts and objects that cannot be read.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
+    }
+
+    /// Returns the findings about texts and objects that cannot be read, without those that a fault of [`Self::invalid`] explains.
+    pub fn unexplained(&self) -> impl Iterator<Item = &Finding> {
+        let findings = self.findings.iter().enumerate();
+        findings.filter(|(index, _)| !self.explained.contains(index)).map(|(_, finding)| finding)
+    }
+
+    /// Sets the names of the GatewayClasses that Lockgate serves. Without names, it serves the classes that are not in the manifests.
+    pub fn set_gateway_classes(&mut self, names: impl IntoIterator<Item = String>) {
+        self.gateway_classes = names.into_iter().collect();
+    }
+
+    /// Returns the names of the GatewayClasses that Lockgate serves, if the user names them.
+    pub fn gateway_classes(&self) -> &BTreeSet<String> {
+        &self.gateway_classes
+    }
+
+    /// Returns the faults for which the API server would reject objects.
+    pub fn invalid(&self) -> &[Invalid] {
+        &self.invalid
     }
 
     /// Returns the place of an object.

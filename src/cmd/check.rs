@@ -49,6 +49,11 @@ pub struct Options {
     #[command(flatten)]
     cluster: ClusterArgs,
 
+    /// Check only Gateways of the GatewayClass NAME, whatever its controller is; may be repeated [default: the GatewayClasses of
+    /// Lockgate's controller, and the classes that the manifests lack]
+    #[arg(long, value_name = "NAME", help_heading = "Objects")]
+    gateway_class: Vec<String>,
+
     #[command(flatten)]
     settings: TranslationArgs,
 }
@@ -77,7 +82,8 @@ enum Lowest {
 
 /// The description above the options.
 pub(super) const LONG_ABOUT: &str = "Check manifests before they are applied, without a Kubernetes cluster: for CI, and before kubectl apply.\n\n\
-    The manifests are read and translated as by `lockgate serve --manifests`, and the same problems are \
+    The manifests are validated like by the API server, with the schemas and rules of Kubernetes, Gateway API, and Lockgate; \
+    unknown fields are errors. They are translated as by `lockgate serve --manifests`, and the same problems are \
     reported, one line each, with file, line, field, consequence, and remedy. Objects that the manifests \
     refer to and do not contain, such as Services, are notes. Annotations of other ingress controllers are \
     reported one by one, with what would change.\n\n\
@@ -111,7 +117,8 @@ Examples:
 pub fn run(options: Options) -> anyhow::Result<Outcome> {
     let settings = options.settings.load()?.resolved.settings;
     let progress = Progress::start("reading manifests");
-    let input = input::read(options.inputs.iter().chain(&options.manifests), &progress)?;
+    let mut input = input::read(options.inputs.iter().chain(&options.manifests), &progress)?;
+    input.manifests.set_gateway_classes(options.gateway_class);
     let scope = match options.cluster.is_given() {
         false if options.complete => Scope::Complete,
         false => Scope::Part,

@@ -16,6 +16,8 @@ pub struct Entry {
     pub outer: String,
     /// The first line of the object, from 1.
     pub line: usize,
+    /// The object as it is written. Null if the document is not YAML.
+    pub value: Value,
     /// The object, or why there is none.
     pub item: Item,
 }
@@ -85,17 +87,18 @@ fn entries_of(mut document: Document) -> Vec<Entry> {
         Ok(value) => value,
         Err(fault) => {
             let (outer, line) = (String::new(), fault.line);
-            return vec![Entry { document: document.index, outer, line, item: Item::Unparsable(fault) }];
+            let item = Item::Unparsable(fault);
+            return vec![Entry { document: document.index, outer, line, value: Value::Null, item }];
         }
     };
     let entry = |(outer, value): (String, Value)| {
         let unread = Unread::new(&value);
-        let item = match from_value(value, &ROWS) {
+        let item = match from_value(value.clone(), &ROWS) {
             Ok(Some(object)) => Item::Object(object),
             Ok(None) => Item::Unread(unread),
             Err(fault) => Item::Rejected(document.fault(&join(&outer, &fault.path), fault.message), fault.object),
         };
-        Entry { document: document.index, line: document.line_of(&outer), outer, item }
+        Entry { document: document.index, line: document.line_of(&outer), outer, value, item }
     };
     flatten(value).into_iter().map(entry).collect()
 }

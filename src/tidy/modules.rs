@@ -109,6 +109,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("envoy_types", &["cmd", "export", "source"]),
     ("k8s_openapi", &["cmd", "leader", "pki", "source", "status"]),
     ("kube", &["cmd", "leader", "pki", "source", "status"]),
+    ("kube_cel", &["check"]),
     ("prometheus_client", &["metrics"]),
     ("rcgen", &["pki"]),
     ("rustix", &["cmd"]),

@@ -86,12 +86,81 @@ fn an_ingress_of_another_controller_is_not_checked() {
 fn an_ingress_without_a_class_is_checked_unless_the_manifests_are_complete() {
     let text = INGRESS.replace("  ingressClassName: public\n", "");
     let findings = checked("a.yaml", &text, &Scope::Part);
-    assert!(
-        findings.iter().all(|finding| finding.rule == Rule::NotInManifests) && findings.len() == 2,
-        "{findings:#?}"
-    );
+    let [warning, note] = [(Level::Warning, "NotServed"), (Level::Note, "NotInManifests")];
+    let expected = [warning, note, note].into_iter().zip([4, 7, 15]).map(|((level, rule), line)| (level, rule, line));
+    assert_eq!(summaries(&findings), expected.collect::<Vec<_>>(), "{findings:#?}");
     let findings = checked("a.yaml", &text, &Scope::Complete);
     assert_eq!(summaries(&findings), [(Level::Warning, "NotServed", 4)], "{findings:#?}");
+
+    // The settings, or a default class, serve it.
+    let mut settings = Settings::default();
+    settings.ingress.classless = true;
+    let mut manifests = Manifests::default();
+    manifests.add("a.yaml", text.clone());
+    let findings = check(&manifests, &settings, &Scope::Part, NOW);
+    assert!(findings.iter().all(|finding| finding.rule == Rule::NotInManifests), "{findings:#?}");
+    let class = |controller: &str| {
+        format!(
+            "---\napiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata:\n  name: public\n  annotations: \
+             {{ingressclass.kubernetes.io/is-default-class: \"true\"}}\nspec: {{controller: {controller}}}\n"
+        )
+    };
+    let findings = checked("a.yaml", &format!("{text}{}", class("lockgate.dev/ingress-controller")), &Scope::Part);
+    assert!(findings.iter().all(|finding| finding.rule == Rule::NotInManifests), "{findings:#?}");
+    let findings = checked("a.yaml", &format!("{text}{}", class("k8s.io/ingress-nginx")), &Scope::Part);
+    assert_eq!(summaries(&findings), [(Level::Note, "NotServed", 4)], "{findings:#?}");
+}
+
+#[test]
+fn gateway_classes_of_the_user_are_the_only_ones_that_are_checked() {
+    let gateway = |name: &str, class: &str| {
+        format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: {name}, namespace: infra}}\n\
+             spec:\n  gatewayClassName: {class}\n  listeners: [{{name: a, port: 80, protocol: SMTP}}]\n"
+        )
+    };
+    let class = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: theirs}\n\
+        spec: {controllerName: example.com/other}\n";
+    let text = gateway("one", "ours") + &gateway("two", "theirs") + class;
+    let names = |classes: &[&str]| {
+        let mut manifests = Manifests::default();
+        manifests.add("a.yaml", text.clone());
+        manifests.set_gateway_classes(classes.iter().map(|name| (*name).to_owned()));
+        let mut findings = check(&manifests, &Settings::default(), &Scope::Part, NOW);
+        findings.retain(|finding| finding.level == Level::Error);
+        findings.into_iter().map(|finding| finding.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["one"]);
+    assert_eq!(names(&["ours"]), ["one"]);
+    assert_eq!(names(&["theirs"]), ["two"]);
+    assert_eq!(names(&["ours", "theirs"]), ["one", "two"]);
+    assert!(names(&["others"]).is_empty());
+}
+
+#[test]
+fn a_route_without_a_parent_is_served_by_nobody() {
+    let parents = "  parentRefs:\n    - {name: public, namespace: infra}\n    - {name: public, namespace: infra, sectionName: https, port: 443}\n";
+    let findings = checked("a.yaml", &ROUTE.replace(parents, ""), &Scope::Part);
+    assert_eq!(summaries(&findings)[0], (Level::Warning, "NotServed", 4), "{findings:#?}");
+    let mesh = ROUTE.replace(parents, "  parentRefs: [{name: cart, kind: Service, group: \"\"}]\n");
+    let findings = checked("a.yaml", &mesh, &Scope::Part);
+    assert!(findings.iter().any(|one| one.rule == Rule::NotServed && one.level == Level::Note), "{findings:#?}");
+}
+
+#[test]
+fn addresses_of_the_own_machine_are_for_manifests_without_a_cluster() {
+    let slice = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: cart-1, namespace: shop, labels: \
+        {kubernetes.io/service-name: cart}}\naddressType: IPv4\nports: [{name: http, port: 80}]\nendpoints: [{addresses: [127.0.0.1]}]\n---\n";
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: cart, namespace: shop}\n\
+        spec: {ports: [{name: http, port: 80}]}\n";
+    let text = format!("{slice}{INGRESS}{service}");
+    let levels = |scope: &Scope| {
+        let findings = checked("a.yaml", &text, scope);
+        findings.iter().filter(|one| one.kind == "EndpointSlice").map(|one| one.level).collect::<Vec<_>>()
+    };
+    assert_eq!(levels(&Scope::Part), [Level::Note]);
+    assert_eq!(levels(&Scope::Complete), []);
+    assert_eq!(levels(&cluster(CLUSTER)), [Level::Error]);
 }
 
 #[test]
@@ -103,8 +172,10 @@ fn a_route_is_checked_without_its_gateway() {
         (Level::Note, "NotInManifests", 11),
     ];
     assert_eq!(summaries(&findings), expected, "{findings:#?}");
+    // The API server rejects the method without a Gateway, too.
     let findings = checked("a.yaml", ROUTE, &Scope::Complete);
-    assert_eq!(summaries(&findings), [(Level::Warning, "NotServed", 5)], "{findings:#?}");
+    let expected = [(Level::Warning, "NotServed", 5), (Level::Error, "InvalidObject", 10)];
+    assert_eq!(summaries(&findings), expected, "{findings:#?}");
 }
 
 #[test]
@@ -241,6 +312,7 @@ items:
     kind: Ingress
     metadata: {name: cart, namespace: shop}
     spec:
+      ingressClassName: lockgate
       rules:
         - host: shop:80
 ---
@@ -255,7 +327,11 @@ spec:
 ";
     let findings = checked("a.yaml", list, &Scope::Part);
     let lines: Vec<_> = findings.iter().map(|finding| (finding.rule.as_str(), finding.line)).collect();
-    assert_eq!(lines, [("HostNotValid", 13), ("InvalidYaml", 15), ("InvalidObject", 22)], "{findings:#?}");
+    assert_eq!(
+        lines,
+        [("NotInManifests", 12), ("HostNotValid", 14), ("InvalidYaml", 16), ("InvalidObject", 23)],
+        "{findings:#?}"
+    );
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub struct Input {
     pub is_partial: bool,
 }
 
-/// Reads files, directories, and standard input (`-`). An unreadable file is a finding, and does not affect other files.
+/// Reads files, directories, and standard input (`-`). An unreadable file or directory is a finding, and does not affect others.
 ///
 /// Errors: a path that does not exist, or a directory without manifests.
 pub fn read<'a>(paths: impl IntoIterator<Item = &'a PathBuf>, progress: &Progress) -> anyhow::Result<Input> {
@@ -34,9 +34,12 @@ pub fn read<'a>(paths: impl IntoIterator<Item = &'a PathBuf>, progress: &Progres
             }
             input.add(&name, String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned()));
         } else if path.is_dir() {
-            let files = directory::files(path)?;
-            if files.is_empty() {
+            let (files, unreadable) = directory::files(path);
+            if files.is_empty() && unreadable.is_empty() {
                 bail!("{name}: the directory has no *.yaml, *.yml, or *.json files");
+            }
+            for (directory, error) in unreadable {
+                input.add(&directory.display().to_string(), Err(format!("the directory cannot be read: {error}")));
             }
             for (index, file) in files.iter().enumerate() {
                 progress.step(format!("reading file {} of {}: {}", index + 1, files.len(), file.display()));

@@ -64,13 +64,18 @@ fn is_eligible(path: &Path) -> bool {
     matches!(extension, Some("yaml" | "yml" | "json")) && !hidden(path) && !path.to_string_lossy().contains('\u{fffd}')
 }
 
-/// Returns the files that a directory source reads in `root`, sorted, without a watch.
-pub fn files(root: &Path) -> Result<Vec<PathBuf>, SourceError> {
-    let (mut files, mut directories) = (Vec::new(), vec![root.to_path_buf()]);
+/// Returns the files that a directory source reads in `root`, sorted, without a watch, and the directories that cannot be read.
+pub fn files(root: &Path) -> (Vec<PathBuf>, Vec<(PathBuf, Error)>) {
+    let (mut files, mut unreadable, mut directories) = (Vec::new(), Vec::new(), vec![root.to_path_buf()]);
     while let Some(directory) = directories.pop() {
-        let unreadable = |error: Error| SourceError::Directory { path: directory.clone(), error };
-        for entry in fs::read_dir(&directory).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
+        let entries = match fs::read_dir(&directory).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+            Ok(entries) => entries,
+            Err(error) => {
+                unreadable.push((directory, error));
+                continue;
+            }
+        };
+        for entry in entries {
             let path = entry.path();
             if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
                 if !entry.file_name().to_string_lossy().starts_with('.') {
@@ -82,7 +87,8 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>, SourceError> {
         }
     }
     files.sort();
-    Ok(files)
+    unreadable.sort_by(|(one, _), (other, _)| one.cmp(other));
+    (files, unreadable)
 }
 
 impl Disk {
