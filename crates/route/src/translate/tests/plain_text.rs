@@ -74,7 +74,7 @@ fn challenges_of_acme_are_served_in_plain_text() {
     for annotated in [shop(), shop().annotation(FORCED, "true")] {
         let solver = ingress("solver").host("x.com").path("Exact", "/.well-known/acme-challenge/token", "b:80");
         let world = world().with(secret("x", &["x.com"])).with(annotated).with(solver);
-        assert_eq!(world.http("x.com"), ["/.well-known/acme-challenge/token shop/b/http", "/* 308"]);
+        assert_eq!(world.http("x.com"), ["= /.well-known/acme-challenge/token shop/b/http", "/* 308"]);
     }
 }
 
