@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use e2e::load::Plan;
-use e2e::manifests::{documents, ingress, ingress_class, service};
+use e2e::manifests::{DEFAULT, SERVED, documents, ingress, ingress_class, service};
 use e2e::{Authority, Backend, Durations, Envoy, Load, Lockgate, Manifests, Mode, Source, Target, Turn, wait_until};
 
 const HOST: &str = "shop.test";
@@ -59,7 +59,10 @@ impl Shop {
 
 /// Formats a Service with its endpoints, and an Ingress, in one file that is replaced atomically.
 fn shop(name: &str, backend: &Backend, tls: bool) -> String {
-    documents(&[service(name, "", &[backend.address]), ingress("shop", HOST, name, tls.then_some("cert"))])
+    documents(&[
+        service(name, "", &[backend.address]),
+        ingress("shop", HOST, name, tls.then_some("cert")).replace(DEFAULT, SERVED),
+    ])
 }
 
 async fn renames(mode: Mode) {
