@@ -73,7 +73,7 @@ fn a_refused_tls_entry_presents_no_certificate() {
     // An entry without permitted hosts does not become an entry for all hosts.
     let all = ingress("evil/all").host("evil.com").path("Prefix", "/", "a:80").tls(&["x.com"], "cert");
     let world = tenants().with(secret("evil/cert", &["x.com", "evil.com"])).with(shop()).with(all);
-    assert_eq!(world.http("evil.com"), ["/* evil/a/http"]);
+    assert_eq!(world.https("evil.com"), ["/* evil/a/http"]);
     assert!(!world.chains().iter().any(|chain| chain.starts_with("x.com")), "{:?}", world.chains());
 }
 

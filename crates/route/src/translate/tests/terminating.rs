@@ -87,7 +87,7 @@ fn it_is_served_without_a_conflict() {
     let old = ingress("old").host("x.com").path("Prefix", "/", "b:80").default_backend("b:80").tls(&["x.com"], "two");
     let young = ingress("young").host("y.com").path("Prefix", "/", "a:80");
     for (world, cluster) in going(old, young).into_iter().zip(["/* shop/b/http", "/* going/b/http"]) {
-        assert_eq!((world.http("x.com"), world.https("x.com")), (vec![cluster.to_owned()], vec![cluster.to_owned()]));
+        assert_eq!((world.http("x.com"), world.https("x.com")), (vec!["/* 308".to_owned()], vec![cluster.to_owned()]));
         assert_eq!(world.problems(), [""; 0]);
     }
 }
