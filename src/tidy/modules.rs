@@ -20,7 +20,8 @@ const XDS: Arrows = &[
     ("provenance", &[]),
     ("tls", &[]),
     ("snapshot", &["protobuf", "provenance"]),
-    ("server", &["identity", "listening", "protobuf", "snapshot", "tls"]),
+    ("protocol", &["snapshot"]),
+    ("server", &["identity", "listening", "protobuf", "protocol", "snapshot", "tls"]),
 ];
 
 /// The modules of `lockgate-route`.
