@@ -10,8 +10,7 @@ use crate::snapshot::{Resource, ResourceType, Version};
 /// isolates the fault: it sends the suspects again in smaller groups. Each resource that the client rejects by itself
 /// causes one rejection of scope [`Resource`](RejectionScope::Resource). Both variants of the protocol report the same.
 ///
-/// An [`Observer`](super::Observer) receives rejections as [`Notice::Rejected`](super::Notice::Rejected), together with
-/// the client: the [`StreamInfo`](super::StreamInfo) and the [`Node`](super::Node). The resources state their
+/// A stream reports rejections as [`Notice::Rejected`](super::Notice::Rejected). The resources state their
 /// [origins](Resource::origins).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rejection {
