@@ -34,8 +34,7 @@ pub fn result(answer: &Answer) -> String {
     }
 }
 
-/// Returns the kind of the result, and the status of a response by Envoy itself. Of several routes that share the requests, it is a
-/// route whose requests fail, if there is one.
+/// Returns the kind of the result, and the status of a response by Envoy itself.
 pub fn action(answer: &Answer) -> (&'static str, Option<u16>) {
     match &answer.action {
         Done::Closed(_) => ("refuse", None),
@@ -43,21 +42,13 @@ pub fn action(answer: &Answer) -> (&'static str, Option<u16>) {
         Done::RedirectedTo(_) => ("redirect", Some(307)),
         Done::Forwarded(_, backends, _) if lack_endpoints(backends) => ("refuse", None),
         Done::Forwarded(..) => ("forward", None),
-        Done::Routed => {
-            let actions = || answer.steps.iter().map(|(_, step)| action_of(step));
-            let failed = actions().find(|(_, status)| status.is_some_and(|status| status >= 400));
-            failed.or_else(|| actions().next()).unwrap_or(("respond", Some(404)))
-        }
-    }
-}
-
-/// Returns the kind of the result of a route, and the status of a response by Envoy itself.
-fn action_of(step: &Step) -> (&'static str, Option<u16>) {
-    match &step.route.action {
-        Action::Redirect(redirect) => ("redirect", Some(redirect.status.code())),
-        Action::Respond { status, .. } => ("respond", Some(*status)),
-        Action::Forward(_) if lack_endpoints(&step.backends) => ("forward", Some(503)),
-        Action::Forward(_) => ("forward", None),
+        Done::Routed => match answer.steps.first().map(|(_, step)| (step, &step.route.action)) {
+            Some((_, Action::Redirect(redirect))) => ("redirect", Some(redirect.status.code())),
+            Some((_, Action::Respond { status, .. })) => ("respond", Some(*status)),
+            Some((step, Action::Forward(_))) if lack_endpoints(&step.backends) => ("forward", Some(503)),
+            Some((_, Action::Forward(_))) => ("forward", None),
+            None => ("respond", Some(404)),
+        },
     }
 }
 

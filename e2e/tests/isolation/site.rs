@@ -93,7 +93,7 @@ impl Site {
         manifests.write("shop.yaml", &documents(&[&shop, objects].concat()));
         let config = Manifests::new();
         // The tests send the same requests over plain HTTP and over TLS.
-        config.write("lockgate.yaml", &format!("tls: {{ redirect: false }}\n{settings}"));
+        config.write("lockgate.yaml", &format!("ingress: {{ httpsRedirect: false }}\n{settings}"));
         let file = config.file("lockgate.yaml").display().to_string();
         let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
         let envoy = Envoy::start(&lockgate, Mode::Delta).await;
