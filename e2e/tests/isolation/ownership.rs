@@ -150,7 +150,8 @@ impl Site {
 
     /// Removes the default certificate. Only the last host of the victim still has TLS.
     async fn without_default(&self, mode: Ownership) {
-        self.config.write("lockgate.yaml", &format!("namespaceOwnership: {mode:?}\ningress: {{ httpsRedirect: false }}\n"));
+        self.config
+            .write("lockgate.yaml", &format!("namespaceOwnership: {mode:?}\ningress: {{ httpsRedirect: false }}\n"));
         wait_until("no default certificate", async || self.over_tls(HOSTS[0]).await.is_none()).await;
     }
 
