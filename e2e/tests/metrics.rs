@@ -45,8 +45,16 @@ const ELSEWHERE: [(&str, &str, &str); 13] = [
         "an_exchange_ends_no_stream_and_bad_files_change_nothing",
     ),
     ("lockgate_statistics_objects", "e2e/tests/statistics.rs", "namespaces_share_the_limit"),
-    ("lockgate_namespace_configuration", SIZES, "routes_beyond_the_limit_of_a_namespace_are_closed_alone"),
-    ("lockgate_namespace_configuration_ratio", SIZES, "routes_beyond_the_limit_of_a_namespace_are_closed_alone"),
+    (
+        "lockgate_namespace_configuration",
+        SIZES,
+        "routes_with_many_matches_beyond_the_limit_of_a_namespace_are_closed_alone",
+    ),
+    (
+        "lockgate_namespace_configuration_ratio",
+        SIZES,
+        "routes_with_many_matches_beyond_the_limit_of_a_namespace_are_closed_alone",
+    ),
     // Its value never changes. Its labels contain the information.
     ("lockgate_build", "e2e/tests/scraping.rs", "metrics_are_for_those_who_show_a_certificate"),
 ];

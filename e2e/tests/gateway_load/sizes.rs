@@ -133,7 +133,22 @@ fn kinds() -> Vec<Kind> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn routes_beyond_the_limit_of_a_namespace_are_closed_alone() {
+async fn routes_with_many_matches_beyond_the_limit_of_a_namespace_are_closed_alone() {
+    close_alone(kinds().into_iter().take(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn routes_with_large_rules_beyond_the_limit_of_a_namespace_are_closed_alone() {
+    close_alone(kinds().into_iter().skip(5).take(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn routes_with_large_policies_beyond_the_limit_of_a_namespace_are_closed_alone() {
+    close_alone(kinds().into_iter().skip(10)).await;
+}
+
+/// Writes more routes of each kind than the limit permits. Asserts that these are closed and no other routes, and what they cost.
+async fn close_alone(kinds: impl Iterator<Item = Kind>) {
     let mut tenants = Tenants::open(Mode::Delta, "").await;
     let more: Vec<u16> = (1..LISTENERS).map(|_| ports::free()).collect();
     let listener = |port: &u16| format!("    - {{ name: l{port}, port: {port}, protocol: HTTP }}\n");
@@ -152,7 +167,7 @@ async fn routes_beyond_the_limit_of_a_namespace_are_closed_alone() {
     let at_start = tenants.site.lockgate.process().memory();
     let mut beyond = Vec::new();
     println!("| kind | size of all routes | Envoy | controller |\n| --- | --- | --- | --- |");
-    for kind in kinds() {
+    for kind in kinds {
         answers(last_port, SHARED, "/bert", 200).await;
         let [before, _] = settled(&mut tenants).await;
         tenants.site.manifests.write("bert.yaml", &format!("{narrow}{}", kind.objects()));
