@@ -1,9 +1,11 @@
 //! Global settings of other ingress controllers: redirects to HTTPS, HSTS, body size limits, and retries.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use e2e::client::raw;
 use e2e::manifests::{DEFAULT, documents, ingress};
-use e2e::{Target, wait_everywhere};
+use e2e::{Target, wait_everywhere, wait_until};
 use hyper::Method;
 
 use super::{HOST, Site};
@@ -64,6 +66,29 @@ async fn plain_http_is_redirected_for_hosts_behind_tls() {
     assert_eq!(plain("secure.test").get("/").await.expect("an answer").status, 308);
     site.config.write("lockgate.yaml", "ingress: { httpsRedirect: false }\n");
     answers(&plain("secure.test"), 200).await;
+}
+
+/// A client that follows the first redirect must reach the host.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_follows_its_certificate() {
+    let site = Site::with("").await;
+    let mut late = Vec::new();
+    for number in 0..30 {
+        let (name, host) = (format!("secure-{number}"), format!("secure-{number}.test"));
+        let plain = Target::http(site.lockgate.http, &host);
+        let tls = Target::https(site.lockgate.https, &host, site.authority.der());
+        site.manifests.write(&format!("{name}.yaml"), &ingress(&name, &host, "shop", Some(&name)));
+        answers(&plain, 200).await;
+        let secret = site.authority.issue(&[&host]).secret("default", &name);
+        site.manifests.write(&format!("{name}-secret.yaml"), &secret);
+        wait_until("the redirect", async || plain.get("/").await.is_ok_and(|answer| answer.status == 308)).await;
+        let start = Instant::now();
+        if tls.get("/").await.is_err() {
+            wait_until("the certificate", async || tls.get("/").await.is_ok()).await;
+            late.push(start.elapsed());
+        }
+    }
+    assert!(late.is_empty(), "{} of 30 redirects came before their certificate: {late:?}", late.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -238,7 +238,8 @@ impl State {
             (Self::Scopes(scopes), Traffic::Http(plain)) => {
                 built.shared.set.extend(listener_changed.then(|| plain_listener(RouteDiscovery::Scopes)));
                 let hosts = touched.hosts_of(id.as_str());
-                let changed = scopes.update(&plain.hosts, hosts, filters, settings, statistics, everything);
+                let plain = route::ScopedHosts { content: &plain.hosts, https: TlsListener::beside(model, id) };
+                let changed = scopes.update(plain, hosts, filters, settings, statistics, everything);
                 built.shared.set.extend(changed.set);
                 built.shared.remove.extend(changed.remove);
             }

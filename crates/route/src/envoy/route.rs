@@ -30,7 +30,7 @@ use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
 pub(super) use action::{direct_response, route_action};
 pub use hosts::VirtualHosts;
 pub(super) use matches::header_matchers;
-pub use scopes::{Scopes, scope};
+pub use scopes::{ScopedHosts, Scopes, scope};
 pub use size::Sizes;
 
 /// Builds the route configuration of a listener for plain HTTP with all its virtual hosts. Unknown hosts get 404.

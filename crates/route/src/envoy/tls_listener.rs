@@ -53,4 +53,14 @@ impl<'a> TlsListener<'a> {
         let plain = tls.plain.as_ref().and_then(|plain| model.plain(plain.as_str()));
         Some(Self { id, bind, tls, plain: plain.map_or(&NONE, |plain| &plain.hosts) })
     }
+
+    /// Returns the listener of `model` that serves the hosts of the listener `plain` over TLS.
+    pub fn beside(model: &'a Model, plain: &ListenerId) -> Option<Self> {
+        let is_beside = |listener: &Listener| match &listener.traffic {
+            Traffic::Https(tls) => tls.plain.as_ref() == Some(plain),
+            _ => false,
+        };
+        let (id, _) = model.listeners.iter().find(|(_, listener)| is_beside(listener))?;
+        Self::of(model, id.as_str())
+    }
 }

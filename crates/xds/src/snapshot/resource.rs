@@ -199,6 +199,8 @@ pub struct Resource {
     /// The bytes in API version 2. They are built for the first client that requests them.
     v2: OnceLock<Box<Frame>>,
     references: References,
+    /// The resources that an update of this one follows at a client.
+    follows: Arc<[Key]>,
     /// `None` if it is empty, which is the usual case.
     lease: Option<Box<Lease>>,
     origins: Arc<[ObjectRef]>,
@@ -312,9 +314,17 @@ impl Resource {
             frame,
             v2: OnceLock::new(),
             references,
+            follows: Arc::default(),
             lease: (lease != Lease::default()).then(|| Box::new(lease)),
             origins: origins.into(),
         }
+    }
+
+    /// Returns a resource whose update at a client follows these: listeners that the client has been sent, and other resources that it
+    /// has accepted. Example: routes that send clients to another listener follow it and its certificate. The first version of a resource
+    /// waits for nothing.
+    pub fn following(self, follows: Vec<Key>) -> Self {
+        Self { follows: follows.into(), ..self }
     }
 
     /// Returns the same resource and version with the alternative encoding `message`.
@@ -335,6 +345,11 @@ impl Resource {
             let extras = self.lease().extras();
             Box::new(Frame::new(self.kind.url_in(api), &self.name, self.version, &extras, &value))
         })
+    }
+
+    /// Returns the resources that an update of this one follows at a client.
+    pub fn follows(&self) -> &[Key] {
+        &self.follows
     }
 
     /// Returns the type.

@@ -16,13 +16,24 @@ use prost::Message;
 use route_v3::scoped_route_configuration::{Key as ScopeKey, key};
 
 use super::encoded::{self, LargeHost};
+use super::redirect::is_to_https;
 use super::{Marks, VirtualHosts};
 use crate::envoy::hcm::{self, RouteFilters};
 use crate::envoy::statistics::Statistics;
+use crate::envoy::tls_listener::TlsListener;
 use crate::envoy::{fallback, names};
-use crate::model::{Host, ListenerId, VirtualHost};
+use crate::model::{Action, Host, ListenerId, VirtualHost};
 use crate::parallel;
 use crate::settings::Settings;
+
+/// The hosts of a listener for plain HTTP.
+#[derive(Clone, Copy)]
+pub struct ScopedHosts<'a> {
+    /// The content of each host.
+    pub content: &'a BTreeMap<Host, VirtualHost>,
+    /// The listener to which hosts redirect their clients.
+    pub https: Option<TlsListener<'a>>,
+}
 
 /// The scopes of a listener. They depend only on the current hosts, not on their history.
 #[derive(Debug)]
@@ -51,7 +62,7 @@ impl Scopes {
     /// Updates the `touched` hosts from `hosts`. Returns the changed and the removed scopes.
     pub fn update<'a>(
         &mut self,
-        hosts: &BTreeMap<Host, VirtualHost>,
+        hosts: ScopedHosts,
         touched: impl IntoIterator<Item = &'a Host>,
         filters: RouteFilters,
         settings: &Settings,
@@ -68,7 +79,7 @@ impl Scopes {
         if all {
             others.push(&Host::Any);
         }
-        let changed = self.others.update(hosts, others, settings, statistics);
+        let changed = self.others.update(hosts.content, others, settings, statistics);
         if all || !changed.set.is_empty() || !changed.remove.is_empty() {
             update.set.push(Arc::new(self.scope_of_others(settings)));
         }
@@ -77,7 +88,7 @@ impl Scopes {
 
     fn update_exact(
         &mut self,
-        hosts: &BTreeMap<Host, VirtualHost>,
+        hosts: ScopedHosts,
         touched: &[&Host],
         settings: &Settings,
         statistics: &Statistics,
@@ -89,7 +100,11 @@ impl Scopes {
         }
         let mut update = Update::default();
         let made = parallel::map(touched, |host| {
-            hosts.get(*host).map(|content| self.scope(host, content, settings, statistics))
+            hosts.content.get(*host).map(|content| {
+                let (scope, retained) = self.scope(host, content, settings, statistics);
+                let follows = hosts.https.map(|https| redirected_to(https, host, content)).unwrap_or_default();
+                (scope.following(follows), retained)
+            })
         });
         for (host, made) in touched.iter().zip(made) {
             match made {
@@ -157,6 +172,14 @@ impl Scopes {
         routes.request_headers_to_remove.insert(0, names::HOST.to_owned());
         routes
     }
+}
+
+/// Returns the listener and the secrets of the certificates that clients need when `host` redirects them to HTTPS.
+fn redirected_to(https: TlsListener, host: &Host, content: &VirtualHost) -> Vec<Key> {
+    let redirects = content.routes.iter().any(|one| matches!(&one.action, Action::Redirect(to) if is_to_https(to)));
+    let Some(tls) = https.tls.hosts.get(host).filter(|_| redirects) else { return Vec::new() };
+    let secrets = tls.secrets.iter().map(|secret| (ResourceType::SECRET, secret.to_string().into()));
+    [(ResourceType::LISTENER, https.id.name().clone())].into_iter().chain(secrets).collect()
 }
 
 fn key_of(listener: &ListenerId, host: &Host) -> Key {

@@ -89,7 +89,11 @@ impl State {
             return;
         }
         self.push(kind, now, |stream, name| match stream.before_the_gate(kind, name) {
-            Look::Send(scope) | Look::ForNow(scope) if !scope.references().routes.is_empty() => Look::Wait,
+            Look::Send(scope) | Look::ForNow(scope)
+                if !scope.references().routes.is_empty() || !scope.follows().is_empty() =>
+            {
+                Look::Wait
+            }
             Look::Nothing => Look::Wait,
             look => look,
         });

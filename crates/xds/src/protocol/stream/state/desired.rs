@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::State;
 use crate::protocol::message::Variant;
 use crate::protocol::push::Look;
-use crate::snapshot::ResourceType;
+use crate::snapshot::{Resource, ResourceType};
 
 impl State {
     /// Returns the desired endpoints of a cluster. They never overtake a change of the cluster: until the change is sent,
@@ -65,6 +65,7 @@ impl State {
             {
                 Look::Wait
             }
+            Some(resource) if sent.is_some() && self.precedes_its_conditions(resource) => Look::Wait,
             Some(resource) if behind => Look::ForNow(resource.clone()),
             Some(resource) => Look::Send(resource.clone()),
             None if behind && !gone => Look::Wait,
@@ -86,5 +87,14 @@ impl State {
             }
             None => Look::Nothing,
         }
+    }
+
+    /// Returns whether the client lacks a resource that an update of `resource` follows.
+    fn precedes_its_conditions(&self, resource: &Resource) -> bool {
+        resource.follows().iter().any(|(kind, name)| match self.types.get(kind) {
+            Some(listeners) if *kind == ResourceType::LISTENER => listeners.dirty.contains_key(name),
+            Some(subscription) => !subscription.known(name).accepted.exists(),
+            None => true,
+        })
     }
 }

@@ -167,6 +167,34 @@ fn o27_scopes_with_inline_routes_precede_their_listener_and_are_removed_after_it
 }
 
 #[test]
+fn o31_a_scope_that_redirects_to_another_listener_follows_it_and_its_certificate() {
+    for variant in VARIANTS {
+        let mut bench = settled(variant, [cluster("a"), endpoints("a"), listener("l", "r"), routes("r", [])]);
+        bench.set([scope_to("s", ["a"])]);
+        bench.settled(SCOPED_ROUTES, []);
+        let follows = vec![(LISTENER, "tls".into()), (SECRET, "k".into())];
+        let sent = bench.set([listener("tls", "r"), secret("k"), scope_to("s", []).following(follows.clone())]);
+        assert_eq!(sent, either(variant, "LDS{l,tls}", "LDS{tls}"));
+        assert_eq!(bench.ack(sent.one()), "");
+        let asked = match variant {
+            Variant::Sotw => bench.ask(SECRET, ["k"]),
+            Variant::Delta => bench.subscribe(SECRET, ["k"]),
+        };
+        assert_eq!(asked, "SDS{k}");
+        let sent = bench.ack(asked.one());
+        assert_eq!(sent, "ScopedRouteConfiguration{s}");
+        bench.ack_all(&sent);
+        // The client has the certificate, so the scope follows the listener alone.
+        let more = [listener_at("tls", "r", "more"), scope_to("s", ["a"]).following(follows.clone())];
+        let sent = bench.set(more);
+        assert_eq!(
+            sent,
+            either(variant, "LDS{l,tls} ScopedRouteConfiguration{s}", "LDS{tls} ScopedRouteConfiguration{s}")
+        );
+    }
+}
+
+#[test]
 fn o27_the_scope_of_a_new_host_comes_first_and_the_scope_of_the_replaced_host_is_removed_last() {
     for variant in VARIANTS {
         let mut bench = settled(variant, [cluster("a"), endpoints("a"), listener("l", "r"), routes("r", [])]);
