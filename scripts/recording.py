@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The terminal recording of the front page: docs/diagrams/terminal.svg.
 
-recording.py            runs the commands below with the program, a real Envoy, and the demo backends, and draws what they print
+recording.py            runs the commands below with the program, a real Envoy, and the demo backends, and draws their output
 recording.py --check    runs them too, and fails if the picture is not up to date
 
 LOCKGATE is the program (target/debug/lockgate), ENVOY the Envoy (.venv/bin/envoy-bin). The ports, times, and hashes of a run are replaced,

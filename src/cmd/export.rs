@@ -281,7 +281,7 @@ impl Parts {
     }
 }
 
-/// Logs every few seconds what is missing for the first snapshot, with `once`. Never ends.
+/// Logs the missing kinds of the first snapshot every few seconds, with `once`. Runs forever.
 async fn log_missing(snapshot: watch::Receiver<Option<Arc<Snapshot>>>, readiness: &Readiness, once: bool) {
     loop {
         tokio::time::sleep(REPORT).await;

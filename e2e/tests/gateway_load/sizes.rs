@@ -147,7 +147,7 @@ async fn routes_with_large_policies_beyond_the_limit_of_a_namespace_are_closed_a
     close_alone(kinds().into_iter().skip(10)).await;
 }
 
-/// Writes more routes of each kind than the limit permits. Asserts that these are closed and no other routes, and what they cost.
+/// Writes more routes of each kind than the limit permits. Asserts that only these routes are closed, and limits their cost.
 async fn close_alone(kinds: impl Iterator<Item = Kind>) {
     let mut tenants = Tenants::open(Mode::Delta, "").await;
     let more: Vec<u16> = (1..LISTENERS).map(|_| ports::free()).collect();

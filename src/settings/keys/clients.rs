@@ -112,7 +112,8 @@ pub const CLIENTS: &[Key] = &[
         "listeners.readiness.port",
         PortOrNone,
         route.listeners.readiness.port,
-        "The port of a `/ready` for the probes of the kubelet; 0 for none. It has a limit of connections of its own, so that          clients of `listeners.stats.port` cannot make an Envoy unready. The chart sets it to 8006."
+        "The port of a separate listener for `/ready`, for the probes of the kubelet; 0 disables it. Its connection limit is \
+         separate, so clients of `listeners.stats.port` cannot make an Envoy unready. The chart sets it to 8006."
     ),
     key!(
         "listeners.overloadProbe.address",

@@ -97,7 +97,7 @@ fn under_overload_too(listener: listener_v3::Listener) -> listener_v3::Listener 
     listener_v3::Listener { ignore_global_conn_limit: true, bypass_overload_manager: true, ..listener }
 }
 
-/// Builds the listener for `/ready` alone, with a limit of connections of its own: clients of the other listeners cannot make an Envoy
+/// Builds the separate listener for `/ready`. Its connection limit is separate too, so clients of other listeners cannot make an Envoy
 /// unready.
 fn readiness(settings: &Settings) -> listener_v3::Listener {
     under_overload_too(of_pages(names::READINESS, &[Page::Ready], &settings.listeners.readiness, settings))

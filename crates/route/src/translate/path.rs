@@ -84,7 +84,8 @@ fn prefix(path: &str) -> Result<Parsed, String> {
 
 /// Returns a warning if a path that is compared literally looks like a pattern: `/api/*`, `/foo(/|$)(.*)`.
 fn literal(path: &str, message: &'static str) -> Option<Doubt> {
-    let is_pattern = path.contains(['*', '|', '[', ']', '^', '\\']) || path.contains('(') && path.contains(')');
+    // Parentheses alone occur in paths such as `/wiki/Foo_(bar)`.
+    let is_pattern = path.contains(['*', '|', '[', ']', '^', '\\']) || path.contains("(.");
     is_pattern.then_some(Doubt { message, consequence: "served literally: only requests with these characters match" })
 }
 
