@@ -3,7 +3,8 @@ use lockgate_route::model::{Action, Host, PathMatch};
 use lockgate_route::objects::{Kind, KindInfo, Meta, Object, ObjectKey, Revision, Typed};
 use lockgate_route::testing::objects::{class, ingress, meta, service};
 use lockgate_route::translate::dialect::{Dialect, INGRESS, Resolver};
-use lockgate_route::translate::source::{Field, PathRule, PlainText, Rule, Source, Target, WantedPort};
+use lockgate_route::translate::source::{Dependencies, PlainText, Rule, Shared, Source, WantedPort};
+use lockgate_route::translate::unit::{Field, Target, Unit};
 use lockgate_route::translate::verdict::{Status, Verdict};
 use lockgate_xds::snapshot::ResourceType;
 
@@ -33,20 +34,21 @@ impl Typed for Page {
     }
 }
 
-fn parse(object: &Object, mut resolver: Resolver) -> Option<Source> {
-    let (page, origin): (&Page, _) = (object.get()?, object.object_ref());
+fn parse(object: &Object, mut resolver: Resolver) -> Result<Source, Dependencies> {
+    let page: &Page = object.get().ok_or_else(Dependencies::default)?;
+    let origin = object.object_ref();
     let cluster = resolver.cluster(ObjectKey::new("shop", "pages"), WantedPort::Number(80), None);
     let status = if cluster.is_ok() { Status::True } else { Status::False };
     let action = cluster.map_or(Action::respond(503), |(cluster, _)| Action::forward(cluster));
     let target = Target { action, plain_text: PlainText::Serve, origin: origin.clone() };
-    let (field, host) = (Field { template: "spec.host", indices: [0, 0] }, Host::Exact(page.host.into()));
-    let paths = [PathRule::new(field, PathMatch::root(), Default::default(), target)].into();
+    let (field, host) = (Field::new("spec.host", &[]), Host::Exact(page.host.into()));
+    let units = [Unit::new(field.clone(), PathMatch::root(), Default::default(), target)].into();
     let verdicts = [Verdict::new(origin.clone(), "Accepted", status, "Service")].into();
     let precedence = resolver.context.objects.precedence(Page::KIND, &page.meta);
     let revision = Revision::new(&page.meta, &page.host);
-    let mut source = Source::new(precedence, origin, revision, vec![Rule { field, host, paths }], vec![]);
-    (source.dependencies, source.verdicts) = (resolver.into_dependencies(), verdicts);
-    Some(source)
+    let shared = Shared::new(vec![Rule { field, host, units }], vec![]);
+    let dependencies = resolver.into_dependencies();
+    Ok(Source { asks: true, shared, dependencies, verdicts, ..Source::new(precedence, origin, revision) })
 }
 
 impl HasStatus for Page {

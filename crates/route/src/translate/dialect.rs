@@ -1,40 +1,70 @@
-//! The table of dialects: the translation of each kind that declares routes, except for the kinds of Gateway API.
+//! The table of dialects: the translation of each kind that declares routes.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::model::{ClusterId, Host, SecretId, TrafficPolicy, UpstreamProtocol};
-use crate::objects::{Kind, Object, ObjectKey, Secret, Transport};
+use crate::objects::{Kind, Object, ObjectId, ObjectKey, Secret, Transport};
 
 use super::backend::{self, Context, Fault, Located, WantedPort};
 use super::class::Classes;
+use super::conflicts::Conflict;
 use super::few::set_of;
+use super::gateway::attach::Parent;
+use super::gateway::dialects::{GRPC_ROUTE, HTTP_ROUTE, TCP_ROUTE, TLS_ROUTE, UDP_ROUTE};
+use super::gateway::policies::Policies;
 use super::grants::{Grants, Reference};
 use super::graph::Input;
 use super::host_grants::HostGrants;
 pub use super::ingress::DIALECT as INGRESS;
+use super::order::{Order, PathRank};
 use super::patterns::Patterns;
 use super::problem::Problem;
+use super::rules::Contender;
 use super::source::{Dependencies, Source};
 use super::verdict::Verdict;
 
-/// The translation of the objects of one kind. A dialect declares hosts, routes, TLS entries, clusters, and verdicts of
-/// a single object ([`Source`]). The later stages are the same for all dialects, beginning with the conflicts between
-/// objects.
+/// The translation of the objects of one kind. A dialect declares the hosts, units, TLS entries, clusters, and verdicts of a single
+/// object ([`Source`]). The later stages are the same for all dialects, beginning with the conflicts between objects. What differs
+/// between kinds in a later stage is data of the dialect.
 #[derive(Clone, Copy)]
 pub struct Dialect {
     /// The kind of its objects.
     pub kind: Kind,
-    /// Returns whether the class of an object is served.
+    /// Returns whether the class of an object is served. The class of a route of Gateway API is that of its parents, which the parser
+    /// reads.
     pub serves: fn(&Object, &Classes) -> bool,
-    /// Parses an object that is served. `None` if the object is not of this kind.
-    pub parse: fn(&Object, Resolver) -> Option<Source>,
-    /// Returns the verdict on a conflict with another object. `None`: the kind has no condition for it.
-    pub conflict: fn(&Problem) -> Option<Verdict>,
+    /// Parses an object that is served. The error is what an object depends on that this controller may serve later, with other
+    /// parents.
+    pub parse: fn(&Object, Resolver) -> Result<Source, Dependencies>,
+    /// How its units compete for requests.
+    pub competition: Competition,
+    /// Returns the verdicts for the conflicts of an object with others. `None`: the kind has no conditions for them.
+    pub conflicts: Option<fn(&Source, &[&Conflict]) -> Vec<Verdict>>,
 }
 
-/// Every dialect.
-pub static DIALECTS: [Dialect; 1] = [INGRESS];
+/// What differs between dialects when the units of several objects compete for the requests of a host.
+#[derive(Clone, Copy)]
+pub struct Competition {
+    /// Ranks the path of a unit.
+    pub rank: for<'a> fn(&Order<'_, 'a>, &Contender<'a>) -> PathRank<'a>,
+    /// Returns the problem of a unit that lost its match on a host to another unit. `None`: that is no fault.
+    pub conflict: fn(&Contender, &Host, &Contender) -> Option<Problem>,
+    /// Whether a prefix of the first namespace of a host also takes equal paths of other types from other namespaces.
+    pub guards_prefixes: bool,
+    /// The name of a unit in problems, such as `path`.
+    pub name: &'static str,
+    /// The field of the path, below the field of the unit.
+    pub field_of_path: &'static str,
+}
+
+/// Every dialect. The order has no meaning.
+pub static DIALECTS: [Dialect; 6] = [INGRESS, HTTP_ROUTE, GRPC_ROUTE, TLS_ROUTE, TCP_ROUTE, UDP_ROUTE];
+
+/// Returns the dialect of a kind.
+pub fn of(dialects: &[Dialect], kind: Kind) -> Option<&Dialect> {
+    dialects.iter().find(|dialect| dialect.kind == kind)
+}
 
 /// Returns the dialect of a kind by its name in references to objects.
 pub fn by_name<'a>(dialects: &'a [Dialect], kind: &str) -> Option<&'a Dialect> {
@@ -45,6 +75,15 @@ impl fmt::Debug for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kind.fmt(f)
     }
+}
+
+/// The objects of Gateway API that are parsed before the objects that refer to them.
+pub trait Parents {
+    /// Returns a Gateway that this controller serves, or a ListenerSet of such a Gateway.
+    fn parent(&self, id: &ObjectId) -> Option<Parent<'_>>;
+
+    /// Returns the BackendTLSPolicies.
+    fn policies(&self) -> &Policies;
 }
 
 /// The body of a 403 if access to a cluster is denied, or the reason why the cluster cannot be built.
@@ -59,6 +98,7 @@ pub struct Resolver<'a> {
     /// The regular expressions of the source.
     pub patterns: Patterns,
     host_grants: &'a HostGrants,
+    parents: &'a dyn Parents,
     authorize: &'a mut dyn FnMut(&Located) -> Access,
     grants: Grants<'a>,
     inputs: Vec<Input>,
@@ -71,6 +111,7 @@ impl<'a> Resolver<'a> {
         context: Context<'a>,
         default_secret: Option<&'a SecretId>,
         host_grants: &'a HostGrants,
+        parents: &'a dyn Parents,
         authorize: &'a mut dyn FnMut(&Located) -> Access,
     ) -> Self {
         Self {
@@ -78,6 +119,7 @@ impl<'a> Resolver<'a> {
             default_secret,
             patterns: Patterns::new(&context.settings.regexes),
             host_grants,
+            parents,
             authorize,
             grants: Grants::default(),
             inputs: Vec::new(),
@@ -99,6 +141,17 @@ impl<'a> Resolver<'a> {
     /// the HostGrants or the labels of its namespace change the result, so these are no recorded inputs.
     pub fn check_host(&self, host: &Host, namespace: &Arc<str>) -> Result<(), String> {
         self.host_grants.check(host, namespace, self.context.objects)
+    }
+
+    /// Returns a Gateway that this controller serves, or a ListenerSet of such a Gateway.
+    pub fn parent(&mut self, id: &ObjectId) -> Option<Parent<'a>> {
+        self.inputs.push(Input::new(id.kind, id.key.clone()));
+        self.parents.parent(id)
+    }
+
+    /// Returns the BackendTLSPolicies.
+    pub fn policies(&self) -> &'a Policies {
+        self.parents.policies()
     }
 
     /// Returns the cluster of a port of a Service, and the body of a 403 if access to the Service is denied.

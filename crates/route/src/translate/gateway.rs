@@ -7,10 +7,12 @@
 //! destination.
 
 pub mod attach;
+pub mod attached;
 mod authorities;
 mod backend;
 pub mod budget;
 pub mod client_certificates;
+pub mod dialects;
 mod filters;
 pub mod fleet;
 mod grpc_route;
@@ -20,7 +22,6 @@ pub mod http_policy;
 pub mod http_route;
 pub mod listener;
 mod matches;
-mod order;
 pub mod parser;
 pub mod policies;
 pub mod policy;

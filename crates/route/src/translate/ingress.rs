@@ -12,32 +12,37 @@ use crate::re2::Cost;
 
 use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
-use super::dialect::{Dialect, Resolver};
+use super::dialect::{Competition, Dialect, Resolver};
 use super::problem::{Problem, Reason, bounded};
-use super::source::{self, Entry, Field, MAX_BESIDE, Material, PathRule, Rule, Source, Target};
+use super::rules::Contender;
+use super::source::{self, Dependencies, Entry, MAX_BESIDE, Material, Rule, Shared, Source};
+use super::unit::{Field, Target, Unit};
 use super::{host, path};
 
 /// The dialect of Ingresses.
 pub const DIALECT: Dialect = Dialect {
     kind: Kind::INGRESS,
     serves: |object, classes| object.get().is_some_and(|ingress| classes.serve(ingress)),
-    parse: |object, resolver| object.get().map(|ingress| parse(ingress, resolver)),
+    parse: |object, resolver| object.get().map(|ingress| parse(ingress, resolver)).ok_or_else(Dependencies::default),
+    competition: Competition {
+        rank: |order, one| path::rank(one.unit.path(), order.is_behind(one)),
+        conflict,
+        guards_prefixes: true,
+        name: "path",
+        field_of_path: ".path",
+    },
     // The status of an Ingress has no conditions.
-    conflict: |_| None,
+    conflicts: None,
 };
 
 /// Returns the field of a rule.
 fn rule_field(rule: usize) -> Field {
-    Field { template: "spec.rules[#]", indices: [index(rule), 0] }
+    Field::new("spec.rules[#]", &[rule])
 }
 
 /// Returns the field of a path.
 fn path_field(rule: usize, path: usize) -> Field {
-    Field { template: "spec.rules[#].http.paths[#]", indices: [index(rule), index(path)] }
-}
-
-fn index(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+    Field::new("spec.rules[#].http.paths[#]", &[rule, path])
 }
 
 /// Parses `ingress`. A fault affects only the part that contains it.
@@ -58,19 +63,19 @@ pub fn parse(ingress: &Ingress, resolver: Resolver) -> Source {
                 if !parser.permits(&host, format!("spec.rules[{i}]"), "rule left out") {
                     continue;
                 }
-                let paths = match (&rule.http, default_backend.as_deref()) {
+                let units = match (&rule.http, default_backend.as_deref()) {
                     // A rule without `http` is a catch-all. Source: Ingress v1 `IngressRuleValue`.
                     (None, Some(target)) => {
                         default_backend_in_rules = true;
                         let target = Target::clone(target);
-                        [PathRule::new(rule_field(i), PathMatch::root(), Cost::default(), target)].into()
+                        [Unit::new(rule_field(i), PathMatch::root(), Cost::default(), target)].into()
                     }
                     (http, _) => {
                         let paths = http.iter().flat_map(|http| &http.paths).enumerate();
                         paths.filter_map(|(j, path)| parser.path(path_field(i, j), path)).collect()
                     }
                 };
-                rules.push(Rule { field: rule_field(i), host, paths });
+                rules.push(Rule { field: rule_field(i), host, units });
             }
             Err(fault) => {
                 let message = format!("host {text:?} {fault}");
@@ -99,18 +104,49 @@ pub fn parse(ingress: &Ingress, resolver: Resolver) -> Source {
     let mut paths = ingress.spec.rules.iter().flatten().flat_map(|rule| &rule.http).map(|http| http.paths.len());
     let precedence = context.objects.precedence(Kind::INGRESS, &ingress.meta);
     let revision = Revision::new(&ingress.meta, &ingress.spec);
-    Source {
+    let shared = Shared {
         rule_less: ingress.spec.rules.as_ref().is_none_or(Vec::is_empty),
         tls_versions: (annotations.tls_minimum, annotations.tls_maximum),
         delegates: annotations.delegates.clone(),
-        asks: asks_by_default || paths.any(|paths| paths > 0),
         default_backend,
         default_backend_in_rules,
+        ..Shared::new(rules, entries)
+    };
+    Source {
+        shared,
+        asks: asks_by_default || paths.any(|paths| paths > 0),
         has_refused_hosts,
         dependencies: resolver.into_dependencies(),
         problems: bounded(problems),
-        ..Source::new(precedence, origin.clone(), revision, rules, entries)
+        ..Source::new(precedence, origin.clone(), revision)
     }
+}
+
+/// Returns the problem of a path that lost its match to another one.
+fn conflict(loser: &Contender, host: &Host, winner: &Contender) -> Option<Problem> {
+    let (loser, winner) = (loser.unit, winner.unit);
+    // `/foo` and `/foo/` of one Ingress with the same backend are not a conflict.
+    if loser.is_same(winner) {
+        return None;
+    }
+    let (kind, text) = match loser.path() {
+        PathMatch::Exact(text) => ("exact path", text),
+        PathMatch::Regex(text) => ("regular expression", text),
+        PathMatch::SeparatedPrefix(text) => ("prefix", text),
+        PathMatch::Prefix(text) if **text == *"/" => ("prefix", text),
+        PathMatch::Prefix(text) => ("string prefix", text),
+    };
+    let whose = match winner.route.origin == loser.route.origin {
+        true => "this Ingress".to_owned(),
+        false => winner.route.origin.to_string(),
+    };
+    Some(Problem {
+        object: loser.route.origin.clone(),
+        field: loser.field.to_string(),
+        reason: Reason::Conflicted,
+        message: format!("{kind} {text:?} of host \"{host}\" is taken by {} of {whose}", winner.field),
+        consequence: "path left out".to_owned(),
+    })
 }
 
 /// Returns a 403 for requests with a restriction of access that is not enforced.
@@ -128,7 +164,7 @@ struct Parser<'p, 'r> {
 }
 
 impl Parser<'_, '_> {
-    fn path(&mut self, field: Field, path: &HTTPIngressPath) -> Option<PathRule> {
+    fn path(&mut self, field: Field, path: &HTTPIngressPath) -> Option<Unit> {
         let text = path.path.as_deref().unwrap_or_default();
         let target = self.target(&format!("{field}.backend"), &path.backend);
         match path::parse(&path.path_type, text, &mut self.resolver.patterns) {
@@ -137,7 +173,7 @@ impl Parser<'_, '_> {
                     let message = format!("path {text:?} {}", doubt.message);
                     self.problem(format!("{field}.path"), Reason::Ambiguous, message, doubt.consequence);
                 }
-                Some(PathRule::new(field, parsed.path, parsed.cost, target))
+                Some(Unit::new(field, parsed.path, parsed.cost, target))
             }
             Err(fault) => {
                 let message = format!("path {text:?} {}", fault.message);
@@ -227,13 +263,13 @@ impl Parser<'_, '_> {
                 }
                 hostless.insert(&tls.secret_name);
             }
-            let field = Field { template: "spec.tls[#]", indices: [index(at), 0] };
+            let field = Field::new("spec.tls[#]", &[at]);
             let material = match tls.secret_name.as_deref().filter(|name| !name.is_empty()) {
                 None => Material::Default,
                 Some(_) if self.annotations.foreign_secrets => Material::Foreign,
                 Some(name) => {
                     let key = ObjectKey::new(&self.ingress.meta.key.namespace, name);
-                    let (material, problem) = Material::read(self.origin, field, key, &mut self.resolver);
+                    let (material, problem) = Material::read(self.origin, &field, key, &mut self.resolver);
                     self.problems.extend(problem);
                     material
                 }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use crate::model::PathMatch;
 use crate::re2::{Cost, Rejection};
 
+use super::order::{Class, PathRank};
 use super::patterns::Patterns;
 use super::problem::Reason;
 
@@ -137,18 +138,15 @@ fn check_elements(path: &str) -> Result<(), String> {
 /// `foreign` paths belong to namespaces other than the first namespace of the host. Their regular expressions come
 /// last, and their exact paths follow the regular expressions of the first namespace. Foreign paths therefore cannot
 /// take requests from the paths of the first namespace.
-pub fn rank(path: &PathMatch, foreign: bool) -> Rank<'_> {
-    let (class, kind, text) = match path {
-        PathMatch::Exact(text) => (if foreign { 2 } else { 0 }, 0, text),
-        PathMatch::Regex(text) => (if foreign { 4 } else { 1 }, 0, text),
-        PathMatch::SeparatedPrefix(text) => (3, 0, text),
-        PathMatch::Prefix(text) => (3, 1, text),
+pub fn rank(path: &PathMatch, foreign: bool) -> PathRank<'_> {
+    let (class, text) = match path {
+        PathMatch::Exact(text) => (if foreign { Class::ForeignExact } else { Class::Exact }, text),
+        PathMatch::Regex(text) => (if foreign { Class::ForeignRegex } else { Class::Regex }, text),
+        PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => (Class::Prefix, text),
     };
-    (class, Reverse(text.len()), Reverse(text), kind)
+    let is_string = matches!(path, PathMatch::Prefix(_));
+    PathRank { text: Reverse(text), is_string, ..PathRank::new(class, text.len()) }
 }
-
-/// The sort key of a route: see [`rank`].
-pub type Rank<'a> = (u8, Reverse<usize>, Reverse<&'a str>, u8);
 
 #[cfg(test)]
 mod tests {

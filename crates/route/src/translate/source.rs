@@ -1,23 +1,24 @@
-//! A single source: the hosts, routes, and TLS entries that one object declares, before they are combined with other
+//! A single source: the hosts, units, and TLS entries that one object declares, before they are combined with other
 //! objects.
 //!
 //! Every dialect parses its objects into sources. Conflicts, ownership, and certificates are decided on sources, so they
-//! are the same for all dialects.
+//! are the same for all dialects. An object declares hosts on the listeners that all objects share, or attaches itself to listeners of
+//! Gateways.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{Action, ClusterId, Host, KeyPair, Match, PathMatch, Route, SecretId, TlsVersion};
+use crate::model::{ClusterId, Host, KeyPair, SecretId, TlsVersion};
 use crate::objects::{Precedence, Revision};
-use crate::re2::Cost;
 
 pub use super::backend::WantedPort;
+use super::gateway::attached::Attached;
 use super::graph::Input;
 pub use super::plain_text::PlainText;
 use super::problem::Problem;
+use super::unit::{Field, Target, Unit};
 use super::verdict::Verdict;
 
 /// An object that declares routes, parsed.
@@ -29,6 +30,25 @@ pub struct Source {
     pub origin: ObjectRef,
     /// The hash of its content.
     pub revision: Revision,
+    /// Whether it requests a route, valid or not.
+    pub asks: bool,
+    /// Whether it names a host that its namespace must not define.
+    pub has_refused_hosts: bool,
+    /// Its part on the listeners that all objects share.
+    pub shared: Shared,
+    /// Its part on listeners of Gateways.
+    pub attached: Attached,
+    /// The inputs and clusters that it depends on.
+    pub dependencies: Dependencies,
+    /// The problems of the object itself.
+    pub problems: Box<[Arc<Problem>]>,
+    /// The conditions of its status.
+    pub verdicts: Box<[Verdict]>,
+}
+
+/// The part of an object on the listeners that all objects share.
+#[derive(Debug, PartialEq)]
+pub struct Shared {
     /// Whether it has no rules, so that its default backend applies to every host.
     pub rule_less: bool,
     /// Its rules with a valid host, in their order; a host may occur twice.
@@ -39,20 +59,10 @@ pub struct Source {
     pub tls_versions: (TlsVersion, TlsVersion),
     /// The namespaces that may add paths to its hosts, sorted.
     pub delegates: Arc<[Arc<str>]>,
-    /// Whether it requests a route, valid or not.
-    pub asks: bool,
-    /// Whether it names a host that its namespace must not define.
-    pub has_refused_hosts: bool,
     /// The target of requests that match no rule.
     pub default_backend: Option<Box<Target>>,
     /// Whether the default backend is also the backend of a rule.
     pub default_backend_in_rules: bool,
-    /// The inputs and clusters that it depends on.
-    pub dependencies: Dependencies,
-    /// The problems of the object itself.
-    pub problems: Box<[Arc<Problem>]>,
-    /// The conditions of its status.
-    pub verdicts: Box<[Verdict]>,
     /// The indexes of the entries that can apply to hosts that they do not list: the first entry of each key pair, and the
     /// first entry without hosts and key pair. At most [`MAX_BESIDE`].
     pub(super) beside: Box<[u32]>,
@@ -61,32 +71,43 @@ pub struct Source {
 }
 
 impl Source {
-    /// Returns a source with only these rules and TLS entries.
-    pub fn new(
-        precedence: Precedence,
-        origin: ObjectRef,
-        revision: Revision,
-        rules: Vec<Rule>,
-        entries: Vec<Entry>,
-    ) -> Self {
+    /// Returns a source without content.
+    pub fn new(precedence: Precedence, origin: ObjectRef, revision: Revision) -> Self {
         Self {
             precedence,
             origin,
             revision,
-            rule_less: rules.is_empty(),
-            tls_versions: (TlsVersion::V1_2, TlsVersion::V1_3),
-            delegates: Arc::default(),
-            asks: rules.iter().any(|rule| !rule.paths.is_empty()),
+            asks: false,
             has_refused_hosts: false,
-            default_backend: None,
-            default_backend_in_rules: false,
+            shared: Shared::new(Vec::new(), Vec::new()),
+            attached: Attached::default(),
             dependencies: Dependencies::default(),
             problems: Box::default(),
             verdicts: Box::default(),
+        }
+    }
+
+    /// Returns every host that it declares, with repetitions. A default backend stands for all hosts.
+    pub fn all_hosts(&self) -> impl Iterator<Item = &Host> {
+        let by_default = self.shared.default_backend.as_ref().map(|_| &Host::Any);
+        let attached = self.attached.attachments.iter().flat_map(|attachment| &attachment.hosts);
+        self.shared.hosts().chain(by_default).chain(attached)
+    }
+}
+
+impl Shared {
+    /// Returns the part with only these rules and TLS entries.
+    pub fn new(rules: Vec<Rule>, entries: Vec<Entry>) -> Self {
+        Self {
+            rule_less: rules.is_empty(),
+            tls_versions: (TlsVersion::V1_2, TlsVersion::V1_3),
             beside: beside(&entries),
             hosts: places(&rules, &entries),
             rules: rules.into(),
             entries: entries.into(),
+            delegates: Arc::default(),
+            default_backend: None,
+            default_backend_in_rules: false,
         }
     }
 
@@ -146,9 +167,9 @@ fn applying(entries: &[Entry]) -> Vec<u32> {
 /// The places of a host in a source.
 #[derive(Debug, Default, PartialEq)]
 pub struct Places {
-    /// The indexes of its rules in [`Source::rules`].
+    /// The indexes of its rules in [`Shared::rules`].
     pub rules: Box<[u32]>,
-    /// The indexes of its TLS entries in [`Source::entries`].
+    /// The indexes of its TLS entries in [`Shared::entries`].
     pub entries: Box<[u32]>,
 }
 
@@ -176,27 +197,6 @@ pub struct Dependencies {
     pub clusters: Box<[ClusterId]>,
 }
 
-/// A field of an object, for problems. Small, because every route has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field {
-    /// The path of the field. Each `#` stands for the next element of `indices`.
-    pub template: &'static str,
-    /// The indices.
-    pub indices: [u32; 2],
-}
-
-/// `spec.rules[0].http.paths[2]`
-impl fmt::Display for Field {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = self.template.split('#');
-        f.write_str(parts.next().unwrap_or_default())?;
-        for (index, part) in self.indices.iter().zip(parts) {
-            write!(f, "{index}{part}")?;
-        }
-        Ok(())
-    }
-}
-
 /// The routes for one host.
 #[derive(Debug, PartialEq)]
 pub struct Rule {
@@ -204,55 +204,8 @@ pub struct Rule {
     pub field: Field,
     /// The host.
     pub host: Host,
-    /// The routes that can be served.
-    pub paths: Box<[PathRule]>,
-}
-
-/// A route of a rule.
-#[derive(Debug, PartialEq)]
-pub struct PathRule {
-    /// The field of the route.
-    pub field: Field,
-    /// The cost of its regular expression; zero without one.
-    pub cost: Cost,
-    /// Its route behind TLS, which all hosts and revisions of the model share.
-    pub route: Arc<Route>,
-    /// The treatment of its requests in plain text.
-    pub plain_text: PlainText,
-}
-
-impl PathRule {
-    /// A route of `path` to `target`.
-    pub fn new(field: Field, path: PathMatch, cost: Cost, target: Target) -> Self {
-        let Target { action, plain_text, origin } = target;
-        Self { field, cost, route: Arc::new(Route::new(path, action, origin)), plain_text }
-    }
-
-    /// Returns the requests that it matches.
-    pub fn matches(&self) -> &Match {
-        &self.route.matches
-    }
-
-    /// Returns the path that it matches.
-    pub fn path(&self) -> &PathMatch {
-        &self.route.matches.path
-    }
-
-    /// Returns whether both have the same match and the same effect.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.route == other.route && self.plain_text == other.plain_text
-    }
-}
-
-/// The target of requests, on both ports.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Target {
-    /// The action on requests behind TLS.
-    pub action: Action,
-    /// The treatment of requests in plain text.
-    pub plain_text: PlainText,
-    /// The object that declares it.
-    pub origin: ObjectRef,
+    /// The units that can be served.
+    pub units: Box<[Unit]>,
 }
 
 /// TLS for some hosts of a source: an element of `spec.tls` of an Ingress.

@@ -14,7 +14,8 @@ use super::dialect::Resolver;
 use super::few::set_of;
 use super::host;
 use super::problem::{Problem, Reason};
-use super::source::{Entry, Field, Material, Rule, Source};
+use super::source::{Entry, Material, Rule, Source};
+use super::unit::Field;
 
 pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
 
@@ -41,7 +42,7 @@ pub struct Chain {
 impl Material {
     /// Reads the Secret `key` of the entry `field`. Returns a problem if its key pair is the last good one or has
     /// expired.
-    pub fn read(object: &ObjectRef, field: Field, key: ObjectKey, resolver: &mut Resolver) -> (Self, Option<Problem>) {
+    pub fn read(object: &ObjectRef, field: &Field, key: ObjectKey, resolver: &mut Resolver) -> (Self, Option<Problem>) {
         let name = key.to_string();
         let Some(secret) = resolver.secret(key) else {
             return (Self::Unusable(format!("Secret \"{name}\" {MISSING}")), None);
@@ -341,8 +342,8 @@ impl Asking<'_> {
     fn chain(&self, secret: &SecretId) -> Chain {
         Chain {
             secret: secret.clone(),
-            minimum: self.source.tls_versions.0,
-            maximum: self.source.tls_versions.1,
+            minimum: self.source.shared.tls_versions.0,
+            maximum: self.source.shared.tls_versions.1,
             provider: self.source.precedence.clone(),
             pair_size: match self.entry.material.pair() {
                 Some((own, pair)) if own == secret => pair.size(),

@@ -20,6 +20,7 @@ mod ownership;
 mod secrets;
 mod served;
 mod sites;
+mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,16 +30,14 @@ use crate::objects::{Grouping, Kind, Object, ObjectId, ObjectKey, Objects, Prece
 use crate::parallel;
 use crate::settings::Settings;
 
-use super::backend::{Context, Located};
 use super::class::{self, Classes};
-use super::dialect::{DIALECTS, Dialect, Resolver};
+use super::dialect::{DIALECTS, Dialect};
 use super::envoys::{self, Envoys};
 use super::gateway::{PolicyReports, Reports};
 use super::graph::{ChangedInputs, Graph, Input};
 use super::host_grants::HostGrants;
 use super::problem::{Problem, Problems};
-use super::source::{Dependencies, Source};
-use super::verdict::{self, Verdicts};
+use super::verdict::Verdicts;
 use super::{listeners, tls};
 
 use claims::{Claims, UnsettledHosts};
@@ -53,6 +52,7 @@ use missed::Outcomes;
 use ownership::Nameless;
 use served::Served;
 use sites::Sites;
+use sources::{Affected, Sources, candidates};
 
 /// The number of sources or hosts that are built before they are stored. Storing them in batches avoids a second copy
 /// of all of them. Tests have few objects, so their batches are small.
@@ -122,8 +122,7 @@ pub struct Translator {
     general: General,
     classes: Classes,
     host_grants: HostGrants,
-    /// The sources that are served by class.
-    sources: BTreeMap<ObjectId, Arc<Source>>,
+    sources: Sources,
     graph: Graph,
     /// The sources with a default backend.
     with_default: BTreeSet<Precedence>,
@@ -165,7 +164,7 @@ impl Translator {
             general: General::default(),
             classes: Classes::default(),
             host_grants: HostGrants::default(),
-            sources: BTreeMap::new(),
+            sources: Sources::default(),
             graph: Graph::default(),
             with_default: BTreeSet::new(),
             nameless: Nameless::default(),
@@ -251,21 +250,20 @@ impl Translator {
     /// Returns the inputs that a source reads in addition to its own object, whether they exist or not. A route without
     /// a served Gateway also reads Gateways.
     pub fn inputs(&self, source: &ObjectId) -> &[Input] {
-        let of_gateways = || self.gateways.inputs(source);
-        self.sources.get(source).map_or_else(of_gateways, |source| &source.dependencies.inputs)
+        let inputs = self.sources.inputs(source);
+        if inputs.is_empty() { self.gateways.inputs(source) } else { inputs }
     }
 
     /// Returns whether a source has lost all its routes: every route belongs to other sources, or is invalid. A source
     /// that never requested a route has lost nothing.
     pub fn has_lost(&self, source: &ObjectId) -> bool {
-        let asks = self.sources.get(source).is_some_and(|source| source.asks) || self.gateways.asks(source);
-        asks && !self.served.contains(source)
+        self.sources.get(source).is_some_and(|source| source.asks) && !self.served.contains(source)
     }
 
     /// Returns the sources that are served by class.
     pub fn sources(&self) -> impl Iterator<Item = ObjectId> {
         let grants = self.host_grants.all().map(|grant| Kind::HOST_GRANT.id(grant.key.clone()));
-        grants.chain(self.sources.keys().cloned()).chain(self.gateways.ids())
+        grants.chain(self.sources.iter().map(|(id, _)| id.clone())).chain(self.gateways.ids())
     }
 
     /// Returns the model, the problems, and the sources that are served by class.
@@ -287,11 +285,6 @@ impl Translator {
         sizes.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
         sizes.truncate(most);
         sizes
-    }
-
-    /// Returns the source with this rank.
-    fn source(&self, rank: &Precedence) -> Option<&Source> {
-        self.sources.get(&rank.id()).map(|source| &**source)
     }
 
     /// Updates the translation to `objects` and `settings`. They differ from the previous update only by `changed`.
@@ -319,10 +312,10 @@ impl Translator {
         self.ledger.replace(&before.problems, &self.general.problems);
         let (before, now) = (&before.ground, &self.general.ground);
         if before.default_secret != now.default_secret {
-            let asking = self.sources.iter().filter(|(_, source)| !source.entries.is_empty());
+            let asking = self.sources.iter().filter(|(_, source)| !source.shared.entries.is_empty());
             for (id, source) in asking {
                 due.sources.insert(id.clone());
-                due.hosts.extend(source.hosts().cloned());
+                due.hosts.extend(source.shared.hosts().cloned());
             }
         }
         if before.client_certificate != now.client_certificate {
@@ -373,10 +366,13 @@ impl Translator {
         let mut update = Update::default();
         let mut units = self.update_host_grants(objects, settings, changed, &mut due, &mut update);
         units.extend(self.add_due_sources(objects, changed, &mut due));
-        let Due { sources, mut hosts, services, presented_to_all } = due;
-        hosts.extend(self.claims.update(objects, settings, &self.host_grants, changed));
-        let has_other_default = self.parse_sources(sources, objects, settings, &mut hosts, &mut update);
-        self.update_gateways(objects, settings, changed, units, &mut update);
+        let Due { mut sources, hosts, services, presented_to_all } = due;
+        let mut affected = Affected { shared: hosts, ..Affected::default() };
+        affected.shared.extend(self.claims.update(objects, settings, &self.host_grants, changed));
+        let parents = self.update_parents(objects, settings, changed, units, &mut sources, &mut affected, &mut update);
+        self.parse_sources(sources, objects, settings, &mut affected, &mut update);
+        self.rebuild_attached(parents, &mut affected, settings, &mut update);
+        let Affected { shared: mut hosts, has_other_default, .. } = affected;
         self.update_installation(objects, settings, &mut update.touched);
         self.clusters.forget_unread(&mut self.ledger);
         if (has_other_default || hosts.contains(&Host::Any)) && self.find_nameless(settings) {
@@ -421,7 +417,8 @@ impl Translator {
             let of_kind = changed.of_kind(dialect.kind).cloned();
             due.sources.extend(of_kind.map(|key| ObjectId { kind: dialect.kind, key }));
             let namespaces = changed.of_kind(Kind::NAMESPACE);
-            due.sources.extend(namespaces.flat_map(|namespace| self.outranked(dialect, namespace, objects)).cloned());
+            due.sources
+                .extend(namespaces.flat_map(|namespace| self.sources.outranked(dialect, namespace, objects)).cloned());
         }
         let services_read = due.services.iter().map(|key| Input::new(Kind::SERVICE, key.clone()));
         let read: BTreeSet<Input> = changed.inputs().cloned().chain(services_read).collect();
@@ -429,40 +426,6 @@ impl Translator {
         let (units, sources): (BTreeSet<_>, BTreeSet<_>) = readers.partition(|id| gateways::is_unit(id.kind));
         due.sources.extend(sources);
         units
-    }
-
-    /// Parses sources again. Extends `hosts` with the hosts of changed sources. Returns whether a changed source has, or had,
-    /// a default backend.
-    fn parse_sources(
-        &mut self,
-        sources: BTreeSet<ObjectId>,
-        objects: &Objects,
-        settings: &Settings,
-        hosts: &mut BTreeSet<Host>,
-        update: &mut Update,
-    ) -> bool {
-        let mut has_other_default = false;
-        let sources: Vec<ObjectId> = sources.into_iter().collect();
-        for batch in sources.chunks(AT_A_TIME) {
-            let parsed = parallel::map(batch, |id| self.parse(id, objects, settings));
-            for (id, source) in batch.iter().zip(parsed) {
-                let before = self.sources.get(id).cloned();
-                let (now, made) = source.map_or_else(Default::default, |(source, made)| (Some(Arc::new(source)), made));
-                self.clusters.add(made, &mut self.ledger);
-                if before.is_some() || now.is_some() {
-                    update.sources.insert(id.clone());
-                }
-                // The readers of each input are updated in any case, because a cluster that was dropped has been built
-                // again.
-                self.replace_source(id, before.as_deref(), now.clone());
-                if before != now {
-                    let both = || before.iter().chain(&now);
-                    hosts.extend(both().flat_map(|source| source.hosts().cloned()));
-                    has_other_default |= both().any(|source| source.default_backend.is_some());
-                }
-            }
-        }
-        has_other_default
     }
 
     /// Builds hosts again. Other hosts copy the rules of [`Host::Any`], and hosts below a wildcard depend on its filter chain and
@@ -488,69 +451,6 @@ impl Translator {
             }
         }
     }
-
-    /// Returns the sources whose rank in conflicts has changed with their namespace. Either the namespace is being
-    /// deleted, or a new namespace of the same name has been created.
-    fn outranked(
-        &self,
-        dialect: &Dialect,
-        namespace: &ObjectKey,
-        objects: &Objects,
-    ) -> impl Iterator<Item = &ObjectId> {
-        let (kind, name) = (dialect.kind, namespace.name.clone());
-        let first = ObjectId { kind, key: ObjectKey { namespace: name.clone(), name: "".into() } };
-        let inside = self.sources.range(first..);
-        let inside = inside.take_while(move |(id, _)| id.kind == kind && id.key.namespace == name);
-        inside.filter_map(move |(id, source)| {
-            let meta = objects.meta(kind, &id.key)?;
-            (objects.precedence(kind, meta) != source.precedence).then_some(id)
-        })
-    }
-
-    /// Parses a source if it exists and is served by class. Also returns the new clusters that it references.
-    fn parse(&self, id: &ObjectId, objects: &Objects, settings: &Settings) -> Option<(Source, NewClusters)> {
-        let dialect = self.dialects.iter().find(|dialect| dialect.kind == id.kind)?;
-        let object = objects.of_kind(id.kind).get(&id.key)?;
-        if !(dialect.serves)(object, &self.classes) {
-            return None;
-        }
-        let client_certificate = self.general.ground.client_certificate.as_ref();
-        let context = Context { objects, settings, client_certificate };
-        let mut made = NewClusters::new();
-        let mut authorize = |located: &Located<'_>| self.clusters.authorize(located, context, &mut made);
-        let default_secret = self.general.ground.default_secret.as_ref();
-        let source =
-            (dialect.parse)(object, Resolver::new(context, default_secret, &self.host_grants, &mut authorize))?;
-        Some((source, made))
-    }
-
-    /// Replaces `before`, the last version of a source, with `now` in all collections.
-    fn replace_source(&mut self, id: &ObjectId, before: Option<&Source>, now: Option<Arc<Source>>) {
-        let none = Dependencies::default();
-        let (old, new) = (
-            before.map_or(&none, |source| &source.dependencies),
-            now.as_deref().map_or(&none, |source| &source.dependencies),
-        );
-        self.graph.replace(id, &old.inputs, &new.inputs);
-        self.clusters.read(&old.clusters, &new.clusters);
-        let problems = |source: Option<&Source>| source.map_or(Box::default(), |source| source.problems.clone());
-        self.ledger.replace(&problems(before), &problems(now.as_deref()));
-        match now.as_deref().filter(|source| !source.verdicts.is_empty()) {
-            Some(source) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&source.verdicts))),
-            None => drop(self.verdicts.remove(id)),
-        }
-        self.conflicts.verdicts_changed(id);
-        if let Some(source) = before {
-            self.with_default.remove(&source.precedence);
-            self.sites.leave(source);
-        }
-        let Some(source) = now else { return drop(self.sources.remove(id)) };
-        if source.default_backend.is_some() {
-            self.with_default.insert(source.precedence.clone());
-        }
-        self.sites.enter(&source);
-        self.sources.insert(id.clone(), source);
-    }
 }
 
 impl General {
@@ -563,16 +463,6 @@ impl General {
         let problems = problems.into_iter().map(Arc::new).collect();
         Self { ground: Ground { default_secret, fallback_secret, client_certificate }, stats_tls, problems }
     }
-}
-
-/// Returns all objects of kinds that declare routes, with their dialects.
-fn candidates<'a>(
-    dialects: &'static [Dialect],
-    objects: &'a Objects,
-) -> impl Iterator<Item = (&'static Dialect, &'a Object)> {
-    let of_kind =
-        move |dialect: &'static Dialect| objects.of_kind(dialect.kind).values().map(move |object| (dialect, object));
-    dialects.iter().flat_map(of_kind)
 }
 
 /// Sets the entry at `key`, or removes it.

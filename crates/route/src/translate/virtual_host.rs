@@ -1,4 +1,4 @@
-//! Merges the rules of many Ingresses into the virtual hosts that they share: conflicts, namespaces, order.
+//! The virtual hosts of the shared listeners, from the rules of all objects for a host, the wildcard above it, and all hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -8,31 +8,23 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::{Action, Host, PathMatch, Route, VirtualHost};
 use crate::settings::Regexes;
 
+use super::dialect::Dialect;
 use super::gateway::size;
-use super::merge::Merged;
 use super::plain_text::{Side, push_on_side};
-use super::problem::{Problem, Reason};
-use super::source::{PathRule, Source, Target};
-use super::{path, regexes};
+use super::problem::Problem;
+use super::rules::{Contender, Rules};
+use super::source::Source;
+use super::unit::{Target, Unit};
 use crate::envoy::route::Sizes;
 
-/// The rules of all Ingresses for one host, with conflicts resolved.
+/// The rules of all objects for one host on the shared listeners, with conflicts resolved.
 #[derive(Debug, Default)]
 pub struct HostRules<'a> {
-    /// The winning rule of each path.
-    paths: Merged<'a, Rule<'a>>,
-    /// The Ingresses with a rule for the host. The Ingresses of the first namespace come first.
-    ingresses: Vec<&'a ObjectRef>,
-    /// The served paths by namespace, each with its place in the order. Determined when a host first copies only a part of them.
-    by_namespace: OnceLock<BTreeMap<&'a str, Vec<(usize, &'a PathRule)>>>,
-}
-
-/// A served rule.
-#[derive(Debug)]
-pub struct Rule<'a> {
-    path: &'a PathRule,
-    /// Whether its namespace is not the first of the host.
-    foreign: bool,
+    rules: Rules<'a>,
+    /// The objects with a rule for the host. Those of the first namespace come first.
+    objects: Vec<&'a ObjectRef>,
+    /// The served units by namespace, each with its place in the order. Determined when a host first copies only a part of them.
+    by_namespace: OnceLock<BTreeMap<&'a str, Vec<(usize, &'a Unit)>>>,
 }
 
 /// The rules of a host, and the rules that apply if it has none.
@@ -51,57 +43,36 @@ pub struct Around<'r, 'a> {
 }
 
 impl<'a> HostRules<'a> {
-    /// Merges the rules of `ingresses` for `host`. The first of several equal paths wins, and the objects of the other
-    /// paths get a problem. All `ingresses` have a rule for the host. The Ingresses of its first namespace come first,
-    /// and each namespace is in the order of precedence. Regular expressions beyond `limits` are omitted.
-    pub fn merge(host: &Host, ingresses: &[&'a Source], limits: &Regexes, problems: &mut Vec<Problem>) -> Self {
-        let mut merged = Self::default();
-        let mut regexes = Vec::new();
-        let first = ingresses.first().map(|source| &source.origin.namespace);
-        // The prefixes of the first namespace, without a trailing slash.
-        let mut prefixes = BTreeMap::<&str, &PathRule>::new();
-        for &source in ingresses {
-            let foreign = Some(&source.origin.namespace) != first;
-            merged.ingresses.push(&source.origin);
-            for rule in source.rules_for(host).flat_map(|rule| &rule.paths) {
-                let winner = if foreign { taken(rule.path(), &prefixes) } else { None };
-                if let Some(winner) = winner {
-                    problems.push(conflict(source, host, rule, winner));
-                    continue;
-                }
-                if let Err(winner) = merged.paths.offer(rule.matches(), Rule { path: rule, foreign }) {
-                    // `/foo` and `/foo/` of one Ingress with the same backend are not a conflict.
-                    if !winner.path.is_same(rule) {
-                        problems.push(conflict(source, host, rule, winner.path));
-                    }
-                    continue;
-                }
-                match rule.path() {
-                    PathMatch::Regex(_) => regexes.push((&source.origin, rule)),
-                    PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) if !foreign => {
-                        prefixes.entry(text.trim_end_matches('/')).or_insert(rule);
-                    }
-                    PathMatch::SeparatedPrefix(_) | PathMatch::Prefix(_) | PathMatch::Exact(_) => {}
-                }
-            }
-        }
-        if let Some(first) = merged.ingresses.first() {
-            regexes::within_budget(host, &first.namespace, regexes, &mut merged.paths, limits, problems);
-        }
-        merged
+    /// Merges the rules of `sources` for `host`. All have a rule for it. Those of its first namespace come first, and each namespace is in
+    /// the order of precedence.
+    pub fn merge(
+        host: &Host,
+        sources: &[&'a Source],
+        dialects: &'static [Dialect],
+        limits: &Regexes,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let first = sources.first().map(|source| &source.origin.namespace);
+        let contenders = sources.iter().flat_map(|source| {
+            let is_foreign = Some(&source.origin.namespace) != first;
+            let units = source.shared.rules_for(host).flat_map(|rule| &rule.units);
+            units.map(move |unit| Contender { precedence: &source.precedence, unit, is_foreign })
+        });
+        let rules = Rules::merge(host, contenders, dialects, limits, problems);
+        Self { rules, objects: sources.iter().map(|source| &source.origin).collect(), by_namespace: OnceLock::new() }
     }
 
     /// Returns whether a rule names the host.
     pub fn named(&self) -> bool {
-        !self.ingresses.is_empty()
+        !self.objects.is_empty()
     }
 
     /// Returns the size of a copy of the rules of each namespace, in bytes.
     pub fn sizes(&self, measure: &Sizes) -> BTreeMap<Arc<str>, u64> {
         let mut sizes = BTreeMap::<Arc<str>, u64>::new();
-        for Rule { path, .. } in self.paths.winners() {
-            let of_namespace = sizes.entry(path.route.origin.namespace.clone()).or_default();
-            *of_namespace = of_namespace.saturating_add(size::of_route(&path.route, path.cost, measure));
+        for one in self.rules.winners() {
+            let of_namespace = sizes.entry(one.namespace().clone()).or_default();
+            *of_namespace = of_namespace.saturating_add(size::of_route(&one.unit.route, one.unit.cost, measure));
         }
         sizes
     }
@@ -109,9 +80,9 @@ impl<'a> HostRules<'a> {
     /// Returns the routes in their final order, without those of the namespaces `left_out`. The cost does not depend on these, because
     /// thousands of hosts can leave out the same thousands of rules.
     fn routes(&self, side: Side, left_out: &BTreeSet<Arc<str>>) -> Vec<Arc<Route>> {
-        let on_side = |rules: &mut dyn Iterator<Item = &PathRule>| {
-            let mut routes = Vec::with_capacity(rules.size_hint().0);
-            rules.for_each(|rule| push_on_side(&rule.route, rule.plain_text, side, &mut routes));
+        let on_side = |units: &mut dyn Iterator<Item = &Unit>| {
+            let mut routes = Vec::with_capacity(units.size_hint().0);
+            units.for_each(|unit| push_on_side(&unit.route, unit.plain_text, side, &mut routes));
             routes
         };
         if left_out.is_empty() {
@@ -119,36 +90,21 @@ impl<'a> HostRules<'a> {
         }
         let by_namespace = self.by_namespace.get_or_init(|| {
             let mut by_namespace = BTreeMap::<_, Vec<_>>::new();
-            for (place, rule) in self.in_order().enumerate() {
-                by_namespace.entry(&*rule.route.origin.namespace).or_default().push((place, rule));
+            for (place, unit) in self.in_order().enumerate() {
+                by_namespace.entry(&*unit.route.origin.namespace).or_default().push((place, unit));
             }
             by_namespace
         });
         let copied = by_namespace.iter().filter(|(namespace, _)| !left_out.contains(**namespace));
-        let mut copied: Vec<_> = copied.flat_map(|(_, rules)| rules).collect();
+        let mut copied: Vec<_> = copied.flat_map(|(_, units)| units).collect();
         copied.sort_by_key(|(place, _)| *place);
-        on_side(&mut copied.into_iter().map(|(_, rule)| *rule))
+        on_side(&mut copied.into_iter().map(|(_, unit)| *unit))
     }
 
-    /// Returns the served paths in their final order.
-    fn in_order(&self) -> impl Iterator<Item = &'a PathRule> {
-        // Foreign paths follow the paths of the first namespace, if it has any.
-        let behind = self.paths.winners().any(|rule| !rule.foreign);
-        let rules = self.paths.in_order(|matches, rule| path::rank(&matches.path, behind && rule.foreign));
-        rules.into_iter().map(|rule| rule.path)
+    /// Returns the served units in their final order.
+    fn in_order(&self) -> impl Iterator<Item = &'a Unit> {
+        self.rules.in_order().into_iter().map(|one| one.unit)
     }
-}
-
-/// Returns the rule of the first namespace from which a foreign path would take requests, if any: a prefix with the
-/// same text. A foreign regular expression is never reached behind `/`.
-fn taken<'a>(path: &PathMatch, prefixes: &BTreeMap<&str, &'a PathRule>) -> Option<&'a PathRule> {
-    let text = match path {
-        PathMatch::Exact(text) | PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {
-            text.trim_end_matches('/')
-        }
-        PathMatch::Regex(_) => "",
-    };
-    prefixes.get(text).copied()
 }
 
 impl Around<'_, '_> {
@@ -163,7 +119,7 @@ impl Around<'_, '_> {
         let mut routes = named.map(|(rules, left_out)| rules.routes(side, left_out)).unwrap_or_default();
         let reached = |routes: &[Arc<Route>]| routes.last().is_none_or(|last| !last.matches.is_everything());
         let everything = |action| {
-            Arc::new(Route::new(PathMatch::root(), action, own.ingresses.first().copied().unwrap_or(origin).clone()))
+            Arc::new(Route::new(PathMatch::root(), action, own.objects.first().copied().unwrap_or(origin).clone()))
         };
         if named.is_some() && !own.named() && !left_out.is_empty() && reached(&routes) {
             routes.push(everything(CLOSED));
@@ -197,7 +153,7 @@ impl Around<'_, '_> {
         }
         if routes.iter().all(|route| route.action == NOTHING) {
             let rules = named.map(|(rules, _)| rules).or(*nameless);
-            let origin = rules.and_then(|rules| rules.ingresses.first().copied()).unwrap_or(origin).clone();
+            let origin = rules.and_then(|rules| rules.objects.first().copied()).unwrap_or(origin).clone();
             return VirtualHost::new([Route::new(PathMatch::root(), NOTHING, origin)]);
         }
         routes.shrink_to_fit();
@@ -214,25 +170,4 @@ const CLOSED: Action = Action::respond(503);
 /// Returns the virtual host of a host that does not fit into the limit of its namespace.
 pub fn closed(origin: &ObjectRef) -> VirtualHost {
     VirtualHost::new([Route::new(PathMatch::root(), CLOSED, origin.clone())])
-}
-
-fn conflict(loser: &Source, host: &Host, rule: &PathRule, winner: &PathRule) -> Problem {
-    let (kind, text) = match rule.path() {
-        PathMatch::Exact(text) => ("exact path", text),
-        PathMatch::Regex(text) => ("regular expression", text),
-        PathMatch::SeparatedPrefix(text) => ("prefix", text),
-        PathMatch::Prefix(text) if **text == *"/" => ("prefix", text),
-        PathMatch::Prefix(text) => ("string prefix", text),
-    };
-    let whose = match winner.route.origin == loser.origin {
-        true => "this Ingress".to_owned(),
-        false => winner.route.origin.to_string(),
-    };
-    Problem {
-        object: loser.origin.clone(),
-        field: rule.field.to_string(),
-        reason: Reason::Conflicted,
-        message: format!("{kind} {text:?} of host \"{host}\" is taken by {} of {whose}", winner.field),
-        consequence: "path left out".to_owned(),
-    }
 }

@@ -10,7 +10,6 @@ use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{GROUP, ParentRef, RouteKind};
 use crate::objects::{Kind, Meta, ObjectId, ObjectKey};
 use crate::translate::dialect::Resolver;
-use crate::translate::graph::Input;
 
 /// The attachment of a route to one listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,9 +202,4 @@ pub fn attach(
         true => Err(("NoMatchingListenerHostname", "no listener accepts a host name of the route".to_owned())),
         false => Ok(Attachments { to, refused }),
     }
-}
-
-/// Records that a route reads a parent, whether it exists or not.
-pub fn record(parent: &ObjectId, resolver: &mut Resolver) {
-    resolver.record(Input::new(parent.kind, parent.key.clone()));
 }

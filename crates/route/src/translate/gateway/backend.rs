@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::client_certificates::ClientCertificate;
 use super::filters::cluster_filters;
 use super::parser::Parser;
-use super::policies::Policies;
 use crate::model::{ClusterId, Filters, Share, TrafficPolicy, UpstreamProtocol, WeightedCluster};
 use crate::objects::gateway::{BackendRef, HttpBackendRef};
 use crate::objects::{Kind, ObjectKey, Service, Transport};
@@ -178,11 +177,10 @@ pub fn called(
     service: ObjectKey,
     port: u16,
     protocol: Option<UpstreamProtocol>,
-    policies: &Policies,
     resolver: &mut Resolver,
 ) -> Result<ClusterId, String> {
     let wanted = WantedPort::Number(port.into());
-    let policy = tls(&service, wanted, protocol, &None, policies, resolver).map_err(|fault| fault.message)?;
+    let policy = tls(&service, wanted, protocol, &None, resolver).map_err(|fault| fault.message)?;
     let cluster = match (policy, protocol) {
         (None, Some(protocol)) => resolver.cluster_over(service, wanted, protocol),
         (policy, _) => resolver.cluster(service, wanted, policy),
@@ -203,7 +201,7 @@ fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<
         return Err(Fault { below: "", condition: None, reason: Reason::PolicyNotValid, message: message.to_owned() });
     }
     let protocol = (parser.kind() == Kind::GRPC_ROUTE).then_some(UpstreamProtocol::H2c);
-    tls(service, port, protocol, &parser.certificate, parser.policies, &mut parser.resolver)
+    tls(service, port, protocol, &parser.certificate, &mut parser.resolver)
 }
 
 /// Returns the traffic policy of a backend if a BackendTLSPolicy applies to it. On an error, no request may be
@@ -213,7 +211,6 @@ fn tls(
     port: WantedPort,
     protocol: Option<UpstreamProtocol>,
     certificate: &ClientCertificate,
-    policies: &Policies,
     resolver: &mut Resolver,
 ) -> Result<Option<TrafficPolicy>, Fault> {
     let context = resolver.context;
@@ -230,7 +227,7 @@ fn tls(
         return Err(unusable(Reason::PolicyNotValid, message));
     }
     let Some(name) = port_name(context.objects, service, port) else { return Ok(None) };
-    let Some(policy) = policies.in_effect(service, name) else { return Ok(None) };
+    let Some(policy) = resolver.policies().in_effect(service, name) else { return Ok(None) };
     let verification = policy.verification.clone().map_err(|(_, message)| {
         unusable(policy.fault_reason(), format!("BackendTLSPolicy \"{}\" cannot be enforced: {message}", policy.key()))
     })?;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::backend::called;
-use super::policies::Policies;
 use super::web_keys;
 use crate::duration;
 use crate::model::{
@@ -176,8 +175,8 @@ const MOST: (usize, usize) = (256, 4);
 /// The maximum time that a request waits for authorization.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Parses a policy. `policies` are the BackendTLSPolicies for authorization servers.
-pub fn parse(policy: &HttpPolicy, policies: &Policies, mut resolver: Resolver) -> Policy {
+/// Parses a policy.
+pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
     let HttpPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::HTTP_POLICY);
     let mut parser = Parser { origin: &origin, problems: Vec::new() };
@@ -185,7 +184,7 @@ pub fn parse(policy: &HttpPolicy, policies: &Policies, mut resolver: Resolver) -
         client_addresses: parser.feature("clientAddresses", &spec.client_addresses, client_addresses),
         jwt: parser.feature("jwt", &spec.jwt, jwt),
         authorization: parser.feature("externalAuthorization", &spec.external_authorization, |spec| {
-            authorization(spec, &meta.key.namespace, policies, &mut resolver)
+            authorization(spec, &meta.key.namespace, &mut resolver)
         }),
         local_rate_limit: parser.feature("localRateLimit", &spec.local_rate_limit, local_rate_limit),
         max_request_body_bytes: parser.feature("maxRequestBody", &spec.max_request_body, |text: &String| body(text)),
@@ -321,7 +320,6 @@ fn jwt(spec: &JwtSpec) -> Result<Arc<Jwt>, (String, String)> {
 fn authorization(
     spec: &ExternalAuthorizationSpec,
     namespace: &Arc<str>,
-    policies: &Policies,
     resolver: &mut Resolver,
 ) -> Result<Arc<Authorization>, (String, String)> {
     let ExternalAuthorizationSpec { backend_ref, protocol, timeout, fail_open, request_body, http } = spec;
@@ -356,7 +354,7 @@ fn authorization(
         return Err(fault(".backendRef.namespace", message));
     }
     let over = (protocol == AuthorizationProtocol::Grpc).then_some(UpstreamProtocol::H2c);
-    let cluster = called(key, *port, over, policies, resolver).map_err(|message| fault(".backendRef", message))?;
+    let cluster = called(key, *port, over, resolver).map_err(|message| fault(".backendRef", message))?;
     let check = AuthorizationCheck { protocol, timeout, fail_open: *fail_open, request_body, http };
     Ok(Arc::new(Authorization { cluster, check }))
 }

@@ -2,74 +2,32 @@
 
 use std::sync::Arc;
 
-use super::attach::Parent;
+use super::attached::Content;
 use super::backend::{Backends, backends};
 use super::filters::{Filtered, filters};
-use super::parser::{self, Attached, Content, Fields, Parser, Units};
+use super::parser::{self, Fields, Parser};
 use super::{grpc_route, matches, session, timeouts};
 use crate::model::{Action, Filters, Forward, ForwardFilter, Match, Route, Share};
 use crate::objects::gateway::{GrpcRoute, HttpMatch, HttpRoute, HttpRule};
-use crate::objects::{Kind, ObjectId, Revision};
-use crate::re2::Cost;
+use crate::objects::{Kind, Revision};
 use crate::translate::dialect::Resolver;
-use crate::translate::source::Dependencies;
+use crate::translate::plain_text::PlainText;
+use crate::translate::source::{Dependencies, Source};
+use crate::translate::unit::{Field, Unit};
 
-/// A route that competes with others for the requests of a host.
-#[derive(Debug, PartialEq)]
-pub struct Candidate {
-    /// The index of the rule.
-    pub rule: u32,
-    /// The name of the rule.
-    pub name: Option<Arc<str>>,
-    /// The index of the match within its rule.
-    pub position: u32,
-    /// The cost of its regular expressions.
-    pub cost: Cost,
-    /// The route.
-    pub route: Arc<Route>,
-    /// The route for the remaining requests, if some of the backends are not valid.
-    pub rest: Option<Arc<Route>>,
-}
-
-impl Candidate {
-    /// Returns the match of the requests that it competes for.
-    pub fn matches(&self) -> &Match {
-        &self.rest.as_ref().unwrap_or(&self.route).matches
-    }
-
-    /// Returns the route that answers all its requests 503.
-    pub fn closed(&self) -> Route {
-        Route::new(self.matches().clone(), Action::respond(503), self.route.origin.clone())
-    }
-
-    /// Returns its routes, in the order in which they are tried.
-    pub fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
-        [&self.route].into_iter().chain(&self.rest)
-    }
-}
-
-/// Parses an HTTPRoute. Returns only the inputs if this controller serves no parent, because it may serve a parent
-/// later.
-pub fn parse<'g>(
-    route: &HttpRoute,
-    units: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
-    resolver: Resolver,
-) -> Result<Attached, Dependencies> {
+/// Parses an HTTPRoute.
+pub fn parse(route: &HttpRoute, resolver: Resolver) -> Result<Source, Dependencies> {
     let HttpRoute { meta, spec, status: _, version: _ } = route;
     let revision = Revision::new(meta, spec);
     let none = [HttpRule::default()];
     let rules = spec.rules.as_deref().unwrap_or(&none);
     let (kind, parents, hostnames) = (Kind::HTTP_ROUTE, &spec.parent_refs, &spec.hostnames);
     let fields = Fields { kind, meta, parents, hostnames, revision };
-    parser::parse(fields, units, resolver, |parser| content(rules, parser))
+    parser::parse(fields, resolver, |parser| content(rules, parser))
 }
 
-/// Parses a GRPCRoute like [`parse`].
-pub fn parse_grpc<'g>(
-    route: &GrpcRoute,
-    units: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
-    resolver: Resolver,
-) -> Result<Attached, Dependencies> {
+/// Parses a GRPCRoute.
+pub fn parse_grpc(route: &GrpcRoute, resolver: Resolver) -> Result<Source, Dependencies> {
     let GrpcRoute { meta, spec, status: _, version: _ } = route;
     let revision = Revision::new(meta, spec);
     let rules: Vec<HttpRule> = match spec.rules.is_empty() {
@@ -78,19 +36,19 @@ pub fn parse_grpc<'g>(
     };
     let (kind, parents, hostnames) = (Kind::GRPC_ROUTE, &spec.parent_refs, &spec.hostnames);
     let fields = Fields { kind, meta, parents, hostnames, revision };
-    parser::parse(fields, units, resolver, |parser| content(&rules, parser))
+    parser::parse(fields, resolver, |parser| content(&rules, parser))
 }
 
 fn content(rules: &[HttpRule], parser: &mut Parser) -> Content {
-    let mut candidates = Vec::new();
+    let mut units = Vec::new();
     for (index, rule) in rules.iter().enumerate() {
-        parser.rule(index, rule, &mut candidates);
+        parser.rule(index, rule, &mut units);
     }
-    Content::Http(candidates.into())
+    Content::Http(units.into())
 }
 
 impl Parser<'_, '_> {
-    fn rule(&mut self, index: usize, rule: &HttpRule, candidates: &mut Vec<Candidate>) {
+    fn rule(&mut self, index: usize, rule: &HttpRule, units: &mut Vec<Unit>) {
         let field = format!("spec.rules[{index}]");
         let filtered = filters(&field, &rule.filters, self);
         let action = self.action(&field, index, rule, &filtered);
@@ -117,8 +75,12 @@ impl Parser<'_, '_> {
                     (some, Some(route(matches, Action::respond(*status))))
                 }
             };
-            let (rule, position) = (number(index), number(position));
-            candidates.push(Candidate { rule, name: name.clone(), position, cost, route, rest });
+            let matches_everything = rest.as_ref().unwrap_or(&route).matches.is_everything();
+            let field = match matches_everything {
+                true => Field::new("spec.rules[#]", &[index]),
+                false => Field::new("spec.rules[#].matches[#]", &[index, position]),
+            };
+            units.push(Unit { field, rule: name.clone(), cost, route, rest, plain_text: PlainText::Serve });
         }
     }
 
@@ -149,8 +111,4 @@ impl Parser<'_, '_> {
         let forward = Forward { clusters, timeout, retry, websocket: true, filters };
         (Action::Forward(Arc::new(forward)), share.map(|share| (share, status)))
     }
-}
-
-fn number(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
 }

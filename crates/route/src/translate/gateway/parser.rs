@@ -1,119 +1,25 @@
 //! The parser of a single route: attaches it to its Gateways, and collects problems and conditions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
 use super::attach::{self, Attaching, Attachment, Attachments, ListenerName, ListenerOwner, Parent};
+use super::attached::{Attached, Content};
 use super::client_certificates::ClientCertificate;
-use super::http_route::Candidate;
 use super::listener::{Listener, Protocol};
-use super::policies::Policies;
-use crate::model::{Destination, Host, ListenerId};
+use crate::model::Host;
 use crate::objects::gateway::ParentRef;
-use crate::objects::{Kind, Meta, ObjectId, Precedence, Revision};
+use crate::objects::{Kind, Meta, Revision};
 use crate::translate::dialect::Resolver;
 use crate::translate::host;
 use crate::translate::problem::{Problem, Reason, bounded};
-use crate::translate::source::Dependencies;
+use crate::translate::source::{Dependencies, Source};
 use crate::translate::verdict::{Status, Verdict};
 
-/// The reason of the condition `PartiallyInvalid`.
+/// The reason of the conditions of a part that is left out.
 const UNSUPPORTED: &str = "UnsupportedValue";
-
-/// A route of Gateway API, parsed.
-#[derive(Debug, PartialEq)]
-pub struct Attached {
-    /// Its rank in every conflict.
-    pub precedence: Precedence,
-    /// A reference to it.
-    pub origin: ObjectRef,
-    /// The hash of its content.
-    pub revision: Revision,
-    /// The listeners that it is attached to.
-    pub attachments: Box<[Attachment]>,
-    /// Whether it has a host that its namespace must not define.
-    pub has_refused_hosts: bool,
-    /// The parents that accept it, with the owner of their listeners. Two parents can name the same listeners.
-    pub accepted: Box<[(u16, ListenerOwner)]>,
-    /// The content of its rules for each client certificate of its Gateways. All hosts of these Gateways share it.
-    pub contents: Box<[(ClientCertificate, Content)]>,
-    /// The inputs and clusters that it depends on.
-    pub dependencies: Dependencies,
-    /// The problems of the route itself.
-    pub problems: Box<[Arc<Problem>]>,
-    /// The conditions of its status.
-    pub verdicts: Box<[Verdict]>,
-}
-
-/// The content of the rules of a route.
-#[derive(Debug, PartialEq)]
-pub enum Content {
-    /// The routes of an HTTPRoute or a GRPCRoute.
-    Http(Box<[Candidate]>),
-    /// The destination of the connections or datagrams of a TCPRoute, a UDPRoute, or a TLSRoute.
-    Stream {
-        /// The destination of bytes as clients send them.
-        to: Destination,
-        /// The destination of connections that are decrypted, if a listener decrypts them.
-        decrypted: Option<Destination>,
-    },
-}
-
-impl Attached {
-    /// Returns its routes for HTTP at Gateways with this client certificate.
-    pub fn candidates(&self, certificate: &ClientCertificate) -> &[Candidate] {
-        match self.content(certificate) {
-            Some(Content::Http(candidates)) => candidates,
-            Some(Content::Stream { .. }) | None => &[],
-        }
-    }
-
-    /// Returns the destination of its connections or datagrams at Gateways with this client certificate, decrypted or not.
-    /// Returns `None` for HTTP.
-    pub fn destination(&self, certificate: &ClientCertificate, is_decrypted: bool) -> Option<&Destination> {
-        match self.content(certificate)? {
-            Content::Http(_) => None,
-            Content::Stream { decrypted: Some(to), .. } if is_decrypted => Some(to),
-            Content::Stream { to, .. } => Some(to),
-        }
-    }
-
-    /// Returns the parents of the route on each host.
-    pub fn parents_by_place(&self) -> BTreeMap<(&ListenerId, &Host), Vec<u16>> {
-        let mut parents = BTreeMap::<_, Vec<u16>>::new();
-        for one in &self.attachments {
-            for place in one.bound.iter().flat_map(|id| one.hosts.iter().map(move |host| (id, host))) {
-                parents.entry(place).or_default().push(one.parent);
-            }
-        }
-        parents
-    }
-
-    /// Returns the verdict for a problem of a host: a part of the route is left out at a parent.
-    pub fn conflict(&self, parent: u16, problem: &Problem) -> Verdict {
-        let verdict = problem.verdict("PartiallyInvalid");
-        Verdict { status: Status::True, reason: UNSUPPORTED, parent: Some(parent), ..verdict }
-    }
-
-    /// Returns the owners of the listeners that the route is attached to.
-    pub fn owners(&self) -> BTreeSet<ListenerOwner> {
-        self.accepted.iter().map(|(_, owner)| owner.clone()).collect()
-    }
-
-    /// Returns the verdicts for a problem that leaves out the route on the listeners of `owner`: no parent there accepts it.
-    pub fn refusals(&self, owner: &ListenerOwner, problem: &Problem) -> impl Iterator<Item = Verdict> {
-        let parents = self.accepted.iter().filter(move |(_, other)| other == owner).map(|(parent, _)| *parent);
-        let verdict = problem.verdict("Accepted");
-        parents.map(move |parent| Verdict { parent: Some(parent), ..verdict.clone() })
-    }
-
-    /// Returns the content at Gateways with this client certificate.
-    pub fn content(&self, certificate: &ClientCertificate) -> Option<&Content> {
-        self.contents.iter().find(|(other, _)| other == certificate).map(|(_, content)| content)
-    }
-}
 
 /// The fields that routes of all kinds have.
 #[derive(Debug, Clone, Copy)]
@@ -128,14 +34,6 @@ pub struct Fields<'a> {
     pub hostnames: &'a [String],
     /// The hash of the content.
     pub revision: Revision,
-}
-
-/// The other units that routes read.
-pub struct Units<'g, P> {
-    /// Returns a Gateway that this controller serves, or a ListenerSet of such a Gateway.
-    pub parent: P,
-    /// The BackendTLSPolicies.
-    pub policies: &'g Policies,
 }
 
 /// The maximum number of hosts on listeners of one route. The limits of the API for one Gateway give a quarter of it: 16 host
@@ -163,18 +61,16 @@ struct Parents {
 
 /// Parses a route. `content` parses the rules for one client certificate. Returns only the inputs if this controller
 /// serves no parent, because it may serve a parent later.
-pub fn parse<'g>(
+pub fn parse(
     route: Fields,
-    Units { parent, policies }: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
     resolver: Resolver,
     content: impl Fn(&mut Parser) -> Content,
-) -> Result<Attached, Dependencies> {
+) -> Result<Source, Dependencies> {
     let origin = route.meta.object_ref(route.kind);
     let mut parser = Parser {
         route,
         origin: &origin,
         resolver,
-        policies,
         problems: BTreeSet::new(),
         verdicts: Vec::new(),
         unresolved: None,
@@ -182,7 +78,7 @@ pub fn parse<'g>(
         certificate: None,
         is_decrypted: false,
     };
-    let Parents { ours, accepted, attachments, certificates, has_refused_hosts, .. } = parser.attach(parent);
+    let Parents { ours, accepted, attachments, certificates, has_refused_hosts, .. } = parser.attach();
     if ours.is_empty() {
         return Err(parser.resolver.into_dependencies());
     }
@@ -193,17 +89,16 @@ pub fn parse<'g>(
     let contents = certificates.into_iter().map(for_certificate).collect();
     parser.report_content(&ours);
     let Parser { resolver, problems, verdicts, .. } = parser;
-    Ok(Attached {
-        precedence: resolver.context.objects.precedence(route.kind, route.meta),
-        revision: route.revision,
-        attachments: attachments.into(),
+    let precedence = resolver.context.objects.precedence(route.kind, route.meta);
+    let attached = Attached { attachments: attachments.into(), accepted: accepted.into(), contents };
+    Ok(Source {
+        asks: attached.attachments.iter().any(|attachment| !attachment.hosts.is_empty()),
+        attached,
         has_refused_hosts,
-        accepted: accepted.into(),
-        contents,
         dependencies: resolver.into_dependencies(),
         problems: bounded(problems.into_iter().collect()),
         verdicts: verdicts.into(),
-        origin,
+        ..Source::new(precedence, origin, route.revision)
     })
 }
 
@@ -214,8 +109,6 @@ pub struct Parser<'p, 'r> {
     pub origin: &'p ObjectRef,
     /// The inputs.
     pub resolver: Resolver<'r>,
-    /// The BackendTLSPolicies.
-    pub policies: &'p Policies,
     problems: BTreeSet<Problem>,
     verdicts: Vec<Verdict>,
     /// The reason and the message of the first reference that cannot be resolved.
@@ -240,14 +133,13 @@ impl<'p> Parser<'p, '_> {
     }
 
     /// Attaches the route to its parents. Reports the condition `Accepted` of each parent.
-    fn attach<'g>(&mut self, parent: impl Fn(&ObjectId) -> Option<Parent<'g>>) -> Parents {
+    fn attach(&mut self) -> Parents {
         let route = self.route;
         let hosts = self.hosts();
         let mut parents = Parents::default();
         for (index, reference) in route.parents.iter().enumerate() {
             let Some(id) = attach::parent_id(reference, &route.meta.key.namespace) else { continue };
-            attach::record(&id, &mut self.resolver);
-            let Some(parent) = parent(&id) else { continue };
+            let Some(parent) = self.resolver.parent(&id) else { continue };
             let index = u16::try_from(index).unwrap_or(u16::MAX);
             parents.ours.push(index);
             let attaching = Attaching { parent: index, kind: route.kind, meta: route.meta, hosts: hosts.as_deref() };

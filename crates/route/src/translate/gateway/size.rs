@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use super::http_policy::Features;
-use super::http_route::Candidate;
 use crate::envoy::route::Sizes;
 use crate::model::{Action, ForwardFilter, OriginMatch, Route};
 use crate::re2::Cost;
+use crate::translate::unit::Unit;
 
 /// The bytes that a route of Envoy counts in addition. Its memory hardly depends on short texts.
 pub const BASE: u64 = 100;
@@ -30,12 +30,12 @@ pub struct RuleSize<'a> {
     pub routes: u64,
 }
 
-/// Returns the sizes of the rules of these candidates. The matches of a rule are adjacent.
-pub fn of_rules<'a>(candidates: &'a [Candidate], sizes: &Sizes) -> Vec<RuleSize<'a>> {
-    let rule = |matches: &'a [Candidate]| {
+/// Returns the sizes of the rules of these units. The matches of a rule are adjacent.
+pub fn of_rules<'a>(units: &'a [Unit], sizes: &Sizes) -> Vec<RuleSize<'a>> {
+    let rule = |matches: &'a [Unit]| {
         let first = matches.first()?;
         let number = matches.len() as u64;
-        let of_closed = |one: &Candidate| of_route(&one.closed(), one.cost, sizes);
+        let of_closed = |one: &Unit| of_route(&one.closed(), one.cost, sizes);
         let closed = matches.iter().map(of_closed).fold(0, u64::saturating_add);
         let copies: u64 = first.routes().map(|route| u64::from(route.copies())).sum();
         let of_first: u64 = first.routes().map(|route| of_route(route, first.cost, sizes)).sum();
@@ -43,13 +43,14 @@ pub fn of_rules<'a>(candidates: &'a [Candidate], sizes: &Sizes) -> Vec<RuleSize<
         // encoded with them.
         let open = of_first.saturating_sub(of_closed(first).saturating_mul(copies)).saturating_mul(number);
         Some(RuleSize {
-            name: first.name.as_ref(),
+            name: first.rule.as_ref(),
             open: open.saturating_add(closed.saturating_mul(copies)),
             closed,
             routes: copies.saturating_mul(number),
         })
     };
-    candidates.chunk_by(|a, b| a.rule == b.rule).filter_map(rule).collect()
+    let rule_of = |unit: &Unit| unit.field.place().first().copied();
+    units.chunk_by(|a, b| rule_of(a) == rule_of(b)).filter_map(rule).collect()
 }
 
 /// Returns the size of a route without its policies. Its regular expressions have this cost.

@@ -1,49 +1,37 @@
 //! The parser of the rule of a single TCPRoute, UDPRoute, or TLSRoute.
 
-use super::attach::Parent;
+use super::attached::Content;
 use super::backend::{self, Bytes};
-use super::parser::{self, Attached, Content, Fields, Parser, Units};
+use super::parser::{self, Fields, Parser};
 use crate::model::{Destination, WeightedCluster};
 use crate::objects::gateway::{StreamRule, TcpRoute, TlsRoute, UdpRoute};
-use crate::objects::{Kind, ObjectId, Revision};
+use crate::objects::{Kind, Revision};
 use crate::translate::dialect::Resolver;
 use crate::translate::problem::Reason;
-use crate::translate::source::Dependencies;
+use crate::translate::source::{Dependencies, Source};
 
 /// Parses a TCPRoute like [`parser::parse`].
-pub fn parse_tcp<'g>(
-    route: &TcpRoute,
-    units: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
-    resolver: Resolver,
-) -> Result<Attached, Dependencies> {
+pub fn parse_tcp(route: &TcpRoute, resolver: Resolver) -> Result<Source, Dependencies> {
     let TcpRoute { meta, spec, status: _, version: _ } = route;
     let revision = Revision::new(meta, spec);
     let fields = Fields { kind: Kind::TCP_ROUTE, meta, parents: &spec.parent_refs, hostnames: &[], revision };
-    parser::parse(fields, units, resolver, |parser| content(&spec.rules, parser))
+    parser::parse(fields, resolver, |parser| content(&spec.rules, parser))
 }
 
 /// Parses a UDPRoute like [`parser::parse`].
-pub fn parse_udp<'g>(
-    route: &UdpRoute,
-    units: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
-    resolver: Resolver,
-) -> Result<Attached, Dependencies> {
+pub fn parse_udp(route: &UdpRoute, resolver: Resolver) -> Result<Source, Dependencies> {
     let UdpRoute { meta, spec, status: _, version: _ } = route;
     let revision = Revision::new(meta, spec);
     let fields = Fields { kind: Kind::UDP_ROUTE, meta, parents: &spec.parent_refs, hostnames: &[], revision };
-    parser::parse(fields, units, resolver, |parser| content(&spec.rules, parser))
+    parser::parse(fields, resolver, |parser| content(&spec.rules, parser))
 }
 
 /// Parses a TLSRoute like [`parser::parse`].
-pub fn parse_tls<'g>(
-    route: &TlsRoute,
-    units: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
-    resolver: Resolver,
-) -> Result<Attached, Dependencies> {
+pub fn parse_tls(route: &TlsRoute, resolver: Resolver) -> Result<Source, Dependencies> {
     let TlsRoute { meta, spec, status: _, version: _ } = route;
     let (parents, hostnames, revision) = (&spec.parent_refs, &spec.hostnames, Revision::new(meta, spec));
     let fields = Fields { kind: Kind::TLS_ROUTE, meta, parents, hostnames, revision };
-    parser::parse(fields, units, resolver, |parser| content(&spec.rules, parser))
+    parser::parse(fields, resolver, |parser| content(&spec.rules, parser))
 }
 
 /// Returns the destinations of a route. Source: Gateway API v1, `TCPRouteRule.backendRefs`, and `BackendTLSPolicySpec`.

@@ -1,72 +1,62 @@
 //! The virtual host of a host name on one listener, from all routes that are attached to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
 use super::client_certificates::ClientCertificate;
 use super::http_policies::Scope;
-use super::http_route::Candidate;
-use super::order::Order;
-use super::parser::Attached;
 use crate::model::{Action, Host, PathMatch, Redirect, Route, Scheme, VirtualHost};
-use crate::objects::Precedence;
 use crate::settings::Regexes;
-use crate::translate::merge::Merged;
+use crate::translate::dialect::Dialect;
 use crate::translate::problem::{Problem, Reason};
-
-/// A route and its object.
-struct Competitor<'a> {
-    precedence: &'a Precedence,
-    candidate: &'a Candidate,
-}
+use crate::translate::rules::{Contender, Rules};
+use crate::translate::source::Source;
+use crate::translate::unit::Unit;
 
 /// Returns the virtual host of `host` with the features of `policies`, and the problems of routes that exceed the budget of the host for
 /// regular expressions.
 ///
-/// `routes` are in the order of precedence. If matches are equal, the first route is served. `origin` is the origin of
-/// a virtual host without routes; `port` is the port of the listener, and `certificate` the client certificate of its
-/// Gateway.
+/// `sources` are in the order of precedence. `origin` is the origin of a virtual host without routes; `port` is the port of the listener,
+/// and `certificate` the client certificate of its Gateway.
+#[allow(clippy::too_many_arguments, reason = "each one is a property of the host or of its listener")]
 pub fn virtual_host(
     host: &Host,
-    routes: &[&Attached],
+    sources: &[&Source],
     certificate: &ClientCertificate,
     origin: &ObjectRef,
     port: u16,
+    dialects: &'static [Dialect],
     limits: &Regexes,
     policies: &Scope,
 ) -> (VirtualHost, Vec<Arc<Problem>>) {
-    let first = routes.iter().find(|route| !route.candidates(certificate).is_empty()).map(|route| namespace(route));
-    let refused = beyond_budget(routes, certificate, first, limits);
-    let mut merged = Merged::default();
-    for route in routes {
-        let precedence = &route.precedence;
-        let within = |candidate: &&Candidate| !refused.contains_key(&(precedence, place(candidate)));
-        for candidate in route.candidates(certificate).iter().filter(within) {
-            // Equal matches are not a fault: the older route takes precedence.
-            let _ = merged.offer(candidate.matches(), Competitor { precedence, candidate });
-        }
-    }
-    let mut problems: Vec<Arc<Problem>> = refused.into_values().map(Arc::new).collect();
-    problems.extend(routes.iter().flat_map(|route| limited_sessions(host, route, certificate, policies)).map(Arc::new));
-    problems.extend(routes.iter().filter_map(|route| closed_beside(host, route, policies)).map(Arc::new));
-    let order = Order::new(first, merged.winners().map(|one| (one.candidate.matches(), one.precedence)));
-    let ordered =
-        merged.in_order(|matches, one: &Competitor<'_>| order.rank(matches, one.precedence, place(one.candidate)));
-    let both = |one: &Competitor<'_>| {
-        let Competitor { precedence, candidate } = one;
+    let first = sources.iter().find(|source| !source.attached.units(certificate).is_empty());
+    let first = first.map(|source| &source.origin.namespace);
+    let contenders = sources.iter().flat_map(|source| {
+        let is_foreign = Some(&source.origin.namespace) != first;
+        let units = source.attached.units(certificate).iter();
+        units.map(move |unit| Contender { precedence: &source.precedence, unit, is_foreign })
+    });
+    let mut problems = Vec::new();
+    let rules = Rules::merge(host, contenders, dialects, limits, &mut problems);
+    problems.extend(sources.iter().flat_map(|source| limited_sessions(host, source, certificate, policies)));
+    problems.extend(sources.iter().filter_map(|source| closed_beside(host, source, policies)));
+    let problems = problems.into_iter().map(Arc::new).collect();
+    let served = |one: &Contender| {
+        let Contender { precedence, unit, .. } = one;
         if policies.is_closed(precedence, host) {
-            return vec![Arc::new(candidate.closed())];
+            return vec![Arc::new(unit.closed())];
         }
-        let features = policies.features(precedence, candidate.name.as_ref());
+        let features = policies.features(precedence, unit.rule.as_ref());
         let with_policy = |route: &Arc<Route>| match &features {
             Some(features) => Arc::new(features.apply(route)),
             None => route.clone(),
         };
-        candidate.routes().map(with_policy).collect::<Vec<_>>()
+        unit.routes().map(with_policy).collect::<Vec<_>>()
     };
-    let mut routes: Vec<Arc<Route>> = ordered.into_iter().flat_map(both).map(|route| on_port(route, port)).collect();
+    let in_order = rules.in_order();
+    let mut routes: Vec<Arc<Route>> = in_order.into_iter().flat_map(served).map(|route| on_port(route, port)).collect();
     if routes.is_empty() {
         return (not_found(origin), problems);
     }
@@ -74,45 +64,17 @@ pub fn virtual_host(
     (VirtualHost { routes, one_label: 0 }, problems)
 }
 
-/// Returns the matches that exceed the budget of the host for regular expressions, with their problems. The namespace `first`
-/// uses the budget first, so that other namespaces cannot exhaust it.
-fn beyond_budget<'a>(
-    routes: &[&'a Attached],
-    certificate: &ClientCertificate,
-    first: Option<&Arc<str>>,
-    limits: &Regexes,
-) -> BTreeMap<(&'a Precedence, (u32, u32)), Problem> {
-    let mut refused = BTreeMap::new();
-    let (mut count, mut size, mut steps) = (0u32, 0u32, 0u32);
-    let (own, others): (Vec<&Attached>, Vec<&Attached>) =
-        routes.iter().copied().partition(|route| Some(namespace(route)) == first);
-    for route in own.into_iter().chain(others) {
-        for candidate in route.candidates(certificate).iter().filter(|candidate| candidate.cost.size > 0) {
-            let (cost, times) = (candidate.cost, candidate.route.copies());
-            let more = |sum: u32, one: u32| sum.saturating_add(one.saturating_mul(times));
-            let after = (more(count, 1), more(size, cost.size), more(steps, cost.steps));
-            let is_within = after.0 <= limits.max_per_host
-                && after.1 <= limits.max_size_per_host
-                && after.2 <= limits.max_steps_per_host;
-            match is_within {
-                true => (count, size, steps) = after,
-                false => drop(refused.insert((&route.precedence, place(candidate)), too_expensive(route, candidate))),
-            }
-        }
-    }
-    refused
-}
-
 /// Returns the problems of rules whose sessions stay at a backend, and whose requests are limited.
-fn limited_sessions(host: &Host, route: &Attached, certificate: &ClientCertificate, policies: &Scope) -> Vec<Problem> {
+fn limited_sessions(host: &Host, route: &Source, certificate: &ClientCertificate, policies: &Scope) -> Vec<Problem> {
     if policies.is_closed(&route.precedence, host) {
         return Vec::new();
     }
-    let is_limited = |candidate: &&Candidate| {
-        let features = || policies.features(&route.precedence, candidate.name.as_ref());
-        candidate.route.divided().is_some() && features().is_some_and(|features| features.limits_rate())
+    let is_limited = |unit: &&Unit| {
+        let features = || policies.features(&route.precedence, unit.rule.as_ref());
+        unit.route.divided().is_some() && features().is_some_and(|features| features.limits_rate())
     };
-    let rules: BTreeSet<u32> = route.candidates(certificate).iter().filter(is_limited).map(|one| one.rule).collect();
+    let limited = route.attached.units(certificate).iter().filter(is_limited);
+    let rules: BTreeSet<u32> = limited.filter_map(|unit| unit.field.place().first().copied()).collect();
     let problem = |rule| Problem {
         object: route.origin.clone(),
         field: format!("spec.rules[{rule}].sessionPersistence"),
@@ -125,7 +87,7 @@ fn limited_sessions(host: &Host, route: &Attached, certificate: &ClientCertifica
 }
 
 /// Returns the problem of a route that is closed on a host, because another route of its namespace is left out there.
-fn closed_beside(host: &Host, route: &Attached, policies: &Scope) -> Option<Problem> {
+fn closed_beside(host: &Host, route: &Source, policies: &Scope) -> Option<Problem> {
     policies.is_closed_beside(&route.precedence, host).then(|| Problem {
         object: route.origin.clone(),
         field: "spec.hostnames".to_owned(),
@@ -135,15 +97,6 @@ fn closed_beside(host: &Host, route: &Attached, policies: &Scope) -> Option<Prob
         ),
         consequence: format!("requests to \"{host}\" are answered 503"),
     })
-}
-
-fn namespace(route: &Attached) -> &Arc<str> {
-    &route.precedence.key.namespace
-}
-
-/// Returns the place of a match in its object.
-fn place(candidate: &Candidate) -> (u32, u32) {
-    (candidate.rule, candidate.position)
 }
 
 /// Returns the virtual host of a host without routes.
@@ -161,14 +114,4 @@ fn on_port(route: Arc<Route>, port: u16) -> Arc<Route> {
     }
     let action = Action::Redirect(Redirect { port: Some(port), ..redirect.clone() });
     Arc::new(Route { action, ..Route::clone(&route) })
-}
-
-fn too_expensive(route: &Attached, candidate: &Candidate) -> Problem {
-    Problem {
-        object: route.origin.clone(),
-        field: format!("spec.rules[{}].matches[{}]", candidate.rule, candidate.position),
-        reason: Reason::RegexTooExpensive,
-        message: "the regular expressions of a host exceed its limit".to_owned(),
-        consequence: "match left out".to_owned(),
-    }
 }

@@ -13,9 +13,9 @@ pub(super) static DIALECTS: [Dialect; 1] = [Dialect {
     parse: |object, resolver| {
         let mut parsed = (ingresses::DIALECT.parse)(object, resolver)?;
         parsed.verdicts = [accepted(object.object_ref()), accepted(object.object_ref())].into();
-        Some(parsed)
+        Ok(parsed)
     },
-    conflict: |problem| Some(problem.verdict("Accepted")),
+    conflicts: Some(|_, found| found.iter().map(|conflict| conflict.problem.verdict("Accepted")).collect()),
     ..ingresses::DIALECT
 }];
 

@@ -17,8 +17,9 @@ use crate::model::{Host, TlsVersion};
 use crate::settings::Settings;
 use crate::translate::charges::{Charge, Charges, Size, State};
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::{Field, Source};
+use crate::translate::source::Source;
 use crate::translate::tls::{Asking, Chain};
+use crate::translate::unit::Field;
 
 /// The size of the filter chain of a wildcard without its key pair, in bytes.
 const WILDCARD: u64 = 4 << 10;
@@ -139,7 +140,7 @@ impl<'a> Copier<'a> {
              of the limit tenants.maxConfigurationPerNamespace",
             size.div_ceil(1 << 10),
         );
-        let problem = |source: &Source, field: Option<Field>, consequence: String| Problem {
+        let problem = |source: &Source, field: Option<&Field>, consequence: String| Problem {
             object: source.origin.clone(),
             field: field.map(|field| field.to_string()).unwrap_or_default(),
             reason: Reason::TooManyCopies,
@@ -152,14 +153,14 @@ impl<'a> Copier<'a> {
                     true => format!("requests to \"{host}\" over TLS are answered 503"),
                     false => format!("requests to \"{host}\" over TLS that only these rules match are answered 503"),
                 };
-                let problem = |asking: &Asking| problem(asking.source, Some(asking.entry.field), consequence.clone());
+                let problem = |asking: &Asking| problem(asking.source, Some(&asking.entry.field), consequence.clone());
                 entries.iter().map(problem).collect()
             }
             Self::Rule(source) => {
                 let which = if is_all { "" } else { " that only these rules match" };
                 let consequence =
                     format!("requests to names of several labels below \"{host}\"{which} are answered 503");
-                vec![problem(source, source.rules_for(host).next().map(|rule| rule.field), consequence)]
+                vec![problem(source, source.shared.rules_for(host).next().map(|rule| &rule.field), consequence)]
             }
         }
     }

@@ -9,16 +9,17 @@ use lockgate_xds::provenance::ObjectRef;
 use super::Translator;
 use crate::explain::{Chain, Chosen, Outcome, Request, decide, patterns, without_port};
 use crate::model::{
-    Action, Bind, ClientValidation, Cluster, ClusterId, Destination, Endpoints, Host, Listener, ListenerId, Material,
-    Model, Route, SecretId, Session, Share, TlsVersion, Traffic,
+    Action, Bind, ClientValidation, Cluster, ClusterId, Destination, Endpoints, Host, Listener, ListenerId, Match,
+    Material, Model, Route, SecretId, Session, Share, TlsVersion, Traffic,
 };
 use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::settings::Settings;
-use crate::translate::dialect;
-use crate::translate::gateway::ROUTES;
+use crate::translate::dialect::{self, DIALECTS};
 use crate::translate::gateway::attach::ListenerOwner;
-use crate::translate::gateway::parser::Content;
+use crate::translate::gateway::attached::Content;
+use crate::translate::host::parent;
 use crate::translate::problem::Problem;
+use crate::translate::source::Source;
 
 /// The largest number of problems and of losers in one answer.
 const MOST: usize = 50;
@@ -243,43 +244,23 @@ impl Translator {
 
     /// Returns the field that declares a route.
     fn field_of(&self, listener: &ListenerId, domain: &Host, route: &Route) -> String {
-        let Some(id) = self.id_of(&route.origin) else { return String::new() };
-        if let Some(source) = self.sources.get(&id) {
-            let hosts = [Some(domain.clone()), crate::translate::host::parent(domain), Some(Host::Any)];
-            let rules = hosts.iter().flatten().flat_map(|host| source.rules_for(host)).flat_map(|rule| &rule.paths);
-            let field =
-                rules.into_iter().find(|path| *path.matches() == route.matches).map(|path| path.field.to_string());
-            let default = || {
-                let is_default = route.matches.is_everything() && source.default_backend.is_some();
-                is_default.then(|| "spec.defaultBackend".to_owned())
-            };
-            return field.or_else(default).unwrap_or_default();
-        }
-        self.places(listener, &id)
-            .find(|(other, _)| *other == &route.matches)
-            .map(|(_, field)| field)
-            .unwrap_or_default()
+        let Some(source) = self.id_of(&route.origin).and_then(|id| self.sources.get(&id)) else {
+            return String::new();
+        };
+        let of_unit = self.field_of_match(listener, domain, source, &route.matches);
+        let is_default = route.matches.is_everything() && source.shared.default_backend.is_some();
+        of_unit.or_else(|| is_default.then(|| "spec.defaultBackend".to_owned())).unwrap_or_default()
     }
 
-    /// Returns the matches of a route of Gateway API with their fields.
-    fn places<'a>(
-        &'a self,
-        listener: &ListenerId,
-        id: &ObjectId,
-    ) -> impl Iterator<Item = (&'a crate::model::Match, String)> + use<'a> {
+    /// Returns the field of a source that declares a match for a domain of a listener.
+    fn field_of_match(&self, listener: &ListenerId, domain: &Host, source: &Source, matches: &Match) -> Option<String> {
+        let hosts = [Some(domain.clone()), parent(domain), Some(Host::Any)];
+        let shared = hosts.iter().flatten().flat_map(|host| source.shared.rules_for(host)).flat_map(|rule| &rule.units);
         let gateway = self.gateways.owners.get(listener).and_then(|key| self.gateways.gateways.get(key));
-        let route = self.gateways.routes.get(id);
-        let candidates = route.zip(gateway).map(|(route, gateway)| route.candidates(&gateway.certificate));
-        candidates.into_iter().flatten().flat_map(|one| {
-            let field = match one.matches().is_everything() {
-                true => format!("spec.rules[{}]", one.rule),
-                false => format!("spec.rules[{}].matches[{}]", one.rule, one.position),
-            };
-            [Some(&one.route), one.rest.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(move |route| (&route.matches, field.clone()))
-        })
+        let attached = gateway.into_iter().flat_map(|gateway| source.attached.units(&gateway.certificate));
+        let mut units = shared.chain(attached);
+        let unit = units.find(|unit| unit.routes().any(|route| route.matches == *matches))?;
+        Some(unit.field.to_string())
     }
 
     /// Returns the routes of Gateway API that lost to an older object with the same match.
@@ -288,11 +269,10 @@ impl Translator {
             return Vec::new();
         };
         let mut lost = Vec::new();
-        let others = ranks.iter().map(|rank| rank.id()).filter_map(|id| Some((self.gateways.routes.get(&id)?, id)));
-        for (other, id) in others.take(MOST) {
+        for other in self.sources.all_at(Some(ranks)).take(MOST) {
             match &answer.action {
                 Done::Forwarded(winner, ..)
-                    if other.contents.iter().any(|(_, one)| matches!(one, Content::Stream { .. })) =>
+                    if other.attached.contents.iter().any(|(_, one)| matches!(one, Content::Stream { .. })) =>
                 {
                     if other.origin != *winner {
                         let why = format!("{winner} receives all connections");
@@ -301,8 +281,8 @@ impl Translator {
                 }
                 _ => {
                     for (_, step) in answer.steps.iter().filter(|(_, step)| step.route.origin != other.origin) {
-                        let place = self.places(&answer.listener, &id).find(|(one, _)| **one == step.route.matches);
-                        if let Some((_, field)) = place {
+                        let field = self.field_of_match(&answer.listener, domain, other, &step.route.matches);
+                        if let Some(field) = field {
                             let why = format!("{} has the same match, and takes precedence", step.route.origin);
                             lost.push((other.origin.clone(), field, why));
                         }
@@ -327,7 +307,7 @@ impl Translator {
             let reaches_all = *host == Host::Any && answer.host.as_ref().is_some_and(|host| *host != Host::Any);
             let sources = self.naming(host);
             for source in sources.into_iter().filter(|_| !reaches_all).take(MOST) {
-                let fields = source.rules_for(host).map(|rule| rule.field.to_string());
+                let fields = source.shared.rules_for(host).map(|rule| rule.field.to_string());
                 let entry = about.entry(source.origin.clone().at(0)).or_insert_with(|| Some(BTreeSet::new()));
                 if let Some(known) = entry {
                     known.extend(fields);
@@ -339,7 +319,7 @@ impl Translator {
             }
         }
         let is_here = |(id, owner): &(ObjectId, ListenerOwner)| {
-            let attachments = self.gateways.routes.get(id).into_iter().flat_map(|route| route.attachments.iter());
+            let attachments = self.sources.get(id).into_iter().flat_map(|route| route.attached.attachments.iter());
             attachments
                 .filter(|one| one.bound.as_ref() == Some(&answer.listener) && one.listener.is_of(owner))
                 .any(|one| hosts.iter().any(|host| one.hosts.binary_search(host).is_ok()))
@@ -389,9 +369,8 @@ impl Translator {
     }
 
     fn id_of(&self, origin: &ObjectRef) -> Option<ObjectId> {
-        let of_dialect = dialect::by_name(self.dialects, origin.kind).map(|dialect| dialect.kind);
-        let kind = of_dialect.or_else(|| ROUTES.into_iter().find(|kind| kind.as_str() == origin.kind))?;
-        Some(kind.id(ObjectKey { namespace: origin.namespace.clone(), name: origin.name.clone() }))
+        let dialect = dialect::by_name(self.dialects, origin.kind)?;
+        Some(dialect.kind.id(ObjectKey { namespace: origin.namespace.clone(), name: origin.name.clone() }))
     }
 }
 
@@ -431,7 +410,7 @@ impl Answer {
 }
 
 fn is_route(object: &ObjectRef) -> bool {
-    object.kind == Kind::INGRESS.as_str() || ROUTES.iter().any(|kind| kind.as_str() == object.kind)
+    dialect::by_name(&DIALECTS, object.kind).is_some()
 }
 
 /// Returns whether a listener may serve clients of a protocol.

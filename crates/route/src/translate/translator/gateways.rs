@@ -19,52 +19,46 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use fleets::Dedicated;
+use http_policies::ChangedPolicies;
 use lockgate_xds::provenance::ObjectRef;
 use ports::PortClaims;
 use sets::{Regrouped, SetsByGateway, Surplus};
 
-use super::{AT_A_TIME, NewClusters, Translator, Update};
+use super::sources::Affected;
+use super::{NewClusters, Translator, Update};
 use crate::model::{Host, ListenerId};
-use crate::objects::gateway::{
-    self as objects_of, GrpcRoute, HttpRoute, Installed, ListenerSet, SUPPORTED, TcpRoute, TlsRoute, UdpRoute,
-};
+use crate::objects::gateway::{self as objects_of, Installed, ListenerSet, SUPPORTED};
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Precedence, Revision};
-use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
-use crate::translate::backend::{Context, Located};
 use crate::translate::charges::{Charges, State};
-use crate::translate::dialect::Resolver;
+use crate::translate::dialect::Parents;
 use crate::translate::few::Few;
 use crate::translate::gateway::attach::{ListenerName, ListenerOwner, Parent};
 use crate::translate::gateway::budget::Budget;
 use crate::translate::gateway::fleet::{self, Referent};
 use crate::translate::gateway::http_policies::HttpPolicies;
 use crate::translate::gateway::listener::{self, Gateway};
-use crate::translate::gateway::parser::{Attached, Units};
 use crate::translate::gateway::policies::{Policies, PolicyReports};
-use crate::translate::gateway::{
-    FleetReport, ListenerReport, ROUTES, Report, Reports, SetReport, http_route, stream_route,
-};
+use crate::translate::gateway::{FleetReport, ListenerReport, Report, Reports, SetReport};
 use crate::translate::graph::Input;
 use crate::translate::problem::Problem;
 use crate::translate::source::Dependencies;
 use crate::translate::verdict::{self, Status, Verdict};
 
-/// The kinds of Gateway API, except for routes, whose objects are units of the translation.
+/// The kinds of Gateway API whose objects are parsed before routes.
 const KINDS: [Kind; 4] = [Kind::BACKEND_TLS_POLICY, Kind::HTTP_POLICY, Kind::GATEWAY_CLASS, Kind::GATEWAY];
 
-/// Returns whether objects of this kind are units of Gateway API.
+/// Returns whether objects of this kind are parsed before routes.
 pub fn is_unit(kind: Kind) -> bool {
-    KINDS.contains(&kind) || ROUTES.contains(&kind)
+    KINDS.contains(&kind)
 }
 
-/// The state of the translation of Gateway API.
+/// The Gateways, their listeners, and the policies of Gateway API.
 #[derive(Debug, Default)]
 pub struct Gateways {
     classes: BTreeMap<ObjectKey, Revision>,
     pub(super) gateways: BTreeMap<ObjectKey, Arc<Gateway>>,
-    pub(super) routes: BTreeMap<ObjectId, Arc<Attached>>,
     /// The ListenerSets that name each Gateway, served or not.
     named: SetsByGateway,
     /// The ListenerSets that served Gateways were parsed with: the Gateway, and the revision.
@@ -77,7 +71,7 @@ pub struct Gateways {
     pub(super) owners: BTreeMap<ListenerId, ObjectKey>,
     /// The Gateways with dedicated fleets.
     dedicated: Arc<Dedicated>,
-    /// The inputs of every Gateway and route, served or not.
+    /// The inputs of every Gateway, class, and policy, served or not.
     dependencies: BTreeMap<ObjectId, Box<[Input]>>,
     /// The routes of each host.
     pub(super) hosts: BTreeMap<(ListenerId, Host), Few<Precedence>>,
@@ -125,23 +119,10 @@ impl Gateways {
             let is_ours = self.policy_reports.contains_key(&id.key);
             return self.policies.get(&id.key).filter(|_| is_ours).map(|policy| policy.revision);
         }
-        if id.kind == Kind::HTTP_POLICY {
-            return self.http_policies_of_ours.get(&id.key).copied();
-        }
-        self.routes.get(id).map(|route| route.revision)
+        self.http_policies_of_ours.get(&id.key).filter(|_| id.kind == Kind::HTTP_POLICY).copied()
     }
 
-    /// Returns a route with a served parent.
-    pub fn route(&self, id: &ObjectId) -> Option<&Attached> {
-        self.routes.get(id).map(|route| &**route)
-    }
-
-    /// Returns whether a served route requests traffic for a host.
-    pub fn asks(&self, id: &ObjectId) -> bool {
-        self.routes.get(id).is_some_and(|route| route.attachments.iter().any(|attachment| !attachment.hosts.is_empty()))
-    }
-
-    /// Returns the inputs of a Gateway or a route, served or not.
+    /// Returns the inputs of a Gateway, a class, or a policy, served or not.
     pub fn inputs(&self, id: &ObjectId) -> &[Input] {
         self.dependencies.get(id).map_or(&[], |inputs| inputs)
     }
@@ -153,7 +134,7 @@ impl Gateways {
         let sets = self.set_keys().map(|key| Kind::LISTENER_SET.id(key.clone()));
         let policies = self.policy_reports.keys().map(|key| Kind::BACKEND_TLS_POLICY.id(key.clone()));
         let http_policies = self.http_policies_of_ours.keys().map(|key| Kind::HTTP_POLICY.id(key.clone()));
-        classes.chain(gateways).chain(sets).chain(policies).chain(http_policies).chain(self.routes.keys().cloned())
+        classes.chain(gateways).chain(sets).chain(policies).chain(http_policies)
     }
 
     /// Returns the hosts of an Envoy listener with the ranks of their routes.
@@ -165,27 +146,11 @@ impl Gateways {
         self.hosts.range(first..).take_while(move |((other, _), _)| other == id)
     }
 
-    /// Returns a parent of routes: a served Gateway, or a ListenerSet of a served Gateway.
-    fn parent(&self, id: &ObjectId) -> Option<Parent<'_>> {
-        if id.kind == Kind::GATEWAY {
-            return self.gateways.get(&id.key).map(|gateway| Parent { gateway, set: None });
-        }
-        if id.kind == Kind::LISTENER_SET { self.set_parent(&id.key) } else { None }
-    }
-
     /// Returns the objects whose precedence has changed with one of these namespaces.
     fn outranked(&self, namespaces: &BTreeSet<&ObjectKey>, objects: &Objects) -> Vec<ObjectId> {
         if namespaces.is_empty() {
             return Vec::new();
         }
-        let inside = self
-            .routes
-            .iter()
-            .filter(|(id, _)| namespaces.contains(&ObjectKey { namespace: "".into(), name: id.key.namespace.clone() }));
-        let outranked = inside.filter(|(id, route)| {
-            let meta = objects.meta(id.kind, &id.key);
-            meta.is_some_and(|meta| objects.precedence(id.kind, meta) != route.precedence)
-        });
         let policies = self.policies.iter().filter(|policy| {
             let key = policy.key();
             let meta = objects.meta(Kind::BACKEND_TLS_POLICY, key);
@@ -208,21 +173,29 @@ impl Gateways {
                 && meta.is_some_and(|meta| objects.precedence(Kind::GATEWAY, meta) != gateway.precedence)
         });
         let gateways = gateways.map(|gateway| gateway.precedence.id());
-        outranked.map(|(id, _)| id.clone()).chain(policies).chain(gateways).collect()
+        policies.chain(gateways).collect()
     }
 }
 
-/// The units and hosts that an update of Gateways and routes affects.
+impl Parents for Gateways {
+    fn parent(&self, id: &ObjectId) -> Option<Parent<'_>> {
+        if id.kind == Kind::GATEWAY {
+            return self.gateways.get(&id.key).map(|gateway| Parent { gateway, set: None });
+        }
+        if id.kind == Kind::LISTENER_SET { self.set_parent(&id.key) } else { None }
+    }
+
+    fn policies(&self) -> &Policies {
+        &self.policies
+    }
+}
+
+/// The policies that an update affects.
 #[derive(Debug, Default)]
-struct Affected {
-    /// The Gateways and routes that were replaced.
-    replaced: BTreeSet<ObjectId>,
-    /// The hosts to build again.
-    hosts: BTreeSet<(ListenerId, Host)>,
-    /// The Gateways whose reports may change.
-    reported: BTreeSet<ObjectKey>,
-    /// The Services whose BackendTLSPolicies may have other conditions.
-    services: BTreeSet<ObjectKey>,
+pub struct ChangedParents {
+    /// The changed BackendTLSPolicies.
+    policies: BTreeSet<ObjectKey>,
+    http_policies: ChangedPolicies,
 }
 
 /// Returns the objects of one kind.
@@ -234,53 +207,67 @@ fn of_kind(ids: &BTreeSet<ObjectId>, kind: Kind) -> Vec<ObjectId> {
 type Parsed<T> = (Result<T, Dependencies>, NewClusters);
 
 impl Translator {
-    /// Updates Gateways, routes, and their hosts. `due` are the units that read a changed input.
-    pub(super) fn update_gateways(
+    /// Updates the objects that are parsed before routes: policies, classes, Gateways, and their ListenerSets. `due` are those that read a
+    /// changed input. Extends `sources` with the routes that read a changed one.
+    #[allow(clippy::too_many_arguments, reason = "the inputs and the outputs of a stage")]
+    pub(super) fn update_parents(
         &mut self,
         objects: &Objects,
         settings: &Settings,
         changed: &ChangedInputs,
         mut due: BTreeSet<ObjectId>,
+        sources: &mut BTreeSet<ObjectId>,
+        affected: &mut Affected,
         update: &mut Update,
-    ) {
+    ) -> ChangedParents {
         let regrouped = self.regroup_sets(objects, changed, update);
         self.add_due(objects, changed, &regrouped, &mut due);
         if due.is_empty() && regrouped.sets.is_empty() {
-            return;
+            return ChangedParents::default();
         }
-        let mut affected = Affected::default();
         let due_policies = of_kind(&due, Kind::BACKEND_TLS_POLICY);
         let (policies, services) = self.update_policies(due_policies, objects, settings, update);
         for service in &services {
             due.extend(self.graph.readers(&policies::input(service)).cloned());
         }
-        affected.services = services;
-        let changed_policies = self.update_http_policies(of_kind(&due, Kind::HTTP_POLICY), objects, settings);
+        affected.services.extend(services);
+        let http_policies = self.update_http_policies(of_kind(&due, Kind::HTTP_POLICY), objects, settings);
         for id in of_kind(&due, Kind::GATEWAY_CLASS) {
             self.update_class(&id, objects, settings);
             update.sources.insert(id);
         }
-        let reclassified = self.reparse_gateways(&mut due, objects, settings, &mut affected, update);
+        let reclassified = self.reparse_gateways(&mut due, objects, settings, affected, update);
         for set in self.update_surplus(regrouped.sets, &reclassified, objects, update) {
             due.extend(self.graph.readers(&Input::new(set.kind, set.key)).cloned());
         }
-        self.reparse_routes(&due, objects, settings, &mut affected, update);
-        let Affected { replaced, mut hosts, mut reported, services } = affected;
-        reported.extend(self.update_fleets(&replaced, settings));
-        self.update_budget(&changed_policies, &replaced, settings, &mut hosts, &mut reported);
-        self.add_hosts_of_policies(&changed_policies, &mut hosts);
-        self.rebuild_gateway_hosts(hosts, settings, update);
-        for key in reported {
-            self.report(&key);
+        sources.extend(due.into_iter().filter(|id| !is_unit(id.kind)));
+        ChangedParents { policies, http_policies }
+    }
+
+    /// Builds the hosts of listeners of Gateways again, and updates the reports on Gateways and policies.
+    pub(super) fn rebuild_attached(
+        &mut self,
+        changed: ChangedParents,
+        affected: &mut Affected,
+        settings: &Settings,
+        update: &mut Update,
+    ) {
+        let ChangedParents { policies, http_policies } = changed;
+        affected.reported.extend(self.update_fleets(&affected.replaced, settings));
+        self.update_budget(&http_policies, settings, affected);
+        self.add_hosts_of_policies(&http_policies, &mut affected.hosts);
+        self.rebuild_gateway_hosts(std::mem::take(&mut affected.hosts), settings, update);
+        for key in &affected.reported {
+            self.report(key);
         }
-        self.update_policy_verdicts(policies, &services, update);
-        self.update_http_policy_verdicts(changed_policies, replaced.into_iter(), update);
+        self.update_policy_verdicts(policies, &affected.services, update);
+        self.update_http_policy_verdicts(http_policies, affected.replaced.iter().cloned(), update);
     }
 
     /// Extends `due` with the changed objects of Gateway API, and with the objects whose precedence has changed with
     /// their namespace.
     fn add_due(&self, objects: &Objects, changed: &ChangedInputs, regrouped: &Regrouped, due: &mut BTreeSet<ObjectId>) {
-        for kind in KINDS.into_iter().chain(ROUTES) {
+        for kind in KINDS {
             match changed.is_everything() {
                 true => due.extend(objects.of_kind(kind).keys().map(|key| kind.id(key.clone()))),
                 false => due.extend(changed.of_kind(kind).map(|key| kind.id(key.clone()))),
@@ -322,29 +309,6 @@ impl Translator {
         reclassified
     }
 
-    /// Parses the routes in `due` again.
-    fn reparse_routes(
-        &mut self,
-        due: &BTreeSet<ObjectId>,
-        objects: &Objects,
-        settings: &Settings,
-        affected: &mut Affected,
-        update: &mut Update,
-    ) {
-        for kind in ROUTES {
-            for batch in of_kind(due, kind).chunks(AT_A_TIME) {
-                let parsed = parallel::map(batch, |id| self.parse_route(id, objects, settings));
-                for (id, (now, made)) in batch.iter().zip(parsed) {
-                    self.clusters.add(made, &mut self.ledger);
-                    let Affected { hosts, reported, services, .. } = affected;
-                    self.replace_route(id, now, hosts, reported, services);
-                    affected.replaced.insert(id.clone());
-                    update.sources.insert(id.clone());
-                }
-            }
-        }
-    }
-
     /// Builds hosts again, listener by listener.
     fn rebuild_gateway_hosts(&mut self, hosts: BTreeSet<(ListenerId, Host)>, settings: &Settings, update: &mut Update) {
         let mut by_listener = BTreeMap::<ListenerId, BTreeSet<(ListenerId, Host)>>::new();
@@ -382,42 +346,12 @@ impl Translator {
         self.verdicts.insert(id.clone(), verdict::bounded(&[accepted, version]));
     }
 
-    /// Calls `parse` with a resolver of references. Returns its result and the new clusters.
-    fn read<T>(&self, objects: &Objects, settings: &Settings, parse: impl FnOnce(Resolver) -> T) -> (T, NewClusters) {
-        let client_certificate = self.general.ground.client_certificate.as_ref();
-        let context = Context { objects, settings, client_certificate };
-        let mut made = NewClusters::new();
-        let mut authorize = |located: &Located<'_>| self.clusters.authorize(located, context, &mut made);
-        let result = parse(Resolver::new(context, None, &self.host_grants, &mut authorize));
-        (result, made)
-    }
-
     fn parse_gateway(&self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Parsed<Gateway> {
         let Some(gateway) = objects.get::<objects_of::Gateway>(key) else {
             return (Err(Dependencies::default()), NewClusters::new());
         };
         let sets: Vec<&ListenerSet> = self.gateways.named.of(key).filter_map(|set| objects.get(set)).collect();
         self.read(objects, settings, |resolver| listener::parse(gateway, &sets, resolver))
-    }
-
-    fn parse_route(&self, id: &ObjectId, objects: &Objects, settings: &Settings) -> Parsed<Attached> {
-        let units = Units { parent: |id: &ObjectId| self.gateways.parent(id), policies: &self.gateways.policies };
-        if let Some(route) = objects.get::<HttpRoute>(&id.key).filter(|_| id.kind == Kind::HTTP_ROUTE) {
-            return self.read(objects, settings, |resolver| http_route::parse(route, units, resolver));
-        }
-        if let Some(route) = objects.get::<GrpcRoute>(&id.key).filter(|_| id.kind == Kind::GRPC_ROUTE) {
-            return self.read(objects, settings, |resolver| http_route::parse_grpc(route, units, resolver));
-        }
-        if let Some(route) = objects.get::<TcpRoute>(&id.key).filter(|_| id.kind == Kind::TCP_ROUTE) {
-            return self.read(objects, settings, |resolver| stream_route::parse_tcp(route, units, resolver));
-        }
-        if let Some(route) = objects.get::<UdpRoute>(&id.key).filter(|_| id.kind == Kind::UDP_ROUTE) {
-            return self.read(objects, settings, |resolver| stream_route::parse_udp(route, units, resolver));
-        }
-        if let Some(route) = objects.get::<TlsRoute>(&id.key).filter(|_| id.kind == Kind::TLS_ROUTE) {
-            return self.read(objects, settings, |resolver| stream_route::parse_tls(route, units, resolver));
-        }
-        (Err(Dependencies::default()), NewClusters::new())
     }
 
     /// Replaces the recorded inputs of a unit.

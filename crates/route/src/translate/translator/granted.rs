@@ -11,13 +11,12 @@ use crate::model::Host;
 use crate::objects::{Kind, ObjectId, Objects};
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
-use crate::translate::gateway::parser::Attached;
 use crate::translate::host_grants::{Granted, HostGrants};
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Source;
 
 impl Translator {
-    /// Updates the HostGrants. Extends `due` with the sources that they affect. Returns the affected Gateways and routes.
+    /// Updates the HostGrants. Extends `due` with the sources that they affect. Returns the affected Gateways.
     pub(super) fn update_host_grants(
         &mut self,
         objects: &Objects,
@@ -42,20 +41,13 @@ impl Translator {
         }
         let may_differ = |id: &ObjectId| is_changed || namespaces.contains(&id.key.namespace);
         let refuses = |id: &ObjectId, host: &Host| !self.host_grants.permit(host, &id.key.namespace, objects);
-        let is_source_due = |(id, source): &(&ObjectId, &Arc<Source>)| {
-            let by_default = source.default_backend.as_ref().map(|_| &Host::Any);
-            may_differ(id)
-                && (source.has_refused_hosts || source.hosts().chain(by_default).any(|host| refuses(id, host)))
+        let is_due = |(id, source): &(&ObjectId, &Arc<Source>)| {
+            may_differ(id) && (source.has_refused_hosts || source.all_hosts().any(|host| refuses(id, host)))
         };
-        due.sources.extend(self.sources.iter().filter(is_source_due).map(|(id, _)| id.clone()));
-        let is_route_due = |(id, route): &(&ObjectId, &Arc<Attached>)| {
-            let mut hosts = route.attachments.iter().flat_map(|attachment| &attachment.hosts);
-            may_differ(id) && (route.has_refused_hosts || hosts.any(|host| refuses(id, host)))
-        };
-        let routes = self.gateways.routes.iter().filter(is_route_due).map(|(id, _)| id.clone());
+        due.sources.extend(self.sources.iter().filter(is_due).map(|(id, _)| id.clone()));
         // A Gateway reads the namespaces of its ListenerSets anyway.
         let with_sets = self.gateways.gateways.iter().filter(|(_, gateway)| is_changed && !gateway.sets.is_empty());
-        routes.chain(with_sets.map(|(key, _)| Kind::GATEWAY.id(key.clone()))).collect()
+        with_sets.map(|(key, _)| Kind::GATEWAY.id(key.clone())).collect()
     }
 
     /// Replaces the HostGrants, their problems, and the verdicts on them.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::conflicts::Place;
 use super::copies::{ByPart, Copier, Part, Surplus};
 use super::levels::Levels;
 use super::ownership::Claim;
@@ -15,11 +14,13 @@ use crate::model::{Host, ListenerId, Others, SecretId, ServedHosts, TlsHost, Tls
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 use crate::translate::charges::State;
+use crate::translate::conflicts::Place;
 use crate::translate::host::parent;
 use crate::translate::plain_text::Side;
 use crate::translate::problem::Problem;
-use crate::translate::source::{Source, Target};
+use crate::translate::source::Source;
 use crate::translate::tls::{self, Asking, Chain, Routing};
+use crate::translate::unit::Target;
 use crate::translate::virtual_host::{Around, HostRules, closed};
 
 /// The parts of a host.
@@ -45,8 +46,18 @@ pub struct Made {
 impl Translator {
     /// Returns the sources that name a host, in the order of precedence.
     pub(super) fn naming(&self, host: &Host) -> Vec<&Source> {
-        let sources = self.sites.get(host).into_iter().flat_map(|site| site.sources.iter());
-        sources.filter_map(|rank| self.source(rank)).collect()
+        self.sources.all_at(self.sites.get(host).map(|site| &site.sources)).collect()
+    }
+
+    /// Merges the rules of `sources` for a host of the shared listeners.
+    pub(super) fn merge<'a>(
+        &self,
+        host: &Host,
+        sources: &[&'a Source],
+        settings: &Settings,
+        problems: &mut Vec<Problem>,
+    ) -> HostRules<'a> {
+        HostRules::merge(host, sources, self.dialects, &settings.regexes, problems)
     }
 
     /// Rebuilds a host: its virtual hosts for plain text and TLS, and its TLS properties.
@@ -146,7 +157,7 @@ impl Translator {
         standing.report(host, &mut problems);
         let in_rules = !standing.served.is_empty();
         let wildcard = matches!(host, Host::Wildcard(_));
-        let own = HostRules::merge(host, &standing.served, &settings.regexes, &mut problems);
+        let own = self.merge(host, &standing.served, settings, &mut problems);
         let sizes = match host {
             Host::Exact(_) => BTreeMap::new(),
             Host::Wildcard(_) | Host::Any => own.sizes(&Sizes::new(settings)),
@@ -273,11 +284,11 @@ fn nobody() -> ObjectRef {
 fn asking<'a>(host: &Host, ingresses: &[&'a Source]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
     let (mut naming, mut beside) = (Vec::new(), Vec::new());
     for &source in ingresses {
-        let Some(places) = source.places(host) else { continue };
-        let named = places.entries.iter().filter_map(|at| source.entries.get(*at as usize));
+        let Some(places) = source.shared.places(host) else { continue };
+        let named = places.entries.iter().filter_map(|at| source.shared.entries.get(*at as usize));
         naming.extend(named.map(|entry| Asking { source, entry }));
         if !places.rules.is_empty() {
-            let others = source.beside.iter().filter_map(|at| source.entries.get(*at as usize));
+            let others = source.shared.beside.iter().filter_map(|at| source.shared.entries.get(*at as usize));
             beside.extend(others.map(|entry| Asking { source, entry }));
         }
     }

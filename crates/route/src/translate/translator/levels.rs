@@ -54,7 +54,7 @@ impl<'t> Levels<'t> {
     /// Returns the merged rules of a level. Their problems are reported where the host itself is built.
     pub fn rules(&self, host: &Host) -> Option<&HostRules<'t>> {
         let standing = self.standing(host)?;
-        let merge = || HostRules::merge(host, &standing.served, &self.settings.regexes, &mut Vec::new());
+        let merge = || self.translator.merge(host, &standing.served, self.settings, &mut Vec::new());
         self.levels.get(host).map(|level| level.rules.get_or_init(merge))
     }
 }

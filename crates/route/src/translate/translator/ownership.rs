@@ -10,16 +10,17 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
-use super::conflicts::Place;
 use super::sites::Site;
 use crate::model::Host;
 use crate::objects::Precedence;
 use crate::settings::{NamespaceOwnership, Settings};
+use crate::translate::conflicts::Place;
 use crate::translate::few::set_of;
 use crate::translate::host::parent;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::{Source, Target};
+use crate::translate::source::Source;
 use crate::translate::tls::Routing;
+use crate::translate::unit::Target;
 
 /// A namespace's ownership of a host, and the namespaces that it delegates the host to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl Standing<'_> {
     pub fn report(&self, host: &Host, problems: &mut Vec<Problem>) {
         let Some(claim) = &self.claim else { return };
         for source in &self.rejected {
-            problems.extend(source.rules_for(host).map(|rule| Problem {
+            problems.extend(source.shared.rules_for(host).map(|rule| Problem {
                 object: source.origin.clone(),
                 field: rule.field.to_string(),
                 reason: Reason::Conflicted,
@@ -136,7 +137,7 @@ impl Translator {
     /// Returns the Ingresses with a rule for `host`, in the order of precedence.
     fn with_rule(&self, host: &Host) -> Vec<&Source> {
         let mut naming = self.naming(host);
-        naming.retain(|source| source.rules_on(host));
+        naming.retain(|source| source.shared.rules_on(host));
         naming
     }
 
@@ -155,7 +156,7 @@ impl Translator {
         above: Option<&Site>,
         settings: &Settings,
     ) -> Standing<'a> {
-        let named: Vec<&Source> = naming.iter().copied().filter(|source| source.rules_on(host)).collect();
+        let named: Vec<&Source> = naming.iter().copied().filter(|source| source.shared.rules_on(host)).collect();
         let claim = match settings.namespace_ownership {
             NamespaceOwnership::Strict => self.claim(host, &named, above),
             NamespaceOwnership::InterNamespaceAllowed => None,
@@ -227,14 +228,15 @@ impl Translator {
     /// Finds the owner and the default backend of the hosts that no rule names. Returns whether either has changed.
     pub(super) fn find_nameless(&mut self, settings: &Settings) -> bool {
         let with_default = || {
-            let source = self.with_default.iter().filter_map(|rank| self.source(rank));
-            source.filter_map(|source| Some((source, source.default_backend.as_deref()?)))
+            let source = self.with_default.iter().filter_map(|rank| self.sources.at(rank));
+            source.filter_map(|source| Some((source, source.shared.default_backend.as_deref()?)))
         };
         let with_rule = self.with_rule(&Host::Any);
         let claim = match settings.namespace_ownership {
             NamespaceOwnership::InterNamespaceAllowed => None,
             NamespaceOwnership::Strict => {
-                let rule_less: Vec<_> = with_default().map(|(source, _)| source).filter(|one| one.rule_less).collect();
+                let rule_less: Vec<_> =
+                    with_default().map(|(source, _)| source).filter(|one| one.shared.rule_less).collect();
                 let asking = with_rule.iter().chain(&rule_less).copied().map(|source| (false, source));
                 // The default backend of an Ingress with rules applies if no Ingress requests all hosts.
                 let others = with_default().map(|(source, _)| (true, source));
@@ -254,11 +256,11 @@ impl Translator {
         let candidates = with_default().filter(|(source, _)| permitted(source));
         let winner = candidates.min_by_key(|(source, _)| {
             let rank = source.precedence.clone();
-            (rank.terminating, foreign(source), !source.rule_less, rank)
+            (rank.terminating, foreign(source), !source.shared.rule_less, rank)
         });
         let winner = winner.map(|(_, target)| target.clone());
         let losers = with_default().filter(|(_, target)| winner.as_ref().is_none_or(|one| one.origin != target.origin));
-        let problems = losers.filter(|(source, _)| !source.default_backend_in_rules).map(|(source, _)| {
+        let problems = losers.filter(|(source, _)| !source.shared.default_backend_in_rules).map(|(source, _)| {
             let message = match (&claim, &winner) {
                 (Some(claim), _) if !permitted(source) => claim.states(&Host::Any),
                 (_, Some(winner)) => {
@@ -288,7 +290,7 @@ fn lists_of<'a>(
     owner: &Arc<str>,
 ) -> impl Iterator<Item = &'a Arc<[Arc<str>]>> {
     let own = ingresses.filter(|source| source.origin.namespace == *owner);
-    own.map(|source| &source.delegates).filter(|delegates| !delegates.is_empty())
+    own.map(|source| &source.shared.delegates).filter(|delegates| !delegates.is_empty())
 }
 
 /// Combines lists into one, if there is any.

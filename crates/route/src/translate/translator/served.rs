@@ -10,7 +10,6 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::Route;
 use crate::objects::{ObjectId, ObjectKey};
 use crate::translate::dialect::{self, Dialect};
-use crate::translate::gateway;
 
 /// The number of routes of each source.
 #[derive(Debug)]
@@ -73,6 +72,6 @@ impl Served {
 /// Returns the source of a route or a destination.
 fn source_of(dialects: &[Dialect], origin: &ObjectRef) -> Option<ObjectId> {
     let ObjectRef { kind, namespace, name, .. } = origin;
-    let kind = dialect::by_name(dialects, kind).map(|dialect| dialect.kind).or_else(|| gateway::route_kind(kind))?;
-    Some(kind.id(ObjectKey { namespace: namespace.clone(), name: name.clone() }))
+    let dialect = dialect::by_name(dialects, kind)?;
+    Some(dialect.kind.id(ObjectKey { namespace: namespace.clone(), name: name.clone() }))
 }

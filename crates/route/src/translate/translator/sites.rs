@@ -55,7 +55,7 @@ impl Sites {
 
     /// Adds a source to the hosts that it names.
     pub fn enter(&mut self, source: &Source) {
-        for host in source.hosts() {
+        for host in source.shared.hosts() {
             if let Some(above) = parent(host).filter(|_| !self.sites.contains_key(host)) {
                 self.below.entry(above).or_default().insert(host.clone());
             }
@@ -65,7 +65,7 @@ impl Sites {
 
     /// Removes a source from the hosts that it names.
     pub fn leave(&mut self, source: &Source) {
-        for host in source.hosts() {
+        for host in source.shared.hosts() {
             if let Some(site) = self.sites.get_mut(host) {
                 site.sources.remove(&source.precedence);
             }

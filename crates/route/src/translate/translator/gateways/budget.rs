@@ -8,53 +8,43 @@ use super::Translator;
 use super::http_policies::ChangedPolicies;
 use crate::envoy::route::Sizes;
 use crate::envoy::stream;
-use crate::model::{Host, ListenerId};
 use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::charges::{Beyond, Charge, Size, State};
-use crate::translate::gateway::ROUTES;
+use crate::translate::conflicts::Place;
+use crate::translate::dialect;
 use crate::translate::gateway::attach::ListenerOwner;
+use crate::translate::gateway::attached::Content;
 use crate::translate::gateway::http_policies::Scope;
 use crate::translate::gateway::http_policy::Features;
-use crate::translate::gateway::parser::{Attached, Content};
 use crate::translate::gateway::size::{self, RuleSize};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::translator::conflicts::Place;
+use crate::translate::source::Source;
+use crate::translate::translator::sources::Affected;
 
 impl Translator {
-    /// Updates the sizes of the `replaced` routes, and of the routes with changed policies. Adds the replaced routes, and the
-    /// routes that come within the limit of their namespace, to their hosts, and removes routes that are left out. Adds the
-    /// affected hosts to `hosts`, and the Gateways whose number of routes changes to `reported`.
-    pub(super) fn update_budget(
-        &mut self,
-        changed: &ChangedPolicies,
-        replaced: &BTreeSet<ObjectId>,
-        settings: &Settings,
-        hosts: &mut BTreeSet<(ListenerId, Host)>,
-        reported: &mut BTreeSet<ObjectKey>,
-    ) {
-        let mut routes: BTreeSet<ObjectId> = BTreeSet::new();
-        for object in replaced.iter().chain(&changed.targets) {
-            if ROUTES.contains(&object.kind) {
-                routes.insert(object.clone());
-            }
-        }
+    /// Updates the sizes of the replaced sources, and of the routes with changed policies. Adds the replaced sources, and those that come
+    /// within the limit of their namespace, to their hosts on listeners of Gateways, and removes those that are left out.
+    pub(super) fn update_budget(&mut self, changed: &ChangedPolicies, settings: &Settings, affected: &mut Affected) {
+        let is_source = |id: &&ObjectId| dialect::of(self.dialects, id.kind).is_some();
+        let replaced: BTreeSet<ObjectId> = affected.replaced.iter().filter(is_source).cloned().collect();
+        let mut due: BTreeSet<ObjectId> = changed.targets.iter().filter(is_source).cloned().collect();
+        due.extend(replaced.iter().cloned());
         for object in changed.targets.iter().filter(|object| object.kind == Kind::GATEWAY) {
-            routes.extend(self.routes_of_gateway(&object.key));
+            due.extend(self.routes_of_gateway(&object.key));
         }
         let measure = Sizes::new(settings);
         let size = |id: &ObjectId| {
-            let route = self.gateways.routes.get(id);
+            let route = self.sources.get(id);
             route.map(|route| self.charges_of(route, &measure)).unwrap_or_default()
         };
-        let routes: Vec<ObjectId> = routes.into_iter().collect();
-        let charges = parallel::map(&routes, size);
-        routes.iter().zip(charges).for_each(|(id, charges)| self.gateways.budget.charges.replace(id, charges));
+        let due: Vec<ObjectId> = due.into_iter().collect();
+        let charges = parallel::map(&due, size);
+        due.iter().zip(charges).for_each(|(id, charges)| self.gateways.budget.charges.replace(id, charges));
         let moved = self.gateways.budget.charges.apply(settings.tenants.max_configuration_per_namespace);
-        let unmoved = replaced.iter().filter(|id| ROUTES.contains(&id.kind) && !moved.contains(*id));
-        unmoved.chain(&moved).for_each(|id| self.place_route(id, hosts, reported));
+        replaced.union(&moved).for_each(|id| self.place_route(id, affected));
     }
 
     /// Returns the routes that name a Gateway or one of its ListenerSets, attached or not.
@@ -63,23 +53,17 @@ impl Translator {
         let sets = sets.map(|set| Input::new(Kind::LISTENER_SET, set.key().clone()));
         let parents = [Input::new(Kind::GATEWAY, key.clone())].into_iter().chain(sets);
         let readers = parents.flat_map(move |parent| self.graph.readers(&parent).cloned().collect::<Vec<_>>());
-        readers.filter(|id| ROUTES.contains(&id.kind))
+        readers.filter(|id| dialect::of(self.dialects, id.kind).is_some())
     }
 
-    /// Adds a route to its hosts, open or closed, or closes the other routes of its namespace where it is left out. Adds the hosts to `hosts`, and the
-    /// Gateways whose number of routes changes to `reported`.
-    fn place_route(
-        &mut self,
-        id: &ObjectId,
-        hosts: &mut BTreeSet<(ListenerId, Host)>,
-        reported: &mut BTreeSet<ObjectKey>,
-    ) {
-        let route = self.gateways.routes.get(id).cloned();
+    /// Adds a route to its hosts, open or closed, or closes the other routes of its namespace where it is left out.
+    fn place_route(&mut self, id: &ObjectId, affected: &mut Affected) {
+        let route = self.sources.get(id).cloned();
         let mut refused = BTreeMap::new();
         if let Some(route) = &route {
-            for owner in route.owners() {
+            for owner in route.attached.owners() {
                 let state = self.gateways.budget.charges.state(id, &owner);
-                self.set_state(route, &owner, Some(state), hosts, reported);
+                self.set_state(route, &owner, Some(state), affected);
                 if let Some(why) = self.gateways.budget.charges.beyond(id, &owner) {
                     let problem = Arc::new(problem(route, &owner, why));
                     refused.insert((id.clone(), owner), problem);
@@ -101,20 +85,20 @@ impl Translator {
     }
 
     /// Returns the size of the configuration of a route on the listeners of each owner: the sum over all hosts and listeners.
-    fn charges_of(&self, route: &Attached, measure: &Sizes) -> BTreeMap<ListenerOwner, Charge> {
+    fn charges_of(&self, route: &Source, measure: &Sizes) -> BTreeMap<ListenerOwner, Charge> {
         let mut by_owner = BTreeMap::new();
         // A route can be attached to thousands of listeners, so its rules are measured once for each content, and policies that
         // several rules and listeners have in turn once.
         let mut rules = BTreeMap::<*const Content, Vec<RuleSize>>::new();
         let mut last = None;
-        for attachment in &route.attachments {
+        for attachment in &route.attached.attachments {
             let (Some(id), false) = (&attachment.bound, attachment.hosts.is_empty()) else { continue };
             let Some(gateway) = self.gateways.gateways.get(&attachment.listener.gateway) else { continue };
-            let Some(content) = route.content(&gateway.certificate) else { continue };
+            let Some(content) = route.attached.content(&gateway.certificate) else { continue };
             let size = match content {
-                Content::Http(candidates) => {
+                Content::Http(units) => {
                     let scope = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
-                    let rules = rules.entry(content).or_insert_with(|| size::of_rules(candidates, measure));
+                    let rules = rules.entry(content).or_insert_with(|| size::of_rules(units, measure));
                     let rule = |rule: &RuleSize| {
                         let features = scope.features(&route.precedence, rule.name);
                         let policies = features.map_or(0, |features| of_features(features, &mut last, measure));
@@ -149,19 +133,18 @@ fn of_features(features: Features, last: &mut Option<(Features, u64)>, measure: 
 }
 
 /// Returns the problem of a route that is not served on the listeners of `owner`.
-fn problem(route: &Attached, owner: &ListenerOwner, why: &Beyond) -> Problem {
-    let attachments = route.attachments.iter().filter(|attachment| attachment.listener.is_of(owner));
+fn problem(route: &Source, owner: &ListenerOwner, why: &Beyond) -> Problem {
     let Beyond { state, size, older, limit } = *why;
     let kib = |bytes: u64| bytes.div_ceil(1 << 10);
     let message = format!(
         "the configuration of this route takes {} KiB on {} hosts of {owner}, and older routes of the namespace take {} KiB of the {} KiB \
          that tenants.maxConfigurationPerNamespace leaves for these listeners",
         kib(size),
-        attachments.map(|attachment| attachment.hosts.len()).sum::<usize>(),
+        route.attached.on(owner).map(|attachment| attachment.hosts.len()).sum::<usize>(),
         kib(older),
         kib(limit),
     );
-    let is_http = route.contents.iter().any(|(_, content)| matches!(content, Content::Http(_)));
+    let is_http = route.attached.contents.iter().any(|(_, content)| matches!(content, Content::Http(_)));
     let consequence = match state {
         State::LeftOut => "route left out, and the other routes of the namespace for its hosts are closed",
         _ if is_http => "its requests are answered 503",

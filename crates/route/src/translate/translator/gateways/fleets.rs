@@ -98,7 +98,7 @@ impl Translator {
             return [None].into();
         }
         let of_route = |id: &ObjectId| -> BTreeSet<Option<ObjectKey>> {
-            let attachments = gateways.routes.get(id).into_iter().flat_map(|route| route.attachments.iter());
+            let attachments = self.sources.get(id).into_iter().flat_map(|source| source.attached.attachments.iter());
             attachments.map(|attachment| own(&attachment.listener.gateway)).collect()
         };
         let of_target = |id: &ObjectId| -> BTreeSet<Option<ObjectKey>> {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::{Translator, Update};
 use crate::model::{Host, ListenerId, Others, TlsHost, Traffic, VirtualHost};
 use crate::settings::Settings;
+use crate::translate::conflicts::Place;
 use crate::translate::gateway::attach::ListenerName;
 use crate::translate::gateway::hostname::covers;
 use crate::translate::gateway::http_policies::Scope;
 use crate::translate::gateway::listener::{Gateway, Listener, Protocol};
-use crate::translate::gateway::parser::Attached;
 use crate::translate::gateway::virtual_host::{not_found, virtual_host};
 use crate::translate::problem::Problem;
-use crate::translate::translator::conflicts::Place;
+use crate::translate::source::Source;
 use crate::translate::translator::set;
 
 /// The maximum number of listeners for HTTPS on one port that distinguish hosts of other listeners from unknown hosts.
@@ -58,14 +58,13 @@ impl Translator {
         place: &(ListenerId, Host),
         settings: &Settings,
     ) -> Option<(VirtualHost, Vec<Arc<Problem>>)> {
-        let ranks = self.gateways.hosts.get(place)?.iter();
-        let routes: Vec<&Attached> =
-            ranks.filter_map(|rank| self.gateways.routes.get(&rank.id()).map(|route| &**route)).collect();
+        let sources: Vec<&Source> = self.sources.all_at(Some(self.gateways.hosts.get(place)?)).collect();
         let (id, host) = place;
         let owner = gateway.owner_of(id, host)?;
         let name = ListenerName { gateway: gateway.key().clone(), set: owner.set.clone(), name: owner.name.clone() };
         let policies = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &name);
-        Some(virtual_host(host, &routes, &gateway.certificate, &owner.origin, owner.port, &settings.regexes, &policies))
+        let (certificate, limits) = (&gateway.certificate, &settings.regexes);
+        Some(virtual_host(host, &sources, certificate, &owner.origin, owner.port, self.dialects, limits, &policies))
     }
 
     /// Replaces hosts of an Envoy listener for HTTP over TLS. Each host belongs to the most specific server name that

@@ -34,11 +34,7 @@ impl Translator {
         for id in due {
             let policy = objects.get::<HttpPolicy>(&id.key);
             let (now, made) = policy
-                .map(|policy| {
-                    self.read(objects, settings, |resolver| {
-                        http_policy::parse(policy, &self.gateways.policies, resolver)
-                    })
-                })
+                .map(|policy| self.read(objects, settings, |resolver| http_policy::parse(policy, resolver)))
                 .map_or_else(Default::default, |(now, made)| (Some(now), made));
             self.clusters.add(made, &mut self.ledger);
             self.replace_inputs(&id, now.as_ref().map_or(&[], |policy| &policy.dependencies.inputs));
@@ -61,7 +57,7 @@ impl Translator {
     pub(super) fn add_hosts_of_policies(&self, changed: &ChangedPolicies, hosts: &mut BTreeSet<(ListenerId, Host)>) {
         for object in &changed.targets {
             if object.kind != Kind::GATEWAY {
-                let route = self.gateways.routes.get(object);
+                let route = self.sources.get(object);
                 hosts.extend(route.into_iter().flat_map(|route| self.served_places(route)));
                 continue;
             }
@@ -140,7 +136,7 @@ impl Translator {
         if object.kind == Kind::GATEWAY {
             return self.gateways.gateways.contains_key(&object.key);
         }
-        self.gateways.routes.contains_key(object)
+        self.sources.get(object).is_some()
     }
 }
 

@@ -10,10 +10,10 @@ use crate::objects::gateway::BackendTlsPolicy;
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::translate::charges::{Charge, Size, State};
-use crate::translate::gateway::parser::Attached;
 use crate::translate::gateway::policy::{self, Policy};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason};
+use crate::translate::source::Source;
 use crate::translate::verdict::{self, Status, Verdict};
 
 impl Translator {
@@ -73,17 +73,17 @@ impl Translator {
             return self.gateways.policies.stop_count(service);
         }
         let input = input(service);
-        let routes = self.graph.readers(&input).filter_map(|id| self.gateways.routes.get(id));
+        let routes = self.graph.readers(&input).filter_map(|id| self.sources.get(id));
         let gateways = routes.flat_map(|route| gateways_of(route)).cloned().collect::<Vec<_>>();
         self.gateways.policies.start_count(service, gateways.into_iter());
     }
 
     /// Replaces the route `before` by `now` in the number of routes to the targets of policies. Extends `services` with
     /// the Services for which the set of Gateways has changed.
-    pub(super) fn recount_routes(
+    pub(in super::super) fn recount_routes(
         &mut self,
-        before: Option<&Attached>,
-        now: Option<&Attached>,
+        before: Option<&Source>,
+        now: Option<&Source>,
         services: &mut BTreeSet<ObjectKey>,
     ) {
         let none = BTreeSet::new();
@@ -146,12 +146,12 @@ pub fn input(service: &ObjectKey) -> Input {
 }
 
 /// Returns the Gateways that a route is attached to.
-fn gateways_of(route: &Attached) -> BTreeSet<&ObjectKey> {
-    route.attachments.iter().map(|attachment| &attachment.listener.gateway).collect()
+fn gateways_of(route: &Source) -> BTreeSet<&ObjectKey> {
+    route.attached.attachments.iter().map(|attachment| &attachment.listener.gateway).collect()
 }
 
 /// Returns the Services whose policies apply to a route.
-fn services_of(route: &Attached) -> BTreeSet<&ObjectKey> {
+fn services_of(route: &Source) -> BTreeSet<&ObjectKey> {
     let inputs = route.dependencies.inputs.iter().filter(|input| input.kind() == Kind::BACKEND_TLS_POLICY);
     inputs.map(Input::key).collect()
 }

@@ -1,68 +1,23 @@
 //! The routes that are attached to Gateways.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::Translator;
 use crate::model::{Host, ListenerId};
-use crate::objects::{ObjectId, ObjectKey};
 use crate::translate::charges::State;
 use crate::translate::gateway::attach::{Attachment, ListenerOwner};
-use crate::translate::gateway::parser::Attached;
-use crate::translate::source::Dependencies;
-use crate::translate::verdict;
+use crate::translate::source::Source;
+use crate::translate::translator::sources::Affected;
 
 impl Translator {
-    /// Replaces a route, and removes it from its hosts and from the number of attached routes; the budget adds it again. Adds the
-    /// hosts to `hosts`, and the Gateways whose number of routes changes to `reported`. Adds the Services for which the set of
-    /// Gateways changes to `services`.
-    pub(super) fn replace_route(
-        &mut self,
-        id: &ObjectId,
-        now: Result<Attached, Dependencies>,
-        hosts: &mut BTreeSet<(ListenerId, Host)>,
-        reported: &mut BTreeSet<ObjectKey>,
-        services: &mut BTreeSet<ObjectKey>,
-    ) {
-        let reads = now.as_ref().map_or_else(|reads| reads, |route| &route.dependencies);
-        self.replace_inputs(id, &reads.inputs);
-        let now = now.ok().map(Arc::new);
-        let before = self.gateways.routes.get(id).cloned();
-        if before == now {
-            return;
-        }
-        self.recount_routes(before.as_deref(), now.as_deref(), services);
-        let clusters = |route: &Option<Arc<Attached>>| {
-            route.as_ref().map(|route| route.dependencies.clusters.clone()).unwrap_or_default()
-        };
-        self.clusters.read(&clusters(&before), &clusters(&now));
-        let problems =
-            |route: &Option<Arc<Attached>>| route.as_ref().map(|route| route.problems.clone()).unwrap_or_default();
-        self.ledger.replace(&problems(&before), &problems(&now));
-        match &now {
-            Some(route) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&route.verdicts))),
-            None => drop(self.verdicts.remove(id)),
-        }
-        self.conflicts.verdicts_changed(id);
-        if let Some(route) = &before {
-            let owners = route.owners();
-            owners.iter().for_each(|owner| self.set_state(route, owner, None, hosts, reported));
-        }
-        match now {
-            Some(route) => drop(self.gateways.routes.insert(id.clone(), route)),
-            None => drop(self.gateways.routes.remove(id)),
-        }
-    }
-
     /// Changes the state of a route on the listeners of `owner`. Open and closed routes are on their hosts, and open ones are
     /// attached. If a route is left out, the other routes of its namespace for its hosts are closed. `None`: the route is removed.
-    pub(super) fn set_state(
+    pub(in super::super) fn set_state(
         &mut self,
-        route: &Attached,
+        route: &Source,
         owner: &ListenerOwner,
         now: Option<State>,
-        hosts: &mut BTreeSet<(ListenerId, Host)>,
-        reported: &mut BTreeSet<ObjectKey>,
+        affected: &mut Affected,
     ) {
         let key = (route.precedence.id(), owner.clone());
         let before = match now {
@@ -73,16 +28,16 @@ impl Translator {
             return;
         }
         let [was_open, is_open] = [before, now].map(|state| state == Some(State::Open));
-        for attachment in attachments(route, owner).filter(|_| was_open != is_open) {
+        for attachment in route.attached.on(owner).filter(|_| was_open != is_open) {
             let name = &attachment.listener;
-            reported.insert(name.gateway.clone());
+            affected.reported.insert(name.gateway.clone());
             let count = self.gateways.attached.entry(name.clone()).or_default();
             *count = if is_open { *count + 1 } else { count.saturating_sub(1) };
             if *count == 0 {
                 self.gateways.attached.remove(name);
             }
         }
-        for place in places(attachments(route, owner)) {
+        for place in places(route.attached.on(owner)) {
             let routes = self.gateways.hosts.entry(place.clone()).or_default();
             match now {
                 None | Some(State::LeftOut) => routes.remove(&route.precedence),
@@ -91,11 +46,11 @@ impl Translator {
             if routes.is_empty() {
                 self.gateways.hosts.remove(&place);
             }
-            hosts.insert(place);
+            affected.hosts.insert(place);
         }
         let [was_left_out, is_left_out] = [before, now].map(|state| state == Some(State::LeftOut));
         if was_left_out != is_left_out {
-            self.close_beside(route, owner, is_left_out, hosts);
+            self.close_beside(route, owner, is_left_out, &mut affected.hosts);
         }
     }
 
@@ -103,12 +58,12 @@ impl Translator {
     /// Adds their places to `hosts`.
     fn close_beside(
         &mut self,
-        route: &Attached,
+        route: &Source,
         owner: &ListenerOwner,
         is_left_out: bool,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
     ) {
-        let of_route: BTreeSet<&Host> = attachments(route, owner).flat_map(|attachment| &attachment.hosts).collect();
+        let of_route: BTreeSet<&Host> = route.attached.on(owner).flat_map(|attachment| &attachment.hosts).collect();
         let namespace = &route.precedence.key.namespace;
         for host in of_route {
             if self.gateways.budget.leave_out(is_left_out, namespace, owner, host) {
@@ -120,17 +75,12 @@ impl Translator {
     }
 
     /// Returns the places of a route where it is not left out.
-    pub(super) fn served_places(&self, route: &Attached) -> BTreeSet<(ListenerId, Host)> {
+    pub(super) fn served_places(&self, route: &Source) -> BTreeSet<(ListenerId, Host)> {
         let is_served = |attachment: &&Attachment| {
             self.gateways.budget.charges.state(&route.precedence.id(), &attachment.listener.owner()) != State::LeftOut
         };
-        places(route.attachments.iter().filter(is_served))
+        places(route.attached.attachments.iter().filter(is_served))
     }
-}
-
-/// Returns the attachments of a route to the listeners of `owner`.
-fn attachments<'a>(route: &'a Attached, owner: &'a ListenerOwner) -> impl Iterator<Item = &'a Attachment> {
-    route.attachments.iter().filter(|attachment| attachment.listener.is_of(owner))
 }
 
 /// Returns the places of attachments: hosts on Envoy listeners.

@@ -24,8 +24,8 @@ impl Translator {
         let is_decrypted = owner.is_some_and(|listener| matches!(listener.protocol, Some(Protocol::Tls(_))));
         let ranks = self.gateways.hosts.get(place).into_iter().flat_map(|ranks| ranks.iter());
         let of_rank = |rank: &Precedence| {
-            let route = self.gateways.routes.get(&rank.id())?;
-            let to = route.destination(&gateway.certificate, is_decrypted)?;
+            let route = self.sources.at(rank)?;
+            let to = route.attached.destination(&gateway.certificate, is_decrypted)?;
             let listener =
                 ListenerName { gateway: gateway.key().clone(), set: owner?.set.clone(), name: owner?.name.clone() };
             let is_closed = self.gateways.budget.is_closed(rank, &listener.owner(), host);

@@ -1,0 +1,220 @@
+//! The sources: the objects of all dialects, parsed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{AT_A_TIME, NewClusters, Translator, Update};
+use crate::model::{Host, ListenerId};
+use crate::objects::{Object, ObjectId, ObjectKey, Objects, Precedence};
+use crate::parallel;
+use crate::settings::Settings;
+use crate::translate::backend::{Context, Located};
+use crate::translate::dialect::{self, Dialect, Resolver};
+use crate::translate::few::Few;
+use crate::translate::graph::Input;
+use crate::translate::source::{Dependencies, Source};
+use crate::translate::verdict;
+
+/// All parsed objects.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// The sources that this controller serves.
+    served: BTreeMap<ObjectId, Arc<Source>>,
+    /// The inputs of the others, because this controller may serve them with other parents.
+    waiting: BTreeMap<ObjectId, Box<[Input]>>,
+}
+
+impl Sources {
+    /// Returns a source that this controller serves.
+    pub fn get(&self, id: &ObjectId) -> Option<&Arc<Source>> {
+        self.served.get(id)
+    }
+
+    /// Returns the source with this rank.
+    pub fn at(&self, rank: &Precedence) -> Option<&Source> {
+        self.served.get(&rank.id()).map(|source| &**source)
+    }
+
+    /// Returns the sources of these ranks.
+    pub fn all_at<'a>(&'a self, ranks: Option<&'a Few<Precedence>>) -> impl Iterator<Item = &'a Source> {
+        ranks.into_iter().flat_map(Few::iter).filter_map(|rank| self.at(rank))
+    }
+
+    /// Returns the sources that this controller serves.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectId, &Arc<Source>)> {
+        self.served.iter()
+    }
+
+    /// Returns the inputs of a source, served or not.
+    pub fn inputs(&self, id: &ObjectId) -> &[Input] {
+        let waiting = || self.waiting.get(id).map_or(&[][..], |inputs| inputs);
+        self.served.get(id).map_or_else(waiting, |source| &source.dependencies.inputs)
+    }
+
+    /// Returns the sources of a dialect in a namespace whose rank in conflicts has changed with the namespace. Either the namespace is
+    /// being deleted, or a new namespace of the same name has been created.
+    pub fn outranked<'a>(
+        &'a self,
+        dialect: &Dialect,
+        namespace: &ObjectKey,
+        objects: &'a Objects,
+    ) -> impl Iterator<Item = &'a ObjectId> {
+        let (kind, name) = (dialect.kind, namespace.name.clone());
+        let first = ObjectId { kind, key: ObjectKey { namespace: name.clone(), name: "".into() } };
+        let inside = self.served.range(first..);
+        let inside = inside.take_while(move |(id, _)| id.kind == kind && id.key.namespace == name);
+        inside.filter_map(move |(id, source)| {
+            let meta = objects.meta(kind, &id.key)?;
+            (objects.precedence(kind, meta) != source.precedence).then_some(id)
+        })
+    }
+}
+
+/// The hosts and objects that an update affects.
+#[derive(Debug, Default)]
+pub struct Affected {
+    /// The hosts of the shared listeners to build again.
+    pub shared: BTreeSet<Host>,
+    /// Whether a changed source has, or had, a default backend.
+    pub has_other_default: bool,
+    /// The hosts of listeners of Gateways to build again.
+    pub hosts: BTreeSet<(ListenerId, Host)>,
+    /// The Gateways and sources that were parsed again.
+    pub replaced: BTreeSet<ObjectId>,
+    /// The Gateways whose reports may change.
+    pub reported: BTreeSet<ObjectKey>,
+    /// The Services whose BackendTLSPolicies may have other conditions.
+    pub services: BTreeSet<ObjectKey>,
+}
+
+impl Translator {
+    /// Parses sources again.
+    pub(super) fn parse_sources(
+        &mut self,
+        due: BTreeSet<ObjectId>,
+        objects: &Objects,
+        settings: &Settings,
+        affected: &mut Affected,
+        update: &mut Update,
+    ) {
+        let due: Vec<ObjectId> = due.into_iter().collect();
+        for batch in due.chunks(AT_A_TIME) {
+            let parsed = parallel::map(batch, |id| self.parse(id, objects, settings));
+            for (id, (now, made)) in batch.iter().zip(parsed) {
+                self.clusters.add(made, &mut self.ledger);
+                let is_known = |sources: &Sources| sources.get(id).is_some() || sources.waiting.contains_key(id);
+                let was_known = is_known(&self.sources);
+                self.replace_source(id, now, affected);
+                if was_known || is_known(&self.sources) {
+                    affected.replaced.insert(id.clone());
+                    update.sources.insert(id.clone());
+                }
+            }
+        }
+    }
+
+    /// Parses a source, and builds the clusters that it references. The error is what it depends on, if this controller does not serve it.
+    fn parse(
+        &self,
+        id: &ObjectId,
+        objects: &Objects,
+        settings: &Settings,
+    ) -> (Result<Source, Dependencies>, NewClusters) {
+        let dialect = dialect::of(self.dialects, id.kind);
+        let object = objects.of_kind(id.kind).get(&id.key);
+        match dialect.zip(object).filter(|(dialect, object)| (dialect.serves)(object, &self.classes)) {
+            Some((dialect, object)) => self.read(objects, settings, |resolver| (dialect.parse)(object, resolver)),
+            None => (Err(Dependencies::default()), NewClusters::new()),
+        }
+    }
+
+    /// Calls `parse` with a resolver of references. Returns its result and the new clusters.
+    pub(super) fn read<T>(
+        &self,
+        objects: &Objects,
+        settings: &Settings,
+        parse: impl FnOnce(Resolver) -> T,
+    ) -> (T, NewClusters) {
+        let client_certificate = self.general.ground.client_certificate.as_ref();
+        let context = Context { objects, settings, client_certificate };
+        let mut made = NewClusters::new();
+        let mut authorize = |located: &Located<'_>| self.clusters.authorize(located, context, &mut made);
+        let default_secret = self.general.ground.default_secret.as_ref();
+        let resolver = Resolver::new(context, default_secret, &self.host_grants, &self.gateways, &mut authorize);
+        let result = parse(resolver);
+        (result, made)
+    }
+
+    /// Replaces a source in all collections.
+    fn replace_source(&mut self, id: &ObjectId, now: Result<Source, Dependencies>, affected: &mut Affected) {
+        let none = Dependencies::default();
+        let before = self.sources.get(id).cloned();
+        let new = now.as_ref().map_or_else(|reads| reads, |source| &source.dependencies);
+        self.graph.replace(id, self.sources.inputs(id), &new.inputs);
+        // The readers of each cluster are updated in any case, because a cluster that was dropped has been built again.
+        let old = before.as_ref().map_or(&none, |source| &source.dependencies);
+        self.clusters.read(&old.clusters, &new.clusters);
+        self.sources.waiting.remove(id);
+        let now = match now {
+            Ok(source) => Some(Arc::new(source)),
+            Err(reads) if reads.inputs.is_empty() => None,
+            Err(reads) => {
+                self.sources.waiting.insert(id.clone(), reads.inputs);
+                None
+            }
+        };
+        if before == now {
+            return;
+        }
+        let problems =
+            |source: &Option<Arc<Source>>| source.as_ref().map_or_else(Box::default, |source| source.problems.clone());
+        self.ledger.replace(&problems(&before), &problems(&now));
+        match now.as_ref().filter(|source| !source.verdicts.is_empty()) {
+            Some(source) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&source.verdicts))),
+            None => drop(self.verdicts.remove(id)),
+        }
+        self.conflicts.verdicts_changed(id);
+        self.recount_routes(before.as_deref(), now.as_deref(), &mut affected.services);
+        if let Some(source) = &before {
+            self.leave(source, affected);
+        }
+        match now {
+            Some(source) => {
+                self.enter(&source, affected);
+                self.sources.served.insert(id.clone(), source);
+            }
+            None => drop(self.sources.served.remove(id)),
+        }
+    }
+
+    /// Adds a source to its hosts on the shared listeners. The limit of its namespace adds it to its hosts on listeners of Gateways.
+    fn enter(&mut self, source: &Source, affected: &mut Affected) {
+        affected.shared.extend(source.shared.hosts().cloned());
+        if source.shared.default_backend.is_some() {
+            affected.has_other_default = true;
+            self.with_default.insert(source.precedence.clone());
+        }
+        self.sites.enter(source);
+    }
+
+    /// Removes a source from its hosts.
+    fn leave(&mut self, source: &Source, affected: &mut Affected) {
+        affected.shared.extend(source.shared.hosts().cloned());
+        affected.has_other_default |= source.shared.default_backend.is_some();
+        self.with_default.remove(&source.precedence);
+        self.sites.leave(source);
+        for owner in source.attached.owners() {
+            self.set_state(source, &owner, None, affected);
+        }
+    }
+}
+
+/// Returns all objects of kinds that declare routes, with their dialects.
+pub fn candidates<'a>(
+    dialects: &'static [Dialect],
+    objects: &'a Objects,
+) -> impl Iterator<Item = (&'static Dialect, &'a Object)> {
+    let of_kind =
+        move |dialect: &'static Dialect| objects.of_kind(dialect.kind).values().map(move |object| (dialect, object));
+    dialects.iter().flat_map(of_kind)
+}
