@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::*;
 use crate::settings::Settings;
-use crate::translate::listeners;
+use crate::translate::listeners::SharedListeners;
 
 /// Returns the cluster of a port with the policy of its Service: `shop/cart/http`.
 pub fn cluster_id(text: &str) -> ClusterId {
@@ -99,7 +99,7 @@ fn pair() -> KeyPair {
 
 /// Returns the listeners that all Ingresses share, with the default settings and without hosts.
 pub fn empty() -> Model {
-    Model { listeners: listeners::of_settings(&Settings::default()), ..Model::default() }
+    Model { listeners: SharedListeners::default().of_settings(&Settings::default()), ..Model::default() }
 }
 
 /// Returns the listeners that all Ingresses share, with these hosts.
@@ -161,7 +161,7 @@ impl Shared for Model {
 
 /// Applies `settings` to the listeners of `model`, as a translation does.
 pub fn follow_settings(model: &mut Model, settings: &Settings) {
-    for (id, listener) in listeners::of_settings(settings) {
+    for (id, listener) in SharedListeners::default().of_settings(settings) {
         let hosts = model.listeners.remove(id.as_str()).map(|old| old.traffic);
         let traffic = match (listener.traffic, hosts) {
             (Traffic::Http(new), Some(Traffic::Http(old))) => Traffic::Http(PlainHosts { hosts: old.hosts, ..new }),

@@ -40,8 +40,11 @@ pub struct Dialect {
     /// How its units compete for requests.
     pub competition: Competition,
     /// Returns the verdicts for the conflicts of an object with others. `None`: the kind has no conditions for them.
-    pub conflicts: Option<fn(&Source, &[&Conflict]) -> Vec<Verdict>>,
+    pub conflicts: Option<OfConflicts>,
 }
+
+/// Returns the verdicts for the conflicts of an object.
+pub type OfConflicts = fn(&Source, &[&Conflict]) -> Vec<Verdict>;
 
 /// What differs between dialects when the units of several objects compete for the requests of a host.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! The listeners that all Ingresses share, and the form of routes of all listeners.
+//! The listeners that all objects share, and the form of the routes of all listeners.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,32 @@ pub fn discovery(settings: &Settings) -> RouteDiscovery {
     }
 }
 
-/// Returns the listeners for plain HTTP and for HTTP over TLS, without hosts.
-pub fn of_settings(settings: &Settings) -> BTreeMap<ListenerId, Listener> {
-    let discovery = discovery(settings);
-    let [http, https, http3] = [ListenerId::HTTP, ListenerId::HTTPS, ListenerId::HTTP3].map(ListenerId::new);
-    let http3 = settings.http.http3.enabled.then_some(http3);
-    BTreeMap::from([
-        (http.clone(), Listener::http(settings.listeners.http, discovery)),
-        (https, Listener::https(settings.listeners.https, Some(http), http3)),
-    ])
+/// The listeners that all objects share which are not attached to a Gateway.
+#[derive(Debug)]
+pub struct SharedListeners {
+    /// The listener for plain HTTP.
+    pub plain: ListenerId,
+    /// The listener for HTTP over TLS.
+    pub tls: ListenerId,
+    /// The listener for HTTP/3.
+    quic: ListenerId,
+}
+
+impl Default for SharedListeners {
+    fn default() -> Self {
+        let [plain, tls, quic] = [ListenerId::HTTP, ListenerId::HTTPS, ListenerId::HTTP3].map(ListenerId::new);
+        Self { plain, tls, quic }
+    }
+}
+
+impl SharedListeners {
+    /// Returns the listeners of the settings, without hosts.
+    pub fn of_settings(&self, settings: &Settings) -> BTreeMap<ListenerId, Listener> {
+        let Self { plain, tls, quic } = self;
+        let quic = settings.http.http3.enabled.then(|| quic.clone());
+        BTreeMap::from([
+            (plain.clone(), Listener::http(settings.listeners.http, discovery(settings))),
+            (tls.clone(), Listener::https(settings.listeners.https, Some(plain.clone()), quic)),
+        ])
+    }
 }

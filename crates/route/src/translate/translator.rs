@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 use crate::model::{Host, Model, SecretId, SecretPart, ServicePortId, StatsTls, Touched};
 use crate::objects::{Grouping, Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Revision};
-use crate::parallel;
 use crate::settings::Settings;
 
 use super::class::{self, Classes};
@@ -36,9 +35,10 @@ use super::envoys::{self, Envoys};
 use super::gateway::{PolicyReports, Reports};
 use super::graph::{ChangedInputs, Graph, Input};
 use super::host_grants::HostGrants;
+use super::listeners::SharedListeners;
 use super::problem::{Problem, Problems};
+use super::tls;
 use super::verdict::Verdicts;
-use super::{listeners, tls};
 
 use claims::{Claims, UnsettledHosts};
 use clusters::{Clusters, NewClusters};
@@ -47,7 +47,6 @@ use copies::Copies;
 pub use gateways::Dedicated;
 use gateways::Gateways;
 use ledger::Ledger;
-use levels::Levels;
 use missed::Outcomes;
 use ownership::Nameless;
 use served::Served;
@@ -112,6 +111,8 @@ pub struct Update {
 #[derive(Debug)]
 pub struct Translator {
     dialects: &'static [Dialect],
+    /// The listeners that all objects share.
+    shared: SharedListeners,
     model: Model,
     ledger: Ledger,
     /// The verdicts on sources, with their conflicts.
@@ -131,8 +132,6 @@ pub struct Translator {
     claims: Claims,
     sites: Sites,
     copies: Copies,
-    /// The hosts whose charges have changed while they were built. They are built again under the limits.
-    charged: BTreeSet<Host>,
     served: Served,
     outcomes: Outcomes,
     clusters: Clusters,
@@ -156,6 +155,7 @@ impl Translator {
     pub fn new(dialects: &'static [Dialect]) -> Self {
         Self {
             dialects,
+            shared: SharedListeners::default(),
             model: Model::default(),
             ledger: Ledger::default(),
             verdicts: Verdicts::default(),
@@ -171,7 +171,6 @@ impl Translator {
             claims: Claims::default(),
             sites: Sites::default(),
             copies: Copies::default(),
-            charged: BTreeSet::new(),
             served: Served::new(dialects),
             outcomes: Outcomes::default(),
             clusters: Clusters::default(),
@@ -346,7 +345,7 @@ impl Translator {
         self.classes = Classes::new(objects, settings);
         self.ledger.add(&general.problems);
         self.general = general;
-        self.model.listeners = listeners::of_settings(settings);
+        self.model.listeners = self.shared.of_settings(settings);
         let sources = candidates(self.dialects, objects).map(|(_, object)| object.id()).collect();
         let due = Due { sources, ..Due::default() };
         let mut update = self.follow(objects, settings, &ChangedInputs::everything(), due);
@@ -384,7 +383,7 @@ impl Translator {
         // hosts.
         let secrets = changed.is_everything() || changed.of_kind(Kind::SECRET).next().is_some();
         if presented_to_all || secrets && self.general.ground.presented_to_all().is_some() {
-            self.remake(&Host::Any, objects, settings, &mut update.touched);
+            self.rebuild_hosts([Host::Any].into(), objects, settings, &mut update.touched);
         }
         let served = self.served.take_changed();
         // A full translation has added all sources already.
@@ -426,30 +425,6 @@ impl Translator {
         let (units, sources): (BTreeSet<_>, BTreeSet<_>) = readers.partition(|id| gateways::is_unit(id.kind));
         due.sources.extend(sources);
         units
-    }
-
-    /// Builds hosts again. Other hosts copy the rules of [`Host::Any`], and hosts below a wildcard depend on its filter chain and
-    /// copy its rules, so these are built first.
-    fn rebuild_hosts(&mut self, hosts: BTreeSet<Host>, objects: &Objects, settings: &Settings, touched: &mut Touched) {
-        let (any, named): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| *host == Host::Any);
-        let (wildcards, exact): (Vec<_>, Vec<_>) =
-            named.into_iter().partition(|host| matches!(host, Host::Wildcard(_)));
-        for mut due in [any, wildcards, exact] {
-            while !due.is_empty() {
-                // The hosts of one batch do not depend on each other, except for hosts that a changed limit adds to those of a
-                // wildcard. If the wildcard changes, these are built again with the exact hosts.
-                for batch in due.chunks(AT_A_TIME) {
-                    let levels = Levels::new(self, batch, settings);
-                    let made = parallel::map(batch, |host| self.make(host, &levels, objects, settings));
-                    for (host, made) in batch.iter().zip(made) {
-                        self.replace_host_parts(host, made, touched);
-                    }
-                }
-                let mut again = std::mem::take(&mut self.charged);
-                again.extend(self.copies.apply(settings.tenants.max_configuration_per_namespace));
-                due = again.into_iter().collect();
-            }
-        }
     }
 }
 

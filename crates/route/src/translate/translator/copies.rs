@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
+use super::hosts::draft::Draft;
+use super::levels::Levels;
 use super::sites::Site;
 use crate::model::{Host, TlsVersion};
 use crate::settings::Settings;
@@ -55,14 +57,9 @@ pub struct Surplus {
 }
 
 impl Surplus {
-    /// Returns the rules of another host that do not fit into `host`. `other` is that host, with the first namespace of its rules.
-    pub fn new(
-        copies: &Copies,
-        host: &Host,
-        other: Option<(&Host, &Arc<str>)>,
-        copier: Option<&Copier>,
-        charges: &ByPart,
-    ) -> Self {
+    /// Returns the rules that a host copies, but that do not fit.
+    pub fn of(draft: &Draft, copies: &Copies, levels: &Levels) -> Self {
+        let Draft { host, copied, copier, charges, .. } = draft;
         let (mut namespaces, mut size) = (BTreeSet::new(), 0u64);
         for (part, charge) in charges {
             if let Part::Rules(namespace) = part
@@ -72,11 +69,12 @@ impl Surplus {
                 size = size.saturating_add(charge.size.open);
             }
         }
-        let (Some((other, first)), Some(copier), false) = (other, copier, namespaces.is_empty()) else {
+        let first = copied.as_ref().and_then(|copied| levels.standing(copied)?.served.first());
+        let (Some(copied), Some(first), Some(copier), false) = (copied, first, copier, namespaces.is_empty()) else {
             return Self::default();
         };
-        let is_all = namespaces.contains(first);
-        let problems = copier.surplus(host, other, &namespaces, size, is_all);
+        let is_all = namespaces.contains(&first.origin.namespace);
+        let problems = copier.surplus(host, copied, &namespaces, size, is_all);
         Self { namespaces, is_all, problems }
     }
 }

@@ -14,7 +14,6 @@ use crate::translate::gateway::listener::{Gateway, Listener, Protocol};
 use crate::translate::gateway::virtual_host::{not_found, virtual_host};
 use crate::translate::problem::Problem;
 use crate::translate::source::Source;
-use crate::translate::translator::set;
 
 /// The maximum number of listeners for HTTPS on one port that distinguish hosts of other listeners from unknown hosts.
 const LISTED: usize = 64;
@@ -47,7 +46,7 @@ impl Translator {
         for (host, now) in built {
             let pattern = || gateway.on(id).find(|one| one.host == host);
             let now = now.or_else(|| pattern().map(|listener| not_found(&listener.origin)));
-            self.replace_host(id, &host, now, update);
+            self.replace_host(id.as_str(), &host, now, &mut update.touched);
         }
     }
 
@@ -125,27 +124,6 @@ impl Translator {
         for (name, now) in updates {
             self.replace_tls(id.as_str(), &name, now, &mut update.touched);
         }
-    }
-
-    /// Replaces a host of an Envoy listener for plain HTTP.
-    pub(super) fn replace_host(
-        &mut self,
-        listener: &ListenerId,
-        host: &Host,
-        now: Option<VirtualHost>,
-        update: &mut Update,
-    ) {
-        let before = self.model.plain(listener.as_str()).and_then(|plain| plain.hosts.get(host));
-        if before == now.as_ref() {
-            return;
-        }
-        let (old, new) = VirtualHost::differing(before, now.as_ref());
-        self.clusters.replace_routes(old, new);
-        self.served.replace(old, new);
-        if let Some(plain) = self.model.plain_mut(listener.as_str()) {
-            set(&mut plain.hosts, host, now);
-        }
-        update.touched.insert_host(listener.as_str(), host.clone());
     }
 
     /// Replaces the problems of a host.

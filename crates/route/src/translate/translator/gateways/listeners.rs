@@ -125,7 +125,7 @@ impl Translator {
         let plain = self.model.plain(listener.as_str());
         let hosts: Option<Vec<Host>> = plain.map(|plain| plain.hosts.keys().cloned().collect());
         for host in hosts.unwrap_or_default() {
-            self.replace_host(listener, &host, None, update);
+            self.replace_host(listener.as_str(), &host, None, &mut update.touched);
         }
         let tls = self.model.tls(listener.as_str());
         let names: Option<Vec<Host>> = tls.map(|tls| tls.hosts.keys().cloned().collect());

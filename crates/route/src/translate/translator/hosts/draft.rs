@@ -1,0 +1,150 @@
+//! What is decided about a host before its virtual hosts are built: its owner, the host whose rules it copies, its certificate, and the
+//! charges for its copies.
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::Translator;
+use crate::model::Host;
+use crate::settings::Settings;
+use crate::translate::host::parent;
+use crate::translate::source::Source;
+use crate::translate::tls::{self, Asking, Chain, Found, Routing};
+use crate::translate::translator::copies::{self, ByPart, Copier, Part};
+use crate::translate::translator::levels::Levels;
+use crate::translate::translator::ownership::Standing;
+
+/// The decisions on a host.
+pub struct Draft<'t> {
+    /// The host.
+    pub host: Host,
+    /// The sources whose rules define it.
+    pub standing: Standing<'t>,
+    /// The wildcard above it.
+    pub above: Option<Host>,
+    /// The host whose rules it copies: the first level above with rules.
+    pub copied: Option<Host>,
+    /// Its certificate, and the problems of TLS entries.
+    pub certificate: Certificate,
+    /// The objects that make it copy rules.
+    pub copier: Option<Copier<'t>>,
+    /// The charges for its copies.
+    pub charges: ByPart,
+}
+
+/// The certificate of a host.
+#[derive(Default)]
+pub struct Certificate {
+    /// The selected TLS properties. `None`: the host has no filter chain.
+    pub chain: Option<Chain>,
+    /// What the selection has found.
+    pub found: Found,
+    /// Whether a served rule or a permitted TLS entry names the host.
+    pub is_named: bool,
+}
+
+impl Draft<'_> {
+    /// Returns whether a served rule names the host.
+    pub fn is_in_rules(&self) -> bool {
+        !self.standing.served.is_empty()
+    }
+
+    /// Returns the first object with a served rule.
+    pub fn first(&self) -> Option<&ObjectRef> {
+        self.standing.served.first().map(|source| &source.origin)
+    }
+}
+
+impl Translator {
+    /// Decides on a host. `levels` are those of its batch.
+    pub(super) fn draft<'t>(&'t self, host: &Host, levels: &Levels<'t>, settings: &Settings) -> Draft<'t> {
+        let naming = self.naming(host);
+        let above = parent(host);
+        let site_above = above.as_ref().and_then(|above| self.sites.get(above));
+        let standing = self.standing_among(&naming, host, site_above, settings);
+        let copied = copied(host, above.as_ref(), &standing, levels);
+        let mut draft = Draft {
+            host: host.clone(),
+            standing,
+            above,
+            copied,
+            certificate: Certificate::default(),
+            copier: None,
+            charges: ByPart::new(),
+        };
+        // A certificate for clients without a known server name follows from the settings.
+        if *host != Host::Any && !naming.is_empty() {
+            let (naming, beside) = asking(host, &naming);
+            draft.certificate = self.certificate(&draft, &naming, &beside, levels);
+            draft.copier = copier(&draft, &naming);
+            draft.charges = self.charges(&draft, settings);
+        }
+        draft
+    }
+
+    /// Selects the certificate of a host. `naming` are the TLS entries that name it, and `beside` those of its objects that do not.
+    fn certificate(&self, draft: &Draft, naming: &[Asking], beside: &[Asking], levels: &Levels) -> Certificate {
+        let Draft { host, standing, above, copied, .. } = draft;
+        let of_copied = copied.as_ref().filter(|_| !draft.is_in_rules()).and_then(|copied| levels.routing(copied));
+        let own = match draft.is_in_rules() {
+            true => Routing::new(&standing.served, standing.owner()),
+            false => standing.waiting(host),
+        };
+        let chain_above = above.as_ref().and_then(|above| self.sites.get(above)?.chain.as_ref());
+        let default = self.general.ground.default_secret.as_ref();
+        let mut found = tls::chain(host, naming, beside, chain_above, default, of_copied.unwrap_or(&own));
+        // If only rejected rules and entries name a host, the wildcard above it serves it. With a filter chain for the
+        // host, connections for the wildcard would answer its requests with 421.
+        let is_named = draft.is_in_rules() || !found.permitted.is_empty();
+        let chain = found.chain.take().filter(|_| is_named);
+        Certificate { chain, found, is_named }
+    }
+
+    /// Returns the charges of a host for the rules that it copies, and for the filter chain of a wildcard.
+    fn charges(&self, draft: &Draft, settings: &Settings) -> ByPart {
+        let copied = draft.copied.as_ref().and_then(|copied| self.sites.get(copied));
+        let mut charges =
+            copied.zip(draft.copier.as_ref()).map(|(site, copier)| copier.charges(site)).unwrap_or_default();
+        if let (Host::Wildcard(_), Some(chain)) = (&draft.host, &draft.certificate.chain) {
+            charges.insert(Part::KeyPair, copies::of_key_pair(chain, settings));
+        }
+        charges
+    }
+}
+
+/// Returns the host whose rules a host copies. If no rule names the host, the first level above with rules serves it. A wildcard with
+/// rules needs those without a host.
+fn copied(host: &Host, above: Option<&Host>, standing: &Standing, levels: &Levels) -> Option<Host> {
+    if *host == Host::Any || !standing.served.is_empty() && !matches!(host, Host::Wildcard(_)) {
+        return None;
+    }
+    let has_rules = |level: &&Host| levels.standing(level).is_some_and(|level| !level.served.is_empty());
+    [above, Some(&Host::Any)].into_iter().flatten().find(has_rules).cloned()
+}
+
+/// Returns the objects that make a host copy rules: the first one with a rule, or the TLS entries that name it.
+fn copier<'t>(draft: &Draft<'t>, naming: &[Asking<'t>]) -> Option<Copier<'t>> {
+    let Certificate { chain, found, .. } = &draft.certificate;
+    match draft.standing.served.first() {
+        Some(source) => Some(Copier::Rule(source)),
+        None => {
+            let entries = found.permitted.iter().filter_map(|at| naming.get(*at).copied()).collect();
+            chain.as_ref().and_then(|chain| Copier::entries(entries, chain))
+        }
+    }
+}
+
+/// Returns the TLS entries that name `host`, and the entries for other hosts of the objects that name it in a rule. `sources` are
+/// the objects that name the host.
+fn asking<'a>(host: &Host, sources: &[&'a Source]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
+    let (mut naming, mut beside) = (Vec::new(), Vec::new());
+    for &source in sources {
+        let Some(places) = source.shared.places(host) else { continue };
+        let named = places.entries.iter().filter_map(|at| source.shared.entries.get(*at as usize));
+        naming.extend(named.map(|entry| Asking { source, entry }));
+        if !places.rules.is_empty() {
+            let others = source.shared.beside.iter().filter_map(|at| source.shared.entries.get(*at as usize));
+            beside.extend(others.map(|entry| Asking { source, entry }));
+        }
+    }
+    (naming, beside)
+}

@@ -1,0 +1,187 @@
+//! The parts of a host: its virtual hosts for plain text and TLS, and what other hosts and the reports need to know about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::Translator;
+use super::draft::{Certificate, Draft};
+use crate::envoy::route::Sizes;
+use crate::model::{Host, Others, SecretId, ServedHosts, TlsHost, TlsVersion, VirtualHost};
+use crate::objects::{Kind, Objects};
+use crate::settings::Settings;
+use crate::translate::charges::State;
+use crate::translate::plain_text::Side;
+use crate::translate::problem::Problem;
+use crate::translate::tls::{self, Chain};
+use crate::translate::translator::copies::{self, Copies, Part, Surplus};
+use crate::translate::translator::levels::Levels;
+use crate::translate::translator::ownership::Claim;
+use crate::translate::unit::Target;
+use crate::translate::virtual_host::{Around, closed};
+
+/// The parts of a host.
+#[derive(Default)]
+pub struct Made {
+    /// The virtual host for plain text.
+    pub http: Option<VirtualHost>,
+    /// The TLS part.
+    pub https: Option<TlsHost>,
+    /// Whether TLS connections for the host are refused.
+    pub is_refused: bool,
+    /// The TLS properties, on which names below a wildcard depend.
+    pub chain: Option<Chain>,
+    /// The problems that concern only this host.
+    pub problems: Vec<Arc<Problem>>,
+    /// The TLS entries for the host without a usable key pair.
+    pub missed: Vec<tls::Missed>,
+    /// Whether a served rule names it.
+    pub is_in_rules: bool,
+    /// The claim of the owner of a wildcard.
+    pub claim: Option<Claim>,
+    /// The namespace that owns the host and has a rule for it.
+    pub owner: Option<Arc<str>>,
+    /// The sizes of a copy of its rules of each namespace.
+    pub sizes: BTreeMap<Arc<str>, u64>,
+}
+
+impl Translator {
+    /// Builds the parts of a host. `levels` are those of its batch, and `copies` has its charges.
+    pub(super) fn build<'t>(
+        &'t self,
+        draft: &Draft<'t>,
+        levels: &Levels<'t>,
+        copies: &Copies,
+        objects: &Objects,
+        settings: &Settings,
+    ) -> Made {
+        let host = &draft.host;
+        let mut problems = Vec::new();
+        draft.standing.report(host, &mut problems);
+        let own = self.merge(host, &draft.standing.served, settings, &mut problems);
+        let sizes = match host {
+            Host::Exact(_) => BTreeMap::new(),
+            Host::Wildcard(_) | Host::Any => own.sizes(&Sizes::new(settings)),
+        };
+        let around = Around { own, catch_all: self.nameless.catch_all.as_ref(), ..Around::default() };
+        let made = match host {
+            Host::Any => self.build_any(draft, &around, objects, settings),
+            Host::Exact(_) | Host::Wildcard(_) => {
+                let surplus = Surplus::of(draft, copies, levels);
+                problems.extend(surplus.problems.iter().cloned());
+                problems.extend(draft.certificate.found.problems.iter().cloned());
+                let is_closed = copies.state(host, &Part::KeyPair) != State::Open;
+                if let Some(chain) = draft.certificate.chain.as_ref().filter(|_| is_closed) {
+                    problems.push(copies::too_many_wildcards(host, chain, settings, nobody));
+                }
+                self.build_named(draft, around, surplus, levels, is_closed)
+            }
+        };
+        let problems = problems.into_iter().map(Arc::new).collect();
+        Made { problems, is_in_rules: draft.is_in_rules(), sizes, ..made }
+    }
+
+    /// Builds the parts of the host that stands for all names.
+    fn build_any(&self, draft: &Draft, around: &Around, objects: &Objects, settings: &Settings) -> Made {
+        let is_served = draft.is_in_rules() || around.catch_all.is_some();
+        let http = is_served.then(|| around.virtual_host(&Host::Any, Side::PlainText { behind_tls: false }, &nobody()));
+        Made { http, https: self.default_host(around, objects, settings), ..Made::default() }
+    }
+
+    /// Builds the parts of a named host. `is_closed`: its filter chain does not fit into the limit of its namespace.
+    fn build_named<'l, 't>(
+        &'t self,
+        draft: &Draft<'t>,
+        mut around: Around<'l, 't>,
+        surplus: Surplus,
+        levels: &'l Levels<'t>,
+        is_closed: bool,
+    ) -> Made {
+        let Certificate { chain, found, is_named } = &draft.certificate;
+        let (host, is_in_rules) = (&draft.host, draft.is_in_rules());
+        let served = chain.as_ref().filter(|_| !is_closed);
+        around.left_out = surplus.namespaces;
+        if !surplus.is_all && (is_in_rules || served.is_some()) {
+            let copied = draft.copied.as_ref();
+            (around.parent, around.nameless) = match copied {
+                Some(Host::Any) => (None, levels.rules(&Host::Any)),
+                copied => (copied.and_then(|copied| levels.rules(copied)), None),
+            };
+        }
+        let plain = |around: &Around| {
+            let side = Side::PlainText { behind_tls: served.is_some() };
+            is_in_rules.then(|| around.virtual_host(host, side, &nobody()))
+        };
+        let http = match draft.first().filter(|_| is_closed) {
+            Some(first) => Some(closed(first)),
+            None => plain(&around),
+        };
+        let https = served.map(|chain| self.tls_part(host, chain, around));
+        // Otherwise clients would get the certificate and the routes of the wildcard above.
+        let has_chain_above = || self.sites.get(draft.above.as_ref()?)?.chain.as_ref();
+        let is_below = *is_named && https.is_none() && has_chain_above().is_some();
+        let is_wildcard = matches!(host, Host::Wildcard(_));
+        Made {
+            http,
+            https,
+            is_refused: is_closed || is_below,
+            chain: chain.clone(),
+            missed: found.missed.clone(),
+            claim: draft.standing.claim.clone().filter(|_| is_wildcard),
+            owner: draft.standing.owner_with_rule().cloned(),
+            ..Made::default()
+        }
+    }
+
+    /// Returns the TLS part of a host with these TLS properties.
+    fn tls_part(&self, host: &Host, chain: &Chain, mut around: Around) -> TlsHost {
+        let default = self.general.ground.default_secret.as_ref();
+        // The default backend of one namespace is not served with the certificate of another.
+        let is_trusted = |target: &&Target| {
+            Some(&chain.secret) == default || chain.secret.object().namespace == target.origin.namespace
+        };
+        around.catch_all = around.catch_all.filter(is_trusted);
+        let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
+        let content = around.virtual_host(host, Side::Tls, &origin);
+        tls_host(host, chain.secret.clone(), (chain.minimum, chain.maximum), content, chain.origins.clone())
+    }
+
+    /// Builds the host for clients without a known server name, if there is a certificate for them. With the fallback
+    /// certificate, it is a virtual host without routes.
+    fn default_host(&self, around: &Around, objects: &Objects, settings: &Settings) -> Option<TlsHost> {
+        let ground = &self.general.ground;
+        let name = ground.presented_to_all()?.clone();
+        let secret = tls::secret(objects, &name)?;
+        let virtual_host = match &ground.default_secret {
+            Some(_) => around.virtual_host(&Host::Any, Side::Tls, &secret.origin),
+            None => VirtualHost::default(),
+        };
+        let versions = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
+        Some(tls_host(&Host::Any, name, versions, virtual_host, vec![secret.origin]))
+    }
+}
+
+/// Returns a host behind TLS with one key pair, whose connections serve only this host.
+fn tls_host(
+    host: &Host,
+    secret: SecretId,
+    (minimum, maximum): (TlsVersion, TlsVersion),
+    content: VirtualHost,
+    origins: Vec<ObjectRef>,
+) -> TlsHost {
+    TlsHost {
+        secrets: vec![secret],
+        minimum,
+        maximum,
+        virtual_hosts: ServedHosts::one(host.clone(), content),
+        others: Others::Misdirected,
+        misdirected: BTreeSet::new(),
+        origins,
+    }
+}
+
+/// Returns a placeholder for an origin that is never used: a host without objects is not served.
+fn nobody() -> ObjectRef {
+    ObjectRef::new(Kind::INGRESS.as_str(), "", "")
+}
