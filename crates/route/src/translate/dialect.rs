@@ -37,10 +37,21 @@ pub struct Dialect {
     /// Parses an object that is served. The error is what an object depends on that this controller may serve later, with other
     /// parents.
     pub parse: fn(&Object, Resolver) -> Result<Source, Dependencies>,
+    /// Whether several of its objects may define a host.
+    pub sharing: Sharing,
     /// How its units compete for requests.
     pub competition: Competition,
     /// Returns the verdicts for the conflicts of an object with others. `None`: the kind has no conditions for them.
     pub conflicts: Option<OfConflicts>,
+}
+
+/// Whether several objects of a dialect may define a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Their units are merged.
+    Merged,
+    /// None of them defines it, because neither takes precedence.
+    Alone,
 }
 
 /// Returns the verdicts for the conflicts of an object.
@@ -150,6 +161,12 @@ impl<'a> Resolver<'a> {
     pub fn parent(&mut self, id: &ObjectId) -> Option<Parent<'a>> {
         self.inputs.push(Input::new(id.kind, id.key.clone()));
         self.parents.parent(id)
+    }
+
+    /// Returns another object of a dialect that the source includes, if it exists. The source declares the verdicts on it.
+    pub fn included(&mut self, id: &ObjectId) -> Option<&'a Object> {
+        self.inputs.push(Input::new(id.kind, id.key.clone()));
+        self.context.objects.of_kind(id.kind).get(&id.key)
     }
 
     /// Returns the BackendTLSPolicies.

@@ -12,7 +12,7 @@ use crate::re2::Cost;
 
 use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
-use super::dialect::{Competition, Dialect, Resolver};
+use super::dialect::{Competition, Dialect, Resolver, Sharing};
 use super::problem::{Problem, Reason, bounded};
 use super::rules::Contender;
 use super::source::{self, Dependencies, Entry, MAX_BESIDE, Material, Rule, Shared, Source};
@@ -24,6 +24,7 @@ pub const DIALECT: Dialect = Dialect {
     kind: Kind::INGRESS,
     serves: |object, classes| object.get().is_some_and(|ingress| classes.serve(ingress)),
     parse: |object, resolver| object.get().map(|ingress| parse(ingress, resolver)).ok_or_else(Dependencies::default),
+    sharing: Sharing::Merged,
     competition: Competition {
         rank: |order, one| path::rank(one.unit.path(), order.is_behind(one)),
         conflict,

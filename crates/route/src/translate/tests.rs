@@ -5,6 +5,7 @@
 mod amplification;
 mod annotations;
 mod claims;
+mod composed;
 mod copies;
 mod envoy;
 mod envoys;

@@ -86,12 +86,12 @@ impl<'a> HostRules<'a> {
             routes
         };
         if left_out.is_empty() {
-            return on_side(&mut self.in_order());
+            return on_side(&mut self.rules.in_order().into_iter().map(|one| one.unit));
         }
         let by_namespace = self.by_namespace.get_or_init(|| {
             let mut by_namespace = BTreeMap::<_, Vec<_>>::new();
-            for (place, unit) in self.in_order().enumerate() {
-                by_namespace.entry(&*unit.route.origin.namespace).or_default().push((place, unit));
+            for (place, one) in self.rules.in_order().into_iter().enumerate() {
+                by_namespace.entry(&**one.namespace()).or_default().push((place, one.unit));
             }
             by_namespace
         });
@@ -99,11 +99,6 @@ impl<'a> HostRules<'a> {
         let mut copied: Vec<_> = copied.flat_map(|(_, units)| units).collect();
         copied.sort_by_key(|(place, _)| *place);
         on_side(&mut copied.into_iter().map(|(_, unit)| *unit))
-    }
-
-    /// Returns the served units in their final order.
-    fn in_order(&self) -> impl Iterator<Item = &'a Unit> {
-        self.rules.in_order().into_iter().map(|one| one.unit)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::model::PathMatch;
 use crate::objects::{Kind, Object};
 use crate::re2;
 use crate::translate::conflicts::{Conflict, Place};
-use crate::translate::dialect::{Competition, Dialect, Resolver};
+use crate::translate::dialect::{Competition, Dialect, Resolver, Sharing};
 use crate::translate::order::{Class, Order, PathRank, Side};
 use crate::translate::rules::Contender;
 use crate::translate::source::{Dependencies, Source};
@@ -21,6 +21,7 @@ pub const HTTP_ROUTE: Dialect = Dialect {
     kind: Kind::HTTP_ROUTE,
     serves: |_, _| true,
     parse: |object, resolver| parsed(object, resolver, http_route::parse),
+    sharing: Sharing::Merged,
     competition: Competition {
         rank,
         // Equal matches are no fault: the older route takes precedence.

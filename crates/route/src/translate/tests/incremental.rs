@@ -17,7 +17,7 @@ use crate::testing::objects::*;
 use crate::translate::{ChangedInputs, Input, Translator, translate};
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(super) enum Step {
     Apply(Object),
     Delete(Kind, ObjectKey),
     Settings(Box<Settings>),
@@ -102,7 +102,7 @@ fn any_claims() -> impl Strategy<Value = Object> {
     )
 }
 
-fn any_object() -> impl Strategy<Value = Object> {
+pub(super) fn any_object() -> impl Strategy<Value = Object> {
     let object = prop_oneof![
         3 => any_claims(),
         8 => any_ingress(),
@@ -119,7 +119,7 @@ fn any_object() -> impl Strategy<Value = Object> {
     })
 }
 
-fn any_settings() -> impl Strategy<Value = Settings> {
+pub(super) fn any_settings() -> impl Strategy<Value = Settings> {
     let secret = || prop::option::of(select(&SECRETS[1..]).prop_map(|name| ("shop".to_owned(), name.to_owned())));
     let stats = (prop::option::of(9000u16..9002), secret(), secret());
     // One or some copies of one rule fit into a namespace, one wildcard with TLS, or everything.
@@ -165,7 +165,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 /// Applies `step` to `objects` like the loop.
-fn take(step: Step, objects: &mut Objects, settings: &mut Settings, changed: &mut ChangedInputs) {
+pub(super) fn take(step: Step, objects: &mut Objects, settings: &mut Settings, changed: &mut ChangedInputs) {
     let (kind, key) = match &step {
         Step::Apply(object) => (object.kind(), object.meta().key.clone()),
         Step::Delete(kind, key) => (*kind, key.clone()),

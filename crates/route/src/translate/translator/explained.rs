@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
+use super::conflicts::id_of;
 use crate::explain::{Chain, Chosen, Outcome, Request, decide, patterns, without_port};
 use crate::model::{
     Action, Bind, ClientValidation, Cluster, ClusterId, Destination, Endpoints, Host, Listener, ListenerId, Match,
@@ -244,7 +245,7 @@ impl Translator {
 
     /// Returns the field that declares a route.
     fn field_of(&self, listener: &ListenerId, domain: &Host, route: &Route) -> String {
-        let Some(source) = self.id_of(&route.origin).and_then(|id| self.sources.get(&id)) else {
+        let Some(source) = id_of(self.dialects, &route.origin).and_then(|id| self.sources.get(&id)) else {
             return String::new();
         };
         let of_unit = self.field_of_match(listener, domain, source, &route.matches);
@@ -366,11 +367,6 @@ impl Translator {
         });
         let object = object.clone();
         self.problems().range(first..).take_while(move |problem| problem.object.clone().at(0) == object.clone().at(0))
-    }
-
-    fn id_of(&self, origin: &ObjectRef) -> Option<ObjectId> {
-        let dialect = dialect::by_name(self.dialects, origin.kind)?;
-        Some(dialect.kind.id(ObjectKey { namespace: origin.namespace.clone(), name: origin.name.clone() }))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::model::Host;
 use crate::objects::Precedence;
 use crate::settings::{NamespaceOwnership, Settings};
 use crate::translate::conflicts::Place;
+use crate::translate::dialect::{self, Dialect, Sharing};
 use crate::translate::few::set_of;
 use crate::translate::host::parent;
 use crate::translate::problem::{Problem, Reason};
@@ -84,6 +85,8 @@ pub struct Standing<'a> {
     pub served: Vec<&'a Source>,
     /// The Ingresses whose rules are rejected.
     rejected: Vec<&'a Source>,
+    /// The objects whose rules are rejected because each of them requires the host for itself.
+    clashing: Vec<&'a Source>,
     /// The claim of the host's owner, with [`NamespaceOwnership::Strict`].
     pub claim: Option<Claim>,
 }
@@ -97,7 +100,8 @@ impl Standing<'_> {
     /// Returns the owner if it has a rule for the host. An Ingress that is being deleted has none.
     pub fn owner_with_rule(&self) -> Option<&Arc<str>> {
         let owner = self.claim.as_ref()?.owner();
-        let mut lasting = self.served.iter().filter(|source| !source.precedence.terminating);
+        let with_rules = self.served.iter().chain(&self.clashing);
+        let mut lasting = with_rules.filter(|source| !source.precedence.terminating);
         lasting.any(|source| source.origin.namespace == *owner).then_some(owner)
     }
 
@@ -109,15 +113,36 @@ impl Standing<'_> {
 
     /// Adds a problem for every rejected rule for `host`.
     pub fn report(&self, host: &Host, problems: &mut Vec<Problem>) {
-        let Some(claim) = &self.claim else { return };
-        for source in &self.rejected {
+        let mut report = |source: &Source, message: &str| {
             problems.extend(source.shared.rules_for(host).map(|rule| Problem {
                 object: source.origin.clone(),
                 field: rule.field.to_string(),
                 reason: Reason::Conflicted,
-                message: claim.states(host),
+                message: message.to_owned(),
                 consequence: "rule left out".to_owned(),
             }));
+        };
+        if let Some(claim) = &self.claim {
+            self.rejected.iter().for_each(|source| report(source, &claim.states(host)));
+        }
+        for source in &self.clashing {
+            let other = self.clashing.iter().find(|other| other.origin != source.origin);
+            let other = other.map(|other| other.origin.to_string()).unwrap_or_default();
+            report(
+                source,
+                &format!("host \"{host}\" is also defined by {other}, and one object must define all of it"),
+            );
+        }
+    }
+
+    /// Rejects the objects that require the host for themselves, if there are several.
+    fn reject_clashing(&mut self, dialects: &[Dialect]) {
+        let is_alone = |source: &Source| {
+            dialect::of(dialects, source.precedence.kind).is_some_and(|dialect| dialect.sharing == Sharing::Alone)
+        };
+        let claims = |source: &&&Source| is_alone(source) && !source.precedence.terminating;
+        if self.served.iter().filter(claims).nth(1).is_some() {
+            self.clashing = self.served.extract_if(.., |source| is_alone(source)).collect();
         }
     }
 }
@@ -179,7 +204,9 @@ impl Translator {
             // loses to all others.
             served.sort_by_key(|source| (source.precedence.terminating, source.origin.namespace != first));
         }
-        Standing { served, rejected, claim }
+        let mut standing = Standing { served, rejected, clashing: Vec::new(), claim };
+        standing.reject_clashing(self.dialects);
+        standing
     }
 
     /// Returns the claim of the owner of `host`. `named` have a rule for the host, and `above` is the wildcard above

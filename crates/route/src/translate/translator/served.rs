@@ -8,8 +8,9 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::Route;
-use crate::objects::{ObjectId, ObjectKey};
-use crate::translate::dialect::{self, Dialect};
+use crate::objects::ObjectId;
+use crate::translate::dialect::Dialect;
+use crate::translate::translator::conflicts::id_of;
 
 /// The number of routes of each source.
 #[derive(Debug)]
@@ -46,14 +47,14 @@ impl Served {
         now: impl Iterator<Item = &'a ObjectRef>,
     ) {
         let dialects = self.dialects;
-        for source in now.filter_map(|origin| source_of(dialects, origin)) {
+        for source in now.filter_map(|origin| id_of(dialects, origin)) {
             let routes = self.routes.entry(source.clone()).or_default();
             *routes += 1;
             if *routes == 1 {
                 self.changed.push(source);
             }
         }
-        for source in before.filter_map(|origin| source_of(dialects, origin)) {
+        for source in before.filter_map(|origin| id_of(dialects, origin)) {
             if let Some(routes) = self.routes.get_mut(&source).filter(|routes| **routes > 1) {
                 *routes -= 1;
             } else {
@@ -67,11 +68,4 @@ impl Served {
     pub fn take_changed(&mut self) -> Vec<ObjectId> {
         std::mem::take(&mut self.changed)
     }
-}
-
-/// Returns the source of a route or a destination.
-fn source_of(dialects: &[Dialect], origin: &ObjectRef) -> Option<ObjectId> {
-    let ObjectRef { kind, namespace, name, .. } = origin;
-    let dialect = dialect::by_name(dialects, kind)?;
-    Some(dialect.kind.id(ObjectKey { namespace: namespace.clone(), name: name.clone() }))
 }

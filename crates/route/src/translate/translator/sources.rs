@@ -13,7 +13,6 @@ use crate::translate::dialect::{self, Dialect, Resolver};
 use crate::translate::few::Few;
 use crate::translate::graph::Input;
 use crate::translate::source::{Dependencies, Source};
-use crate::translate::verdict;
 
 /// All parsed objects.
 #[derive(Debug, Default)]
@@ -169,11 +168,7 @@ impl Translator {
         let problems =
             |source: &Option<Arc<Source>>| source.as_ref().map_or_else(Box::default, |source| source.problems.clone());
         self.ledger.replace(&problems(&before), &problems(&now));
-        match now.as_ref().filter(|source| !source.verdicts.is_empty()) {
-            Some(source) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&source.verdicts))),
-            None => drop(self.verdicts.remove(id)),
-        }
-        self.conflicts.verdicts_changed(id);
+        self.replace_verdicts(id, before.as_deref(), now.as_deref());
         self.recount_routes(before.as_deref(), now.as_deref(), &mut affected.services);
         if let Some(source) = &before {
             self.leave(source, affected);
