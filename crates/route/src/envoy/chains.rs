@@ -26,7 +26,7 @@ use super::listener::TlsListeners;
 use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
 use super::{downstream_tls, headers, listener, names, route};
-use crate::model::{Action, Host, ListenerId, TlsHost, Touched, VirtualHost};
+use crate::model::{Action, ClientValidation, Host, ListenerId, TlsHost, Touched, VirtualHost};
 use crate::settings::Settings;
 
 /// A listener for HTTP over TLS and the routes of its hosts, updated with the model.
@@ -160,10 +160,13 @@ const REFUSED: u64 = 0;
 /// Returns a hash of the properties of a host that its listener contains.
 fn shape(host: &Host, listener: &TlsListener) -> Option<u64> {
     let Some(tls) = listener.tls.hosts.get(host) else { return listener.tls.refused.contains(host).then_some(REFUSED) };
-    let TlsHost { secrets, minimum, maximum, virtual_hosts: _, others: _, misdirected: _, origins } = tls;
+    let TlsHost { secrets, minimum, maximum, clients, virtual_hosts: _, others: _, misdirected: _, origins } = tls;
     let secrets = secrets.iter().map(|secret| format!("{secret} "));
     let objects = origins.iter().map(|origin| format!(" {origin}"));
-    let text = format!("{}{minimum:?} {maximum:?}{}", secrets.collect::<String>(), objects.collect::<String>());
+    let clients =
+        clients.as_ref().map(|ClientValidation { authorities, required }| format!(" {authorities} {required}"));
+    let (secrets, clients) = (secrets.collect::<String>(), clients.unwrap_or_default());
+    let text = format!("{secrets}{minimum:?} {maximum:?}{clients}{}", objects.collect::<String>());
     Some(xxhash_rust::xxh3::xxh3_64(text.as_bytes()).max(REFUSED + 1))
 }
 

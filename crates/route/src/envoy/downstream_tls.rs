@@ -28,18 +28,19 @@ pub fn inspector(settings: &Settings) -> listener_v3::ListenerFilter {
 pub fn for_scrapers(tls: &StatsTls, settings: &Settings) -> core_v3::TransportSocket {
     let parameters = &settings.tls.parameters;
     let secrets = std::slice::from_ref(&tls.secret);
-    let presented = Presented { secrets, minimum: parameters.minimum, maximum: parameters.maximum };
+    let clients = tls.clients.clone().map(|authorities| ClientValidation { authorities, required: true });
+    let (minimum, maximum) = (parameters.minimum, parameters.maximum);
+    let presented = Presented { secrets, minimum, maximum, clients: clients.as_ref() };
     // Downstream HTTP settings do not apply to scrapers.
     let alpn = alpn(&Settings::default());
-    let context = context(&presented, presented.minimum, presented.maximum, alpn, parameters);
-    let clients = tls.clients.clone().map(|authorities| ClientValidation { authorities, required: true });
-    wire::transport_socket("envoy.transport_sockets.tls", &validating(context, clients.as_ref()))
+    let context = context(&presented, minimum, maximum, alpn, parameters);
+    wire::transport_socket("envoy.transport_sockets.tls", &validating(context, presented.clients))
 }
 
 /// Builds the transport socket of a chain over TCP: the key pairs by SDS, the HTTP versions by ALPN.
-pub fn over_tcp(tls: &Presented, clients: Option<&ClientValidation>, settings: &Settings) -> core_v3::TransportSocket {
+pub fn over_tcp(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
     let context = context(tls, tls.minimum, tls.maximum, alpn(settings), &settings.tls.parameters);
-    wire::transport_socket("envoy.transport_sockets.tls", &validating(context, clients))
+    wire::transport_socket("envoy.transport_sockets.tls", &validating(context, tls.clients))
 }
 
 /// Adds the validation of client certificates to a context.
@@ -91,10 +92,10 @@ pub fn is_over_quic(tls: &TlsHost) -> bool {
 
 /// Builds the transport socket of a chain over QUIC. Early data is off: it can be replayed, and backends do not expect
 /// that.
-pub fn over_quic(tls: &Presented, clients: Option<&ClientValidation>, settings: &Settings) -> core_v3::TransportSocket {
+pub fn over_quic(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
     let context = context(tls, TlsVersion::V1_3, TlsVersion::V1_3, vec![], &settings.tls.parameters);
     let quic = quic_v3::QuicDownstreamTransport {
-        downstream_tls_context: Some(validating(context, clients)),
+        downstream_tls_context: Some(validating(context, tls.clients)),
         enable_early_data: Some(wire::boolean(false)),
         ..Default::default()
     };

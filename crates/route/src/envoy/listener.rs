@@ -11,7 +11,7 @@ use super::hcm::{self, Codec, RouteFilters, Routes};
 use super::server_names::Choice;
 use super::tls_listener::{Presented, TlsListener};
 use super::{access_log, downstream_tls, names, wire};
-use crate::model::{Bind, ClientValidation, Host, ListenerId, RouteDiscovery};
+use crate::model::{Bind, Host, ListenerId, RouteDiscovery};
 use crate::settings::{ConnectionBalancer, Listeners, ProxyProtocol, Settings, SocketOptions};
 
 /// The resources of a listener for HTTP over TLS, without its routes.
@@ -113,7 +113,7 @@ fn with_chains(
         let own_chain = || {
             let name = names::tls_routes(at.id, host);
             let manager = manager(at.id, Routes::Rds(name.clone()), codec, filters, settings);
-            chain(name, manager, &presented, at.tls.clients.as_ref(), codec, settings)
+            chain(name, manager, &presented, codec, settings)
         };
         match host {
             Host::Exact(server_name) => shared.entry(presented).or_default().push(server_name),
@@ -136,7 +136,7 @@ fn with_chains(
     let shared = shared.into_iter().map(|(presented, server_names)| {
         let name = names::shared_chain(at.id, &presented);
         choice.exact(server_names, &name);
-        chain(name, manager_of_shared.clone(), &presented, at.tls.clients.as_ref(), codec, settings)
+        chain(name, manager_of_shared.clone(), &presented, codec, settings)
     });
     listener.filter_chains = shared.chain(own).collect();
     listener.filter_chain_matcher = choice.matcher();
@@ -250,13 +250,12 @@ fn chain(
     name: String,
     manager: listener_v3::Filter,
     presented: &Presented,
-    clients: Option<&ClientValidation>,
     codec: Codec,
     settings: &Settings,
 ) -> listener_v3::FilterChain {
     let transport_socket = match codec {
-        Codec::Tcp => downstream_tls::over_tcp(presented, clients, settings),
-        Codec::Http3 => downstream_tls::over_quic(presented, clients, settings),
+        Codec::Tcp => downstream_tls::over_tcp(presented, settings),
+        Codec::Http3 => downstream_tls::over_quic(presented, settings),
     };
     listener_v3::FilterChain {
         filters: vec![manager],

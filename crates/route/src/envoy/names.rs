@@ -6,7 +6,7 @@ use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::Version;
 
 use super::tls_listener::Presented;
-use crate::model::{ClusterId, Host, ListenerId, ObjectKey, ServicePortId, TlsVersion};
+use crate::model::{ClientValidation, ClusterId, Host, ListenerId, ObjectKey, ServicePortId, TlsVersion};
 
 /// The set of scopes: the scopes of TLS hosts and of hosts in plain text. Envoys share one subscription for it.
 pub const SCOPES: &str = "lockgate";
@@ -107,17 +107,21 @@ pub fn scope_key(listener: &ListenerId) -> String {
 }
 
 /// Returns the name of the filter chain that hosts with the same TLS properties share. It is `"https/shop/cert"`,
-/// `"https/shop/cert,shop/rsa"` with several key pairs, or `"https/shop/cert/1.3"` with a single TLS version. The name
-/// of a host has no slash.
+/// `"https/shop/cert,shop/rsa"` with several key pairs, `"https/shop/cert/1.3"` with a single TLS version, or
+/// `"https/shop/cert/client-ca=shop/ca/configmap"` if clients present certificates. The name of a host has no slash.
 pub fn shared_chain(listener: &ListenerId, presented: &Presented) -> String {
-    let Presented { secrets, minimum, maximum } = presented;
+    let Presented { secrets, minimum, maximum, clients } = presented;
     let secrets = secrets.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let versions = match (minimum, maximum) {
         (TlsVersion::V1_3, _) => "/1.3",
         (TlsVersion::V1_2, TlsVersion::V1_2) => "/1.2",
         (TlsVersion::V1_2, TlsVersion::V1_3) => "",
     };
-    format!("{listener}/{secrets}{versions}")
+    let clients = clients.map(|ClientValidation { authorities, required }| {
+        let optional = if *required { "" } else { "optional-" };
+        format!("/{optional}client-ca={authorities}")
+    });
+    format!("{listener}/{secrets}{versions}{}", clients.unwrap_or_default())
 }
 
 /// Returns the name of the connection manager that the shared filter chains of a listener have: `"https/4f1d0c5a9be2d873"`.
@@ -181,7 +185,8 @@ mod tests {
         assert_eq!(scope(&http, &Host::Exact("shop.example.com".into())), "http/shop.example.com");
         assert_eq!(scope_of_others(&http), "http/*");
         let secrets = ["cert", "rsa"].map(|name| SecretId::new(ObjectKey::new("shop", name), SecretPart::KeyPair));
-        let presented = |secrets, minimum, maximum| shared_chain(&https, &Presented { secrets, minimum, maximum });
+        let presented =
+            |secrets, minimum, maximum| shared_chain(&https, &Presented { secrets, minimum, maximum, clients: None });
         let chain = |minimum, maximum| presented(&secrets[..1], minimum, maximum);
         assert_eq!(chain(TlsVersion::V1_2, TlsVersion::V1_3), "https/shop/cert");
         assert_eq!(chain(TlsVersion::V1_2, TlsVersion::V1_2), "https/shop/cert/1.2");

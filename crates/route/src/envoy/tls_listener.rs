@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Bind, Host, Listener, ListenerId, Model, SecretId, Termination, TlsHost, TlsHosts, TlsVersion, Traffic, VirtualHost,
+    Bind, ClientValidation, Host, Listener, ListenerId, Model, SecretId, Termination, TlsHost, TlsHosts, TlsVersion,
+    Traffic, VirtualHost,
 };
 
 /// The TLS properties that clients are presented. Hosts with equal values share a filter chain.
@@ -15,19 +16,22 @@ pub struct Presented<'a> {
     pub minimum: TlsVersion,
     /// Highest TLS version.
     pub maximum: TlsVersion,
+    /// The validation of client certificates.
+    pub clients: Option<&'a ClientValidation>,
 }
 
 impl<'a> From<&'a TlsHost> for Presented<'a> {
     fn from(host: &'a TlsHost) -> Self {
-        let TlsHost { secrets, minimum, maximum, virtual_hosts: _, others: _, misdirected: _, origins: _ } = host;
-        Self { secrets, minimum: *minimum, maximum: *maximum }
+        let TlsHost { secrets, minimum, maximum, clients, virtual_hosts: _, others: _, misdirected: _, origins: _ } =
+            host;
+        Self { secrets, minimum: *minimum, maximum: *maximum, clients: clients.as_ref() }
     }
 }
 
 impl<'a> From<&'a Termination> for Presented<'a> {
     fn from(terminated: &'a Termination) -> Self {
         let Termination { secrets, minimum, maximum } = terminated;
-        Self { secrets, minimum: *minimum, maximum: *maximum }
+        Self { secrets, minimum: *minimum, maximum: *maximum, clients: None }
     }
 }
 

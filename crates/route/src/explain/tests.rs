@@ -190,6 +190,7 @@ fn a_connection_for_one_server_name_is_not_for_hosts_of_another() {
         secrets: vec![pair_id("cert")],
         minimum: TlsVersion::V1_2,
         maximum: TlsVersion::V1_3,
+        clients: None,
         virtual_hosts: names
             .iter()
             .map(|(name, status)| (host(name), VirtualHost::new([answering(*status, PathMatch::root())])))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{ClientValidation, Host, SecretId, TlsHost, TlsVersion, VirtualHost, WeightedCluster};
+use super::{Host, SecretId, TlsHost, TlsVersion, VirtualHost, WeightedCluster};
 
 /// The name of a listener, unique in a model and in an Envoy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,8 +120,6 @@ pub struct TlsHosts {
     pub plain: Option<ListenerId>,
     /// The listener for HTTP/3, on the same port.
     pub http3: Option<ListenerId>,
-    /// The validation of client certificates. `None`: no certificate is requested.
-    pub clients: Option<ClientValidation>,
 }
 
 /// The TLS connections for a server name.

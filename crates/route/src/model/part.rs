@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Cluster, ClusterId, Discovery, Host, ListenerId, Model, Route, SecretId, ServicePortId, Touched, Traffic};
+use super::{
+    Cluster, ClusterId, Discovery, Host, ListenerId, Model, Route, SecretId, ServicePortId, TlsHost, Touched, Traffic,
+};
 
 /// The model of some listeners, with only the clusters, endpoints, and secrets that these listeners need.
 ///
@@ -261,8 +263,7 @@ impl Traffic {
         let mut secrets: Vec<&SecretId> = Vec::new();
         match self {
             Self::Https(tls) => {
-                secrets.extend(tls.hosts.values().flat_map(|host| &host.secrets));
-                secrets.extend(tls.clients.as_ref().map(|clients| &clients.authorities));
+                secrets.extend(tls.hosts.values().flat_map(TlsHost::all_secrets));
             }
             Self::Tls(hosts) => {
                 let terminated = hosts.values().filter_map(|host| host.terminated.as_ref());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{Host, SecretId, TlsHosts, VirtualHost};
+use super::{ClientValidation, Host, SecretId, TlsHosts, VirtualHost};
 
 /// A server name behind TLS, with its key pairs, TLS settings, and hosts.
 ///
@@ -19,6 +19,8 @@ pub struct TlsHost {
     pub minimum: TlsVersion,
     /// Highest TLS version accepted.
     pub maximum: TlsVersion,
+    /// The validation of client certificates. `None`: no certificate is requested.
+    pub clients: Option<ClientValidation>,
     /// The hosts that these connections serve. Requests for all other names that the server name covers are answered
     /// 404.
     pub virtual_hosts: ServedHosts,
@@ -116,6 +118,13 @@ impl FromIterator<(Host, VirtualHost)> for ServedHosts {
     }
 }
 
+impl TlsHost {
+    /// Returns the secrets: its key pairs, and the authorities that validate clients.
+    pub fn all_secrets(&self) -> impl Iterator<Item = &SecretId> {
+        self.secrets.iter().chain(self.clients.as_ref().map(|clients| &clients.authorities))
+    }
+}
+
 impl TlsHosts {
     /// Returns the virtual host for a client that sends the exact name `host` as SNI and as host. Returns `None` if
     /// only a wildcard or [`Host::Any`] matches the host, or if the connection is refused.
@@ -174,6 +183,7 @@ mod tests {
             secrets: vec![pair_id("cert")],
             minimum: TlsVersion::V1_2,
             maximum: TlsVersion::V1_3,
+            clients: None,
             virtual_hosts: names.iter().map(|name| (host(name), content(number))).collect(),
             others: Others::default(),
             misdirected: misdirected.iter().map(|name| host(name)).collect(),

@@ -48,7 +48,7 @@ impl fmt::Display for PeerName {
 }
 
 /// Whether clients must present a certificate, and the authorities that verify it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientValidation {
     /// The authorities, by identity in [`Model::secrets`](super::Model::secrets).
     pub authorities: SecretId,

@@ -116,6 +116,7 @@ pub fn tls_host(secrets: &[&str], hosts: impl IntoIterator<Item = (Host, Virtual
         secrets: secrets.iter().map(|name| pair_id(name)).collect(),
         minimum: TlsVersion::V1_2,
         maximum: TlsVersion::V1_3,
+        clients: None,
         virtual_hosts: hosts.into_iter().collect(),
         others: Others::default(),
         misdirected: BTreeSet::new(),

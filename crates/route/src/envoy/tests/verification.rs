@@ -82,7 +82,9 @@ fn clients_are_validated_by_all_filter_chains_of_a_listener() {
     for required in [true, false] {
         let mut model = verified(false, &[PeerName::Dns("cart.test".into())]);
         let authorities = SecretId::of_config_maps([ObjectKey::new("shop", "ca")].into()).unwrap();
-        model.tls_mut(ListenerId::HTTPS).unwrap().clients = Some(ClientValidation { authorities, required });
+        for tls in model.tls_mut(ListenerId::HTTPS).unwrap().hosts.values_mut() {
+            tls.clients = Some(ClientValidation { authorities: authorities.clone(), required });
+        }
         let resources = build(&model, &settings);
         let listener = resources.iter().find(|one| &**one.name() == "https").unwrap();
         let text = lockgate_xds::protobuf::to_json(listener.kind().full_name(), &listener.message()).to_string();
@@ -94,4 +96,22 @@ fn clients_are_validated_by_all_filter_chains_of_a_listener() {
         assert_eq!(count("ACCEPT_UNTRUSTED"), if required { 0 } else { chains }, "{text}");
         validate(&standalone(&resources, &settings)).unwrap();
     }
+}
+
+#[test]
+fn each_server_name_can_validate_clients_by_other_authorities() {
+    let settings = Settings::default();
+    let mut model = verified(false, &[PeerName::Dns("cart.test".into())]);
+    let tls = model.tls_mut(ListenerId::HTTPS).unwrap();
+    let (first, host) = tls.hosts.iter().find(|(host, _)| matches!(host, Host::Exact(_))).unwrap();
+    let (first, host) = (first.clone(), host.clone());
+    tls.hosts.insert(Host::Exact("other.test".into()), host);
+    let authorities = SecretId::of_config_maps([ObjectKey::new("shop", "ca")].into()).unwrap();
+    tls.hosts.get_mut(&first).unwrap().clients = Some(ClientValidation { authorities, required: true });
+    let resources = build(&model, &settings);
+    let listener = resources.iter().find(|one| &**one.name() == "https").unwrap();
+    let text = lockgate_xds::protobuf::to_json(listener.kind().full_name(), &listener.message()).to_string();
+    assert_eq!(text.matches("\"require_client_certificate\":true").count(), 1, "{text}");
+    assert_eq!(text.matches("/client-ca=shop/ca/configmap\"").count(), 2, "the chain, and the matcher: {text}");
+    validate(&standalone(&resources, &settings)).unwrap();
 }

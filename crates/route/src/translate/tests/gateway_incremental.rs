@@ -248,10 +248,7 @@ fn tells(touched: &Touched, before: &Model, now: &Model) -> bool {
                 (Traffic::Https(old), Traffic::Https(new)) => {
                     let both: BTreeSet<_> = old.hosts.keys().chain(new.hosts.keys()).collect();
                     let told = touched.hosts_of(id.as_str());
-                    (old.clients == new.clients || touched.listeners.contains(id.as_str()))
-                        && both
-                            .into_iter()
-                            .all(|host| old.hosts.get(host) == new.hosts.get(host) || told.contains(host))
+                    both.into_iter().all(|host| old.hosts.get(host) == new.hosts.get(host) || told.contains(host))
                 }
                 (old, new) => old == new || touched.listeners.contains(id.as_str()),
             };

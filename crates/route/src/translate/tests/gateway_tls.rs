@@ -284,7 +284,10 @@ fn a_listener_without_valid_authorities_for_clients_is_not_served() {
     let start = public(gateway("public")).validation(None, "ca", None);
     let mut world = World::new([start.into(), of_gateway, secret("good", &["a.test"]).into()]);
     let id = ListenerId::new("gateway/shop/public/443");
-    let clients = |world: &World| world.translator.model().tls(id.as_str()).map(|tls| tls.clients.clone());
+    let clients = |world: &World| {
+        let tls = world.translator.model().tls(id.as_str())?;
+        Some(tls.hosts.values().next()?.clients.clone())
+    };
     assert_eq!(clients(&world), None);
     let serves = |world: &World| report(&world.translator).listeners.iter().map(|one| one.serves).collect::<Vec<_>>();
     assert_eq!(serves(&world), [true, false]);
@@ -296,7 +299,7 @@ fn a_listener_without_valid_authorities_for_clients_is_not_served() {
     let insecure = public(gateway("public")).validation(None, "ca", Some("AllowInsecureFallback"));
     let update = world.apply(insecure);
     assert_eq!(clients(&world), validation(false));
-    assert!(update.touched.listeners.contains(&id));
+    assert!(!update.touched.hosts_of(id.as_str()).is_empty());
     let condition = "InsecureFrontendValidationMode=True ConfigurationChanged".to_owned();
     assert!(world.conditions(Kind::GATEWAY, "public").contains(&condition));
     world.apply(public(gateway("public")).validation(None, "gone", None).validation(Some(443), "ca", None));

@@ -186,7 +186,7 @@ impl Translator {
             bind: listener.bind,
             is_assumed,
             declared: None,
-            tls: decision.chain.as_ref().map(|chain| tls(&self.model, listener, chain)),
+            tls: decision.chain.as_ref().map(|chain| tls(&self.model, chain)),
             path: decision.path,
             host: decision.host,
             action: Done::Routed,
@@ -429,10 +429,10 @@ fn refuses(listener: &Listener, protocol: Protocol) -> bool {
     }
 }
 
-fn tls(model: &Model, listener: &Listener, chain: &Chain) -> Tls {
-    let clients = match &listener.traffic {
-        Traffic::Https(tls) => tls.clients.clone(),
-        _ => None,
+fn tls(model: &Model, chain: &Chain) -> Tls {
+    let clients = match chain {
+        Chain::Http(_, tls) => tls.clients.clone(),
+        Chain::Forwarded(..) => None,
     };
     let (server_name, secrets, versions, origins) = match chain {
         Chain::Http(name, tls) => (name, tls.secrets.as_slice(), Some((tls.minimum, tls.maximum)), tls.origins.clone()),

@@ -4,7 +4,6 @@
 //! affects its hosts.
 
 mod budget;
-mod clients;
 mod fleets;
 mod hosts;
 mod http_policies;

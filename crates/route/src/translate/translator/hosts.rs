@@ -156,7 +156,8 @@ impl Translator {
             self.clusters.replace_routes(old, new);
             self.served.replace(old, new);
         }
-        let secrets = |tls: Option<&TlsHost>| tls.map(|tls| tls.secrets.clone()).unwrap_or_default();
+        let secrets =
+            |tls: Option<&TlsHost>| tls.into_iter().flat_map(TlsHost::all_secrets).cloned().collect::<Vec<_>>();
         let (old, new) = (secrets(before), secrets(now.as_ref()));
         set(&mut tls.hosts, host, now);
         touched.insert_host(listener, host.clone());

@@ -87,6 +87,7 @@ impl Translator {
         let is_affected = |name: &Host, listener: Option<&Listener>| {
             let unchanged = before.get(name).zip(listener).filter(|(old, listener)| {
                 matches!(&listener.protocol, Some(Protocol::Https(pairs)) if *pairs == old.secrets)
+                    && old.clients == listener.clients
                     && old.origins.iter().eq([&listener.origin])
             });
             !same_names || unchanged.is_none() || built.keys().any(|host| covers(name, host))
@@ -110,6 +111,7 @@ impl Translator {
                     secrets: pairs.clone(),
                     minimum: settings.tls.parameters.minimum,
                     maximum: settings.tls.parameters.maximum,
+                    clients: listener.clients.clone(),
                     virtual_hosts: hosts.map(|(host, content)| (host.clone(), content.clone())).collect(),
                     others: match (serves_all || !are_listed) && *name != Host::Any {
                         true => Others::Misdirected,

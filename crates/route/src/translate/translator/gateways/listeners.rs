@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use std::sync::Arc;
 
-use super::clients::clients_of;
 use super::sets::seen_otherwise;
 use super::{Translator, Update};
 use crate::model::{Bind, Destination, Host, Listener, ListenerId, Traffic};
@@ -44,7 +43,6 @@ impl Translator {
         for (listener, wanted) in bound {
             self.gateways.owners.insert(listener.clone(), id.key.clone());
             let is_new = self.bind_listener(&listener, wanted, update);
-            self.replace_clients(&listener, change.now.and_then(|gateway| clients_of(gateway, &listener)), update);
             self.add_hosts_of_change(&listener, change, is_new, hosts);
         }
         Some(change.parents(id))
@@ -132,7 +130,6 @@ impl Translator {
         for name in names.unwrap_or_default() {
             self.replace_tls(listener.as_str(), &name, None, &mut update.touched);
         }
-        self.replace_clients(listener, None, update);
         self.remove_destinations(listener, update);
         let first = (listener.clone(), Host::Exact("".into()));
         let places = self.gateways.problems.range(first..).take_while(|((id, _), _)| id == listener);

@@ -174,6 +174,7 @@ fn tls_host(
         secrets: vec![secret],
         minimum,
         maximum,
+        clients: None,
         virtual_hosts: ServedHosts::one(host.clone(), content),
         others: Others::Misdirected,
         misdirected: BTreeSet::new(),
