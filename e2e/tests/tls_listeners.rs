@@ -57,6 +57,7 @@ fn server_name(secrets: &[&str], hosts: &[(&str, &str)]) -> TlsHost {
         secrets: secrets.iter().map(|name| secret_id(name)).collect(),
         minimum: TlsVersion::V1_2,
         maximum: TlsVersion::V1_3,
+        clients: None,
         virtual_hosts: served(hosts),
         others: Others::Misdirected,
         misdirected: Default::default(),

@@ -34,6 +34,7 @@ pub mod secret;
 mod server_names;
 pub mod services;
 pub mod session;
+pub mod socket;
 mod statistics;
 mod stats;
 pub mod stream;

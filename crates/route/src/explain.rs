@@ -130,13 +130,17 @@ pub fn decide<'a>(model: &'a Model, listener: &str, request: &Request, settings:
                 None => Domain::Answered(None, 404, "no virtual host matches the host"),
             }
         }),
-        Traffic::Https(tls) if tls.hosts.is_empty() => {
+        Traffic::Https(tls) if tls.hosts.is_empty() && tls.connections.is_empty() => {
             decision.outcome = Outcome::Closed("no host has a usable certificate, so the port is closed");
         }
         Traffic::Https(tls) => match hosts::chain(tls, request.server_name.as_deref()) {
             None => decision.outcome = Outcome::Closed("no certificate may be presented for this server name"),
-            Some((server_name, content)) => {
-                decision.chain = Some(Chain::Http(server_name, content));
+            Some(chain @ Chain::Forwarded(_, connections)) => {
+                decision.chain = Some(chain);
+                decision.outcome = Outcome::Forwarded(&connections.to);
+            }
+            Some(chain @ Chain::Http(server_name, content)) => {
+                decision.chain = Some(chain);
                 let plain = tls.plain.as_ref().and_then(|plain| model.plain(plain.as_str()));
                 decision.serve(request, settings, |name| hosts::domain(tls, plain, (server_name, content), name));
             }

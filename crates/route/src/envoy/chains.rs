@@ -32,9 +32,8 @@ use crate::settings::Settings;
 /// A listener for HTTP over TLS and the routes of its hosts, updated with the model.
 #[derive(Debug, Default)]
 pub struct Chains {
-    /// The part of each host in the listeners: a hash of its certificate settings and of its origins without
-    /// generations, or [`REFUSED`].
-    hosts: BTreeMap<Host, u64>,
+    /// The part of each server name in the listeners.
+    hosts: BTreeMap<Host, Shape>,
     /// The hosts that the routes of [`Host::Any`] exclude. Empty while these routes have no backend.
     excluded: BTreeMap<Host, u16>,
     /// The existing Envoy listeners, over TCP and over QUIC.
@@ -65,7 +64,7 @@ impl Chains {
         let gone: Vec<Host>;
         if everything {
             gone = self.hosts.keys().filter(|host| shape(host, &listener).is_none()).cloned().collect();
-            stale.extend(gone.iter().chain(listener.tls.hosts.keys()).chain(&listener.tls.refused));
+            stale.extend(gone.iter().chain(listener.tls.server_names()));
         }
         if self.update_excluded(&listener, touched, everything) {
             stale.insert(&Host::Any);
@@ -82,7 +81,7 @@ impl Chains {
                 // The wildcard host above lists this host among the hosts that are served elsewhere.
                 above.extend(wildcard_above(host, &listener));
             }
-            if before.is_some_and(|before| before != REFUSED) && !listener.tls.hosts.contains_key(*host) {
+            if matches!(before, Some(Shape::Served(_))) && !listener.tls.hosts.contains_key(*host) {
                 update.remove.push(key_of_routes(listener.id, host));
             }
             listeners |= before != shape;
@@ -124,7 +123,7 @@ impl Chains {
 
     /// Returns the resources to remove with the listener.
     pub fn removal(self, listener: &ListenerId) -> impl Iterator<Item = Key> {
-        let served = self.hosts.into_iter().filter(|(_, shape)| *shape != REFUSED);
+        let served = self.hosts.into_iter().filter(|(_, shape)| matches!(shape, Shape::Served(_)));
         let routes = served.map(|(host, _)| key_of_routes(listener, &host)).collect::<Vec<_>>();
         let listeners = self.listeners.into_iter().map(|id| (ResourceType::LISTENER, id.name().clone()));
         let manager = self.manager.map(|name| (ResourceType::EXTENSION, name));
@@ -154,12 +153,24 @@ impl Chains {
     }
 }
 
-/// The [`shape`] of a host whose connections are refused.
-const REFUSED: u64 = 0;
+/// The part of a server name in its listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Its connections are refused.
+    Refused,
+    /// Its connections are forwarded. A hash of the destination.
+    Forwarded(u64),
+    /// It is a host. A hash of its certificate settings and of its origins without generations.
+    Served(u64),
+}
 
-/// Returns a hash of the properties of a host that its listener contains.
-fn shape(host: &Host, listener: &TlsListener) -> Option<u64> {
-    let Some(tls) = listener.tls.hosts.get(host) else { return listener.tls.refused.contains(host).then_some(REFUSED) };
+/// Returns the part of a server name in its listener.
+fn shape(host: &Host, listener: &TlsListener) -> Option<Shape> {
+    let Some(tls) = listener.tls.hosts.get(host) else {
+        let forwarded = listener.tls.connections.get(host).map(|connections| hash(&format!("{connections:?}")));
+        let forwarded = forwarded.map(Shape::Forwarded);
+        return forwarded.or_else(|| listener.tls.refused.contains(host).then_some(Shape::Refused));
+    };
     let TlsHost { secrets, minimum, maximum, clients, virtual_hosts: _, others: _, misdirected: _, origins } = tls;
     let secrets = secrets.iter().map(|secret| format!("{secret} "));
     let objects = origins.iter().map(|origin| format!(" {origin}"));
@@ -167,7 +178,11 @@ fn shape(host: &Host, listener: &TlsListener) -> Option<u64> {
         clients.as_ref().map(|ClientValidation { authorities, required }| format!(" {authorities} {required}"));
     let (secrets, clients) = (secrets.collect::<String>(), clients.unwrap_or_default());
     let text = format!("{secrets}{minimum:?} {maximum:?}{clients}{}", objects.collect::<String>());
-    Some(xxhash_rust::xxh3::xxh3_64(text.as_bytes()).max(REFUSED + 1))
+    Some(Shape::Served(hash(&text)))
+}
+
+fn hash(text: &str) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(text.as_bytes())
 }
 
 /// Returns whether clients without a known server name are served any response other than 404.
@@ -183,7 +198,7 @@ fn serves_unnamed(listener: &TlsListener) -> bool {
 fn exclusion(host: &Host, listener: &TlsListener) -> Option<u16> {
     match host {
         Host::Any => None,
-        host if listener.tls.hosts.contains_key(host) || listener.tls.refused.contains(host) => Some(421),
+        host if listener.tls.names(host) => Some(421),
         host => listener.plain.contains_key(host).then_some(404),
     }
 }
@@ -191,7 +206,7 @@ fn exclusion(host: &Host, listener: &TlsListener) -> Option<u16> {
 /// Returns all hosts with an [`exclusion`].
 fn excluded<'a>(listener: &TlsListener<'a>) -> impl Iterator<Item = (&'a Host, u16)> {
     let listener = *listener;
-    let hosts = listener.tls.hosts.keys().chain(&listener.tls.refused).chain(listener.plain.keys());
+    let hosts = listener.tls.server_names().chain(listener.plain.keys());
     hosts.filter_map(move |host| Some((host, exclusion(host, &listener)?)))
 }
 
@@ -322,7 +337,7 @@ fn elsewhere<'a>(host: &Host, listener: &TlsListener<'a>) -> Vec<&'a Host> {
         }
         Host::Any => false,
     };
-    let names: Vec<&Host> = listener.tls.hosts.keys().chain(&listener.tls.refused).filter(below).collect();
+    let names: Vec<&Host> = listener.tls.server_names().filter(below).collect();
     let has_wildcards = names.iter().any(|name| matches!(name, Host::Wildcard(_)));
     let nearest = |name: &&Host| !has_wildcards || wildcard_above(name, listener).as_ref() == Some(host);
     names.into_iter().filter(nearest).collect()

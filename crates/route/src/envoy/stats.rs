@@ -18,7 +18,7 @@ use matcher_v3::string_matcher::MatchPattern;
 
 use super::cluster::CONNECTION_BUFFER_BYTES;
 use super::hcm::{Codec, RouteFilters, Routes, http_connection_manager};
-use super::listener::address;
+use super::socket::address;
 use super::{downstream_tls, names, route, wire};
 use crate::model::{Bind, Model, StatsTls};
 use crate::settings::{Listeners, Settings};

@@ -16,8 +16,8 @@ use matcher_v3::matcher::matcher_list::{FieldMatcher, Predicate, predicate};
 use matcher_v3::matcher::{MatcherList, MatcherType, OnMatch, on_match};
 use prost::Message;
 
-use super::listener::{listener as of_clients, over_tcp, proxy_protocol};
 use super::server_names::Choice;
+use super::socket::{listener as of_clients, over_tcp, proxy_protocol};
 use super::tls_listener::Presented;
 use super::{downstream_tls, names, wire};
 use crate::model::{Bind, Destination, Host, ListenerId, TlsConnections, Traffic};
@@ -50,6 +50,23 @@ fn tls(
     let mut choice = Choice::default();
     let filters = proxy_protocol(settings).into_iter().chain([downstream_tls::inspector(settings)]);
     let mut listener = listener_v3::Listener { listener_filters: filters.collect(), ..over_tcp(id, bind, settings) };
+    forward(id, hosts, &mut choice, &mut listener, settings);
+    listener.filter_chain_matcher = choice.matcher();
+    if listener.filter_chains.is_empty() && listener.default_filter_chain.is_none() {
+        // Envoy rejects a listener without filter chains.
+        listener.default_filter_chain = Some(chain_of(refusing(id)));
+    }
+    listener
+}
+
+/// Adds the filter chains that forward the connections for these server names.
+pub fn forward(
+    id: &ListenerId,
+    hosts: &BTreeMap<Host, TlsConnections>,
+    choice: &mut Choice,
+    listener: &mut listener_v3::Listener,
+    settings: &Settings,
+) {
     for (host, TlsConnections { terminated, to }) in hosts {
         let tls = terminated.as_ref().map(|tls| downstream_tls::for_connections(&Presented::from(tls), settings));
         // The destination of Envoys that close all connections for a name needs no chain.
@@ -70,12 +87,6 @@ fn tls(
         }
         listener.filter_chains.extend(chain);
     }
-    listener.filter_chain_matcher = choice.matcher();
-    if listener.filter_chains.is_empty() && listener.default_filter_chain.is_none() {
-        // Envoy rejects a listener without filter chains.
-        listener.default_filter_chain = Some(chain_of(refusing(id)));
-    }
-    listener
 }
 
 /// Forwards TCP connections.
@@ -201,6 +212,7 @@ mod tests {
     use crate::model::{Listener, Model, Termination, TlsVersion, WeightedCluster};
     use crate::testing::envoy::{standalone, validate};
     use crate::testing::model;
+    use std::collections::BTreeSet;
 
     fn to(weights: &[u32], refused: u32) -> Destination {
         let clusters = ["shop/cart/http", "shop/tls/443", "shop/ip/h2c"].iter().zip(weights);
@@ -255,6 +267,38 @@ mod tests {
         assert_eq!(clusters("other-10000"), ["refused", "shop/cart/http", "shop/ip/h2c"]);
         assert_eq!(clusters("other-10003"), ["shop/cart/http", "shop/tls/443"]);
         assert_eq!(clusters("other-10005"), ["refused"]);
+        validate(&standalone(&resources, &settings)).unwrap();
+    }
+
+    #[test]
+    fn one_listener_serves_hosts_and_forwards_connections_for_other_server_names() {
+        let settings = Settings::default();
+        let mut model = model::model();
+        let tls = model.tls_mut(ListenerId::HTTPS).unwrap();
+        tls.connections = BTreeMap::from([
+            (Host::Exact("pass.test".into()), passthrough(to(&[0, 0, 1], 0))),
+            (Host::Wildcard("pass.test".into()), passthrough(to(&[1], 0))),
+            (Host::Exact("decrypted.test".into()), terminated(to(&[1], 0))),
+            (Host::Exact("closed.test".into()), passthrough(to(&[], 0))),
+        ]);
+        let resources = build(&model, &settings);
+        let listener = resources.iter().find(|one| &**one.name() == "https").unwrap();
+        let decoded = listener_v3::Listener::decode(listener.message()).unwrap();
+        let chains: BTreeSet<&str> = decoded.filter_chains.iter().map(|chain| &*chain.name).collect();
+        for (name, is_there) in [
+            ("https/pass.test", true),
+            ("https/*.pass.test", true),
+            ("https/decrypted.test", true),
+            ("https/closed.test", false),
+            ("https/shop/cert", true),
+        ] {
+            assert_eq!(chains.contains(name), is_there, "{name} {chains:?}");
+        }
+        let sockets = |name: &str| {
+            let chain = decoded.filter_chains.iter().find(|chain| chain.name == name).unwrap();
+            chain.transport_socket.is_some()
+        };
+        assert!(!sockets("https/pass.test") && sockets("https/decrypted.test"));
         validate(&standalone(&resources, &settings)).unwrap();
     }
 

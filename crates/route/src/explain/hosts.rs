@@ -1,5 +1,6 @@
 //! The choice of a filter chain by server name, and of a virtual host by host name.
 
+use super::Chain;
 use crate::model::{Host, PlainHosts, TlsHost, TlsHosts, VirtualHost};
 
 /// The part of a route configuration that serves the requests for a host name.
@@ -33,13 +34,18 @@ pub fn best<T>(name: &str, get: impl Fn(&Host) -> Option<T>) -> Option<T> {
     patterns(name).find_map(|pattern| get(&pattern))
 }
 
-/// Returns the server name that selects the filter chain of a connection. `None`: the connection is closed.
-pub fn chain<'a>(tls: &'a TlsHosts, server_name: Option<&str>) -> Option<(&'a Host, &'a TlsHost)> {
-    let any = || tls.hosts.get_key_value(&Host::Any);
+/// Returns the filter chain that the server name of a connection selects. `None`: the connection is closed.
+pub fn chain<'a>(tls: &'a TlsHosts, server_name: Option<&str>) -> Option<Chain<'a>> {
+    let at = |pattern: &Host| {
+        let served = tls.hosts.get_key_value(pattern).map(|(host, content)| Chain::Http(host, content));
+        let forwarded = || tls.connections.get_key_value(pattern).map(|(host, to)| Chain::Forwarded(host, to));
+        served.or_else(forwarded)
+    };
+    let any = || at(&Host::Any);
     let Some(name) = server_name.map(str::to_ascii_lowercase) else { return any() };
     let found = best(&name, |pattern| match tls.refused.contains(pattern) {
         true => Some(None),
-        false => tls.hosts.get_key_value(pattern).map(Some),
+        false => at(pattern).map(Some),
     });
     found.unwrap_or_else(any)
 }
@@ -55,7 +61,7 @@ pub fn domain<'a>(
 ) -> Domain<'a> {
     let serves_unnamed = *server_name == Host::Any && serves_unnamed(content);
     let elsewhere = |host: &Host| -> Option<(u16, &'static str)> {
-        let has_chain = || tls.hosts.contains_key(host) || tls.refused.contains(host);
+        let has_chain = || tls.names(host);
         let is_other = host != server_name && *host != Host::Any;
         if is_other && content.misdirected.contains(host) {
             return Some((421, "the host belongs on a connection for another server name"));

@@ -4,11 +4,12 @@
 
 use super::*;
 use crate::model::{
-    Action, Bind, Conditions, CookieName, Forward, ForwardFilter, HeaderMatch, HeaderName, ListenerId, Match, Others,
-    PathMatch, QueryMatch, RouteDiscovery, ServedHosts, Session, SessionCookie, TlsVersion, ValueMatch,
-    WeightedCluster,
+    Action, Bind, Conditions, CookieName, Destination, Forward, ForwardFilter, HeaderMatch, HeaderName, ListenerId,
+    Match, Others, PathMatch, QueryMatch, RouteDiscovery, ServedHosts, Session, SessionCookie, TlsConnections,
+    TlsVersion, ValueMatch, WeightedCluster,
 };
 use crate::testing::model::{pair_id, route};
+use lockgate_xds::provenance::ObjectRef;
 
 /// A route whose status identifies it.
 fn answering(status: u16, matches: impl Into<Match>) -> Route {
@@ -209,6 +210,8 @@ fn a_connection_for_one_server_name_is_not_for_hosts_of_another() {
         ]
         .into();
         hosts.refused = [host("closed.test")].into();
+        let to = Destination::refusing(ObjectRef::new("TLSRoute", "shop", "cart"));
+        hosts.connections = [(host("pass.test"), TlsConnections { terminated: None, to })].into();
     }
     let model = Model { listeners: [(ListenerId::new("http"), listener)].into(), ..Model::default() };
     let request = |server_name: &str, authority: &str| Request {
@@ -230,6 +233,10 @@ fn a_connection_for_one_server_name_is_not_for_hosts_of_another() {
         assert_eq!(decided(&model, &request(server_name, authority)), expected, "{server_name} {authority}");
     }
     assert_eq!(decided(&model, &get("a.test", "/")), None, "plain text");
+    let forwarded = request("pass.test", "");
+    let decision = decide(&model, "http", &forwarded, &Settings::default());
+    assert!(matches!(decision.outcome, Outcome::Forwarded(_)), "{decision:?}");
+    assert_eq!(decided(&model, &request("", "pass.test")), Some(421));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{Host, SecretId, TlsHost, TlsVersion, VirtualHost, WeightedCluster};
+use super::{ClusterId, Host, SecretId, TlsHost, TlsVersion, VirtualHost, WeightedCluster};
 
 /// The name of a listener, unique in a model and in an Envoy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,12 +107,15 @@ pub enum RouteDiscovery {
     Scopes,
 }
 
-/// The hosts of a listener for HTTP over TLS. Without a host, the listener does not exist.
+/// The server names of a listener for HTTP over TLS. Without any, the listener does not exist.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TlsHosts {
     /// The hosts by server name (SNI). The most specific server name is selected for a connection. [`Host::Any`] is
     /// selected for clients without a known server name, and answers 404 if it has no routes.
     pub hosts: BTreeMap<Host, TlsHost>,
+    /// Server names whose connections are forwarded, decrypted or not. They compete with the hosts: the most specific server name is
+    /// selected. None is also a host.
+    pub connections: BTreeMap<Host, TlsConnections>,
     /// Server names whose connections are closed: no certificate may be presented for them, and otherwise a wildcard
     /// above them would be selected.
     pub refused: BTreeSet<Host>,
@@ -129,6 +132,18 @@ pub struct TlsConnections {
     pub terminated: Option<Termination>,
     /// The destination.
     pub to: Destination,
+}
+
+impl TlsConnections {
+    /// Returns the clusters of the destination.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
+        self.to.clusters.iter().map(|one| &one.cluster)
+    }
+
+    /// Returns the key pairs, if TLS is terminated.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretId> {
+        self.terminated.iter().flat_map(|tls| &tls.secrets)
+    }
 }
 
 /// The termination of TLS connections.

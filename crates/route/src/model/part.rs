@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Cluster, ClusterId, Discovery, Host, ListenerId, Model, Route, SecretId, ServicePortId, TlsHost, Touched, Traffic,
+    Cluster, ClusterId, Discovery, Host, ListenerId, Model, Route, SecretId, ServicePortId, TlsConnections, TlsHost,
+    Touched, Traffic,
 };
 
 /// The model of some listeners, with only the clusters, endpoints, and secrets that these listeners need.
@@ -145,12 +146,23 @@ impl Part {
             for one in now.iter() {
                 let routes = one.virtual_hosts.values().flat_map(|one| routes_to(&one.routes));
                 routes.for_each(|cluster| self.clusters.add(cluster));
-                one.secrets.iter().for_each(|secret| self.secrets.add(secret));
+                one.all_secrets().for_each(|secret| self.secrets.add(secret));
             }
             for one in before.iter() {
                 let routes = one.virtual_hosts.values().flat_map(|one| routes_to(&one.routes));
                 routes.for_each(|cluster| self.clusters.remove(cluster));
-                one.secrets.iter().for_each(|secret| self.secrets.remove(secret));
+                one.all_secrets().for_each(|secret| self.secrets.remove(secret));
+            }
+            let before = tls.connections.remove(host);
+            let now = of_all.connections.get(host).cloned();
+            tls.connections.extend(now.iter().map(|now| (host.clone(), now.clone())));
+            for one in now.iter() {
+                one.clusters().for_each(|cluster| self.clusters.add(cluster));
+                one.secrets().for_each(|secret| self.secrets.add(secret));
+            }
+            for one in before.iter() {
+                one.clusters().for_each(|cluster| self.clusters.remove(cluster));
+                one.secrets().for_each(|secret| self.secrets.remove(secret));
             }
         }
     }
@@ -248,10 +260,9 @@ impl Traffic {
             Self::Https(tls) => {
                 let hosts = tls.hosts.values().flat_map(|tls| tls.virtual_hosts.values());
                 routes.extend(hosts.flat_map(|host| &host.routes).map(|route| &**route));
+                direct.extend(tls.connections.values().flat_map(TlsConnections::clusters));
             }
-            Self::Tls(hosts) => {
-                direct.extend(hosts.values().flat_map(|host| &host.to.clusters).map(|one| &one.cluster));
-            }
+            Self::Tls(hosts) => direct.extend(hosts.values().flat_map(TlsConnections::clusters)),
             Self::Tcp(to) | Self::Udp(to) => direct.extend(to.clusters.iter().map(|one| &one.cluster)),
         }
         direct.into_iter().chain(routes.into_iter().flat_map(|route| route.clusters()))
@@ -264,11 +275,9 @@ impl Traffic {
         match self {
             Self::Https(tls) => {
                 secrets.extend(tls.hosts.values().flat_map(TlsHost::all_secrets));
+                secrets.extend(tls.connections.values().flat_map(TlsConnections::secrets));
             }
-            Self::Tls(hosts) => {
-                let terminated = hosts.values().filter_map(|host| host.terminated.as_ref());
-                secrets.extend(terminated.flat_map(|terminated| &terminated.secrets));
-            }
+            Self::Tls(hosts) => secrets.extend(hosts.values().flat_map(TlsConnections::secrets)),
             Self::Http(_) | Self::Tcp(_) | Self::Udp(_) => {}
         }
         secrets.into_iter()
@@ -279,7 +288,7 @@ impl Traffic {
         let mut hosts: Vec<&Host> = Vec::new();
         match self {
             Self::Http(plain) => hosts.extend(plain.hosts.keys()),
-            Self::Https(tls) => hosts.extend(tls.hosts.keys().chain(&tls.refused)),
+            Self::Https(tls) => hosts.extend(tls.server_names()),
             Self::Tls(_) | Self::Tcp(_) | Self::Udp(_) => {}
         }
         hosts.into_iter()

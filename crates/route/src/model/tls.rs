@@ -126,8 +126,18 @@ impl TlsHost {
 }
 
 impl TlsHosts {
+    /// Returns whether a server name has a filter chain of its own, or is refused.
+    pub fn names(&self, host: &Host) -> bool {
+        self.hosts.contains_key(host) || self.connections.contains_key(host) || self.refused.contains(host)
+    }
+
+    /// Returns the server names with a filter chain of their own, and those that are refused.
+    pub fn server_names(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.keys().chain(self.connections.keys()).chain(&self.refused)
+    }
+
     /// Returns the virtual host for a client that sends the exact name `host` as SNI and as host. Returns `None` if
-    /// only a wildcard or [`Host::Any`] matches the host, or if the connection is refused.
+    /// only a wildcard or [`Host::Any`] matches the host, or if the connection is refused or forwarded.
     pub fn virtual_host(&self, host: &Host) -> Option<&VirtualHost> {
         let connection = self.connection(host)?;
         Some(connection).filter(|tls| !tls.misdirected.contains(host))?.virtual_hosts.get(host)
@@ -135,16 +145,14 @@ impl TlsHosts {
 
     /// Returns the server name that Envoy selects for the SNI `host`.
     fn connection(&self, host: &Host) -> Option<&TlsHost> {
-        if self.refused.contains(host) {
-            return None;
-        }
         let name = match host {
             Host::Exact(name) => &**name,
             Host::Wildcard(_) | Host::Any => return self.hosts.get(host),
         };
         let above = name.match_indices('.').map(|(dot, _)| Host::Wildcard(name[dot + 1..].into()));
-        let above = above.into_iter().find_map(|above| self.hosts.get(&above));
-        self.hosts.get(host).or(above).or_else(|| self.hosts.get(&Host::Any))
+        let mut patterns = [host.clone()].into_iter().chain(above);
+        let selected = patterns.find(|pattern| self.names(pattern)).unwrap_or(Host::Any);
+        self.hosts.get(&selected)
     }
 }
 

@@ -36,7 +36,7 @@ impl Touched {
         for (id, listener) in &model.listeners {
             let hosts: BTreeSet<Host> = match &listener.traffic {
                 Traffic::Http(plain) => plain.hosts.keys().cloned().collect(),
-                Traffic::Https(tls) => tls.hosts.keys().chain(&tls.refused).cloned().collect(),
+                Traffic::Https(tls) => tls.server_names().cloned().collect(),
                 Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => continue,
             };
             touched.hosts.insert(id.clone(), hosts);

@@ -11,7 +11,10 @@ use prost::Message;
 use super::*;
 use crate::envoy::build;
 use crate::envoy::names;
-use crate::model::{Action, Endpoints, Others, PathMatch, Redirect, RedirectStatus, Route, TlsHost, VirtualHost};
+use crate::model::{
+    Action, Destination, Endpoints, Others, PathMatch, Redirect, RedirectStatus, Route, TlsConnections, TlsHost,
+    VirtualHost, WeightedCluster,
+};
 use crate::settings::{AuthorizationProtocol, Discovery, Endpoint};
 use crate::testing::model::{Shared as _, cluster_id, empty, follow_settings, forward};
 
@@ -82,6 +85,14 @@ fn behind_tls(name: &Host, dice: &mut Dice, tls: TlsHost) -> TlsHost {
     TlsHost { virtual_hosts: more.into_iter().chain(own).collect(), misdirected, others, ..tls }
 }
 
+/// Returns the forwarding of TLS connections as clients send them.
+fn forwarded(dice: &mut Dice) -> TlsConnections {
+    let cluster = WeightedCluster::new(cluster_id("shop/cart/http"), 1);
+    let clusters = vec![cluster; dice.below(2)];
+    let origin = ObjectRef::new("TLSRoute", "shop", "cart").at(dice.below(2) as i64);
+    TlsConnections { terminated: None, to: Destination { clusters, refused: 0, origin } }
+}
+
 /// Changes a part of `model`, and returns the touched part.
 fn change(model: &mut Model, dice: &mut Dice) -> Touched {
     let mut touched = Touched::default();
@@ -116,8 +127,12 @@ fn change(model: &mut Model, dice: &mut Dice) -> Touched {
             3 => {
                 let host = host(dice);
                 let any = full.https()[&Host::Any].clone();
-                if model.https_mut().remove(&host).is_none() {
-                    model.https_mut().insert(host.clone(), behind_tls(&host, dice, any));
+                let tls = model.tls_mut(ListenerId::HTTPS).unwrap();
+                let was_served = tls.hosts.remove(&host).is_some() || tls.connections.remove(&host).is_some();
+                match dice.below(4) {
+                    _ if was_served => {}
+                    0 => drop(tls.connections.insert(host.clone(), forwarded(dice))),
+                    _ => drop(tls.hosts.insert(host.clone(), behind_tls(&host, dice, any))),
                 }
                 touched.insert_host(ListenerId::HTTPS, host);
             }
