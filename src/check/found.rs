@@ -77,7 +77,7 @@ impl<'a> Found<'a> {
     /// instead of its absence.
     fn unread(&self, id: &ObjectId, problem: &Problem) -> Option<String> {
         let (before, _) = problem.message.split_once(" does not exist")?;
-        let inputs = self.translator.inputs(id).iter();
+        let inputs = self.translator.inputs(id);
         let mut named = inputs.filter(|input| before.ends_with(&format!("\"{}\"", input.key())));
         let reason = named.find_map(|input| self.manifests.why_unread(input.kind(), input.key()))?;
         Some(format!("{before} {reason}"))
@@ -123,7 +123,7 @@ impl<'a> Found<'a> {
         let gateways = self.objects.all::<Gateway>().filter(|_| id.kind == Kind::LISTENER_SET);
         let of_gateways =
             gateways.flat_map(|gateway| self.translator.inputs(&Kind::GATEWAY.id(gateway.meta.key.clone())));
-        self.translator.inputs(id).iter().chain(of_gateways).find_map(|input| {
+        self.translator.inputs(id).chain(of_gateways).find_map(|input| {
             let (kind, key) = (input.kind(), input.key());
             if !self.scope.is_unknown(kind) {
                 return None;

@@ -65,7 +65,7 @@ fn missing_service(
     }
     let backend = problem.field.strip_suffix(".name")?;
     let id = id_of(&problem.object)?;
-    let services = translator.inputs(&id).iter().filter(|input| input.kind() == Kind::SERVICE).map(Input::key);
+    let services = translator.inputs(&id).filter(|input| input.kind() == Kind::SERVICE).map(Input::key);
     let mut missing = services.filter(|key| !objects.of_kind(Kind::SERVICE).contains_key(*key));
     let key = missing.find(|key| problem.message.contains(&format!("\"{key}\"")))?.clone();
     let port = port(objects.of_kind(id.kind).get(&id.key)?, backend)?;

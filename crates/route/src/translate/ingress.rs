@@ -138,7 +138,7 @@ fn conflict(loser: &Contender, host: &Host, winner: &Contender) -> Option<Proble
         PathMatch::Prefix(text) => ("string prefix", text),
     };
     let whose = match winner.route.origin == loser.route.origin {
-        true => "this Ingress".to_owned(),
+        true => format!("this {}", winner.route.origin.kind),
         false => winner.route.origin.to_string(),
     };
     Some(Problem {

@@ -30,6 +30,7 @@ use crate::objects::{Grouping, Kind, Object, ObjectId, ObjectKey, Objects, Prece
 use crate::settings::Settings;
 
 use super::class::{self, Classes};
+use super::conflicts::Place;
 use super::dialect::{DIALECTS, Dialect};
 use super::envoys::{self, Envoys};
 use super::gateway::{PolicyReports, Reports};
@@ -246,17 +247,18 @@ impl Translator {
             || self.serves(&kind.id(key.clone()))
     }
 
-    /// Returns the inputs that a source reads in addition to its own object, whether they exist or not. A route without
-    /// a served Gateway also reads Gateways.
-    pub fn inputs(&self, source: &ObjectId) -> &[Input] {
-        let inputs = self.sources.inputs(source);
-        if inputs.is_empty() { self.gateways.inputs(source) } else { inputs }
+    /// Returns the inputs that a source reads in addition to its own object, whether they exist or not, and those that its includers
+    /// read. A route without a served Gateway also reads Gateways.
+    pub fn inputs(&self, source: &ObjectId) -> impl Iterator<Item = &Input> {
+        let of_includers = self.includers(source).flat_map(|includer| self.sources.inputs(includer));
+        self.sources.inputs(source).iter().chain(self.gateways.inputs(source)).chain(of_includers)
     }
 
     /// Returns whether a source has lost all its routes: every route belongs to other sources, or is invalid. A source
-    /// that never requested a route has lost nothing.
+    /// that never requested a route has lost nothing. The routes of the objects that a source includes are also its routes.
     pub fn has_lost(&self, source: &ObjectId) -> bool {
-        self.sources.get(source).is_some_and(|source| source.asks) && !self.served.contains(source)
+        let Some(asking) = self.sources.get(source).filter(|source| source.asks) else { return false };
+        !self.served.contains(source) && !self.included(asking).iter().any(|included| self.served.contains(included))
     }
 
     /// Returns the sources that are served by class.
@@ -388,9 +390,11 @@ impl Translator {
         let served = self.served.take_changed();
         // A full translation has added all sources already.
         if !changed.is_everything() {
-            update.sources.extend(served.into_iter().filter(|source| self.serves(source)));
+            let includers = served.iter().flat_map(|source| self.includers(source)).cloned().collect::<Vec<_>>();
+            update.sources.extend(served.into_iter().chain(includers).filter(|source| self.serves(source)));
         }
-        self.outcomes.report(&mut self.ledger);
+        let [before, now] = self.outcomes.report();
+        self.replace_conflicts(Place::Shared, &before, &now);
         self.update_clusters(objects, settings, changed, &services, &mut update.touched);
         self.update_stats(&mut update.touched);
         self.update_secrets(objects, changed, &mut update.touched);

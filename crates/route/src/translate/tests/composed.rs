@@ -17,7 +17,7 @@ use crate::testing::objects::*;
 use crate::translate::dialect::{self, Competition, Dialect, INGRESS, Resolver, Sharing};
 use crate::translate::plain_text::PlainText;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::{Dependencies, Rule, Shared, Source, WantedPort};
+use crate::translate::source::{Dependencies, Entry, Material, Rule, Shared, Source, WantedPort};
 use crate::translate::unit::{Field, Unit};
 use crate::translate::verdict::{Status, Verdict};
 use crate::translate::{ChangedInputs, Translator};
@@ -40,6 +40,8 @@ const DIALECT: Dialect = Dialect {
 struct Proxy {
     meta: Meta,
     host: Option<&'static str>,
+    /// The name of the Secret of the host.
+    secret: Option<&'static str>,
     /// The names of the included objects of the same namespace, each with a prefix.
     includes: Vec<(&'static str, &'static str)>,
     /// The paths, each with the name of a header that requests must have, and a Service.
@@ -55,12 +57,17 @@ impl Typed for Proxy {
 }
 
 fn proxy(name: &str) -> Proxy {
-    Proxy { meta: meta(name), host: None, includes: Vec::new(), routes: Vec::new() }
+    Proxy { meta: meta(name), host: None, secret: None, includes: Vec::new(), routes: Vec::new() }
 }
 
 impl Proxy {
     fn host(mut self, host: &'static str) -> Self {
         self.host = Some(host);
+        self
+    }
+
+    fn secret(mut self, secret: &'static str) -> Self {
+        self.secret = Some(secret);
         self
     }
 
@@ -103,10 +110,16 @@ fn parse(proxy: &Proxy, resolver: Resolver) -> Result<Source, Dependencies> {
     };
     let mut tree = Tree { resolver, units: Vec::new(), verdicts: Vec::new(), problems: Vec::new() };
     tree.add(proxy, "", &[]);
+    let mut entries = Vec::new();
+    if let Some(name) = proxy.secret {
+        let (field, key) = (Field::new("spec.secret", &[]), ObjectKey { name: name.into(), ..proxy.meta.key.clone() });
+        let (material, _) = Material::read(&origin, &field, key, &mut tree.resolver);
+        entries.push(Entry { field, hosts: vec![Host::Exact(host.into())], hostless: false, material });
+    }
     let rule = Rule { field: Field::new("spec.host", &[]), host: Host::Exact(host.into()), units: tree.units.into() };
     Ok(Source {
         asks: true,
-        shared: Shared::new(vec![rule], vec![]),
+        shared: Shared::new(vec![rule], entries),
         dependencies: tree.resolver.into_dependencies(),
         problems: tree.problems.into_iter().map(Arc::new).collect(),
         verdicts: tree.verdicts.into(),
@@ -248,6 +261,27 @@ fn a_root_includes_objects_that_have_verdicts_of_their_own() {
 }
 
 #[test]
+fn a_root_that_only_includes_others_is_served_by_their_routes() {
+    let root = proxy("root").host("x.test").include("team", "");
+    let mut world = World::new(&[root.into(), proxy("team").route("/", None, "a").into()]);
+    let id = |name| ObjectId { kind: Proxy::KIND, key: meta(name).key };
+    assert!(!world.translator.has_lost(&id("root")) && !world.translator.has_lost(&id("team")));
+    let reads = |world: &World, name| world.translator.inputs(&id(name)).any(|input| input.kind() == Kind::SERVICE);
+    assert!(reads(&world, "root") && reads(&world, "team"), "the root reads the Services of the included object");
+    world.apply(ingress("other").created(-1).host("x.test").path("ImplementationSpecific", "/", "a:80"));
+    assert!(world.translator.has_lost(&id("root")), "an older object has its only match");
+}
+
+#[test]
+fn a_missing_certificate_is_a_verdict() {
+    let secured = proxy("secured").host("x.test").secret("gone").route("/", None, "a");
+    let mut world = World::new(&[secured.into()]);
+    assert_eq!(world.reason("secured"), "SecretNotValid");
+    world.apply(secret("gone", &["x.test"]));
+    assert_eq!(world.reason("secured"), "Valid");
+}
+
+#[test]
 fn two_roots_include_one_object() {
     let root = |name: &str, host| proxy(name).host(host).include("team", "");
     let team = proxy("team").route("/one", None, "a");
@@ -297,7 +331,7 @@ fn any_proxy() -> impl Strategy<Value = Object> {
     (select(vec!["one", "two", "other/three", "other/one"]), 1i64..4, host, includes, routes).prop_map(
         |(name, created, host, includes, routes)| {
             let meta = Meta { created, ..meta(name) };
-            Proxy { meta, host, includes, routes }.into()
+            Proxy { meta, host, secret: None, includes, routes }.into()
         },
     )
 }

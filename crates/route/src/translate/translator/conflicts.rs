@@ -97,8 +97,13 @@ impl Translator {
         self.conflicts.changed.insert(id.clone());
     }
 
-    /// Returns the other objects on which a source declares verdicts.
-    fn included(&self, source: &Source) -> BTreeSet<ObjectId> {
+    /// Returns the sources that include an object.
+    pub(super) fn includers(&self, id: &ObjectId) -> impl Iterator<Item = &ObjectId> {
+        self.conflicts.includers.get(id).into_iter().flat_map(Few::iter)
+    }
+
+    /// Returns the objects that a source includes: those on which it declares verdicts.
+    pub(super) fn included(&self, source: &Source) -> BTreeSet<ObjectId> {
         let others = source.verdicts.iter().filter(|verdict| verdict.object != source.origin);
         others.filter_map(|verdict| id_of(self.dialects, &verdict.object)).collect()
     }
@@ -115,8 +120,8 @@ impl Translator {
     }
 
     fn verdicts_on(&self, id: &ObjectId, source: &Source) -> Vec<Verdict> {
-        let includers = self.conflicts.includers.get(id).into_iter().flat_map(Few::iter);
-        let includers: Vec<&Source> = includers.filter_map(|id| self.sources.get(id)).map(|source| &**source).collect();
+        let includers = self.includers(id).filter_map(|id| self.sources.get(id));
+        let includers: Vec<&Source> = includers.map(|source| &**source).collect();
         let speakers = if includers.is_empty() { vec![source] } else { includers };
         let declared = speakers.into_iter().flat_map(|speaker| &speaker.verdicts);
         let mut verdicts: Vec<Verdict> = declared.filter(|verdict| verdict.object == source.origin).cloned().collect();

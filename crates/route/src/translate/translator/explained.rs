@@ -245,10 +245,12 @@ impl Translator {
 
     /// Returns the field that declares a route.
     fn field_of(&self, listener: &ListenerId, domain: &Host, route: &Route) -> String {
-        let Some(source) = id_of(self.dialects, &route.origin).and_then(|id| self.sources.get(&id)) else {
-            return String::new();
-        };
-        let of_unit = self.field_of_match(listener, domain, source, &route.matches);
+        let Some(id) = id_of(self.dialects, &route.origin) else { return String::new() };
+        let Some(source) = self.sources.get(&id) else { return String::new() };
+        // An object that includes this one declares its routes.
+        let includers = self.includers(&id).filter_map(|includer| self.sources.get(includer));
+        let mut declaring = [source].into_iter().chain(includers);
+        let of_unit = declaring.find_map(|source| self.field_of_match(listener, domain, source, &route.matches));
         let is_default = route.matches.is_everything() && source.shared.default_backend.is_some();
         of_unit.or_else(|| is_default.then(|| "spec.defaultBackend".to_owned())).unwrap_or_default()
     }

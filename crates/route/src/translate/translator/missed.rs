@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::ledger::Ledger;
 use crate::model::Host;
 use crate::translate::problem::{MOST, Problem, Reason};
 use crate::translate::tls::{Instead, Missed};
@@ -53,20 +52,21 @@ impl Outcomes {
         }
     }
 
-    /// Updates the problems in `ledger`.
-    pub fn report(&mut self, ledger: &mut Ledger) {
+    /// Returns the problems that no longer apply, and those that apply from now on.
+    pub fn report(&mut self) -> [Vec<Arc<Problem>>; 2] {
+        let (mut before, mut now) = (Vec::new(), Vec::new());
         for key in std::mem::take(&mut self.changed) {
             let Some(outcome) = self.open.get_mut(&key) else { continue };
             outcome.hosts.retain(|_, hosts| !hosts.is_empty());
-            let before = outcome.told.take();
+            before.extend(outcome.told.take());
             if outcome.hosts.is_empty() {
                 self.open.remove(&key);
             } else {
                 outcome.told = Some(Arc::new(problem(&key, &outcome.hosts)));
-                ledger.add(outcome.told.as_slice());
+                now.extend(outcome.told.clone());
             }
-            ledger.remove(before.as_slice());
         }
+        [before, now]
     }
 }
 
