@@ -18,10 +18,10 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 
-/// Libraries whose lower levels do not concern Lockgate. It includes two that log each failed request, which the caller
-/// logs with the object and the consequence. A filter that names them overrides this.
+/// Libraries whose lower levels do not concern Lockgate. It includes those that log each failed request and each lost
+/// watch, which the caller logs with the object and the consequence. A filter that names them overrides this.
 const QUIET: &str = "h2=info,hyper=info,hyper_util=info,tower=info,rustls=info,mio=info,notify=warn,\
-                     kube_client::client::builder=off,kube_runtime::watcher=error";
+                     kube_client::client=error,kube_client::client::builder=off,kube_runtime::watcher=error";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

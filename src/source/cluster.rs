@@ -3,15 +3,15 @@
 //! Objects are reduced on arrival, so only a few complete objects are in memory at any time. [`super::kinds`] defines
 //! the requests for each kind.
 
+pub(super) mod custom;
 pub(super) mod form;
 mod freshness;
 mod installed;
-mod json;
 mod merge;
 mod proto;
 mod read;
 pub(crate) mod retry;
-mod watch;
+pub(super) mod watch;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -182,7 +182,7 @@ impl Scope {
     /// Creates the watches of a kind: one for each namespace, one for all, or none.
     ///
     /// Each has its namespace; empty for all.
-    fn watches(&self, Row { kind, form, fields, .. }: Row) -> Vec<(Arc<str>, Watch)> {
+    fn watches(&self, Row { kind, watch, fields, .. }: Row) -> Vec<(Arc<str>, Watch)> {
         let namespaces: BTreeSet<&str> = match &self.options.namespaces {
             _ if kind == Kind::HOST_CLAIMS => {
                 self.options.claims.iter().map(|place| place.namespace.as_str()).collect()
@@ -193,9 +193,13 @@ impl Scope {
         };
         let of_claims = self.options.claims.as_ref().filter(|_| kind == Kind::HOST_CLAIMS);
         let labels = of_claims.map(Place::selector);
-        let target = |url| Target { client: self.client.clone(), url, fields, labels: labels.clone(), form: form() };
-        let path = |namespace: &str| kind.path(Some(namespace).filter(|namespace| !namespace.is_empty()));
-        namespaces.into_iter().map(|one| (one.into(), watch::watch(target(path(one))))).collect()
+        let start = |namespace: &str| {
+            let namespace: Arc<str> = namespace.into();
+            let one = Some(namespace.clone()).filter(|namespace| !namespace.is_empty());
+            let target = Target { client: self.client.clone(), kind, namespace: one, fields, labels: labels.clone() };
+            (namespace, watch(target))
+        };
+        namespaces.into_iter().map(start).collect()
     }
 }
 

@@ -81,6 +81,9 @@ pub trait Decode {
     /// The kind.
     const KIND: Kind;
 
+    /// Whether only the metadata is read.
+    const METADATA_ONLY: bool = false;
+
     /// Returns the metadata.
     fn metadata(&self) -> &ObjectMeta;
 

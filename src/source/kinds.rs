@@ -12,7 +12,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use super::claims::ClaimsConfigMap;
+use super::cluster::custom;
 use super::cluster::form::{Form, Wire};
+use super::cluster::watch::{self, Target, Watch};
 use super::decode::{self, Decode, DecodeFault};
 use super::gateway::{Custom, Metadata};
 
@@ -28,8 +30,8 @@ const OTHER_SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/servic
 pub struct Row {
     /// The kind.
     pub kind: Kind,
-    /// The requested format of objects.
-    pub form: fn() -> Form,
+    /// Lists and watches the objects.
+    pub watch: fn(Target) -> Watch,
     /// The field selector of lists and watches.
     pub fields: Option<&'static str>,
     /// Decodes an object of a manifest. Returns `None` if the translation never reads it.
@@ -37,19 +39,21 @@ pub struct Row {
 }
 
 impl Row {
-    /// Creates a row for complete objects, in protobuf if the API server supports it.
+    /// Creates a row for complete objects in protobuf.
     const fn whole<K: Wire>() -> Self {
-        Self { kind: K::KIND, form: Form::whole::<K>, fields: None, from_value: decode::typed::<K> }
+        let watch = |target| watch::watch(target, Form::whole::<K>());
+        Self { kind: K::KIND, watch, fields: None, from_value: decode::typed::<K> }
     }
 
-    /// Creates a row for the metadata only.
-    const fn metadata<K: Decode + DeserializeOwned>(form: fn() -> Form) -> Self {
-        Self { kind: K::KIND, form, fields: None, from_value: decode::typed::<K> }
+    /// Creates a row for the metadata of Namespaces.
+    const fn namespaces() -> Self {
+        let watch = |target| watch::watch(target, Form::namespaces());
+        Self { kind: Kind::NAMESPACE, watch, fields: None, from_value: decode::typed::<core::Namespace> }
     }
 
-    /// Creates a row for objects of a CustomResourceDefinition, which the API server provides in JSON only.
-    pub const fn custom<K: Decode + DeserializeOwned>() -> Self {
-        Self { kind: K::KIND, form: Form::custom::<K>, fields: None, from_value: decode::typed::<K> }
+    /// Creates a row for objects in JSON, such as those of a CustomResourceDefinition, which the API server provides in JSON only.
+    pub const fn custom<K: Decode + DeserializeOwned + 'static>() -> Self {
+        Self { kind: K::KIND, watch: custom::watch::<K>, fields: None, from_value: decode::typed::<K> }
     }
 }
 
@@ -60,7 +64,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::whole::<core::Service>(),
     Row::whole::<discovery::EndpointSlice>(),
     Row { fields: Some(OTHER_SECRETS), ..Row::whole::<core::Secret>() },
-    Row::metadata::<core::Namespace>(Form::namespaces),
+    Row::namespaces(),
     Row::whole::<core::ConfigMap>(),
     Row { from_value: |_| Ok(None), ..Row::custom::<ClaimsConfigMap>() },
     Row::custom::<Custom<GatewayClassSpec, GatewayClassStatus>>(),
@@ -76,7 +80,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<HttpPolicySpec, PolicyStatus>>(),
     Row::custom::<Custom<EnvoyFleetSpec, IgnoredAny>>(),
     Row::custom::<Custom<HostGrantSpec, HostGrantStatus>>(),
-    Row::metadata::<Metadata>(Form::metadata::<Metadata>),
+    Row::custom::<Metadata>(),
 ];
 
 #[cfg(test)]

@@ -23,11 +23,8 @@ pub enum Malformed {
     /// The response is not protobuf, although it should be.
     #[error("the answer is not valid protobuf")]
     NotProtobuf,
-    /// The response is not JSON, although it should be.
-    #[error("the answer is not a list in JSON")]
-    NotJson,
-    /// A watch event, or an item of a JSON list, is too large.
-    #[error("a watch event or an item is larger than {} MiB", MAX_OBJECT >> 20)]
+    /// A watch event is too large.
+    #[error("a watch event is larger than {} MiB", MAX_OBJECT >> 20)]
     TooLarge,
     /// The changed object is unknown.
     #[error("a watch event has no readable type, or its object has no readable name")]

@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use http::{Request, Response};
 use kube::client::Body;
 use lockgate_route::objects::{KindInfo, Meta, Namespace, Object, ObjectKey, gateway};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tower::service_fn;
 
@@ -92,25 +92,36 @@ fn several_namespaces_are_listed_when_the_last_of_them_is() {
     assert_eq!(tell(&mut merge, 0, again), ["deleted b", "applied d"]);
 }
 
-/// Answers as an API server that first rejects every list, then has one Secret and one Ingress.
+/// Encodes a short field with a length.
+fn field(tag: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
+    let value = value.as_ref();
+    [&[tag << 3 | 2, u8::try_from(value.len()).unwrap()], value].concat()
+}
+
+/// Answers as an API server that first rejects the list of Ingresses, then has one Ingress.
 async fn answer(request: Request<Body>, refusals: Arc<AtomicUsize>) -> Response<Body> {
     let uri = request.uri().to_string();
-    let json = |status: u16, body: &Value| {
-        Response::builder().status(status).body(Body::from(serde_json::to_vec(body).unwrap())).unwrap()
+    let respond = |status: u16, media_type: &str, body: Vec<u8>| {
+        Response::builder().status(status).header("content-type", media_type).body(Body::from(body)).unwrap()
     };
+    if uri.contains("sendInitialEvents=true") {
+        let metadata = json!({"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}});
+        let end = json!({"apiVersion": "v1", "kind": "List", "metadata": metadata});
+        return respond(200, "application/json", format!("{{\"type\":\"BOOKMARK\",\"object\":{end}}}\n").into_bytes());
+    }
     if uri.contains("watch=true") {
         std::future::pending::<()>().await;
     }
     if uri.contains("/ingresses?") && refusals.fetch_add(1, Ordering::SeqCst) == 0 {
         let message = "ingresses.networking.k8s.io is forbidden: User \"x\" cannot list";
-        return json(
-            403,
-            &json!({"kind": "Status", "status": "Failure", "code": 403, "message": message, "reason": "Forbidden"}),
-        );
+        let status =
+            json!({"kind": "Status", "status": "Failure", "code": 403, "message": message, "reason": "Forbidden"});
+        return respond(403, "application/json", serde_json::to_vec(&status).unwrap());
     }
-    let item = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "cart", "namespace": "shop"}});
-    let items = if uri.contains("/ingresses?") { vec![item] } else { Vec::new() };
-    json(200, &json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}))
+    let ingress = field(1, [field(1, "cart"), field(3, "shop")].concat());
+    let items = if uri.contains("/ingresses?") { field(2, ingress) } else { Vec::new() };
+    let list = [field(1, field(2, "1")), items].concat();
+    respond(200, "application/vnd.kubernetes.protobuf", [b"k8s\0".to_vec(), field(2, list)].concat())
 }
 
 #[tokio::test]

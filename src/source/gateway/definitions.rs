@@ -18,6 +18,7 @@ pub struct Metadata {
 
 impl Decode for Metadata {
     const KIND: Kind = Kind::CUSTOM_RESOURCE_DEFINITION;
+    const METADATA_ONLY: bool = true;
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata

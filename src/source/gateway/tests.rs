@@ -6,7 +6,7 @@ use lockgate_route::objects::{Misencoded, Namespace, ObjectKey, Service};
 use serde_json::json;
 
 use super::*;
-use crate::source::cluster::form::Form;
+use crate::source::cluster::custom::reduced::reduce;
 use crate::source::decode::from_value;
 use crate::source::kinds::ROWS;
 
@@ -118,9 +118,9 @@ fn a_manifest_that_the_api_server_would_reject_is_refused() {
 
 #[test]
 fn a_malformed_object_of_the_api_server_is_reported_with_its_field() {
-    let form = Form::custom::<Custom<HttpRouteSpec, RouteStatus>>();
     let metadata = json!({"name": "a", "namespace": "shop", "resourceVersion": "7"});
-    let item = (form.json)(&json!({"metadata": metadata, "spec": {"rules": 7}}).to_string());
+    let text = json!({"metadata": metadata, "spec": {"rules": 7}}).to_string();
+    let item = reduce::<Custom<HttpRouteSpec, RouteStatus>>(&text);
     assert_eq!((item.key, &*item.version), (ObjectKey::new("shop", "a"), "7"));
     let object = item.object.unwrap();
     let Misencoded { field, message, readable, .. } = object.get().unwrap();
@@ -135,7 +135,7 @@ fn the_status_of_other_controllers_is_kept_for_its_writers() {
     let parent = json!({"parentRef": {"name": "edge", "port": 80}, "controllerName": "example.com/other",
         "conditions": [condition]});
     let text = json!({"metadata": {"name": "a", "namespace": "shop"}, "status": {"parents": [parent]}}).to_string();
-    let route = (Form::custom::<Custom<HttpRouteSpec, RouteStatus>>().json)(&text).object.unwrap();
+    let route = reduce::<Custom<HttpRouteSpec, RouteStatus>>(&text).object.unwrap();
     let parent = &route.get::<HttpRoute>().unwrap().status.parents[0];
     assert_eq!((&*parent.controller_name, parent.parent_ref.port), ("example.com/other", Some(80)));
     assert_eq!((parent.conditions[0].observed_generation, &*parent.conditions[0].status), (2, "True"));
@@ -143,8 +143,7 @@ fn the_status_of_other_controllers_is_kept_for_its_writers() {
     // Version 1.1 of Gateway API has texts, and later versions have objects.
     let text = json!({"metadata": {"name": "a"}, "spec": {"controllerName": "b"},
         "status": {"supportedFeatures": ["Gateway", {"name": "HTTPRoute"}, 7]}});
-    let class =
-        (Form::custom::<Custom<GatewayClassSpec, GatewayClassStatus>>().json)(&text.to_string()).object.unwrap();
+    let class = reduce::<Custom<GatewayClassSpec, GatewayClassStatus>>(&text.to_string()).object.unwrap();
     let features = ["Gateway", "HTTPRoute"].map(|name| Feature { name: name.into() });
     assert_eq!(class.get::<GatewayClass>().unwrap().status.supported_features, features);
 }

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use lockgate_route::objects::{Service, Transport};
 use prost::bytes::BytesMut;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::super::json::JsonListReader;
+use super::super::custom::reduced::reduce;
 use super::super::read::{ListMeta, ListReader, Next};
 use super::*;
 
@@ -17,21 +20,35 @@ macro_rules! answer {
 
 type Answer = (&'static str, &'static [u8], &'static [u8]);
 
-fn answers() -> Vec<(Answer, Form)> {
+/// Decodes an object in JSON.
+type Reduce = fn(&str) -> Item;
+
+/// Decodes the metadata of a Namespace.
+fn reduce_namespace(text: &str) -> Item {
+    reduce::<core::Namespace>(&text.replace("PartialObjectMetadata", "Namespace").replace("meta.k8s.io/v1", "v1"))
+}
+
+fn answers() -> Vec<(Answer, Form, Reduce)> {
     fn with<const A: usize, const B: usize>(
         (name, proto, json): (&'static str, &'static [u8; A], &'static [u8; B]),
         form: Form,
-    ) -> (Answer, Form) {
-        ((name, proto, json), form)
+        reduce: Reduce,
+    ) -> (Answer, Form, Reduce) {
+        ((name, proto, json), form, reduce)
+    }
+    fn whole<K: Wire, const A: usize, const B: usize>(
+        answer: (&'static str, &'static [u8; A], &'static [u8; B]),
+    ) -> (Answer, Form, Reduce) {
+        with(answer, Form::whole::<K>(), reduce::<K>)
     }
     vec![
-        with(answer!("ingresses"), Form::whole::<networking::Ingress>()),
-        with(answer!("ingress_classes"), Form::whole::<networking::IngressClass>()),
-        with(answer!("services"), Form::whole::<core::Service>()),
-        with(answer!("gateway_services"), Form::whole::<core::Service>()),
-        with(answer!("endpoint_slices"), Form::whole::<discovery::EndpointSlice>()),
-        with(answer!("secrets"), Form::whole::<core::Secret>()),
-        with(answer!("namespaces"), Form::namespaces()),
+        whole::<networking::Ingress, _, _>(answer!("ingresses")),
+        whole::<networking::IngressClass, _, _>(answer!("ingress_classes")),
+        whole::<core::Service, _, _>(answer!("services")),
+        whole::<core::Service, _, _>(answer!("gateway_services")),
+        whole::<discovery::EndpointSlice, _, _>(answer!("endpoint_slices")),
+        whole::<core::Secret, _, _>(answer!("secrets")),
+        with(answer!("namespaces"), Form::namespaces(), reduce_namespace),
     ]
 }
 
@@ -39,29 +56,32 @@ fn protobuf(bytes: &[u8], form: &Form) -> (ListMeta, Vec<Item>) {
     let (mut reader, mut buffer, mut items) = (ListReader::default(), BytesMut::from(bytes), Vec::new());
     loop {
         match reader.next(&mut buffer, true).unwrap() {
-            Next::Item(item) => items.push((form.proto)(item)),
+            Next::Item(item) => items.push((form.decode)(item)),
             Next::End(meta) => return (meta, items),
             Next::More | Next::TooLarge(_) => panic!("the list is cut off"),
         }
     }
 }
 
-fn json_list(bytes: &[u8], form: &Form) -> (ListMeta, Vec<Item>) {
-    let (mut reader, mut buffer, mut items) = (JsonListReader::default(), BytesMut::from(bytes), Vec::new());
-    loop {
-        match reader.next(&mut buffer, true).unwrap() {
-            Next::Item(item) => items.push((form.json)(std::str::from_utf8(&item).unwrap())),
-            Next::End(meta) => return (meta, items),
-            Next::More | Next::TooLarge(_) => panic!("the list is cut off"),
-        }
+fn json_list(bytes: &[u8], reduce: Reduce) -> (ListMeta, Vec<Item>) {
+    #[derive(Deserialize)]
+    struct List<'a> {
+        metadata: meta::ListMeta,
+        #[serde(borrow)]
+        items: Vec<&'a RawValue>,
     }
+    let List { metadata, items } = serde_json::from_slice(bytes).unwrap();
+    let version = metadata.resource_version.unwrap_or_default();
+    let meta = ListMeta { version, rest: metadata.continue_.unwrap_or_default() };
+    (meta, items.into_iter().map(|item| reduce(item.get())).collect())
 }
 
 #[test]
 fn protobuf_and_json_give_the_same_objects() {
-    for ((name, proto, json), form) in answers() {
+    for ((name, proto, json), form, reduce) in answers() {
         let (meta, items) = protobuf(proto, &form);
-        assert_eq!((&meta, &items), (&json_list(json, &form).0, &json_list(json, &form).1), "{name}");
+        let (expected_meta, expected) = json_list(json, reduce);
+        assert_eq!((&meta, &items), (&expected_meta, &expected), "{name}");
         assert!(!items.is_empty() && !meta.version.is_empty(), "{name}");
         assert!(items.iter().all(|item| !item.version.is_empty()), "{name}");
     }
@@ -71,7 +91,7 @@ fn protobuf_and_json_give_the_same_objects() {
 fn fields_that_nothing_reads_are_dropped() {
     let text = |items: &[Item]| format!("{:?}", items.iter().filter_map(|i| i.object.as_ref()).collect::<Vec<_>>());
     let mut kept = String::new();
-    for ((name, proto, _), form) in answers() {
+    for ((name, proto, _), form, _) in answers() {
         let bytes = String::from_utf8_lossy(proto);
         assert!(name == "secrets" || bytes.contains("kubectl.kubernetes.io/last-applied-configuration"), "{name}");
         kept += &text(&protobuf(proto, &form).1);
@@ -99,10 +119,10 @@ fn fields_that_nothing_reads_are_dropped() {
 
 #[test]
 fn an_object_without_anything_is_decoded_too() {
-    for ((name, ..), form) in answers() {
-        let item = (form.proto)(Bytes::new());
+    for ((name, ..), form, _) in answers() {
+        let item = (form.decode)(Bytes::new());
         assert_eq!((&*item.key.name, item.version.as_str()), ("", ""), "{name}");
-        let broken = (form.proto)(Bytes::from_static(b"\x0a\xff")).object;
+        let broken = (form.decode)(Bytes::from_static(b"\x0a\xff")).object;
         assert!(broken.is_some_and(|object| object.get::<Misencoded>().is_some()), "{name}");
     }
 }
@@ -123,17 +143,19 @@ fn the_service_of_a_gateway_has_its_target_ports_and_addresses() {
 #[test]
 fn whether_an_object_is_being_deleted_is_read_in_both_forms() {
     let terminating = |item: Item| item.object.map(|object| object.meta().terminating);
-    for form in [Form::whole::<networking::Ingress>(), Form::namespaces()] {
+    let forms: [(Form, Reduce); 2] =
+        [(Form::whole::<networking::Ingress>(), reduce::<networking::Ingress>), (Form::namespaces(), reduce_namespace)];
+    for (form, reduce) in forms {
         let json = |deletion: &str| {
             let text = format!("{{\"metadata\":{{\"name\":\"old\"{deletion}}}}}");
-            terminating((form.json)(&text))
+            terminating(reduce(&text))
         };
         assert_eq!(json(",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\""), Some(true));
         assert_eq!((json(",\"deletionTimestamp\":null"), json("")), (Some(false), Some(false)));
         // Field 9 of the metadata: one second after the epoch, and a time beyond all calendars.
         let one = b"\x0a\x09\x0a\x03old\x4a\x02\x08\x01";
         let beyond = b"\x0a\x11\x0a\x03old\x4a\x0a\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f";
-        let proto = |bytes: &'static [u8]| terminating((form.proto)(Bytes::from_static(bytes)));
+        let proto = |bytes: &'static [u8]| terminating((form.decode)(Bytes::from_static(bytes)));
         assert_eq!((proto(one), proto(beyond), proto(b"\x0a\x05\x0a\x03old")), (Some(true), Some(true), Some(false)));
     }
 }

@@ -100,7 +100,7 @@ fn watching(events: &[Bytes]) -> Watching {
         buffer.extend_from_slice(event);
     }
     let body = ResponseBody { chunks: futures::stream::empty().boxed(), buffer, ended: true };
-    Watching { proto: true, body, since: Instant::now(), brought: false }
+    Watching { body, since: Instant::now(), brought: false }
 }
 
 /// Classifies the result for an object.
@@ -153,14 +153,14 @@ fn anywhere(recorded: &Recorded, random: &mut Random) -> &'static str {
     if random.one_in(2) {
         let mutated = random.mutate(recorded.list, &recorded.items);
         let Ok(items) = items(&mutated, random.within(1..=4096)) else { return "malformed lists" };
-        items.into_iter().map(recorded.form.proto).for_each(drop);
+        items.into_iter().map(recorded.form.decode).for_each(drop);
         return "lists";
     }
     let mut watching = watching(&recorded.events);
     watching.body.buffer = BytesMut::from(&*random.mutate(&watching.body.buffer, &recorded.events));
     loop {
         let left = watching.body.buffer.len();
-        match watching.proto_event(&recorded.form) {
+        match watching.event(&recorded.form) {
             Ok(None) => return "watches",
             // The watch starts again.
             Err(_) => return "malformed watches",
@@ -189,9 +189,9 @@ fn one_item(recorded: &Recorded, random: &mut Random) -> &'static str {
     let read = items(&list(&changed), random.within(1..=4096)).unwrap();
     assert_eq!(read.len(), changed.len());
     for (i, (now, before)) in read.iter().zip(&recorded.items).enumerate().filter(|(i, _)| *i != at) {
-        assert_eq!((recorded.form.proto)(now.clone()), (recorded.form.proto)(before.clone()), "item {i}");
+        assert_eq!((recorded.form.decode)(now.clone()), (recorded.form.decode)(before.clone()), "item {i}");
     }
-    outcome(&(recorded.form.proto)(read[at].clone()), Some(&(recorded.form.proto)(recorded.items[at].clone())))
+    outcome(&(recorded.form.decode)(read[at].clone()), Some(&(recorded.form.decode)(recorded.items[at].clone())))
 }
 
 /// Mutates one event of a watch: the others are unchanged.
@@ -201,7 +201,7 @@ fn one_event(recorded: &Recorded, random: &mut Random) -> &'static str {
     let (mut now, mut before) = (watching(&changed), watching(&recorded.events));
     let mut found = "";
     for i in 0..changed.len() {
-        let (now, before) = (now.proto_event(&recorded.form), before.proto_event(&recorded.form));
+        let (now, before) = (now.event(&recorded.form), before.event(&recorded.form));
         match i == at {
             true => found = outcome_of_event(&now, &before),
             false => assert_same(&now, &before),

@@ -4,14 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::networking::v1::Ingress;
 use lockgate_route::objects::{Kind, Misencoded};
-use serde_json::json;
 use tower::service_fn;
 
 use super::*;
 use crate::source::cluster::origin;
 
 const PROTO: &str = "application/vnd.kubernetes.protobuf";
-const JSON: &str = "application/json";
 
 /// Encodes a field with a length.
 fn field(tag: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
@@ -79,8 +77,8 @@ async fn follow(answers: Vec<Answer>) -> Vec<String> {
         }
     });
     let client = kube::Client::new(service, "default");
-    let mut watch =
-        watch(Target { client, url: "/ingresses".into(), fields: None, labels: None, form: Form::whole::<Ingress>() });
+    let target = Target { client, kind: Kind::INGRESS, namespace: None, fields: None, labels: None };
+    let mut watch = watch(target, Form::whole::<Ingress>());
     while let Ok(Some(result)) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
         let object = |object: &Option<Object>| match object.as_ref().map(Object::get::<Misencoded>) {
             Some(Some(object)) => format!(" ({}: {})", object.field, object.message),
@@ -192,31 +190,8 @@ async fn an_error_that_comes_again_or_cannot_be_read_leads_to_a_new_list() {
 }
 
 #[tokio::test]
-async fn in_json_too_an_object_costs_only_itself() {
-    let ingress = |name: &str, version: &str, class: serde_json::Value| json!({"metadata": {"name": name, "namespace": "shop", "resourceVersion": version}, "spec": {"ingressClassName": class}});
-    let items = [ingress("a", "1", json!(7)), ingress("b", "2", json!("c")), json!(null), json!({"metadata": 7})];
-    let list = json!({"metadata": {"resourceVersion": "10"}, "items": items}).to_string().into_bytes();
-    let event = |kind: &str, object: serde_json::Value| format!("{}\n", json!({"type": kind, "object": object}));
-    let events = [
-        event("ADDED", ingress("c", "11", json!({}))),
-        event("DELETED", ingress("a", "12", json!(7))),
-        event("RENAMED", ingress("a", "13", json!(7))),
-        event("BOOKMARK", json!({"metadata": {"resourceVersion": "14"}})),
-        event("BOOKMARK", json!([])),
-    ];
-    let fault = |kind: &str| format!("(spec.ingressClassName: invalid type: {kind}, expected a string");
-    let result = follow(vec![(JSON, list), (JSON, events.concat().into_bytes())]).await;
-    assert_eq!(result.len(), 8, "{result:?}");
-    assert!(result[1].starts_with(&format!("item a {}", fault("integer \"7\""))), "{result:?}");
-    assert!(result[5].starts_with(&format!("applied c {}", fault("map"))), "{result:?}");
-    assert_eq!((&*result[2], &*result[3], &*result[4]), ("item b", "listed", "watch 10"));
-    assert_eq!(result[6..], ["deleted a", "watch 14"]);
-}
-
-#[tokio::test]
-async fn a_line_that_is_not_json_leads_to_a_new_list() {
-    let list = || (JSON, b"{\"metadata\": {\"resourceVersion\": \"10\"}, \"items\": null}".to_vec());
-    let result = follow(vec![list(), (JSON, b"{\"type\": \"ADDED\", \"obj\n".to_vec()), list()]).await;
-    assert!(result[3].starts_with("cannot watch: "), "{result:?}");
-    assert_eq!(result[4..], ["list", "listed", "watch 10"]);
+async fn a_response_in_another_format_is_a_failure() {
+    let result = follow(vec![("application/json", b"{}".to_vec()), (PROTO, list("10", "", &[]))]).await;
+    let fault = "cannot list: Error reading events stream: the answer is not valid protobuf";
+    assert_eq!(result, ["list", fault, "list", "listed", "watch 10"]);
 }
