@@ -28,7 +28,7 @@ use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::infrastructure::Fault;
+use super::fault::Fault;
 use super::kind::{Facts, Goal, HasStatus, Inputs};
 use crate::inspection::{changed, changed_sources};
 use conditions::{DesiredCondition, are_current, merge};

@@ -17,7 +17,7 @@ use super::conditions::{DesiredCondition, are_current, merge};
 use super::listeners::{self, Listener, Listeners, Progress};
 use super::{GatewayFacts, cause};
 use crate::inspection::changed_sources;
-use crate::status::infrastructure::Fault;
+use crate::status::fault::Fault;
 use crate::status::kind::{Facts, Goal, HasStatus, Inputs};
 
 /// The maximum number of listeners. Source: CustomResourceDefinition of ListenerSet v1.

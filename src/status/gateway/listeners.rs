@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::cause;
 use super::conditions::{self, DesiredCondition, Message, merge};
 use crate::inspection::Published;
-use crate::status::infrastructure::Fault;
+use crate::status::fault::Fault;
 use crate::status::kind::Goal;
 
 /// The type of the condition that reports whether Envoys serve an object.

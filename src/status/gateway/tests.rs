@@ -13,9 +13,10 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::inspection::{Inspection, Published};
-use crate::status::infrastructure::Faults;
+use crate::status::fault::Faults;
 use crate::status::kind::{Address, ExternalFacts};
-use crate::status::queue::{Outcome, StatusQueue};
+use crate::status::queue::Outcome;
+use crate::status::tests::harness::StatusQueue;
 
 const US: &str = Facts::CONTROLLER;
 const SECOND: Duration = Duration::from_secs(1);
