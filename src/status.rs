@@ -139,14 +139,8 @@ pub async fn write(installation: Installation, leader: Leader, inputs: Inputs) {
         faults: fleet_faults,
         term: Default::default(),
     });
-    let claims = claims::Claims {
-        client: client.clone(),
-        manager: manager.clone(),
-        place: claims,
-        leader: leader.clone(),
-        inspected: inspected.clone(),
-        metrics: metrics.clone(),
-    };
+    let claims =
+        claims::Claims { place: claims, inspected: inspected.clone(), memory: Default::default(), is_full: false };
     let writer = Writer {
         sender: Sender { client: client.clone(), manager: manager.clone() },
         leader: leader.clone(),
@@ -172,10 +166,11 @@ pub async fn write(installation: Installation, leader: Leader, inputs: Inputs) {
         metrics,
     };
     let infrastructure = writer.clone().run(infrastructure);
+    let claims = writer.clone().run(claims);
     let fleets = OptionFuture::from(fleets.map(|fleets| writer.clone().run(fleets)));
     let writers = join_all(WRITERS.iter().map(|(_, run)| run(writer.clone(), status.clone())));
     let addresses = addresses::follow(client, settings, addresses);
-    tokio::join!(addresses, writers, infrastructure, claims.run(), fleets, events.run());
+    tokio::join!(addresses, writers, infrastructure, claims, fleets, events.run());
 }
 
 /// Returns the name of the field manager of an installation, which its Lease identifies.

@@ -33,8 +33,9 @@ pub(super) const STATUS: Limits =
     Limits { rate: (200, 100), rate_of_namespace: None, parallel: 8, debounce: Duration::from_millis(50) };
 /// The limits of the objects of Gateways, and of the objects of fleets.
 pub(super) const OBJECTS: Limits = Limits { rate: (100, 50), parallel: 4, ..STATUS };
-/// The limits of claims. Each write changes up to thousands of claims in one object.
-pub(super) const CLAIMS: Limits = Limits { rate: (1, 1), parallel: 1, debounce: Duration::from_secs(1), ..STATUS };
+/// The limits of claims. Each write changes up to thousands of claims in one object. It follows the newest state, so that a claim never
+/// ends although its owner has a rule again.
+pub(super) const CLAIMS: Limits = Limits { rate: (1, 1), parallel: 1, debounce: Duration::ZERO, ..STATUS };
 /// The limits of Events. A namespace gets at most half of them.
 pub(super) const EVENTS: Limits =
     Limits { rate: (10, 50), rate_of_namespace: Some((5, 25)), parallel: 1, debounce: Duration::from_millis(100) };
