@@ -45,11 +45,10 @@ use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::source::claims::Place;
 
-use failure::{ApiBackoff, Failure, WRITE_TIMEOUT, outcome};
+use events::EventInputs;
 use fault::Faults;
 use infrastructure::Infrastructure;
 use kind::HasStatus;
-use plan::changed;
 use sender::Sender;
 use statuses::{StatusInputs, Statuses};
 use writer::Writer;
@@ -154,23 +153,21 @@ pub async fn write(installation: Installation, leader: Leader, inputs: Inputs) {
         envoys,
         programmed,
     };
-    let events = events::Events {
-        client: client.clone(),
+    let events = events::Events::new(EventInputs {
         instance,
-        leader,
         inspected,
         expiring,
         rejected,
         settings: settings.clone(),
         programmed: receiver,
         metrics,
-    };
+    });
     let infrastructure = writer.clone().run(infrastructure);
     let claims = writer.clone().run(claims);
     let fleets = OptionFuture::from(fleets.map(|fleets| writer.clone().run(fleets)));
     let writers = join_all(WRITERS.iter().map(|(_, run)| run(writer.clone(), status.clone())));
     let addresses = addresses::follow(client, settings, addresses);
-    tokio::join!(addresses, writers, infrastructure, claims, fleets, events.run());
+    tokio::join!(addresses, writers, infrastructure, claims, fleets, writer.run(events));
 }
 
 /// Returns the name of the field manager of an installation, which its Lease identifies.

@@ -17,9 +17,10 @@ use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::failure::Failure;
-use super::plan::{CLAIMS, Limits, Performed, Performing, Plan, changed};
+use super::plan::{CLAIMS, Limits, Performed, Performing, Plan};
 use super::queue::{self, Base, Item, Queue};
 use super::sender::{Form, Sender};
+use crate::channel::changed;
 use crate::inspection::Inspection;
 use crate::source::claims::{LABEL, Place};
 use plan::{Known, Memory, Write};
@@ -96,7 +97,7 @@ impl Plan for Claims {
         next
     }
 
-    fn perform(&self, sender: Sender, write: &queue::Write<Write>) -> Performing {
+    fn perform(&mut self, sender: Sender, write: &queue::Write<Write>) -> Performing {
         let (id, form) = (write.id.clone(), form(&write.id.key.name, self.place.installation(), &write.item.goal));
         async move {
             sender.send(&id, form).await?;

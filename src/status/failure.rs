@@ -28,10 +28,6 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    pub fn from_response<T>(answer: Result<kube::Result<T>, tokio::time::error::Elapsed>) -> Result<T, Self> {
-        answer.map_err(|_| Failure::Timeout)?.map_err(Failure::Api)
-    }
-
     /// Returns the HTTP status of the response, if there is one.
     pub fn code(&self) -> Option<u16> {
         match self {

@@ -23,10 +23,10 @@ use tokio::time::Instant;
 use super::failure::Failure;
 use super::fault::{Fault, Faults};
 use super::kinds::LEASE;
-use super::plan::{Limits, OBJECTS, Performed, Performing, Plan, changed};
+use super::plan::{Limits, OBJECTS, Performed, Performing, Plan};
 use super::queue::{Queue, Write};
 use super::sender::{Form, Sender};
-use crate::channel::send_if_changed;
+use crate::channel::{changed, send_if_changed};
 use crate::inspection::Inspection;
 use observed::{Observed, Seen};
 use plan::{Goal, Wanted};
@@ -119,7 +119,7 @@ impl Plan for Fleets {
         None
     }
 
-    fn perform(&self, sender: Sender, write: &Write<Goal>) -> Performing {
+    fn perform(&mut self, sender: Sender, write: &Write<Goal>) -> Performing {
         let (id, is) = (write.id.clone(), self.term.observed.get(&write.id).cloned());
         let (goal, label) = (write.item.goal.clone(), self.template.label().to_owned());
         async move { perform(&sender, &id, goal, is, &label).await }.boxed()

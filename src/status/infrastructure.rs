@@ -21,16 +21,16 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::envoys::{Accepted, Envoys};
+use super::envoys::{Accepted, AllEnvoys, Envoys};
 use super::failure::Failure;
 use super::fault::{Fault, Faults};
-use super::plan::{Limits, OBJECTS, Performed, Performing, Plan, changed};
+use super::fleets::Template;
+use super::plan::{Limits, OBJECTS, Performed, Performing, Plan};
 use super::queue::{Base, Item, Queue, Write};
 use super::sender::Sender;
 use super::settings::WriterSettings;
 use super::waiting::Waiting;
-use super::{AllEnvoys, Template};
-use crate::channel::send_if_changed;
+use crate::channel::{changed, send_if_changed};
 use crate::inspection::{self, Inspection};
 use content::Content;
 use moves::Moves;
@@ -196,7 +196,7 @@ impl Plan for Infrastructure {
         term.next_move
     }
 
-    fn perform(&self, sender: Sender, write: &Write<Goal>) -> Performing {
+    fn perform(&mut self, sender: Sender, write: &Write<Goal>) -> Performing {
         let Write { id, item, .. } = write.clone();
         requests::perform(sender, id, item.goal, item.base != Base::Object(None)).boxed()
     }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use lockgate_route::objects::Kind;
 use lockgate_xds::provenance::ObjectRef;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::failure::Failure;
@@ -84,7 +83,7 @@ pub(super) trait Plan: Send {
     fn publish(&mut self, _queue: &Queue<Self::Goal>) {}
 
     /// Returns a future that performs a write.
-    fn perform(&self, sender: Sender, write: &Write<Self::Goal>) -> Performing;
+    fn perform(&mut self, sender: Sender, write: &Write<Self::Goal>) -> Performing;
 
     /// Returns what a result means for the queue.
     fn outcome(&self, _write: &Write<Self::Goal>, result: Result<Performed, &Failure>) -> Outcome {
@@ -113,12 +112,5 @@ pub(super) trait Plan: Send {
     /// Returns what to do about a failure, as the end of its message.
     fn advice(_failure: &Failure) -> &'static str {
         ""
-    }
-}
-
-/// Waits for a change, or forever if the sender is gone.
-pub(super) async fn changed<T>(receiver: &mut watch::Receiver<T>) {
-    if receiver.changed().await.is_err() {
-        std::future::pending().await
     }
 }

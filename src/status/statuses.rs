@@ -19,11 +19,12 @@ use super::failure::Failure;
 use super::fault::Faults;
 use super::goals::Goals;
 use super::kind::{Address, ExternalFacts, HasStatus};
-use super::plan::{Limits, Performed, Performing, Plan, STATUS, changed};
+use super::plan::{Limits, Performed, Performing, Plan, STATUS};
 use super::queue::{Base, Queue, Write};
 use super::sender::{Form, Sender};
 use super::settings::WriterSettings;
 use super::waiting::Waiting;
+use crate::channel::changed;
 use crate::inspection::Inspection;
 
 /// The inputs that the statuses of all kinds share.
@@ -127,7 +128,7 @@ impl<T: HasStatus, E: Envoys> Plan for Statuses<T, E> {
         }
     }
 
-    fn perform(&self, sender: Sender, write: &Write<T::Status>) -> Performing {
+    fn perform(&mut self, sender: Sender, write: &Write<T::Status>) -> Performing {
         let form = self.goals.object(&write.id.key).and_then(|object| form::<T>(object, write, Timestamp::now()));
         let id = write.id.clone();
         let performing = async move {

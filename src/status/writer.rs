@@ -115,7 +115,7 @@ impl Writer {
     /// Returns a future that performs a write.
     fn perform<P: Plan>(
         &self,
-        plan: &P,
+        plan: &mut P,
         write: Write<P::Goal>,
     ) -> impl Future<Output = (Write<P::Goal>, Result<Performed, Failure>)> + use<P> {
         let performing = plan.perform(self.sender.clone(), &write);

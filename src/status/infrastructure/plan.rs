@@ -14,7 +14,8 @@ use super::content::{Content, LABEL, Service, Slice};
 use super::ports::{Allocation, RANGE, Request, allocate};
 use crate::inspection::{Inspection, changed};
 use crate::status::fault::{Fault, Faults};
-use crate::status::{Template, WriterSettings};
+use crate::status::fleets::Template;
+use crate::status::settings::WriterSettings;
 
 /// The value of the label with the fleet, for a Gateway without Envoys.
 const NOBODY: &str = "none";
