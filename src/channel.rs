@@ -10,3 +10,10 @@ pub fn send_if_changed<T: PartialEq>(sender: &watch::Sender<T>, now: T) -> bool 
         changed
     })
 }
+
+/// Waits for a change, or forever if the sender is gone.
+pub async fn changed<T>(receiver: &mut watch::Receiver<T>) {
+    if receiver.changed().await.is_err() {
+        std::future::pending().await
+    }
+}

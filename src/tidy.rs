@@ -5,6 +5,7 @@
 mod annotations;
 mod attacks;
 mod cases;
+mod circles;
 mod documents;
 pub(crate) mod generated;
 mod modules;

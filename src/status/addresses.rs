@@ -12,9 +12,9 @@ use kube::runtime::watcher::watch_object;
 use lockgate_route::objects::Kind;
 use tokio::sync::watch;
 
-use super::WriterSettings;
 use super::kind::Address;
-use crate::channel::send_if_changed;
+use super::settings::WriterSettings;
+use crate::channel::{changed, send_if_changed};
 use crate::source::cluster::describe;
 use crate::source::cluster::retry::{ShortBackoff, is_expired};
 
@@ -33,12 +33,12 @@ pub(super) async fn follow(
                 let follow = follow_service(client.clone(), &namespace, &name, &addresses);
                 tokio::select! {
                     () = follow => {}
-                    () = super::changed(&mut settings) => {}
+                    () = changed(&mut settings) => {}
                 }
             }
             None => {
                 set(&addresses, status.addresses.iter().map(|text| address(text)).collect());
-                super::changed(&mut settings).await;
+                changed(&mut settings).await;
             }
         }
     }

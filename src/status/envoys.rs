@@ -12,6 +12,7 @@ use lockgate_route::objects::{Kind, ObjectKey};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use crate::channel::changed;
 use crate::inspection::Published;
 use crate::replicas::{Here, Others, Reached, Wanted};
 use crate::status::waiting::{Position, Waiting};
@@ -100,7 +101,7 @@ impl Envoys for AllEnvoys {
         loop {
             let list = waiting.borrow_and_update().clone();
             if list.is_empty() {
-                super::changed(&mut waiting).await;
+                changed(&mut waiting).await;
                 continue;
             }
             let position = self.positions.lock().unwrap_or_else(PoisonError::into_inner).get(&kind).cloned();
@@ -118,7 +119,7 @@ impl Envoys for AllEnvoys {
                     }
                     // A new object does not wait until slow replicas have answered. One earlier poll goes on, because its end
                     // shows which replicas are unreachable.
-                    () = super::changed(&mut waiting) => {
+                    () = changed(&mut waiting) => {
                         if earlier.is_none() {
                             earlier = Some(poll);
                         }
@@ -150,7 +151,7 @@ impl Envoys for AllEnvoys {
             tokio::select! {
                 () = pause => {}
                 // A new object is polled at once.
-                () = super::changed(&mut waiting) => {}
+                () = changed(&mut waiting) => {}
             }
         }
     }

@@ -9,7 +9,7 @@ use lockgate_route::objects::{ObjectKey, Typed};
 use lockgate_route::translate::Verdict;
 use serde_json::Value;
 
-use super::infrastructure::Faults;
+use super::fault::Faults;
 use crate::inspection::{Inspection, Published, changed_sources};
 
 /// An address of the Envoys in the status of an Ingress.
@@ -17,8 +17,7 @@ pub(crate) type Address = IngressLoadBalancerIngress;
 
 /// The content of objects of one kind that have a status.
 ///
-/// [`StatusQueue`](super::queue::StatusQueue) decides when to write, and asks this trait for everything that depends on
-/// the kind.
+/// [`Queue`](super::queue::Queue) decides when to write. This trait contains everything that depends on the kind.
 pub(super) trait HasStatus: Typed {
     /// The part of the status that Lockgate writes. Equal values need no write.
     type Status: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static;

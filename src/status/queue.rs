@@ -1,102 +1,143 @@
-//! The state machine of the status writes of one kind: which object to write, and when. No I/O; time comes as an
-//! argument. The kind determines the content ([`HasStatus`]).
+//! The queue of a plan: which object to write, and when. It contains the only policy of the leader for retries, for pauses between
+//! writes, and for fairness between namespaces. No I/O; time comes as an argument.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_route::objects::{Object, ObjectKey, Revision};
+use lockgate_route::objects::{Kind, Object, ObjectId, ObjectKey};
 use tokio::time::Instant;
 
-use crate::inspection::{Inspection, Published, changed};
-use crate::status::fair_queue::FairQueue;
-use crate::status::kind::{ExternalFacts, Facts, Goal, HasStatus, Inputs};
-use crate::status::waiting::Waiting;
+use super::fair_queue::FairQueue;
+use super::waiting::Waiting;
+use crate::inspection::Published;
 
 /// Two writes to an object are independent if at least this time is between them.
 const INDEPENDENT_AFTER: Duration = Duration::from_secs(120);
 /// The time limit for the watch to report a write.
-const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
-/// The first and the longest wait after a failed write.
-const FAILURE_BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+pub(super) const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
+/// The first and the longest wait after a failed write, or between writes to one object for the same facts.
+pub(super) const FAILURE_BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// The first and the longest wait between writes to one object for different facts.
 const UPDATE_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// The first and the longest wait after a conflict. The watch soon reports the write of the other writer.
-const CONFLICT_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+pub(super) const CONFLICT_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// A write that is due, of a status of type `S`.
+/// The desired write of an object, and the reasons why it may wait.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Write<S> {
-    /// The key of the object.
-    pub key: ObjectKey,
-    /// The object that the goal is based on.
-    pub object: Object,
-    /// The `metadata.resourceVersion` that the object must still have.
-    pub version: Arc<str>,
-    /// The revision of the object, if it is ours.
-    pub revision: Option<Revision>,
-    /// The status that the object is to have.
-    pub status: S,
-    /// The publication that all Envoys have accepted, and their number. `None`: the goal does not depend on Envoys.
-    /// For example, the withdrawal of addresses does not.
-    pub programmed: Option<(Published, usize)>,
-    /// The hash of the facts behind the goal.
+pub(super) struct Item<G> {
+    /// The content of the write.
+    pub goal: G,
+    /// The object that the write changes. After a write, the next one waits until the watch reports another object.
+    pub base: Base,
+    /// The publication that all Envoys must have accepted first.
+    pub needs: Option<Published>,
+    /// A hash of the facts behind the goal. Repeated writes for the same facts indicate a conflict with another writer, so the
+    /// queue delays them. It hardly delays writes for new facts.
     pub cause: u64,
+    /// Recent writes of another series do not delay this one.
+    pub series: Option<u64>,
+    /// The earliest time of the write.
+    pub not_before: Option<Instant>,
+    /// Whether the write is independent of recent writes to the object, as the withdrawal of an address is.
+    pub is_urgent: bool,
+}
+
+impl<G> Item<G> {
+    /// Creates an item that no fact delays.
+    pub fn new(goal: G, base: Base) -> Self {
+        Self { goal, base, needs: None, cause: 0, series: None, not_before: None, is_urgent: false }
+    }
+}
+
+impl<G: PartialEq> Item<G> {
+    /// Returns whether two items are the same write, over any object.
+    fn is_same(&self, other: &Self) -> bool {
+        self.goal == other.goal
+            && self.needs == other.needs
+            && self.cause == other.cause
+            && self.not_before == other.not_before
+    }
+}
+
+/// The object that a write changes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Base {
+    /// The write requires this `metadata.resourceVersion`, or that the object does not exist. Another write over the same version
+    /// would be a conflict.
+    Version(Option<Arc<str>>),
+    /// The write changes any version. This version was observed.
+    Observed(Option<Arc<str>>),
+    /// The write changes any version. This object was observed.
+    Object(Option<Object>),
+}
+
+/// A write that is due.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Write<G> {
+    /// The object.
+    pub id: ObjectId,
+    /// The desired write.
+    pub item: Item<G>,
+    /// The number of Envoys that have accepted the object, if the item needs their acceptance.
+    pub envoys: usize,
 }
 
 /// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The status is written.
+    /// The object has the desired content.
     Done,
     /// Another writer was faster.
     Conflict,
     /// The write was rejected, or its result is unknown. If the object does not exist, the watch reports its deletion; an API server
     /// that starts does not know the kinds of CustomResourceDefinitions yet.
     Failed,
+    /// The write is not repeated.
+    Dropped,
 }
 
-/// The pending status writes of all objects of kind `T`.
+/// The pending writes of a plan, with goals of type `G`.
 #[derive(Debug)]
-pub(super) struct StatusQueue<T: HasStatus> {
-    /// The field manager of this installation.
-    manager: String,
-    inputs: Inputs,
-    /// The objects that Lockgate no longer serves, until their status is withdrawn.
-    withdrawing: BTreeSet<ObjectKey>,
+pub(super) struct Queue<G> {
     /// The recent writes of each object. Another writer may overwrite the same fields.
-    written: BTreeMap<ObjectKey, Streak>,
+    written: BTreeMap<ObjectId, Streak>,
     /// The keys of `written` by time. Some entries are outdated.
-    written_order: VecDeque<(Instant, ObjectKey)>,
-    tasks: BTreeMap<ObjectKey, Task<T::Status>>,
+    written_order: VecDeque<(Instant, ObjectId)>,
+    tasks: BTreeMap<ObjectId, Task<G>>,
+    /// The number of tasks of each kind.
+    counts: BTreeMap<Kind, usize>,
     /// The tasks that wait for Envoys.
     waiting: Waiting,
     /// The time of the next step of each task. Some entries are outdated.
-    timers: BTreeSet<(Instant, ObjectKey)>,
+    timers: BTreeSet<(Instant, ObjectId)>,
     /// The entries of `timers` that are due.
     due: FairQueue,
     /// The number of tasks that have begun to wait for Envoys.
     wait_count: u64,
 }
 
-/// Consecutive writes to one object in one revision.
+/// Consecutive writes of one series to one object.
 #[derive(Debug)]
 struct Streak {
     writes: u32,
     /// The number of last writes with the same cause.
     repeated: u32,
     last: Instant,
-    revision: Option<Revision>,
+    series: Option<u64>,
     cause: u64,
 }
 
 #[derive(Debug)]
-struct Task<S> {
-    goal: Goal<S>,
+struct Task<G> {
+    item: Item<G>,
     state: State,
     failures: u32,
     /// The earliest time of the next write after a failed one.
     not_before: Instant,
+    /// Whether the item was removed during a write.
+    is_removed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -105,156 +146,144 @@ enum State {
     Waiting,
     /// May be written from this time on. This number of Envoys have accepted the object.
     Due(Instant, usize),
-    /// Is being written over this version.
-    Busy(Arc<str>),
-    /// Is written over this version. The watch has not reported the write yet, and should do so until this time.
-    Written(Arc<str>, Instant),
+    /// Is being written.
+    Busy,
+    /// Is written over this object. The watch has not reported the write yet, and should do so until this time.
+    Written(Base, Instant),
 }
 
-impl<T: HasStatus> StatusQueue<T> {
-    /// Creates the state machine of an installation with this field manager.
-    pub fn new(manager: String) -> Self {
+impl<G: Clone + PartialEq> Queue<G> {
+    /// Creates an empty queue. `rate` is the number of writes per second of one namespace, and the maximum burst.
+    pub fn new(rate: Option<(u32, u32)>) -> Self {
         Self {
-            manager,
-            inputs: Inputs::default(),
-            withdrawing: BTreeSet::new(),
             written: BTreeMap::new(),
             written_order: VecDeque::new(),
             tasks: BTreeMap::new(),
+            counts: BTreeMap::new(),
             waiting: Waiting::default(),
             timers: BTreeSet::new(),
-            due: FairQueue::default(),
+            due: FairQueue::new(rate),
             wait_count: 0,
         }
     }
 
-    /// Updates the tasks after a change of the inputs. While the addresses of the Envoys are unknown, no new address is
-    /// written, and existing addresses stay.
-    pub fn update(&mut self, inspection: Arc<Inspection>, external: impl Into<ExternalFacts>, now: Instant) {
-        if inspection.complete {
-            let (external, before): (ExternalFacts, _) = (external.into(), &self.inputs.external);
-            let all = *external.addresses != *before.addresses || external.controller != before.controller;
-            self.update_objects(inspection, external, all, now);
+    /// Sets all desired writes, and removes the others.
+    pub fn replace(&mut self, items: BTreeMap<ObjectId, Item<G>>, now: Instant) {
+        let removed: Vec<ObjectId> = self.tasks.keys().filter(|id| !items.contains_key(*id)).cloned().collect();
+        removed.iter().for_each(|id| self.remove(id));
+        items.into_iter().for_each(|(id, item)| self.set(&id, item, now));
+    }
+
+    /// Removes the desired write of an object.
+    pub fn remove(&mut self, id: &ObjectId) {
+        match self.tasks.get_mut(id) {
+            // At most one write to an object is in progress.
+            Some(task) if task.state == State::Busy => task.is_removed = true,
+            Some(_) => self.forget(id),
+            None => {}
         }
     }
 
-    /// Updates the tasks of changed objects, or of all objects.
-    fn update_objects(&mut self, inspection: Arc<Inspection>, external: ExternalFacts, all: bool, now: Instant) {
-        let before = std::mem::replace(&mut self.inputs, Inputs { inspection: inspection.clone(), external });
-        while self.written_order.front().is_some_and(|(at, _)| now >= *at + INDEPENDENT_AFTER) {
-            if let Some((at, key)) = self.written_order.pop_front()
-                && self.written.get(&key).is_some_and(|streak| streak.last == at)
-            {
-                self.written.remove(&key);
+    fn forget(&mut self, id: &ObjectId) {
+        if self.tasks.remove(id).is_some()
+            && let Some(count) = self.counts.get_mut(&id.kind)
+        {
+            *count -= 1;
+        }
+        self.update_waiting(id);
+    }
+
+    /// Sets the desired write of an object.
+    pub fn set(&mut self, id: &ObjectId, item: Item<G>, now: Instant) {
+        let task = match self.tasks.entry(id.clone()) {
+            Entry::Vacant(vacant) => {
+                *self.counts.entry(id.kind).or_default() += 1;
+                vacant.insert(Task { item, state: State::Waiting, failures: 0, not_before: now, is_removed: false })
             }
-        }
-        let objects = inspection.objects.of_kind(T::KIND);
-        let mut keys = T::changed(&before, &self.inputs);
-        keys.extend(changed(before.inspection.objects.of_kind(T::KIND), objects).cloned());
-        if all {
-            keys.extend(objects.keys().cloned());
-        }
-        for key in &keys {
-            match objects.get(key) {
-                Some(object) => {
-                    if inspection.published(T::KIND, key).is_some() {
-                        self.withdrawing.remove(key);
-                    } else if before.inspection.published(T::KIND, key).is_some() {
-                        self.withdrawing.insert(key.clone());
+            Entry::Occupied(occupied) => {
+                let task = occupied.into_mut();
+                let is_same = task.item.is_same(&item);
+                (task.item, task.is_removed) = (item, false);
+                match &task.state {
+                    // The end of the write decides the next step.
+                    State::Busy => return,
+                    State::Written(base, _)
+                        if *base == task.item.base && (is_same || matches!(base, Base::Version(_))) =>
+                    {
+                        return;
                     }
-                    self.update_object(object, &inspection, now);
-                }
-                None => {
-                    self.withdrawing.remove(key);
-                    self.tasks.remove(key);
+                    State::Waiting | State::Due(..) if is_same => return,
+                    _ => task,
                 }
             }
-            self.update_waiting(key);
+        };
+        task.state = State::Waiting;
+        self.schedule(id, now);
+        self.update_waiting(id);
+    }
+
+    /// Lets a task wait for Envoys, or for its time.
+    fn schedule(&mut self, id: &ObjectId, now: Instant) {
+        let Some(task) = self.tasks.get(id) else { return };
+        match &task.item.needs {
+            Some(_) => self.wait_count += 1,
+            None => self.make_due(id, 0, now),
         }
     }
 
-    fn update_object(&mut self, object: &Object, inspection: &Inspection, now: Instant) {
-        let Some(content) = object.get::<T>() else { return };
-        let key = &object.meta().key;
-        let facts = Facts {
-            manager: &self.manager,
-            addresses: &self.inputs.external.addresses,
-            published: inspection.published(T::KIND, key),
-            withdrawing: self.withdrawing.contains(key),
-            verdicts: inspection.verdicts.get(&T::KIND.id(key.clone())).map_or(&[], |verdicts| verdicts),
-            inspection,
-            controller: &self.inputs.external.controller,
-            faults: &self.inputs.external.faults,
-        };
-        match content.goal(&facts) {
-            Some(goal) => self.schedule(key, goal, content.version(), now),
-            None => {
-                self.tasks.remove(key);
-                if inspection.published(T::KIND, key).is_none() {
-                    self.withdrawing.remove(key);
-                }
+    fn make_due(&mut self, id: &ObjectId, envoys: usize, now: Instant) {
+        let Some(task) = self.tasks.get(id) else { return };
+        let earliest = if task.item.is_urgent { now } else { self.earliest(id, &task.item, now) };
+        let at = earliest.max(task.not_before).max(task.item.not_before.unwrap_or(now));
+        if let Some(task) = self.tasks.get_mut(id) {
+            task.state = State::Due(at, envoys);
+            self.timers.insert((at, id.clone()));
+        }
+    }
+
+    /// Returns the earliest time of the next write to an object that was written recently in the same series. The time counts from
+    /// the last write, so changes of the goal do not postpone it.
+    fn earliest(&self, id: &ObjectId, item: &Item<G>, now: Instant) -> Instant {
+        let recent = |streak: &&Streak| now < streak.last + INDEPENDENT_AFTER && streak.series == item.series;
+        self.written.get(id).filter(recent).map_or(now, |streak| {
+            let repeated = if streak.cause == item.cause { streak.repeated } else { 0 };
+            now.max(streak.last + wait(repeated, FAILURE_BACKOFF).max(wait(streak.writes, UPDATE_BACKOFF)))
+        })
+    }
+
+    /// Forgets the writes that no longer delay others.
+    fn expire(&mut self, now: Instant) {
+        while self.written_order.front().is_some_and(|(at, _)| now >= *at + INDEPENDENT_AFTER) {
+            if let Some((at, id)) = self.written_order.pop_front()
+                && self.written.get(&id).is_some_and(|streak| streak.last == at)
+            {
+                self.written.remove(&id);
             }
         }
     }
 
     /// Updates the list of objects that wait for Envoys. Call it after every change of a task.
-    fn update_waiting(&mut self, key: &ObjectKey) {
-        let waits = self.tasks.get(key).filter(|task| task.state == State::Waiting);
-        self.waiting.set(key, waits.and_then(|task| task.goal.needs.clone()));
+    fn update_waiting(&mut self, id: &ObjectId) {
+        let waits = self.tasks.get(id).filter(|task| task.state == State::Waiting);
+        self.waiting.set(&id.key, waits.and_then(|task| task.item.needs.clone()));
     }
 
-    fn schedule(&mut self, key: &ObjectKey, goal: Goal<T::Status>, version: &Arc<str>, now: Instant) {
-        let earliest = self.earliest(key, goal.cause, now);
-        let task = match self.tasks.entry(key.clone()) {
-            std::collections::btree_map::Entry::Vacant(vacant) => {
-                vacant.insert(Task { goal: goal.clone(), state: State::Waiting, failures: 0, not_before: now })
-            }
-            std::collections::btree_map::Entry::Occupied(occupied) => {
-                let task = occupied.into_mut();
-                let same = task.goal == goal;
-                task.goal = goal.clone();
-                match &task.state {
-                    // The end of the write decides the next step.
-                    State::Busy(_) => return,
-                    // Another write over this version would be a conflict.
-                    State::Written(base, _) if base == version => return,
-                    State::Waiting | State::Due(..) if same => return,
-                    _ => task.state = State::Waiting,
-                }
-                task
-            }
-        };
-        match goal.needs {
-            Some(_) => self.wait_count += 1,
-            None => {
-                let earliest = if self.withdrawing.contains(key) { now } else { earliest };
-                let at = earliest.max(task.not_before);
-                task.state = State::Due(at, 0);
-                self.timers.insert((at, key.clone()));
-            }
-        }
+    /// Returns whether an object has a pending write, or one that the watch has not reported yet.
+    pub fn contains(&self, id: &ObjectId) -> bool {
+        self.tasks.contains_key(id)
     }
 
-    /// Returns the earliest time of the next write to an object that was written recently in its current revision. The time
-    /// counts from the last write, so changes of the goal do not postpone it.
-    fn earliest(&self, key: &ObjectKey, cause: u64, now: Instant) -> Instant {
-        let revision = self.revision(key);
-        let streak =
-            self.written.get(key).filter(|streak| now < streak.last + INDEPENDENT_AFTER && streak.revision == revision);
-        streak.map_or(now, |streak| {
-            let repeated = if streak.cause == cause { streak.repeated } else { 0 };
-            now.max(streak.last + wait(repeated, FAILURE_BACKOFF).max(wait(streak.writes, UPDATE_BACKOFF)))
+    /// Returns the number of objects of a kind that differ from their goals.
+    pub fn count(&self, kind: Kind) -> usize {
+        self.counts.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// Returns the writes that the watch has not reported yet, each with the object that was written.
+    pub fn unreported(&self) -> impl Iterator<Item = (&ObjectId, &G, &Base)> {
+        self.tasks.iter().filter_map(|(id, task)| match &task.state {
+            State::Written(base, _) => Some((id, &task.item.goal, base)),
+            _ => None,
         })
-    }
-
-    /// Returns the revision of an object that Lockgate serves.
-    fn revision(&self, key: &ObjectKey) -> Option<Revision> {
-        self.inputs.inspection.published(T::KIND, key).map(|published| published.revision)
-    }
-
-    /// Returns the number of objects whose status differs from its goal.
-    pub fn len(&self) -> usize {
-        self.tasks.len()
     }
 
     /// Returns a number that increases whenever an object begins to wait for Envoys.
@@ -268,131 +297,113 @@ impl<T: HasStatus> StatusQueue<T> {
     }
 
     /// Records that all `envoys` Envoys have accepted this publication of an object.
-    pub fn record_acceptance(&mut self, key: &ObjectKey, what: &Published, envoys: usize, now: Instant) {
-        let Some(cause) = self.tasks.get(key).map(|task| task.goal.cause) else { return };
-        let earliest = self.earliest(key, cause, now);
-        let Some(task) = self.tasks.get_mut(key) else { return };
-        if task.state == State::Waiting && task.goal.needs.as_ref() == Some(what) {
-            let at = earliest.max(task.not_before);
-            task.state = State::Due(at, envoys);
-            self.timers.insert((at, key.clone()));
-            self.update_waiting(key);
+    pub fn accept(&mut self, kind: Kind, key: &ObjectKey, what: &Published, envoys: usize, now: Instant) {
+        let id = kind.id(key.clone());
+        let Some(task) = self.tasks.get(&id) else { return };
+        if task.state == State::Waiting && task.item.needs.as_ref() == Some(what) {
+            self.make_due(&id, envoys, now);
+            self.update_waiting(&id);
         }
     }
 
     /// Returns the time of the next step.
-    pub fn next(&self) -> Option<Instant> {
-        self.due.first().or_else(|| self.timers.first().map(|(at, _)| *at))
+    pub fn next(&self, now: Instant) -> Option<Instant> {
+        self.due.next(now).into_iter().chain(self.timers.first().map(|(at, _)| *at)).min()
     }
 
-    /// Returns the next write, which is then in progress until [`StatusQueue::record_result`]. Namespaces take turns.
-    pub fn start(&mut self, now: Instant) -> Option<Write<T::Status>> {
+    /// Returns the next write, which is then in progress until [`Queue::finish`]. Namespaces take turns.
+    pub fn start(&mut self, now: Instant) -> Option<Write<G>> {
+        self.expire(now);
         while self.timers.first().is_some_and(|(at, _)| *at <= now) {
             let first = self.timers.pop_first();
-            first.into_iter().for_each(|(at, key)| self.due.push(at, key));
+            first.into_iter().for_each(|(at, id)| self.due.push(at, id));
         }
-        while let Some((at, key)) = self.due.pop() {
-            let revision = self.revision(&key);
-            let object = self.inputs.inspection.objects.of_kind(T::KIND).get(&key);
-            let content = object.and_then(Object::get::<T>);
-            let (Some(task), Some(object), Some(content)) = (self.tasks.get_mut(&key), object, content) else {
-                continue;
-            };
-            let (object, version) = (object.clone(), content.version().clone());
+        while let Some((at, id)) = self.due.pop(now) {
+            let Some(task) = self.tasks.get_mut(&id) else { continue };
             let envoys = match &task.state {
                 State::Due(due, envoys) if *due == at => *envoys,
                 // The report of the watch is late. The goal can have changed since the write.
-                State::Written(base, until) if *base == version && *until == at && task.goal.needs.is_none() => 0,
-                State::Written(base, until) if *base == version && *until == at => {
+                State::Written(_, until) if *until == at && task.item.needs.is_none() => 0,
+                State::Written(_, until) if *until == at => {
                     task.state = State::Waiting;
                     self.wait_count += 1;
-                    self.update_waiting(&key);
+                    self.update_waiting(&id);
                     continue;
                 }
                 _ => continue,
             };
-            task.state = State::Busy(version.clone());
-            let programmed = task.goal.needs.clone().map(|published| (published, envoys));
-            let (status, cause) = (task.goal.status.clone(), task.goal.cause);
-            return Some(Write { key, object, version, revision, status, programmed, cause });
+            task.state = State::Busy;
+            let item = task.item.clone();
+            self.due.take(&id.key.namespace, now);
+            return Some(Write { id, item, envoys });
         }
         None
     }
 
-    /// Records the result of a write.
-    pub fn record_result(&mut self, write: &Write<T::Status>, outcome: Outcome, now: Instant) {
-        let is_pending =
-            self.tasks.get(&write.key).is_some_and(|task| task.state == State::Busy(write.version.clone()));
-        if outcome == Outcome::Done {
-            // A status is withdrawn only once. If it reappears, its new owner has written it.
-            let withdrawn_once = is_pending && write.programmed.is_none() && self.withdrawing.remove(&write.key);
-            if !withdrawn_once {
-                self.extend_streak(write, now);
-            }
+    /// Records the result of a write. If the write is no longer desired, the object is forgotten.
+    pub fn finish(&mut self, write: &Write<G>, outcome: Outcome, now: Instant) {
+        if outcome == Outcome::Done && !write.item.is_urgent {
+            self.extend_streak(write, now);
         }
-        let Some(task) = self.tasks.get_mut(&write.key).filter(|_| is_pending) else { return };
-        let envoys = write.programmed.as_ref().map_or(0, |(_, envoys)| *envoys);
-        let at = match outcome {
+        let Some(task) = self.tasks.get_mut(&write.id) else { return };
+        let is_same = task.item.is_same(&write.item);
+        if task.is_removed || (outcome == Outcome::Dropped && is_same) {
+            return self.forget(&write.id);
+        }
+        let backoff = match outcome {
             Outcome::Done => {
                 task.failures = 0;
-                now + WATCH_TIMEOUT
+                let until = now + WATCH_TIMEOUT;
+                task.state = State::Written(write.item.base.clone(), until);
+                self.timers.insert((until, write.id.clone()));
+                // A goal that has changed during the write is written at once, unless both require the same version.
+                if is_same || matches!(task.item.base, Base::Version(_)) {
+                    return;
+                }
+                (Duration::ZERO, Duration::ZERO)
             }
-            Outcome::Conflict | Outcome::Failed => {
-                let backoff = if outcome == Outcome::Conflict { CONFLICT_BACKOFF } else { FAILURE_BACKOFF };
-                task.failures += 1;
-                task.not_before = now + wait(task.failures, backoff);
-                task.not_before
-            }
+            Outcome::Dropped => (Duration::ZERO, Duration::ZERO),
+            Outcome::Conflict => CONFLICT_BACKOFF,
+            Outcome::Failed => FAILURE_BACKOFF,
         };
-        let as_asked = write.status == task.goal.status
-            && write.programmed.as_ref().map(|(published, _)| published) == task.goal.needs.as_ref();
-        task.state = match outcome {
-            Outcome::Done => State::Written(write.version.clone(), at),
-            _ if as_asked || task.goal.needs.is_none() => State::Due(at, envoys),
-            // The goal has changed, and Envoys must accept the new revision first.
-            _ => {
-                self.wait_count += 1;
-                State::Waiting
-            }
-        };
-        self.timers.insert((at, write.key.clone()));
-        // The watch may have been faster than the response. A status is withdrawn only once.
-        let inspection = self.inputs.inspection.clone();
-        if let Some(object) = inspection.objects.of_kind(T::KIND).get(&write.key) {
-            self.update_object(object, &inspection, now);
+        task.failures += u32::from(outcome != Outcome::Done);
+        task.not_before = now + wait(task.failures, backoff);
+        task.state = State::Waiting;
+        // Envoys have accepted an unchanged goal.
+        match is_same {
+            true => self.make_due(&write.id, write.envoys, now),
+            false => self.schedule(&write.id, now),
         }
-        self.update_waiting(&write.key);
+        self.update_waiting(&write.id);
     }
 
     /// Counts a successful write among the recent writes to its object.
-    fn extend_streak(&mut self, write: &Write<T::Status>, now: Instant) {
-        let recent = |streak: &&Streak| now < streak.last + INDEPENDENT_AFTER && streak.revision == write.revision;
-        let before = self.written.get(&write.key).filter(recent);
-        let repeated = before.filter(|streak| streak.cause == write.cause);
+    fn extend_streak(&mut self, write: &Write<G>, now: Instant) {
+        let Item { series, cause, .. } = write.item;
+        let recent = |streak: &&Streak| now < streak.last + INDEPENDENT_AFTER && streak.series == series;
+        let before = self.written.get(&write.id).filter(recent);
+        let repeated = before.filter(|streak| streak.cause == cause);
         let streak = Streak {
             writes: before.map_or(0, |streak| streak.writes) + 1,
             repeated: repeated.map_or(0, |streak| streak.repeated) + 1,
             last: now,
-            revision: write.revision,
-            cause: write.cause,
+            series,
+            cause,
         };
-        self.written.insert(write.key.clone(), streak);
-        self.written_order.push_back((now, write.key.clone()));
+        self.written.insert(write.id.clone(), streak);
+        self.written_order.push_back((now, write.id.clone()));
     }
 
     /// Returns the number of consecutive failed writes to an object.
-    pub fn failures(&self, key: &ObjectKey) -> u32 {
-        self.tasks.get(key).map_or(0, |task| task.failures)
+    pub fn failures(&self, id: &ObjectId) -> u32 {
+        self.tasks.get(id).map_or(0, |task| task.failures)
     }
 }
 
 /// Returns the wait after this number of consecutive failures.
-fn wait(failures: u32, (first, longest): (Duration, Duration)) -> Duration {
+pub(super) fn wait(failures: u32, (first, longest): (Duration, Duration)) -> Duration {
     match failures.checked_sub(1) {
         None => Duration::ZERO,
         Some(doublings) => first.saturating_mul(1 << doublings.min(16)).min(longest),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -43,12 +43,17 @@ fn raw_string_end(text: &str) -> Option<usize> {
 /// Returns every path after `crate::` in `text`, with expanded groups: `a::B` and `a::c::D` for `crate::a::{B, c::D}`.
 /// Comments are ignored.
 pub(super) fn paths_of_crate(text: &str) -> Vec<String> {
+    paths_after("crate::", text)
+}
+
+/// Returns every path after `start`, which is `crate::` or `super::`, like [`paths_of_crate`].
+pub(super) fn paths_after(start: &str, text: &str) -> Vec<String> {
     let code = code(text);
     let mut found = vec![];
-    for (at, _) in code.match_indices("crate::") {
+    for (at, _) in code.match_indices(start) {
         let before = code[..at].chars().next_back();
-        if !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$') {
-            read_path(&code[at + "crate::".len()..], "", &mut found);
+        if !before.is_some_and(|c| c.is_alphanumeric() || ['_', '$', ':'].contains(&c)) {
+            read_path(&code[at + start.len()..], "", &mut found);
         }
     }
     found

@@ -1,25 +1,23 @@
-//! The next write of claims: a function of the stored claims, the rules, and the time. No I/O.
+//! The writes of claims: a function of the stored claims, the rules, and the time. No I/O.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_route::model::Host;
-use lockgate_route::objects::{CLAIM_SHARDS, HostClaims, StoredClaim, claim_key, claim_shard};
+use lockgate_route::objects::{HostClaims, StoredClaim, claim_key, claim_shard};
 use lockgate_route::translate::host::parent;
 use lockgate_route::translate::{Unsettled, UnsettledHosts};
 use tokio::time::Instant;
 
 /// The time for which a host is kept for a namespace after its last rule for the host.
 pub const GRACE: Duration = Duration::from_secs(60);
-/// The time after which a write is repeated if the watch does not deliver its result.
-const REPEAT: Duration = Duration::from_secs(5);
 /// The maximum size of the claims of a ConfigMap in bytes. The API server permits 1 MiB.
 pub const MAX_SHARD: usize = 512 << 10;
 /// The maximum size of the claims of a namespace in a ConfigMap, so that a namespace leaves room for others.
 pub const MAX_OF_NAMESPACE: usize = 64 << 10;
 
-/// The state on which the next write depends.
+/// The state on which the writes depend.
 pub struct Known<'a> {
     /// The hosts whose claim does not match their rules.
     pub unsettled: &'a UnsettledHosts,
@@ -44,50 +42,31 @@ pub struct Write {
 
 /// The memory of a leader. A new leader starts with an empty memory, so it keeps hosts for another [`GRACE`].
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct Memory {
     seen: Seen,
-    /// The ConfigMap that is written next if several are due.
-    next: usize,
-    /// The last write of each ConfigMap: the version that it changed, and the time.
-    written: BTreeMap<usize, (Option<Arc<str>>, Instant)>,
-    /// The number of hosts in the last visited ConfigMaps that cannot be claimed, because there is no room.
+    /// The number of hosts that cannot be claimed, because there is no room.
     pub beyond: usize,
 }
 
-impl Plan {
-    /// Returns the next write, or the time of the next call without a change.
-    pub fn next(&mut self, known: &Known, now: Instant) -> Result<Write, Option<Instant>> {
+impl Memory {
+    /// Returns the due writes, at most one for each ConfigMap, and the time of the next call without a change.
+    pub fn writes(&mut self, known: &Known, now: Instant) -> (Vec<Write>, Option<Instant>) {
         self.seen.retain(|host, (before, _)| known.unsettled.get(host) == Some(before));
         for (host, unsettled) in known.unsettled {
             self.seen.entry(host.clone()).or_insert_with(|| (unsettled.clone(), now));
         }
-        let (due, mut wake) = due(&self.seen, known, now);
+        let (due, wake) = due(&self.seen, known, now);
         self.beyond = 0;
-        for shard in (0..CLAIM_SHARDS).map(|at| (self.next + at) % CLAIM_SHARDS) {
-            let Some(changes) = due.get(&shard) else { continue };
+        let mut writes = Vec::new();
+        for (shard, changes) in due {
             let stored = known.shards.get(&shard).copied();
-            let version = stored.map(|stored| stored.version.clone());
-            // The watch has not delivered the result of the last write yet.
-            if let Some((_, at)) = self.written.get(&shard).filter(|(before, _)| *before == version)
-                && now < *at + REPEAT
-            {
-                wake = earlier(wake, *at + REPEAT);
-                continue;
-            }
-            let (data, beyond) = fit(stored, changes, known.since);
+            let (data, beyond) = fit(stored, &changes, known.since);
             self.beyond += beyond;
             if !data.is_empty() {
-                self.next = (shard + 1) % CLAIM_SHARDS;
-                self.written.insert(shard, (version.clone(), now));
-                return Ok(Write { shard, version, data });
+                writes.push(Write { shard, version: stored.map(|stored| stored.version.clone()), data });
             }
         }
-        Err(wake)
-    }
-
-    /// Forgets the last write of a ConfigMap, because it failed.
-    pub fn failed(&mut self, write: &Write) {
-        self.written.remove(&write.shard);
+        (writes, wake)
     }
 }
 

@@ -17,7 +17,7 @@ const MAX_INSTANCE: usize = 128;
 
 /// A notice for the owner of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Notice {
+pub struct Notice {
     /// The object, without generation.
     pub object: ObjectRef,
     /// The uid of the object.

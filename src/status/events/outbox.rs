@@ -1,46 +1,53 @@
-//! The queue of notices: bounded, and fair between namespaces. No I/O; time comes as an argument.
-//!
-//! Each namespace has its own queue and rate, and the namespaces take turns. A tenant with 10,000 problems delays its
-//! own Events. It delays the first Event of another namespace by at most one turn of each namespace in the queue.
+//! The notices that wait for their Events: bounded for each namespace, and without notices that are no longer needed. The queue
+//! decides when each Event is written. No I/O; time comes as an argument.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_route::objects::ObjectId;
 use tokio::time::Instant;
 
 use super::notice::{HEALED, Notice};
-use crate::status::token_bucket::TokenBucket;
+use crate::status::kinds::EVENT;
+use crate::status::queue::{Base, Item, Queue};
 
-/// The maximum number of queued notices of one namespace.
+/// The maximum number of waiting notices of one namespace.
 const CAPACITY: usize = 1000;
-/// The maximum number of queued notices.
+/// The maximum number of waiting notices.
 const TOTAL_CAPACITY: usize = 5 * CAPACITY;
 /// The maximum number of remembered Events.
 const MAX_REMEMBERED: usize = 20_000;
-/// Events per second of one namespace, and the maximum burst. Both are half of the limits of all namespaces.
-const RATE: (u32, u32) = (5, 25);
 /// The minimum duration of a problem before it is reported. With `kubectl apply`, a Service can follow shortly after
 /// its Ingress.
 const MIN_DURATION: Duration = Duration::from_secs(1);
 
-/// The queued notices, and the Events that were created.
+/// The waiting notices, and the Events that were created.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// The queued notices of each namespace, with the earliest time of their Events.
-    queues: BTreeMap<Arc<str>, VecDeque<(Instant, Notice)>>,
-    /// The number of queued notices.
-    waiting: usize,
-    /// The namespace that had the last turn.
-    last: Arc<str>,
-    /// The rate limit of each namespace with recent Events.
-    rates: BTreeMap<Arc<str>, TokenBucket>,
+    /// The waiting notice of each subject.
+    notices: BTreeMap<ObjectId, Waiting>,
+    /// The subjects of each namespace by the number of their notices, which increases.
+    order: BTreeMap<Arc<str>, BTreeMap<u64, ObjectId>>,
+    /// The number of the last notice.
+    number: u64,
+    /// The subjects whose notices differ from the queue.
+    changed: BTreeSet<ObjectId>,
     /// The count of each Event that this replica knows, by namespace and name.
     counts: BTreeMap<Arc<str>, BTreeMap<String, i32>>,
     /// The number of names in `counts`.
     remembered: usize,
     /// The number of dropped notices that are not reported yet.
     dropped: u64,
+}
+
+/// A waiting notice.
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    /// The earliest time of the Event.
+    at: Instant,
+    notice: Notice,
 }
 
 /// The request that reports a notice.
@@ -52,89 +59,107 @@ pub(super) enum Delivery {
     Update(i32),
 }
 
+/// Returns the identity of the subject of a notice in the queue.
+fn subject(notice: &Notice) -> ObjectId {
+    let name = format!("{}/{}/{}", notice.object.kind, notice.object.name, notice.subject);
+    ObjectId::new(EVENT, &notice.object.namespace, &name)
+}
+
 impl Outbox {
-    /// Adds a notice. It replaces a queued notice on the same subject.
+    /// Adds a notice. It replaces a waiting notice on the same subject.
     pub fn push(&mut self, notice: Notice, now: Instant) {
-        let namespace = notice.object.namespace.clone();
-        let queue = self.queues.entry(namespace.clone()).or_default();
-        let before = queue.len();
-        let same = |other: &Notice| other.object == notice.object && other.subject == notice.subject;
-        let earlier = queue.iter().position(|(_, other)| same(other));
-        let earlier = earlier.and_then(|at| queue.remove(at));
+        let (id, namespace) = (subject(&notice), notice.object.namespace.clone());
+        let earlier = self.remove(&id);
         let told = self.counts.get(&namespace).is_some_and(|told| told.contains_key(&notice.name()));
         // A problem that is solved before its Event needs no Event.
-        let needless = notice.reason == HEALED && earlier.is_some_and(|(_, earlier)| earlier.is_warning);
-        if !needless && (notice.is_new || !told) {
-            let hold = if notice.is_warning && notice.is_new { MIN_DURATION } else { Duration::ZERO };
-            queue.push_back((now + hold, notice));
+        let needless = notice.reason == HEALED && earlier.is_some_and(|earlier| earlier.notice.is_warning);
+        if needless || (told && !notice.is_new) {
+            return;
         }
-        self.waiting = self.waiting + queue.len() - before;
-        if queue.is_empty() {
-            self.queues.remove(&namespace);
-        } else if queue.len() > CAPACITY {
+        let hold = if notice.is_warning && notice.is_new { MIN_DURATION } else { Duration::ZERO };
+        self.insert(id, notice, now + hold);
+        if self.order.get(&namespace).is_some_and(|order| order.len() > CAPACITY) {
             self.drop_one(&namespace);
-        } else if self.waiting > TOTAL_CAPACITY {
-            let longest = self.queues.iter().max_by_key(|(_, queue)| queue.len());
+        } else if self.notices.len() > TOTAL_CAPACITY {
+            let longest = self.order.iter().max_by_key(|(_, order)| order.len());
             let longest = longest.map_or(namespace, |(namespace, _)| namespace.clone());
             self.drop_one(&longest);
         }
     }
 
+    fn insert(&mut self, id: ObjectId, notice: Notice, at: Instant) {
+        self.number += 1;
+        let number = self.number;
+        self.order.entry(notice.object.namespace.clone()).or_default().insert(number, id.clone());
+        self.changed.insert(id.clone());
+        self.notices.insert(id, Waiting { number, at, notice });
+    }
+
+    fn remove(&mut self, id: &ObjectId) -> Option<Waiting> {
+        let waiting = self.notices.remove(id)?;
+        if let Some(order) = self.order.get_mut(&id.key.namespace) {
+            order.remove(&waiting.number);
+            if order.is_empty() {
+                self.order.remove(&id.key.namespace);
+            }
+        }
+        self.changed.insert(id.clone());
+        Some(waiting)
+    }
+
     /// Drops a notice of a namespace: the oldest one without a problem, otherwise the oldest.
     fn drop_one(&mut self, namespace: &Arc<str>) {
-        let Some(queue) = self.queues.get_mut(namespace) else { return };
-        let victim = queue.iter().position(|(_, notice)| !notice.is_warning).unwrap_or(0);
-        if queue.remove(victim).is_some() {
-            self.waiting -= 1;
+        let Some(order) = self.order.get(namespace) else { return };
+        let is_warning = |id: &ObjectId| self.notices.get(id).is_some_and(|waiting| waiting.notice.is_warning);
+        let victim = order.values().find(|id| !is_warning(id)).or_else(|| order.values().next()).cloned();
+        if victim.is_some_and(|victim| self.remove(&victim).is_some()) {
             self.dropped += 1;
         }
-        if queue.is_empty() {
-            self.queues.remove(namespace);
+    }
+
+    /// Updates the queue with the changed notices.
+    pub fn update(&mut self, queue: &mut Queue<Notice>, now: Instant) {
+        for id in std::mem::take(&mut self.changed) {
+            match self.notices.get(&id) {
+                Some(Waiting { number, at, notice }) => {
+                    // Notices on the same subject are independent, and not a conflict with another writer.
+                    let item = Item::new(notice.clone(), Base::Observed(None));
+                    let item = Item { series: Some(*number), not_before: Some(*at), ..item };
+                    queue.set(&id, item, now);
+                }
+                None => queue.remove(&id),
+            }
         }
     }
 
-    /// Returns the earliest time of the next Event in a namespace. `None`: it has no notices.
-    fn due(&self, namespace: &Arc<str>, now: Instant) -> Option<Instant> {
-        let (at, _) = self.queues.get(namespace)?.front()?;
-        let allowed = self.rates.get(namespace).map_or(now, |rate| rate.next(now));
-        Some(if allowed > now { allowed.max(*at) } else { *at })
-    }
-
-    /// Returns the earliest time of the next Event.
-    pub fn next(&self, now: Instant) -> Option<Instant> {
-        self.queues.keys().filter_map(|namespace| self.due(namespace, now)).min()
-    }
-
-    /// Removes and returns the next notice that is due, of the next namespace. [`Outbox::delivered`] records its
-    /// success.
-    pub fn pop(&mut self, now: Instant) -> Option<(Notice, Delivery)> {
-        let is_due = |namespace: &&Arc<str>| self.due(namespace, now).is_some_and(|due| due <= now);
-        let after = (std::ops::Bound::Excluded(self.last.clone()), std::ops::Bound::Unbounded);
-        let later = self.queues.range(after).map(|(namespace, _)| namespace);
-        let namespace = later.chain(self.queues.keys()).find(is_due)?.clone();
-        let queue = self.queues.get_mut(&namespace)?;
-        let (_, notice) = queue.pop_front()?;
-        self.waiting -= 1;
-        if queue.is_empty() {
-            self.queues.remove(&namespace);
+    /// Removes a notice whose Event is being written, unless a later notice on the same subject is waiting.
+    /// [`Outbox::delivered`] records its success.
+    pub fn start(&mut self, id: &ObjectId, notice: &Notice) {
+        if self.notices.get(id).is_some_and(|waiting| waiting.notice == *notice) {
+            self.remove(id);
+            self.changed.remove(id);
         }
-        // A full bucket is equal to no bucket.
-        self.rates.retain(|_, rate| !rate.is_full(now));
-        self.rates.entry(namespace.clone()).or_insert_with(|| TokenBucket::new(RATE.0, RATE.1)).take(now);
-        let told = self.counts.get(&namespace).and_then(|told| told.get(&notice.name()));
-        let delivery = told.map_or(Delivery::Create, |times| Delivery::Update(times + 1));
-        self.last = namespace;
-        Some((notice, delivery))
     }
 
-    /// Puts back a notice whose Event could not be written, unless a later notice on the same subject is queued.
+    /// Returns how a notice is reported.
+    pub fn delivery(&self, notice: &Notice) -> Delivery {
+        let told = self.counts.get(&notice.object.namespace).and_then(|told| told.get(&notice.name()));
+        told.map_or(Delivery::Create, |times| Delivery::Update(times + 1))
+    }
+
+    /// Puts back a notice whose Event could not be written, unless a later notice on the same subject is waiting.
     pub fn put_back(&mut self, notice: Notice, at: Instant) {
-        let queue = self.queues.entry(notice.object.namespace.clone()).or_default();
-        let same = |other: &Notice| other.object == notice.object && other.subject == notice.subject;
-        if !queue.iter().any(|(_, other)| same(other)) {
-            queue.push_front((at, notice));
-            self.waiting += 1;
+        let id = subject(&notice);
+        if !self.notices.contains_key(&id) {
+            self.insert(id.clone(), notice, at);
+            // The queue still has it.
+            self.changed.remove(&id);
         }
+    }
+
+    /// Returns whether a notice on a subject is waiting.
+    pub fn contains(&self, id: &ObjectId) -> bool {
+        self.notices.contains_key(id)
     }
 
     /// Records that the Event of a notice exists with this count.
@@ -155,15 +180,11 @@ impl Outbox {
         self.remembered -= usize::from(names.remove(&notice.name()).is_some());
     }
 
-    /// Drops all notices, when this replica no longer leads.
+    /// Drops all notices, when a term begins with an empty queue.
     pub fn clear(&mut self) {
-        self.queues.clear();
-        self.waiting = 0;
-    }
-
-    /// Returns the number of queued notices.
-    pub fn len(&self) -> usize {
-        self.waiting
+        self.notices.clear();
+        self.order.clear();
+        self.changed.clear();
     }
 
     /// Returns the number of notices that were dropped since the last call.
@@ -173,4 +194,4 @@ impl Outbox {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -6,6 +6,7 @@ use k8s_openapi::api::networking::v1::IngressSpec;
 use lockgate_route::objects::{Ingress, IngressStatus, Kind, Meta, Object, Revision};
 use lockgate_route::translate::problem::{Problem, Reason};
 
+use super::outbox::tests::Boxed;
 use super::*;
 use crate::inspection::Published;
 
@@ -109,7 +110,7 @@ const MIN_DURATION: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_short_problem_is_not_reported() {
-    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    let (mut outbox, now) = (Boxed::default(), Instant::now());
     outbox.push(notice("a"), now);
     assert_eq!(outbox.pop(now), None);
     outbox.push(recovery("a"), now);
@@ -118,41 +119,45 @@ fn a_short_problem_is_not_reported() {
 
 #[test]
 fn the_latest_notice_on_a_subject_is_reported() {
-    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    let (mut outbox, now) = (Boxed::default(), Instant::now());
     outbox.push(notice("a"), now);
     outbox.push(notice("b"), now);
-    assert_eq!(outbox.pop(now + MIN_DURATION), Some((notice("b"), Delivery::Create)));
-    outbox.put_back(notice("b"), now);
+    let write = outbox.start(now + MIN_DURATION).expect("a write");
+    assert_eq!(write.item.goal, notice("b"));
+    // The write fails, and a later notice is there.
     outbox.push(notice("c"), now);
-    outbox.put_back(notice("b"), now);
-    assert_eq!(outbox.pop(now + MIN_DURATION), Some((notice("c"), Delivery::Create)));
+    outbox.finish(&write, None, now + MIN_DURATION);
+    let later = now + 2 * MIN_DURATION;
+    assert_eq!(outbox.pop(later), Some((notice("c"), Delivery::Create)));
     assert_eq!(outbox.len(), 0);
 }
 
 #[test]
 fn a_repeated_notice_increases_the_count_of_its_event() {
-    let (mut outbox, now) = (Outbox::default(), Instant::now());
-    outbox.delivered(&notice("a"), 1);
+    let (mut outbox, mut now) = (Boxed::default(), Instant::now());
+    outbox.outbox.delivered(&notice("a"), 1);
     outbox.push(Notice { is_new: false, ..notice("a") }, now);
     assert_eq!(outbox.len(), 0);
-    outbox.push(notice("a"), now);
-    assert_eq!(outbox.pop(now + MIN_DURATION), Some((notice("a"), Delivery::Update(2))));
-    outbox.delivered(&notice("a"), 2);
-    outbox.push(notice("a"), now);
-    assert_eq!(outbox.pop(now + MIN_DURATION), Some((notice("a"), Delivery::Update(3))));
-    outbox.forget(&notice("a"));
+    for times in [2, 3] {
+        outbox.push(notice("a"), now);
+        now += MIN_DURATION;
+        let write = outbox.start(now).expect("a write");
+        assert_eq!(outbox.outbox.delivery(&write.item.goal), Delivery::Update(times));
+        outbox.finish(&write, Some(times), now);
+    }
+    outbox.outbox.forget(&notice("a"));
     outbox.push(Notice { is_new: false, ..notice("a") }, now);
     assert_eq!(outbox.pop(now), Some((Notice { is_new: false, ..notice("a") }, Delivery::Create)));
 }
 
 #[test]
 fn beyond_the_limit_recoveries_and_then_the_oldest_notices_are_dropped() {
-    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    let (mut outbox, now) = (Boxed::default(), Instant::now());
     let of = |i: usize, notice: Notice| Notice { object: ObjectRef::new("Ingress", "shop", &i.to_string()), ..notice };
     (0..10).for_each(|i| outbox.push(of(i, recovery("a")), now));
     (10..1015).for_each(|i| outbox.push(of(i, notice("a")), now));
-    assert_eq!((outbox.len(), outbox.take_dropped(), outbox.take_dropped()), (1000, 15, 0));
-    assert_eq!(outbox.pop(now + MIN_DURATION).unwrap().0.object.name, "15".into());
+    assert_eq!((outbox.len(), outbox.outbox.take_dropped(), outbox.outbox.take_dropped()), (1000, 15, 0));
+    assert_eq!(outbox.oldest().unwrap().object.name, "15".into());
 }
 
 #[test]

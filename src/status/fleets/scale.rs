@@ -4,8 +4,8 @@ use lockgate_route::objects::Meta;
 use lockgate_route::objects::gateway::{EnvoyFleetSpec, FleetDisruptionBudget, PodCount};
 use serde_json::{Value, json};
 
-use super::plan::Part;
 use super::template::Template;
+use crate::status::kinds::{DEPLOYMENT, HORIZONTAL_POD_AUTOSCALER, POD_DISRUPTION_BUDGET};
 
 /// The seconds between two removals of an Envoy, in which it drains. The chart has the same number.
 const PERIOD: u32 = 60;
@@ -18,7 +18,7 @@ impl Template {
         let one = FleetDisruptionBudget { max_unavailable: Some(PodCount::Number(1)), min_available: None };
         let mut spec = json!(fleet.pod_disruption_budget.as_ref().unwrap_or(&one));
         spec["selector"] = json!({ "matchLabels": self.selector(&self.key(gateway)) });
-        self.object(Part::PodDisruptionBudget, spec, gateway, owner)
+        self.object(POD_DISRUPTION_BUDGET, spec, gateway, owner)
     }
 
     /// Returns the HorizontalPodAutoscaler of a fleet, if it has one.
@@ -28,8 +28,8 @@ impl Template {
         let target = json!({ "type": "Utilization", "averageUtilization": scale.target() });
         let spec = json!({
             "scaleTargetRef": {
-                "apiVersion": Part::Deployment.api_version(),
-                "kind": Part::Deployment.as_str(),
+                "apiVersion": DEPLOYMENT.api_version(),
+                "kind": DEPLOYMENT.as_str(),
                 "name": &*name,
             },
             "minReplicas": scale.min(),
@@ -42,14 +42,14 @@ impl Template {
                 },
             },
         });
-        Some(self.object(Part::HorizontalPodAutoscaler, spec, gateway, owner))
+        Some(self.object(HORIZONTAL_POD_AUTOSCALER, spec, gateway, owner))
     }
 }
 
 /// Returns the number of replicas that `manager` has written to a Deployment, if `wanted` leaves the number to an autoscaler.
 /// Without another owner of the field, the API server would set the default, 1, when `manager` gives up the field.
 pub fn abandoned(is: &Value, wanted: &Value, manager: &str) -> Option<i64> {
-    if wanted["kind"] != Part::Deployment.as_str() || !wanted["spec"]["replicas"].is_null() {
+    if wanted["kind"] != DEPLOYMENT.as_str() || !wanted["spec"]["replicas"].is_null() {
         return None;
     }
     let entries = is["metadata"]["managedFields"].as_array().into_iter().flatten();

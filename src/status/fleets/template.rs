@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use lockgate_route::objects::gateway::{EnvoyFleetSpec, FleetResources, Quantity, REPLICAS};
-use lockgate_route::objects::{Meta, ObjectKey};
+use lockgate_route::objects::{Kind, Meta, ObjectKey};
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::plan::Part;
 use crate::fleet::NODE_CLUSTER;
 use crate::source::gateway::FLEET;
 
@@ -95,7 +94,7 @@ impl Template {
         let key = self.key(gateway);
         let selector = self.selector(&key);
         let spec = json!({ "clusterIP": "None", "ipFamilyPolicy": "PreferDualStack", "selector": selector });
-        self.object(Part::Service, spec, gateway, owner)
+        self.object(Kind::SERVICE, spec, gateway, owner)
     }
 
     /// Returns the labels of the pods of a fleet.
@@ -106,10 +105,10 @@ impl Template {
     }
 
     /// Returns an object of a fleet with this spec.
-    pub(super) fn object(&self, part: Part, spec: Value, gateway: &Meta, owner: &Value) -> Value {
+    pub(super) fn object(&self, kind: Kind, spec: Value, gateway: &Meta, owner: &Value) -> Value {
         let object = json!({
-            "apiVersion": part.api_version(),
-            "kind": part.as_str(),
+            "apiVersion": kind.api_version(),
+            "kind": kind.as_str(),
             "metadata": { "labels": self.deployment["metadata"]["labels"] },
             "spec": spec,
         });

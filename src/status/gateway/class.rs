@@ -7,8 +7,7 @@ use lockgate_route::objects::Objects;
 use lockgate_route::objects::gateway::{GatewayClass, Installed};
 use serde_json::{Value, json};
 
-use super::cause;
-use super::conditions::{DesiredCondition, are_current, merge};
+use super::conditions::{self, DesiredCondition, are_current, cause, merge};
 use crate::status::kind::{Facts, Goal, HasStatus};
 
 /// The features that Lockgate supports with any CustomResourceDefinitions, sorted by name. The official conformance
@@ -107,6 +106,6 @@ impl HasStatus for GatewayClass {
     }
 
     fn summary(status: &Self::Status) -> String {
-        super::summary(&status.conditions)
+        conditions::summary(&status.conditions)
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! Conditions of other writers stay, in their order. The transition time changes only with the status of a condition.
 
+use std::fmt::Debug;
+
 use k8s_openapi::jiff::Timestamp;
 use lockgate_route::objects::Revision;
 use lockgate_route::objects::gateway::Condition;
 use lockgate_route::translate::Verdict;
 use lockgate_route::translate::verdict::Status;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The types of conditions that Lockgate writes. Conditions of other types belong to other writers.
 const OWN_TYPES: [&str; 8] = [
@@ -135,6 +138,20 @@ pub fn merge(current: &[Condition], desired: &[DesiredCondition], envoys: usize,
     let new = desired.iter().filter(|desired| !current.iter().any(|current| desired.r#type == current.r#type));
     merged.extend(new.map(|desired| desired.condition(None, envoys, now)));
     merged
+}
+
+/// Returns the hash of a desired status as the cause of a goal.
+pub fn cause(desired: &impl Debug) -> u64 {
+    xxh3_64(format!("{desired:?}").as_bytes())
+}
+
+/// Returns the summary of conditions for the log: the first one that is not true, or all of them.
+pub fn summary(conditions: &[DesiredCondition]) -> String {
+    let text = |one: &DesiredCondition| format!("{}={} ({})", one.r#type, one.status.as_str(), one.reason);
+    match conditions.iter().find(|one| one.status != Status::True) {
+        Some(one) => text(one),
+        None => conditions.iter().map(text).collect::<Vec<_>>().join(" "),
+    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use lockgate_route::objects::gateway::{AncestorStatus, Condition, GROUP, ParentRef, ParentStatus};
 
-use super::cause;
-use super::conditions::{DesiredCondition, are_current, merge};
+use super::conditions::{DesiredCondition, are_current, cause, merge};
 use crate::status::kind::Goal;
 
 /// The entry of one controller for one reference.

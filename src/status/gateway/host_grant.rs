@@ -6,8 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use lockgate_route::objects::HostGrant;
 use serde_json::{Value, json};
 
-use super::cause;
-use super::conditions::{DesiredCondition, are_current, merge};
+use super::conditions::{self, DesiredCondition, are_current, cause, merge};
 use crate::status::kind::{Facts, Goal, HasStatus};
 
 impl HasStatus for HostGrant {
@@ -31,6 +30,6 @@ impl HasStatus for HostGrant {
     }
 
     fn summary(status: &Self::Status) -> String {
-        super::summary(status)
+        conditions::summary(status)
     }
 }

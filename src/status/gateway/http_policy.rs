@@ -11,10 +11,9 @@ use lockgate_route::translate::Verdict;
 use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 
-use super::conditions::{DesiredCondition, Message};
+use super::conditions::{DesiredCondition, Message, summary};
 use super::entries::{DesiredEntries, DesiredEntry, Existing};
 use super::listeners::{self, PROGRAMMED, Progress};
-use super::summary;
 use crate::status::kind::{Facts, Goal, HasStatus};
 
 /// The maximum number of entries of all controllers. Source: CustomResourceDefinition of HTTPPolicy.

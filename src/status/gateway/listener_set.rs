@@ -13,11 +13,11 @@ use lockgate_route::translate::gateway::SetReport;
 use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 
-use super::conditions::{DesiredCondition, are_current, merge};
+use super::conditions::{self, DesiredCondition, are_current, cause, merge};
+use super::facts::GatewayFacts;
 use super::listeners::{self, Listener, Listeners, Progress};
-use super::{GatewayFacts, cause};
 use crate::inspection::changed_sources;
-use crate::status::infrastructure::Fault;
+use crate::status::fault::Fault;
 use crate::status::kind::{Facts, Goal, HasStatus, Inputs};
 
 /// The maximum number of listeners. Source: CustomResourceDefinition of ListenerSet v1.
@@ -54,7 +54,7 @@ impl HasStatus for ListenerSet {
     }
 
     fn summary(desired: &DesiredStatus) -> String {
-        super::summary(&desired.conditions)
+        conditions::summary(&desired.conditions)
     }
 
     fn changed(before: &Inputs, now: &Inputs) -> BTreeSet<ObjectKey> {

@@ -11,10 +11,9 @@ use lockgate_route::translate::gateway::ListenerReport;
 use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 
-use super::cause;
-use super::conditions::{self, DesiredCondition, Message, merge};
+use super::conditions::{self, DesiredCondition, Message, cause, merge};
 use crate::inspection::Published;
-use crate::status::infrastructure::Fault;
+use crate::status::fault::Fault;
 use crate::status::kind::Goal;
 
 /// The type of the condition that reports whether Envoys serve an object.

@@ -9,9 +9,8 @@ use lockgate_route::objects::gateway::{AncestorStatus, BackendTlsPolicy, GROUP, 
 use lockgate_route::objects::{Kind, ObjectKey};
 use serde_json::{Value, json};
 
-use super::conditions::DesiredCondition;
+use super::conditions::{DesiredCondition, summary};
 use super::entries::{DesiredEntries, DesiredEntry, Existing};
-use super::summary;
 use crate::inspection::{changed, changed_sources};
 use crate::status::kind::{Facts, Goal, HasStatus, Inputs};
 

@@ -5,17 +5,19 @@ use std::time::Duration;
 use lockgate_route::objects::gateway::{
     Condition, GROUP, GatewayClassStatus, HttpRoute, ListenerStatus, ParentRef, ParentStatus, RouteKind,
 };
-use lockgate_route::objects::{Object, Revision};
+use lockgate_route::objects::{Object, Revision, Transport};
 use lockgate_route::testing::gateway::{definition, gateway, gateway_class, gateway_service, http_route};
+use lockgate_route::translate::Verdict;
 use lockgate_route::translate::gateway::{ListenerReport, SetReport};
 use lockgate_xds::provenance::ObjectRef;
 use tokio::time::Instant;
 
 use super::*;
 use crate::inspection::{Inspection, Published};
-use crate::status::infrastructure::Faults;
+use crate::status::fault::{Fault, Faults};
 use crate::status::kind::{Address, ExternalFacts};
-use crate::status::queue::{Outcome, StatusQueue};
+use crate::status::queue::Outcome;
+use crate::status::tests::harness::StatusQueue;
 
 const US: &str = Facts::CONTROLLER;
 const SECOND: Duration = Duration::from_secs(1);

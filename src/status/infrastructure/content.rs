@@ -93,6 +93,14 @@ impl Content {
         }
     }
 
+    /// Returns the object to create.
+    pub fn object(&self) -> Value {
+        match self {
+            Self::Service(service) => service.object(),
+            Self::Slice(slice) => slice.object(),
+        }
+    }
+
     /// Returns whether an observed object has this content, as far as the source reads it.
     pub fn matches(&self, observed: &Object) -> bool {
         match self {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lockgate_route::objects::{Kind, ObjectKey};
 use tokio::time::Instant;
 
-use super::plan::Plan;
+use super::plan::Needs;
 use crate::inspection::{Inspection, Published};
 use crate::status::waiting::Waiting;
 
@@ -37,7 +37,7 @@ impl Moves {
     }
 
     /// Updates the moves from a plan.
-    pub fn update(&mut self, plan: &Plan, inspection: &Inspection, now: Instant) {
+    pub fn update(&mut self, plan: &Needs, inspection: &Inspection, now: Instant) {
         self.accepted.retain(|key, published| inspection.published(Kind::GATEWAY, key) == Some(published));
         for (since, keys) in [(&mut self.since, &plan.led), (&mut self.draining, &plan.draining)] {
             since.retain(|key, _| keys.contains(key));
@@ -71,7 +71,7 @@ impl Moves {
     }
 
     /// Returns the Gateways that wait for the Envoys of their fleets.
-    pub fn waiting(&self, plan: &Plan, inspection: &Inspection) -> Waiting {
+    pub fn waiting(&self, plan: &Needs, inspection: &Inspection) -> Waiting {
         let mut waiting = Waiting::default();
         for key in plan.moving.iter().filter(|key| !self.accepted.contains_key(*key)) {
             waiting.set(key, inspection.published(Kind::GATEWAY, key).cloned());
@@ -96,20 +96,20 @@ mod tests {
         let mut inspection = Inspection::default();
         inspection.sources.insert(Kind::GATEWAY.id(key.clone()), published(1));
         let (mut moves, now) = (Moves::default(), Instant::now());
-        let moving = Plan { moving: [key.clone()].into(), ..Plan::default() };
+        let moving = Needs { moving: [key.clone()].into(), ..Needs::default() };
         moves.update(&moving, &inspection, now);
         assert_eq!(moves.waiting(&moving, &inspection).len(), 1);
         moves.accept(key.clone(), published(1));
         assert!(moves.waiting(&moving, &inspection).is_empty() && moves.accepted(&inspection).contains(&key));
         assert_eq!(moves.next(now), None, "its Service does not lead to the fleet yet");
 
-        let led = Plan { led: [key.clone()].into(), ..Plan::default() };
+        let led = Needs { led: [key.clone()].into(), ..Needs::default() };
         moves.update(&led, &inspection, now);
         moves.update(&led, &inspection, now + GRACE / 2);
         assert_eq!((moves.next(now), moves.released(now + GRACE / 2).len()), (Some(now + GRACE), 0));
         assert!(moves.released(now + GRACE).contains(&key));
 
-        let draining = Plan { draining: [key.clone()].into(), ..Plan::default() };
+        let draining = Needs { draining: [key.clone()].into(), ..Needs::default() };
         moves.update(&draining, &inspection, now);
         assert_eq!((moves.released(now + DRAIN).len(), moves.drained(now + DRAIN / 2).len()), (0, 0));
         assert_eq!((moves.next(now), moves.drained(now + DRAIN).len()), (Some(now + DRAIN), 1));
@@ -117,7 +117,7 @@ mod tests {
         // The Gateway changes, so its Envoys must accept it again. Then it leaves the fleet.
         inspection.sources.insert(Kind::GATEWAY.id(key.clone()), published(2));
         assert!(moves.accepted(&inspection).is_empty());
-        moves.update(&Plan::default(), &inspection, now + GRACE);
+        moves.update(&Needs::default(), &inspection, now + GRACE);
         assert_eq!(moves.released(now + GRACE).len(), 0);
     }
 }

@@ -12,9 +12,10 @@ use lockgate_route::translate::gateway::{FleetReport, home, service_key};
 
 use super::content::{Content, LABEL, Service, Slice};
 use super::ports::{Allocation, RANGE, Request, allocate};
-use super::{Fault, Faults};
 use crate::inspection::{Inspection, changed};
-use crate::status::{Template, WriterSettings};
+use crate::status::fault::{Fault, Faults};
+use crate::status::fleets::Template;
+use crate::status::settings::WriterSettings;
 
 /// The value of the label with the fleet, for a Gateway without Envoys.
 const NOBODY: &str = "none";
@@ -26,7 +27,7 @@ pub type Ports = Vec<(Transport, u16, u16)>;
 
 /// The objects that the Gateways need.
 #[derive(Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct Needs {
     /// The content of each object that is needed.
     pub wanted: BTreeMap<ObjectId, Content>,
     /// The objects that are no longer needed.
@@ -73,7 +74,7 @@ struct Candidate<'a> {
 }
 
 /// Returns whether two inspections may have different plans.
-pub fn concerns(before: &Inspection, now: &Inspection, chosen: &WriterSettings, plan: &Plan) -> bool {
+pub fn concerns(before: &Inspection, now: &Inspection, chosen: &WriterSettings, plan: &Needs) -> bool {
     let differs = |kind| changed(before.objects.of_kind(kind), now.objects.of_kind(kind));
     let envoys = chosen.envoy_service();
     let is_of_gateway = |objects: &Objects, key: &ObjectKey| {
@@ -95,8 +96,8 @@ pub fn concerns(before: &Inspection, now: &Inspection, chosen: &WriterSettings, 
 }
 
 /// Returns the objects that the Gateways need.
-pub fn plan(inspection: &Inspection, chosen: &WriterSettings, outside: &Outside) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan(inspection: &Inspection, chosen: &WriterSettings, outside: &Outside) -> Needs {
+    let mut plan = Needs::default();
     let Some(envoys) = chosen.envoy_service() else {
         let message = "no Service is created for Gateways, because the setting `status.envoyService` is empty";
         let fault = Fault::new("AddressNotAssigned", message.to_owned());
@@ -149,7 +150,7 @@ fn allocate_ports(
     allocate(&requests, &taken, &chosen.reserved)
 }
 
-impl Plan {
+impl Needs {
     /// Returns the ports that have a port of Envoy. A listener of the Gateway itself without one is a fault; a ListenerSet
     /// without one does not delay the Gateway.
     fn assigned_ports(&mut self, candidate: &Candidate, ports: Vec<Allocation>) -> Ports {
@@ -280,7 +281,7 @@ impl Plan {
 }
 
 /// Returns the Gateways that can have a Service. Adds the faults of the other Gateways to `plan`.
-fn candidates<'a>(inspection: &'a Inspection, plan: &mut Plan) -> Vec<Candidate<'a>> {
+fn candidates<'a>(inspection: &'a Inspection, plan: &mut Needs) -> Vec<Candidate<'a>> {
     let objects = &inspection.objects;
     let (mut candidates, mut claimed) = (Vec::new(), BTreeSet::new());
     for (key, report) in &inspection.gateways {
@@ -323,7 +324,7 @@ fn bounded(ports: &Ports) -> Ports {
 ///
 /// If a Gateway is deleted, Kubernetes deletes its Service. If all listeners of a Gateway are invalid, its Service stays, and
 /// keeps its address.
-fn obsolete(inspection: &Inspection, chosen: &WriterSettings, plan: &Plan) -> BTreeSet<ObjectId> {
+fn obsolete(inspection: &Inspection, chosen: &WriterSettings, plan: &Needs) -> BTreeSet<ObjectId> {
     let objects = &inspection.objects;
     let classes: Vec<&str> = objects
         .all::<GatewayClass>()

@@ -7,13 +7,14 @@ use lockgate_route::translate::source::{Dependencies, PlainText, Rule, Shared, S
 use lockgate_route::translate::unit::{Field, Target, Unit};
 use lockgate_route::translate::verdict::{Status, Verdict};
 use lockgate_xds::snapshot::ResourceType;
+use tokio::time::{Duration, Instant};
 
 use super::*;
 use crate::admin::Readiness;
 use crate::controller::{Class, Controller, Fleets, View};
 use crate::source::Event;
 use crate::status::kind::{ExternalFacts, Facts, Goal, HasStatus};
-use crate::status::queue::StatusQueue;
+use crate::status::tests::harness::StatusQueue;
 
 static PAGE: KindInfo = KindInfo { name: "Page", group: "example.com", plural: "pages", ..*Kind::INGRESS.info() };
 static DIALECTS: [Dialect; 2] = [INGRESS, Dialect { kind: Page::KIND, serves: |_, _| true, parse, ..INGRESS }];

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use lockgate_route::objects::{Ingress, Kind, Object, ObjectKey, Objects};
+use lockgate_route::objects::{CLAIM_SHARDS, Ingress, Kind, Object, ObjectId, ObjectKey, Objects};
 use lockgate_route::settings::Settings;
 use lockgate_route::testing::model::Shared as _;
 use lockgate_route::testing::objects::{class, ingress, meta, namespace, service};
@@ -15,6 +15,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::status::claims::item;
+use crate::status::queue::{Outcome, Queue, WATCH_TIMEOUT};
 
 const SECOND: Duration = Duration::from_secs(1);
 const TENANTS: [&str; 3] = ["a", "b", "c"];
@@ -25,7 +27,8 @@ struct Lab {
     objects: Objects,
     settings: Settings,
     translator: Translator,
-    plan: Plan,
+    memory: Memory,
+    queue: Queue<Write>,
     now: Instant,
     /// The ConfigMaps at the API server. `objects` has those that the watch has delivered.
     stored: BTreeMap<usize, HostClaims>,
@@ -43,7 +46,8 @@ impl Lab {
             objects: Objects::default(),
             settings: Settings::default(),
             translator: Translator::default(),
-            plan: Plan::default(),
+            memory: Memory::default(),
+            queue: Queue::new(None),
             now: Instant::now(),
             stored: BTreeMap::new(),
             version: 0,
@@ -96,8 +100,12 @@ impl Lab {
         let shards = self.objects.all::<HostClaims>().map(|shard| (shard.shard, shard)).collect();
         let unsettled = self.translator.unsettled_hosts();
         let known = Known { unsettled, shards, can_claim: &can_claim, since: "2026-01-02T03:04:05Z" };
-        if let Ok(write) = self.plan.next(&known, self.now) {
-            self.store(&write);
+        let (writes, _) = self.memory.writes(&known, self.now);
+        let id = |write: &Write| ObjectId::new(Kind::HOST_CLAIMS, "edge", &format!("lockgate-claims-{}", write.shard));
+        self.queue.replace(writes.into_iter().map(|write| (id(&write), item(write))).collect(), self.now);
+        if let Some(write) = self.queue.start(self.now) {
+            let outcome = if self.store(&write.item.goal) { Outcome::Done } else { Outcome::Conflict };
+            self.queue.finish(&write, outcome, self.now);
         }
         if !is_late {
             let seen = |shard: &HostClaims| self.objects.get::<HostClaims>(&shard.meta.key) == Some(shard);
@@ -107,11 +115,11 @@ impl Lab {
         self.now += time;
     }
 
-    /// Stores a write like the API server, which refuses a write of another version.
-    fn store(&mut self, write: &Write) {
+    /// Stores a write like the API server, which refuses a write of another version. Returns whether it did.
+    fn store(&mut self, write: &Write) -> bool {
         let before = self.stored.get(&write.shard);
         if before.map(|shard| &shard.version) != write.version.as_ref() {
-            return;
+            return false;
         }
         let mut data: BTreeMap<String, String> = before
             .into_iter()
@@ -129,6 +137,7 @@ impl Lab {
         let meta = meta(&format!("edge/lockgate-claims-{}", write.shard));
         let shard = HostClaims::new(meta, self.version.to_string().into(), &data).expect("a ConfigMap with claims");
         self.stored.insert(write.shard, shard);
+        true
     }
 
     /// Lets the leader write until nothing is due for a minute.
@@ -197,7 +206,7 @@ fn perform(lab: &mut Lab, step: Step, mut check: impl FnMut(&Lab)) {
         Step::Delete(key) => lab.delete(Kind::INGRESS, key),
         Step::Namespace(name, ends) => lab.apply(namespace(name, ends)),
         Step::Restart => lab.restart(),
-        Step::NewLeader => lab.plan = Plan::default(),
+        Step::NewLeader => (lab.memory, lab.queue) = (Memory::default(), Queue::new(None)),
         Step::Ticks(ticks) => {
             for (is_late, seconds) in ticks {
                 lab.tick(is_late, Duration::from_secs(seconds));
@@ -271,7 +280,7 @@ fn an_older_ingress_gets_a_host_a_minute_after_the_last_rule() {
     lab.delete(Kind::INGRESS, key("b/live"));
     lab.tick(false, GRACE - SECOND);
     // A new leader starts the period again.
-    lab.plan = Plan::default();
+    (lab.memory, lab.queue) = (Memory::default(), Queue::new(None));
     lab.tick(false, GRACE - SECOND);
     lab.tick(false, SECOND);
     assert_eq!(lab.served_by("x.com"), None);
@@ -321,15 +330,16 @@ fn existing_names_are_claimed_before_the_wildcard_above_them() {
 fn a_write_is_repeated_only_if_its_result_does_not_arrive() {
     let mut lab = Lab::new();
     lab.edit(&key("a/i"), &["x.com"]);
-    for _ in 0..6 {
-        lab.tick(true, SECOND);
-    }
-    assert_eq!(lab.writes, [1]);
-    assert_eq!(
-        lab.plan.written.values().map(|(_, at)| lab.now - *at).collect::<Vec<_>>(),
-        [SECOND],
-        "the second one conflicts"
-    );
+    let failures = |lab: &Lab| {
+        let ids =
+            (0..CLAIM_SHARDS).map(|at| ObjectId::new(Kind::HOST_CLAIMS, "edge", &format!("lockgate-claims-{at}")));
+        ids.map(|id| lab.queue.failures(&id)).sum::<u32>()
+    };
+    lab.tick(true, WATCH_TIMEOUT - SECOND);
+    lab.tick(true, SECOND);
+    assert_eq!((&*lab.writes, failures(&lab)), (&[1][..], 0));
+    lab.tick(true, SECOND);
+    assert_eq!((&*lab.writes, failures(&lab)), (&[1][..], 1), "the second one conflicts");
     lab.tick(false, SECOND);
     lab.settle();
     assert_eq!((lab.writes.len(), lab.holder("x.com").as_deref()), (1, Some("a")));
@@ -343,23 +353,22 @@ fn a_namespace_leaves_room_for_others() {
     for at in 0..30_000 {
         unsettled.insert(host(format!("h{at}.com")), Unsettled { claimant: None, owner: of("many") });
     }
-    let mut plan = Plan::default();
-    let (mut claimed, mut beyond, now) = (BTreeSet::new(), 0, Instant::now());
-    let next = |plan: &mut Plan, unsettled: &UnsettledHosts, at: u32| {
+    let writes = |unsettled: &UnsettledHosts| {
+        let mut memory = Memory::default();
         let known = Known { unsettled, shards: BTreeMap::new(), can_claim: &|_| true, since: "2026-01-02T03:04:05Z" };
-        plan.next(&known, now + SECOND * at)
+        let (writes, _) = memory.writes(&known, Instant::now());
+        (writes, memory.beyond)
     };
-    for at in 0..CLAIM_SHARDS {
-        let write = next(&mut plan, &unsettled, at as u32 / 4).expect("a write");
+    let (all, beyond) = writes(&unsettled);
+    let mut claimed = BTreeSet::new();
+    for write in all {
         let size: usize = write.data.iter().map(|(key, value)| key.len() + value.as_ref().unwrap().len() + 6).sum();
         assert!((MAX_OF_NAMESPACE - 100..=MAX_OF_NAMESPACE).contains(&size), "{size}");
         claimed.extend(write.data.into_keys());
-        beyond += plan.beyond;
     }
     assert_eq!(claimed.len() + beyond, 30_000);
     unsettled.insert(host("late.com".into()), Unsettled { claimant: None, owner: of("few") });
-    let mut plan = Plan::default();
-    let all: Vec<Write> = (0..CLAIM_SHARDS).map(|_| next(&mut plan, &unsettled, 0).unwrap()).collect();
+    let (all, _) = writes(&unsettled);
     assert!(all.iter().any(|write| write.data.contains_key("late.com")));
 }
 

@@ -1,11 +1,15 @@
 use lockgate_route::objects::gateway::EnvoyFleetSpec;
-use lockgate_route::objects::{Kind, Object, Objects, gateway};
+use lockgate_route::objects::{Object, Objects, gateway};
 use lockgate_route::translate::Dedicated;
 use lockgate_route::translate::gateway::{FleetReport, Report};
 use serde_json::json;
 
+use tokio::time::{Duration, Instant};
+
+use super::super::observed::Seen;
 use super::super::template::tests::{gateway as meta, template};
 use super::*;
+use crate::status::queue::{Outcome, Queue};
 
 /// Returns the state of a loop with these Gateways, each with a fleet.
 fn inspection(names: &[&str]) -> Inspection {
@@ -32,76 +36,88 @@ fn inspection(names: &[&str]) -> Inspection {
     inspection
 }
 
-const LISTED: [Part; 3] = [Part::Service, Part::Deployment, Part::PodDisruptionBudget];
+const KINDS: [Kind; 3] = [DEPLOYMENT, POD_DISRUPTION_BUDGET, Kind::SERVICE];
 
-fn names(wanted: &Wanted) -> Vec<(Part, String)> {
-    wanted.iter().map(|((part, _), (gateway, _))| (*part, gateway.name.to_string())).collect()
+/// Returns these objects, as the watch delivers them.
+fn observed(objects: impl IntoIterator<Item = (ObjectId, Value)>) -> Observed {
+    let mut observed = Observed::default();
+    KINDS.into_iter().for_each(|kind| observed.apply(Seen::All(kind, BTreeMap::new())));
+    objects.into_iter().for_each(|(id, object)| observed.apply(Seen::One(id, Some(object))));
+    observed
 }
 
 #[test]
 fn each_gateway_with_a_fleet_has_its_objects() {
     let wanted = wanted(&inspection(&["a", "b"]), &template(), &json!({}));
-    let of_both = |part| [(part, "a".to_owned()), (part, "b".to_owned())];
-    let expected = [Part::Service, Part::Deployment, Part::PodDisruptionBudget].map(of_both);
-    assert_eq!(names(&wanted), expected.as_flattened());
+    let mut names: Vec<_> = wanted.iter().map(|(id, (gateway, _))| (id.kind, gateway.name.to_string())).collect();
+    names.sort();
+    let of_both = |kind| [(kind, "a".to_owned()), (kind, "b".to_owned())];
+    assert_eq!(names, KINDS.map(of_both).as_flattened());
 }
 
 #[test]
 fn an_object_is_due_while_it_differs_and_is_wanted() {
     let all = wanted(&inspection(&["a"]), &template(), &json!({}));
     let Some((id, (_, object))) = all.first_key_value() else { unreachable!("no object") };
-    let observed = |object: Value| BTreeMap::from([(id.clone(), object)]);
-    assert!(is_due(id, &all, &BTreeMap::new()) && is_due(id, &all, &observed(json!({ "spec": {} }))));
-    assert!(!is_due(id, &all, &observed(object.clone())) && !is_due(id, &Wanted::new(), &BTreeMap::new()));
+    let observed = |object: Value| observed([(id.clone(), object)]);
+    assert!(is_due(id, &all, &Observed::default()) && is_due(id, &all, &observed(json!({ "spec": {} }))));
+    assert!(!is_due(id, &all, &observed(object.clone())) && !is_due(id, &Wanted::new(), &Observed::default()));
 }
 
 #[test]
 fn objects_are_created_repaired_and_deleted() {
-    let template = template();
-    let all = wanted(&inspection(&["a"]), &template, &json!({}));
-    let (mut past, mut now) = (Past::default(), Instant::now());
-    let mut observed = BTreeMap::new();
-    assert_eq!(past.next(&all, &observed, &[], now), Err(None), "the existing objects are not listed yet");
-    for expected in LISTED {
-        let Ok((id, Write::Apply(gateway, object))) = past.next(&all, &observed, &LISTED, now) else {
-            unreachable!("nothing to write")
-        };
-        assert_eq!(id.0, expected);
-        past.written(&id, &Write::Apply(gateway, object.clone()), now);
-        observed.insert(id, object);
-    }
-    assert_eq!(past.next(&all, &observed, &LISTED, now), Err(None));
+    let all = wanted(&inspection(&["a"]), &template(), &json!({}));
+    let (mut queue, mut now) = (Queue::new(None), Instant::now());
+    assert!(items(&all, &Observed::default()).is_empty(), "the existing objects are not listed yet");
+    queue.replace(items(&all, &observed([])), now);
+    let writes: Vec<_> = std::iter::from_fn(|| queue.start(now)).collect();
+    assert_eq!(writes.iter().map(|write| write.id.kind).collect::<Vec<_>>(), KINDS);
+    writes.iter().for_each(|write| queue.finish(write, Outcome::Done, now));
+    let with = |name: &str, value: Value| {
+        let object = |(id, (_, object)): (&ObjectId, &(ObjectKey, Value))| (id.clone(), object.clone());
+        let mut all: BTreeMap<ObjectId, Value> = all.iter().map(object).collect();
+        let deployment = all.iter_mut().find(|(id, _)| id.kind == DEPLOYMENT).unwrap_or_else(|| unreachable!());
+        deployment.1["spec"]["replicas"] = value;
+        deployment.1["metadata"]["resourceVersion"] = name.into();
+        observed(all)
+    };
+    queue.replace(items(&all, &with("1", 2.into())), now);
+    assert!(KINDS.iter().all(|kind| queue.count(*kind) == 0), "the objects exist");
 
-    // Somebody scales the Deployment.
-    now += FIGHT;
-    let deployment = all.keys().find(|id| id.0 == Part::Deployment).cloned();
-    let deployment = deployment.unwrap_or_else(|| unreachable!());
-    observed.entry(deployment.clone()).and_modify(|is| is["spec"]["replicas"] = 9.into());
-    for expected in [BACKOFF.0, BACKOFF.0 * 2, BACKOFF.0 * 4] {
-        let Ok((id, write)) = past.next(&all, &observed, &LISTED, now) else { unreachable!("nothing to repair") };
-        assert!(matches!(&write, Write::Apply(..)) && id == deployment);
-        past.written(&deployment, &write, now);
-        // If another writer repeats its change, the repair slows down.
-        assert_eq!(past.next(&all, &observed, &LISTED, now), Err(Some(now + expected)));
-        now += expected;
+    // Somebody scales the Deployment repeatedly, and the repair slows down.
+    let mut repairs = 0;
+    let end = now + Duration::from_secs(60);
+    for version in 2.. {
+        queue.replace(items(&all, &with(&version.to_string(), 9.into())), now);
+        let write = loop {
+            if now > end {
+                break None;
+            }
+            match queue.start(now) {
+                Some(write) => break Some(write),
+                None => now = queue.next(now).unwrap_or_else(|| unreachable!("nothing to repair")).max(now),
+            }
+        };
+        let Some(write) = write else { break };
+        assert!(write.id.kind == DEPLOYMENT && matches!(write.item.goal, Goal::Apply(..)));
+        queue.finish(&write, Outcome::Done, now);
+        repairs += 1;
     }
+    assert!((3..10).contains(&repairs), "{repairs}");
 
     // That does not delay a change of the EnvoyFleet.
-    now -= Duration::from_millis(1);
     let mut changed = all.clone();
-    changed.entry(deployment.clone()).and_modify(|(_, object)| object["spec"]["replicas"] = 4.into());
-    let Ok((id, _)) = past.next(&changed, &observed, &LISTED, now) else { unreachable!("the change waits") };
-    assert_eq!(id, deployment);
+    let fleet = changed.iter_mut().find(|(id, _)| id.kind == DEPLOYMENT).unwrap_or_else(|| unreachable!());
+    fleet.1.1["spec"]["replicas"] = 4.into();
+    queue.replace(items(&changed, &with("x", 9.into())), end);
+    assert_eq!(queue.start(end).map(|write| write.id.kind), Some(DEPLOYMENT));
 
     // The Gateway is gone.
-    now += FIGHT;
-    let none = Wanted::new();
-    for _ in LISTED {
-        let Ok((id, Write::Delete)) = past.next(&none, &observed, &LISTED, now) else {
-            unreachable!("nothing to delete")
-        };
-        past.written(&id, &Write::Delete, now);
-        observed.remove(&id);
-    }
-    assert_eq!(past.next(&none, &observed, &LISTED, now), Err(None));
+    let mut queue = Queue::new(None);
+    queue.replace(items(&Wanted::new(), &with("y", 2.into())), now);
+    let deletes: Vec<_> = std::iter::from_fn(|| queue.start(now)).collect();
+    assert!(deletes.len() == KINDS.len() && deletes.iter().all(|write| write.item.goal == Goal::Delete));
+    deletes.iter().for_each(|write| queue.finish(write, Outcome::Done, now));
+    queue.replace(items(&Wanted::new(), &observed([])), now);
+    assert!(KINDS.iter().all(|kind| queue.count(*kind) == 0));
 }

@@ -10,10 +10,11 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::inspection::{Inspection, Published};
+use crate::status::fault::Faults;
 use crate::status::gateway::tests::programmed;
-use crate::status::infrastructure::Faults;
 use crate::status::kind::{Address, ExternalFacts};
-use crate::status::queue::{Outcome, StatusQueue};
+use crate::status::queue::Outcome;
+use crate::status::tests::harness::StatusQueue;
 
 /// The ListenerSet `shop/extra` of the Gateway `shop/public`, which has an address.
 struct World {

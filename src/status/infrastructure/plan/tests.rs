@@ -45,7 +45,7 @@ impl World {
         self.apply(object);
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Needs {
         let outside = Outside { recent: self.recent.clone(), ..Outside::default() };
         plan(&self.inspection, &chosen(), &outside)
     }
@@ -60,22 +60,22 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("shop", name)
 }
 
-fn service_of<'a>(plan: &'a Plan, name: &str) -> Option<&'a Service> {
+fn service_of<'a>(plan: &'a Needs, name: &str) -> Option<&'a Service> {
     match plan.wanted.get(&Kind::SERVICE.id(key(name))) {
         Some(Content::Service(service)) => Some(service),
         _ => None,
     }
 }
 
-fn ports(plan: &Plan, name: &str) -> Vec<u16> {
+fn ports(plan: &Needs, name: &str) -> Vec<u16> {
     service_of(plan, name).expect("a Service").ports.iter().map(|(_, port, _)| *port).collect()
 }
 
-fn target(plan: &Plan, name: &str) -> u16 {
+fn target(plan: &Needs, name: &str) -> u16 {
     service_of(plan, name).expect("a Service").ports[0].2
 }
 
-fn slices(plan: &Plan) -> Vec<&Slice> {
+fn slices(plan: &Needs) -> Vec<&Slice> {
     let slices = plan.wanted.values().filter_map(|content| match content {
         Content::Slice(slice) => Some(slice),
         Content::Service(_) => None,
@@ -83,7 +83,7 @@ fn slices(plan: &Plan) -> Vec<&Slice> {
     slices.collect()
 }
 
-fn faults(plan: &Plan) -> Vec<(String, &str)> {
+fn faults(plan: &Needs) -> Vec<(String, &str)> {
     plan.faults.iter().map(|(key, fault)| (key.to_string(), fault.reason)).collect()
 }
 
@@ -402,7 +402,7 @@ fn with_fleet(world: &mut World, refused: Option<&str>) {
 }
 
 /// Returns the addresses of the Envoys behind all Gateways.
-fn addresses(plan: &Plan) -> Vec<String> {
+fn addresses(plan: &Needs) -> Vec<String> {
     slices(plan).iter().flat_map(|slice| slice.endpoints.iter().map(|one| one.address.to_string())).collect()
 }
 
@@ -429,7 +429,7 @@ fn the_service_of_a_new_gateway_with_a_fleet_leads_to_its_dedicated_envoys() {
     let (mut world, template, envoys) = world_with_fleet();
     let plan_with =
         |world: &World, template| plan(&world.inspection, &chosen(), &Outside { template, ..Outside::default() });
-    let label = |plan: &Plan| service_of(plan, "public-lockgate").unwrap().dedicated.clone();
+    let label = |plan: &Needs| service_of(plan, "public-lockgate").unwrap().dedicated.clone();
     let first = plan_with(&world, Some(&template));
     assert_eq!(label(&first), Some(envoys.name.clone()), "the shared Envoys never serve it");
     world.apply(public_service(true));
@@ -441,7 +441,7 @@ fn the_service_of_a_new_gateway_with_a_fleet_leads_to_its_dedicated_envoys() {
     assert_eq!(addresses(&plan_with(&world, Some(&template))), ["10.0.0.9"]);
 
     // Nobody creates Envoys for it, or a limit is reached.
-    let fault = |plan: &Plan| plan.faults.get(&key("public")).map(|fault| fault.message.clone()).unwrap();
+    let fault = |plan: &Needs| plan.faults.get(&key("public")).map(|fault| fault.message.clone()).unwrap();
     assert!(fault(&plan_with(&world, None)).contains("gatewayAPI.dedicatedFleets.enabled"));
     with_fleet(&mut world, Some("the limit of dedicated fleets is 2"));
     world.apply(public_service(false));
@@ -468,10 +468,10 @@ fn a_gateway_stays_on_the_shared_envoys_until_its_fleet_is_ready() {
             &Outside { template: Some(&template), accepted, released, ..Outside::default() },
         )
     };
-    let label = |plan: &Plan| service_of(plan, "public-lockgate").unwrap().dedicated.clone();
+    let label = |plan: &Needs| service_of(plan, "public-lockgate").unwrap().dedicated.clone();
     let none = BTreeSet::new();
     let shared = ["10.0.0.1", "10.0.0.2"];
-    let check = |plan: &Plan, addresses_of: &[&str], moving: bool, led: bool| {
+    let check = |plan: &Needs, addresses_of: &[&str], moving: bool, led: bool| {
         assert_eq!(addresses(plan), addresses_of);
         assert_eq!((plan.moving.contains(&key("public")), plan.led.contains(&key("public"))), (moving, led));
         assert_eq!(label(plan), None);
@@ -490,7 +490,7 @@ fn a_gateway_stays_on_the_shared_envoys_until_its_fleet_is_ready() {
     check(&plan_with(&world, &none, &none), &["10.0.0.9"], false, true);
     let last = plan_with(&world, &none, &public);
     assert_eq!((addresses(&last), label(&last)), (vec!["10.0.0.9".to_owned()], Some(envoys.name.clone())));
-    let draining = |plan: &Plan| service_of(plan, "public-lockgate").unwrap().draining;
+    let draining = |plan: &Needs| service_of(plan, "public-lockgate").unwrap().draining;
     assert!(draining(&last), "the shared Envoys have open connections");
     world.apply(public_service(true).with::<Observed>(|service| {
         service.gateway.iter_mut().for_each(|gateway| gateway.is_draining = true);

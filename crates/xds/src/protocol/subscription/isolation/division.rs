@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Hints, Need, RejectedState, Subscription};
+use super::{Hints, RejectedState};
+use crate::protocol::subscription::{Need, Subscription};
 use crate::snapshot::Resource;
 
 impl Subscription {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Need, Subscription};
+use crate::protocol::subscription::{Need, Subscription};
 use crate::snapshot::Resource;
 
 impl Subscription {

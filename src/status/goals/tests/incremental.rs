@@ -1,5 +1,7 @@
 //! Compares a queue that processes changed objects with one that processes all objects.
 
+use std::collections::VecDeque;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -58,8 +60,7 @@ fn addresses(number: u8) -> Vec<Address> {
 
 /// Returns the part of the state that decides the next steps. It does not depend on the processed objects.
 fn state(queue: &StatusQueue<Ingress>) -> String {
-    let StatusQueue { withdrawing, written, tasks, waiting, timers, .. } = queue;
-    format!("{withdrawing:?}\n{written:?}\n{tasks:?}\n{waiting:?}\n{timers:?}")
+    format!("{:?}\n{:?}", queue.goals.withdrawing, queue.queue)
 }
 
 proptest! {
@@ -69,7 +70,7 @@ proptest! {
         let mut now = Instant::now();
         let mut inspection = Inspection { complete: true, ..Inspection::default() };
         let mut our_addresses: Arc<[Address]> = ours();
-        let mut busy = VecDeque::<Write<Vec<Address>>>::new();
+        let mut busy = VecDeque::<Started>::new();
         let mut version = 0;
         for step in steps {
             match step {
@@ -122,7 +123,8 @@ proptest! {
                 Step::Update => {
                     let inspection = Arc::new(inspection.clone());
                     incremental.update(inspection.clone(), our_addresses.clone(), now);
-                    full.update_objects(inspection, our_addresses.clone().into(), true, now);
+                    let inputs = Inputs { inspection, external: our_addresses.clone().into() };
+                    full.goals.update_objects(&mut full.queue, inputs, true, now);
                     prop_assert_eq!(state(&incremental), state(&full));
                 }
             }

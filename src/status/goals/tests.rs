@@ -1,10 +1,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use k8s_openapi::api::networking::v1::IngressSpec;
 use lockgate_route::objects::{Ingress, IngressStatus, Kind, Meta, Revision};
 
 use super::*;
-use crate::status::kind::{Address, ExternalFacts};
+use crate::inspection::Published;
+use crate::status::kind::Address;
+use crate::status::queue::{CONFLICT_BACKOFF, FAILURE_BACKOFF, WATCH_TIMEOUT, wait};
+use crate::status::tests::harness::{self, StatusQueue};
+
+type Started = harness::Started<Vec<Address>>;
 
 const US: &str = "lockgate/ingress/lockgate";
 
@@ -54,7 +62,7 @@ impl Given {
     }
 
     /// Returns the Ingress after this write.
-    fn written(&self, write: &Write<Vec<Address>>) -> Self {
+    fn written(&self, write: &Started) -> Self {
         assert_eq!(*write.version, *self.version.to_string());
         Self { version: self.version + 1, addresses: write.status.clone(), writers: vec![US], ..self.clone() }
     }
@@ -99,7 +107,7 @@ fn waiting(queue: &StatusQueue<Ingress>) -> Vec<(ObjectKey, Published)> {
 
 /// Lets the Envoys accept the Ingress. Returns the next write.
 #[track_caller]
-fn accepted_and_started(queue: &mut StatusQueue<Ingress>, given: &Given, now: Instant) -> Write<Vec<Address>> {
+fn accepted_and_started(queue: &mut StatusQueue<Ingress>, given: &Given, now: Instant) -> Started {
     assert_eq!(waiting(queue), [(given.key(), given.published())]);
     assert_eq!(queue.start(now), None, "before the ACK");
     queue.record_acceptance(&given.key(), &given.published(), 2, now);
@@ -304,7 +312,7 @@ fn a_write_that_the_watch_does_not_deliver_is_checked_again() {
 }
 
 /// Removes the address of an Ingress that is no longer served. Returns it with the write, which the watch has not delivered.
-fn withdrawn(queue: &mut StatusQueue<Ingress>, now: Instant) -> (Given, Write<Vec<Address>>) {
+fn withdrawn(queue: &mut StatusQueue<Ingress>, now: Instant) -> (Given, Started) {
     let unserved = Given { served: false, addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
     queue.update(inspection(std::slice::from_ref(&unserved)), ours(), now);
     let write = queue.start(now).expect("a write");

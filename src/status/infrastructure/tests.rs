@@ -1,10 +1,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::time::Duration;
+
 use lockgate_route::objects::Transport;
 use lockgate_route::testing::gateway::gateway_service;
 
-use super::super::content::Service;
+use super::content::Service;
 use super::*;
+use crate::status::queue::{Outcome, WATCH_TIMEOUT};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -16,8 +19,37 @@ fn id() -> ObjectId {
     Kind::SERVICE.id(key())
 }
 
+/// The queue of the writes, and the confirmed contents.
+struct Work {
+    queue: Queue<Goal>,
+    confirmed: Confirmed,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self { queue: Queue::new(None), confirmed: Confirmed::default() }
+    }
+}
+
+impl Work {
+    fn compare(&mut self, needs: &Needs, objects: &Objects, now: Instant) {
+        self.queue.replace(self.confirmed.differences(needs, objects), now);
+    }
+
+    fn start(&mut self, now: Instant) -> Option<Write<Goal>> {
+        self.queue.start(now)
+    }
+
+    fn record(&mut self, write: Write<Goal>, outcome: Outcome, now: Instant) {
+        self.queue.finish(&write, outcome, now);
+        if outcome == Outcome::Done {
+            self.confirmed.insert(&write);
+        }
+    }
+}
+
 /// The plan that the Service of the Gateway `shop/public` has one port.
-fn wants(target: u16) -> Plan {
+fn wants(target: u16) -> Needs {
     let content = Content::Service(Service {
         key: key(),
         gateway: "public".into(),
@@ -31,7 +63,7 @@ fn wants(target: u16) -> Plan {
         dedicated: None,
         draining: false,
     });
-    Plan { wanted: [(content.id(), content)].into(), ..Plan::default() }
+    Needs { wanted: [(content.id(), content)].into(), ..Needs::default() }
 }
 
 /// The objects, with the Service and its port or without.
@@ -50,14 +82,14 @@ fn a_refused_write_is_pending_until_its_content_is_no_longer_wanted() {
     let write = work.start(now).unwrap();
     work.record(write, Outcome::Done, now);
     work.compare(&wants(12_346), &has(Some(12_345)), now);
-    assert!(work.is_pending(&id()));
+    assert!(work.queue.contains(&id()));
     let write = work.start(now).unwrap();
-    assert!(work.is_pending(&id()), "during the write");
+    assert!(work.queue.contains(&id()), "during the write");
     work.record(write, Outcome::Failed, now);
     work.compare(&wants(12_346), &has(Some(12_345)), now);
-    assert!(work.is_pending(&id()));
+    assert!(work.queue.contains(&id()));
     work.compare(&wants(12_345), &has(Some(12_345)), now);
-    assert!(!work.is_pending(&id()), "nothing is to be written, so no write ends the fault");
+    assert!(!work.queue.contains(&id()), "nothing is to be written, so no write ends the fault");
 }
 
 #[test]
@@ -68,7 +100,7 @@ fn no_namespace_delays_the_writes_of_another() {
         (content.id(), content)
     };
     let all = [service("crowd", "a"), service("crowd", "b"), service("crowd", "c"), service("shop", "a")];
-    let (mut work, now, plan) = (Work::default(), Instant::now(), Plan { wanted: all.into(), ..Plan::default() });
+    let (mut work, now, plan) = (Work::default(), Instant::now(), Needs { wanted: all.into(), ..Needs::default() });
     work.compare(&plan, &Objects::default(), now);
     let order: Vec<String> = std::iter::from_fn(|| Some(work.start(now)?.id.key.to_string())).collect();
     assert_eq!(order, ["crowd/a", "shop/a", "crowd/b", "crowd/c"]);
@@ -83,15 +115,15 @@ fn a_namespace_with_many_due_writes_gets_every_other_turn() {
     };
     let crowd = (0..2000).map(|at| service("crowd", &format!("{at:04}")));
     let all = crowd.chain((0..3).map(|at| service("shop", &at.to_string())));
-    let (mut work, now, plan) = (Work::default(), Instant::now(), Plan { wanted: all.collect(), ..Plan::default() });
+    let (mut work, now, plan) = (Work::default(), Instant::now(), Needs { wanted: all.collect(), ..Needs::default() });
     work.compare(&plan, &Objects::default(), now);
     let order: Vec<String> = std::iter::from_fn(|| Some(work.start(now)?.id.key.namespace.to_string())).collect();
     assert_eq!(order[..6], ["crowd", "shop", "crowd", "shop", "crowd", "shop"]);
-    assert_eq!((order.len(), work.count(Kind::SERVICE)), (2003, 2003), "all are in progress");
+    assert_eq!((order.len(), work.queue.count(Kind::SERVICE)), (2003, 2003), "all are in progress");
 }
 
 #[track_caller]
-fn started(work: &mut Work, plan: &Plan, objects: &Objects, now: Instant) -> Write {
+fn started(work: &mut Work, plan: &Needs, objects: &Objects, now: Instant) -> Write<Goal> {
     work.compare(plan, objects, now);
     work.start(now).expect("a write")
 }
@@ -100,15 +132,15 @@ fn started(work: &mut Work, plan: &Plan, objects: &Objects, now: Instant) -> Wri
 fn the_ports_of_a_created_object_are_known_before_the_watch_delivers_it() {
     let (mut work, now, plan) = (Work::default(), Instant::now(), wants(12_345));
     let write = started(&mut work, &plan, &has(None), now);
-    assert!(write.over.is_none() && write.content.is_some());
+    assert!(write.item.base == Base::Object(None) && write.item.goal.is_some());
     work.compare(&plan, &has(None), now);
-    assert_eq!((work.start(now), work.count(Kind::SERVICE)), (None, 1), "it is in progress");
+    assert_eq!((work.start(now), work.queue.count(Kind::SERVICE)), (None, 1), "it is in progress");
     work.record(write, Outcome::Done, now);
     work.compare(&plan, &has(None), now);
-    assert_eq!((work.start(now), work.count(Kind::SERVICE)), (None, 0));
-    assert_eq!(work.recent(&has(None), now), [(key(), vec![(Transport::Tcp, 80, 12_345)])].into());
+    assert_eq!((work.start(now), work.queue.count(Kind::SERVICE)), (None, 1), "the watch has not reported it");
+    assert_eq!(recent(&work.queue, &has(None)), [(key(), vec![(Transport::Tcp, 80, 12_345)])].into());
     work.compare(&plan, &has(Some(12_345)), now);
-    assert_eq!((work.start(now), work.recent(&has(Some(12_345)), now)), (None, BTreeMap::new()));
+    assert_eq!((work.start(now), recent(&work.queue, &has(Some(12_345)))), (None, BTreeMap::new()));
 }
 
 #[test]
@@ -116,9 +148,8 @@ fn a_write_that_the_watch_does_not_deliver_is_repeated() {
     let (mut work, now, plan) = (Work::default(), Instant::now(), wants(12_345));
     let write = started(&mut work, &plan, &has(None), now);
     work.record(write, Outcome::Done, now);
-    let later = work.next(now).expect("a time");
-    assert_eq!(later, now + ECHO);
-    assert_eq!(work.recent(&has(None), later), BTreeMap::new());
+    let later = work.queue.next(now).expect("a time");
+    assert_eq!(later, now + WATCH_TIMEOUT);
     started(&mut work, &plan, &has(None), later);
 }
 
@@ -126,13 +157,13 @@ fn a_write_that_the_watch_does_not_deliver_is_repeated() {
 fn a_new_leader_checks_every_object_once() {
     let (mut work, now, plan) = (Work::default(), Instant::now(), wants(12_345));
     let write = started(&mut work, &plan, &has(Some(12_345)), now);
-    assert!(write.over.is_some(), "labels are not observed");
+    assert!(write.item.base != Base::Object(None), "labels are not observed");
     work.record(write, Outcome::Done, now);
-    for later in [now, now + ECHO, now + 10 * ECHO] {
+    for later in [now, now + WATCH_TIMEOUT, now + 10 * WATCH_TIMEOUT] {
         work.compare(&plan, &has(Some(12_345)), later);
         assert_eq!(work.start(later), None);
     }
-    assert_eq!(work.next(now + 10 * ECHO), None, "nothing to wait for");
+    assert_eq!(work.queue.next(now + 10 * WATCH_TIMEOUT), None, "nothing to wait for");
 }
 
 #[test]
@@ -152,7 +183,7 @@ fn new_content_is_written_at_once_and_a_conflict_slows_down() {
                 work.record(write, Outcome::Done, now);
                 writes += 1;
             }
-            None => now = work.next(now).expect("a time"),
+            None => now = work.queue.next(now).expect("a time"),
         }
     }
     assert!((3..10).contains(&writes), "{writes}");
@@ -166,13 +197,13 @@ fn failures_are_retried_with_backoff_and_delay_no_other_object() {
         let write = started(&mut work, &plan, &has(None), now);
         work.record(write, Outcome::Failed, now);
         work.compare(&plan, &has(None), now);
-        let at = work.next(now).expect("a time");
+        let at = work.queue.next(now).expect("a time");
         assert_eq!(work.start(at - MILLISECOND), None);
         waits.push((at - now).as_millis());
         now = at;
     }
     assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
-    assert_eq!(work.failures(&id()), 9);
+    assert_eq!(work.queue.failures(&id()), 9);
     let write = started(&mut work, &plan, &has(None), now);
     work.record(write, Outcome::Failed, now);
     let other = Kind::SERVICE.id(ObjectKey::new("shop", "other-lockgate"));
@@ -180,31 +211,18 @@ fn failures_are_retried_with_backoff_and_delay_no_other_object() {
     let mut objects = has(None);
     objects.apply(gateway_service("other", &[(80, 11_111)]));
     let write = started(&mut work, &plan, &objects, now);
-    assert_eq!((write.id, write.content), (other, None));
-}
-
-#[test]
-fn an_object_of_another_owner_is_checked_again_later() {
-    let (mut work, now) = (Work::default(), Instant::now());
-    let plan = Plan { obsolete: [id()].into(), ..Plan::default() };
-    let objects = has(Some(12_345));
-    let write = started(&mut work, &plan, &objects, now);
-    work.record(write, Outcome::Foreign, now);
-    for (later, is_due) in [(now + ECHO, false), (now + LONG, true)] {
-        work.compare(&plan, &objects, later);
-        assert_eq!(work.start(later).is_some(), is_due);
-    }
+    assert_eq!((write.id, write.item.goal), (other, None));
 }
 
 #[test]
 fn a_deleted_object_is_not_deleted_again() {
     let (mut work, now) = (Work::default(), Instant::now());
-    let plan = Plan { obsolete: [id()].into(), ..Plan::default() };
+    let plan = Needs { obsolete: [id()].into(), ..Needs::default() };
     let objects = has(Some(12_345));
     let write = started(&mut work, &plan, &objects, now);
     work.record(write, Outcome::Done, now);
     work.compare(&plan, &objects, now + Duration::from_secs(1));
     assert_eq!(work.start(now + Duration::from_secs(1)), None, "the watch delays deletions");
-    work.compare(&Plan::default(), &has(None), now);
+    work.compare(&Needs::default(), &has(None), now);
     assert_eq!(work.start(now), None);
 }
