@@ -249,7 +249,7 @@ impl Translator {
 
     /// Returns the inputs that a source reads in addition to its own object, whether they exist or not, and those that its includers
     /// read. A route without a served Gateway also reads Gateways.
-    pub fn inputs(&self, source: &ObjectId) -> impl Iterator<Item = &Input> {
+    pub fn inputs<'a>(&'a self, source: &ObjectId) -> impl Iterator<Item = &'a Input> + use<'a> {
         let of_includers = self.includers(source).flat_map(|includer| self.sources.inputs(includer));
         self.sources.inputs(source).iter().chain(self.gateways.inputs(source)).chain(of_includers)
     }

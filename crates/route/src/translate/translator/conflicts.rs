@@ -98,7 +98,7 @@ impl Translator {
     }
 
     /// Returns the sources that include an object.
-    pub(super) fn includers(&self, id: &ObjectId) -> impl Iterator<Item = &ObjectId> {
+    pub(super) fn includers<'a>(&'a self, id: &ObjectId) -> impl Iterator<Item = &'a ObjectId> + use<'a> {
         self.conflicts.includers.get(id).into_iter().flat_map(Few::iter)
     }
 
