@@ -25,19 +25,26 @@ pub(super) struct Limits {
     pub parallel: usize,
     /// The minimum time between two updates of the plan.
     pub debounce: Duration,
+    /// The same as a multiple of the time that an update takes, for plans whose updates cost more with more objects.
+    pub rest: u32,
 }
 
 /// The limits of the status of one kind. After a first installation, 10,000 Ingresses have their addresses within 50 s.
 pub(super) const STATUS: Limits =
-    Limits { rate: (200, 100), rate_of_namespace: None, parallel: 8, debounce: Duration::from_millis(50) };
+    Limits { rate: (200, 100), rate_of_namespace: None, parallel: 8, debounce: Duration::from_millis(50), rest: 0 };
 /// The limits of the objects of Gateways, and of the objects of fleets.
-pub(super) const OBJECTS: Limits = Limits { rate: (100, 50), parallel: 4, ..STATUS };
+pub(super) const OBJECTS: Limits = Limits { rate: (100, 50), parallel: 4, rest: 9, ..STATUS };
 /// The limits of claims. Each write changes up to thousands of claims in one object. It follows the newest state, so that a claim never
 /// ends although its owner has a rule again.
 pub(super) const CLAIMS: Limits = Limits { rate: (1, 1), parallel: 1, debounce: Duration::ZERO, ..STATUS };
 /// The limits of Events. A namespace gets at most half of them.
-pub(super) const EVENTS: Limits =
-    Limits { rate: (10, 50), rate_of_namespace: Some((5, 25)), parallel: 1, debounce: Duration::from_millis(100) };
+pub(super) const EVENTS: Limits = Limits {
+    rate: (10, 50),
+    rate_of_namespace: Some((5, 25)),
+    parallel: 1,
+    debounce: Duration::from_millis(100),
+    ..STATUS
+};
 
 /// The result of a write that the API server did not refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,8 +21,6 @@ use crate::metrics::Metrics;
 
 /// The first and the longest wait after a term could not begin.
 const BEGIN_BACKOFF: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
-/// The minimum time between two updates of a plan, in relation to the time that an update takes. It grows with the number of objects.
-const REST: u32 = 9;
 /// The maximum sleep.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 /// The maximum number of log lines about missing permissions in one term.
@@ -53,7 +51,7 @@ impl Writer {
     /// Writes during one term. The state ends with the term, because another replica writes then.
     async fn write_all<P: Plan>(&self, plan: &mut P) {
         self.begin(plan).await;
-        let Limits { rate, rate_of_namespace, parallel, debounce } = P::LIMITS;
+        let Limits { rate, rate_of_namespace, parallel, debounce, rest } = P::LIMITS;
         let mut queue = Queue::new(rate_of_namespace);
         let (mut bucket, mut backoff) = (TokenBucket::new(rate.0, rate.1), ApiBackoff::default());
         let (mut writes, mut forbidden) = (FuturesUnordered::new(), BTreeSet::new());
@@ -63,7 +61,7 @@ impl Writer {
             changed |= next_update.is_some_and(|at| at <= now);
             if changed && update_at <= now {
                 next_update = plan.update(&mut queue, now);
-                (changed, update_at) = (false, now + debounce.max(now.elapsed() * REST));
+                (changed, update_at) = (false, now + debounce.max(now.elapsed() * rest));
             }
             plan.publish(&queue);
             let mut wake = next_update.map_or(now + MAX_SLEEP, |at| at.min(now + MAX_SLEEP));

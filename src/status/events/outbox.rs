@@ -27,8 +27,8 @@ const MIN_DURATION: Duration = Duration::from_secs(1);
 pub(super) struct Outbox {
     /// The waiting notice of each subject.
     notices: BTreeMap<ObjectId, Waiting>,
-    /// The subjects of each namespace by the number of their notices, which increases.
-    order: BTreeMap<Arc<str>, BTreeMap<u64, ObjectId>>,
+    /// The subjects of each namespace by the number of their notices, which increases, and whether these are warnings.
+    order: BTreeMap<Arc<str>, BTreeMap<u64, (ObjectId, bool)>>,
     /// The number of the last notice.
     number: u64,
     /// The subjects whose notices differ from the queue.
@@ -90,7 +90,7 @@ impl Outbox {
     fn insert(&mut self, id: ObjectId, notice: Notice, at: Instant) {
         self.number += 1;
         let number = self.number;
-        self.order.entry(notice.object.namespace.clone()).or_default().insert(number, id.clone());
+        self.order.entry(notice.object.namespace.clone()).or_default().insert(number, (id.clone(), notice.is_warning));
         self.changed.insert(id.clone());
         self.notices.insert(id, Waiting { number, at, notice });
     }
@@ -110,9 +110,8 @@ impl Outbox {
     /// Drops a notice of a namespace: the oldest one without a problem, otherwise the oldest.
     fn drop_one(&mut self, namespace: &Arc<str>) {
         let Some(order) = self.order.get(namespace) else { return };
-        let is_warning = |id: &ObjectId| self.notices.get(id).is_some_and(|waiting| waiting.notice.is_warning);
-        let victim = order.values().find(|id| !is_warning(id)).or_else(|| order.values().next()).cloned();
-        if victim.is_some_and(|victim| self.remove(&victim).is_some()) {
+        let victim = order.values().find(|(_, is_warning)| !is_warning).or_else(|| order.values().next()).cloned();
+        if victim.is_some_and(|(victim, _)| self.remove(&victim).is_some()) {
             self.dropped += 1;
         }
     }

@@ -1,6 +1,6 @@
 //! Units: the routes of one object that compete with others for the requests of a host.
 //!
-//! Every dialect declares its routes as units, so their conflicts, order, and limits are decided in one place ([`rules`](super::rules)).
+//! Every dialect declares its routes as units, so their conflicts, order, and limits are decided in one place, the module `rules`.
 
 use std::fmt;
 use std::sync::Arc;

@@ -155,7 +155,7 @@ fn the_queue_has_each_waiting_notice() {
                 _ => now += Duration::from_millis(random.below(900) as u64),
             }
             let ordered = outbox.outbox.order.values().flat_map(BTreeMap::values);
-            assert_eq!(ordered.collect::<BTreeSet<_>>(), outbox.outbox.notices.keys().collect());
+            assert_eq!(ordered.map(|(id, _)| id).collect::<BTreeSet<_>>(), outbox.outbox.notices.keys().collect());
             assert!(outbox.outbox.order.values().all(|order| !order.is_empty()));
             outbox.outbox.update(&mut outbox.queue, now);
             let busy = busy.iter().filter(|write| !outbox.outbox.contains(&write.id)).count();
