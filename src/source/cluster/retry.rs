@@ -119,6 +119,10 @@ impl Retry {
                 return Duration::ZERO;
             }
         }
+        // An API server that starts refuses requests until it has read its roles.
+        if self.unreachable && is_refused(error) {
+            self.backoff.reset();
+        }
         let wait = bounded(error, self.backoff.next().unwrap_or(MAX_DENIED_DELAY));
         self.unreachable = is_unreachable(error);
         self.pause = if self.unreachable { Pause::UntilRecovery(wait) } else { Pause::For(wait) };
@@ -200,5 +204,41 @@ pub fn is_expired(error: &watcher::Error) -> bool {
         watcher::Error::WatchError(status) => status.code == 410,
         watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 410,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use futures::stream::pending;
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_by_a_starting_api_server_delays_a_watch_briefly() {
+        let failure = |code| {
+            let status = Status::failure("not now", "Failure").with_code(code);
+            watcher::Error::WatchStartFailed(kube::Error::Api(status.boxed()))
+        };
+        let recovery = Recovery::default();
+        let mut retry = Retry {
+            kind: Kind::INGRESS,
+            watch: pending().boxed(),
+            installed: Installed::default(),
+            recovered: recovery.0.subscribe(),
+            recovery,
+            backoff: DefaultBackoff::default(),
+            pause: Pause::None,
+            unreachable: false,
+            expired: None,
+        };
+        let waits: Vec<Duration> = (0..12).map(|_| retry.fail(&failure(503))).collect();
+        assert!(waits.iter().all(|wait| *wait <= MAX_UNAVAILABLE_DELAY), "{waits:?}");
+        let first = retry.fail(&failure(403));
+        assert!(first < Duration::from_secs(2), "{first:?}");
+        let later: Vec<Duration> = (0..12).map(|_| retry.fail(&failure(403))).collect();
+        assert!(*later.last().unwrap() > Duration::from_secs(10), "a permission that stays revoked: {later:?}");
     }
 }
