@@ -65,7 +65,7 @@ pub(super) trait Plan: Send {
     /// The content of a write.
     type Goal: Clone + Debug + PartialEq + Send + Sync + 'static;
 
-    /// What is written, for the log: `the status`.
+    /// The name of the written content in log lines: `the status`.
     const NAME: &'static str;
     /// The limits of the writes.
     const LIMITS: Limits;

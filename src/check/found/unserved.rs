@@ -4,7 +4,7 @@ use lockgate_route::objects::gateway::{
     GROUP, Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet, ParentRef, TcpRoute, TlsRoute, UdpRoute,
 };
 use lockgate_route::objects::{Ingress, IngressClass, Kind, Object, ObjectKey};
-use lockgate_route::translate::gateway::ROUTES;
+use lockgate_route::translate::DIALECTS;
 use lockgate_route::translate::{Reason, class_of_ingress, default_class};
 
 use super::super::Scope;
@@ -49,7 +49,7 @@ impl Found<'_> {
 
     /// Adds the objects that are not served because of their class.
     pub fn unserved(&mut self) {
-        let kinds: Vec<Kind> = [Kind::INGRESS, Kind::GATEWAY].into_iter().chain(ROUTES).collect();
+        let kinds: Vec<Kind> = DIALECTS.iter().map(|dialect| dialect.kind).chain([Kind::GATEWAY]).collect();
         for object in self.of_manifests(&kinds) {
             let id = object.id();
             if self.translator.serves(&id) {
@@ -64,11 +64,11 @@ impl Found<'_> {
                 Scope::Part if id.kind == Kind::GATEWAY => {
                     "No action is needed if another controller serves it; --gateway-class NAME checks it as if Lockgate did."
                 }
-                _ if level == Level::Warning && ROUTES.contains(&id.kind) => {
-                    "Name a Gateway or a ListenerSet of Lockgate in spec.parentRefs."
-                }
                 _ if level == Level::Warning && id.kind == Kind::INGRESS => {
                     "Set spec.ingressClassName to a class of Lockgate, or mark one as the default."
+                }
+                _ if level == Level::Warning && id.kind != Kind::GATEWAY => {
+                    "Name a Gateway or a ListenerSet of Lockgate in spec.parentRefs."
                 }
                 _ => rule.remedy(),
             };

@@ -37,17 +37,7 @@ pub(super) fn with_backoff(
     installed: Installed,
     recovery: Recovery,
 ) -> impl Stream<Item = WatchResult> + Send {
-    let retry = Retry {
-        kind,
-        watch,
-        installed,
-        recovered: recovery.0.subscribe(),
-        recovery,
-        backoff: DefaultBackoff::default(),
-        pause: Pause::None,
-        unreachable: false,
-        expired: None,
-    };
+    let retry = Retry::new(kind, watch, installed, recovery);
     unfold(retry, |mut retry| async move { Some((retry.next().await?, retry)) })
 }
 
@@ -78,6 +68,20 @@ enum Pause {
 }
 
 impl Retry {
+    fn new(kind: Kind, watch: Watch, installed: Installed, recovery: Recovery) -> Self {
+        Self {
+            kind,
+            watch,
+            installed,
+            recovered: recovery.0.subscribe(),
+            recovery,
+            backoff: DefaultBackoff::default(),
+            pause: Pause::None,
+            unreachable: false,
+            expired: None,
+        }
+    }
+
     async fn next(&mut self) -> Option<WatchResult> {
         match std::mem::replace(&mut self.pause, Pause::None) {
             Pause::None => {}
@@ -222,18 +226,7 @@ mod tests {
             let status = Status::failure("not now", "Failure").with_code(code);
             watcher::Error::WatchStartFailed(kube::Error::Api(status.boxed()))
         };
-        let recovery = Recovery::default();
-        let mut retry = Retry {
-            kind: Kind::INGRESS,
-            watch: pending().boxed(),
-            installed: Installed::default(),
-            recovered: recovery.0.subscribe(),
-            recovery,
-            backoff: DefaultBackoff::default(),
-            pause: Pause::None,
-            unreachable: false,
-            expired: None,
-        };
+        let mut retry = Retry::new(Kind::INGRESS, pending().boxed(), Installed::default(), Recovery::default());
         let waits: Vec<Duration> = (0..12).map(|_| retry.fail(&failure(503))).collect();
         assert!(waits.iter().all(|wait| *wait <= MAX_UNAVAILABLE_DELAY), "{waits:?}");
         let first = retry.fail(&failure(403));

@@ -8,13 +8,34 @@ use futures::FutureExt;
 use futures::stream::BoxStream;
 use http::{Request, Response};
 use kube::client::Body;
-use lockgate_route::objects::{KindInfo, Meta, Namespace, Object, ObjectKey, gateway};
+use kube::runtime::watcher;
+use lockgate_route::objects::{KindInfo, Meta, Misencoded, Namespace, Object, ObjectKey, gateway};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tower::service_fn;
 
 use super::retry::{ABSENT_DELAY, MAX_UNAVAILABLE_DELAY, WatchResult, bounded};
 use super::*;
+
+/// Returns a line about a report of a watch. `fault` describes an object that cannot be decoded. `None`: the report is of no interest.
+pub fn line(kind: Kind, result: watcher::Result<Arrival>, fault: impl Fn(&Misencoded) -> String) -> Option<String> {
+    let object = |object: &Option<Object>| match object.as_ref().map(Object::get::<Misencoded>) {
+        Some(Some(object)) => format!(" ({})", fault(object)),
+        Some(None) => String::new(),
+        None => " (unread)".to_owned(),
+    };
+    Some(match result {
+        Ok(Arrival::ListStarted | Arrival::Alive) => return None,
+        Ok(Arrival::ListItem(key, of)) => format!("item {}{}", key.name, object(&of)),
+        Ok(Arrival::ListEnded) => "listed".to_owned(),
+        Ok(Arrival::Applied(key, of)) => format!("applied {}{}", key.name, object(&of)),
+        Ok(Arrival::Deleted(key)) => format!("deleted {}", key.name),
+        Err(error) => {
+            let text = describe(kind, &error, Duration::ZERO);
+            text.replace(&format!(" {}", kind.resource()), "").replace("; retrying in 0.0 s", "")
+        }
+    })
+}
 
 /// Creates an object of a list, or a change: `Arrival::ListItem`, `Arrival::Applied`.
 fn object(arrival: fn(ObjectKey, Option<Object>) -> Arrival, name: &str) -> Arrival {

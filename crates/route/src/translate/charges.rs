@@ -91,6 +91,11 @@ impl<I: Ord + Clone, C: Ord + Clone> Charges<I, C> {
         known.map(|(cause, charge)| (cause, charge)).eq(charges)
     }
 
+    /// Returns whether an item has charges.
+    pub fn knows(&self, item: &I) -> bool {
+        self.charges.contains_key(item)
+    }
+
     /// Returns why an item is not served for a cause. `None`: it is within the limit.
     pub fn beyond(&self, item: &I, cause: &C) -> Option<&Beyond> {
         let (_, charge) = self.charges.get(item)?.iter().find(|(other, _)| other == cause)?;

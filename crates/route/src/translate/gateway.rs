@@ -41,11 +41,8 @@ use std::ops::RangeInclusive;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::objects::{Kind, ObjectKey};
+use crate::objects::ObjectKey;
 use crate::settings::is_label;
-
-/// The kinds of routes.
-pub const ROUTES: [Kind; 5] = [Kind::HTTP_ROUTE, Kind::GRPC_ROUTE, Kind::TCP_ROUTE, Kind::UDP_ROUTE, Kind::TLS_ROUTE];
 
 /// The ports on which Envoys listen for Gateways with a Service. All Gateways share the Envoys, so each port has one Gateway.
 pub const TARGET_PORTS: RangeInclusive<u16> = 10_000..=29_999;
@@ -68,11 +65,6 @@ pub fn is_at_home(home: u16, port: u16) -> bool {
     let size = TARGET_PORTS.end() - TARGET_PORTS.start() + 1;
     let distance = if port >= home { port - home } else { (port + size).saturating_sub(home) };
     TARGET_PORTS.contains(&port) && distance < HOME
-}
-
-/// Returns the kind of routes with this name.
-pub fn route_kind(name: &str) -> Option<Kind> {
-    ROUTES.into_iter().find(|kind| kind.as_str() == name)
 }
 
 /// Returns the Service in front of a Gateway of this class: `public-lockgate` for `public`, or a name with a hash if

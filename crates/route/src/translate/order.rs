@@ -15,7 +15,7 @@ use super::rules::Contender;
 ///
 /// Among equal paths, a method precedes none, and more headers and more query parameters precede fewer. Source: Gateway API v1,
 /// `HTTPRouteRule.matches`.
-pub type Rank<'a> = (Option<PathRank<'a>>, (bool, Reverse<usize>, Reverse<usize>), &'a Precedence, &'a [u32]);
+pub type Rank<'a> = (PathRank<'a>, (bool, Reverse<usize>, Reverse<usize>), &'a Precedence, &'a [u32]);
 
 /// The rank of a path. Each dialect defines it, and all dialects share its scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +106,7 @@ impl<'r, 'a> Order<'r, 'a> {
     }
 
     /// Returns the sort key of a unit with this rank of its path.
-    pub fn rank(&self, path: Option<PathRank<'a>>, one: &Contender<'a>) -> Rank<'a> {
+    pub fn rank(&self, path: PathRank<'a>, one: &Contender<'a>) -> Rank<'a> {
         (path, specificity(one.unit.matches()), one.precedence, one.unit.field.place())
     }
 }

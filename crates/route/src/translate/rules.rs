@@ -11,6 +11,7 @@ use super::dialect::{self, Dialect};
 use super::merge::Merged;
 use super::order::Order;
 use super::problem::{Problem, Reason};
+use super::source::Source;
 use super::unit::Unit;
 
 /// A unit with its object.
@@ -22,6 +23,7 @@ pub struct Contender<'a> {
     pub unit: &'a Unit,
     /// Whether its namespace is not the first of the host.
     pub is_foreign: bool,
+    dialect: &'static Dialect,
 }
 
 impl<'a> Contender<'a> {
@@ -33,19 +35,19 @@ impl<'a> Contender<'a> {
 
 /// The units for one host that won their match.
 #[derive(Debug, Default)]
-pub struct Rules<'a> {
-    winners: Merged<'a, Contender<'a>>,
-    dialects: &'static [Dialect],
-}
+pub struct Rules<'a>(Merged<'a, Contender<'a>>);
 
 impl<'a> Rules<'a> {
     /// Merges the units of several objects for `host`. The first of several equal matches wins. The problem of another one depends on
     /// its dialect. Regular expressions beyond `limits` are left out.
     ///
-    /// `contenders` are in the order of precedence, except that those of the first namespace precede others.
-    pub fn merge(
+    /// `sources` are in the order of precedence, except that those of the namespace `first` may precede others. `units_of` returns the
+    /// units of a source for the host.
+    pub fn merge<U: Iterator<Item = &'a Unit>>(
         host: &Host,
-        contenders: impl Iterator<Item = Contender<'a>>,
+        sources: &[&'a Source],
+        first: Option<&Arc<str>>,
+        units_of: impl Fn(&'a Source) -> U,
         dialects: &'static [Dialect],
         limits: &Regexes,
         problems: &mut Vec<Problem>,
@@ -54,14 +56,13 @@ impl<'a> Rules<'a> {
         let mut expensive = Vec::new();
         // The prefixes of the first namespace, without a trailing slash.
         let mut prefixes = BTreeMap::<&str, Contender>::new();
-        for one in contenders {
-            let Some(dialect) = dialect::of(dialects, one.precedence.kind) else { continue };
-            let path = one.unit.path();
-            let is_guarded = dialect.competition.guards_prefixes;
+        for one in contenders(sources, first, units_of, dialects) {
+            let (path, competition) = (one.unit.path(), &one.dialect.competition);
+            let is_guarded = competition.guards_prefixes;
             let winner = if is_guarded && one.is_foreign { taken(path, &prefixes) } else { None };
             let winner = winner.or_else(|| winners.offer(one.unit.matches(), one).err().copied());
             if let Some(winner) = winner {
-                problems.extend((dialect.competition.conflict)(&one, host, &winner));
+                problems.extend((competition.conflict)(&one, host, &winner));
                 continue;
             }
             if one.unit.cost.size > 0 {
@@ -73,7 +74,7 @@ impl<'a> Rules<'a> {
                 prefixes.entry(text.trim_end_matches('/')).or_insert(one);
             }
         }
-        let mut rules = Self { winners, dialects };
+        let mut rules = Self(winners);
         rules.apply(host, expensive, limits, problems);
         rules
     }
@@ -101,11 +102,8 @@ impl<'a> Rules<'a> {
             match exceeded {
                 None => (count, size, steps) = after,
                 Some(limit) => {
-                    self.winners.remove(one.unit.matches());
-                    problems.extend(
-                        dialect::of(self.dialects, one.precedence.kind)
-                            .map(|dialect| too_expensive(&one, host, &limit, dialect)),
-                    );
+                    self.0.remove(one.unit.matches());
+                    problems.push(too_expensive(&one, host, &limit));
                 }
             }
         }
@@ -113,18 +111,28 @@ impl<'a> Rules<'a> {
 
     /// Returns the winners in no particular order.
     pub fn winners(&self) -> impl Iterator<Item = &Contender<'a>> + Clone {
-        self.winners.winners()
+        self.0.winners()
     }
 
     /// Returns the winners in the order in which their matches are tried.
     pub fn in_order(&self) -> Vec<&Contender<'a>> {
-        let order = Order::new(&self.winners);
-        self.winners.in_order(|_, one| {
-            let path =
-                dialect::of(self.dialects, one.precedence.kind).map(|dialect| (dialect.competition.rank)(&order, one));
-            order.rank(path, one)
-        })
+        let order = Order::new(&self.0);
+        self.0.in_order(|_, one| order.rank((one.dialect.competition.rank)(&order, one), one))
     }
+}
+
+/// Returns the units of several objects, in the order of the objects.
+fn contenders<'a, U: Iterator<Item = &'a Unit>>(
+    sources: &[&'a Source],
+    first: Option<&Arc<str>>,
+    units_of: impl Fn(&'a Source) -> U,
+    dialects: &'static [Dialect],
+) -> impl Iterator<Item = Contender<'a>> {
+    sources.iter().flat_map(move |&source| {
+        let (precedence, is_foreign) = (&source.precedence, Some(&source.origin.namespace) != first);
+        let dialect = dialect::of(dialects, precedence.kind);
+        units_of(source).filter_map(move |unit| Some(Contender { precedence, unit, is_foreign, dialect: dialect? }))
+    })
 }
 
 /// Returns the unit of the first namespace from which a foreign path would take requests, if any: a prefix with the same text. A foreign
@@ -139,16 +147,17 @@ fn taken<'a>(path: &PathMatch, prefixes: &BTreeMap<&str, Contender<'a>>) -> Opti
     prefixes.get(text).copied()
 }
 
-fn too_expensive(one: &Contender, host: &Host, limit: &str, dialect: &Dialect) -> Problem {
+fn too_expensive(one: &Contender, host: &Host, limit: &str) -> Problem {
+    let competition = &one.dialect.competition;
     let what = match one.unit.path() {
         PathMatch::Regex(text) => format!("regular expression {text:?} exceeds"),
         _ => "the regular expressions exceed".to_owned(),
     };
     Problem {
         object: one.unit.route.origin.clone(),
-        field: format!("{}{}", one.unit.field, dialect.competition.field_of_path),
+        field: format!("{}{}", one.unit.field, competition.field_of_path),
         reason: Reason::RegexTooExpensive,
         message: format!("{what} the limit of host \"{host}\": {limit}"),
-        consequence: format!("{} left out", dialect.competition.name),
+        consequence: format!("{} left out", competition.name),
     }
 }

@@ -12,7 +12,7 @@ use super::dialect::Dialect;
 use super::gateway::size;
 use super::plain_text::{Side, push_on_side};
 use super::problem::Problem;
-use super::rules::{Contender, Rules};
+use super::rules::Rules;
 use super::source::Source;
 use super::unit::{Target, Unit};
 use crate::envoy::route::Sizes;
@@ -53,12 +53,8 @@ impl<'a> HostRules<'a> {
         problems: &mut Vec<Problem>,
     ) -> Self {
         let first = sources.first().map(|source| &source.origin.namespace);
-        let contenders = sources.iter().flat_map(|source| {
-            let is_foreign = Some(&source.origin.namespace) != first;
-            let units = source.shared.rules_for(host).flat_map(|rule| &rule.units);
-            units.map(move |unit| Contender { precedence: &source.precedence, unit, is_foreign })
-        });
-        let rules = Rules::merge(host, contenders, dialects, limits, problems);
+        let units_of = |source: &'a Source| source.shared.rules_for(host).flat_map(|rule| &rule.units);
+        let rules = Rules::merge(host, sources, first, units_of, dialects, limits, problems);
         Self { rules, objects: sources.iter().map(|source| &source.origin).collect(), by_namespace: OnceLock::new() }
     }
 

@@ -9,13 +9,14 @@ use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Bytes, Frame};
 use kube::client::Body;
+use lockgate_route::objects::Kind;
 use lockgate_route::objects::gateway::{HttpRouteSpec, RouteStatus};
-use lockgate_route::objects::{Kind, Misencoded, Object};
 use serde_json::{Value, json};
 use tokio::time::{Duration, timeout};
 use tower::service_fn;
 
 use super::*;
+use crate::source::cluster::tests::line;
 use crate::source::gateway::Custom as CustomObject;
 
 type Route = CustomObject<HttpRouteSpec, RouteStatus>;
@@ -93,23 +94,8 @@ fn server(answers: Vec<Answer>) -> (Watch, Arc<Mutex<Vec<String>>>) {
 async fn follow(answers: Vec<Answer>) -> Vec<String> {
     let (mut watch, log) = server(answers);
     while let Ok(Some(result)) = timeout(Duration::from_millis(1500), watch.next()).await {
-        let object = |object: &Option<Object>| match object.as_ref().map(Object::get::<Misencoded>) {
-            Some(Some(object)) => format!(" ({})", object.field),
-            Some(None) => String::new(),
-            None => " (unread)".to_owned(),
-        };
-        let line = match result {
-            Ok(Arrival::ListStarted | Arrival::Alive) => continue,
-            Ok(Arrival::ListItem(key, of)) => format!("item {}{}", key.name, object(&of)),
-            Ok(Arrival::ListEnded) => "listed".to_owned(),
-            Ok(Arrival::Applied(key, of)) => format!("applied {}{}", key.name, object(&of)),
-            Ok(Arrival::Deleted(key)) => format!("deleted {}", key.name),
-            Err(error) => {
-                let text = crate::source::cluster::describe(Kind::HTTP_ROUTE, &error, Duration::ZERO);
-                text.replace(&format!(" {}", Kind::HTTP_ROUTE.resource()), "").replace("; retrying in 0.0 s", "")
-            }
-        };
-        log.lock().unwrap().push(line);
+        let line = line(Kind::HTTP_ROUTE, result, |object| object.field.clone());
+        log.lock().unwrap().extend(line);
     }
     log.lock().unwrap().clone()
 }

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::networking::v1::Ingress;
-use lockgate_route::objects::{Kind, Misencoded};
+use lockgate_route::objects::Kind;
 use tower::service_fn;
 
 use super::*;
 use crate::source::cluster::origin;
+use crate::source::cluster::tests::line;
 
 const PROTO: &str = "application/vnd.kubernetes.protobuf";
 
@@ -80,22 +81,8 @@ async fn follow(answers: Vec<Answer>) -> Vec<String> {
     let target = Target { client, kind: Kind::INGRESS, namespace: None, fields: None, labels: None };
     let mut watch = watch(target, Form::whole::<Ingress>());
     while let Ok(Some(result)) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
-        let object = |object: &Option<Object>| match object.as_ref().map(Object::get::<Misencoded>) {
-            Some(Some(object)) => format!(" ({}: {})", object.field, object.message),
-            Some(None) => String::new(),
-            None => " (unread)".to_owned(),
-        };
-        let line = match result {
-            Ok(Arrival::ListStarted | Arrival::Alive) => continue,
-            Ok(Arrival::ListItem(key, of)) => format!("item {}{}", key.name, object(&of)),
-            Ok(Arrival::ListEnded) => "listed".to_owned(),
-            Ok(Arrival::Applied(key, of)) => format!("applied {}{}", key.name, object(&of)),
-            Ok(Arrival::Deleted(key)) => format!("deleted {}", key.name),
-            Err(error) => super::super::describe(Kind::INGRESS, &error, Duration::ZERO),
-        };
-        log.lock()
-            .unwrap()
-            .push(line.replace(&format!(" {}", Kind::INGRESS.resource()), "").replace("; retrying in 0.0 s", ""));
+        let line = line(Kind::INGRESS, result, |object| format!("{}: {}", object.field, object.message));
+        log.lock().unwrap().extend(line);
     }
     assert_eq!(origin(Kind::INGRESS).kind, "Ingress");
     log.lock().unwrap().clone()

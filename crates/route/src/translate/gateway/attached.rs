@@ -9,8 +9,8 @@ use crate::translate::problem::Problem;
 use crate::translate::unit::Unit;
 use crate::translate::verdict::{Status, Verdict};
 
-/// The reason of the condition `PartiallyInvalid`.
-const UNSUPPORTED: &str = "UnsupportedValue";
+/// The reason of the conditions of a part that is left out.
+pub const UNSUPPORTED: &str = "UnsupportedValue";
 
 /// The part of an object on listeners of Gateways.
 #[derive(Debug, Default, PartialEq)]

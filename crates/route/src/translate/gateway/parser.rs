@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::attach::{self, Attaching, Attachment, Attachments, ListenerName, ListenerOwner, Parent};
-use super::attached::{Attached, Content};
+use super::attached::{Attached, Content, UNSUPPORTED};
 use super::client_certificates::ClientCertificate;
 use super::listener::{Listener, Protocol};
 use crate::model::Host;
@@ -17,9 +17,6 @@ use crate::translate::host;
 use crate::translate::problem::{Problem, Reason, bounded};
 use crate::translate::source::{Dependencies, Source};
 use crate::translate::verdict::{Status, Verdict};
-
-/// The reason of the conditions of a part that is left out.
-const UNSUPPORTED: &str = "UnsupportedValue";
 
 /// The fields that routes of all kinds have.
 #[derive(Debug, Clone, Copy)]

@@ -33,13 +33,16 @@ pub fn virtual_host(
 ) -> (VirtualHost, Vec<Arc<Problem>>) {
     let first = sources.iter().find(|source| !source.attached.units(certificate).is_empty());
     let first = first.map(|source| &source.origin.namespace);
-    let contenders = sources.iter().flat_map(|source| {
-        let is_foreign = Some(&source.origin.namespace) != first;
-        let units = source.attached.units(certificate).iter();
-        units.map(move |unit| Contender { precedence: &source.precedence, unit, is_foreign })
-    });
     let mut problems = Vec::new();
-    let rules = Rules::merge(host, contenders, dialects, limits, &mut problems);
+    let rules = Rules::merge(
+        host,
+        sources,
+        first,
+        |source| source.attached.units(certificate).iter(),
+        dialects,
+        limits,
+        &mut problems,
+    );
     problems.extend(sources.iter().flat_map(|source| limited_sessions(host, source, certificate, policies)));
     problems.extend(sources.iter().filter_map(|source| closed_beside(host, source, policies)));
     let problems = problems.into_iter().map(Arc::new).collect();

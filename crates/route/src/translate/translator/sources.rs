@@ -112,7 +112,7 @@ impl Translator {
         }
     }
 
-    /// Parses a source, and builds the clusters that it references. The error is what it depends on, if this controller does not serve it.
+    /// Parses a source and builds its clusters. Errors: the dependencies of an object that this controller does not serve.
     fn parse(
         &self,
         id: &ObjectId,

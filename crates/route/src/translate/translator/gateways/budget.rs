@@ -28,12 +28,19 @@ impl Translator {
     /// Updates the sizes of the replaced sources, and of the routes with changed policies. Adds the replaced sources, and those that come
     /// within the limit of their namespace, to their hosts on listeners of Gateways, and removes those that are left out.
     pub(super) fn update_budget(&mut self, changed: &ChangedPolicies, settings: &Settings, affected: &mut Affected) {
-        let is_source = |id: &&ObjectId| dialect::of(self.dialects, id.kind).is_some();
-        let replaced: BTreeSet<ObjectId> = affected.replaced.iter().filter(is_source).cloned().collect();
-        let mut due: BTreeSet<ObjectId> = changed.targets.iter().filter(is_source).cloned().collect();
+        let is_attached = |id: &&ObjectId| {
+            let source = self.sources.get(id);
+            source.is_some_and(|source| !source.attached.accepted.is_empty()) || self.gateways.budget.charges.knows(id)
+        };
+        let replaced: BTreeSet<ObjectId> = affected.replaced.iter().filter(is_attached).cloned().collect();
+        let mut due: BTreeSet<ObjectId> = changed.targets.iter().filter(is_attached).cloned().collect();
         due.extend(replaced.iter().cloned());
         for object in changed.targets.iter().filter(|object| object.kind == Kind::GATEWAY) {
             due.extend(self.routes_of_gateway(&object.key));
+        }
+        // Most changes concern no listener of a Gateway.
+        if due.is_empty() {
+            return;
         }
         let measure = Sizes::new(settings);
         let size = |id: &ObjectId| {

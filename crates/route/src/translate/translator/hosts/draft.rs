@@ -1,5 +1,5 @@
-//! What is decided about a host before its virtual hosts are built: its owner, the host whose rules it copies, its certificate, and the
-//! charges for its copies.
+//! The decisions on a host that precede its virtual hosts: its owner, the host whose rules it copies, its certificate, and the charges
+//! for its copies.
 
 use lockgate_xds::provenance::ObjectRef;
 
