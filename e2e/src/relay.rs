@@ -15,6 +15,7 @@ pub struct Relay {
     pub port: u16,
     targets: Arc<Mutex<Vec<SocketAddr>>>,
     released: watch::Sender<bool>,
+    cuts: watch::Sender<()>,
     task: JoinHandle<()>,
 }
 
@@ -33,8 +34,9 @@ impl Relay {
         let port = listener.local_addr().expect("the address of a relay").port();
         let targets = Arc::new(Mutex::new(local(targets)));
         let (released, hold) = watch::channel(marker.is_empty());
-        let task = tokio::spawn(accept(listener, targets.clone(), marker, hold));
-        Self { port, targets, released, task }
+        let cuts = watch::Sender::default();
+        let task = tokio::spawn(accept(listener, targets.clone(), marker, hold, cuts.subscribe()));
+        Self { port, targets, released, cuts, task }
     }
 
     /// Sets the targets of new connections. Open connections stay.
@@ -45,6 +47,11 @@ impl Relay {
     /// Sets targets on other machines.
     pub fn set_remote_targets(&self, targets: Vec<SocketAddr>) {
         *self.targets.lock().unwrap() = targets;
+    }
+
+    /// Closes all open connections.
+    pub fn cut(&self) {
+        self.cuts.send_replace(());
     }
 
     /// Forwards all data, including held responses.
@@ -68,6 +75,7 @@ async fn accept(
     targets: Arc<Mutex<Vec<SocketAddr>>>,
     marker: &'static [u8],
     released: watch::Receiver<bool>,
+    cuts: watch::Receiver<()>,
 ) {
     let mut connections = JoinSet::new();
     for turn in 0.. {
@@ -76,7 +84,8 @@ async fn accept(
             let targets = targets.lock().unwrap();
             targets.get(turn % targets.len().max(1)).copied()
         };
-        let released = released.clone();
+        let (released, mut cuts) = (released.clone(), cuts.clone());
+        cuts.mark_unchanged();
         connections.spawn(async move {
             // Without a reachable target, the connection of the client is closed.
             let Some(target) = target else { return };
@@ -84,10 +93,16 @@ async fn accept(
             let _ = (client.set_nodelay(true), server.set_nodelay(true), server.set_zero_linger());
             let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
             // A reset is forwarded to the other side.
-            let _ = tokio::try_join!(
-                forward(from_client, to_server, b"", released.clone()),
-                forward(from_server, to_client, marker, released)
-            );
+            let both = async {
+                tokio::try_join!(
+                    forward(from_client, to_server, b"", released.clone()),
+                    forward(from_server, to_client, marker, released)
+                )
+            };
+            tokio::select! {
+                _ = both => {}
+                _ = cuts.changed() => {}
+            }
         });
         while connections.try_join_next().is_some() {}
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use e2e::manifests::ingress_class;
+use e2e::manifests::{documents, ingress, ingress_class};
 use e2e::wait::wait_at_most;
-use e2e::{ApiServer, Lockgate, Source};
+use e2e::{ApiServer, Lockgate, Relay, Source};
 use serde_json::Value;
 
 /// Kind, name of the collection, scope, and the version that Lockgate reads.
@@ -149,6 +149,68 @@ async fn kinds_are_watched_while_they_are_installed() {
     eventually("the HTTPRoute again", async || objects(&lockgate, "HTTPRoute").await == ["default/good"]).await;
     assert_eq!(logged(&lockgate, &line("httproutes", true)), 2, "{}", lockgate.log());
     assert_eq!(lockgate.metric("lockgate_source_faults_total", &[]).await, 0.0, "{}", lockgate.log());
+}
+
+/// The number of objects of each kind behind a bad network.
+const MANY: usize = 300;
+
+/// Returns an Ingress and an HTTPRoute with this number.
+fn one_of_each(number: usize) -> String {
+    let route = format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{ name: r{number}, namespace: default }}\n\
+         spec: {{ parentRefs: [{{ name: edge }}] }}\n"
+    );
+    documents(&[ingress(&format!("i{number}"), &format!("i{number}.test"), "none", None), route])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_cuts_connections_hides_no_object() {
+    let server = ApiServer::start().await;
+    server.apply(&ingress_class()).await;
+    install(&server, &KINDS[2..3]).await;
+    server.kubectl(&["create", "-f", "-"], &documents(&(0..MANY).map(one_of_each).collect::<Vec<_>>())).await;
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let kubeconfig = directory.path().join("kubeconfig");
+    let direct = std::fs::read_to_string(server.kubeconfig("admin")).expect("a kubeconfig");
+    let port = direct.split("https://127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next()).expect("an address");
+    let port: u16 = port.parse().expect("a port");
+    let relay = Relay::start(&[port]).await;
+    std::fs::write(&kubeconfig, direct.replace(&format!(":{port}"), &format!(":{}", relay.port))).expect("a file");
+    let lockgate = Lockgate::start(&Source::Kubeconfig(kubeconfig.clone()), &[]).await;
+    let count = async |lockgate: &Lockgate, kind: &str| {
+        lockgate.metric("lockgate_objects", &[&format!("kind=\"{kind}\"")]).await as usize
+    };
+    // Another controller lists everything while connections are cut.
+    let late = Lockgate::launch(&Source::Kubeconfig(kubeconfig), &[]);
+    let (mut all, start) = (MANY, std::time::Instant::now());
+    for turn in 0.. {
+        relay.cut();
+        // The time in which a list or a part of it can arrive.
+        tokio::time::sleep(Duration::from_millis(20 + turn * 37 % 280)).await;
+        for kind in ["Ingress", "HTTPRoute"] {
+            let found = count(&lockgate, kind).await;
+            assert!(
+                found >= MANY,
+                "{found} of {MANY} objects of the kind {kind} after {turn} cuts: {}",
+                lockgate.log()
+            );
+        }
+        if turn % 10 == 0 {
+            server.apply(&one_of_each(all)).await;
+            all += 1;
+        }
+        if start.elapsed() > Duration::from_secs(12) {
+            println!("{turn} cuts, {} objects more", all - MANY);
+            break;
+        }
+    }
+    for (lockgate, name) in [(&lockgate, "the first"), (&late, "the late")] {
+        let found = async || {
+            let counts = (count(lockgate, "Ingress").await, count(lockgate, "HTTPRoute").await);
+            counts == (all, all)
+        };
+        eventually(&format!("all objects at {name} controller"), found).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
