@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use imbl::OrdMap;
 use lockgate_route::envoy::Change;
 use lockgate_route::model::Touched;
-use lockgate_route::objects::{Ingress, Kind, Object, ObjectId, ObjectKey, Objects, Service};
+use lockgate_route::objects::{Kind, Object, ObjectId, ObjectKey, Objects, Service};
 use lockgate_route::settings::Settings;
 use lockgate_route::translate::problem::{Problems, shorten};
 use lockgate_route::translate::{ChangedInputs, Input, Translator};
@@ -238,18 +238,16 @@ impl Controller {
         self.apply(event, pass);
     }
 
-    /// Gives an Ingress with a delayed deletion the lowest precedence, because its replacement may have another name.
+    /// Gives an object with a delayed deletion the lowest precedence, if its kind demands it.
     fn demote(&mut self, kind: Kind, key: &ObjectKey, pass: &mut Pass) {
         // The replacement would make an object with encoding errors look complete.
-        if kind != Kind::INGRESS || self.objects.misencoded(kind, key).is_some() {
+        if !kind.info().deletion_demotes || self.objects.misencoded(kind, key).is_some() {
             return;
         }
-        let Some(mut ingress) = self.objects.get::<Ingress>(key).filter(|ingress| !ingress.meta.terminating).cloned()
-        else {
-            return;
-        };
-        ingress.meta.terminating = true;
-        self.apply(Event::Applied(Object::new(ingress)), pass);
+        let object = self.objects.of_kind(kind).get(key).filter(|object| !object.meta().terminating);
+        if let Some(object) = object.map(|object| object.with_meta(|meta| meta.terminating = true)) {
+            self.apply(Event::Applied(object), pass);
+        }
     }
 
     /// Applies the deletions whose delay has ended by `now`.

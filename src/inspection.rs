@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
-use lockgate_route::objects::{Ingress, Kept, Kind, ObjectId, ObjectKey, Objects, Revision};
+use lockgate_route::objects::{Kept, Kind, Object, ObjectId, ObjectKey, Objects, Revision};
 use lockgate_route::translate::gateway::{PolicyReports, Reports};
 use lockgate_route::translate::problem::Problems;
 use lockgate_route::translate::verdict::Verdicts;
-use lockgate_route::translate::{Dedicated, UnsettledHosts, class_of_ingress, default_class};
+use lockgate_route::translate::{Dedicated, UnsettledHosts, default_class, is_classless, kinds_with_class};
 
 use crate::fleet::FleetId;
 
@@ -48,14 +48,12 @@ impl Inspection {
     }
 }
 
-/// Returns the Ingresses that no controller serves as far as is known: they name no class, and no IngressClass is the default.
-pub fn classless(inspection: &Inspection) -> impl Iterator<Item = &ObjectKey> {
+/// Returns the objects that no controller serves as far as is known: they name no class, and no IngressClass is the default.
+pub fn classless(inspection: &Inspection) -> impl Iterator<Item = ObjectId> {
     let has_default = default_class(&inspection.objects).is_some();
-    let ingresses = inspection.objects.all::<Ingress>().filter(move |_| inspection.complete && !has_default);
-    ingresses.filter(|one| class_of_ingress(one).is_none()).map(|one| &one.meta.key).filter(|key| {
-        let id = Kind::INGRESS.id((*key).clone());
-        !inspection.sources.contains_key(&id)
-    })
+    let kinds = kinds_with_class().filter(move |_| inspection.complete && !has_default);
+    let classless = kinds.flat_map(|kind| inspection.objects.of_kind(kind).values()).filter(|one| is_classless(one));
+    classless.map(Object::id).filter(|id| !inspection.sources.contains_key(id))
 }
 
 /// The first publication of an object in its current revision.

@@ -9,15 +9,14 @@ use std::sync::Arc;
 
 use lockgate_route::objects::gateway::{
     AllowedNamespaces, AllowedRoutes, GROUP, Gateway, GatewayClass, GatewayClassSpec, GatewayClassStatus,
-    GatewayListener, GatewaySpec, GatewayStatus, GrpcRoute, HttpPolicy, HttpRoute, ListenerTls, ParentRef, TcpRoute,
-    TlsRoute, UdpRoute,
+    GatewayListener, GatewaySpec, GatewayStatus, HttpPolicy, ListenerTls,
 };
 use lockgate_route::objects::{
-    GatewayService, Ingress, IngressClass, Kind, Meta, Object, ObjectId, ObjectKey, Objects, Service, Transport, Typed,
+    GatewayService, IngressClass, Kind, Meta, Object, ObjectId, ObjectKey, Objects, Service, Transport,
 };
 use lockgate_route::settings::Settings;
 use lockgate_route::translate::gateway::{TARGET_PORTS, service_key};
-use lockgate_route::translate::{class_of_ingress, default_class};
+use lockgate_route::translate::{CLASS_FIELD, DIALECTS, Selection, annotated_class, default_class};
 
 use super::Scope;
 
@@ -65,7 +64,7 @@ impl Assumed {
         gateway_services(objects);
     }
 
-    /// Serves Ingresses of classes that are not in the manifests, unless the settings name classes.
+    /// Serves objects of classes that are not in the manifests, unless the settings name classes.
     fn ingress_classes(&mut self, objects: &Objects, settings: &mut Settings) {
         // With a default class, the API server sets the class of a new Ingress.
         if default_class(objects).is_none() {
@@ -76,41 +75,43 @@ impl Assumed {
             return;
         }
         let mut names = BTreeSet::new();
-        for ingress in objects.all::<Ingress>() {
-            let Some(class) = class_of_ingress(ingress) else { continue };
-            let key = ObjectKey::new("", class);
-            if objects.get::<IngressClass>(&key).is_some() {
-                continue;
+        for dialect in &DIALECTS {
+            let Selection::Class(named) = dialect.selection else { continue };
+            for object in objects.of_kind(dialect.kind).values() {
+                let Some(class) = named(object) else { continue };
+                let key = ObjectKey::new("", class);
+                if objects.get::<IngressClass>(&key).is_some() {
+                    continue;
+                }
+                names.insert(class.to_owned());
+                let by_annotation = annotated_class(object.meta()).is_some();
+                let field = if by_annotation { "metadata.annotations" } else { CLASS_FIELD };
+                self.refer(object.id(), field.to_owned(), Kind::INGRESS_CLASS.id(key));
             }
-            names.insert(class.to_owned());
-            let is_field = ingress.spec.ingress_class_name.as_deref() == Some(class);
-            let field = if is_field { "spec.ingressClassName" } else { "metadata.annotations" };
-            self.refer(Kind::INGRESS, &ingress.meta, field.to_owned(), Kind::INGRESS_CLASS.id(key));
         }
         settings.ingress.class_names.extend(names);
     }
 
     /// Adds the Gateways that routes and policies name, with a listener for each name, port, and protocol.
     fn gateways(&mut self, objects: &mut Objects) {
-        let mut missing = BTreeMap::<ObjectKey, BTreeSet<(Protocol, Option<String>, Option<u16>)>>::new();
-        let mut visit = |kind: Kind, meta: &Meta, protocol: Protocol, parents: &[ParentRef]| {
-            for (index, parent) in parents.iter().enumerate() {
-                let is_gateway = parent.group.as_deref().unwrap_or(GROUP) == GROUP
-                    && parent.kind.as_deref().unwrap_or("Gateway") == Kind::GATEWAY.as_str();
-                let namespace = parent.namespace.as_deref().unwrap_or(&meta.key.namespace);
-                let key = ObjectKey::new(namespace, &parent.name);
-                if !is_gateway || objects.get::<Gateway>(&key).is_some() {
-                    continue;
+        let mut missing = BTreeMap::<ObjectKey, BTreeSet<Wanted>>::new();
+        for dialect in &DIALECTS {
+            let Selection::Parents { of, protocol } = dialect.selection else { continue };
+            for object in objects.of_kind(dialect.kind).values() {
+                for (index, parent) in of(object).iter().enumerate() {
+                    let is_gateway = parent.group.as_deref().unwrap_or(GROUP) == GROUP
+                        && parent.kind.as_deref().unwrap_or("Gateway") == Kind::GATEWAY.as_str();
+                    let namespace = parent.namespace.as_deref().unwrap_or(&object.meta().key.namespace);
+                    let key = ObjectKey::new(namespace, &parent.name);
+                    if !is_gateway || objects.get::<Gateway>(&key).is_some() {
+                        continue;
+                    }
+                    let field = format!("spec.parentRefs[{index}].name");
+                    self.refer(object.id(), field, Kind::GATEWAY.id(key.clone()));
+                    missing.entry(key).or_default().insert((protocol, parent.section_name.clone(), parent.port));
                 }
-                self.refer(kind, meta, format!("spec.parentRefs[{index}].name"), Kind::GATEWAY.id(key.clone()));
-                missing.entry(key).or_default().insert((protocol, parent.section_name.clone(), parent.port));
             }
-        };
-        objects.all::<HttpRoute>().for_each(|route| visit(HttpRoute::KIND, &route.meta, HTTP, &route.spec.parent_refs));
-        objects.all::<GrpcRoute>().for_each(|route| visit(GrpcRoute::KIND, &route.meta, HTTP, &route.spec.parent_refs));
-        objects.all::<TlsRoute>().for_each(|route| visit(TlsRoute::KIND, &route.meta, TLS, &route.spec.parent_refs));
-        objects.all::<TcpRoute>().for_each(|route| visit(TcpRoute::KIND, &route.meta, TCP, &route.spec.parent_refs));
-        objects.all::<UdpRoute>().for_each(|route| visit(UdpRoute::KIND, &route.meta, UDP, &route.spec.parent_refs));
+        }
         for policy in objects.all::<HttpPolicy>() {
             for (index, target) in policy.spec.target_refs.iter().enumerate() {
                 let key = ObjectKey::new(&policy.meta.key.namespace, &target.name);
@@ -119,9 +120,9 @@ impl Assumed {
                     continue;
                 }
                 let field = format!("spec.targetRefs[{index}].name");
-                self.refer(Kind::HTTP_POLICY, &policy.meta, field, Kind::GATEWAY.id(key.clone()));
+                self.refer(Kind::HTTP_POLICY.id(policy.meta.key.clone()), field, Kind::GATEWAY.id(key.clone()));
                 let section = target.section_name.as_deref().map(ToOwned::to_owned);
-                missing.entry(key).or_default().insert((HTTP, section, None));
+                missing.entry(key).or_default().insert(("HTTP", section, None));
             }
         }
         for (key, wanted) in missing {
@@ -145,15 +146,16 @@ impl Assumed {
             }
             if &*key.name != CLASS {
                 let field = "spec.gatewayClassName".to_owned();
-                self.refer(Kind::GATEWAY, &gateway.meta, field, Kind::GATEWAY_CLASS.id(key.clone()));
+                let id = Kind::GATEWAY.id(gateway.meta.key.clone());
+                self.refer(id, field, Kind::GATEWAY_CLASS.id(key.clone()));
             }
             missing.insert(key);
         }
         missing.into_iter().for_each(|key| serve_class(objects, settings, key));
     }
 
-    fn refer(&mut self, kind: Kind, meta: &Meta, field: String, to: ObjectId) {
-        self.references.push((kind.id(meta.key.clone()), field, to));
+    fn refer(&mut self, from: ObjectId, field: String, to: ObjectId) {
+        self.references.push((from, field, to));
     }
 }
 
@@ -170,20 +172,15 @@ fn serve_class(objects: &mut Objects, settings: &Settings, key: ObjectKey) {
     objects.apply(Object::new(class));
 }
 
-/// The protocol of a listener and the mode of its TLS.
-type Protocol = (&'static str, Option<&'static str>);
-
-const HTTP: Protocol = ("HTTP", None);
-const TLS: Protocol = ("TLS", Some("Passthrough"));
-const TCP: Protocol = ("TCP", None);
-const UDP: Protocol = ("UDP", None);
+/// The protocol, the name, and the port of a listener that an object names.
+type Wanted = (&'static str, Option<String>, Option<u16>);
 
 /// Returns listeners for the wanted protocols, names, and ports. Ports that no route names are numbered from 1.
-fn listeners(wanted: &BTreeSet<(Protocol, Option<String>, Option<u16>)>) -> Vec<GatewayListener> {
+fn listeners(wanted: &BTreeSet<Wanted>) -> Vec<GatewayListener> {
     let mut taken: BTreeSet<u16> = wanted.iter().filter_map(|(_, _, port)| *port).collect();
     let mut names = BTreeSet::new();
     let mut listeners = Vec::new();
-    for ((protocol, mode), name, port) in wanted {
+    for (protocol, name, port) in wanted {
         let free = || (1..=u16::MAX).find(|port| !taken.contains(port)).unwrap_or(u16::MAX);
         let port = port.unwrap_or_else(free);
         taken.insert(port);
@@ -197,11 +194,15 @@ fn listeners(wanted: &BTreeSet<(Protocol, Option<String>, Option<u16>)>) -> Vec<
             hostname: None,
             port,
             protocol: (*protocol).to_owned(),
-            tls: mode.map(|mode| ListenerTls { mode: Some(mode.to_owned()), ..ListenerTls::default() }),
+            tls: (*protocol == "TLS").then(passthrough),
             allowed_routes: Some(AllowedRoutes { namespaces: Some(namespaces), kinds: Vec::new() }),
         });
     }
     listeners
+}
+
+fn passthrough() -> ListenerTls {
+    ListenerTls { mode: Some("Passthrough".to_owned()), ..ListenerTls::default() }
 }
 
 /// Adds the Services that the leader would create for Gateways. Each Gateway gets its own ports, so that different

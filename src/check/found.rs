@@ -172,7 +172,8 @@ impl<'a> Found<'a> {
         let of_annotations = self.translator.problems().iter().filter(|one| one.reason == Reason::InvalidAnnotation);
         let invalid: BTreeSet<(ObjectId, &str)> =
             of_annotations.filter_map(|one| Some((id_of(&one.object)?, one.field.as_str()))).collect();
-        for object in self.of_manifests(&[Kind::INGRESS, Kind::SERVICE]) {
+        let annotated: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.info().foreign_annotations).collect();
+        for object in self.of_manifests(&annotated) {
             let id = object.id();
             let is_used = self.translator.serves(&id)
                 || id.kind == Kind::SERVICE && self.translator.is_dependency(&Input::new(id.kind, id.key.clone()));

@@ -1,7 +1,6 @@
 //! The objects to translate: the manifests, on top of the objects of a Kubernetes cluster if there is one.
 
-use lockgate_route::objects::gateway::{Gateway, GatewayClass, GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
-use lockgate_route::objects::{Ingress, IngressClass, Meta, Object, Objects, Service};
+use lockgate_route::objects::{Meta, Object, Objects};
 use lockgate_route::settings::Settings;
 use lockgate_route::translate::problem::Problems;
 use lockgate_route::translate::{ChangedInputs, Translator};
@@ -35,21 +34,10 @@ pub fn problems_before(scope: &Scope, settings: &Settings) -> Problems {
 
 /// Returns `object` as the API server would store it over an existing one: with its age, which decides conflicts.
 fn applied(object: Object, before: &Meta) -> Object {
-    let adopt = |meta: &mut Meta| {
+    object.with_meta(|meta| {
         meta.uid = before.uid.clone();
         meta.created = before.created;
         meta.generation = before.generation;
         meta.terminating = before.terminating;
-    };
-    object
-        .with::<Ingress>(|object| adopt(&mut object.meta))
-        .with::<IngressClass>(|object| adopt(&mut object.meta))
-        .with::<Service>(|object| adopt(&mut object.meta))
-        .with::<GatewayClass>(|object| adopt(&mut object.meta))
-        .with::<Gateway>(|object| adopt(&mut object.meta))
-        .with::<HttpRoute>(|object| adopt(&mut object.meta))
-        .with::<GrpcRoute>(|object| adopt(&mut object.meta))
-        .with::<TcpRoute>(|object| adopt(&mut object.meta))
-        .with::<UdpRoute>(|object| adopt(&mut object.meta))
-        .with::<TlsRoute>(|object| adopt(&mut object.meta))
+    })
 }

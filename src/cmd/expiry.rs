@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_route::objects::gateway::{Gateway, ListenerSet};
-use lockgate_route::objects::{Ingress, Kind, ObjectKey, Secret};
+use lockgate_route::objects::{Kind, ObjectKey, Secret};
 use lockgate_route::settings::Settings;
-use lockgate_route::translate::permits_secret;
 use lockgate_route::translate::problem::{Problem, Problems};
+use lockgate_route::translate::{DIALECTS, dialect_of, permits_secret};
 use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::watch;
 
@@ -32,8 +32,10 @@ const MAX_SERIES: usize = 1_000;
 /// The maximum number of certificates of one namespace with a metric.
 const MAX_SERIES_PER_NAMESPACE: usize = 100;
 
-/// The kinds of objects that reference certificates.
-const KINDS: [Kind; 3] = [Kind::INGRESS, Kind::GATEWAY, Kind::LISTENER_SET];
+/// Returns the kinds of objects that reference certificates.
+fn kinds() -> impl Iterator<Item = Kind> {
+    DIALECTS.iter().map(|dialect| dialect.kind).chain([Kind::GATEWAY, Kind::LISTENER_SET])
+}
 
 /// The expiry of a certificate in seconds since the Unix epoch, and its Secret.
 type Expiry = (i64, ObjectKey);
@@ -75,7 +77,7 @@ pub(super) async fn watch(
     }
 }
 
-/// The certificates that served Ingresses, Gateways, ListenerSets, and the settings reference, by expiry.
+/// The certificates that served objects and the settings reference, by expiry.
 #[derive(Debug, Default)]
 struct Certificates {
     inspection: Arc<Inspection>,
@@ -91,7 +93,7 @@ impl Certificates {
     fn update(&mut self, now: &Arc<Inspection>, settings: &Settings) {
         let inspection = std::mem::replace(&mut self.inspection, now.clone());
         let mut affected = BTreeSet::new();
-        for (kind, key) in KINDS.iter().flat_map(|kind| changed_referrers(*kind, &inspection, now)) {
+        for (kind, key) in kinds().flat_map(|kind| changed_referrers(kind, &inspection, now)) {
             for secret in secrets_of(&inspection, kind, key) {
                 self.remove_reference(&secret);
                 affected.insert(secret);
@@ -173,11 +175,11 @@ fn changed_referrers<'a>(
 ) -> impl Iterator<Item = (Kind, &'a ObjectKey)> {
     let affected: BTreeSet<&ObjectKey> = if inspection.sources.is_empty() && now.sources.is_empty() {
         BTreeSet::new()
-    } else if kind == Kind::INGRESS && inspection.sources.is_empty() {
-        // At the start, all Ingresses are new. A lookup in both inspections takes 1 µs, and most Ingresses have no TLS.
-        let ingresses = now.objects.all::<Ingress>().filter(|ingress| ingress.spec.tls.is_some());
-        ingresses.map(|ingress| &ingress.meta.key).collect()
-    } else if kind != Kind::INGRESS && grants_changed(inspection, now) {
+    } else if let Some(dialect) = dialect_of(kind).filter(|_| inspection.sources.is_empty()) {
+        // At the start, all objects are new. A lookup in both inspections takes 1 µs, and most objects have no TLS.
+        let objects = now.objects.of_kind(kind).values().filter(|object| !(dialect.key_pairs)(object).is_empty());
+        objects.map(|object| &object.meta().key).collect()
+    } else if dialect_of(kind).is_none() && grants_changed(inspection, now) {
         inspection.objects.of_kind(kind).keys().chain(now.objects.of_kind(kind).keys()).collect()
     } else {
         let affected = changed(inspection.objects.of_kind(kind), now.objects.of_kind(kind));
@@ -198,10 +200,8 @@ fn secrets_of(inspection: &Inspection, kind: Kind, key: &ObjectKey) -> Vec<Objec
     if inspection.published(kind, key).is_none() {
         return Vec::new();
     }
-    if kind == Kind::INGRESS {
-        let tls = objects.get::<Ingress>(key).into_iter().flat_map(|ingress| ingress.spec.tls.iter().flatten());
-        let names = tls.filter_map(|tls| tls.secret_name.as_deref());
-        return names.map(|name| ObjectKey { namespace: key.namespace.clone(), name: name.into() }).collect();
+    if let Some(dialect) = dialect_of(kind) {
+        return objects.of_kind(kind).get(key).map(dialect.key_pairs).unwrap_or_default();
     }
     let listeners = if kind == Kind::GATEWAY {
         objects.get::<Gateway>(key).map(|gateway| &gateway.spec.listeners)

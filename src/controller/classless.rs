@@ -1,47 +1,45 @@
-//! The Ingresses that nobody serves because they name no class, for one log line.
+//! The objects that nobody serves because they name no class, for one log line.
 
 use std::collections::BTreeSet;
 
-use lockgate_route::objects::{Ingress, Kind, ObjectId, ObjectKey, Objects};
-use lockgate_route::translate::{ChangedInputs, class_of_ingress, default_class};
+use lockgate_route::objects::{Kind, Object, ObjectId, Objects};
+use lockgate_route::translate::{ChangedInputs, default_class, is_classless, kinds_with_class};
 
-/// The known Ingresses without a class that Lockgate does not serve.
+/// The known objects without a class that Lockgate does not serve.
 #[derive(Debug, Default)]
 pub(super) struct Classless {
-    keys: BTreeSet<ObjectKey>,
+    known: BTreeSet<ObjectId>,
 }
 
 impl Classless {
-    /// Updates the Ingresses after the translation of `inputs`, and returns the new ones. Only a change of classes or of settings
-    /// visits all Ingresses.
+    /// Updates the objects after the translation of `inputs`, and returns the new ones. Only a change of classes or of settings
+    /// visits all objects.
     pub fn update(
         &mut self,
         objects: &Objects,
         inputs: &ChangedInputs,
         serves: impl Fn(&ObjectId) -> bool,
-    ) -> Vec<ObjectKey> {
+    ) -> Vec<ObjectId> {
         let all = inputs.is_everything() || inputs.of_kind(Kind::INGRESS_CLASS).next().is_some();
         if all && default_class(objects).is_some() {
-            self.keys.clear();
+            self.known.clear();
             return Vec::new();
         }
-        let is_classless = |key: &ObjectKey| {
-            objects.get::<Ingress>(key).is_some_and(|ingress| class_of_ingress(ingress).is_none())
-                && !serves(&Kind::INGRESS.id(key.clone()))
-        };
+        let is_unserved = |object: &Object| is_classless(object) && !serves(&object.id());
         if all {
-            let now: BTreeSet<ObjectKey> =
-                objects.of_kind(Kind::INGRESS).keys().filter(|key| is_classless(key)).cloned().collect();
-            let new = now.difference(&self.keys).cloned().collect();
-            self.keys = now;
+            let found = kinds_with_class().flat_map(|kind| objects.of_kind(kind).values());
+            let now: BTreeSet<ObjectId> = found.filter(|object| is_unserved(object)).map(Object::id).collect();
+            let new = now.difference(&self.known).cloned().collect();
+            self.known = now;
             return new;
         }
         let mut new = Vec::new();
-        for key in inputs.of_kind(Kind::INGRESS) {
-            if !is_classless(key) || default_class(objects).is_some() {
-                self.keys.remove(key);
-            } else if self.keys.insert(key.clone()) {
-                new.push(key.clone());
+        for id in kinds_with_class().flat_map(|kind| inputs.of_kind(kind).map(move |key| kind.id(key.clone()))) {
+            let is_unserved = objects.of_kind(id.kind).get(&id.key).is_some_and(is_unserved);
+            if !is_unserved || default_class(objects).is_some() {
+                self.known.remove(&id);
+            } else if self.known.insert(id.clone()) {
+                new.push(id);
             }
         }
         new
@@ -50,7 +48,7 @@ impl Classless {
 
 #[cfg(test)]
 mod tests {
-    use lockgate_route::objects::Object;
+    use lockgate_route::objects::ObjectKey;
     use lockgate_route::translate::Input;
 
     use super::*;
@@ -67,8 +65,8 @@ mod tests {
         }
     }
 
-    fn names(keys: &[ObjectKey]) -> Vec<&str> {
-        keys.iter().map(|key| &*key.name).collect()
+    fn names(ids: &[ObjectId]) -> Vec<&str> {
+        ids.iter().map(|id| &*id.key.name).collect()
     }
 
     #[test]
@@ -87,6 +85,6 @@ mod tests {
         // A default class of any controller applies to new Ingresses.
         objects.apply(object(CLASS, "other"));
         assert!(classless.update(&objects, &everything, serves).is_empty());
-        assert!(classless.keys.is_empty());
+        assert!(classless.known.is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! Last good content of Secrets from other replicas: adopted on arrival, and awaited at the start.
 
 use lockgate_route::objects::gateway::{Gateway, GatewayListener, ListenerSet, SecretRef};
-use lockgate_route::objects::{Ingress, Kept, Kind, ObjectKey, Secret};
-use lockgate_route::translate::Input;
+use lockgate_route::objects::{Kept, Kind, ObjectKey, Secret};
+use lockgate_route::translate::{DIALECTS, Input};
 
 use super::{Controller, Pass};
 
@@ -26,7 +26,7 @@ impl Controller {
         self
     }
 
-    /// Returns whether the first publication waits for other replicas. It does if an Ingress, a Gateway, or a ListenerSet references
+    /// Returns whether the first publication waits for other replicas. It does if an object references
     /// a Secret without a key pair. Another replica may have the last good key pair, and an Envoy that reconnects from there
     /// must not lose it.
     pub(super) fn waits_for_replicas(&mut self) -> bool {
@@ -46,11 +46,13 @@ impl Controller {
         let tls = &self.settings.tls;
         let of_settings = tls.default_secret.iter().chain(&self.settings.upstream.client_certificate);
         let of_settings = of_settings.map(|(namespace, name)| ObjectKey::new(namespace, name));
-        let of_ingresses = self.objects.all::<Ingress>().flat_map(key_pairs_of_ingress);
+        let of_dialects = DIALECTS.iter().flat_map(|dialect| {
+            self.objects.of_kind(dialect.kind).values().flat_map(|object| (dialect.key_pairs)(object))
+        });
         let of_gateways = self.objects.all::<Gateway>().flat_map(key_pairs_of_gateway);
         let of_sets = self.objects.all::<ListenerSet>();
         let of_sets = of_sets.flat_map(|set| key_pairs_of_listeners(&set.spec.listeners, &set.meta.key));
-        of_settings.chain(of_ingresses).chain(of_gateways).chain(of_sets).any(|key| lacks(&key))
+        of_settings.chain(of_dialects).chain(of_gateways).chain(of_sets).any(|key| lacks(&key))
     }
 
     /// Adopts the last good content of other replicas.
@@ -70,12 +72,6 @@ impl Controller {
         }
         pass.requested = true;
     }
-}
-
-fn key_pairs_of_ingress(ingress: &Ingress) -> impl Iterator<Item = ObjectKey> {
-    let names = ingress.spec.tls.iter().flatten().filter_map(|tls| tls.secret_name.as_deref());
-    let named = names.filter(|name| !name.is_empty());
-    named.map(|name| ObjectKey { namespace: ingress.meta.key.namespace.clone(), name: name.into() })
 }
 
 fn key_pairs_of_gateway(gateway: &Gateway) -> impl Iterator<Item = ObjectKey> {

@@ -12,7 +12,7 @@ pub(super) use counts::Counts;
 pub(super) use quota::Quota;
 
 use lockgate_route::objects::gateway::{Installed, SUPPORTED};
-use lockgate_route::objects::{Kind, ObjectKey, Objects};
+use lockgate_route::objects::{ObjectId, Objects};
 use lockgate_route::translate::problem::{Problem, Problems};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::Changes;
@@ -112,17 +112,17 @@ pub(super) fn gateway_api(objects: &Objects, before: &mut Option<String>) {
     *before = now;
 }
 
-/// Logs the Ingresses that Lockgate does not serve because they name no class: one line for all of them.
-pub(super) fn classless(keys: &[ObjectKey], quota: &mut Quota) {
-    let Some(first) = keys.first() else { return };
-    if !quota.take(&first.namespace, Instant::now()) {
+/// Logs the objects that Lockgate does not serve because they name no class: one line for all of them.
+pub(super) fn classless(objects: &[ObjectId], quota: &mut Quota) {
+    let Some(ObjectId { kind, key }) = objects.first() else { return };
+    if !quota.take(&key.namespace, Instant::now()) {
         return;
     }
-    let others = keys.len() - 1;
+    let others = objects.len() - 1;
     tracing::warn!(
-        kind = Kind::INGRESS.as_str(), namespace = %first.namespace, name = %first.name, others,
-        "not served: the Ingress names no class, and no IngressClass is the default; set spec.ingressClassName, or ingress.withoutClass \
-         in the settings; `lockgate status` lists all such Ingresses"
+        kind = kind.as_str(), namespace = %key.namespace, name = %key.name, others,
+        "not served: the object names no class, and no IngressClass is the default; set spec.ingressClassName, or ingress.withoutClass \
+         in the settings; `lockgate status` lists all such objects"
     );
 }
 

@@ -127,7 +127,7 @@ fn any_object() -> impl Strategy<Value = Object> {
         1 => Just(class("ours").into()),
     ];
     (object, 1i64..3).prop_map(|(object, generation)| {
-        let object = object.with(|ingress: &mut Ingress| ingress.meta.generation = generation);
+        let object = object.with_meta(|meta| meta.generation = generation);
         let object = object.with(|service: &mut Service| service.meta.generation = generation);
         object.with(|slice: &mut EndpointSlice| slice.meta.generation = generation)
     })

@@ -3,11 +3,10 @@
 
 use lockgate_route::explain::{patterns, without_port};
 use lockgate_route::model::Host;
-use lockgate_route::objects::gateway::{GrpcRoute, HttpRoute, TlsRoute};
-use lockgate_route::objects::{Ingress, IngressClass, Kind, Meta, ObjectId, ObjectKey, Objects};
-use lockgate_route::translate::class_of_ingress;
+use lockgate_route::objects::{IngressClass, Object, ObjectId, ObjectKey, Objects};
 use lockgate_route::translate::host::parse;
 use lockgate_route::translate::verdict::{Status, Verdicts};
+use lockgate_route::translate::{CLASS_FIELD, DIALECTS, Selection, Verdict};
 
 use super::Question;
 use super::report::{Note, Report};
@@ -34,25 +33,11 @@ impl Report {
         let hosts: Vec<Host> = patterns(&name).collect();
         let names_host = |text: &str| parse(text).is_ok_and(|host| hosts.contains(&host));
         let mut notes = Vec::new();
-        for ingress in state.objects.all::<Ingress>() {
-            let rules = ingress.spec.rules.iter().flatten().filter_map(|rule| rule.host.as_deref());
-            if rules.clone().any(names_host) {
-                notes.extend(of_ingress(ingress, state));
-            }
-        }
-        for route in state.objects.all::<HttpRoute>() {
-            if route.spec.hostnames.iter().any(|text| names_host(text)) {
-                notes.extend(of_route(Kind::HTTP_ROUTE, &route.meta, state));
-            }
-        }
-        for route in state.objects.all::<GrpcRoute>() {
-            if route.spec.hostnames.iter().any(|text| names_host(text)) {
-                notes.extend(of_route(Kind::GRPC_ROUTE, &route.meta, state));
-            }
-        }
-        for route in state.objects.all::<TlsRoute>() {
-            if route.spec.hostnames.iter().any(|text| names_host(text)) {
-                notes.extend(of_route(Kind::TLS_ROUTE, &route.meta, state));
+        for dialect in &DIALECTS {
+            for object in state.objects.of_kind(dialect.kind).values() {
+                if (dialect.hosts)(object).into_iter().any(names_host) {
+                    notes.extend(notes_on(object, dialect.selection, state));
+                }
             }
         }
         let more = notes.len().saturating_sub(MAX_LISTED);
@@ -64,71 +49,69 @@ impl Report {
     }
 }
 
-fn of_ingress(ingress: &Ingress, state: &ObjectState) -> Option<Note> {
-    let object = ingress.meta.object_ref(Kind::INGRESS).to_string();
-    if (state.serves)(&Kind::INGRESS.id(ingress.meta.key.clone())) {
-        return is_deleted(&ingress.meta, state).then(|| deleted(object));
+fn notes_on(object: &Object, selection: Selection, state: &ObjectState) -> Vec<Note> {
+    let (id, name) = (object.id(), object.object_ref().to_string());
+    let mut notes = match selection {
+        _ if (state.serves)(&id) => refusals(&id, &name, state),
+        Selection::Class(named) => return vec![of_another_class(&id, name, named(object), state)],
+        Selection::Parents { .. } => return vec![without_parent(name)],
+    };
+    if object.meta().terminating || state.objects.is_terminating(&id.key.namespace) {
+        notes.push(deleted(name));
     }
-    let (message, remedy) = match class_of_ingress(ingress) {
+    notes
+}
+
+fn of_another_class(id: &ObjectId, object: String, class: Option<&str>, state: &ObjectState) -> Note {
+    let kind = id.kind.as_str();
+    let (message, remedy) = match class {
         None => (
-            "the Ingress names no class, and no IngressClass of this controller is the default".to_owned(),
-            "Set spec.ingressClassName to a class of this controller.",
+            format!("the {kind} names no class, and no IngressClass of this controller is the default"),
+            format!("Set {CLASS_FIELD} to a class of this controller."),
         ),
         Some(class) => match state.objects.get::<IngressClass>(&ObjectKey::new("", class)) {
             None => (
                 format!("IngressClass {class:?} does not exist"),
-                "Create the IngressClass, or set spec.ingressClassName to a class of this controller.",
+                format!("Create the IngressClass, or set {CLASS_FIELD} to a class of this controller."),
             ),
             Some(found) => (
                 format!("IngressClass {class:?} belongs to the controller {:?}", found.controller),
-                "No action is needed if another controller serves the Ingress; otherwise, change spec.ingressClassName.",
+                format!(
+                    "No action is needed if another controller serves the {kind}; otherwise, change {CLASS_FIELD}."
+                ),
             ),
         },
     };
-    Some(Note {
-        object,
-        field: "spec.ingressClassName".to_owned(),
-        reason: "NotServed".to_owned(),
-        message,
-        consequence: "not served by this controller".to_owned(),
-        remedy: remedy.to_owned(),
-    })
+    let (field, reason) = (CLASS_FIELD.to_owned(), "NotServed".to_owned());
+    Note { object, field, reason, message, consequence: "not served by this controller".to_owned(), remedy }
 }
 
-fn of_route(kind: Kind, meta: &Meta, state: &ObjectState) -> Vec<Note> {
-    let object = meta.object_ref(kind).to_string();
-    let id = kind.id(meta.key.clone());
-    if !(state.serves)(&id) {
-        return vec![Note {
-            object,
-            field: "spec.parentRefs".to_owned(),
-            reason: "NotServed".to_owned(),
-            message: "no parent is a Gateway of this controller".to_owned(),
-            consequence: "not served by this controller".to_owned(),
-            remedy: "Name a Gateway in parentRefs whose GatewayClass belongs to this controller.".to_owned(),
-        }];
+fn without_parent(object: String) -> Note {
+    Note {
+        object,
+        field: "spec.parentRefs".to_owned(),
+        reason: "NotServed".to_owned(),
+        message: "no parent is a Gateway of this controller".to_owned(),
+        consequence: "not served by this controller".to_owned(),
+        remedy: "Name a Gateway in parentRefs whose GatewayClass belongs to this controller.".to_owned(),
     }
-    let verdicts = state.verdicts.get(&id).into_iter().flat_map(|verdicts| verdicts.iter());
+}
+
+/// Returns the parents that a route is not attached to.
+fn refusals(id: &ObjectId, object: &str, state: &ObjectState) -> Vec<Note> {
+    let verdicts = state.verdicts.get(id).into_iter().flat_map(|verdicts| verdicts.iter());
     let refused = verdicts.filter(|verdict| verdict.condition == "Accepted" && verdict.status == Status::False);
-    let mut notes: Vec<Note> = refused
-        .map(|verdict| Note {
-            object: object.clone(),
-            field: verdict.parent.map(|parent| format!("spec.parentRefs[{parent}]")).unwrap_or_default(),
+    let note = |verdict: &Verdict| {
+        Some(Note {
+            object: object.to_owned(),
+            field: format!("spec.parentRefs[{}]", verdict.parent?),
             reason: verdict.reason.to_owned(),
             message: verdict.message.clone(),
             consequence: "not attached to this parent".to_owned(),
             remedy: "Correct parentRefs or hostnames, or allow the route in allowedRoutes of the listener.".to_owned(),
         })
-        .collect();
-    if is_deleted(meta, state) {
-        notes.push(deleted(object));
-    }
-    notes
-}
-
-/// Returns whether an object or its namespace is being deleted.
-fn is_deleted(meta: &Meta, state: &ObjectState) -> bool {
-    meta.terminating || state.objects.is_terminating(&meta.key.namespace)
+    };
+    refused.filter_map(note).collect()
 }
 
 fn deleted(object: String) -> Note {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockgate_route::objects::Kind;
 use lockgate_route::translate::problem::Problem;
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +106,7 @@ impl State {
         }
         drop(rejections);
         state.waiting = waiting;
-        state.classless = classless(inspection).map(|key| Kind::INGRESS.id(key.clone()).to_string()).collect();
+        state.classless = classless(inspection).map(|id| id.to_string()).collect();
         let all = inspection.problems.iter().chain(further);
         state.problems = all.map(|problem| Note::from(&**problem)).collect();
         state.problems.sort();

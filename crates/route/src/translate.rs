@@ -41,8 +41,8 @@ mod tests;
 use std::collections::BTreeSet;
 
 pub use annotations::is_used as reads_annotation;
-pub use class::{Classes, class_of_ingress, default_class};
-pub use dialect::{DIALECTS, Dialect, Resolver};
+pub use class::{Classes, FIELD as CLASS_FIELD, annotated_class, default_class};
+pub use dialect::{DIALECTS, Dialect, Resolver, Selection, dialect_of, is_classless, kinds_with_class};
 pub use foreign::{Effect, effects};
 pub use grants::permits_secret;
 pub use graph::{ChangedInputs, Input};

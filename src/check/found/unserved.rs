@@ -1,11 +1,10 @@
 //! The objects that Lockgate does not serve because of their class or their parents.
 
-use lockgate_route::objects::gateway::{
-    GROUP, Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet, ParentRef, TcpRoute, TlsRoute, UdpRoute,
+use lockgate_route::objects::gateway::{GROUP, Gateway, GatewayClass, ListenerSet, ParentRef};
+use lockgate_route::objects::{IngressClass, Kind, Object, ObjectKey};
+use lockgate_route::translate::{
+    CLASS_FIELD, DIALECTS, Reason, Selection, default_class, dialect_of, is_classless, kinds_with_class,
 };
-use lockgate_route::objects::{Ingress, IngressClass, Kind, Object, ObjectKey};
-use lockgate_route::translate::DIALECTS;
-use lockgate_route::translate::{Reason, class_of_ingress, default_class};
 
 use super::super::Scope;
 use super::{Finding, Found, Level, Rule, finding};
@@ -31,19 +30,22 @@ impl Why {
 }
 
 impl Found<'_> {
-    /// Adds the Ingresses without a class, which are checked as if they were served.
+    /// Adds the objects without a class, which are checked as if they were served.
     pub fn classless(&mut self) {
-        for object in self.of_manifests(&[Kind::INGRESS]) {
-            if object.get::<Ingress>().is_none_or(|ingress| class_of_ingress(ingress).is_some()) {
+        for object in self.of_manifests(&kinds_with_class().collect::<Vec<_>>()) {
+            if !is_classless(object) {
                 continue;
             }
-            let message = "the Ingress names no class, and no IngressClass in the manifests is the default";
-            let consequence = "answered 404 unless the cluster has a default IngressClass of Lockgate";
             let id = object.id();
-            let finding = finding(&id, "spec.ingressClassName".to_owned(), Rule::NotServed, message, consequence);
-            let remedy = "Set spec.ingressClassName to a class of Lockgate. If the controller serves Ingresses without a class, check \
-                          with --watch-ingress-without-class.";
-            self.add(&id, Finding { level: Level::Warning, remedy: remedy.to_owned(), ..finding });
+            let kind = id.kind.as_str();
+            let message = format!("the {kind} names no class, and no IngressClass in the manifests is the default");
+            let consequence = "answered 404 unless the cluster has a default IngressClass of Lockgate";
+            let finding = finding(&id, CLASS_FIELD.to_owned(), Rule::NotServed, &message, consequence);
+            let remedy = format!(
+                "Set {CLASS_FIELD} to a class of Lockgate. If the controller serves Ingresses without a class, check with \
+                 --watch-ingress-without-class."
+            );
+            self.add(&id, Finding { level: Level::Warning, remedy, ..finding });
         }
     }
 
@@ -57,17 +59,18 @@ impl Found<'_> {
             }
             let Why { rule, level, field, message } = self.why_unserved(object);
             let finding = finding(&id, field.to_owned(), rule, &message, "not served, and not checked further");
-            let remedy = match self.scope {
-                Scope::Part if id.kind == Kind::INGRESS => {
+            let selection = dialect_of(id.kind).map(|dialect| dialect.selection);
+            let remedy = match (self.scope, selection) {
+                (Scope::Part, Some(Selection::Class(_))) => {
                     "No action is needed if another controller serves it; --ingress-class NAME checks it as if Lockgate did."
                 }
-                Scope::Part if id.kind == Kind::GATEWAY => {
+                (Scope::Part, None) => {
                     "No action is needed if another controller serves it; --gateway-class NAME checks it as if Lockgate did."
                 }
-                _ if level == Level::Warning && id.kind == Kind::INGRESS => {
+                (_, Some(Selection::Class(_))) if level == Level::Warning => {
                     "Set spec.ingressClassName to a class of Lockgate, or mark one as the default."
                 }
-                _ if level == Level::Warning && id.kind != Kind::GATEWAY => {
+                (_, Some(Selection::Parents { .. })) if level == Level::Warning => {
                     "Name a Gateway or a ListenerSet of Lockgate in spec.parentRefs."
                 }
                 _ => rule.remedy(),
@@ -77,18 +80,19 @@ impl Found<'_> {
     }
 
     fn why_unserved(&self, object: &Object) -> Why {
-        if let Some(ingress) = object.get::<Ingress>() {
-            self.why_ingress(ingress)
-        } else if let Some(gateway) = object.get::<Gateway>() {
-            self.why_gateway(gateway)
-        } else {
-            self.why_route(object)
+        match dialect_of(object.kind()).map(|dialect| dialect.selection) {
+            Some(Selection::Class(named)) => self.why_class(object.kind(), named(object)),
+            Some(Selection::Parents { of, .. }) => self.why_parents(object, of(object)),
+            None => object.get().map_or_else(
+                || Why::of_another("", "the kind declares no routes".to_owned()),
+                |gateway| self.why_gateway(gateway),
+            ),
         }
     }
 
-    fn why_ingress(&self, ingress: &Ingress) -> Why {
-        let field = "spec.ingressClassName";
-        let Some(class) = class_of_ingress(ingress) else {
+    fn why_class(&self, kind: Kind, class: Option<&str>) -> Why {
+        let field = CLASS_FIELD;
+        let Some(class) = class else {
             return match default_class(self.objects) {
                 Some(class) => {
                     let (name, controller) = (&class.meta.key.name, &class.controller);
@@ -96,7 +100,8 @@ impl Found<'_> {
                     Why::of_another(field, message)
                 }
                 None => {
-                    Why::of_nobody(field, "the Ingress names no class, and no IngressClass is the default".to_owned())
+                    let kind = kind.as_str();
+                    Why::of_nobody(field, format!("the {kind} names no class, and no IngressClass is the default"))
                 }
             };
         };
@@ -129,8 +134,8 @@ impl Found<'_> {
         }
     }
 
-    fn why_route(&self, object: &Object) -> Why {
-        let (field, parents) = ("spec.parentRefs", parents(object));
+    fn why_parents(&self, object: &Object, parents: &[ParentRef]) -> Why {
+        let field = "spec.parentRefs";
         if parents.is_empty() {
             return Why::of_nobody(field, "the route names no parent".to_owned());
         }
@@ -152,22 +157,5 @@ impl Found<'_> {
             Some(parent) => Why::of_nobody(field, format!("{message}; {:?} does not exist", parent.name)),
             None => Why::of_another(field, message),
         }
-    }
-}
-
-/// Returns the parents of a route.
-fn parents(object: &Object) -> &[ParentRef] {
-    if let Some(route) = object.get::<HttpRoute>() {
-        &route.spec.parent_refs
-    } else if let Some(route) = object.get::<GrpcRoute>() {
-        &route.spec.parent_refs
-    } else if let Some(route) = object.get::<TlsRoute>() {
-        &route.spec.parent_refs
-    } else if let Some(route) = object.get::<TcpRoute>() {
-        &route.spec.parent_refs
-    } else if let Some(route) = object.get::<UdpRoute>() {
-        &route.spec.parent_refs
-    } else {
-        &[]
     }
 }

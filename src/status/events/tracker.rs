@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use imbl::ordset::DiffItem;
 use lockgate_route::objects::{Kind, ObjectKey, Objects};
+use lockgate_route::translate::DIALECTS;
 use lockgate_route::translate::problem::{Problem, Problems, Reason};
 use lockgate_xds::provenance::ObjectRef;
 
@@ -139,8 +140,9 @@ fn uid(objects: &Objects, object: &ObjectRef) -> Option<Arc<str>> {
     objects.meta(kind, &key).map(|meta| meta.uid.clone())
 }
 
-/// Returns whether Lockgate serves an object. An Ingress can change to another class.
+/// Returns whether Lockgate serves an object, which can change to another class.
 fn is_served(inspection: &Inspection, object: &ObjectRef) -> bool {
     let key = ObjectKey { namespace: object.namespace.clone(), name: object.name.clone() };
-    object.kind != Kind::INGRESS.as_str() || inspection.published(Kind::INGRESS, &key).is_some()
+    let dialect = DIALECTS.iter().find(|dialect| dialect.kind.as_str() == object.kind);
+    dialect.is_none_or(|dialect| inspection.published(dialect.kind, &key).is_some())
 }

@@ -2,7 +2,7 @@
 use lockgate_route::model::{Action, Host, PathMatch};
 use lockgate_route::objects::{Kind, KindInfo, Meta, Object, ObjectKey, Revision, Typed};
 use lockgate_route::testing::objects::{class, ingress, meta, service};
-use lockgate_route::translate::dialect::{Dialect, INGRESS, Resolver};
+use lockgate_route::translate::dialect::{Dialect, INGRESS, Resolver, Selection};
 use lockgate_route::translate::source::{Dependencies, PlainText, Rule, Shared, Source, WantedPort};
 use lockgate_route::translate::unit::{Field, Target, Unit};
 use lockgate_route::translate::verdict::{Status, Verdict};
@@ -17,7 +17,10 @@ use crate::status::kind::{ExternalFacts, Facts, Goal, HasStatus};
 use crate::status::tests::harness::StatusQueue;
 
 static PAGE: KindInfo = KindInfo { name: "Page", group: "example.com", plural: "pages", ..*Kind::INGRESS.info() };
-static DIALECTS: [Dialect; 2] = [INGRESS, Dialect { kind: Page::KIND, serves: |_, _| true, parse, ..INGRESS }];
+static DIALECTS: [Dialect; 2] = [
+    INGRESS,
+    Dialect { kind: Page::KIND, selection: Selection::Parents { of: |_| &[], protocol: "" }, parse, ..INGRESS },
+];
 
 /// A page of a host, which the Service `pages` serves. Its status is whether the page is accepted.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +35,10 @@ impl Typed for Page {
 
     fn metadata(&self) -> &Meta {
         &self.meta
+    }
+
+    fn metadata_mut(&mut self) -> &mut Meta {
+        &mut self.meta
     }
 }
 

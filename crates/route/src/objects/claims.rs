@@ -73,6 +73,10 @@ impl Typed for HostClaims {
     fn metadata(&self) -> &Meta {
         &self.meta
     }
+
+    fn metadata_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
 }
 
 /// Returns the key of the claim of a host in its ConfigMap: `shop.example.com`, or `_.example.com` for `*.example.com`.

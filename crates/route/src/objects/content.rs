@@ -23,6 +23,9 @@ pub trait Content: Any + Debug + Send + Sync {
     /// Returns the metadata.
     fn meta(&self) -> &Meta;
 
+    /// Returns an object with the same content and this metadata.
+    fn with_meta(&self, meta: Meta) -> Object;
+
     /// Returns whether `other` is the same in every field.
     fn is_same(&self, other: &dyn Any) -> bool;
 
@@ -40,6 +43,9 @@ pub trait Typed: Any + Clone + Debug + PartialEq + Send + Sync {
     /// Returns the metadata.
     fn metadata(&self) -> &Meta;
 
+    /// Returns the metadata for a change.
+    fn metadata_mut(&mut self) -> &mut Meta;
+
     /// Returns whether `other` is the same in every field that the translation reads.
     fn equals_for_translation(&self, other: &Self) -> bool {
         self == other
@@ -53,6 +59,12 @@ impl<T: Typed> Content for T {
 
     fn meta(&self) -> &Meta {
         self.metadata()
+    }
+
+    fn with_meta(&self, meta: Meta) -> Object {
+        let mut content = self.clone();
+        *content.metadata_mut() = meta;
+        Object::new(content)
     }
 
     fn is_same(&self, other: &dyn Any) -> bool {
@@ -115,6 +127,13 @@ impl Object {
         Self::new(content)
     }
 
+    /// Returns a copy with changed metadata.
+    pub fn with_meta(&self, change: impl FnOnce(&mut Meta)) -> Self {
+        let mut meta = self.meta().clone();
+        change(&mut meta);
+        self.0.with_meta(meta)
+    }
+
     /// Returns whether `other` is the same in every field that the translation reads.
     pub fn is_same_to_translation(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0.is_same_to_translation(&*other.0)
@@ -142,6 +161,10 @@ macro_rules! typed {
             fn metadata(&self) -> &Meta {
                 &self.meta
             }
+
+            fn metadata_mut(&mut self) -> &mut Meta {
+                &mut self.meta
+            }
         }
     };
 }
@@ -163,6 +186,10 @@ macro_rules! with_status {
 
             fn metadata(&self) -> &Meta {
                 &self.meta
+            }
+
+            fn metadata_mut(&mut self) -> &mut Meta {
+                &mut self.meta
             }
 
             fn equals_for_translation(&self, other: &Self) -> bool {
@@ -192,6 +219,10 @@ impl Typed for Service {
         &self.meta
     }
 
+    fn metadata_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+
     fn equals_for_translation(&self, other: &Self) -> bool {
         let Self { meta, external_name, ports, ipv6_families, is_of_fleet, gateway } = other;
         let ports_of = |gateway: &Option<Box<GatewayService>>| {
@@ -217,6 +248,10 @@ impl Typed for Ingress {
         &self.meta
     }
 
+    fn metadata_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+
     fn equals_for_translation(&self, other: &Self) -> bool {
         let Self { meta, spec, status: _ } = other;
         self.meta == *meta && self.spec == *spec
@@ -230,6 +265,10 @@ impl Content for Misencoded {
 
     fn meta(&self) -> &Meta {
         &self.meta
+    }
+
+    fn with_meta(&self, meta: Meta) -> Object {
+        Object::new(Self { meta, ..self.clone() })
     }
 
     fn is_same(&self, other: &dyn Any) -> bool {

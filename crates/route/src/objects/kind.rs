@@ -35,6 +35,8 @@ pub struct KindInfo {
     pub grouping: Grouping,
     /// Whether a deletion is delayed briefly, in case the object is created again: requests fail without it.
     pub deletion_waits: bool,
+    /// Whether an object loses its precedence while its deletion waits, because its replacement may have another name.
+    pub deletion_demotes: bool,
     /// Whether annotations of other ingress controllers are kept. They matter for kinds that declare routes or
     /// backends.
     pub foreign_annotations: bool,
@@ -68,6 +70,7 @@ const COMMON: KindInfo = KindInfo {
     of_gateway_api: false,
     grouping: Grouping::Alone,
     deletion_waits: false,
+    deletion_demotes: false,
     foreign_annotations: false,
     has_status: false,
     named_by_others: true,
@@ -91,6 +94,7 @@ impl Kind {
         group: "networking.k8s.io",
         plural: "ingresses",
         deletion_waits: true,
+        deletion_demotes: true,
         foreign_annotations: true,
         has_status: true,
         ..COMMON

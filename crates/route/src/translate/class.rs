@@ -9,6 +9,9 @@ use crate::settings::Settings;
 
 use super::problem::{Problem, Reason};
 
+/// The field of the class in objects that name one.
+pub const FIELD: &str = "spec.ingressClassName";
+
 /// The annotation of the class that applies to objects without a class.
 const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 
@@ -32,10 +35,10 @@ impl Classes {
         Self { classless: settings.ingress.classless || ours().any(is_default), names: names.chain(listed).collect() }
     }
 
-    /// Returns whether the Ingress is served. An Ingress of another or an unknown class belongs to another controller.
-    /// It has no problem, and its status is never changed.
-    pub fn serve(&self, ingress: &Ingress) -> bool {
-        match class_of_ingress(ingress) {
+    /// Returns whether an object that names this class is served. An object of another or an unknown class belongs to another
+    /// controller. It has no problem, and its status is never changed.
+    pub fn serve(&self, class: Option<&str>) -> bool {
+        match class {
             Some(class) => self.names.contains(class),
             None => self.classless,
         }
@@ -49,8 +52,13 @@ pub fn class_of_ingress(ingress: &Ingress) -> Option<&str> {
 
 /// Returns the class of an object, according to an annotation or `field`.
 fn class_of<'a>(meta: &'a Meta, field: Option<&'a str>) -> Option<&'a str> {
-    let by_annotation = CLASS_ANNOTATIONS.iter().filter_map(|key| meta.annotations.get(*key)).map(String::as_str);
-    by_annotation.chain(field).find(|class| !class.is_empty())
+    annotated_class(meta).or(field.filter(|class| !class.is_empty()))
+}
+
+/// Returns the class that an annotation of an object names. It takes precedence over the field.
+pub fn annotated_class(meta: &Meta) -> Option<&str> {
+    let classes = CLASS_ANNOTATIONS.iter().filter_map(|key| meta.annotations.get(*key)).map(String::as_str);
+    classes.into_iter().find(|class| !class.is_empty())
 }
 
 /// Returns an IngressClass of any controller that is marked as the default. The API server sets it on new Ingresses without a class.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::model::{ClusterId, Host, SecretId, TrafficPolicy, UpstreamProtocol};
+use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Secret, Transport};
 
 use super::backend::{self, Context, Fault, Located, WantedPort};
@@ -31,9 +32,8 @@ use super::verdict::Verdict;
 pub struct Dialect {
     /// The kind of its objects.
     pub kind: Kind,
-    /// Returns whether the class of an object is served. The class of a route of Gateway API is that of its parents, which the parser
-    /// reads.
-    pub serves: fn(&Object, &Classes) -> bool,
+    /// How its objects select the controllers that serve them.
+    pub selection: Selection,
     /// Parses an object that is served. The error is what an object depends on that this controller may serve later, with other
     /// parents.
     pub parse: fn(&Object, Resolver) -> Result<Source, Dependencies>,
@@ -43,6 +43,36 @@ pub struct Dialect {
     pub competition: Competition,
     /// Returns the verdicts for the conflicts of an object with others. `None`: the kind has no conditions for them.
     pub conflicts: Option<OfConflicts>,
+    /// Returns the hosts that an object names, as written.
+    pub hosts: fn(&Object) -> Vec<&str>,
+    /// Returns the Secrets whose key pairs an object names for its hosts.
+    pub key_pairs: fn(&Object) -> Vec<ObjectKey>,
+}
+
+impl Dialect {
+    /// Returns whether the class of an object is served. The class of a route of Gateway API is that of its parents, which the parser
+    /// reads.
+    pub fn serves(&self, object: &Object, classes: &Classes) -> bool {
+        match self.selection {
+            Selection::Class(named) => classes.serve(named(object)),
+            Selection::Parents { .. } => true,
+        }
+    }
+}
+
+/// How the objects of a dialect select the controllers that serve them.
+#[derive(Debug, Clone, Copy)]
+pub enum Selection {
+    /// By an IngressClass. The function returns the name, if an object names one; the field is
+    /// [`CLASS_FIELD`](super::class::FIELD).
+    Class(fn(&Object) -> Option<&str>),
+    /// By Gateways and ListenerSets.
+    Parents {
+        /// Returns the parents that an object names.
+        of: fn(&Object) -> &[ParentRef],
+        /// The `protocol` of a listener that accepts the objects.
+        protocol: &'static str,
+    },
 }
 
 /// Whether several objects of a dialect may define a host.
@@ -78,6 +108,24 @@ pub static DIALECTS: [Dialect; 6] = [INGRESS, HTTP_ROUTE, GRPC_ROUTE, TLS_ROUTE,
 /// Returns the dialect of a kind.
 pub fn of(dialects: &[Dialect], kind: Kind) -> Option<&Dialect> {
     dialects.iter().find(|dialect| dialect.kind == kind)
+}
+
+/// Returns the dialect of a kind that declares routes.
+pub fn dialect_of(kind: Kind) -> Option<&'static Dialect> {
+    of(&DIALECTS, kind)
+}
+
+/// Returns the kinds whose objects are selected by class.
+pub fn kinds_with_class() -> impl Iterator<Item = Kind> {
+    DIALECTS.iter().filter(|one| matches!(one.selection, Selection::Class(_))).map(|one| one.kind)
+}
+
+/// Returns whether an object could name a class, and does not.
+pub fn is_classless(object: &Object) -> bool {
+    match dialect_of(object.kind()).map(|dialect| dialect.selection) {
+        Some(Selection::Class(named)) => named(object).is_none(),
+        Some(Selection::Parents { .. }) | None => false,
+    }
 }
 
 /// Returns the dialect of a kind by its name in references to objects.

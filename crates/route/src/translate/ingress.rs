@@ -12,17 +12,17 @@ use crate::re2::Cost;
 
 use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
-use super::dialect::{Competition, Dialect, Resolver, Sharing};
+use super::dialect::{Competition, Dialect, Resolver, Selection, Sharing};
 use super::problem::{Problem, Reason, bounded};
 use super::rules::Contender;
 use super::source::{self, Dependencies, Entry, MAX_BESIDE, Material, Rule, Shared, Source};
 use super::unit::{Field, Target, Unit};
-use super::{host, path};
+use super::{class, host, path};
 
 /// The dialect of Ingresses.
 pub const DIALECT: Dialect = Dialect {
     kind: Kind::INGRESS,
-    serves: |object, classes| object.get().is_some_and(|ingress| classes.serve(ingress)),
+    selection: Selection::Class(|object| class::class_of_ingress(object.get()?)),
     parse: |object, resolver| object.get().map(|ingress| parse(ingress, resolver)).ok_or_else(Dependencies::default),
     sharing: Sharing::Merged,
     competition: Competition {
@@ -34,7 +34,19 @@ pub const DIALECT: Dialect = Dialect {
     },
     // The status of an Ingress has no conditions.
     conflicts: None,
+    hosts: |object| {
+        let rules = object.get::<Ingress>().into_iter().flat_map(|ingress| ingress.spec.rules.iter().flatten());
+        rules.filter_map(|rule| rule.host.as_deref()).collect()
+    },
+    key_pairs: |object| object.get().map(key_pairs).unwrap_or_default(),
 };
+
+/// Returns the Secrets of the TLS entries.
+fn key_pairs(ingress: &Ingress) -> Vec<ObjectKey> {
+    let names = ingress.spec.tls.iter().flatten().filter_map(|tls| tls.secret_name.as_deref());
+    let named = names.filter(|name| !name.is_empty());
+    named.map(|name| ObjectKey { namespace: ingress.meta.key.namespace.clone(), name: name.into() }).collect()
+}
 
 /// Returns the field of a rule.
 fn rule_field(rule: usize) -> Field {

@@ -335,7 +335,7 @@ impl Translator {
             return BTreeSet::new();
         }
         let moved = |(dialect, object): &(&Dialect, &Object)| {
-            (dialect.serves)(object, &before) != (dialect.serves)(object, &self.classes)
+            dialect.serves(object, &before) != dialect.serves(object, &self.classes)
         };
         candidates(self.dialects, objects).filter(moved).map(|(_, object)| object.id()).collect()
     }

@@ -7,10 +7,11 @@ use super::attached::Attached;
 use super::grpc_route::is_method_of_any_service;
 use super::{http_route, stream_route};
 use crate::model::PathMatch;
-use crate::objects::{Kind, Object};
+use crate::objects::gateway::{GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
+use crate::objects::{Content, Kind, Object};
 use crate::re2;
 use crate::translate::conflicts::{Conflict, Place};
-use crate::translate::dialect::{Competition, Dialect, Resolver, Sharing};
+use crate::translate::dialect::{Competition, Dialect, Resolver, Selection, Sharing};
 use crate::translate::order::{Class, Order, PathRank, Side};
 use crate::translate::rules::Contender;
 use crate::translate::source::{Dependencies, Source};
@@ -19,7 +20,10 @@ use crate::translate::verdict::Verdict;
 /// The dialect of HTTPRoutes.
 pub const HTTP_ROUTE: Dialect = Dialect {
     kind: Kind::HTTP_ROUTE,
-    serves: |_, _| true,
+    selection: Selection::Parents {
+        of: |object| read(object, |route: &HttpRoute| &*route.spec.parent_refs),
+        protocol: "HTTP",
+    },
     parse: |object, resolver| parsed(object, resolver, http_route::parse),
     sharing: Sharing::Merged,
     competition: Competition {
@@ -31,36 +35,67 @@ pub const HTTP_ROUTE: Dialect = Dialect {
         field_of_path: "",
     },
     conflicts: Some(conflicts),
+    hosts: |object| texts(read(object, |route: &HttpRoute| &*route.spec.hostnames)),
+    key_pairs: |_| Vec::new(),
 };
 
 /// The dialect of GRPCRoutes.
 pub const GRPC_ROUTE: Dialect = Dialect {
     kind: Kind::GRPC_ROUTE,
+    selection: Selection::Parents {
+        of: |object| read(object, |route: &GrpcRoute| &*route.spec.parent_refs),
+        protocol: "HTTP",
+    },
     parse: |object, resolver| parsed(object, resolver, http_route::parse_grpc),
     competition: Competition { rank: rank_of_method, ..HTTP_ROUTE.competition },
+    hosts: |object| texts(read(object, |route: &GrpcRoute| &*route.spec.hostnames)),
     ..HTTP_ROUTE
 };
 
 /// The dialect of TLSRoutes.
 pub const TLS_ROUTE: Dialect = Dialect {
     kind: Kind::TLS_ROUTE,
+    selection: Selection::Parents {
+        of: |object| read(object, |route: &TlsRoute| &*route.spec.parent_refs),
+        protocol: "TLS",
+    },
     parse: |object, resolver| parsed(object, resolver, stream_route::parse_tls),
+    hosts: |object| texts(read(object, |route: &TlsRoute| &*route.spec.hostnames)),
     ..HTTP_ROUTE
 };
 
 /// The dialect of TCPRoutes.
 pub const TCP_ROUTE: Dialect = Dialect {
     kind: Kind::TCP_ROUTE,
+    selection: Selection::Parents {
+        of: |object| read(object, |route: &TcpRoute| &*route.spec.parent_refs),
+        protocol: "TCP",
+    },
     parse: |object, resolver| parsed(object, resolver, stream_route::parse_tcp),
+    hosts: |_| Vec::new(),
     ..HTTP_ROUTE
 };
 
 /// The dialect of UDPRoutes.
 pub const UDP_ROUTE: Dialect = Dialect {
     kind: Kind::UDP_ROUTE,
+    selection: Selection::Parents {
+        of: |object| read(object, |route: &UdpRoute| &*route.spec.parent_refs),
+        protocol: "UDP",
+    },
     parse: |object, resolver| parsed(object, resolver, stream_route::parse_udp),
+    hosts: |_| Vec::new(),
     ..HTTP_ROUTE
 };
+
+/// Returns a list of a route.
+fn read<T: Content, R>(object: &Object, list: fn(&T) -> &[R]) -> &[R] {
+    object.get().map(list).unwrap_or_default()
+}
+
+fn texts(list: &[String]) -> Vec<&str> {
+    list.iter().map(String::as_str).collect()
+}
 
 fn parsed<'o, T>(
     object: &'o Object,
@@ -68,7 +103,7 @@ fn parsed<'o, T>(
     parse: impl FnOnce(&'o T, Resolver) -> Result<Source, Dependencies>,
 ) -> Result<Source, Dependencies>
 where
-    T: crate::objects::Content,
+    T: Content,
 {
     object.get().map_or_else(|| Err(Dependencies::default()), |route| parse(route, resolver))
 }

@@ -14,7 +14,7 @@ use crate::objects::{Kind, KindInfo, Meta, Object, ObjectId, ObjectKey, Objects,
 use crate::settings::Settings;
 use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
-use crate::translate::dialect::{self, Competition, Dialect, INGRESS, Resolver, Sharing};
+use crate::translate::dialect::{self, Competition, Dialect, INGRESS, Resolver, Selection, Sharing};
 use crate::translate::plain_text::PlainText;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::{Dependencies, Entry, Material, Rule, Shared, Source, WantedPort};
@@ -28,11 +28,13 @@ static DIALECTS: [Dialect; 3] = [super::verdicts::DIALECTS[0], DIALECT, dialect:
 
 const DIALECT: Dialect = Dialect {
     kind: Proxy::KIND,
-    serves: |_, _| true,
+    selection: Selection::Parents { of: |_| &[], protocol: "" },
     parse: |object, resolver| parse(object.get().ok_or_else(Dependencies::default)?, resolver),
     sharing: Sharing::Alone,
     competition: Competition { guards_prefixes: false, ..INGRESS.competition },
     conflicts: Some(|_, found| found.iter().map(|conflict| conflict.problem.verdict("Valid")).collect()),
+    hosts: |_| Vec::new(),
+    key_pairs: |_| Vec::new(),
 };
 
 /// A set of routes. With a host, it is a root.
@@ -53,6 +55,10 @@ impl Typed for Proxy {
 
     fn metadata(&self) -> &Meta {
         &self.meta
+    }
+
+    fn metadata_mut(&mut self) -> &mut Meta {
+        &mut self.meta
     }
 }
 

@@ -121,7 +121,7 @@ impl Translator {
     ) -> (Result<Source, Dependencies>, NewClusters) {
         let dialect = dialect::of(self.dialects, id.kind);
         let object = objects.of_kind(id.kind).get(&id.key);
-        match dialect.zip(object).filter(|(dialect, object)| (dialect.serves)(object, &self.classes)) {
+        match dialect.zip(object).filter(|(dialect, object)| dialect.serves(object, &self.classes)) {
             Some((dialect, object)) => self.read(objects, settings, |resolver| (dialect.parse)(object, resolver)),
             None => (Err(Dependencies::default()), NewClusters::new()),
         }
