@@ -164,7 +164,7 @@ pub fn expiring(object: ObjectRef, not_after: i64, now: i64) -> Problem {
         false => (format!("the certificate expires at {at}"), "served until another takes its place"),
     };
     let (field, reason) = ("data[tls.crt]".to_owned(), Reason::CertificateExpiring);
-    Problem { object, field, reason, message, consequence: consequence.to_owned() }
+    Problem { object, field, reason, message: message.into(), consequence: consequence.to_owned() }
 }
 
 /// Returns the identity of the object that a reference names, if its kind is known.

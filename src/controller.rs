@@ -294,11 +294,13 @@ impl Controller {
                 let applied = applied.into_iter().map(Arc::new).collect();
                 pass.resources.get_or_insert_default().update(applied, removed);
             }
-            Event::Fault { origin, message, repeated } => {
+            Event::Fault { origin, message, retry, repeated } => {
                 let file = if origin.kind == FILE { format!("{}: ", origin.name) } else { String::new() };
+                let retry = retry.map(|wait| format!("; retrying in {:.1} s", wait.as_secs_f64())).unwrap_or_default();
+                let text = format!("{file}{}{retry}", shorten(&message));
                 match repeated {
-                    false => tracing::error!(kind = origin.kind, name = %origin.name, "{file}{}", shorten(&message)),
-                    true => tracing::debug!(kind = origin.kind, name = %origin.name, "{file}{}", shorten(&message)),
+                    false => tracing::error!(kind = origin.kind, name = %origin.name, "{text}"),
+                    true => tracing::debug!(kind = origin.kind, name = %origin.name, "{text}"),
                 }
                 self.metrics.source_fault();
                 self.faults.insert(origin);

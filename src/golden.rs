@@ -117,7 +117,7 @@ fn run(objects: &[Object], settings: &Settings) -> (Reports, Vec<Resource>) {
         state.apply(definition("gateways", SUPPORTED, "standard"));
     }
     let condition = |verdict: &Verdict| match verdict.condition {
-        "SupportedVersion" if !shows_version => line(&Verdict { message: String::new(), ..verdict.clone() }),
+        "SupportedVersion" if !shows_version => line(&Verdict { message: String::new().into(), ..verdict.clone() }),
         _ => line(verdict),
     };
     let mut translator = Translator::default();

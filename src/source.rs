@@ -17,6 +17,7 @@ pub mod secret;
 pub mod yaml;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use lockgate_route::explain::Request;
 use lockgate_route::objects::{Kept, Kind, Object, ObjectKey};
@@ -61,6 +62,8 @@ pub enum Event {
         origin: ObjectRef,
         /// The file, document, line, and field if known; the fault; and the consequence.
         message: String,
+        /// The time until the next attempt, if there is one.
+        retry: Option<Duration>,
         /// Whether the fault lasts, and was reported less than a minute ago.
         repeated: bool,
     },

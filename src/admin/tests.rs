@@ -149,7 +149,7 @@ async fn problems_and_streams_are_json() {
         object: ObjectRef::new("Ingress", "shop", "cart"),
         field: "spec.rules[0].host".to_owned(),
         reason: Reason::HostNotValid,
-        message: "host \"a b\" is not a DNS name".to_owned(),
+        message: "host \"a b\" is not a DNS name".to_owned().into(),
         consequence: "rule left out".to_owned(),
     };
     let inspection = Inspection { problems: OrdSet::unit(Arc::new(problem)), ..Inspection::default() };
@@ -257,7 +257,7 @@ fn live() -> Live {
         object: ObjectRef::new("Ingress", "shop", "cart"),
         field: String::new(),
         reason: Reason::XdsRejected,
-        message: "an Envoy rejects it".to_owned(),
+        message: "an Envoy rejects it".to_owned().into(),
         consequence: "it is left out".to_owned(),
     };
     Live { problems: Box::new(move || vec![Arc::new(problem.clone())]), ..Live::default() }

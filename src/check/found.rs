@@ -4,10 +4,9 @@ mod unserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockgate_route::objects::gateway::Gateway;
 use lockgate_route::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
 use lockgate_route::settings::Settings;
-use lockgate_route::translate::problem::{Problem, Reason};
+use lockgate_route::translate::problem::{Cause, Problem, Reason};
 use lockgate_route::translate::verdict::Status;
 use lockgate_route::translate::{Input, Translator, Verdict};
 
@@ -54,7 +53,7 @@ impl<'a> Found<'a> {
             return;
         }
         let (field, rule) = (problem.field.clone(), Rule::Reason(problem.reason));
-        let message = self.unread(&id, problem).unwrap_or_else(|| problem.message.clone());
+        let message = self.unread(problem).unwrap_or_else(|| problem.message.to_string());
         let finding = finding(&id, field, rule, &message, &problem.consequence);
         if self.is_local_address(problem) {
             let remedy =
@@ -75,76 +74,75 @@ impl<'a> Found<'a> {
 
     /// Returns the message about an object that exists in the manifests, and that the translation cannot use: with the reason,
     /// instead of its absence.
-    fn unread(&self, id: &ObjectId, problem: &Problem) -> Option<String> {
-        let (before, _) = problem.message.split_once(" does not exist")?;
-        let inputs = self.translator.inputs(id);
-        let mut named = inputs.filter(|input| before.ends_with(&format!("\"{}\"", input.key())));
-        let reason = named.find_map(|input| self.manifests.why_unread(input.kind(), input.key()))?;
-        Some(format!("{before} {reason}"))
+    fn unread(&self, problem: &Problem) -> Option<String> {
+        let (kind, key) = absent(problem)?;
+        let reason = self.manifests.why_unread(kind, key)?;
+        Some(format!("{} \"{key}\" {reason}", kind.as_str()))
     }
 
     /// Returns whether a problem of a whole Gateway only lists its faulty listeners, which have problems of their own.
     fn has_faulty_listener(&self, problem: &Problem) -> bool {
         let is_listener = |one: &Problem| one.object == problem.object && one.field.starts_with("spec.listeners[");
-        problem.message.starts_with("ListenersNotValid")
+        problem.message.cause() == Some(&Cause::FaultyListeners)
             && self.translator.problems().iter().any(|one| is_listener(one))
     }
 
     /// Returns whether the problem is an address of the own machine. `lockgate serve --manifests` serves these addresses, and they occur
     /// in its manifests alone: the API server rejects them.
     fn is_local_address(&self, problem: &Problem) -> bool {
-        matches!(self.scope, Scope::Part)
-            && problem.reason == Reason::EndpointNotValid
-            && problem.message.contains("is a loopback address")
+        matches!(self.scope, Scope::Part) && problem.message.cause() == Some(&Cause::Loopback)
     }
 
     /// Returns the object whose absence is the problem, if that object may exist outside of the manifests.
     fn missing(&self, id: &ObjectId, problem: &Problem) -> Option<String> {
-        let message = &problem.message;
-        if let Some((namespace, name)) = &self.settings.tls.default_secret
-            && message.contains("there is no default certificate")
-            && self.scope.is_unknown(Kind::SECRET)
-            && !self.objects.of_kind(Kind::SECRET).contains_key(&ObjectKey::new(namespace, name))
-        {
-            return Some(format!("the default Secret \"{namespace}/{name}\""));
+        if let Some((kind, key)) = absent(problem) {
+            let is_outside = self.scope.is_unknown(kind) && !self.manifests.has_unread(kind, key);
+            return is_outside.then(|| format!("{} \"{key}\"", kind.as_str()));
         }
-        if problem.reason == Reason::HostNotGranted && self.scope.is_unknown(Kind::HOST_GRANT) {
-            if message.contains("no HostGrant") {
-                return Some("a HostGrant for the host".to_owned());
+        match problem.message.cause() {
+            Some(Cause::NoDefaultCertificate) => {
+                let (namespace, name) = self.settings.tls.default_secret.as_ref()?;
+                let exists = self.objects.of_kind(Kind::SECRET).contains_key(&ObjectKey::new(namespace, name));
+                let is_outside = self.scope.is_unknown(Kind::SECRET) && !exists;
+                is_outside.then(|| format!("the default Secret \"{namespace}/{name}\""))
             }
-            // A HostGrant of the manifests may select the namespace by labels that are not in the manifests.
-            let namespace = ObjectKey { namespace: "".into(), name: id.key.namespace.clone() };
-            let is_known = self.objects.of_kind(Kind::NAMESPACE).contains_key(&namespace);
-            let name = format!("Namespace \"{}\"", namespace.name);
-            let are_labels_read = self.translator.is_dependency(&Input::new(Kind::NAMESPACE, namespace));
-            return (are_labels_read && !is_known && self.scope.is_unknown(Kind::NAMESPACE)).then_some(name);
+            Some(Cause::HostNotGranted { is_granted, .. }) if self.scope.is_unknown(Kind::HOST_GRANT) => {
+                self.missing_grant(id, *is_granted)
+            }
+            Some(Cause::NotPermitted(namespace)) => {
+                let is_outside =
+                    self.scope.is_unknown(Kind::REFERENCE_GRANT) && !self.manifests.has_namespace(namespace);
+                is_outside.then(|| format!("a ReferenceGrant of namespace {:?}", &**namespace))
+            }
+            _ if problem.reason == Reason::RouteNotAttached => self.missing_namespace(id),
+            _ => None,
         }
-        // A Gateway reads the certificates of its ListenerSets.
-        let gateways = self.objects.all::<Gateway>().filter(|_| id.kind == Kind::LISTENER_SET);
-        let of_gateways =
-            gateways.flat_map(|gateway| self.translator.inputs(&Kind::GATEWAY.id(gateway.meta.key.clone())));
-        self.translator.inputs(id).chain(of_gateways).find_map(|input| {
-            let (kind, key) = (input.kind(), input.key());
-            if !self.scope.is_unknown(kind) {
-                return None;
-            }
-            if kind == Kind::REFERENCE_GRANT {
-                let namespace = &key.name;
-                let is_meant = message.contains("no ReferenceGrant") && message.contains(&format!("\"{namespace}/"));
-                let is_outside = !self.manifests.has_namespace(namespace);
-                return (is_meant && is_outside).then(|| format!("a ReferenceGrant of namespace {:?}", &**namespace));
-            }
-            if self.objects.of_kind(kind).contains_key(key) || self.manifests.has_unread(kind, key) {
-                return None;
-            }
-            let name = format!("{} \"{key}\"", kind.as_str());
-            let is_meant = match kind {
-                kind if kind == Kind::NAMESPACE => problem.reason == Reason::RouteNotAttached,
-                kind if [Kind::SERVICE, Kind::SECRET, Kind::CONFIG_MAP].contains(&kind) => message.contains(&name),
-                _ => false,
-            };
-            is_meant.then_some(name)
-        })
+    }
+
+    /// Returns the missing object that could permit a host to an object.
+    fn missing_grant(&self, id: &ObjectId, is_granted: bool) -> Option<String> {
+        if !is_granted {
+            return Some("a HostGrant for the host".to_owned());
+        }
+        // A HostGrant of the manifests may select the namespace by labels that are not in the manifests.
+        let namespace = ObjectKey { namespace: "".into(), name: id.key.namespace.clone() };
+        let are_labels_read = self.translator.is_dependency(&Input::new(Kind::NAMESPACE, namespace.clone()));
+        if !are_labels_read {
+            return None;
+        }
+        self.unknown_namespace(namespace)
+    }
+
+    /// Returns a namespace whose labels a listener reads, and that is not in the manifests.
+    fn missing_namespace(&self, id: &ObjectId) -> Option<String> {
+        let namespaces = self.translator.inputs(id).filter(|input| input.kind() == Kind::NAMESPACE);
+        namespaces.map(|input| input.key().clone()).find_map(|key| self.unknown_namespace(key))
+    }
+
+    fn unknown_namespace(&self, key: ObjectKey) -> Option<String> {
+        let is_known = self.objects.of_kind(Kind::NAMESPACE).contains_key(&key);
+        let is_outside = !is_known && self.scope.is_unknown(Kind::NAMESPACE);
+        is_outside.then(|| format!("Namespace \"{}\"", key.name))
     }
 
     /// Adds the conditions that do not hold, of objects without problems.
@@ -298,5 +296,14 @@ fn finding(id: &ObjectId, field: String, rule: Rule, message: &str, consequence:
         message: message.trim_end().to_owned(),
         consequence: consequence.to_owned(),
         remedy: rule.remedy().to_owned(),
+    }
+}
+
+/// Returns the object whose absence is the problem.
+fn absent(problem: &Problem) -> Option<(Kind, &ObjectKey)> {
+    match problem.message.cause()? {
+        Cause::Missing(id) => Some((id.kind, &id.key)),
+        Cause::MissingService(key, _) => Some((Kind::SERVICE, key)),
+        _ => None,
     }
 }

@@ -96,6 +96,7 @@ impl Receivers {
                 let event = |message| Event::Fault {
                     origin: origin.clone(),
                     message: format!("{message}; the previous settings stay effective"),
+                    retry: None,
                     repeated: false,
                 };
                 faults.into_iter().map(event).collect()

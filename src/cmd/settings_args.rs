@@ -294,7 +294,7 @@ pub(super) fn texts<const N: usize>(
     given.into_iter().flatten()
 }
 
-/// Returns the settings of flags with a list, by key and flag. An empty list means that the flag is absent.
+/// Returns the setting overrides of flags that take lists. A flag with an empty list is not set.
 pub(super) fn lists_of<const N: usize>(
     flags: [(&'static str, &'static str, &Vec<String>); N],
 ) -> impl Iterator<Item = Override> {

@@ -106,7 +106,7 @@ fn refusals(id: &ObjectId, object: &str, state: &ObjectState) -> Vec<Note> {
             object: object.to_owned(),
             field: format!("spec.parentRefs[{}]", verdict.parent?),
             reason: verdict.reason.to_owned(),
-            message: verdict.message.clone(),
+            message: verdict.message.to_string(),
             consequence: "not attached to this parent".to_owned(),
             remedy: "Correct parentRefs or hostnames, or allow the route in allowedRoutes of the listener.".to_owned(),
         })

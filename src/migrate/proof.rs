@@ -34,7 +34,7 @@ pub fn report(written: &[Value], source: &Translated, losses: &mut Losses) {
         }
         let key = ObjectKey { namespace: object.namespace.clone(), name: object.name.clone() };
         let text = Text {
-            message: problem.message.clone(),
+            message: problem.message.to_string(),
             consequence: &problem.consequence,
             remedy: problem.reason.remedy(),
         };

@@ -261,8 +261,8 @@ fn origin(kind: Kind) -> ObjectRef {
     ObjectRef::new(kind.as_str(), "", "*")
 }
 
-/// Describes a failure: `cannot list secrets: forbidden: User "x" cannot list …; retrying in 0.8 s`.
-pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
+/// Describes a failure: `cannot list secrets: forbidden: User "x" cannot list …`.
+pub fn describe(kind: Kind, error: &watcher::Error) -> String {
     let plural = kind.resource();
     let (verb, why) = match error {
         watcher::Error::InitialListFailed(error) => ("list", reason(error)),
@@ -295,7 +295,7 @@ pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
         }
         _ => "",
     };
-    format!("cannot {verb} {plural}: {why}{hint}; retrying in {:.1} s", wait.as_secs_f64())
+    format!("cannot {verb} {plural}: {why}{hint}")
 }
 
 /// Describes an error with all its causes, because the last cause is the most specific.

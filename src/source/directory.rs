@@ -229,7 +229,7 @@ impl<C: Content> Directory<C> {
                     if !self.lost {
                         self.lost = true;
                         let message = format!("{error}; its previous content stays");
-                        self.outbox.push(Event::Fault { origin: root, message, repeated: false });
+                        self.outbox.push(Event::Fault { origin: root, message, retry: None, repeated: false });
                     }
                 }
             }
@@ -294,7 +294,12 @@ impl<C: Content> Directory<C> {
             let more = faults.len().checked_sub(MAX_FAULTS).filter(|more| *more > 0);
             let more = more.map(|more| format!("{more} more faults are not listed"));
             let faults = faults.into_iter().take(MAX_FAULTS).chain(more);
-            self.outbox.extend(faults.map(|message| Event::Fault { origin: origin.clone(), message, repeated: false }));
+            self.outbox.extend(faults.map(|message| Event::Fault {
+                origin: origin.clone(),
+                message,
+                retry: None,
+                repeated: false,
+            }));
         }
         if self.listed {
             self.outbox.extend(C::changed(applied, removed));

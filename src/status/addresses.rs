@@ -66,7 +66,9 @@ async fn follow_service(client: kube::Client, namespace: &str, name: &str, addre
             Err(error) if is_expired(&error) && !std::mem::replace(&mut expired, true) => {}
             Err(error) => {
                 let wait = backoff.next().unwrap_or(Duration::from_secs(30));
-                tracing::warn!(kind = "Service", namespace, name, "{}", describe(Kind::SERVICE, &error, wait));
+                let retry = wait.as_secs_f64();
+                let message = describe(Kind::SERVICE, &error);
+                tracing::warn!(kind = "Service", namespace, name, "{message}; retrying in {retry:.1} s");
                 tokio::time::sleep(wait).await;
             }
         }

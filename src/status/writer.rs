@@ -48,7 +48,7 @@ impl Writer {
         }
     }
 
-    /// Writes during one term. The state ends with the term, because another replica writes then.
+    /// Writes the statuses while this replica leads. The queue is dropped when another replica takes over.
     async fn write_all<P: Plan>(&self, plan: &mut P) {
         self.begin(plan).await;
         let Limits { rate, rate_of_namespace, parallel, debounce, rest } = P::LIMITS;

@@ -8,14 +8,14 @@ use crate::report::{Row, Unit};
 use crate::stats::{median, ms, percentile};
 use crate::wire::Variant;
 
-/// What B2 says.
+/// The description of B2.
 pub const ABOUT_ALL: &str = "N clients have asked for all R load assignments by name; one of these changes, and the \
     next one when the last client has got it. From the command to the server to the arrival at each client; CPU time \
     of the server per change, ACKs included; bytes per change. Median of the rounds.";
-/// What B2s says.
-pub const ABOUT_OWN: &str = "As B2, but each client has asked for R/N names of its own, so that a change is for one \
-    of them only.";
-/// What B4 says.
+/// The description of B2s.
+pub const ABOUT_OWN: &str = "Like B2, but each client subscribes to R/N names of its own, so each change is sent to \
+    one client.";
+/// The description of B4.
 pub const ABOUT_CLUSTER: &str = "N clients have asked for all R clusters by wildcard; one cluster changes. State of \
     the world sends all of them for it, Delta one.";
 

@@ -11,12 +11,12 @@ use crate::stats::{ms, percentile};
 use crate::stream::{Order, Plan};
 use crate::wire::Variant;
 
-/// What B3 says.
+/// The description of B3.
 pub const ABOUT: &str = "100 changes a second, of one load assignment each, N clients with all R of them. Staleness: \
     the age of the newest value at a client, sampled every 7 ms; it counts from the moment at which the change was due. \
     A client that has everything at once is between 0 and 10 ms behind. A server that is too slow may take waiting \
     changes together. Afterwards every client's values are compared with what was set.";
-/// What B7 says.
+/// The description of B7.
 pub const ABOUT_STALLED: &str = "As B3, first with N clients that read, then with one that does not (and has HTTP/2's \
     default window of 64 KiB): staleness at the others, and growth of memory meanwhile. Then it reads again.";
 

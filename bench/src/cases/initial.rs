@@ -9,13 +9,13 @@ use crate::report::{Row, Unit, Value};
 use crate::stats::{median, ms};
 use crate::wire::Variant;
 
-/// What B1 says.
+/// The description of B1.
 pub const ABOUT: &str = "N clients connect at once and ask for R load assignments by name: the time until the last \
     one has all, what came over the wire, CPU time of the server, and the most memory that it took. Not measured where \
     more than 8 GB would be sent (100k × 1k).";
-/// What B9 says.
-pub const ABOUT_IDLE: &str = "Resident memory with N clients that have all R load assignments, less that without \
-    them, after garbage was given back to the system where there is any.";
+/// The description of B9.
+pub const ABOUT_IDLE: &str = "The increase of resident memory with N idle clients that have received all R load \
+    assignments. Go runs a garbage collection and returns memory to the system first.";
 
 /// B1.
 pub(super) async fn sync(bench: &Bench) -> Vec<Row> {

@@ -204,7 +204,7 @@ impl Transport {
 }
 
 /// A port of a Service.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServicePort {
     /// The name, empty if absent.
     pub name: Arc<str>,

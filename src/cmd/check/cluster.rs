@@ -91,16 +91,14 @@ impl Lists {
 
     fn into_scope(self, progress: &Progress) -> anyhow::Result<Scope> {
         let Self { objects, faults, .. } = self;
-        // The message contains no retry, because this list is not repeated.
-        let reason = |message: &str| message.split("; retrying in").next().unwrap_or_default().to_owned();
         // The claims of hosts are not requested.
         let is_unknown = |kind: &Kind| faults.contains_key(kind) || *kind == Kind::HOST_CLAIMS;
         if Kind::ALL.iter().all(is_unknown) {
-            let first = faults.values().next().map(|message| reason(message)).unwrap_or_default();
+            let first = faults.values().next().map(String::as_str).unwrap_or_default();
             bail!("cannot read the cluster: {first}");
         }
         for message in faults.values() {
-            progress.note(&format!("{}; references to these objects are notes", reason(message)));
+            progress.note(&format!("{message}; references to these objects are notes"));
         }
         Ok(Scope::Against { cluster: Box::new(objects), unlisted: faults.into_keys().collect() })
     }
@@ -115,8 +113,8 @@ mod tests {
     use super::*;
 
     fn fault(kind: Kind) -> Event {
-        let message = format!("cannot list {}: forbidden; retrying in 0.8 s", kind.resource());
-        Event::Fault { origin: ObjectRef::new(kind.as_str(), "", "*"), message, repeated: false }
+        let message = format!("cannot list {}: forbidden", kind.resource());
+        Event::Fault { origin: ObjectRef::new(kind.as_str(), "", "*"), message, retry: None, repeated: false }
     }
 
     #[test]

@@ -126,7 +126,8 @@ impl Merge {
         if !repeated {
             self.faulty.insert(i, now);
         }
-        let mut events = vec![Event::Fault { origin: origin(kind), message: describe(kind, error, wait), repeated }];
+        let mut events =
+            vec![Event::Fault { origin: origin(kind), message: describe(kind, error), retry: Some(wait), repeated }];
         // Readiness does not wait for an optional kind. An earlier complete list stays. A kind that was absent has been installed,
         // unless its definition is known to be missing: then the refusal is a fault of the API server.
         let is_installed = !self.installed.lacks(kind);

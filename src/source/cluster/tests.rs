@@ -31,8 +31,8 @@ pub fn line(kind: Kind, result: watcher::Result<Arrival>, fault: impl Fn(&Misenc
         Ok(Arrival::Applied(key, of)) => format!("applied {}{}", key.name, object(&of)),
         Ok(Arrival::Deleted(key)) => format!("deleted {}", key.name),
         Err(error) => {
-            let text = describe(kind, &error, Duration::ZERO);
-            text.replace(&format!(" {}", kind.resource()), "").replace("; retrying in 0.0 s", "")
+            let text = describe(kind, &error);
+            text.replace(&format!(" {}", kind.resource()), "")
         }
     })
 }
@@ -171,7 +171,7 @@ async fn a_refused_list_is_told_and_tried_again() {
     assert!(
         result[0].starts_with(
             "Ingress *: cannot list ingresses.networking.k8s.io: ingresses.networking.k8s.io is forbidden: User \"x\" cannot list; \
-             grant list and watch in a ClusterRole; retrying in "
+             grant list and watch in a ClusterRole"
         ),
         "{result:?}"
     );
@@ -225,10 +225,10 @@ fn an_api_server_that_was_away_is_asked_again_soon() {
 
 #[test]
 fn a_forbidden_list_is_told_with_what_to_do() {
-    let (error, wait) = failed(403).unwrap_err();
-    let result = |kind| describe(kind, &error, wait).split_once("; ").unwrap().1.to_owned();
-    assert_eq!(result(Kind::INGRESS), "grant list and watch in a ClusterRole; retrying in 1.0 s");
-    let expected = "grant list and watch in a ClusterRole, or set watch.gatewayApi to false; retrying in 1.0 s";
+    let (error, _) = failed(403).unwrap_err();
+    let result = |kind| describe(kind, &error).split_once("; ").unwrap().1.to_owned();
+    assert_eq!(result(Kind::INGRESS), "grant list and watch in a ClusterRole");
+    let expected = "grant list and watch in a ClusterRole, or set watch.gatewayApi to false";
     assert_eq!(result(Kind::GATEWAY), expected);
     assert!(result(Kind::HOST_GRANT).starts_with("the HostGrants are unknown, so hosts are served as without them"));
 }

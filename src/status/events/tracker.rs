@@ -102,7 +102,7 @@ fn by_reason(problems: [&Problems; 2], object: &ObjectRef, uid: Arc<str>) -> ByR
         object: object.clone().at(i64::MIN),
         field: String::new(),
         reason: Reason::PathMatchConditionsNotValid,
-        message: String::new(),
+        message: String::new().into(),
         consequence: String::new(),
     };
     let is_of_it = |problem: &&Arc<Problem>| {

@@ -81,7 +81,7 @@ impl DesiredCondition {
     /// Creates the condition of a verdict on an object of this generation.
     pub fn from_verdict(verdict: &Verdict, generation: i64) -> Self {
         let Verdict { object: _, parent: _, listener: _, condition, status, reason, message } = verdict;
-        Self { r#type: condition, status: *status, reason, message: Message::Text(message.clone()), generation }
+        Self { r#type: condition, status: *status, reason, message: Message::Text(message.to_string()), generation }
     }
 
     /// Returns whether `current` is this condition, with any transition time.

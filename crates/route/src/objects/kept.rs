@@ -1,6 +1,6 @@
 //! The last good content of Secrets: the served content that the Secret itself no longer contains.
 //!
-//! No object contains it, so a new process does not know it. Replicas share it with each other.
+//! The cluster does not store this content. A restarted replica reads it from the other replicas.
 
 use std::sync::Arc;
 

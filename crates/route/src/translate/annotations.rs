@@ -308,7 +308,7 @@ impl<'a> Reader<'a> {
 
     fn problem(&mut self, key: &str, reason: Reason, message: String, consequence: String) {
         let (object, field) = (self.object.clone(), format!("metadata.annotations[{key:?}]"));
-        self.problems.push(Problem { object, field, reason, message, consequence });
+        self.problems.push(Problem { object, field, reason, message: message.into(), consequence });
     }
 
     /// Records keys with [`PREFIXES`] that are not in `known`. Keys in `foreign` belong on an `owner`.

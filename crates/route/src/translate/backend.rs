@@ -17,7 +17,7 @@ use super::annotations::{self, Reader};
 use super::envoys;
 use super::external_name::{self, Target};
 use super::foreign;
-use super::problem::{Problem, Reason, bounded};
+use super::problem::{Cause, Message, Problem, Reason, bounded};
 
 /// Annotations of a Service that set the protocol of its ports. If several name the same port, the last one in this
 /// list wins, as in Contour.
@@ -38,7 +38,7 @@ pub struct Fault {
     /// The field below the backend: `.service.port`, or empty.
     pub field: &'static str,
     /// The description of the fault.
-    pub message: String,
+    pub message: Message,
 }
 
 /// The inputs of a cluster other than its Service.
@@ -107,32 +107,44 @@ pub fn locate<'a>(
     read(key.clone());
     let id = || key.to_string();
     let Some(object) = found else {
-        return Err(unresolved(".service.name", format!("Service {:?} does not exist", id())));
+        let message = Message::from(format!("Service {:?} does not exist", id()));
+        return Err(unresolved(".service.name", message.because(missing(key, port, transport))));
     };
     let (port, number) = match find_port(object, port, transport) {
         Found::Port(port) => (port_ref(port), port.port),
         Found::Number(number) => (PortRef::Number(number), number),
         Found::Unspecified => {
-            return Err(unresolved(".service.port", "port has neither or both of name and number".to_owned()));
+            return Err(unresolved(".service.port", "port has neither or both of name and number".into()));
         }
         Found::Nothing(port) => {
             let only = match object.ports.len() {
                 SERVICE_PORTS.. => format!("; only its first {SERVICE_PORTS} ports count"),
                 _ => String::new(),
             };
-            return Err(unresolved(".service.port", format!("Service {:?} has no port {port}{only}", id())));
+            return Err(unresolved(".service.port", format!("Service {:?} has no port {port}{only}", id()).into()));
         }
         Found::Impossible(number) => {
-            return Err(unresolved(".service.port", format!("port {number} is not a number from 1 to 65535")));
+            return Err(unresolved(".service.port", format!("port {number} is not a number from 1 to 65535").into()));
         }
         Found::OtherProtocol(port) => {
             let (name, protocol) = (port_ref(port).to_string(), &*port.protocol);
             let what = format!("port {name:?} of Service {:?} has protocol {protocol:?}", id());
-            return Err(fault(Reason::UnsupportedBackend, ".service.port", what));
+            return Err(fault(Reason::UnsupportedBackend, ".service.port", what.into()));
         }
     };
     let cluster = ClusterId { port: ServicePortId::new(key, port), policy: policy.as_ref().map(TrafficPolicy::id) };
     Ok(Located { cluster, service: object, number, policy })
+}
+
+/// Returns the cause that a Service does not exist, with the port that is wanted.
+fn missing(service: ObjectKey, port: WantedPort, transport: Transport) -> Cause {
+    let (name, number) = match port {
+        WantedPort::Name(name) => (name, None),
+        WantedPort::Number(number) => ("", u16::try_from(number).ok().filter(|number| *number > 0)),
+        WantedPort::Unspecified => ("", None),
+    };
+    let (port, protocol) = (number.unwrap_or(1), transport.as_str().into());
+    Cause::MissingService(service, ServicePort { name: name.into(), port, protocol, app_protocol: None })
 }
 
 impl Located<'_> {
@@ -152,7 +164,7 @@ impl Located<'_> {
         if let Some(why) = envoys::loop_through(service, context.settings) {
             return refused(fault(
                 Reason::UnsupportedBackend,
-                format!("{why}, and a request would go around in a loop"),
+                format!("{why}, and a request would go around in a loop").into(),
             ));
         }
         let discovery = match &service.external_name {
@@ -162,7 +174,7 @@ impl Located<'_> {
                 Ok(Target::Address(address)) => Discovery::Static { address, port: number },
                 Err(why) => {
                     let what = format!("external name {external:?} of Service {id:?} {why}");
-                    return refused(fault(Reason::ExternalNameNotAllowed, what));
+                    return refused(fault(Reason::ExternalNameNotAllowed, what.into()));
                 }
             },
         };
@@ -175,7 +187,7 @@ impl Located<'_> {
             // Fails closed: a backend that requires no certificate may be the wrong one.
             if pair.is_none() {
                 let what = format!("Service {id:?} requires TLS, and there is no client certificate");
-                made = Err(Box::new(fault(Reason::SecretNotValid, what)));
+                made = Err(Box::new(fault(Reason::SecretNotValid, what.into())));
             }
             policy.client_certificate = pair.clone();
         }

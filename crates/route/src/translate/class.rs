@@ -80,7 +80,8 @@ pub fn problems(objects: &Objects, settings: &Settings) -> Vec<Problem> {
             message: format!(
                 "IngressClass {:?} is also marked as the default, and takes precedence",
                 &*oldest.meta.key.name
-            ),
+            )
+            .into(),
             consequence: "an Ingress without a class is served by every controller whose class is a default".to_owned(),
         })
         .collect()

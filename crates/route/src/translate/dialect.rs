@@ -20,7 +20,7 @@ use super::host_grants::HostGrants;
 pub use super::ingress::DIALECT as INGRESS;
 use super::order::{Order, PathRank};
 use super::patterns::Patterns;
-use super::problem::Problem;
+use super::problem::{Message, Problem};
 use super::rules::Contender;
 use super::source::{Dependencies, Source};
 use super::verdict::Verdict;
@@ -201,7 +201,7 @@ impl<'a> Resolver<'a> {
 
     /// Returns an error with the reason if the objects of `namespace` must not define `host`. The translator parses a source again when
     /// the HostGrants or the labels of its namespace change the result, so these are no recorded inputs.
-    pub fn check_host(&self, host: &Host, namespace: &Arc<str>) -> Result<(), String> {
+    pub fn check_host(&self, host: &Host, namespace: &Arc<str>) -> Result<(), Message> {
         self.host_grants.check(host, namespace, self.context.objects)
     }
 

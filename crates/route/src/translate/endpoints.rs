@@ -9,7 +9,7 @@ use crate::model::{Endpoint, Endpoints, Health, ServicePortId};
 use crate::objects::{AddressType, EndpointSlice, Kind, Objects, Service, SliceEndpoint};
 
 use super::envoys::Envoys;
-use super::problem::{MOST, Problem, Reason};
+use super::problem::{Cause, MOST, Message, Problem, Reason};
 use super::{address, backend};
 
 /// The readiness of an endpoint, from best to worst.
@@ -227,7 +227,7 @@ fn too_many(service: &Service, port: &str, share: Share, unread: bool) -> Proble
         reason: Reason::EndpointNotValid,
         message: format!(
             "port {port:?} has more than {most} endpoints; the {used} used ports of this Service have at most {MAX_ENDPOINTS}"
-        ),
+        ).into(),
         consequence,
     }
 }
@@ -237,17 +237,19 @@ fn fqdn_problem(slice: &EndpointSlice) -> Problem {
         object: slice.meta.object_ref(Kind::ENDPOINT_SLICE),
         field: "addressType".to_owned(),
         reason: Reason::EndpointNotValid,
-        message: "address type \"FQDN\" is not served".to_owned(),
+        message: "address type \"FQDN\" is not served".into(),
         consequence: "EndpointSlice left out".to_owned(),
     }
 }
 
 fn address_problem(slice: &EndpointSlice, i: usize, endpoint: &SliceEndpoint, fault: &str) -> Problem {
+    let message = Message::from(format!("address {:?} {fault}", &*endpoint.address));
+    let is_loopback = endpoint.address.parse().is_ok_and(|address: IpAddr| address::canonical(address).is_loopback());
     Problem {
         object: slice.meta.object_ref(Kind::ENDPOINT_SLICE),
         field: format!("endpoints[{i}].addresses[0]"),
         reason: Reason::EndpointNotValid,
-        message: format!("address {:?} {fault}", &*endpoint.address),
+        message: if is_loopback { message.because(Cause::Loopback) } else { message },
         consequence: "endpoint left out".to_owned(),
     }
 }

@@ -245,7 +245,7 @@ pub fn of(meta: &Meta, kind: Kind, settings: &Settings) -> Foreign {
         object: meta.object_ref(kind),
         field: "metadata.annotations".to_owned(),
         reason,
-        message,
+        message: message.into(),
         consequence: consequence.to_owned(),
     };
     if !restricting.is_empty() {

@@ -16,7 +16,7 @@ use crate::objects::{HostGrant, Kind, Namespace, ObjectKey, Objects, Revision};
 use crate::settings::Settings;
 
 use super::host;
-use super::problem::{Problem, Reason, bounded};
+use super::problem::{Cause, Message, Problem, Reason, bounded};
 use super::verdict::{self, Status, Verdict};
 
 /// All HostGrants, indexed by the hosts of their entries.
@@ -75,7 +75,13 @@ impl HostGrants {
         let mut problems = Vec::new();
         let mut problem = |field: String, message: String, consequence: &str| {
             let (object, reason) = (origin.clone(), Reason::HostGrantNotValid);
-            problems.push(Problem { object, field, reason, message, consequence: consequence.to_owned() });
+            problems.push(Problem {
+                object,
+                field,
+                reason,
+                message: message.into(),
+                consequence: consequence.to_owned(),
+            });
         };
         for (i, text) in spec.hosts.iter().enumerate() {
             let (entries, name) = match parse(text) {
@@ -154,12 +160,12 @@ impl HostGrants {
     }
 
     /// Returns an error with the reason if the objects of `namespace` must not define `host`.
-    pub fn check(&self, host: &Host, namespace: &Arc<str>, objects: &Objects) -> Result<(), String> {
+    pub fn check(&self, host: &Host, namespace: &Arc<str>, objects: &Objects) -> Result<(), Message> {
         if self.permit(host, namespace, objects) {
             return Ok(());
         }
         let name = |at: usize| self.grants.get(at).map(|grant| &*grant.key.name).unwrap_or_default();
-        Err(match (self.deciding(host), self.granted_below(host), host) {
+        let text = match (self.deciding(host), self.granted_below(host), host) {
             (Some(grants), ..) => {
                 let first = grants.first().copied().map(name).unwrap_or_default();
                 let others = match grants.len() {
@@ -179,7 +185,9 @@ impl HostGrants {
             (None, None, host) => {
                 format!("no HostGrant covers host \"{host}\", and \"hosts.requireGrant\" is true")
             }
-        })
+        };
+        let is_granted = self.deciding(host).is_some();
+        Err(Message::from(text).because(Cause::HostNotGranted { host: host.clone(), is_granted }))
     }
 
     /// Returns the HostGrants with the most specific entry that covers `host`.

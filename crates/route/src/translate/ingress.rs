@@ -13,7 +13,7 @@ use crate::re2::Cost;
 use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
 use super::dialect::{Competition, Dialect, Resolver, Selection, Sharing};
-use super::problem::{Problem, Reason, bounded};
+use super::problem::{Message, Problem, Reason, bounded};
 use super::rules::Contender;
 use super::source::{self, Dependencies, Entry, MAX_BESIDE, Material, Rule, Shared, Source};
 use super::unit::{Field, Target, Unit};
@@ -157,7 +157,7 @@ fn conflict(loser: &Contender, host: &Host, winner: &Contender) -> Option<Proble
         object: loser.route.origin.clone(),
         field: loser.field.to_string(),
         reason: Reason::Conflicted,
-        message: format!("{kind} {text:?} of host \"{host}\" is taken by {} of {whose}", winner.field),
+        message: format!("{kind} {text:?} of host \"{host}\" is taken by {} of {whose}", winner.field).into(),
         consequence: "path left out".to_owned(),
     })
 }
@@ -228,10 +228,12 @@ impl Parser<'_, '_> {
             (Some(service), None) => service,
             (None, Some(resource)) => {
                 let what = format!("backend of kind {:?}, {:?}, is not served", resource.kind, resource.name);
-                return unsupported(".resource", what);
+                return unsupported(".resource", what.into());
             }
-            (Some(_), Some(_)) => return unsupported("", "backend has both a Service and a resource".to_owned()),
-            (None, None) => return unsupported("", "backend has neither a Service nor a resource".to_owned()),
+            (Some(_), Some(_)) => {
+                return unsupported("", "backend has both a Service and a resource".into());
+            }
+            (None, None) => return unsupported("", "backend has neither a Service nor a resource".into()),
         };
         let port = service.port.as_ref();
         let name = port.and_then(|port| port.name.as_deref()).filter(|name| !name.is_empty());
@@ -315,8 +317,8 @@ impl Parser<'_, '_> {
         is_permitted
     }
 
-    fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {
+    fn problem(&mut self, field: String, reason: Reason, message: impl Into<Message>, consequence: &str) {
         let (object, consequence) = (self.origin.clone(), consequence.to_owned());
-        self.problems.push(Problem { object, field, reason, message, consequence });
+        self.problems.push(Problem { object, field, reason, message: message.into(), consequence });
     }
 }

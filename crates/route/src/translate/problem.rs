@@ -1,6 +1,7 @@
 //! Faults of objects as data. They are reported in the log, on a debug page, and in Events on the objects.
 
 mod bounds;
+mod message;
 mod remedy;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use lockgate_xds::provenance::ObjectRef;
 
 pub use bounds::{MOST, bounded, shorten};
+pub use message::{Cause, Message};
 
 /// A fault of an object. The rest of the object and all other objects are still served.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -23,7 +25,7 @@ pub struct Problem {
     /// The stable reason in CamelCase, for Events, conditions, and metrics.
     pub reason: Reason,
     /// The fault, with values in quotes: lower case, no full stop.
-    pub message: String,
+    pub message: Message,
     /// The consequence: lower case, no full stop.
     pub consequence: String,
 }

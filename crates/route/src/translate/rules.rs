@@ -157,7 +157,7 @@ fn too_expensive(one: &Contender, host: &Host, limit: &str) -> Problem {
         object: one.unit.route.origin.clone(),
         field: format!("{}{}", one.unit.field, competition.field_of_path),
         reason: Reason::RegexTooExpensive,
-        message: format!("{what} the limit of host \"{host}\": {limit}"),
+        message: format!("{what} the limit of host \"{host}\": {limit}").into(),
         consequence: format!("{} left out", competition.name),
     }
 }

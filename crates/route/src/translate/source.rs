@@ -17,7 +17,7 @@ pub use super::backend::WantedPort;
 use super::gateway::attached::Attached;
 use super::graph::Input;
 pub use super::plain_text::PlainText;
-use super::problem::Problem;
+use super::problem::{Message, Problem};
 use super::unit::{Field, Target, Unit};
 use super::verdict::Verdict;
 
@@ -229,7 +229,7 @@ pub enum Material {
     /// The default certificate, because no Secret is named.
     Default,
     /// No usable key pair, with the reason.
-    Unusable(String),
+    Unusable(Message),
     /// A Secret of another namespace, which the problem of the annotation reports.
     Foreign,
 }

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use super::dialect::Resolver;
 use super::few::set_of;
 use super::host;
-use super::problem::{Problem, Reason};
+use super::problem::{Cause, Message, Problem, Reason};
 use super::source::{Entry, Material, Rule, Source};
 use super::unit::Field;
 
@@ -44,22 +44,22 @@ impl Material {
     /// expired.
     pub fn read(object: &ObjectRef, field: &Field, key: ObjectKey, resolver: &mut Resolver) -> (Self, Option<Problem>) {
         let name = key.to_string();
-        let Some(secret) = resolver.secret(key) else {
-            return (Self::Unusable(format!("Secret \"{name}\" {MISSING}")), None);
+        let Some(secret) = resolver.secret(key.clone()) else {
+            return (Self::Unusable(Message::missing(Kind::SECRET, &key, MISSING)), None);
         };
         let fault = secret.fault.as_deref().map(|fault| format!("Secret \"{name}\": {fault}"));
         let Some(pair) = secret.pair.clone() else {
             let unknown = || format!("Secret \"{name}\" has no usable key pair");
-            return (Self::Unusable(fault.unwrap_or_else(unknown)), None);
+            return (Self::Unusable(fault.unwrap_or_else(unknown).into()), None);
         };
         if !is_servable(&pair, resolver.context.settings) {
-            return (Self::Unusable(format!("Secret \"{name}\": {NOT_OVER_QUIC}")), None);
+            return (Self::Unusable(format!("Secret \"{name}\": {NOT_OVER_QUIC}").into()), None);
         }
         let problem = fault.map(|message| Problem {
             object: object.clone(),
             field: format!("{field}.secretName"),
             reason: Reason::SecretNotValid,
-            message,
+            message: message.into(),
             consequence: instead(secret).to_owned(),
         });
         (Self::Pair(SecretId::new(secret.meta.key.clone(), SecretPart::KeyPair), pair), problem)
@@ -158,7 +158,7 @@ pub struct Missed {
     /// The field of the entry.
     pub field: String,
     /// The fault.
-    pub fault: String,
+    pub fault: Message,
     /// The fallback of the host.
     pub instead: Instead,
 }
@@ -356,7 +356,6 @@ impl Asking<'_> {
     /// Records the result for the entry, which requests TLS for `host`.
     fn note(&self, host: &Host, chain: Option<&Chain>, default: Option<&SecretId>, found: &mut Found) {
         let secret = chain.map(|chain| &chain.secret);
-        let uncovered;
         let fault = match &self.entry.material {
             Material::Foreign => return,
             Material::Pair(wanted, pair) if host::covered(host, &pair.names) => {
@@ -367,7 +366,8 @@ impl Asking<'_> {
                         reason: Reason::Conflicted,
                         message: format!(
                             "host \"{host}\" is served with Secret \"{other}\" of a TLS entry that takes precedence"
-                        ),
+                        )
+                        .into(),
                         consequence: format!("Secret \"{wanted}\" not used for \"{host}\""),
                     });
                 }
@@ -376,12 +376,11 @@ impl Asking<'_> {
             // Another entry, perhaps of the wildcard above, references the same Secret, so the presented certificate is
             // not for this host.
             Material::Pair(wanted, _) => {
-                uncovered = format!("the certificate of Secret \"{wanted}\" does not cover all hosts of this entry");
-                &uncovered
+                format!("the certificate of Secret \"{wanted}\" does not cover all hosts of this entry").into()
             }
             Material::Default if secret.is_some() => return,
-            Material::Default => NO_DEFAULT,
-            Material::Unusable(fault) => fault,
+            Material::Default => no_default(),
+            Material::Unusable(fault) => fault.clone(),
         };
         let instead = match secret {
             None => Instead::Nothing,
@@ -389,7 +388,7 @@ impl Asking<'_> {
             Some(name) => Instead::Other(name.clone()),
         };
         let (object, field) = (self.source.origin.clone(), self.entry.field.to_string());
-        found.missed.push(Missed { object, field, fault: fault.to_owned(), instead });
+        found.missed.push(Missed { object, field, fault, instead });
     }
 
     /// Reports that the entry is ignored for `host`, because the routes belong to other namespaces.
@@ -398,7 +397,7 @@ impl Asking<'_> {
             object: self.source.origin.clone(),
             field: self.entry.field.to_string(),
             reason: Reason::Conflicted,
-            message,
+            message: message.into(),
             consequence: format!("TLS entry not used for \"{host}\""),
         }
     }
@@ -430,23 +429,26 @@ impl Entry {
                     reason: Reason::TLSConfigNotValid,
                     message: format!(
                         "lists no hosts, and the certificate of Secret \"{secret}\" covers no host of the rules"
-                    ),
+                    )
+                    .into(),
                     consequence: "left out".to_owned(),
                 });
             }
-            Material::Unusable(fault) => fault,
-            Material::Default if default.is_none() => NO_DEFAULT,
+            Material::Unusable(fault) => fault.clone(),
+            Material::Default if default.is_none() => no_default(),
             Material::Default | Material::Foreign => return None,
         };
         (is_repeated || hosts.next().is_none()).then(|| Problem {
             object: object.clone(),
             field: format!("{}.secretName", self.field),
             reason: Reason::SecretNotValid,
-            message: fault.to_owned(),
+            message: fault,
             consequence: "left out".to_owned(),
         })
     }
 }
 
-/// Reports a TLS entry without `secretName` when no default certificate is configured.
-const NO_DEFAULT: &str = "no Secret is named, and there is no default certificate";
+/// Returns the fault of a TLS entry without `secretName` when no default certificate is configured.
+fn no_default() -> Message {
+    Message::from("no Secret is named, and there is no default certificate").because(Cause::NoDefaultCertificate)
+}

@@ -3,13 +3,14 @@
 //! A dialect declares the verdicts on its object: for each parent and listener, the type of a condition and its status. The
 //! status writers turn them into `status.conditions`. `Programmed` is not declared here: it depends on the Envoys.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 use lockgate_xds::provenance::ObjectRef;
 use serde::Serialize;
 
-use super::problem::{Problem, shorten};
+use super::problem::{Message, Problem, shorten};
 use crate::objects::ObjectId;
 
 /// The maximum number of stored verdicts on one object. Gateway API needs at most 64 listeners with four conditions
@@ -35,7 +36,7 @@ pub struct Verdict {
     /// The stable reason, CamelCase: `NotAllowedByListeners`.
     pub reason: &'static str,
     /// Details for people: lower case, no full stop.
-    pub message: String,
+    pub message: Message,
 }
 
 /// The status of a condition.
@@ -66,7 +67,7 @@ pub type Verdicts = OrdMap<ObjectId, Arc<[Verdict]>>;
 impl Verdict {
     /// Returns a verdict on a condition of the object itself, without details.
     pub fn new(object: ObjectRef, condition: &'static str, status: Status, reason: &'static str) -> Self {
-        Self { object, parent: None, listener: None, condition, status, reason, message: String::new() }
+        Self { object, parent: None, listener: None, condition, status, reason, message: Message::default() }
     }
 
     /// Returns the part of the status that the verdict determines: one condition of one parent and listener.
@@ -87,7 +88,7 @@ impl Problem {
             condition,
             status: Status::False,
             reason: reason.as_str(),
-            message: format!("{field}{message}; {consequence}"),
+            message: message.with_text(format!("{field}{message}; {consequence}")),
         }
     }
 }
@@ -101,7 +102,9 @@ pub fn bounded(verdicts: &[Verdict]) -> Arc<[Verdict]> {
     verdicts.dedup_by(|later, earlier| later.place() == earlier.place());
     verdicts.truncate(MOST);
     for verdict in &mut verdicts {
-        verdict.message = shorten(&verdict.message).into_owned();
+        if let Cow::Owned(text) = shorten(&verdict.message) {
+            verdict.message = verdict.message.with_text(text);
+        }
     }
     verdicts.into()
 }
@@ -119,7 +122,7 @@ mod tests {
             condition: "Accepted",
             status,
             reason: "Accepted",
-            message: message.to_owned(),
+            message: message.into(),
         }
     }
 

@@ -181,7 +181,7 @@ impl Rejection {
             object: object.clone(),
             field: String::new(),
             reason: Reason::XdsRejected,
-            message: format!("an Envoy rejects the {kind} \"{name}\" that is built from it{others}: {line}"),
+            message: format!("an Envoy rejects the {kind} \"{name}\" that is built from it{others}: {line}").into(),
             consequence: consequence.to_owned(),
         })
     }

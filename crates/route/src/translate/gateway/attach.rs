@@ -10,6 +10,7 @@ use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{GROUP, ParentRef, RouteKind};
 use crate::objects::{Kind, Meta, ObjectId, ObjectKey};
 use crate::translate::dialect::Resolver;
+use crate::translate::problem::Message;
 
 /// The attachment of a route to one listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,11 +102,11 @@ pub struct Attachments {
     /// The attachments.
     pub to: Vec<Attachment>,
     /// The hosts that the namespace of the route must not define, each with the reason. If there is no attachment, these are the cause.
-    pub refused: BTreeMap<Host, String>,
+    pub refused: BTreeMap<Host, Message>,
 }
 
 /// The refusal of a route by a parent: the reason of the condition `Accepted`, and a message.
-pub type Refusal = (&'static str, String);
+pub type Refusal = (&'static str, Message);
 
 /// The properties of a route on which its attachment depends.
 #[derive(Debug, Clone, Copy)]
@@ -142,7 +143,7 @@ pub fn attach(
 ) -> Result<Attachments, Refusal> {
     let Parent { gateway, set } = parent;
     if set.is_some_and(|set| gateway.set(set).is_none_or(|set| !set.attached)) {
-        return Err(("NoMatchingParent", "the Gateway does not accept the ListenerSet".to_owned()));
+        return Err(("NoMatchingParent", "the Gateway does not accept the ListenerSet".into()));
     }
     let is_named = |listener: &&Listener| {
         listener.set.as_ref() == set
@@ -153,7 +154,7 @@ pub fn attach(
     if named.is_empty() {
         return Err((
             "NoMatchingParent",
-            format!("the {} has no listener of this name and port", parent.kind().as_str()),
+            format!("the {} has no listener of this name and port", parent.kind().as_str()).into(),
         ));
     }
     let is_kind =
@@ -163,7 +164,7 @@ pub fn attach(
     let allowed: Vec<&Listener> =
         allowed.filter(|listener| listener.namespaces.allow(namespace, own, resolver)).collect();
     if allowed.is_empty() {
-        return Err(("NotAllowedByListeners", "no listener allows routes of this kind and namespace".to_owned()));
+        return Err(("NotAllowedByListeners", "no listener allows routes of this kind and namespace".into()));
     }
     let on = gateway.by_envoy_listener();
     let owns = |listener: &Listener, host: &Host| {
@@ -199,7 +200,7 @@ pub fn attach(
     };
     let to: Vec<Attachment> = allowed.into_iter().filter_map(&mut attached).collect();
     match to.is_empty() && refused.is_empty() {
-        true => Err(("NoMatchingListenerHostname", "no listener accepts a host name of the route".to_owned())),
+        true => Err(("NoMatchingListenerHostname", "no listener accepts a host name of the route".into())),
         false => Ok(Attachments { to, refused }),
     }
 }

@@ -9,6 +9,7 @@ use crate::objects::{ConfigMap, Kind, ObjectKey, Objects};
 use crate::translate::dialect::Resolver;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
+use crate::translate::problem::Message;
 
 /// An object that refers to certificate authorities.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +27,7 @@ pub struct Referrer<'a> {
 }
 
 /// The reason of the condition `ResolvedRefs`, and the message.
-pub type Fault = (&'static str, String);
+pub type Fault = (&'static str, Message);
 
 /// The authorities of a list of references.
 #[derive(Debug)]
@@ -45,7 +46,8 @@ pub fn resolve(references: &[ObjectReference], referrer: Referrer, resolver: &mu
         match config_map(reference, referrer, resolver) {
             Ok(key) => drop(valid.insert(key)),
             Err((reason, message)) => {
-                fault.get_or_insert_with(|| (reason, format!("{}[{index}]: {message}", referrer.field)));
+                let text = || format!("{}[{index}]: {message}", referrer.field);
+                fault.get_or_insert_with(|| (reason, message.with_text(text())));
             }
         }
     }
@@ -58,21 +60,21 @@ fn config_map(reference: &ObjectReference, referrer: Referrer, resolver: &mut Re
     let Referrer { kind: from, namespace: own, grants, invalid_kind, .. } = referrer;
     if (group.as_str(), kind.as_str()) != ("", "ConfigMap") {
         let message = format!("certificate authorities of kind {kind:?} of group {group:?} are not supported");
-        return Err((invalid_kind, message));
+        return Err((invalid_kind, message.into()));
     }
-    let invalid = |message: String| Err(("InvalidCACertificateRef", message));
+    let invalid = |message: Message| Err(("InvalidCACertificateRef", message));
     let key = ObjectKey::new(namespace.as_deref().unwrap_or(own), name);
     if !grants && key.namespace != *own {
-        return invalid(format!("ConfigMap \"{key}\" is in another namespace"));
+        return invalid(format!("ConfigMap \"{key}\" is in another namespace").into());
     }
     let grant = Reference { from, namespace: own, group: "", kind: "ConfigMap", to: &key };
     if !resolver.permits(&grant) {
-        return Err(("RefNotPermitted", format!("no ReferenceGrant permits the reference to ConfigMap \"{key}\"")));
+        return Err(("RefNotPermitted", Message::not_permitted(Kind::CONFIG_MAP, &key)));
     }
     resolver.record(Input::new(Kind::CONFIG_MAP, key.clone()));
     match resolver.context.objects.get::<ConfigMap>(&key).map(|config_map| &config_map.authorities) {
-        None => invalid(format!("ConfigMap \"{key}\" does not exist, or has no key \"ca.crt\"")),
-        Some(Err(fault)) => invalid(format!("ConfigMap \"{key}\": {fault}")),
+        None => invalid(Message::missing(Kind::CONFIG_MAP, &key, "does not exist, or has no key \"ca.crt\"")),
+        Some(Err(fault)) => invalid(format!("ConfigMap \"{key}\": {fault}").into()),
         Some(Ok(_)) => Ok(key),
     }
 }

@@ -12,7 +12,7 @@ use crate::translate::backend::{policy_over_tls, port_name};
 use crate::translate::dialect::Resolver;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
-use crate::translate::problem::Reason;
+use crate::translate::problem::{Message, Reason};
 use crate::translate::source::WantedPort;
 
 /// The backends of a rule.
@@ -34,7 +34,7 @@ pub struct Fault {
     /// The reason of the condition `ResolvedRefs`. `None`: the reference of the route is valid.
     condition: Option<&'static str>,
     reason: Reason,
-    message: String,
+    message: Message,
 }
 
 impl Fault {
@@ -132,7 +132,7 @@ pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parse
     let key = ObjectKey::new(namespace.as_deref().unwrap_or(own), name);
     let grant = Reference { from: parser.kind(), namespace: own, group: "", kind: Kind::SERVICE.as_str(), to: &key };
     if !parser.resolver.permits(&grant) {
-        let message = format!("no ReferenceGrant permits the reference to Service \"{key}\"");
+        let message = Message::not_permitted(Kind::SERVICE, &key);
         return Err(fault(".namespace", "RefNotPermitted", Reason::ReferenceNotPermitted, message));
     }
     let wanted = port.map_or(WantedPort::Unspecified, WantedPort::Number);
@@ -178,7 +178,7 @@ pub fn called(
     port: u16,
     protocol: Option<UpstreamProtocol>,
     resolver: &mut Resolver,
-) -> Result<ClusterId, String> {
+) -> Result<ClusterId, Message> {
     let wanted = WantedPort::Number(port.into());
     let policy = tls(&service, wanted, protocol, &None, resolver).map_err(|fault| fault.message)?;
     let cluster = match (policy, protocol) {
@@ -187,7 +187,7 @@ pub fn called(
     };
     match cluster {
         Ok((cluster, None)) => Ok(cluster),
-        Ok((_, Some(denied))) => Err(denied.to_string()),
+        Ok((_, Some(denied))) => Err((&*denied).into()),
         Err(fault) => Err(fault.message),
     }
 }
@@ -198,7 +198,7 @@ fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<
     if !parser.resolver.context.objects.is_readable(Kind::HTTP_POLICY, parser.namespace()) {
         let message =
             "the controller is not permitted to list HTTPPolicies, so it is unknown whether one restricts this route";
-        return Err(Fault { below: "", condition: None, reason: Reason::PolicyNotValid, message: message.to_owned() });
+        return Err(Fault { below: "", condition: None, reason: Reason::PolicyNotValid, message: message.into() });
     }
     let protocol = (parser.kind() == Kind::GRPC_ROUTE).then_some(UpstreamProtocol::H2c);
     tls(service, port, protocol, &parser.certificate, &mut parser.resolver)
@@ -218,18 +218,19 @@ fn tls(
     let key = context.objects.get::<Service>(service).map_or(service, |object| &object.meta.key);
     resolver.record(Input::new(Kind::SERVICE, key.clone()));
     resolver.record(Input::new(Kind::BACKEND_TLS_POLICY, key.clone()));
-    let unusable = |reason, message| Fault { below: "", condition: None, reason, message };
+    let unusable = |reason, message: Message| Fault { below: "", condition: None, reason, message };
     // Fails closed: an unknown policy may require TLS.
     if !context.objects.is_readable(Kind::BACKEND_TLS_POLICY, &service.namespace) {
         let message = format!(
             "the controller is not permitted to list BackendTLSPolicies, so it is unknown whether Service \"{service}\" requires TLS"
         );
-        return Err(unusable(Reason::PolicyNotValid, message));
+        return Err(unusable(Reason::PolicyNotValid, message.into()));
     }
     let Some(name) = port_name(context.objects, service, port) else { return Ok(None) };
     let Some(policy) = resolver.policies().in_effect(service, name) else { return Ok(None) };
     let verification = policy.verification.clone().map_err(|(_, message)| {
-        unusable(policy.fault_reason(), format!("BackendTLSPolicy \"{}\" cannot be enforced: {message}", policy.key()))
+        let text = format!("BackendTLSPolicy \"{}\" cannot be enforced: {message}", policy.key());
+        unusable(policy.fault_reason(), message.with_text(text))
     })?;
     let client_certificate = match certificate {
         None => None,
@@ -237,15 +238,15 @@ fn tls(
         // Fails closed: a backend that requires no certificate may be the wrong one.
         Some(None) => {
             let message = "a Gateway of the route has no valid client certificate for backends".to_owned();
-            return Err(unusable(Reason::SecretNotValid, message));
+            return Err(unusable(Reason::SecretNotValid, message.into()));
         }
     };
     let policy = policy_over_tls(context, service, port, protocol, verification);
     Ok(policy.map(|policy| TrafficPolicy { client_certificate, ..policy }))
 }
 
-fn fault(below: &'static str, condition: &'static str, reason: Reason, message: String) -> Fault {
-    Fault { below, condition: Some(condition), reason, message }
+fn fault(below: &'static str, condition: &'static str, reason: Reason, message: impl Into<Message>) -> Fault {
+    Fault { below, condition: Some(condition), reason, message: message.into() }
 }
 
 #[cfg(test)]

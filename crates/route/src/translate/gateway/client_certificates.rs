@@ -5,6 +5,7 @@ use crate::model::{ClientValidation, SecretId};
 use crate::objects::Kind;
 use crate::objects::gateway::{FrontendTls, FrontendValidation, Gateway};
 use crate::translate::dialect::Resolver;
+use crate::translate::problem::Message;
 
 /// The key pair that a Gateway presents to backends with TLS. `Some(None)`: the key pair is not valid, so no requests
 /// may be sent to such backends.
@@ -20,7 +21,7 @@ pub struct Clients {
     pub validation: Option<ClientValidation>,
     /// The conditions of the listener that do not hold: type, reason, and message. A listener without a valid certificate
     /// authority must not be served.
-    pub faults: Vec<(&'static str, &'static str, String)>,
+    pub faults: Vec<(&'static str, &'static str, Message)>,
 }
 
 /// Returns the validation of clients by the HTTPS listeners of `gateway` on `port`. Source: Gateway API v1,
@@ -44,7 +45,7 @@ pub fn of_port(gateway: &Gateway, port: u16, resolver: &mut Resolver) -> Clients
     let resolved = authorities::resolve(ca_certificate_refs, referrer, resolver);
     let required = mode.as_deref() != Some(INSECURE);
     let validation = resolved.authorities.map(|authorities| ClientValidation { authorities, required });
-    let is_empty = || ("InvalidCACertificateRef", format!("{field} is empty"));
+    let is_empty = || ("InvalidCACertificateRef", format!("{field} is empty").into());
     let fault = resolved.fault.or_else(|| validation.is_none().then(is_empty));
     let unresolved = fault.clone().map(|(reason, message)| ("ResolvedRefs", reason, message));
     let refused = fault.filter(|_| validation.is_none());

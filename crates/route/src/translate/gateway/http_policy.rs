@@ -23,7 +23,7 @@ use crate::size;
 use crate::translate::dialect::Resolver;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
-use crate::translate::problem::{Problem, Reason};
+use crate::translate::problem::{Message, Problem, Reason};
 use crate::translate::source::Dependencies;
 
 /// An HTTPPolicy, parsed.
@@ -53,7 +53,7 @@ impl Policy {
 }
 
 /// The reason of the condition `Accepted`, and the message.
-pub type Fault = (&'static str, String);
+pub type Fault = (&'static str, Message);
 
 /// A target of a policy: a Gateway or a route, or a part of either.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -235,7 +235,13 @@ impl Parser<'_> {
 
     fn problem(&mut self, field: String, message: String) {
         let (object, consequence) = (self.origin.clone(), CONSEQUENCE.to_owned());
-        self.problems.push(Problem { object, field, reason: Reason::PolicyNotValid, message, consequence });
+        self.problems.push(Problem {
+            object,
+            field,
+            reason: Reason::PolicyNotValid,
+            message: message.into(),
+            consequence,
+        });
     }
 }
 
@@ -244,7 +250,7 @@ fn target(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Resolv
     let HttpPolicyTarget { group, kind, name, section_name } = target;
     let kinds = [Kind::GATEWAY, Kind::HTTP_ROUTE, Kind::GRPC_ROUTE];
     let Some(of) = kinds.into_iter().find(|one| group == GROUP && one.as_str() == kind) else {
-        return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported")));
+        return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported").into()));
     };
     let key = ObjectKey { namespace: namespace.clone(), name: name.as_str().into() };
     resolver.record(Input::new(of, key.clone()));
@@ -254,13 +260,13 @@ fn target(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Resolv
     match (has, &section) {
         (Some(true), _) => Ok(Target { object, section }),
         (Some(false), Some(name)) if of == Kind::GATEWAY => {
-            Err(("TargetNotFound", format!("Gateway \"{}\" has no listener {name:?}", object.key)))
+            Err(("TargetNotFound", format!("Gateway \"{}\" has no listener {name:?}", object.key).into()))
         }
         (Some(false), name) => {
             let name = name.as_deref().unwrap_or_default();
-            Err(("TargetNotFound", format!("{kind} \"{}\" has no rule {name:?}", object.key)))
+            Err(("TargetNotFound", format!("{kind} \"{}\" has no rule {name:?}", object.key).into()))
         }
-        (None, _) => Err(("TargetNotFound", format!("{kind} \"{}\" does not exist", object.key))),
+        (None, _) => Err(("TargetNotFound", Message::missing(of, &object.key, "does not exist"))),
     }
 }
 
@@ -354,7 +360,7 @@ fn authorization(
         return Err(fault(".backendRef.namespace", message));
     }
     let over = (protocol == AuthorizationProtocol::Grpc).then_some(UpstreamProtocol::H2c);
-    let cluster = called(key, *port, over, resolver).map_err(|message| fault(".backendRef", message))?;
+    let cluster = called(key, *port, over, resolver).map_err(|message| fault(".backendRef", message.to_string()))?;
     let check = AuthorizationCheck { protocol, timeout, fail_open: *fail_open, request_body, http };
     Ok(Arc::new(Authorization { cluster, check }))
 }

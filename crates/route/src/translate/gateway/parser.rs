@@ -14,7 +14,7 @@ use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Meta, Revision};
 use crate::translate::dialect::Resolver;
 use crate::translate::host;
-use crate::translate::problem::{Problem, Reason, bounded};
+use crate::translate::problem::{Message, Problem, Reason, bounded};
 use crate::translate::source::{Dependencies, Source};
 use crate::translate::verdict::{Status, Verdict};
 
@@ -168,7 +168,7 @@ impl<'p> Parser<'p, '_> {
         let places = parents.places + new.iter().map(|one| one.hosts.len()).sum::<usize>();
         if places > MAX_PLACES {
             let message = format!("with this parent, the route has more than {MAX_PLACES} hosts on listeners");
-            return self.refuse(index, parent, Reason::RouteNotAttached, (UNSUPPORTED, message));
+            return self.refuse(index, parent, Reason::RouteNotAttached, (UNSUPPORTED, message.into()));
         }
         self.verdict(index, "Accepted", Status::True, "Accepted", String::new());
         parents.places = places;
@@ -183,7 +183,7 @@ impl<'p> Parser<'p, '_> {
     }
 
     /// Reports that the route is not attached to a parent, because its namespace must define none of its hosts there.
-    fn refuse_hosts(&mut self, index: u16, parent: Parent, message: String) {
+    fn refuse_hosts(&mut self, index: u16, parent: Parent, message: Message) {
         self.refuse(index, parent, Reason::HostNotGranted, ("NotAllowedByListeners", message));
     }
 
@@ -211,15 +211,22 @@ impl<'p> Parser<'p, '_> {
         }
     }
 
-    fn verdict(&mut self, parent: u16, condition: &'static str, status: Status, reason: &'static str, message: String) {
+    fn verdict(
+        &mut self,
+        parent: u16,
+        condition: &'static str,
+        status: Status,
+        reason: &'static str,
+        message: impl Into<Message>,
+    ) {
         let verdict = Verdict::new(self.origin.clone(), condition, status, reason);
-        self.verdicts.push(Verdict { parent: Some(parent), message, ..verdict });
+        self.verdicts.push(Verdict { parent: Some(parent), message: message.into(), ..verdict });
     }
 
     /// Adds a problem, unless the rules for another client certificate have the same one.
-    pub fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {
+    pub fn problem(&mut self, field: String, reason: Reason, message: impl Into<Message>, consequence: &str) {
         let (object, consequence) = (self.origin.clone(), consequence.to_owned());
-        self.problems.insert(Problem { object, field, reason, message, consequence });
+        self.problems.insert(Problem { object, field, reason, message: message.into(), consequence });
     }
 
     /// Adds a reference that cannot be resolved, with the reason of the condition `ResolvedRefs`.
@@ -228,7 +235,7 @@ impl<'p> Parser<'p, '_> {
         field: String,
         condition: &'static str,
         reason: Reason,
-        message: String,
+        message: Message,
         instead: &str,
     ) {
         self.unresolved.get_or_insert_with(|| (condition, format!("{field}: {message}")));
@@ -236,7 +243,8 @@ impl<'p> Parser<'p, '_> {
     }
 
     /// Adds a part that is left out.
-    pub fn left_out(&mut self, field: String, reason: Reason, message: String, consequence: &str) {
+    pub fn left_out(&mut self, field: String, reason: Reason, message: impl Into<Message>, consequence: &str) {
+        let message = message.into();
         self.invalid.get_or_insert_with(|| (UNSUPPORTED, format!("{field}: {message}; {consequence}")));
         self.problem(field, reason, message, consequence);
     }

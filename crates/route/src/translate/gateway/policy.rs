@@ -12,7 +12,7 @@ use crate::objects::{Kind, ObjectKey, Objects, Precedence, Revision, Service};
 use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
 use crate::translate::host;
-use crate::translate::problem::Reason;
+use crate::translate::problem::{Message, Reason};
 use crate::translate::source::Dependencies;
 
 /// A BackendTLSPolicy, parsed.
@@ -36,7 +36,7 @@ pub struct Policy {
     /// The fault of a reference to certificate authorities.
     pub unresolved: Option<Fault>,
     /// The description of the first target that does not exist.
-    pub missing: Option<String>,
+    pub missing: Option<Message>,
     /// The inputs that it depends on.
     pub dependencies: Dependencies,
 }
@@ -76,7 +76,7 @@ impl Policy {
              namespace leave of the limit tenants.maxConfigurationPerNamespace",
             self.size.div_ceil(1 << 10),
         );
-        self.verification = Err((Reason::PolicyTooExpensive.as_str(), message));
+        self.verification = Err((Reason::PolicyTooExpensive.as_str(), message.into()));
         self
     }
 }
@@ -88,7 +88,7 @@ pub fn parse(policy: &BackendTlsPolicy, mut resolver: Resolver) -> Policy {
         spec.target_refs.iter().filter_map(|target| service_target(target, &meta.key)).collect();
     targets.sort();
     targets.dedup();
-    let missing: Vec<String> = targets.iter().filter_map(|target| missing(target, &mut resolver)).collect();
+    let missing: Vec<Message> = targets.iter().filter_map(|target| missing(target, &mut resolver)).collect();
     let (verification, unresolved) = verification(&spec.validation, meta.key.namespace.clone(), &mut resolver);
     let of_authorities =
         verification.as_ref().map_or(0, |one| authorities::size(&one.authorities, resolver.context.objects));
@@ -124,15 +124,15 @@ fn count_ports(targets: &[Target], objects: &Objects) -> u64 {
 }
 
 /// Describes a target that does not exist.
-fn missing(target: &Target, resolver: &mut Resolver) -> Option<String> {
+fn missing(target: &Target, resolver: &mut Resolver) -> Option<Message> {
     let Target { service, port } = target;
     resolver.record(Input::new(Kind::SERVICE, service.clone()));
     let Some(object) = resolver.context.objects.get::<Service>(service) else {
-        return Some(format!("Service \"{service}\" does not exist"));
+        return Some(Message::missing(Kind::SERVICE, service, "does not exist"));
     };
     let port = port.as_ref()?;
     let exists = object.ports.iter().any(|one| one.name == *port);
-    (!exists).then(|| format!("Service \"{service}\" has no port {port:?}"))
+    (!exists).then(|| format!("Service \"{service}\" has no port {port:?}").into())
 }
 
 /// Returns the verification of endpoints, and the fault of a reference.
@@ -151,7 +151,7 @@ fn verification(
     };
     let resolved = authorities::resolve(ca_certificate_refs, referrer, resolver);
     let well_known = well_known_ca_certificates.as_deref().filter(|name| !name.is_empty());
-    let invalid = |message: String| -> Result<Authorities, Fault> { Err(("Invalid", message)) };
+    let invalid = |message: String| -> Result<Authorities, Fault> { Err(("Invalid", message.into())) };
     let authorities = match (well_known, resolved.authorities, &resolved.fault) {
         (Some(_), ..) if !ca_certificate_refs.is_empty() => {
             invalid("both caCertificateRefs and wellKnownCACertificates are set".to_owned())
@@ -165,7 +165,7 @@ fn verification(
     let verification = authorities.and_then(|authorities| {
         let server_name = match host::parse(hostname) {
             Ok(Host::Exact(name)) => name,
-            _ => return Err(("Invalid", format!("hostname {hostname:?} is not a DNS name"))),
+            _ => return Err(("Invalid", format!("hostname {hostname:?} is not a DNS name").into())),
         };
         let mut names = subject_alt_names.iter().map(name).collect::<Result<Vec<_>, _>>()?;
         if names.is_empty() {
@@ -181,7 +181,7 @@ fn verification(
 /// Returns a name that the certificate of an endpoint may have.
 fn name(name: &SubjectAltName) -> Result<PeerName, Fault> {
     let SubjectAltName { r#type, hostname, uri } = name;
-    let invalid = |message: String| Err(("Invalid", message));
+    let invalid = |message: String| Err(("Invalid", message.into()));
     match r#type.as_str() {
         "Hostname" => match host::parse(hostname) {
             Ok(Host::Exact(name)) => Ok(PeerName::Dns(name)),

@@ -83,7 +83,7 @@ fn limited_sessions(host: &Host, route: &Source, certificate: &ClientCertificate
         field: format!("spec.rules[{rule}].sessionPersistence"),
         reason: Reason::SessionPersistenceNotValid,
         message: "a localRateLimit applies to the rule, and Envoy would count the sessions of each backend separately"
-            .to_owned(),
+            .into(),
         consequence: "sessions stay at an endpoint, but not at a backend".to_owned(),
     };
     rules.into_iter().map(problem).collect()
@@ -97,7 +97,7 @@ fn closed_beside(host: &Host, route: &Source, policies: &Scope) -> Option<Proble
         reason: Reason::RouteTooExpensive,
         message: format!(
             "another route of the namespace for \"{host}\" does not fit into tenants.maxConfigurationPerNamespace, and is left out"
-        ),
+        ).into(),
         consequence: format!("requests to \"{host}\" are answered 503"),
     })
 }

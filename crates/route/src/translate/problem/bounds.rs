@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{Problem, Reason};
+use super::{Cause, Message, Problem, Reason};
 
 /// The maximum number of reported problems of one object and reason. The others are counted.
 pub const MOST: usize = 20;
@@ -29,26 +29,29 @@ impl Problem {
             // Sorts after all other fields.
             field: FURTHER.to_owned(),
             reason,
-            message: format!("{count} more problems with the reason {}", reason.as_str()),
+            message: Message::from(format!("{count} more problems with the reason {}", reason.as_str()))
+                .because(Cause::Others(count)),
             consequence: "not listed".to_owned(),
         }
     }
 
     /// Returns the number of problems that this problem summarizes, if any.
     pub fn others(&self) -> Option<usize> {
-        if self.field == FURTHER { self.message.split(' ').next()?.parse().ok() } else { None }
+        match self.message.cause() {
+            Some(Cause::Others(count)) => Some(*count),
+            _ => None,
+        }
     }
 
     /// Returns `problem` with texts of bounded length.
     pub fn bounded(problem: &Arc<Self>) -> Arc<Self> {
-        let [field, message, consequence] =
-            [&problem.field, &problem.message, &problem.consequence].map(|t| shorten(t));
+        let [field, message, consequence] = [&*problem.field, &*problem.message, &*problem.consequence].map(shorten);
         if [&field, &message, &consequence].iter().all(|text| matches!(text, Cow::Borrowed(_))) {
             return problem.clone();
         }
         let (object, reason) = (problem.object.clone(), problem.reason);
-        let [field, message, consequence] = [field, message, consequence].map(Cow::into_owned);
-        Arc::new(Self { object, field, reason, message, consequence })
+        let [field, text, consequence] = [field, message, consequence].map(Cow::into_owned);
+        Arc::new(Self { object, field, reason, message: problem.message.with_text(text), consequence })
     }
 }
 
@@ -74,7 +77,7 @@ pub fn bounded<T: FromIterator<Arc<Problem>>>(problems: Vec<Problem>) -> T {
 /// For example: `value "aaa…" (250000 characters) is not a duration`. A quoted value is not cut within an escape
 /// sequence.
 pub fn shorten(text: &str) -> Cow<'_, str> {
-    // A text of so few bytes contains no value to shorten.
+    // No quoted value in a text of this length exceeds the limit.
     if text.len() <= QUOTED {
         return Cow::Borrowed(text);
     }
@@ -183,7 +186,8 @@ mod tests {
             further.to_string(),
             "Ingress shop/cart: …: 17990 more problems with the reason HostNotValid; not listed"
         );
-        let other = Problem { field: "spec.rules[0].host".to_owned(), ..further };
+        assert_eq!(Problem::bounded(&Arc::new(further.clone())).others(), Some(17_990));
+        let other = Problem { message: "host \"a b\" is not a DNS name".into(), ..further };
         assert_eq!(other.others(), None);
     }
 }

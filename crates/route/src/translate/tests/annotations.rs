@@ -129,7 +129,7 @@ fn fuzz_annotations() {
         list.extend([Object::from(service), ingress.into(), slice("s", "a").port("http", 80).ready("10.0.0.1").into()]);
         let translation = translate(&objects(&list), &settings);
         for problem in &translation.problems {
-            for text in [&problem.field, &problem.message, &problem.consequence] {
+            for text in [&*problem.field, &*problem.message, &*problem.consequence] {
                 assert!(text.chars().count() <= 1100, "{} characters", text.chars().count());
             }
         }

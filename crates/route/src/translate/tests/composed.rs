@@ -169,7 +169,7 @@ impl Tree<'_> {
                     object: origin.clone(),
                     field: format!("spec.includes[{index}]"),
                     reason: Reason::UnsupportedBackend,
-                    message: format!("{name:?} cannot be included"),
+                    message: format!("{name:?} cannot be included").into(),
                     consequence: "left out".to_owned(),
                 }),
             }

@@ -27,7 +27,7 @@ fn accepted(object: ObjectRef) -> Verdict {
         condition: "Accepted",
         status: Status::True,
         reason: "Accepted",
-        message: String::new(),
+        message: String::new().into(),
     }
 }
 

@@ -5,7 +5,7 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::{SecretId, SecretPart, StatsTls};
 use crate::objects::{Kind, ObjectKey, Objects, Secret};
 use crate::settings::{self, Settings};
-use crate::translate::problem::{Problem, Reason};
+use crate::translate::problem::{Cause, Message, Problem, Reason};
 
 use super::{NOT_OVER_QUIC, is_servable};
 
@@ -40,7 +40,7 @@ fn presented(
             object: found.meta.object_ref(Kind::SECRET),
             field: String::new(),
             reason: Reason::SecretNotValid,
-            message: format!("{what} \"{namespace}/{name}\": {NOT_OVER_QUIC}"),
+            message: format!("{what} \"{namespace}/{name}\": {NOT_OVER_QUIC}").into(),
             consequence: without.to_owned(),
         });
         return None;
@@ -113,7 +113,10 @@ fn chosen(
             object,
             field: String::new(),
             reason: Reason::SecretNotValid,
-            message: format!("{what} {fault}"),
+            message: match secret {
+                None => Message::from(format!("{what} {fault}")).because(Cause::Missing(Kind::SECRET.id(key.clone()))),
+                Some(_) => format!("{what} {fault}").into(),
+            },
             consequence: if usable { kept } else { without }.to_owned(),
         });
     }

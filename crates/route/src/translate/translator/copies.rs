@@ -142,7 +142,7 @@ impl<'a> Copier<'a> {
             object: source.origin.clone(),
             field: field.map(|field| field.to_string()).unwrap_or_default(),
             reason: Reason::TooManyCopies,
-            message: message.clone(),
+            message: message.clone().into(),
             consequence,
         };
         match self {
@@ -176,7 +176,7 @@ pub fn too_many_wildcards(host: &Host, chain: &Chain, settings: &Settings, nobod
             "\"{host}\" takes {} KiB of configuration, more than the other wildcard hosts with TLS of the namespace leave of the \
              limit tenants.maxConfigurationPerNamespace; older Ingresses come first",
             of_key_pair(chain, settings).size.open >> 10,
-        ),
+        ).into(),
         consequence: format!("TLS connections for \"{host}\" are closed, and its rules are answered 503"),
     }
 }

@@ -37,7 +37,7 @@ fn problem(object: &Misencoded) -> Problem {
         object: object.meta.object_ref(object.kind),
         field: object.field.clone(),
         reason: Reason::InvalidEncoding,
-        message: object.message.clone(),
+        message: object.message.clone().into(),
         consequence: consequence.to_owned(),
     }
 }

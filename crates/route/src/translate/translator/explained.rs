@@ -19,7 +19,7 @@ use crate::translate::dialect::{self, DIALECTS};
 use crate::translate::gateway::attach::ListenerOwner;
 use crate::translate::gateway::attached::Content;
 use crate::translate::host::parent;
-use crate::translate::problem::Problem;
+use crate::translate::problem::{Message, Problem, Reason};
 use crate::translate::source::Source;
 
 /// The largest number of problems and of losers in one answer.
@@ -301,8 +301,7 @@ impl Translator {
     fn problems_of(&self, answer: &Answer, name: &str) -> Vec<Arc<Problem>> {
         let name = name.to_ascii_lowercase();
         let hosts: Vec<Host> = patterns(&name).chain([Host::Any]).collect();
-        let texts: Vec<String> = hosts.iter().map(|host| format!("\"{host}\"")).collect();
-        // The rules of each object that name the host. All problems of an object without an entry are relevant.
+        // The rules and TLS entries of each object that name the host. All problems of an object without an entry are relevant.
         let mut about = BTreeMap::<ObjectRef, Option<BTreeSet<String>>>::new();
         let mut whole = |object: &ObjectRef| drop(about.insert(object.clone().at(0), None));
         answer.objects().iter().filter(|object| !is_route(object)).for_each(&mut whole);
@@ -310,7 +309,9 @@ impl Translator {
             let reaches_all = *host == Host::Any && answer.host.as_ref().is_some_and(|host| *host != Host::Any);
             let sources = self.naming(host);
             for source in sources.into_iter().filter(|_| !reaches_all).take(MOST) {
-                let fields = source.shared.rules_for(host).map(|rule| rule.field.to_string());
+                let rules = source.shared.rules_for(host).map(|rule| rule.field.to_string());
+                let entries = source.shared.entries.iter().filter(|entry| entry.hostless || entry.hosts.contains(host));
+                let fields = rules.chain(entries.map(|entry| entry.field.to_string()));
                 let entry = about.entry(source.origin.clone().at(0)).or_insert_with(|| Some(BTreeSet::new()));
                 if let Some(known) = entry {
                     known.extend(fields);
@@ -330,7 +331,7 @@ impl Translator {
         for (_, problem) in self.gateways.refused.iter().filter(|(key, _)| is_here(key)).take(MOST) {
             about.entry(problem.object.clone().at(0)).or_insert(None);
         }
-        for problem in self.refused_hosts(&texts).take(MOST) {
+        for problem in self.refused_hosts(&hosts).take(MOST) {
             let fields = about.entry(problem.object.clone().at(0)).or_insert_with(|| Some(BTreeSet::new()));
             if let Some(known) = fields {
                 known.insert(problem.field.clone());
@@ -345,12 +346,8 @@ impl Translator {
             let concerns = |problem: &&Arc<Problem>| {
                 let Some(fields) = &fields else { return true };
                 let field = &problem.field;
-                if field.starts_with("spec.rules[") {
-                    return fields.iter().any(|rule| field.starts_with(rule.as_str()));
-                }
-                let is_of_tls = field.starts_with("spec.tls[");
-                !is_of_tls
-                    || texts.iter().any(|text| problem.message.contains(text) || problem.consequence.contains(text))
+                let is_of_part = ["spec.rules[", "spec.tls["].iter().any(|part| field.starts_with(part));
+                !is_of_part || fields.iter().any(|part| field.starts_with(part.as_str()))
             };
             found.extend(all.filter(concerns).cloned());
         }
@@ -363,8 +360,8 @@ impl Translator {
         let first = Arc::new(Problem {
             object: object.clone().at(i64::MIN),
             field: String::new(),
-            reason: crate::translate::problem::Reason::PathMatchConditionsNotValid,
-            message: String::new(),
+            reason: Reason::PathMatchConditionsNotValid,
+            message: Message::default(),
             consequence: String::new(),
         });
         let object = object.clone();

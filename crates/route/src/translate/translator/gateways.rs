@@ -334,9 +334,10 @@ impl Translator {
         let Referent { input, found } = fleet::of_class(class, objects, settings);
         let accepted = match found {
             Ok(_) => Verdict::new(origin.clone(), "Accepted", Status::True, "Accepted"),
-            Err(message) => {
-                Verdict { message, ..Verdict::new(origin.clone(), "Accepted", Status::False, "InvalidParameters") }
-            }
+            Err(message) => Verdict {
+                message: message.into(),
+                ..Verdict::new(origin.clone(), "Accepted", Status::False, "InvalidParameters")
+            },
         };
         // All definitions are one input, because none of them has a namespace.
         let definitions = Input::new(Kind::CUSTOM_RESOURCE_DEFINITION, ObjectKey::new("", ""));
@@ -410,5 +411,5 @@ fn supported_version(class: ObjectRef, objects: &Objects) -> Verdict {
             (Status::False, "UnsupportedVersion", message)
         }
     };
-    Verdict { message, ..Verdict::new(class, "SupportedVersion", status, reason) }
+    Verdict { message: message.into(), ..Verdict::new(class, "SupportedVersion", status, reason) }
 }

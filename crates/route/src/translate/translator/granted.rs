@@ -12,7 +12,7 @@ use crate::objects::{Kind, ObjectId, Objects};
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
 use crate::translate::host_grants::{Granted, HostGrants};
-use crate::translate::problem::{Problem, Reason};
+use crate::translate::problem::{Cause, Problem, Reason};
 use crate::translate::source::Source;
 
 impl Translator {
@@ -69,10 +69,14 @@ impl Translator {
 
     /// Returns the problems of the objects that name one of these hosts, but must not define it. Routes that are attached to no listener
     /// are left out: their conditions contain the problem.
-    pub(super) fn refused_hosts<'a>(&'a self, hosts: &'a [String]) -> impl Iterator<Item = &'a Arc<Problem>> {
+    pub(super) fn refused_hosts<'a>(&'a self, hosts: &'a [Host]) -> impl Iterator<Item = &'a Arc<Problem>> {
         let is_about = |problem: &Problem| {
             let is_attached = !problem.field.starts_with("spec.parentRefs");
-            is_attached && hosts.iter().any(|host| problem.message.contains(host))
+            let host = match problem.message.cause() {
+                Some(Cause::HostNotGranted { host, .. }) => Some(host),
+                _ => None,
+            };
+            is_attached && host.is_some_and(|host| hosts.contains(host))
         };
         let refused = self.problems().iter().filter(|one| one.reason == Reason::HostNotGranted);
         refused.filter(move |problem| is_about(problem))

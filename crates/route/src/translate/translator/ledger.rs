@@ -134,7 +134,7 @@ mod tests {
     fn problem(name: &str, field: usize, reason: Reason) -> Arc<Problem> {
         let object = ObjectRef::new("Ingress", "shop", name);
         let (message, consequence) = (format!("host \"{}\" is wrong", "x".repeat(1000)), "left out".to_owned());
-        Arc::new(Problem { object, field: format!("{field:05}"), reason, message, consequence })
+        Arc::new(Problem { object, field: format!("{field:05}"), reason, message: message.into(), consequence })
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::Host;
-use crate::translate::problem::{MOST, Problem, Reason};
+use crate::translate::problem::{MOST, Message, Problem, Reason};
 use crate::translate::tls::{Instead, Missed};
 
 /// The Ingress, the field, and the fault.
-type Key = (ObjectRef, String, String);
+type Key = (ObjectRef, String, Message);
 
 /// The fallbacks of the hosts of entries without a usable key pair.
 #[derive(Debug, Default)]

@@ -118,7 +118,7 @@ impl Standing<'_> {
                 object: source.origin.clone(),
                 field: rule.field.to_string(),
                 reason: Reason::Conflicted,
-                message: message.to_owned(),
+                message: message.into(),
                 consequence: "rule left out".to_owned(),
             }));
         };
@@ -299,7 +299,7 @@ impl Translator {
                 object: source.origin.clone(),
                 field: "spec.defaultBackend".to_owned(),
                 reason: Reason::Conflicted,
-                message,
+                message: message.into(),
                 consequence: "default backend not used".to_owned(),
             })
         });

@@ -11,6 +11,7 @@ use crate::objects::{Kind, ObjectKey, Secret};
 use crate::translate::gateway::client_certificates::{self, ClientCertificate};
 use crate::translate::grants::Reference;
 use crate::translate::limit::fitting;
+use crate::translate::problem::Message;
 use crate::translate::tls::MISSING;
 use crate::translate::verdict::Status;
 
@@ -77,7 +78,7 @@ impl Parser<'_, '_> {
             }
             Err((reason, message)) => {
                 let reason = if reason == "RefNotPermitted" { reason } else { "InvalidClientCertificateRef" };
-                let message = format!("spec.tls.backend.clientCertificateRef: {message}");
+                let message = message.with_text(format!("spec.tls.backend.clientCertificateRef: {message}"));
                 self.declared.verdict(None, "ResolvedRefs", Status::False, reason, message);
                 Some(None)
             }
@@ -94,30 +95,30 @@ impl Parser<'_, '_> {
         clients.validation
     }
 
-    fn key_pair(&mut self, reference: &SecretRef) -> Result<SecretId, (&'static str, String)> {
+    fn key_pair(&mut self, reference: &SecretRef) -> Result<SecretId, (&'static str, Message)> {
         let SecretRef { group, kind, namespace, name } = reference;
         let (from, own) = match &self.declared.set {
             Some(set) => (Kind::LISTENER_SET, set.namespace.clone()),
             None => (Kind::GATEWAY, self.gateway.meta.key.namespace.clone()),
         };
         let key = ObjectKey::new(namespace.as_deref().unwrap_or(&own), name);
-        let invalid = |message: String| Err(("InvalidCertificateRef", message));
+        let invalid = |message: Message| Err(("InvalidCertificateRef", message));
         let (group, kind) = (group.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or("Secret"));
         if (group, kind) != ("", "Secret") {
-            return invalid(format!("certificates of kind {kind:?} of group {group:?} are not supported"));
+            return invalid(format!("certificates of kind {kind:?} of group {group:?} are not supported").into());
         }
         let grant = Reference { from, namespace: &own, group: "", kind: "Secret", to: &key };
         if !self.resolver.permits(&grant) {
-            return Err(("RefNotPermitted", format!("no ReferenceGrant permits the reference to Secret \"{key}\"")));
+            return Err(("RefNotPermitted", Message::not_permitted(Kind::SECRET, &key)));
         }
         let id = SecretId::new(key.clone(), SecretPart::KeyPair);
         let Some(secret) = self.resolver.secret(key.clone()) else {
-            return invalid(format!("Secret \"{key}\" {MISSING}"));
+            return invalid(Message::missing(Kind::SECRET, &key, MISSING));
         };
         match (&secret.pair, &secret.fault) {
             (Some(_), _) => Ok(id),
-            (None, Some(fault)) => invalid(format!("Secret \"{key}\": {fault}")),
-            (None, None) => invalid(format!("Secret \"{key}\" has no usable key pair")),
+            (None, Some(fault)) => invalid(format!("Secret \"{key}\": {fault}").into()),
+            (None, None) => invalid(format!("Secret \"{key}\" has no usable key pair").into()),
         }
     }
 }

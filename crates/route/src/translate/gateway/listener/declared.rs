@@ -6,6 +6,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::Listener;
 use crate::objects::ObjectKey;
+use crate::translate::problem::{Cause, Message};
 use crate::translate::verdict::{Status, Verdict};
 
 /// The listeners of one object, and its conditions.
@@ -34,15 +35,15 @@ impl Declared {
         condition: &'static str,
         status: Status,
         reason: &'static str,
-        message: String,
+        message: impl Into<Message>,
     ) {
         let listener = listener.cloned();
         let verdict = Verdict::new(self.origin.clone(), condition, status, reason);
-        self.verdicts.push(Verdict { listener, message, ..verdict });
+        self.verdicts.push(Verdict { listener, message: message.into(), ..verdict });
     }
 
     /// Refuses the listener at `index`.
-    pub fn refuse(&mut self, index: usize, reason: &'static str, message: String) {
+    pub fn refuse(&mut self, index: usize, reason: &'static str, message: impl Into<Message>) {
         let Some(listener) = self.listeners.get_mut(index) else { return };
         listener.accepted = false;
         let name = listener.name.clone();
@@ -79,6 +80,7 @@ impl Declared {
         }
         let status = if invalid.len() == self.listeners.len() { Status::False } else { Status::True };
         let message = format!("listeners that are not valid: {}", invalid.join(", "));
+        let message = Message::from(message).because(Cause::FaultyListeners);
         self.verdict(None, "Accepted", status, "ListenersNotValid", message);
     }
 }

@@ -35,7 +35,8 @@ impl Gateway {
             let name = verdict.listener.as_ref();
             let listener = name.and_then(|name| by_name.get(&(set, &**name)));
             let field = name.map(|name| format!("spec.listeners[{name:?}]")).unwrap_or_default();
-            let (object, message) = (origin.clone(), format!("{}: {}", verdict.reason, verdict.message));
+            let (object, message) =
+                (origin.clone(), verdict.message.with_text(format!("{}: {}", verdict.reason, verdict.message)));
             let lacks_pairs =
                 listener.and_then(|listener| listener.protocol.as_ref()).is_some_and(Protocol::lacks_pairs);
             let consequence = match verdict.condition {
@@ -72,7 +73,7 @@ impl Gateway {
             listener.bound = None;
             let refused = Verdict::new(listener.origin.clone(), "Accepted", Status::False, "PortUnavailable");
             let message = format!("another Gateway has port {} of the Envoys", bind.1);
-            let refused = Verdict { listener: Some(listener.name.clone()), message, ..refused };
+            let refused = Verdict { listener: Some(listener.name.clone()), message: message.into(), ..refused };
             let mut sets = self.sets.iter_mut();
             let of = match &listener.set {
                 None => Some((&mut self.verdicts, &mut self.revision)),

@@ -158,5 +158,11 @@ fn problem(route: &Source, owner: &ListenerOwner, why: &Beyond) -> Problem {
         _ => "its connections are closed",
     };
     let (object, consequence) = (route.origin.clone(), consequence.to_owned());
-    Problem { object, field: "spec".to_owned(), reason: Reason::RouteTooExpensive, message, consequence }
+    Problem {
+        object,
+        field: "spec".to_owned(),
+        reason: Reason::RouteTooExpensive,
+        message: message.into(),
+        consequence,
+    }
 }

@@ -122,7 +122,7 @@ impl Translator {
                     let winner = self.gateways.http_policies.at(target).filter(|winner| !std::ptr::eq(*winner, policy));
                     let winner = winner.filter(|winner| winner.precedence != policy.precedence);
                     let conflict = winner.map(|winner| conflict(target, winner));
-                    let invalid = || policy.problems.first().map(|problem| ("Invalid", described(problem)));
+                    let invalid = || policy.problems.first().map(|problem| ("Invalid", described(problem).into()));
                     Some((index, conflict.or_else(invalid)))
                 }
                 Ok(_) => None,
@@ -145,7 +145,7 @@ fn conflict(target: &Target, winner: &Policy) -> Fault {
     let section = target.section.as_ref().map(|name| format!(" section {name:?} of")).unwrap_or_default();
     let Target { object: ObjectId { kind, key }, .. } = target;
     let winner = &winner.precedence.key;
-    ("Conflicted", format!("policy \"{winner}\" takes precedence for{section} {} \"{key}\"", kind.as_str()))
+    ("Conflicted", format!("policy \"{winner}\" takes precedence for{section} {} \"{key}\"", kind.as_str()).into())
 }
 
 fn described(problem: &Problem) -> String {

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::translate::charges::{Charge, Size, State};
 use crate::translate::gateway::policy::{self, Policy};
 use crate::translate::graph::Input;
-use crate::translate::problem::{Problem, Reason};
+use crate::translate::problem::{Message, Problem, Reason};
 use crate::translate::source::Source;
 use crate::translate::verdict::{self, Status, Verdict};
 
@@ -157,14 +157,14 @@ fn services_of(route: &Source) -> BTreeSet<&ObjectKey> {
 }
 
 /// Returns the reason and message of the condition `Accepted` if it does not hold.
-fn refusal(policy: &Policy, winner: Option<String>) -> Option<(&'static str, String)> {
-    let conflict = winner.map(|message| ("Conflicted", message));
+fn refusal(policy: &Policy, winner: Option<String>) -> Option<(&'static str, Message)> {
+    let conflict = winner.map(|message| ("Conflicted", message.into()));
     let missing = || policy.missing.clone().map(|message| ("TargetNotFound", message));
     conflict.or_else(|| policy.verification.as_ref().err().cloned()).or_else(missing)
 }
 
 fn verdicts(policy: &Policy, winner: Option<String>) -> [Verdict; 2] {
-    let verdict = |condition, holds, fault: Option<(&'static str, String)>| match fault {
+    let verdict = |condition, holds, fault: Option<(&'static str, Message)>| match fault {
         None => Verdict::new(policy.origin.clone(), condition, Status::True, holds),
         Some((reason, message)) => {
             Verdict { message, ..Verdict::new(policy.origin.clone(), condition, Status::False, reason) }
@@ -178,12 +178,12 @@ fn verdicts(policy: &Policy, winner: Option<String>) -> [Verdict; 2] {
 
 /// Returns the problems of a policy.
 fn problems(policy: &Policy, winner: Option<&str>) -> Vec<Arc<Problem>> {
-    let problem = |reason, message: &str, consequence: &str| {
+    let problem = |reason, message: &Message, consequence: &str| {
         let (object, field) = (policy.origin.clone(), String::new());
-        Arc::new(Problem { object, field, reason, message: message.to_owned(), consequence: consequence.to_owned() })
+        Arc::new(Problem { object, field, reason, message: message.clone(), consequence: consequence.to_owned() })
     };
     if let Some(winner) = winner {
-        return vec![problem(Reason::Conflicted, winner, "not in effect for this target")];
+        return vec![problem(Reason::Conflicted, &winner.into(), "not in effect for this target")];
     }
     let invalid = policy.verification.as_ref().err();
     let status = if policy.fault_reason() == Reason::PolicyTooExpensive { 503 } else { 500 };

@@ -200,7 +200,7 @@ impl Translator {
             object: set.meta.object_ref(Kind::LISTENER_SET),
             field: String::new(),
             reason: Reason::ListenerNotValid,
-            message,
+            message: message.into(),
             consequence: "not served".to_owned(),
         };
         let revision = Revision::new(&set.meta, &());

@@ -51,7 +51,7 @@ impl State {
         let sent = sent.as_ref().filter(|sent| sent.exists());
         let gone = self.newest.get(kind, name).is_none();
         match view.get(kind, name) {
-            // A new listener that is already removed is not sent. Routes are, because a listener may reference them.
+            // A new listener that is already removed is not sent. New routes are sent even then, because a listener may reference them.
             Some(_) if gone && sent.is_none() && kind == ResourceType::LISTENER => Look::Nothing,
             Some(resource)
                 if sent.is_some_and(|sent| self.gates.references_unaccepted_cluster(resource, sent, &self.types)) =>
