@@ -76,7 +76,7 @@ impl Assumed {
         }
         let mut names = BTreeSet::new();
         for dialect in &DIALECTS {
-            let Selection::Class(named) = dialect.selection else { continue };
+            let Selection::Class { named, .. } = dialect.selection else { continue };
             for object in objects.of_kind(dialect.kind).values() {
                 let Some(class) = named(object) else { continue };
                 let key = ObjectKey::new("", class);

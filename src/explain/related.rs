@@ -53,7 +53,7 @@ fn notes_on(object: &Object, selection: Selection, state: &ObjectState) -> Vec<N
     let (id, name) = (object.id(), object.object_ref().to_string());
     let mut notes = match selection {
         _ if (state.serves)(&id) => refusals(&id, &name, state),
-        Selection::Class(named) => return vec![of_another_class(&id, name, named(object), state)],
+        Selection::Class { named, .. } => return vec![of_another_class(&id, name, named(object), state)],
         Selection::Parents { .. } => return vec![without_parent(name)],
     };
     if object.meta().terminating || state.objects.is_terminating(&id.key.namespace) {

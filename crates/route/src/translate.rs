@@ -41,7 +41,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 pub use annotations::is_used as reads_annotation;
-pub use class::{Classes, FIELD as CLASS_FIELD, annotated_class, default_class};
+pub use class::{Classes, FIELD as CLASS_FIELD, Without, annotated_class, default_class};
 pub use dialect::{DIALECTS, Dialect, Resolver, Selection, dialect_of, is_classless, kinds_with_class};
 pub use foreign::{Effect, effects};
 pub use grants::permits_secret;

@@ -61,13 +61,13 @@ impl Found<'_> {
             let finding = finding(&id, field.to_owned(), rule, &message, "not served, and not checked further");
             let selection = dialect_of(id.kind).map(|dialect| dialect.selection);
             let remedy = match (self.scope, selection) {
-                (Scope::Part, Some(Selection::Class(_))) => {
+                (Scope::Part, Some(Selection::Class { .. })) => {
                     "No action is needed if another controller serves it; --ingress-class NAME checks it as if Lockgate did."
                 }
                 (Scope::Part, None) => {
                     "No action is needed if another controller serves it; --gateway-class NAME checks it as if Lockgate did."
                 }
-                (_, Some(Selection::Class(_))) if level == Level::Warning => {
+                (_, Some(Selection::Class { .. })) if level == Level::Warning => {
                     "Set spec.ingressClassName to a class of Lockgate, or mark one as the default."
                 }
                 (_, Some(Selection::Parents { .. })) if level == Level::Warning => {
@@ -81,7 +81,7 @@ impl Found<'_> {
 
     fn why_unserved(&self, object: &Object) -> Why {
         match dialect_of(object.kind()).map(|dialect| dialect.selection) {
-            Some(Selection::Class(named)) => self.why_class(object.kind(), named(object)),
+            Some(Selection::Class { named, .. }) => self.why_class(object.kind(), named(object)),
             Some(Selection::Parents { of, .. }) => self.why_parents(object, of(object)),
             None => object.get().map_or_else(
                 || Why::of_another("", "the kind declares no routes".to_owned()),

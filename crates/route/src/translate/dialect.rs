@@ -8,7 +8,7 @@ use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Secret, Transport};
 
 use super::backend::{self, Context, Fault, Located, WantedPort};
-use super::class::Classes;
+use super::class::{Classes, Without};
 use super::conflicts::Conflict;
 use super::few::set_of;
 use super::gateway::attach::Parent;
@@ -54,7 +54,7 @@ impl Dialect {
     /// reads.
     pub fn serves(&self, object: &Object, classes: &Classes) -> bool {
         match self.selection {
-            Selection::Class(named) => classes.serve(named(object)),
+            Selection::Class { named, without } => classes.serve(named(object), without),
             Selection::Parents { .. } => true,
         }
     }
@@ -63,9 +63,13 @@ impl Dialect {
 /// How the objects of a dialect select the controllers that serve them.
 #[derive(Debug, Clone, Copy)]
 pub enum Selection {
-    /// By an IngressClass. The function returns the name, if an object names one; the field is
-    /// [`CLASS_FIELD`](super::class::FIELD).
-    Class(fn(&Object) -> Option<&str>),
+    /// By an IngressClass.
+    Class {
+        /// Returns the name of the class, if an object names one. The field is [`CLASS_FIELD`](super::class::FIELD).
+        named: fn(&Object) -> Option<&str>,
+        /// When an object without a class is served.
+        without: Without,
+    },
     /// By Gateways and ListenerSets.
     Parents {
         /// Returns the parents that an object names.
@@ -117,13 +121,13 @@ pub fn dialect_of(kind: Kind) -> Option<&'static Dialect> {
 
 /// Returns the kinds whose objects are selected by class.
 pub fn kinds_with_class() -> impl Iterator<Item = Kind> {
-    DIALECTS.iter().filter(|one| matches!(one.selection, Selection::Class(_))).map(|one| one.kind)
+    DIALECTS.iter().filter(|one| matches!(one.selection, Selection::Class { .. })).map(|one| one.kind)
 }
 
 /// Returns whether an object could name a class, and does not.
 pub fn is_classless(object: &Object) -> bool {
     match dialect_of(object.kind()).map(|dialect| dialect.selection) {
-        Some(Selection::Class(named)) => named(object).is_none(),
+        Some(Selection::Class { named, .. }) => named(object).is_none(),
         Some(Selection::Parents { .. }) | None => false,
     }
 }

@@ -12,17 +12,18 @@ use crate::re2::Cost;
 
 use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
+use super::class::{self, Without};
 use super::dialect::{Competition, Dialect, Resolver, Selection, Sharing};
 use super::problem::{Message, Problem, Reason, bounded};
 use super::rules::Contender;
 use super::source::{self, Dependencies, Entry, MAX_BESIDE, Material, Rule, Shared, Source};
 use super::unit::{Field, Target, Unit};
-use super::{class, host, path};
+use super::{host, path};
 
 /// The dialect of Ingresses.
 pub const DIALECT: Dialect = Dialect {
     kind: Kind::INGRESS,
-    selection: Selection::Class(|object| class::class_of_ingress(object.get()?)),
+    selection: Selection::Class { named: |object| class::class_of_ingress(object.get()?), without: Without::Default },
     parse: |object, resolver| object.get().map(|ingress| parse(ingress, resolver)).ok_or_else(Dependencies::default),
     sharing: Sharing::Merged,
     competition: Competition {

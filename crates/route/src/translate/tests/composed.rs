@@ -14,6 +14,7 @@ use crate::objects::{Kind, KindInfo, Meta, Object, ObjectId, ObjectKey, Objects,
 use crate::settings::Settings;
 use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
+use crate::translate::class::Without;
 use crate::translate::dialect::{self, Competition, Dialect, INGRESS, Resolver, Selection, Sharing};
 use crate::translate::plain_text::PlainText;
 use crate::translate::problem::{Problem, Reason};
@@ -28,7 +29,7 @@ static DIALECTS: [Dialect; 3] = [super::verdicts::DIALECTS[0], DIALECT, dialect:
 
 const DIALECT: Dialect = Dialect {
     kind: Proxy::KIND,
-    selection: Selection::Parents { of: |_| &[], protocol: "" },
+    selection: Selection::Class { named: |_| None, without: Without::UnlessListed },
     parse: |object, resolver| parse(object.get().ok_or_else(Dependencies::default)?, resolver),
     sharing: Sharing::Alone,
     competition: Competition { guards_prefixes: false, ..INGRESS.competition },
@@ -276,6 +277,18 @@ fn a_root_that_only_includes_others_is_served_by_their_routes() {
     assert!(reads(&world, "root") && reads(&world, "team"), "the root reads the Services of the included object");
     world.apply(ingress("other").created(-1).host("x.test").path("ImplementationSpecific", "/", "a:80"));
     assert!(world.translator.has_lost(&id("root")), "an older object has its only match");
+}
+
+#[test]
+fn an_object_without_a_class_is_served_unless_the_settings_list_classes() {
+    let mut world = World::new(&[proxy("root").host("a.test").route("/", None, "a").into()]);
+    assert_eq!(world.reason("root"), "Valid");
+    let mut settings = Settings::default();
+    settings.ingress.class_names = vec!["listed".to_owned()];
+    world.translator.update(&world.objects, &settings, &ChangedInputs::everything());
+    assert_eq!(world.reason("root"), "none");
+    world.translator.update(&world.objects, &Settings::default(), &ChangedInputs::everything());
+    assert_eq!(world.reason("root"), "Valid");
 }
 
 #[test]
