@@ -8,7 +8,7 @@ use super::{assert_none, files, root, sources};
 
 /// The maximum length of ARCHITECTURE.md, which is an introduction. Details belong to the documentation of a module or
 /// to a decision.
-const MOST_LINES_OF_THE_ARCHITECTURE: usize = 250;
+const MOST_LINES_OF_THE_ARCHITECTURE: usize = 280;
 
 /// Returns the targets of the Markdown links in `text`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
