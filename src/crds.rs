@@ -275,7 +275,7 @@ fn backend_policy() -> Value {
         { "rule": "[has(self.http), has(self.grpc), has(self.tcp)].filter(one, one).size() == 1",
           "message": "exactly one of http, grpc, and tcp must be set" },
         optional_duration_rule("interval", "1s", "1h"),
-        optional_duration_rule("timeout", "100ms", "1m"),
+        optional_duration_rule("timeout", "100ms", "5s"),
     ]);
     check["properties"]["port"]["maximum"] = json!(65_535);
     check["properties"]["http"]["properties"]["expectedStatuses"]["items"]["maxLength"] = json!(7);

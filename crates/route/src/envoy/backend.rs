@@ -17,8 +17,9 @@ use crate::model::{
     ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive, UpstreamProtocol,
 };
 
-/// The longest delay of the first check of an endpoint. Envoy uses a new cluster after the first checks.
-const LONGEST_INITIAL_JITTER: Duration = Duration::from_secs(1);
+/// The longest delay of the first check of an endpoint. Envoy confirms a new cluster after the first checks, and other changes
+/// wait for it.
+const LONGEST_INITIAL_JITTER: Duration = Duration::from_millis(250);
 
 /// The size of a Maglev table, a prime number. Envoy's default, 65,537, would take four times as much memory for each
 /// cluster.

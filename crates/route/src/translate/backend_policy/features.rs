@@ -26,6 +26,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// The maximum time limit of a health check. Envoy confirms a new cluster after the first check of each endpoint, and the next
+/// changes of all objects wait for it.
+const LONGEST_CHECK: Duration = Duration::from_secs(5);
+
 /// The maximum numbers of statuses and of hashed parts. Source: CustomResourceDefinition. Manifests are not validated
 /// against it.
 const MOST: (usize, usize) = (16, 4);
@@ -194,7 +198,7 @@ fn health_check(spec: &HealthCheckSpec) -> Result<HealthCheck, Fault> {
         probe,
         port: *port,
         interval: time_or(".interval", interval, 10 * SECOND, SECOND, HOUR)?,
-        timeout: time_or(".timeout", timeout, SECOND, 100 * MILLISECOND, MINUTE)?,
+        timeout: time_or(".timeout", timeout, SECOND, 100 * MILLISECOND, LONGEST_CHECK)?,
         jitter_percent: number(".jitterPercent", *jitter_percent, 10, 0, 100)?,
         healthy_threshold: number(".healthyThreshold", *healthy_threshold, 2, 1, 100)?,
         unhealthy_threshold: number(".unhealthyThreshold", *unhealthy_threshold, 3, 1, 100)?,
