@@ -17,7 +17,7 @@ use super::site::Site;
 const CYCLES: u32 = 3;
 const REQUESTS: u32 = 1000;
 
-/// No retries, which are on by default.
+/// No retries, whatever the settings are.
 const NO_RETRIES: &str = "projectcontour.io/retry-on: ''";
 
 /// The outlier detection of the benchmark.

@@ -1,10 +1,11 @@
 //! Endpoints that answer errors, hang, and come back, and changes of policies: the requests of a constant load.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use e2e::{Behavior, wait_until};
+use e2e::manifests::{documents, ingress, service};
+use e2e::{Behavior, Faulty, Target, wait_until};
 
-use super::site::Site;
+use super::site::{Site, policy};
 
 /// The time limit of a request, so that a request to an endpoint that hangs fails, without retries.
 const LIMITED: &str = "projectcontour.io/response-timeout: 300ms, projectcontour.io/retry-on: ''";
@@ -74,6 +75,23 @@ async fn an_active_health_check_removes_an_endpoint_and_returns_it() {
     let (seconds, probes) = (start.elapsed().as_secs_f64(), site.backends[0].probes());
     println!("health checks of one endpoint by one Envoy at an interval of 1 s: {probes} in {seconds:.1} s");
     assert!(probes as f64 <= seconds + 2.0, "{probes} checks in {seconds} s");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoints_that_answer_no_check_delay_other_routes_briefly() {
+    let site = Site::open(2, LIMITED).await;
+    let other = Faulty::start("other").await;
+    site.backends.iter().for_each(|backend| backend.set(Behavior::Hanging));
+    let start = Instant::now();
+    site.manifests.write("policy.yaml", &policy("healthCheck: { http: { path: /ready }, timeout: 3s }"));
+    wait_until("a check", async || site.backends[0].probes() > 0).await;
+    let objects = [service("other", "", &[other.address]), ingress("other", "other.test", "other", None)];
+    site.manifests.write("other.yaml", &documents(&objects));
+    let target = Target::http(site.lockgate.http, "other.test");
+    wait_until("the other host", async || target.backend("/").await.is_some()).await;
+    let time = start.elapsed();
+    println!("a host of another Service, while the first check of a cluster takes 3 s: served after {time:.1?}");
+    assert!(time < Duration::from_secs(8), "{time:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,13 +15,14 @@ fn policy(name: &str, section: &str, spec: &str) -> String {
 }
 
 /// Specs that the API server must reject, and a part of the message.
-const REFUSED: [(&str, &str); 14] = [
+const REFUSED: [(&str, &str); 15] = [
     ("{}", "at least one feature must be set"),
     ("idleTimeout: 10ms", "not a duration from 1s to 24h"),
     ("idleTimeout: soon", "idleTimeout"),
     ("healthCheck: { interval: 2s }", "exactly one of http, grpc, and tcp"),
     ("healthCheck: { tcp: {}, http: { path: / } }", "exactly one of http, grpc, and tcp"),
     ("healthCheck: { tcp: {}, interval: 100ms }", "interval is not a duration from 1s to 1h"),
+    ("healthCheck: { tcp: {}, timeout: 10s }", "timeout is not a duration from 100ms to 5s"),
     ("healthCheck: { http: { path: ready } }", "healthCheck.http.path"),
     ("healthCheck: { http: { path: /, method: POST } }", "healthCheck.http.method"),
     ("healthCheck: { tcp: {}, port: 70000 }", "healthCheck.port"),
