@@ -21,7 +21,12 @@ async fn failures_until_ejection(behavior: Behavior) -> u64 {
     site.backends[0].set(behavior);
     site.ejected(1).await;
     // Requests that were under way at the time of the ejection end.
-    load.answers(100).await;
+    wait_until("the last request to the endpoint", async || {
+        let before = site.backends[0].requests();
+        load.answers(200).await;
+        site.backends[0].requests() == before
+    })
+    .await;
     let at_ejection = site.backends[0].requests();
     load.answers(1000).await;
     assert_eq!(site.backends[0].requests(), at_ejection, "an ejected endpoint receives no requests");

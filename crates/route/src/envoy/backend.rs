@@ -21,6 +21,10 @@ use crate::model::{
 /// wait for it.
 const LONGEST_INITIAL_JITTER: Duration = Duration::from_millis(250);
 
+/// The time in which Envoy merges the changes of the health of endpoints, with outlier detection. By default, an endpoint that is
+/// ejected again within a second of its return receives requests until the second is over.
+const MERGE_WINDOW: Duration = Duration::from_millis(10);
+
 /// The size of a Maglev table, a prime number. Envoy's default, 65,537, would take four times as much memory for each
 /// cluster.
 const MAGLEV_TABLE_SIZE: u64 = 16_381;
@@ -50,6 +54,9 @@ pub fn apply(
     } = features;
     let mut message = message;
     message.outlier_detection = outlier_detection.as_ref().map(self::outlier_detection);
+    if let (true, Some(common)) = (message.outlier_detection.is_some(), &mut message.common_lb_config) {
+        common.update_merge_window = Some(wire::duration(MERGE_WINDOW));
+    }
     message.health_checks.extend(health_check.as_ref().map(|check| self::health_check(check, id, protocol)));
     if let (Some(percent), Some(common)) = (panic_threshold_percent, &mut message.common_lb_config) {
         common.healthy_panic_threshold = Some(type_v3::Percent { value: f64::from(*percent) });
