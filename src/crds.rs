@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use lockgate_route::objects::gateway::{EnvoyFleetSpec, HttpPolicySpec};
-use lockgate_route::objects::{HostGrantSpec, Kind};
+use lockgate_route::objects::{BackendPolicySpec, HostGrantSpec, Kind};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
@@ -235,6 +235,132 @@ fn host_grant() -> Value {
     })
 }
 
+/// Returns the definition of BackendPolicy.
+fn backend_policy() -> Value {
+    let info = Kind::BACKEND_POLICY.info();
+    let mut spec = schema::<BackendPolicySpec>();
+    let features = [
+        "outlierDetection",
+        "healthCheck",
+        "panicThreshold",
+        "loadBalancing",
+        "tcpKeepalive",
+        "proxyProtocol",
+        "idleTimeout",
+        "maxConnectionAge",
+        "retryBudget",
+    ];
+    let any = features.map(|name| format!("has(self.{name})")).join(" || ");
+    spec["x-kubernetes-validations"] = json!([{ "rule": any, "message": "at least one feature must be set" }]);
+    // The program itself reads targets with missing fields, and reports them.
+    spec["required"] = json!(["targetRefs"]);
+    let properties = &mut spec["properties"];
+    let targets = &mut properties["targetRefs"];
+    targets["items"]["required"] = json!(["kind", "name"]);
+    targets["x-kubernetes-list-type"] = json!("atomic");
+    for field in ["idleTimeout", "maxConnectionAge"] {
+        properties[field]["x-kubernetes-validations"] =
+            json!([duration_rule("self", "1s", if field == "idleTimeout" { "24h" } else { "168h" })]);
+    }
+    properties["outlierDetection"]["x-kubernetes-validations"] = json!([
+        optional_duration_rule("interval", "1s", "1h"),
+        optional_duration_rule("baseEjectionTime", "1s", "1h"),
+        optional_duration_rule("maxEjectionTime", "1s", "24h"),
+        { "rule": "!has(self.maxEjectionTime) || !has(self.baseEjectionTime) || \
+                   duration(self.baseEjectionTime) <= duration(self.maxEjectionTime)",
+          "message": "maxEjectionTime is shorter than baseEjectionTime" },
+    ]);
+    let check = &mut properties["healthCheck"];
+    check["x-kubernetes-validations"] = json!([
+        { "rule": "[has(self.http), has(self.grpc), has(self.tcp)].filter(one, one).size() == 1",
+          "message": "exactly one of http, grpc, and tcp must be set" },
+        optional_duration_rule("interval", "1s", "1h"),
+        optional_duration_rule("timeout", "100ms", "5s"),
+    ]);
+    check["properties"]["port"]["maximum"] = json!(65_535);
+    check["properties"]["http"]["properties"]["expectedStatuses"]["items"]["maxLength"] = json!(7);
+    check["properties"]["http"]["properties"]["expectedStatuses"]["x-kubernetes-list-type"] = json!("atomic");
+    let balancing = &mut properties["loadBalancing"];
+    balancing["x-kubernetes-validations"] = json!([
+        { "rule": "(has(self.algorithm) && self.algorithm in ['RingHash', 'Maglev']) == \
+                   (has(self.hashOn) && size(self.hashOn) > 0)",
+          "message": "hashOn is required for RingHash and Maglev, and not allowed for other algorithms" },
+        { "rule": "!has(self.slowStart) || !has(self.algorithm) || self.algorithm in ['RoundRobin', 'LeastRequest']",
+          "message": "slowStart needs the algorithm RoundRobin or LeastRequest" },
+    ]);
+    balancing["properties"]["slowStart"]["x-kubernetes-validations"] =
+        json!([duration_rule("self.window", "1s", "1h")]);
+    let parts = &mut balancing["properties"]["hashOn"];
+    parts["x-kubernetes-list-type"] = json!("atomic");
+    parts["items"]["x-kubernetes-validations"] = json!([
+        { "rule": "has(self.name) == (self.type in ['Header', 'Cookie', 'QueryParameter'])",
+          "message": "name is required for Header, Cookie, and QueryParameter alone" },
+        { "rule": "self.type == 'Cookie' || !has(self.path) && !has(self.lifetime)",
+          "message": "path and lifetime need the type Cookie" },
+        optional_duration_rule("lifetime", "0s", "8760h"),
+    ]);
+    properties["tcpKeepalive"]["x-kubernetes-validations"] =
+        json!([optional_duration_rule("idleTime", "1s", "2h"), optional_duration_rule("interval", "1s", "10m")]);
+    let schema = json!({
+        "type": "object",
+        "description": "BackendPolicy sets the health checks, the load balancing, and the connections of a Service or of its ports, \
+            whichever route leads there. A feature that is not valid is left out.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "metadata": { "type": "object" },
+            "spec": spec,
+            "status": status(),
+        },
+    });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": Kind::BACKEND_POLICY.resource(),
+            "labels": { "gateway.networking.k8s.io/policy": "Direct" },
+        },
+        "spec": {
+            "group": info.group,
+            "names": names(Kind::BACKEND_POLICY),
+            "scope": "Namespaced",
+            "versions": [{
+                "name": info.version,
+                "served": true,
+                "storage": true,
+                "subresources": { "status": {} },
+                "additionalPrinterColumns": [
+                    { "name": "Target", "type": "string", "jsonPath": ".spec.targetRefs[*].name" },
+                    { "name": "Accepted", "type": "string",
+                      "jsonPath": ".status.ancestors[*].conditions[?(@.type==\"Accepted\")].status" },
+                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+                ],
+                "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    })
+}
+
+/// Returns the rule that a text is a duration in this range. A text that is no duration fails the rule too.
+fn duration_rule(text: &str, least: &str, most: &str) -> Value {
+    json!({
+        "rule": format!("duration({text}) >= duration('{least}') && duration({text}) <= duration('{most}')"),
+        "message": format!("not a duration from {least} to {most}"),
+    })
+}
+
+/// Returns the same rule for an optional field.
+fn optional_duration_rule(field: &str, least: &str, most: &str) -> Value {
+    let text = format!("self.{field}");
+    json!({
+        "rule": format!(
+            "!has({text}) || duration({text}) >= duration('{least}') && duration({text}) <= duration('{most}')"
+        ),
+        "message": format!("{field} is not a duration from {least} to {most}"),
+    })
+}
+
 /// Returns the structural schema of a type. Source: Kubernetes, "Specifying a structural schema".
 fn schema<T: schemars::JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| {
@@ -331,6 +457,7 @@ fn crds_are_those_of_the_types() {
         (Kind::HTTP_POLICY, "gateway/http_policy", http_policy()),
         (Kind::ENVOY_FLEET, "gateway/envoy_fleet", envoy_fleet()),
         (Kind::HOST_GRANT, "host_grant", host_grant()),
+        (Kind::BACKEND_POLICY, "backend_policy", backend_policy()),
     ];
     for ((kind, module, definition), directory) in
         all.iter().flat_map(|one| DIRECTORIES.map(|directory| (one, directory)))

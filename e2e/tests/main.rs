@@ -2,6 +2,7 @@
 //!
 //! `cluster` needs a lab: `scripts/e2e.sh` runs its specs there, and all other modules outside of it.
 
+mod backends;
 mod bootstrap;
 mod certificates;
 mod chart;

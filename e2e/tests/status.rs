@@ -1,5 +1,6 @@
 //! The writes of the leader to a real API server, and leader election.
 
+mod backend_policy;
 pub mod broken;
 mod claims;
 mod election;

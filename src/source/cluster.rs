@@ -285,6 +285,10 @@ pub fn describe(kind: Kind, error: &watcher::Error) -> String {
                     "; it is unknown which backends are verified, so backends of HTTPRoutes and GRPCRoutes are answered 500; grant \
                      list and watch in a ClusterRole, or set watch.gatewayApi to false"
                 }
+                _ if kind == Kind::BACKEND_POLICY => {
+                    "; the BackendPolicies are unknown, so Services are served without them; grant list and watch in a \
+                     ClusterRole"
+                }
                 _ if kind == Kind::HOST_GRANT => {
                     "; the HostGrants are unknown, so hosts are served as without them, or not at all with hosts.requireGrant; grant \
                      list and watch in a ClusterRole"

@@ -7,7 +7,7 @@ use lockgate_route::objects::gateway::{
     GrpcRouteSpec, HttpPolicySpec, HttpRouteSpec, ListenerSetSpec, ListenerSetStatus, PolicyStatus, ReferenceGrantSpec,
     RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
 };
-use lockgate_route::objects::{HostGrantSpec, HostGrantStatus, Kind, Object};
+use lockgate_route::objects::{BackendPolicySpec, HostGrantSpec, HostGrantStatus, Kind, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
@@ -80,6 +80,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<HttpPolicySpec, PolicyStatus>>(),
     Row::custom::<Custom<EnvoyFleetSpec, IgnoredAny>>(),
     Row::custom::<Custom<HostGrantSpec, HostGrantStatus>>(),
+    Row::custom::<Custom<BackendPolicySpec, PolicyStatus>>(),
     Row::custom::<Metadata>(),
 ];
 

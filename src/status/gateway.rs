@@ -4,6 +4,7 @@
 //! `Programmed` is true when the Gateway has an address, and all Envoys have accepted the served revision. It then
 //! stays true for this generation while other parts of the status change, unless the Gateway loses its address.
 
+mod backend_policy;
 mod class;
 mod conditions;
 mod entries;
@@ -14,6 +15,7 @@ mod listener_set;
 mod listeners;
 mod policy;
 mod route;
+mod targets;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -7,6 +7,7 @@ pub mod access_log;
 pub mod api_listener;
 mod authority;
 pub mod authorization;
+mod backend;
 mod body_limit;
 mod builder;
 pub mod chains;

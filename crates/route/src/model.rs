@@ -4,6 +4,7 @@
 //! models give equal bytes.
 
 mod authorization;
+mod backend;
 mod cluster;
 mod filter;
 mod header;
@@ -26,6 +27,10 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 pub use authorization::{Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, RequestBody};
+pub use backend::{
+    Algorithm, BackendFeatures, HashOn, HealthCheck, LoadBalancing, OutlierDetection, Probe, ProbeMethod,
+    ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive,
+};
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
 pub use filter::{
     ClusterFilter, Cors, Filters, ForwardFilter, Mirror, OriginMatch, PathRewrite, Rewrite, RouteFilter, Share,
@@ -128,6 +133,8 @@ impl fmt::Display for Host {
 pub struct Endpoints {
     /// The endpoints by zone, sorted. `""` is the zone of endpoints without a known zone.
     pub zones: Vec<(Arc<str>, Vec<Endpoint>)>,
+    /// The port at which the endpoints are checked, if it differs from their own.
+    pub health_check_port: Option<u16>,
     /// The EndpointSlices and the Service of these endpoints, sorted.
     pub origins: Vec<ObjectRef>,
 }

@@ -3,6 +3,7 @@
 //! `Objects` is persistent: a clone is cheap and shares all objects. A translation works on an unchanging state while
 //! the loop applies further events.
 
+mod backend_policy;
 mod claims;
 mod content;
 mod deleted;
@@ -27,6 +28,11 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::KeyPair;
 
 pub use crate::model::ObjectKey;
+pub use backend_policy::{
+    BackendPolicy, BackendPolicySpec, BackendPolicyTarget, GrpcProbeSpec, HashOnSpec, HashOnType, HealthCheckSpec,
+    HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, OutlierDetectionSpec, ProxyProtocolVersion,
+    RetryBudgetSpec, SlowStartSpec, SuccessRateSpec, TcpKeepaliveSpec, TcpProbeSpec,
+};
 pub use claims::{CLAIM_SHARDS, HostClaims, StoredClaim, claim_key, claim_shard};
 pub use content::{Content, Object, Typed};
 pub use host_grant::{GrantedNamespaces, HostGrant, HostGrantSpec, HostGrantStatus};

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+pub mod backend_policies;
 pub mod envoy;
 pub mod gateway;
 pub mod host_grants;

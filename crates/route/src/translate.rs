@@ -4,6 +4,8 @@
 mod address;
 mod annotations;
 mod backend;
+mod backend_policies;
+mod backend_policy;
 mod charges;
 mod class;
 mod conflicts;

@@ -1,11 +1,11 @@
-//! BackendTLSPolicies and HTTPPolicies.
+//! BackendTLSPolicies, HTTPPolicies, and BackendPolicies.
 
 use std::sync::Arc;
 
 use lockgate_route::objects::gateway::{
     BackendTlsPolicy, BackendTlsPolicySpec, HttpPolicy, HttpPolicySpec, PolicyStatus,
 };
-use lockgate_route::objects::{Kind, Meta, Object};
+use lockgate_route::objects::{BackendPolicy, BackendPolicySpec, Kind, Meta, Object};
 use serde_json::Value;
 
 use super::{Required, Spec, missing};
@@ -63,6 +63,28 @@ impl Spec for HttpPolicySpec {
         self.target_refs.shrink_to_fit();
         shrink_status(&mut status);
         Object::new(HttpPolicy { meta, spec: self, status, version })
+    }
+}
+
+impl Spec for BackendPolicySpec {
+    type Status = PolicyStatus;
+
+    const KIND: Kind = Kind::BACKEND_POLICY;
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        let targets = list(value.get("spec"), "targetRefs");
+        let required = |(i, item): (usize, &Value)| {
+            let required: [Required<'_>; 2] = ["kind", "name"].map(|field| (item.get(field), field));
+            missing(&format!("spec.targetRefs[{i}]."), &required)
+        };
+        let first = (targets.first(), "spec.targetRefs");
+        missing("", &[first]).or_else(|| targets.iter().enumerate().find_map(required))
+    }
+
+    fn object(mut self, meta: Meta, version: Arc<str>, mut status: PolicyStatus) -> Object {
+        self.target_refs.shrink_to_fit();
+        shrink_status(&mut status);
+        Object::new(BackendPolicy { meta, spec: self, status, version })
     }
 }
 

@@ -6,18 +6,12 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use lockgate_route::objects::gateway::{AncestorStatus, HttpPolicy, HttpPolicyTarget, ParentRef};
-use lockgate_route::translate::Verdict;
-use lockgate_route::translate::verdict::Status;
-use serde_json::{Value, json};
+use lockgate_route::objects::gateway::{HttpPolicy, HttpPolicyTarget, ParentRef};
+use serde_json::Value;
 
-use super::conditions::{DesiredCondition, Message, summary};
-use super::entries::{DesiredEntries, DesiredEntry, Existing};
-use super::listeners::{self, PROGRAMMED, Progress};
+use super::entries::DesiredEntries;
+use super::targets::{self, TargetsOfPolicy};
 use crate::status::kind::{Facts, Goal, HasStatus};
-
-/// The maximum number of entries of all controllers. Source: CustomResourceDefinition of HTTPPolicy.
-const MAX_ENTRIES: usize = 16;
 
 impl HasStatus for HttpPolicy {
     type Status = DesiredEntries;
@@ -27,84 +21,22 @@ impl HasStatus for HttpPolicy {
     }
 
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredEntries>> {
-        let existing = existing(self);
-        // A policy that Lockgate does not serve has no entry.
-        let Some(published) = facts.published else {
-            return existing.goal(DesiredEntries { controller: facts.controller.into(), entries: Vec::new() });
-        };
-        let status = |progress: Progress| desired(self, facts, &progress);
-        listeners::next(published, None, status, |desired| existing.is_current(desired))
+        targets_of(self).goal(facts)
     }
 
     fn patch(&self, desired: &DesiredEntries, envoys: usize, now: Timestamp) -> Value {
-        json!({ "ancestors": existing(self).merge(desired, envoys, now) })
+        targets_of(self).patch(desired, envoys, now)
     }
 
     fn summary(desired: &DesiredEntries) -> String {
-        match desired.entries.as_slice() {
-            [] => "effective nowhere".to_owned(),
-            [entry] => summary(&entry.conditions),
-            entries => {
-                let is_accepted = |one: &DesiredCondition| (one.r#type, one.status) == ("Accepted", Status::True);
-                let accepted = entries.iter().filter(|entry| entry.conditions.iter().any(is_accepted)).count();
-                format!("accepted at {accepted} of {} targets", entries.len())
-            }
-        }
+        targets::summary(desired)
     }
 }
 
-/// Returns the entries in the status of a policy.
-fn existing(policy: &HttpPolicy) -> Existing<'_, AncestorStatus> {
-    Existing { entries: &policy.status.ancestors, namespace: &policy.meta.key.namespace }
-}
-
-/// Returns the desired entries at this progress of the Envoys: an entry for each target that Lockgate serves or that does not
-/// exist, in the order of the spec.
-fn desired(policy: &HttpPolicy, facts: &Facts<'_>, progress: &Progress) -> DesiredEntries {
-    let (generation, existing) = (policy.meta.generation, existing(policy));
-    let entry = |(i, target): (usize, &HttpPolicyTarget)| {
-        let verdict = facts.verdicts.iter().find(|verdict| verdict.parent.map(usize::from) == Some(i))?;
-        let reference = reference(target, &policy.meta.key.namespace);
-        let current = existing.find(facts.controller, &reference);
-        let programmed = programmed(verdict, current, generation, progress);
-        let conditions = vec![DesiredCondition::from_verdict(verdict, generation), programmed];
-        Some(DesiredEntry { reference, conditions })
-    };
-    let capacity = existing.capacity(facts.controller, MAX_ENTRIES);
-    // The API server requires unique references.
-    let mut entries = Vec::<DesiredEntry>::new();
-    for new in policy.spec.target_refs.iter().enumerate().filter_map(entry).take(capacity) {
-        if !entries.iter().any(|entry| entry.reference == new.reference) {
-            entries.push(new);
-        }
-    }
-    DesiredEntries { controller: facts.controller.into(), entries }
-}
-
-/// Returns the condition `Programmed` of a target.
-fn programmed(
-    verdict: &Verdict,
-    current: Option<&AncestorStatus>,
-    generation: i64,
-    progress: &Progress,
-) -> DesiredCondition {
-    let condition =
-        |status, reason, message| DesiredCondition { r#type: PROGRAMMED, status, reason, message, generation };
-    let blocked = |reason, text: &str| condition(Status::False, reason, Message::Text(text.to_owned()));
-    let was = current.is_some_and(|current| {
-        current.conditions.iter().any(|one| {
-            one.r#type == PROGRAMMED && one.status == Status::True.as_str() && one.observed_generation == generation
-        })
-    });
-    match (verdict.status, progress) {
-        (Status::True, Progress::Accepted(revision)) => {
-            condition(Status::True, PROGRAMMED, Message::Accepted(*revision))
-        }
-        (Status::True, Progress::Waiting) if was => condition(Status::True, PROGRAMMED, Message::Kept),
-        (Status::True, Progress::Waiting) => blocked("Pending", "not all Envoys have accepted the policy yet"),
-        (Status::True, Progress::Blocked(fault)) => blocked(fault.reason, &fault.message),
-        _ => blocked(verdict.reason, "the policy is not accepted"),
-    }
+fn targets_of(policy: &HttpPolicy) -> TargetsOfPolicy<'_> {
+    let namespace = &policy.meta.key.namespace;
+    let references = policy.spec.target_refs.iter().map(|target| reference(target, namespace)).collect();
+    TargetsOfPolicy { meta: &policy.meta, status: &policy.status, references }
 }
 
 /// Returns the reference to a target.
@@ -125,8 +57,10 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
     use lockgate_route::objects::Object;
-    use lockgate_route::objects::gateway::{Condition, PolicyStatus};
+    use lockgate_route::objects::gateway::{AncestorStatus, Condition, PolicyStatus};
     use lockgate_route::testing::gateway::http_policy;
+    use lockgate_route::translate::Verdict;
+    use lockgate_route::translate::verdict::Status;
     use lockgate_xds::provenance::ObjectRef;
 
     use super::*;

@@ -9,9 +9,9 @@
 //! - A host of an Ingress is called `shop.example.com`, `shop.example.com:443`, or `shop.example.com:80`. The name
 //!   without a port uses the routes behind TLS if there are any, otherwise the plain routes. Clients cannot call
 //!   wildcard hosts.
-//! - A Service port is called as in [`names::service_targets`] if routes lead to its cluster without a policy. It takes
-//!   precedence over a host of that name. A policy belongs to the routes that request it. A port that only such routes
-//!   reach therefore has no target.
+//! - A Service port is called as in [`names::service_targets`] if routes lead to its cluster without a policy of a route. It
+//!   takes precedence over a host of that name. A policy of a route belongs to the routes that request it. A port that only
+//!   such routes reach therefore has no target. The features of BackendPolicies have no effect on these clients.
 //! - A host with the form `service.namespace` of a served namespace has no name unless all its routes are of that
 //!   namespace.
 //! - Timeouts are omitted, because a call has its own deadline. gRPC supports neither redirects nor direct responses:
@@ -33,7 +33,7 @@ use prost::Message;
 use super::{cluster, hcm, names, route, wire};
 use crate::model::{
     Action, Cluster, ClusterFilter, ClusterId, Discovery, Forward, ForwardFilter, Host, Listener, ListenerId, Match,
-    Model, ObjectKey, PathMatch, QueryMatch, Retry, Route, Traffic, VirtualHost, WeightedCluster,
+    Model, ObjectKey, PathMatch, QueryMatch, Retry, Route, Traffic, TrafficPolicy, VirtualHost, WeightedCluster,
 };
 use crate::settings::Settings;
 
@@ -82,7 +82,7 @@ pub fn shared_clusters(model: &Model) -> impl Iterator<Item = String> {
 }
 
 fn is_shared(cluster: &Cluster) -> bool {
-    cluster.discovery == Discovery::Eds && !is_refused(cluster)
+    cluster.discovery == Discovery::Eds && !is_refused(cluster) && cluster.policy.features.is_none()
 }
 
 /// Returns whether gRPC rejects a cluster. TLS to a backend needs a certificate authority, which an Ingress cannot
@@ -127,7 +127,7 @@ pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
             let own = reused(previous, &own.name, &own, origins.clone());
             made.clusters.push(own);
         }
-        if id.policy.is_some() {
+        if !content.of_service {
             continue;
         }
         let (name, cluster) = (names::api_routes_of_port(&id.port), id.to_string());
@@ -366,14 +366,19 @@ fn answer(status: u16) -> route_v3::route::Action {
 /// Builds a cluster that gRPC does not accept in the form for Envoy. For DNS names, gRPC supports only the old type
 /// `LOGICAL_DNS`; for fixed addresses, it supports no type.
 fn own_cluster(id: &ClusterId, cluster: &Cluster) -> Option<cluster_v3::Cluster> {
+    if is_shared(cluster) {
+        return None;
+    }
+    // gRPC rejects some features of BackendPolicies, such as Maglev and the PROXY protocol.
+    let policy = TrafficPolicy { features: None, ..cluster.policy.clone() };
+    let for_envoy = cluster::cluster(id, &Cluster { policy, ..cluster.clone() }, &Settings::default());
     let address = match &cluster.discovery {
-        Discovery::Eds => return None,
+        Discovery::Eds => return Some(for_envoy),
         // The final dot prevents a search domain from turning the name into a Service inside the Kubernetes cluster.
         Discovery::Dns { hostname, port } => wire::socket_address(&format!("{hostname}."), *port),
         Discovery::Static { address, port } => wire::socket_address(&address.to_string(), *port),
     };
     let kind = cluster_v3::cluster::DiscoveryType::LogicalDns as i32;
-    let for_envoy = cluster::cluster(id, cluster, &Settings::default());
     Some(cluster_v3::Cluster {
         cluster_discovery_type: Some(cluster_v3::cluster::ClusterDiscoveryType::Type(kind)),
         load_assignment: Some(cluster::one_endpoint(&for_envoy.name, address)),

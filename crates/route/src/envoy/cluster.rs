@@ -6,6 +6,7 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily;
 use envoy_types::pb::envoy::extensions::clusters::dns::v3 as dns_v3;
 use envoy_types::pb::envoy::extensions::network::dns_resolver::cares::v3 as cares_v3;
@@ -16,8 +17,8 @@ use envoy_types::pb::google::protobuf as google;
 use lockgate_xds::snapshot::Resource;
 use upstream_v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 
-use super::{names, upstream_tls, wire};
-use crate::model::{CircuitBreakers, Cluster, ClusterId, Discovery, TrafficPolicy, UpstreamProtocol};
+use super::{backend, names, upstream_tls, wire};
+use crate::model::{BackendFeatures, CircuitBreakers, Cluster, ClusterId, Discovery, TrafficPolicy, UpstreamProtocol};
 use crate::settings::{self, Settings};
 
 /// The size of the buffers of a connection, upstream and downstream. Source: Envoy, "Configuring Envoy as an edge
@@ -33,7 +34,8 @@ const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptio
 /// Builds the CDS resource of a cluster.
 pub fn resource(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> Resource {
     let message = self::cluster(id, cluster, settings);
-    Resource::new(&message.name, &message, vec![cluster.origin.clone()])
+    let policies = cluster.policy.features.iter().flat_map(|features| features.origins.iter().cloned());
+    Resource::new(&message.name, &message, [cluster.origin.clone()].into_iter().chain(policies).collect())
 }
 
 /// Builds the message of a cluster.
@@ -41,8 +43,9 @@ pub fn resource(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> Resou
 /// `ROUND_ROBIN` reaches every endpoint with the fewest requests, and gRPC clients support it. The panic threshold is
 /// 0, because Envoy's panic mode would send requests to draining endpoints.
 pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluster_v3::Cluster {
-    let Cluster { discovery, port: _, policy, origin: _ } = cluster;
-    let TrafficPolicy { protocol, connect_timeout, limits, client_certificate: _, verification: _ } = policy;
+    let Cluster { discovery, port: _, policy, of_service: _, origin: _ } = cluster;
+    let TrafficPolicy { protocol, connect_timeout, limits, client_certificate: _, verification: _, features } = policy;
+    let features = features.as_deref();
     let message = cluster_v3::Cluster {
         name: id.to_string(),
         alt_stat_name: names::alt_stat_name(id),
@@ -50,7 +53,7 @@ pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluste
         per_connection_buffer_limit_bytes: Some(wire::uint32(settings.upstream.buffer_limit_bytes)),
         lb_policy: cluster_v3::cluster::LbPolicy::RoundRobin as i32,
         circuit_breakers: circuit_breakers(limits),
-        typed_extension_protocol_options: http_options(*protocol, settings),
+        typed_extension_protocol_options: http_options(*protocol, features, settings),
         transport_socket: upstream_tls::transport_socket(cluster, settings),
         upstream_connection_options: Some(cluster_v3::UpstreamConnectionOptions {
             tcp_keepalive: Some(wire::tcp_keepalive()),
@@ -68,6 +71,10 @@ pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluste
         // Kubernetes decides which endpoints exist. A removed endpoint disappears immediately, healthy or not.
         ignore_health_on_host_removal: true,
         ..Default::default()
+    };
+    let message = match features {
+        None => message,
+        Some(features) => backend::apply(message, id, *protocol, features),
     };
     discovered(message, id, discovery, settings.upstream.dns_lookup_family)
 }
@@ -186,25 +193,35 @@ pub fn circuit_breakers(limits: &CircuitBreakers) -> Option<cluster_v3::CircuitB
 
 /// Builds the HTTP options of a cluster. They are empty if Envoy's defaults apply: HTTP/1.1, and an idle timeout of an
 /// hour.
-fn http_options(protocol: UpstreamProtocol, settings: &Settings) -> HashMap<String, google::Any> {
-    let common = common_options(settings);
+fn http_options(
+    protocol: UpstreamProtocol,
+    features: Option<&BackendFeatures>,
+    settings: &Settings,
+) -> HashMap<String, google::Any> {
+    let (common, hash) = (common_options(features, settings), backend::hash_policies(features));
     match protocol {
-        UpstreamProtocol::Http1 | UpstreamProtocol::Tls if common.is_none() => HashMap::new(),
+        UpstreamProtocol::Http1 | UpstreamProtocol::Tls if common.is_none() && hash.is_empty() => HashMap::new(),
         UpstreamProtocol::Http1 | UpstreamProtocol::Tls => {
-            explicit_options(ProtocolConfig::HttpProtocolOptions(core_v3::Http1ProtocolOptions::default()), common)
+            let http1 = core_v3::Http1ProtocolOptions::default();
+            explicit_options(ProtocolConfig::HttpProtocolOptions(http1), common, hash)
         }
         UpstreamProtocol::H2c | UpstreamProtocol::H2 => {
-            explicit_options(ProtocolConfig::Http2ProtocolOptions(core_v3::Http2ProtocolOptions::default()), common)
+            let http2 = core_v3::Http2ProtocolOptions::default();
+            explicit_options(ProtocolConfig::Http2ProtocolOptions(http2), common, hash)
         }
     }
 }
 
-/// Builds the options of all HTTP versions. Returns `None` if the settings equal Envoy's defaults.
-fn common_options(settings: &Settings) -> Option<core_v3::HttpProtocolOptions> {
+/// Builds the options of all HTTP versions. Returns `None` if the features and the settings equal Envoy's defaults.
+fn common_options(features: Option<&BackendFeatures>, settings: &Settings) -> Option<core_v3::HttpProtocolOptions> {
     let max_requests_per_connection = settings.upstream.max_requests_per_connection;
-    let idle = Some(settings.timeouts.upstream_idle).filter(|limit| *limit != Some(IDLE_TIMEOUT));
-    (max_requests_per_connection.is_some() || idle.is_some()).then(|| core_v3::HttpProtocolOptions {
+    let idle = features.and_then(|features| features.idle_timeout).or(settings.timeouts.upstream_idle);
+    let idle = Some(idle).filter(|limit| *limit != Some(IDLE_TIMEOUT));
+    let age = features.and_then(|features| features.max_connection_age);
+    let is_set = max_requests_per_connection.is_some() || idle.is_some() || age.is_some();
+    is_set.then(|| core_v3::HttpProtocolOptions {
         idle_timeout: idle.map(wire::limit),
+        max_connection_duration: age.map(wire::duration),
         max_requests_per_connection: max_requests_per_connection.map(wire::uint32),
         ..Default::default()
     })
@@ -212,18 +229,20 @@ fn common_options(settings: &Settings) -> Option<core_v3::HttpProtocolOptions> {
 
 /// Builds the options of a cluster that supports only HTTP/2.
 pub fn http2_options(http2: core_v3::Http2ProtocolOptions) -> HashMap<String, google::Any> {
-    explicit_options(ProtocolConfig::Http2ProtocolOptions(http2), None)
+    explicit_options(ProtocolConfig::Http2ProtocolOptions(http2), None, Vec::new())
 }
 
 fn explicit_options(
     protocol: ProtocolConfig,
     common: Option<core_v3::HttpProtocolOptions>,
+    hash_policy: Vec<route_v3::route_action::HashPolicy>,
 ) -> HashMap<String, google::Any> {
     use upstream_v3::http_protocol_options::{ExplicitHttpConfig, UpstreamProtocolOptions};
     let explicit = ExplicitHttpConfig { protocol_config: Some(protocol) };
     let options = upstream_v3::HttpProtocolOptions {
         common_http_protocol_options: common,
         upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)),
+        hash_policy,
         ..Default::default()
     };
     HashMap::from([(HTTP_OPTIONS.to_owned(), wire::any(&options))])
@@ -244,8 +263,9 @@ mod tests {
     fn built(discovery: Discovery, protocol: UpstreamProtocol, limits: CircuitBreakers) -> cluster_v3::Cluster {
         let connect_timeout = Duration::from_millis(1500);
         let origin = ObjectRef::new("Service", "shop", "cart");
-        let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate: None, verification: None };
-        let model = Cluster { discovery, port: 80, policy, origin };
+        let (client_certificate, verification, features) = (None, None, None);
+        let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate, verification, features };
+        let model = Cluster { discovery, port: 80, policy, of_service: true, origin };
         cluster(&cluster_id("shop/cart/http"), &model, &Settings::default())
     }
 

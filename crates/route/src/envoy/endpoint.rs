@@ -31,7 +31,7 @@ pub fn cluster_load_assignment(port: &ServicePortId, endpoints: &Endpoints) -> e
         any_draining |= healthy < members.len();
         localities.push(endpoint_v3::LocalityLbEndpoints {
             locality: Some(core_v3::Locality { zone: zone.to_string(), ..Default::default() }),
-            lb_endpoints: members.into_iter().map(lb_endpoint).collect(),
+            lb_endpoints: members.into_iter().map(|one| lb_endpoint(one, endpoints.health_check_port)).collect(),
             // Always set, because gRPC skips a locality without a weight. Proportional weights give every endpoint the
             // same load.
             load_balancing_weight: Some(wire::uint32(healthy.max(1) as u32)),
@@ -57,7 +57,7 @@ fn draining_policy() -> endpoint_v3::cluster_load_assignment::Policy {
 }
 
 /// Builds one endpoint.
-fn lb_endpoint(endpoint: &Endpoint) -> endpoint_v3::LbEndpoint {
+fn lb_endpoint(endpoint: &Endpoint, health_check_port: Option<u16>) -> endpoint_v3::LbEndpoint {
     let health = match endpoint.health {
         Health::Healthy => core_v3::HealthStatus::Healthy,
         Health::Draining => core_v3::HealthStatus::Draining,
@@ -66,6 +66,8 @@ fn lb_endpoint(endpoint: &Endpoint) -> endpoint_v3::LbEndpoint {
         health_status: health as i32,
         host_identifier: Some(endpoint_v3::lb_endpoint::HostIdentifier::Endpoint(endpoint_v3::Endpoint {
             address: Some(wire::socket_address(&endpoint.address.to_string(), endpoint.port)),
+            health_check_config: health_check_port
+                .map(|port| endpoint_v3::endpoint::HealthCheckConfig { port_value: port.into(), ..Default::default() }),
             ..Default::default()
         })),
         ..Default::default()
@@ -84,7 +86,10 @@ mod tests {
 
     fn built(zones: &[(&str, &[Endpoint])]) -> endpoint_v3::ClusterLoadAssignment {
         let zones = zones.iter().map(|(zone, members)| ((*zone).into(), members.to_vec())).collect();
-        cluster_load_assignment(&cluster_id("shop/cart/http").port, &Endpoints { zones, origins: vec![] })
+        cluster_load_assignment(
+            &cluster_id("shop/cart/http").port,
+            &Endpoints { zones, health_check_port: None, origins: vec![] },
+        )
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 use ring::digest::{SHA256, digest};
 
-use super::{PolicyId, SecretId, Verification};
+use super::{BackendFeatures, PolicyId, SecretId, Verification};
 
 /// A backend: one port of one Service with one traffic policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,11 +19,13 @@ pub struct Cluster {
     pub port: u16,
     /// The traffic policy.
     pub policy: TrafficPolicy,
+    /// Whether the policy is that of the Service and its BackendPolicies alone, without that of a route.
+    pub of_service: bool,
     /// The Service.
     pub origin: ObjectRef,
 }
 
-/// The traffic policy of a Service port: protocol, limits, and TLS.
+/// The traffic policy of a Service port: protocol, limits, TLS, and the features of BackendPolicies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrafficPolicy {
     /// The protocol that the endpoints speak.
@@ -36,6 +38,8 @@ pub struct TrafficPolicy {
     pub client_certificate: Option<SecretId>,
     /// The verification of endpoints with TLS. `None`: endpoints are not verified.
     pub verification: Option<Arc<Verification>>,
+    /// The features that BackendPolicies set. `None`: there are none.
+    pub features: Option<Arc<BackendFeatures>>,
 }
 
 impl TrafficPolicy {
@@ -52,7 +56,7 @@ impl TrafficPolicy {
     /// that replaces another one.
     pub fn id(&self) -> PolicyId {
         // Without `..`, so that a new field does not compile until it is hashed.
-        let Self { protocol, connect_timeout, limits, client_certificate, verification } = self;
+        let Self { protocol, connect_timeout, limits, client_certificate, verification, features } = self;
         let CircuitBreakers {
             max_connections,
             max_pending_requests,
@@ -83,6 +87,9 @@ impl TrafficPolicy {
         }
         if let Some(verification) = verification {
             verification.write(&mut text);
+        }
+        if let Some(features) = features {
+            features.write(&mut text);
         }
         let mut id = [0; 16];
         id.iter_mut().zip(digest(&SHA256, text.as_bytes()).as_ref()).for_each(|(to, from)| *to = *from);
@@ -133,6 +140,14 @@ impl UpstreamProtocol {
         }
     }
 
+    /// Returns whether connections use HTTP/2.
+    pub fn is_http2(self) -> bool {
+        match self {
+            Self::Http1 | Self::Tls => false,
+            Self::H2c | Self::H2 => true,
+        }
+    }
+
     /// Returns whether connections use TLS.
     pub fn is_tls(self) -> bool {
         match self {
@@ -171,6 +186,7 @@ mod tests {
             limits,
             client_certificate: None,
             verification: None,
+            features: None,
         };
         let limited = |limits| TrafficPolicy { limits, ..policy.clone() };
         let presenting = |name| {

@@ -11,8 +11,8 @@ use super::gateway::{
     ReferenceGrant, TcpRoute, TlsRoute, UdpRoute,
 };
 use super::{
-    ConfigMap, EndpointSlice, GatewayService, Grouping, HostGrant, Ingress, IngressClass, Kind, Meta, Misencoded,
-    Namespace, ObjectId, ObjectKey, Secret, Service,
+    BackendPolicy, ConfigMap, EndpointSlice, GatewayService, Grouping, HostGrant, Ingress, IngressClass, Kind, Meta,
+    Misencoded, Namespace, ObjectId, ObjectKey, Secret, Service,
 };
 
 /// The content of an object of one kind, reduced to the fields that the translation or the status writers read.
@@ -211,6 +211,7 @@ with_status!(TlsRoute, Kind::TLS_ROUTE);
 with_status!(BackendTlsPolicy, Kind::BACKEND_TLS_POLICY);
 with_status!(HttpPolicy, Kind::HTTP_POLICY);
 with_status!(HostGrant, Kind::HOST_GRANT);
+with_status!(BackendPolicy, Kind::BACKEND_POLICY);
 
 impl Typed for Service {
     const KIND: Kind = Kind::SERVICE;

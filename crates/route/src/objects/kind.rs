@@ -239,6 +239,19 @@ impl Kind {
         ..COMMON
     });
 
+    /// lockgate.dev/v1alpha1
+    pub const BACKEND_POLICY: Self = Self(&KindInfo {
+        name: "BackendPolicy",
+        group: super::gateway::LOCKGATE,
+        version: "v1alpha1",
+        plural: "backendpolicies",
+        optional: true,
+        deletion_waits: true,
+        has_status: true,
+        named_by_others: false,
+        ..COMMON
+    });
+
     /// apiextensions.k8s.io/v1. Only the definitions of Gateway API are read, and of these only the metadata.
     pub const CUSTOM_RESOURCE_DEFINITION: Self = Self(&KindInfo {
         name: "CustomResourceDefinition",
@@ -253,7 +266,7 @@ impl Kind {
     });
 
     /// Every kind.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,
@@ -275,6 +288,7 @@ impl Kind {
         Self::HTTP_POLICY,
         Self::ENVOY_FLEET,
         Self::HOST_GRANT,
+        Self::BACKEND_POLICY,
         Self::CUSTOM_RESOURCE_DEFINITION,
     ];
 

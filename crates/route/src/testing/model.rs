@@ -81,8 +81,9 @@ fn cluster(discovery: Discovery, protocol: UpstreamProtocol) -> Cluster {
     let connect_timeout = Duration::from_secs(2);
     let origin = ObjectRef::new("Service", "shop", "cart");
     let pair = matches!(protocol, UpstreamProtocol::Tls).then(|| pair_id("cert"));
-    let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate: pair, verification: None };
-    Cluster { discovery, port: 80, policy, origin }
+    let (verification, features) = (None, None);
+    let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate: pair, verification, features };
+    Cluster { discovery, port: 80, policy, of_service: true, origin }
 }
 
 /// Returns a self-signed pair for `*.example.com`.
@@ -195,7 +196,8 @@ pub fn model() -> Model {
         ("".into(), vec![endpoint(local, Health::Healthy)]),
         ("a".into(), vec![endpoint("::1".parse().unwrap(), Health::Draining)]),
     ]);
-    let endpoints = Endpoints { zones, origins: vec![ObjectRef::new("EndpointSlice", "shop", "cart-1")] };
+    let endpoints =
+        Endpoints { zones, health_check_port: None, origins: vec![ObjectRef::new("EndpointSlice", "shop", "cart-1")] };
     let (secret, scrapers) =
         (pair_id("cert"), SecretId::new(ObjectKey::new("shop", "scrapers"), SecretPart::Authorities));
     let authorities: Arc<str> = String::from_utf8_lossy(&PAIR.certificate_chain).into();

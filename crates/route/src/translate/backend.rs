@@ -5,15 +5,18 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use crate::duration::Limit;
 use crate::model::{
-    CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, SecretId, ServicePortId, TrafficPolicy, UpstreamProtocol,
-    Verification,
+    BackendFeatures, CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, Probe, SecretId, ServicePortId,
+    TrafficPolicy, UpstreamProtocol, Verification,
 };
 use crate::objects::{Kind, ObjectKey, Objects, SERVICE_PORTS, Service, ServicePort, Transport};
 use crate::settings::Settings;
 
 use super::annotations::{self, Reader};
+use super::backend_policies::BackendPolicies;
 use super::envoys;
 use super::external_name::{self, Target};
 use super::foreign;
@@ -48,6 +51,8 @@ pub struct Context<'a> {
     pub objects: &'a Objects,
     /// The settings.
     pub settings: &'a Settings,
+    /// The BackendPolicies.
+    pub backend_policies: &'a BackendPolicies,
     /// The result of [`super::tls::client_certificate`].
     pub client_certificate: Option<&'a Option<SecretId>>,
 }
@@ -74,6 +79,9 @@ pub struct Located<'a> {
     service: &'a Service,
     number: u16,
     policy: Option<TrafficPolicy>,
+    of_service: bool,
+    /// The BackendPolicy whose health check needs another protocol.
+    unchecked: Option<&'a ObjectRef>,
 }
 
 /// A reference to a port of a Service.
@@ -90,15 +98,16 @@ pub enum WantedPort<'a> {
 /// Returns a port of a Service with this transport protocol. `read` receives the Service, whether it exists or not.
 ///
 /// With a `policy`, the port has a separate cluster for that policy. Without one, the annotations of the Service and
-/// the settings determine the policy.
+/// the settings determine the policy. BackendPolicies add their features to both.
 pub fn locate<'a>(
-    objects: &'a Objects,
+    context: Context<'a>,
     service: ObjectKey,
     port: WantedPort,
     transport: Transport,
     policy: Option<TrafficPolicy>,
     read: impl FnOnce(ObjectKey),
 ) -> Result<Located<'a>, Fault> {
+    let objects = context.objects;
     let fault = |reason, field, message| Fault { reason, field, message };
     let unresolved = |field, message| fault(Reason::ServiceUnresolvedReference, field, message);
     let found = objects.get::<Service>(&service);
@@ -132,8 +141,49 @@ pub fn locate<'a>(
             return Err(fault(Reason::UnsupportedBackend, ".service.port", what.into()));
         }
     };
+    let of_service = policy.is_none();
+    // UDP has neither responses nor connections.
+    let features = match transport {
+        Transport::Tcp => context.backend_policies.features(&key, number),
+        Transport::Udp => None,
+    };
+    let mut unchecked = None;
+    let policy = match features {
+        None => policy,
+        Some(features) => {
+            let base = match &policy {
+                Some(policy) => policy.clone(),
+                None => service_policy(object, number, context.settings).0,
+            };
+            let features = checkable(features, object);
+            // Envoy rejects such a cluster.
+            let is_http1 = needs_http2(&features) && !base.protocol.is_http2();
+            let features = if is_http1 { BackendFeatures { health_check: None, ..features } } else { features };
+            if is_http1 {
+                unchecked = context.backend_policies.with_health_check(&key, number);
+            }
+            // Without a valid feature, the cluster keeps its identity.
+            match features.is_empty() {
+                true => policy,
+                false => Some(TrafficPolicy { features: Some(Arc::new(features)), ..base }),
+            }
+        }
+    };
     let cluster = ClusterId { port: ServicePortId::new(key, port), policy: policy.as_ref().map(TrafficPolicy::id) };
-    Ok(Located { cluster, service: object, number, policy })
+    Ok(Located { cluster, service: object, number, policy, of_service, unchecked })
+}
+
+/// Returns the features without a health check if the Service has an external name: its owner could make Envoy probe hosts
+/// outside of the Kubernetes cluster.
+fn checkable(features: BackendFeatures, service: &Service) -> BackendFeatures {
+    match service.external_name {
+        None => features,
+        Some(_) => BackendFeatures { health_check: None, ..features },
+    }
+}
+
+fn needs_http2(features: &BackendFeatures) -> bool {
+    features.health_check.as_ref().is_some_and(|check| matches!(check.probe, Probe::Grpc { .. }))
 }
 
 /// Returns the cause that a Service does not exist, with the port that is wanted.
@@ -150,8 +200,7 @@ fn missing(service: ObjectKey, port: WantedPort, transport: Transport) -> Cause 
 impl Located<'_> {
     /// Builds the cluster.
     pub fn make(&self, context: Context) -> Made {
-        let Self { cluster: _, service, number, policy } = self;
-        let (service, number) = (*service, *number);
+        let Self { cluster: _, service, number, ref policy, of_service, unchecked } = *self;
         let fault = |reason, message| Fault { reason, field: ".service.name", message };
         let id = service.meta.key.to_string();
         let refused = |fault| Made {
@@ -178,8 +227,9 @@ impl Located<'_> {
                 }
             },
         };
-        let (of_service, problems) = service_policy(service, number, context.settings);
-        let mut policy = policy.clone().unwrap_or(of_service);
+        let (default, mut problems) = service_policy(service, number, context.settings);
+        problems.extend(unchecked.map(|policy| unchecked_problem(policy, &id, number)));
+        let mut policy = policy.clone().unwrap_or(default);
         let mut made = Ok(());
         let presented =
             context.client_certificate.filter(|_| policy.protocol.is_tls() && policy.client_certificate.is_none());
@@ -193,12 +243,22 @@ impl Located<'_> {
         }
         let origin = service.meta.object_ref(Kind::SERVICE);
         Made {
-            cluster: made.map(|()| Arc::new(Cluster { discovery, port: number, policy, origin })),
+            cluster: made.map(|()| Arc::new(Cluster { discovery, port: number, policy, of_service, origin })),
             problems: bounded(problems),
             denied: foreign::of(&service.meta, Kind::SERVICE, context.settings).denied,
             reads_namespaces: service.external_name.is_some(),
             reads_client_certificate: presented.is_some(),
         }
+    }
+}
+
+fn unchecked_problem(policy: &ObjectRef, service: &str, port: u16) -> Problem {
+    Problem {
+        object: policy.clone(),
+        field: "spec.healthCheck.grpc".to_owned(),
+        reason: Reason::PolicyNotValid,
+        message: format!("port {port} of Service {service:?} speaks HTTP/1.1, and gRPC needs HTTP/2").into(),
+        consequence: "its endpoints are not checked".to_owned(),
     }
 }
 
@@ -289,7 +349,8 @@ fn service_policy(service: &Service, number: u16, settings: &Settings) -> (Traff
     };
     let mut problems = reader.problems;
     problems.extend(annotations::unknown_of_service(&service.meta, settings));
-    (TrafficPolicy { protocol, connect_timeout, limits, client_certificate: None, verification: None }, problems)
+    let (client_certificate, verification, features) = (None, None, None);
+    (TrafficPolicy { protocol, connect_timeout, limits, client_certificate, verification, features }, problems)
 }
 
 /// The result of a search for a port.

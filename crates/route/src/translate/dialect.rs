@@ -248,7 +248,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
         let inputs = &mut self.inputs;
         let read = |service| inputs.push(Input::new(Kind::SERVICE, service));
-        let located = backend::locate(self.context.objects, service, port, transport, policy, read)?;
+        let located = backend::locate(self.context, service, port, transport, policy, read)?;
         self.clusters.push(located.cluster.clone());
         let denied = (self.authorize)(&located)?;
         Ok((located.cluster, denied))

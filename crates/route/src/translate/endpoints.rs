@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::model::{Endpoint, Endpoints, Health, ServicePortId};
-use crate::objects::{AddressType, EndpointSlice, Kind, Objects, Service, SliceEndpoint};
+use crate::objects::{AddressType, EndpointSlice, Kind, Objects, Service, SliceEndpoint, Transport};
 
+use super::backend_policies::BackendPolicies;
 use super::envoys::Envoys;
 use super::problem::{Cause, MOST, Message, Problem, Reason};
 use super::{address, backend};
@@ -65,6 +66,22 @@ pub fn endpoints_of(
     let service = objects.get::<Service>(id.service())?;
     let port = backend::referenced_port(service, id.port())?;
     service.external_name.is_none().then(|| endpoints(objects, envoys, service, &port.name, share))
+}
+
+/// Returns the port of the endpoints that receives the health checks, if a BackendPolicy sets one. An Envoy must not be
+/// checked at its own listeners.
+pub fn health_check_port(
+    objects: &Objects,
+    envoys: &Envoys,
+    policies: &BackendPolicies,
+    id: &ServicePortId,
+    endpoints: &Endpoints,
+) -> Option<u16> {
+    let port = backend::referenced_port(objects.get::<Service>(id.service())?, id.port())?;
+    let is_tcp = *port.protocol == *Transport::Tcp.as_str();
+    let check = policies.health_check_port(id.service(), port.port).filter(|_| is_tcp)?;
+    let mut members = endpoints.zones.iter().flat_map(|(_, members)| members);
+    (!members.any(|endpoint| envoys.has(endpoint.address, check))).then_some(check)
 }
 
 /// Returns the endpoints of the port of `service` with the name `port`, which is empty for an unnamed port.
@@ -158,7 +175,7 @@ fn endpoints(
     let zones = zones.into_iter().map(|(zone, members)| (zone.clone(), members)).collect();
     origins.sort();
     origins.shrink_to_fit();
-    (Endpoints { zones, origins }, problems)
+    (Endpoints { zones, health_check_port: None, origins }, problems)
 }
 
 /// Returns the numbers of the port `name` in `slice`.

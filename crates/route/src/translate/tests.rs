@@ -4,6 +4,7 @@
 
 mod amplification;
 mod annotations;
+mod backend_policies;
 mod claims;
 mod composed;
 mod copies;

@@ -4,6 +4,7 @@
 //! input affects the sources that read it, the hosts of these sources, and the entries of these hosts in the model. The
 //! translation from scratch is the same code with [`ChangedInputs::everything`]. A property test compares the results.
 
+mod backend_policies;
 pub mod claims;
 mod clusters;
 mod conflicts;
@@ -29,6 +30,7 @@ use crate::model::{Host, Model, SecretId, SecretPart, ServicePortId, StatsTls, T
 use crate::objects::{Grouping, Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Revision};
 use crate::settings::Settings;
 
+use super::backend_policies::BackendPolicies;
 use super::class::{self, Classes};
 use super::conflicts::Place;
 use super::dialect::{DIALECTS, Dialect};
@@ -124,6 +126,9 @@ pub struct Translator {
     general: General,
     classes: Classes,
     host_grants: HostGrants,
+    backend_policies: BackendPolicies,
+    /// The problems of each BackendPolicy.
+    backend_policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
     sources: Sources,
     graph: Graph,
     /// The sources with a default backend.
@@ -165,6 +170,8 @@ impl Translator {
             general: General::default(),
             classes: Classes::default(),
             host_grants: HostGrants::default(),
+            backend_policies: BackendPolicies::default(),
+            backend_policy_problems: BTreeMap::new(),
             sources: Sources::default(),
             graph: Graph::default(),
             with_default: BTreeSet::new(),
@@ -217,6 +224,9 @@ impl Translator {
         if source.kind == Kind::HOST_GRANT {
             return self.host_grants.get(&source.key).map(|grant| grant.revision);
         }
+        if source.kind == Kind::BACKEND_POLICY {
+            return self.backend_policies.get(&source.key).map(|policy| policy.revision);
+        }
         self.sources.get(source).map(|source| source.revision).or_else(|| self.gateways.revision(source))
     }
 
@@ -243,6 +253,7 @@ impl Translator {
             || kind == Kind::NAMESPACE && self.host_grants.read_labels()
             || kind == Kind::NAMESPACE && self.clusters.readers_of_namespaces().next().is_some()
             || kind == Kind::SECRET && is_of_settings()
+            || kind == Kind::SERVICE && self.backend_policies.name(key)
             || self.graph.is_used(input)
             || self.serves(&kind.id(key.clone()))
     }
@@ -251,7 +262,9 @@ impl Translator {
     /// read. A route without a served Gateway also reads Gateways.
     pub fn inputs<'a>(&'a self, source: &ObjectId) -> impl Iterator<Item = &'a Input> + use<'a> {
         let of_includers = self.includers(source).flat_map(|includer| self.sources.inputs(includer));
-        self.sources.inputs(source).iter().chain(self.gateways.inputs(source)).chain(of_includers)
+        let policy = self.backend_policies.get(&source.key).filter(|_| source.kind == Kind::BACKEND_POLICY);
+        let of_policy = policy.into_iter().flat_map(|policy| policy.inputs.iter());
+        self.sources.inputs(source).iter().chain(self.gateways.inputs(source)).chain(of_policy).chain(of_includers)
     }
 
     /// Returns whether a source has lost all its routes: every route belongs to other sources, or is invalid. A source
@@ -264,7 +277,8 @@ impl Translator {
     /// Returns the sources that are served by class.
     pub fn sources(&self) -> impl Iterator<Item = ObjectId> {
         let grants = self.host_grants.all().map(|grant| Kind::HOST_GRANT.id(grant.key.clone()));
-        grants.chain(self.sources.iter().map(|(id, _)| id.clone())).chain(self.gateways.ids())
+        let policies = self.backend_policies.keys().map(|key| Kind::BACKEND_POLICY.id(key.clone()));
+        policies.chain(grants).chain(self.sources.iter().map(|(id, _)| id.clone())).chain(self.gateways.ids())
     }
 
     /// Returns the model, the problems, and the sources that are served by class.
@@ -363,8 +377,9 @@ impl Translator {
         if changed.of_kind(Kind::NAMESPACE).next().is_some() {
             due.services.extend(self.clusters.readers_of_namespaces());
         }
-        due.services.iter().for_each(|service| self.clusters.forget_service(service, &mut self.ledger));
         let mut update = Update::default();
+        self.update_backend_policies(objects, changed, &mut due, &mut update);
+        due.services.iter().for_each(|service| self.clusters.forget_service(service, &mut self.ledger));
         let mut units = self.update_host_grants(objects, settings, changed, &mut due, &mut update);
         units.extend(self.add_due_sources(objects, changed, &mut due));
         let Due { mut sources, hosts, services, presented_to_all } = due;

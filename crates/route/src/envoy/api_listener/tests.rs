@@ -292,6 +292,7 @@ fn p6_p7_a_locality_has_a_weight_and_an_address_occurs_once() {
         assert_well_formed(&assignment);
     }
     let double = crate::model::Endpoints {
+        health_check_port: None,
         zones: ["a", "b"].map(|zone| (zone.into(), model.endpoints.values().next().unwrap().zones[0].1.clone())).into(),
         origins: vec![],
     };
@@ -385,7 +386,8 @@ fn a_cluster_with_a_policy_is_for_routes_and_not_for_the_targets_of_its_service(
     let with_policy = |text: &str, model: &Model| {
         let port = cluster_id(text).port;
         let cluster = model.clusters[&port.clone().into()].clone();
-        (ClusterId { port, policy: Some(cluster.policy.id()) }, cluster)
+        let of_route = Cluster { of_service: false, ..Cluster::clone(&cluster) };
+        (ClusterId { port, policy: Some(cluster.policy.id()) }, Arc::new(of_route))
     };
     let (eds, address) = (with_policy("shop/cart/http", &model), with_policy("shop/ip/h2c", &model));
     let route = |id: &ClusterId| {
@@ -407,4 +409,25 @@ fn a_cluster_with_a_policy_is_for_routes_and_not_for_the_targets_of_its_service(
     assert_eq!(to[..2], [eds.0.to_string(), address.0.to_string()]);
     assert!(shared_clusters(&model).eq([eds.0.to_string()]));
     assert!(made.iter().any(|one| one.kind() == ResourceType::CLUSTER && **one.name() == *address.0.to_string()));
+}
+
+#[test]
+fn a_service_with_backend_policies_keeps_its_targets_without_the_features() {
+    use crate::model::{Algorithm, BackendFeatures, HashOn, LoadBalancing, TrafficPolicy};
+    let mut model = one_host(vec![]);
+    let id = cluster_id("shop/cart/http");
+    let before = model.clusters.remove(&id).unwrap();
+    let balancing =
+        LoadBalancing { algorithm: Algorithm::Maglev, slow_start: None, hash_on: vec![HashOn::SourceAddress] };
+    let features = BackendFeatures { load_balancing: Some(balancing), ..BackendFeatures::default() };
+    let policy = TrafficPolicy { features: Some(Arc::new(features)), ..before.policy.clone() };
+    let with_features = ClusterId { policy: Some(policy.id()), ..id.clone() };
+    model.clusters.insert(with_features.clone(), Arc::new(Cluster { policy, ..Cluster::clone(&before) }));
+    let made = made(&model);
+    assert_eq!(led_to(&routes(&made, "cart.shop:80")[0]), with_features.to_string());
+    assert!(!shared_clusters(&model).any(|name| name == with_features.to_string()));
+    let own = made.iter().find(|one| **one.name() == *with_features.to_string()).unwrap();
+    let own = cluster_v3::Cluster::decode(own.message()).unwrap();
+    assert_eq!(own.lb_policy, cluster_v3::cluster::LbPolicy::RoundRobin as i32);
+    assert_eq!(own.eds_cluster_config.unwrap().service_name, "shop/cart/http");
 }

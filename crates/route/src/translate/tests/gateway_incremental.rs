@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::gateway::world_of;
-use super::incremental::any_host_grant;
+use super::incremental::{any_backend_policy, any_host_grant};
 use crate::model::{Model, Touched, Traffic};
 use crate::objects::{Kind, Namespace, Object, ObjectKey, Objects};
 use crate::settings::Settings;
@@ -218,7 +218,7 @@ fn any_object() -> impl Strategy<Value = Object> {
         Just(Object::from(secret("good", &["x.test"]).without_pair())),
         Just(Object::from(ingress("a").host("x.test").path("Prefix", "/", "a:80"))),
     ];
-    prop_oneof![6 => any_gateway(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others, 5 => any_host_grant(&["x.test", "*.test", "**.test", "a.b.test", "**"])]
+    prop_oneof![6 => any_gateway(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 6 => any_backend_policy(&["a", "b", "c", "gone"]), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others, 5 => any_host_grant(&["x.test", "*.test", "**.test", "a.b.test", "**"])]
 }
 
 /// Applies or deletes `object` like the loop.

@@ -8,8 +8,11 @@ use proptest::sample::select;
 
 use super::fuzz::{HOSTS, SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Host, ListenerId, Model, Touched};
-use crate::objects::{EndpointSlice, Ingress, Kind, Namespace, Object, ObjectId, ObjectKey, Objects, claim_shard};
+use crate::objects::{
+    EndpointSlice, Ingress, Kind, LoadBalancingAlgorithm, Namespace, Object, ObjectId, ObjectKey, Objects, claim_shard,
+};
 use crate::settings::{ExternalNames, Hosts, Settings, Tenants, Tls};
+use crate::testing::backend_policies::backend_policy;
 use crate::testing::gateway::labeled_namespace;
 use crate::testing::host_grants::{HostGrantBuilder, host_grant};
 use crate::testing::model::Shared as _;
@@ -85,6 +88,31 @@ pub fn any_host_grant(hosts: &'static [&'static str]) -> impl Strategy<Value = O
     )
 }
 
+/// Generates a BackendPolicy for one of these Services.
+pub fn any_backend_policy(services: &'static [&'static str]) -> impl Strategy<Value = Object> {
+    let target = (select(services), select(vec![None, None, Some("http"), Some("80"), Some("443"), Some("gone")]));
+    let targets = prop::collection::vec(target, 0..3);
+    let feature = prop::collection::vec(0..8u8, 0..4);
+    let names = select(vec!["one", "two", "three", "other/four"]);
+    (names, 1i64..3, targets, feature, prop::bool::weighted(0.1)).prop_map(
+        |(name, created, targets, features, terminating)| {
+            let policy = backend_policy(name).created(created);
+            let policy = targets.into_iter().fold(policy, |policy, (service, port)| policy.target(service, port));
+            let policy = features.into_iter().fold(policy, |policy, feature| match feature {
+                0 => policy.consecutive_5xx(3),
+                1 => policy.consecutive_5xx(0),
+                2 => policy.http_check("/ready", None),
+                3 => policy.http_check("/ready", Some(9000)),
+                4 => policy.grpc_check("shop.Cart"),
+                5 => policy.hash_on_header(LoadBalancingAlgorithm::Maglev, "x-user"),
+                6 => policy.hash_on_header(LoadBalancingAlgorithm::RoundRobin, "x-user"),
+                _ => policy.idle_timeout("1m"),
+            });
+            if terminating { policy.terminating().into() } else { policy.into() }
+        },
+    )
+}
+
 /// Generates one of the ConfigMaps with claims.
 fn any_claims() -> impl Strategy<Value = Object> {
     let claimants = select(vec!["", "shop", "shop", "other", "third", "new"]);
@@ -111,6 +139,7 @@ pub(super) fn any_object() -> impl Strategy<Value = Object> {
         3 => any_secret(),
         1 => any_class(),
         2 => any_namespace(),
+        4 => any_backend_policy(&["a", "b", "e", "gone"]),
         3 => any_host_grant(&["x.com", "a.x.com", "*.x.com", "**.x.com", "**.com", "**", "?"]),
     ];
     (object, 1i64..3).prop_map(|(object, generation)| {

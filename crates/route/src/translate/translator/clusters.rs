@@ -11,7 +11,7 @@ use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
 use crate::translate::backend::{Context, Fault, Located, Made};
-use crate::translate::endpoints::{Share, endpoints_of};
+use crate::translate::endpoints::{Share, endpoints_of, health_check_port};
 use crate::translate::envoys::{self, Envoys};
 use crate::translate::few::beyond;
 
@@ -281,7 +281,9 @@ impl Translator {
         let made = parallel::map(&endpoints, |port| {
             let used = used.get(port.service()).filter(|used| used.contains(port))?;
             let share = Share { used: used.len(), reports: used.first() == Some(port) };
-            Some(endpoints_of(objects, &self.envoys, port, share).unwrap_or_default())
+            let (mut made, problems) = endpoints_of(objects, &self.envoys, port, share).unwrap_or_default();
+            made.health_check_port = health_check_port(objects, &self.envoys, &self.backend_policies, port, &made);
+            Some((made, problems))
         });
         for (port, now) in endpoints.into_iter().zip(made) {
             let (now, problems) = now.map_or((None, Vec::new()), |(endpoints, problems)| (Some(endpoints), problems));

@@ -135,7 +135,8 @@ impl Translator {
         parse: impl FnOnce(Resolver) -> T,
     ) -> (T, NewClusters) {
         let client_certificate = self.general.ground.client_certificate.as_ref();
-        let context = Context { objects, settings, client_certificate };
+        let backend_policies = &self.backend_policies;
+        let context = Context { objects, settings, backend_policies, client_certificate };
         let mut made = NewClusters::new();
         let mut authorize = |located: &Located<'_>| self.clusters.authorize(located, context, &mut made);
         let default_secret = self.general.ground.default_secret.as_ref();

@@ -33,11 +33,12 @@ impl World {
     /// Replaces all routes by routes to the port `a:http` with `policies`. Returns the clusters.
     fn route(&mut self, policies: &[Option<&TrafficPolicy>]) -> (Vec<ClusterId>, Touched) {
         let Self { objects, settings, translator, used } = self;
-        let context = Context { objects, settings, client_certificate: None };
+        let backend_policies = &Default::default();
+        let context = Context { objects, settings, backend_policies, client_certificate: None };
         let mut new = NewClusters::new();
         let mut locate = |policy: &Option<&TrafficPolicy>| {
             let located = locate(
-                objects,
+                context,
                 ObjectKey::new("shop", "a"),
                 WantedPort::Number(80),
                 Transport::Tcp,
@@ -93,6 +94,7 @@ fn policy(protocol: UpstreamProtocol) -> TrafficPolicy {
         limits: Default::default(),
         client_certificate: None,
         verification: None,
+        features: None,
     }
 }
 
@@ -152,18 +154,12 @@ fn a_policy_with_tls_presents_the_client_certificate_of_the_settings() {
     let world = World::new();
     let made = |policy: TrafficPolicy, client_certificate: Option<&Option<_>>| {
         let World { objects, settings, .. } = &world;
-        let context = Context { objects, settings, client_certificate };
-        locate(
-            &world.objects,
-            ObjectKey::new("shop", "a"),
-            WantedPort::Number(80),
-            Transport::Tcp,
-            Some(policy),
-            |_| (),
-        )
-        .unwrap()
-        .make(context)
-        .cluster
+        let backend_policies = &Default::default();
+        let context = Context { objects, settings, backend_policies, client_certificate };
+        locate(context, ObjectKey::new("shop", "a"), WantedPort::Number(80), Transport::Tcp, Some(policy), |_| ())
+            .unwrap()
+            .make(context)
+            .cluster
     };
     let presented = |made: Result<Arc<Cluster>, _>| made.unwrap().policy.client_certificate.clone();
     let (general, own) = (Some(pair_id("client")), Some(pair_id("own")));

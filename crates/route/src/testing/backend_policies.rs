@@ -1,0 +1,65 @@
+//! A builder of BackendPolicies.
+
+use super::objects::{meta, with_meta};
+use crate::objects::{
+    BackendPolicy, BackendPolicySpec, BackendPolicyTarget, GrpcProbeSpec, HashOnSpec, HashOnType, HealthCheckSpec,
+    HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, Object, OutlierDetectionSpec,
+};
+
+/// A BackendPolicy.
+#[derive(Clone)]
+pub struct BackendPolicyBuilder(BackendPolicy);
+with_meta!(BackendPolicyBuilder);
+
+/// Starts the BackendPolicy `shop/name`, or `name` if it has a namespace. It has neither targets nor features.
+pub fn backend_policy(name: &str) -> BackendPolicyBuilder {
+    let spec = BackendPolicySpec::default();
+    BackendPolicyBuilder(BackendPolicy { meta: meta(name), spec, status: Default::default(), version: "".into() })
+}
+
+impl BackendPolicyBuilder {
+    /// Adds a Service as a target, or its port of this name or number.
+    pub fn target(mut self, service: &str, port: Option<&str>) -> Self {
+        let (kind, name, section_name) = ("Service".to_owned(), service.to_owned(), port.map(Into::into));
+        self.0.spec.target_refs.push(BackendPolicyTarget { group: String::new(), kind, name, section_name });
+        self
+    }
+
+    /// Ejects endpoints after this number of responses with a status of 500 or higher.
+    pub fn consecutive_5xx(self, count: u32) -> Self {
+        let detection = OutlierDetectionSpec { consecutive_5xx: Some(count), ..OutlierDetectionSpec::default() };
+        self.spec(|spec| spec.outlier_detection = Some(detection.into()))
+    }
+
+    /// Checks the endpoints over HTTP at this path, and at a port of their own.
+    pub fn http_check(self, path: &str, port: Option<u16>) -> Self {
+        let http = HttpProbeSpec { path: path.to_owned(), ..HttpProbeSpec::default() };
+        let check = HealthCheckSpec { http: Some(http), port, ..HealthCheckSpec::default() };
+        self.spec(|spec| spec.health_check = Some(check.into()))
+    }
+
+    /// Checks the endpoints by the gRPC health protocol.
+    pub fn grpc_check(self, service: &str) -> Self {
+        let grpc = GrpcProbeSpec { service: service.to_owned() };
+        let check = HealthCheckSpec { grpc: Some(grpc), ..HealthCheckSpec::default() };
+        self.spec(|spec| spec.health_check = Some(check.into()))
+    }
+
+    /// Selects the endpoint by a header.
+    pub fn hash_on_header(self, algorithm: LoadBalancingAlgorithm, header: &str) -> Self {
+        let part = HashOnSpec { r#type: HashOnType::Header, name: Some(header.to_owned()), ..HashOnSpec::default() };
+        let balancing = LoadBalancingSpec { algorithm, slow_start: None, hash_on: vec![part] };
+        self.spec(|spec| spec.load_balancing = Some(balancing.into()))
+    }
+
+    /// Closes idle connections after this time.
+    pub fn idle_timeout(self, time: &str) -> Self {
+        self.spec(|spec| spec.idle_timeout = Some(time.to_owned().into()))
+    }
+
+    /// Applies any other change to the spec.
+    pub fn spec(mut self, change: impl FnOnce(&mut BackendPolicySpec)) -> Self {
+        change(&mut self.0.spec);
+        self
+    }
+}

@@ -1,0 +1,109 @@
+//! The parser of a single BackendPolicy.
+
+mod features;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use crate::model::BackendFeatures;
+use crate::objects::{BackendPolicy, BackendPolicyTarget, Kind, ObjectKey, Objects, Precedence, Revision, Service};
+
+use super::graph::Input;
+use super::problem::{Problem, Reason, bounded};
+
+/// A BackendPolicy, parsed.
+#[derive(Debug, PartialEq)]
+pub struct Policy {
+    /// A reference to it.
+    pub origin: ObjectRef,
+    /// The hash of its content.
+    pub revision: Revision,
+    /// Its rank among policies with the same target.
+    pub precedence: Precedence,
+    /// The targets in the order of the spec.
+    pub targets: Box<[Result<Target, Fault>]>,
+    /// The Services that it names, whether they exist or not.
+    pub services: BTreeSet<ObjectKey>,
+    /// The same Services as inputs.
+    pub inputs: Box<[Input]>,
+    /// The valid features.
+    pub features: BackendFeatures,
+    /// The faults of the features, which are left out.
+    pub problems: Box<[Arc<Problem>]>,
+}
+
+/// The reason of the condition `Accepted`, and the message.
+pub type Fault = (&'static str, String);
+
+/// A target of a policy: a Service, or one of its ports.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// The Service.
+    pub service: ObjectKey,
+    /// The number of the TCP port; `None` is every port.
+    pub port: Option<u16>,
+}
+
+/// Parses a policy.
+pub fn parse(policy: &BackendPolicy, objects: &Objects) -> Policy {
+    let BackendPolicy { meta, spec, status: _, version: _ } = policy;
+    let origin = meta.object_ref(Kind::BACKEND_POLICY);
+    let key = |target: &BackendPolicyTarget| ObjectKey {
+        namespace: meta.key.namespace.clone(),
+        name: target.name.as_str().into(),
+    };
+    let services: BTreeSet<ObjectKey> = spec.target_refs.iter().filter(|target| is_service(target)).map(key).collect();
+    let (features, mut problems) = features::parse(spec, &origin);
+    if features.health_check.is_some() {
+        problems.extend(services.iter().filter(|service| is_external(service, objects)).map(|service| Problem {
+            object: origin.clone(),
+            field: "spec.healthCheck".to_owned(),
+            reason: Reason::PolicyNotValid,
+            message: format!("Service \"{service}\" has an external name, which Envoy does not check").into(),
+            consequence: "left out for this Service".to_owned(),
+        }));
+    }
+    Policy {
+        revision: Revision::new(meta, spec),
+        precedence: objects.precedence(Kind::BACKEND_POLICY, meta),
+        targets: spec.target_refs.iter().map(|one| target(one, key(one), objects)).collect(),
+        inputs: services.iter().map(|service| Input::new(Kind::SERVICE, service.clone())).collect(),
+        services,
+        features,
+        problems: bounded(problems),
+        origin,
+    }
+}
+
+fn is_service(target: &BackendPolicyTarget) -> bool {
+    target.group.is_empty() && target.kind == Kind::SERVICE.as_str()
+}
+
+fn is_external(service: &ObjectKey, objects: &Objects) -> bool {
+    objects.get::<Service>(service).is_some_and(|service| service.external_name.is_some())
+}
+
+/// Returns the target of a reference if it exists. A port has one number, whether the reference contains the number or the name.
+fn target(reference: &BackendPolicyTarget, service: ObjectKey, objects: &Objects) -> Result<Target, Fault> {
+    let BackendPolicyTarget { group, kind, name: _, section_name } = reference;
+    if !is_service(reference) {
+        return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported")));
+    }
+    let Some(object) = objects.get::<Service>(&service) else {
+        return Err(("TargetNotFound", format!("Service \"{service}\" does not exist")));
+    };
+    let Some(section) = section_name.as_ref().filter(|name| !name.is_empty()) else {
+        return Ok(Target { service, port: None });
+    };
+    let number = section.parse::<u16>().ok();
+    let mut ports = object.ports.iter().filter(|port| &*port.protocol == "TCP");
+    let listed = ports.find(|port| number.map_or(port.name == *section, |number| port.port == number));
+    // An ExternalName Service may list no ports.
+    let unlisted = number.filter(|_| object.external_name.is_some() && object.ports.is_empty());
+    match listed.map(|port| port.port).or(unlisted) {
+        Some(port) => Ok(Target { service, port: Some(port) }),
+        None => Err(("TargetNotFound", format!("Service \"{service}\" has no TCP port {section:?}"))),
+    }
+}

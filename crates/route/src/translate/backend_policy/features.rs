@@ -1,0 +1,333 @@
+//! The features of a BackendPolicy. A feature with an invalid field is left out, with a problem that names the field.
+
+use std::time::Duration;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use crate::duration;
+use crate::model::{
+    Algorithm, BackendFeatures, CookieName, HashOn, HeaderName, HealthCheck, LoadBalancing, OutlierDetection, Probe,
+    ProbeMethod, ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive,
+};
+use crate::objects::gateway::Lenient;
+use crate::objects::{
+    BackendPolicySpec, HashOnSpec, HashOnType, HealthCheckSpec, HttpProbeSpec, LoadBalancingAlgorithm,
+    LoadBalancingSpec, OutlierDetectionSpec, ProxyProtocolVersion, RetryBudgetSpec, SlowStartSpec, SuccessRateSpec,
+    TcpKeepaliveSpec,
+};
+use crate::translate::problem::{Problem, Reason};
+
+/// The field below the feature, and the message.
+type Fault = (String, String);
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The maximum time limit of a health check. Envoy confirms a new cluster after the first check of each endpoint, and the next
+/// changes of all objects wait for it.
+const LONGEST_CHECK: Duration = Duration::from_secs(5);
+
+/// The maximum numbers of statuses and of hashed parts. Source: CustomResourceDefinition. Manifests are not validated
+/// against it.
+const MOST: (usize, usize) = (16, 4);
+
+/// Parses the features, and returns the problems of the others.
+pub fn parse(spec: &BackendPolicySpec, origin: &ObjectRef) -> (BackendFeatures, Vec<Problem>) {
+    let mut parser = Parser { origin, problems: Vec::new() };
+    let features = BackendFeatures {
+        outlier_detection: parser.feature("outlierDetection", &spec.outlier_detection, outlier_detection),
+        health_check: parser.feature("healthCheck", &spec.health_check, health_check),
+        panic_threshold_percent: parser
+            .feature("panicThreshold", &spec.panic_threshold, |percent| number("", Some(*percent), 0, 0, 100)),
+        load_balancing: parser.feature("loadBalancing", &spec.load_balancing, load_balancing),
+        tcp_keepalive: parser.feature("tcpKeepalive", &spec.tcp_keepalive, tcp_keepalive),
+        proxy_protocol: parser.feature("proxyProtocol", &spec.proxy_protocol, |version| {
+            Ok(match version {
+                ProxyProtocolVersion::V1 => ProxyProtocol::V1,
+                ProxyProtocolVersion::V2 => ProxyProtocol::V2,
+            })
+        }),
+        idle_timeout: parser.feature("idleTimeout", &spec.idle_timeout, |text| time("", text, SECOND, DAY)),
+        max_connection_age: parser
+            .feature("maxConnectionAge", &spec.max_connection_age, |text| time("", text, SECOND, 7 * DAY)),
+        retry_budget: parser.feature("retryBudget", &spec.retry_budget, retry_budget),
+        origins: vec![origin.clone()],
+    };
+    for name in spec.unknown.keys() {
+        parser.problem(format!("spec.{name}"), "this feature is not known".to_owned());
+    }
+    (features, parser.problems)
+}
+
+/// The state of parsing one policy.
+struct Parser<'p> {
+    origin: &'p ObjectRef,
+    problems: Vec<Problem>,
+}
+
+impl Parser<'_> {
+    fn feature<S, T>(
+        &mut self,
+        field: &str,
+        spec: &Option<Lenient<S>>,
+        parse: impl FnOnce(&S) -> Result<T, Fault>,
+    ) -> Option<T> {
+        let parsed = match spec.as_ref()? {
+            Lenient::Valid(spec) => parse(spec),
+            Lenient::Invalid(fault) => Err((String::new(), fault.clone())),
+        };
+        parsed.map_err(|(below, message)| self.problem(format!("spec.{field}{below}"), message)).ok()
+    }
+
+    fn problem(&mut self, field: String, message: String) {
+        let (object, consequence) = (self.origin.clone(), "feature left out".to_owned());
+        self.problems.push(Problem {
+            object,
+            field,
+            reason: Reason::PolicyNotValid,
+            message: message.into(),
+            consequence,
+        });
+    }
+}
+
+/// Returns a time in this range.
+fn time(field: &str, text: &str, least: Duration, most: Duration) -> Result<Duration, Fault> {
+    let time = duration::parse(text).filter(|time| (least..=most).contains(time));
+    time.ok_or_else(|| (field.to_owned(), format!("{text:?} is not a time from {} to {}", short(least), short(most))))
+}
+
+/// Returns a time in this range, or the default if it is not set.
+fn time_or(
+    field: &str,
+    text: &Option<String>,
+    default: Duration,
+    least: Duration,
+    most: Duration,
+) -> Result<Duration, Fault> {
+    text.as_deref().map_or(Ok(default), |text| time(field, text, least, most))
+}
+
+/// Returns a number in this range, or the default if it is not set.
+fn number(field: &str, value: Option<u32>, default: u32, least: u32, most: u32) -> Result<u32, Fault> {
+    let value = value.unwrap_or(default);
+    match (least..=most).contains(&value) {
+        true => Ok(value),
+        false => Err((field.to_owned(), format!("{value} is not a number from {least} to {most}"))),
+    }
+}
+
+/// Displays a limit: `100ms`, `1s`, `1h`.
+fn short(time: Duration) -> String {
+    match time {
+        time if time < SECOND => format!("{}ms", time.as_millis()),
+        time if time < MINUTE => format!("{}s", time.as_secs()),
+        time if time < HOUR => format!("{}m", time.as_secs() / 60),
+        time => format!("{}h", time.as_secs() / 3600),
+    }
+}
+
+fn fault<T>(field: &str, message: impl Into<String>) -> Result<T, Fault> {
+    Err((field.to_owned(), message.into()))
+}
+
+fn outlier_detection(spec: &OutlierDetectionSpec) -> Result<OutlierDetection, Fault> {
+    let OutlierDetectionSpec {
+        consecutive_5xx,
+        consecutive_gateway_errors,
+        consecutive_local_origin_failures,
+        success_rate,
+        interval,
+        base_ejection_time,
+        max_ejection_time,
+        max_ejection_percent,
+    } = spec;
+    let count =
+        |field: &str, count: &Option<u32>| count.map(|count| number(field, Some(count), 0, 1, 1000)).transpose();
+    let rate = |spec: &SuccessRateSpec| -> Result<SuccessRate, Fault> {
+        let SuccessRateSpec { minimum_hosts, request_volume, stdev_factor } = *spec;
+        Ok(SuccessRate {
+            minimum_hosts: number(".successRate.minimumHosts", minimum_hosts, 5, 1, 1000)?,
+            request_volume: number(".successRate.requestVolume", request_volume, 100, 1, 1_000_000)?,
+            stdev_factor: number(".successRate.stdevFactor", stdev_factor, 1900, 100, 10_000)?,
+        })
+    };
+    let base = time_or(".baseEjectionTime", base_ejection_time, 30 * SECOND, SECOND, HOUR)?;
+    let longest = time_or(".maxEjectionTime", max_ejection_time, base.max(5 * MINUTE), SECOND, DAY)?;
+    if longest < base {
+        return fault(".maxEjectionTime", "shorter than baseEjectionTime");
+    }
+    let has_detector = consecutive_5xx.is_some()
+        || consecutive_gateway_errors.is_some()
+        || consecutive_local_origin_failures.is_some()
+        || success_rate.is_some();
+    Ok(OutlierDetection {
+        consecutive_5xx: count(".consecutive5xx", consecutive_5xx)?.or((!has_detector).then_some(5)),
+        consecutive_gateway_errors: count(".consecutiveGatewayErrors", consecutive_gateway_errors)?,
+        consecutive_local_origin_failures: count(".consecutiveLocalOriginFailures", consecutive_local_origin_failures)?,
+        success_rate: success_rate.as_ref().map(rate).transpose()?,
+        interval: time_or(".interval", interval, 10 * SECOND, SECOND, HOUR)?,
+        base_ejection_time: base,
+        max_ejection_time: longest,
+        max_ejection_percent: number(".maxEjectionPercent", *max_ejection_percent, 50, 0, 100)?,
+    })
+}
+
+fn health_check(spec: &HealthCheckSpec) -> Result<HealthCheck, Fault> {
+    let HealthCheckSpec {
+        http,
+        grpc,
+        tcp,
+        port,
+        interval,
+        timeout,
+        jitter_percent,
+        healthy_threshold,
+        unhealthy_threshold,
+    } = spec;
+    let probe = match (http, grpc, tcp) {
+        (Some(http), None, None) => self::http(http)?,
+        (None, Some(grpc), None) if grpc.service.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Probe::Grpc { service: grpc.service.as_str().into() }
+        }
+        (None, Some(_), None) => return fault(".grpc.service", "not the name of a gRPC service"),
+        (None, None, Some(_)) => Probe::Tcp,
+        _ => return fault("", "not exactly one of http, grpc, and tcp is set"),
+    };
+    if *port == Some(0) {
+        return fault(".port", "0 is not a number from 1 to 65535");
+    }
+    Ok(HealthCheck {
+        probe,
+        port: *port,
+        interval: time_or(".interval", interval, 10 * SECOND, SECOND, HOUR)?,
+        timeout: time_or(".timeout", timeout, SECOND, 100 * MILLISECOND, LONGEST_CHECK)?,
+        jitter_percent: number(".jitterPercent", *jitter_percent, 10, 0, 100)?,
+        healthy_threshold: number(".healthyThreshold", *healthy_threshold, 2, 1, 100)?,
+        unhealthy_threshold: number(".unhealthyThreshold", *unhealthy_threshold, 3, 1, 100)?,
+    })
+}
+
+fn http(spec: &HttpProbeSpec) -> Result<Probe, Fault> {
+    let HttpProbeSpec { path, host, method, expected_statuses } = spec;
+    if !path.starts_with('/') || path.len() > 1024 || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return fault(".http.path", format!("{path:?} is not an absolute path"));
+    }
+    let is_host = |text: &str| {
+        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:".contains(&byte);
+        (1..=253).contains(&text.len()) && text.bytes().all(allowed)
+    };
+    if let Some(host) = host.as_deref().filter(|host| !is_host(host)) {
+        return fault(".http.host", format!("{host:?} is not a host"));
+    }
+    let method = match method.as_deref() {
+        None | Some("GET") => ProbeMethod::Get,
+        Some("HEAD") => ProbeMethod::Head,
+        Some(other) => return fault(".http.method", format!("{other:?} is neither \"GET\" nor \"HEAD\"")),
+    };
+    if expected_statuses.len() > MOST.0 {
+        return fault(".http.expectedStatuses", format!("more than {} statuses", MOST.0));
+    }
+    let status = |(i, text): (usize, &String)| {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let parse = |text: &str| text.parse().ok().filter(|status| (100..=599u16).contains(status));
+        let range = parse(first).zip(parse(last)).filter(|(first, last)| first <= last);
+        let message = || format!("{text:?} is not a status such as 200, or a range such as 200-299");
+        range.ok_or_else(|| (format!(".http.expectedStatuses[{i}]"), message()))
+    };
+    let mut statuses = expected_statuses.iter().enumerate().map(status).collect::<Result<Vec<_>, _>>()?;
+    if statuses.is_empty() {
+        statuses.push((200, 299));
+    }
+    Ok(Probe::Http { host: host.as_deref().unwrap_or_default().into(), path: path.as_str().into(), method, statuses })
+}
+
+fn load_balancing(spec: &LoadBalancingSpec) -> Result<LoadBalancing, Fault> {
+    let LoadBalancingSpec { algorithm, slow_start, hash_on } = spec;
+    let algorithm = match algorithm {
+        LoadBalancingAlgorithm::RoundRobin => Algorithm::RoundRobin,
+        LoadBalancingAlgorithm::LeastRequest => Algorithm::LeastRequest,
+        LoadBalancingAlgorithm::Random => Algorithm::Random,
+        LoadBalancingAlgorithm::RingHash => Algorithm::RingHash,
+        LoadBalancingAlgorithm::Maglev => Algorithm::Maglev,
+    };
+    let by_hash = matches!(algorithm, Algorithm::RingHash | Algorithm::Maglev);
+    if by_hash == hash_on.is_empty() {
+        return fault(".hashOn", "required for RingHash and Maglev, and not allowed for other algorithms");
+    }
+    if hash_on.len() > MOST.1 {
+        return fault(".hashOn", format!("more than {} parts", MOST.1));
+    }
+    if slow_start.is_some() && !matches!(algorithm, Algorithm::RoundRobin | Algorithm::LeastRequest) {
+        return fault(".slowStart", "only allowed for RoundRobin and LeastRequest");
+    }
+    let slow_start = |SlowStartSpec { window, min_weight_percent }: &SlowStartSpec| -> Result<SlowStart, Fault> {
+        Ok(SlowStart {
+            window: time(".slowStart.window", window, SECOND, HOUR)?,
+            min_weight_percent: number(".slowStart.minWeightPercent", *min_weight_percent, 10, 1, 100)?,
+        })
+    };
+    let slow_start = spec.slow_start.as_ref().map(slow_start).transpose()?;
+    let hash_on = hash_on.iter().enumerate().map(self::hash_on).collect::<Result<_, _>>()?;
+    Ok(LoadBalancing { algorithm, slow_start, hash_on })
+}
+
+fn hash_on((i, spec): (usize, &HashOnSpec)) -> Result<HashOn, Fault> {
+    let HashOnSpec { r#type, name, path, lifetime } = spec;
+    let at = |field: &str, message: String| (format!(".hashOn[{i}]{field}"), message);
+    let is_cookie = *r#type == HashOnType::Cookie;
+    if !is_cookie && (path.is_some() || lifetime.is_some()) {
+        return Err(at("", "path and lifetime are only allowed for Cookie".to_owned()));
+    }
+    let has_name = matches!(r#type, HashOnType::Header | HashOnType::Cookie | HashOnType::QueryParameter);
+    let name = name.as_deref().filter(|name| !name.is_empty());
+    let name = match (has_name, name) {
+        (true, Some(name)) => name,
+        (false, None) => "",
+        _ => return Err(at(".name", "required for Header, Cookie, and QueryParameter alone".to_owned())),
+    };
+    match r#type {
+        HashOnType::SourceAddress => Ok(HashOn::SourceAddress),
+        HashOnType::Path => Ok(HashOn::Path),
+        HashOnType::Header => {
+            let header = HeaderName::parse(name).map(HashOn::Header);
+            header.ok_or_else(|| at(".name", format!("{name:?} is not a header")))
+        }
+        HashOnType::QueryParameter if name.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Ok(HashOn::QueryParameter(name.into()))
+        }
+        HashOnType::QueryParameter => Err(at(".name", format!("{name:?} is not the name of a query parameter"))),
+        HashOnType::Cookie => {
+            let path = path.as_deref().unwrap_or("/");
+            if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';') {
+                return Err(at(".path", format!("{path:?} is not the path of a cookie")));
+            }
+            let lifetime = lifetime.as_deref().map(|text| time("", text, Duration::ZERO, 365 * DAY)).transpose();
+            let lifetime = lifetime.map_err(|(_, message)| at(".lifetime", message))?;
+            let name = CookieName::parse(name).ok_or_else(|| at(".name", format!("{name:?} is not a cookie name")))?;
+            Ok(HashOn::Cookie { name, path: path.into(), lifetime })
+        }
+    }
+}
+
+fn tcp_keepalive(spec: &TcpKeepaliveSpec) -> Result<TcpKeepalive, Fault> {
+    let TcpKeepaliveSpec { probes, idle_time, interval } = spec;
+    // The kernel counts seconds.
+    let seconds = |time: Duration| u32::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
+    Ok(TcpKeepalive {
+        probes: number(".probes", *probes, 6, 1, 20)?,
+        idle_seconds: seconds(time_or(".idleTime", idle_time, 30 * SECOND, SECOND, 2 * HOUR)?),
+        interval_seconds: seconds(time_or(".interval", interval, 5 * SECOND, SECOND, 10 * MINUTE)?),
+    })
+}
+
+fn retry_budget(spec: &RetryBudgetSpec) -> Result<RetryBudget, Fault> {
+    let RetryBudgetSpec { percent, min_concurrency } = *spec;
+    Ok(RetryBudget {
+        percent: number(".percent", percent, 20, 1, 100)?,
+        min_concurrency: number(".minConcurrency", min_concurrency, 3, 0, 1000)?,
+    })
+}

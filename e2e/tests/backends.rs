@@ -1,0 +1,6 @@
+//! BackendPolicies through a real Envoy: endpoints that fail, hang, and come back, and changes of policies under load.
+
+mod balancing;
+mod failover;
+mod health;
+mod site;
