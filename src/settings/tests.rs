@@ -193,6 +193,7 @@ fn every_field_has_a_key() {
                 max_connections_per_listener: _,
                 max_retries: _,
                 max_buffered_bytes: _,
+                active_health_checks: _,
                 max_configuration_per_namespace: _,
             },
         runtime: _,
@@ -257,7 +258,7 @@ fn every_field_has_a_key() {
         // namespaceOwnership, hosts
         + 2
         // tenants
-        + 5
+        + 6
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
         + 2
         // gateway.controller, gateway.dedicatedFleets

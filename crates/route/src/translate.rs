@@ -28,6 +28,7 @@ mod order;
 mod path;
 mod patterns;
 mod plain_text;
+mod policy_targets;
 pub mod problem;
 mod rules;
 pub mod source;

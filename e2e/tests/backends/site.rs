@@ -11,6 +11,8 @@ pub const HOST: &str = "shop.test";
 pub struct Site {
     /// The objects: `base.yaml`, and `policy.yaml` of the test.
     pub manifests: Manifests,
+    /// The settings.
+    _config: Manifests,
     /// The controller.
     pub lockgate: Lockgate,
     /// The Envoy.
@@ -31,9 +33,12 @@ impl Site {
             .replace("namespace: default }", &format!("namespace: default, annotations: {{ {annotations} }} }}"));
         let manifests = Manifests::new();
         manifests.write("base.yaml", &documents(&[ingress_class(), service(&backends), ingress]));
-        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &[]).await;
+        let config = Manifests::new();
+        config.write("lockgate.yaml", "tenants: { activeHealthChecks: true }");
+        let file = config.file("lockgate.yaml").display().to_string();
+        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
         let envoy = Envoy::start(&lockgate, Mode::Delta).await;
-        let site = Self { manifests, lockgate, envoy, backends };
+        let site = Self { manifests, _config: config, lockgate, envoy, backends };
         wait_until("the shop to be served", async || site.target().backend("/").await.is_some()).await;
         site
     }

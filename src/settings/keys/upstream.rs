@@ -111,6 +111,14 @@ pub const UPSTREAM: &[Key] = &[
          request. A policy with a larger value is not valid."
     ),
     key!(
+        "tenants.activeHealthChecks",
+        Bool,
+        route.tenants.active_health_checks,
+        "Allows active health checks in BackendPolicies. Set it only if the authors of all namespaces are trusted: the checks of 10,000 \
+         endpoints keep the main thread of an Envoy busy for half of the time, and each change of a check can delay the route changes of \
+         all namespaces by 5 s. Outlier detection needs no permission."
+    ),
+    key!(
         "tenants.maxConfigurationPerNamespace",
         NamespaceSize,
         route.tenants.max_configuration_per_namespace,

@@ -22,7 +22,8 @@ use crate::model::{
 const LONGEST_INITIAL_JITTER: Duration = Duration::from_millis(250);
 
 /// The time in which Envoy merges the changes of the health of endpoints, with outlier detection. By default, an endpoint that is
-/// ejected again within a second of its return receives requests until the second is over.
+/// ejected again within a second of its return receives requests until the second is over. Algorithms with a table keep the default,
+/// because each change builds the table again, on the thread that also reads the configuration.
 const MERGE_WINDOW: Duration = Duration::from_millis(10);
 
 /// The size of a Maglev table, a prime number. Envoy's default, 65,537, would take four times as much memory for each
@@ -54,7 +55,8 @@ pub fn apply(
     } = features;
     let mut message = message;
     message.outlier_detection = outlier_detection.as_ref().map(self::outlier_detection);
-    if let (true, Some(common)) = (message.outlier_detection.is_some(), &mut message.common_lb_config) {
+    let hashes = load_balancing.as_ref().is_some_and(|balancing| balancing.algorithm.hashes());
+    if let (true, Some(common)) = (message.outlier_detection.is_some() && !hashes, &mut message.common_lb_config) {
         common.update_merge_window = Some(wire::duration(MERGE_WINDOW));
     }
     message.health_checks.extend(health_check.as_ref().map(|check| self::health_check(check, id, protocol)));
@@ -277,5 +279,34 @@ fn set_retry_budget(message: &mut cluster_v3::Cluster, budget: RetryBudget) {
     }
     for thresholds in &mut breakers.thresholds {
         (thresholds.max_retries, thresholds.retry_budget) = (None, Some(budget));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::model::cluster_id;
+
+    #[test]
+    fn a_table_of_hashes_is_built_once_per_second() {
+        let window = |algorithm| {
+            let outlier_detection = Some(OutlierDetection {
+                consecutive_5xx: Some(5),
+                consecutive_gateway_errors: None,
+                consecutive_local_origin_failures: None,
+                success_rate: None,
+                interval: Duration::from_secs(10),
+                base_ejection_time: Duration::from_secs(30),
+                max_ejection_time: Duration::from_secs(300),
+                max_ejection_percent: 10,
+            });
+            let load_balancing = Some(LoadBalancing { algorithm, ..LoadBalancing::default() });
+            let features = BackendFeatures { outlier_detection, load_balancing, ..BackendFeatures::default() };
+            let message = cluster_v3::Cluster { common_lb_config: Some(Default::default()), ..Default::default() };
+            let built = apply(message, &cluster_id("shop/web/http"), UpstreamProtocol::Http1, &features);
+            built.common_lb_config.and_then(|config| config.update_merge_window)
+        };
+        assert_eq!(window(Algorithm::LeastRequest), Some(wire::duration(MERGE_WINDOW)));
+        assert_eq!([window(Algorithm::RingHash), window(Algorithm::Maglev)], [None, None], "Envoy's default, 1 s");
     }
 }

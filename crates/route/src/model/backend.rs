@@ -143,6 +143,13 @@ pub enum Algorithm {
     Maglev,
 }
 
+impl Algorithm {
+    /// Returns whether a hash of the request selects the endpoint, by a table of all endpoints.
+    pub fn hashes(self) -> bool {
+        matches!(self, Self::RingHash | Self::Maglev)
+    }
+}
+
 /// The time in which a new endpoint receives fewer requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowStart {

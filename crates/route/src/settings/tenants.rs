@@ -11,6 +11,9 @@ pub struct Tenants {
     pub max_retries: u32,
     /// The largest part of a request that Envoy holds in memory for an authorization server, in bytes.
     pub max_buffered_bytes: u32,
+    /// Whether a BackendPolicy may have active health checks. Envoy performs them on the thread that also reads its configuration, and
+    /// confirms a changed cluster only after the first check.
+    pub active_health_checks: bool,
     /// The size of the configuration that the objects of one namespace can cause, in bytes.
     pub max_configuration_per_namespace: u64,
 }
@@ -22,6 +25,7 @@ impl Default for Tenants {
             max_connections_per_listener: 10_000,
             max_retries: 10,
             max_buffered_bytes: 1 << 20,
+            active_health_checks: false,
             max_configuration_per_namespace: 8 << 20,
         }
     }

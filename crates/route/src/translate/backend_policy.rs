@@ -9,9 +9,11 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::BackendFeatures;
 use crate::objects::{BackendPolicy, BackendPolicyTarget, Kind, ObjectKey, Objects, Precedence, Revision, Service};
+use crate::settings::Settings;
 
 use super::graph::Input;
-use super::problem::{Problem, Reason, bounded};
+use super::policy_targets::Fault;
+use super::problem::{Message, Problem, Reason, bounded};
 
 /// A BackendPolicy, parsed.
 #[derive(Debug, PartialEq)]
@@ -34,9 +36,6 @@ pub struct Policy {
     pub problems: Box<[Arc<Problem>]>,
 }
 
-/// The reason of the condition `Accepted`, and the message.
-pub type Fault = (&'static str, String);
-
 /// A target of a policy: a Service, or one of its ports.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
@@ -47,7 +46,7 @@ pub struct Target {
 }
 
 /// Parses a policy.
-pub fn parse(policy: &BackendPolicy, objects: &Objects) -> Policy {
+pub fn parse(policy: &BackendPolicy, objects: &Objects, settings: &Settings) -> Policy {
     let BackendPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::BACKEND_POLICY);
     let key = |target: &BackendPolicyTarget| ObjectKey {
@@ -55,7 +54,7 @@ pub fn parse(policy: &BackendPolicy, objects: &Objects) -> Policy {
         name: target.name.as_str().into(),
     };
     let services: BTreeSet<ObjectKey> = spec.target_refs.iter().filter(|target| is_service(target)).map(key).collect();
-    let (features, mut problems) = features::parse(spec, &origin);
+    let (features, mut problems) = features::parse(spec, &origin, settings.tenants.active_health_checks);
     if features.health_check.is_some() {
         problems.extend(services.iter().filter(|service| is_external(service, objects)).map(|service| Problem {
             object: origin.clone(),
@@ -89,10 +88,10 @@ fn is_external(service: &ObjectKey, objects: &Objects) -> bool {
 fn target(reference: &BackendPolicyTarget, service: ObjectKey, objects: &Objects) -> Result<Target, Fault> {
     let BackendPolicyTarget { group, kind, name: _, section_name } = reference;
     if !is_service(reference) {
-        return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported")));
+        return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported").into()));
     }
     let Some(object) = objects.get::<Service>(&service) else {
-        return Err(("TargetNotFound", format!("Service \"{service}\" does not exist")));
+        return Err(("TargetNotFound", Message::missing(Kind::SERVICE, &service, "does not exist")));
     };
     let Some(section) = section_name.as_ref().filter(|name| !name.is_empty()) else {
         return Ok(Target { service, port: None });
@@ -104,6 +103,6 @@ fn target(reference: &BackendPolicyTarget, service: ObjectKey, objects: &Objects
     let unlisted = number.filter(|_| object.external_name.is_some() && object.ports.is_empty());
     match listed.map(|port| port.port).or(unlisted) {
         Some(port) => Ok(Target { service, port: Some(port) }),
-        None => Err(("TargetNotFound", format!("Service \"{service}\" has no TCP port {section:?}"))),
+        None => Err(("TargetNotFound", format!("Service \"{service}\" has no TCP port {section:?}").into())),
     }
 }

@@ -378,7 +378,7 @@ impl Translator {
             due.services.extend(self.clusters.readers_of_namespaces());
         }
         let mut update = Update::default();
-        self.update_backend_policies(objects, changed, &mut due, &mut update);
+        self.update_backend_policies(objects, settings, changed, &mut due, &mut update);
         due.services.iter().for_each(|service| self.clusters.forget_service(service, &mut self.ledger));
         let mut units = self.update_host_grants(objects, settings, changed, &mut due, &mut update);
         units.extend(self.add_due_sources(objects, changed, &mut due));

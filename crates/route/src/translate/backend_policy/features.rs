@@ -34,12 +34,15 @@ const LONGEST_CHECK: Duration = Duration::from_secs(5);
 /// against it.
 const MOST: (usize, usize) = (16, 4);
 
-/// Parses the features, and returns the problems of the others.
-pub fn parse(spec: &BackendPolicySpec, origin: &ObjectRef) -> (BackendFeatures, Vec<Problem>) {
+/// Parses the features, and returns the problems of the others. `checks`: whether active health checks are allowed.
+pub fn parse(spec: &BackendPolicySpec, origin: &ObjectRef, checks: bool) -> (BackendFeatures, Vec<Problem>) {
     let mut parser = Parser { origin, problems: Vec::new() };
     let features = BackendFeatures {
         outlier_detection: parser.feature("outlierDetection", &spec.outlier_detection, outlier_detection),
-        health_check: parser.feature("healthCheck", &spec.health_check, health_check),
+        health_check: parser.feature("healthCheck", &spec.health_check, |spec| match checks {
+            true => health_check(spec),
+            false => Err((String::new(), "the setting tenants.activeHealthChecks does not allow it".to_owned())),
+        }),
         panic_threshold_percent: parser
             .feature("panicThreshold", &spec.panic_threshold, |percent| number("", Some(*percent), 0, 0, 100)),
         load_balancing: parser.feature("loadBalancing", &spec.load_balancing, load_balancing),
@@ -254,7 +257,7 @@ fn load_balancing(spec: &LoadBalancingSpec) -> Result<LoadBalancing, Fault> {
         LoadBalancingAlgorithm::RingHash => Algorithm::RingHash,
         LoadBalancingAlgorithm::Maglev => Algorithm::Maglev,
     };
-    let by_hash = matches!(algorithm, Algorithm::RingHash | Algorithm::Maglev);
+    let by_hash = algorithm.hashes();
     if by_hash == hash_on.is_empty() {
         return fault(".hashOn", "required for RingHash and Maglev, and not allowed for other algorithms");
     }

@@ -23,6 +23,7 @@ use crate::size;
 use crate::translate::dialect::Resolver;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
+use crate::translate::policy_targets::Fault;
 use crate::translate::problem::{Message, Problem, Reason};
 use crate::translate::source::Dependencies;
 
@@ -51,9 +52,6 @@ impl Policy {
         self.targets.iter().flatten().map(|target| &target.object)
     }
 }
-
-/// The reason of the condition `Accepted`, and the message.
-pub type Fault = (&'static str, Message);
 
 /// A target of a policy: a Gateway or a route, or a part of either.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -21,7 +21,7 @@ pub struct Message {
 pub enum Cause {
     /// The object does not exist, or has no content that Lockgate reads.
     Missing(ObjectId),
-    /// The Service does not exist. The port is the one that a backend refers to, with the number 1 if only its name is known.
+    /// The Service does not exist. Contains the port that a backend refers to; its number is 1 if the backend has only a name.
     MissingService(ObjectKey, ServicePort),
     /// No ReferenceGrant in this namespace permits the reference.
     NotPermitted(Arc<str>),

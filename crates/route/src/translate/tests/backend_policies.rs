@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::gateway::{conditions, translated, world_of};
+use super::gateway::{conditions, world_of};
 use crate::model::{Algorithm, BackendFeatures, Cluster, ClusterId, HashOn, Model, Probe};
 use crate::objects::{Kind, LoadBalancingAlgorithm, Object, ObjectKey, Objects};
 use crate::settings::Settings;
@@ -11,7 +11,20 @@ use crate::testing::backend_policies::backend_policy;
 use crate::testing::gateway::*;
 use crate::testing::model::cluster_id;
 use crate::testing::objects::*;
-use crate::translate::{ChangedInputs, Input, translate};
+use crate::translate::{ChangedInputs, Input, Translator, translate};
+
+/// Returns settings that allow active health checks.
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.tenants.active_health_checks = true;
+    settings
+}
+
+fn translated(objects: &Objects) -> Translator {
+    let mut translator = Translator::default();
+    translator.update(objects, &settings(), &ChangedInputs::everything());
+    translator
+}
 
 /// An Ingress, an HTTPRoute, a GRPCRoute's protocol by `appProtocol`, and a TCPRoute that lead to the port `shop/web:80`.
 fn shop(more: impl IntoIterator<Item = Object>) -> Objects {
@@ -111,13 +124,25 @@ fn a_policy_of_another_namespace_has_no_effect() {
 }
 
 #[test]
+fn active_health_checks_need_a_setting() {
+    let policy = backend_policy("p").target("web", None).http_check("/", None).consecutive_5xx(3);
+    let objects = shop([policy.into()]);
+    let mut translator = translated(&objects);
+    assert!(features(translator.model(), 80).is_some_and(|features| features.health_check.is_some()));
+    translator.update(&objects, &Settings::default(), &ChangedInputs::everything());
+    let features = features(translator.model(), 80).unwrap();
+    assert!(features.health_check.is_none() && features.outlier_detection.is_some());
+    let problem = translator.problems().iter().next().unwrap().to_string();
+    let expected = "spec.healthCheck: the setting tenants.activeHealthChecks does not allow it; feature left out";
+    assert!(problem.ends_with(expected), "{problem}");
+}
+
+#[test]
 fn an_external_name_is_not_checked() {
     let external = service("web").external("example.com").port("http", 80).port("admin", 81);
     let policy = backend_policy("p").target("web", None).http_check("/", None).idle_timeout("1m");
-    let settings = Settings {
-        external_names: crate::settings::ExternalNames { allow: true, cluster_local: false },
-        ..Settings::default()
-    };
+    let settings =
+        Settings { external_names: crate::settings::ExternalNames { allow: true, cluster_local: false }, ..settings() };
     let objects = shop([policy.into(), external.into()]);
     let translation = translate(&objects, &settings);
     let features = features(&translation.model, 80).unwrap();
@@ -134,7 +159,7 @@ fn the_port_of_health_checks_is_a_port_of_the_endpoints_and_not_of_an_envoy() {
         service("infra/envoy").port("http", 80).into(),
         slice("infra/e", "envoy").port("http", 8080).ready("10.0.0.1").into(),
     ];
-    let settings = Settings { envoy_service: Some(("infra".into(), "envoy".into())), ..Settings::default() };
+    let settings = Settings { envoy_service: Some(("infra".into(), "envoy".into())), ..settings() };
     let checked = |port: u16| {
         let policy = backend_policy("p").target("web", Some("http")).http_check("/", Some(port));
         let model = translate(&shop(envoys.iter().cloned().chain([policy.into()])), &settings).model;
@@ -142,7 +167,7 @@ fn the_port_of_health_checks_is_a_port_of_the_endpoints_and_not_of_an_envoy() {
         (port_of("shop/web/http"), port_of("shop/web/admin"))
     };
     assert_eq!(checked(9000), (Some(9000), None));
-    let stats = Settings::default().listeners.stats.port;
+    let stats = settings.listeners.stats.port;
     assert_ne!(stats, 0);
     assert_eq!(checked(stats), (None, None), "the endpoint has the address of an Envoy");
 }
@@ -188,18 +213,18 @@ fn a_changed_policy_affects_only_the_routes_of_its_services() {
     objects.apply(of(4));
     let mut changed = ChangedInputs::default();
     changed.insert(Input::new(Kind::BACKEND_POLICY, ObjectKey::new("shop", "p")));
-    let update = translator.update(&objects, &Settings::default(), &changed);
+    let update = translator.update(&objects, &settings(), &changed);
     let after = clusters(translator.model(), 80)[0].0.clone();
     assert_ne!(before, after);
     assert!(update.touched.clusters.contains(&before) && update.touched.clusters.contains(&after));
     let sources: Vec<String> = update.sources.iter().map(ToString::to_string).collect();
     assert_eq!(sources, ["BackendPolicy shop/p", "HTTPRoute shop/web", "Ingress shop/web"]);
-    assert_eq!(translator.model(), &translate(&objects, &Settings::default()).model);
+    assert_eq!(translator.model(), &translate(&objects, &settings()).model);
     // A policy behind the older one affects no route.
     objects.apply(backend_policy("q").created(2).target("web", None).consecutive_5xx(9).into());
     let mut changed = ChangedInputs::default();
     changed.insert(Input::new(Kind::BACKEND_POLICY, ObjectKey::new("shop", "q")));
-    let update = translator.update(&objects, &Settings::default(), &changed);
+    let update = translator.update(&objects, &settings(), &changed);
     assert!(update.touched.clusters.is_empty(), "{:?}", update.touched);
 }
 
@@ -214,7 +239,7 @@ fn a_created_service_becomes_a_target() {
     objects.apply(service("late").port("http", 80).app_protocol("kubernetes.io/h2c").into());
     let mut changed = ChangedInputs::default();
     changed.insert(Input::new(Kind::SERVICE, ObjectKey::new("shop", "late")));
-    translator.update(&objects, &Settings::default(), &changed);
+    translator.update(&objects, &settings(), &changed);
     assert_eq!(conditions(&translator, Kind::BACKEND_POLICY, "p"), ["0: Accepted=True Accepted"]);
     let checks = translator
         .model()

@@ -177,6 +177,7 @@ pub(super) fn any_settings() -> impl Strategy<Value = Settings> {
                 ..Settings::default()
             };
             settings.tenants.max_configuration_per_namespace = limit;
+            settings.tenants.active_health_checks = allow;
             settings.upstream.client_certificate = client_certificate;
             let stats = &mut settings.listeners.stats_tls;
             (stats.at.port, stats.secret, stats.client_ca) = (port.unwrap_or(0), stats_secret, client_ca);

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use super::{Due, Translator, Update};
 use crate::objects::{BackendPolicy, Kind, ObjectKey, Objects};
+use crate::settings::Settings;
 use crate::translate::ChangedInputs;
-use crate::translate::backend_policy::{self, Fault, Policy, Target};
-use crate::translate::problem::{Problem, Reason};
-use crate::translate::verdict::{self, Status, Verdict};
+use crate::translate::backend_policy::{self, Policy, Target};
+use crate::translate::policy_targets::{self, Fault};
+use crate::translate::problem::Problem;
+use crate::translate::verdict::{self, Verdict};
 
 impl Translator {
     /// Parses the policies that have changed, or whose Services or namespaces have. Extends `due` with the Services for which
@@ -17,6 +19,7 @@ impl Translator {
     pub(super) fn update_backend_policies(
         &mut self,
         objects: &Objects,
+        settings: &Settings,
         changed: &ChangedInputs,
         due: &mut Due,
         update: &mut Update,
@@ -25,7 +28,7 @@ impl Translator {
         let mut services = BTreeSet::new();
         for key in std::mem::take(&mut policies) {
             let now = objects.get::<BackendPolicy>(&key);
-            let now = now.map(|policy| Arc::new(backend_policy::parse(policy, objects)));
+            let now = now.map(|policy| Arc::new(backend_policy::parse(policy, objects, settings)));
             if self.backend_policies.get(&key) == now.as_ref() {
                 continue;
             }
@@ -68,8 +71,10 @@ impl Translator {
         match policy {
             None => drop(self.verdicts.remove(&id)),
             Some(policy) => {
-                let verdicts: Vec<Verdict> =
-                    (0..).zip(&faults).map(|(i, fault)| verdict(&policy, i, fault.as_ref())).collect();
+                let verdicts: Vec<Verdict> = (0..)
+                    .zip(&faults)
+                    .map(|(i, fault)| policy_targets::verdict(&policy.origin, i, fault.as_ref()))
+                    .collect();
                 self.verdicts.insert(id.clone(), verdict::bounded(&verdicts));
             }
         }
@@ -86,40 +91,16 @@ impl Translator {
         let conflict = winner.map(|winner| {
             let port = target.port.map(|port| format!(" port {port} of")).unwrap_or_default();
             let (winner, service) = (&winner.precedence.key, &target.service);
-            ("Conflicted", format!("policy \"{winner}\" takes precedence for{port} Service \"{service}\""))
+            ("Conflicted", format!("policy \"{winner}\" takes precedence for{port} Service \"{service}\"").into())
         });
-        let invalid = || {
-            let Problem { field, message, consequence, .. } = &**policy.problems.first()?;
-            Some(("Invalid", format!("{field}: {message}; {consequence}")))
-        };
-        conflict.or_else(invalid)
+        conflict.or_else(|| policy_targets::invalid(&policy.problems))
     }
-}
-
-fn verdict(policy: &Policy, target: u16, fault: Option<&Fault>) -> Verdict {
-    let origin = policy.origin.clone();
-    let verdict = match fault {
-        None => Verdict::new(origin, "Accepted", Status::True, "Accepted"),
-        Some((reason, message)) => {
-            Verdict { message: message.clone().into(), ..Verdict::new(origin, "Accepted", Status::False, reason) }
-        }
-    };
-    Verdict { parent: Some(target), ..verdict }
 }
 
 /// Returns the problems of the features and of the targets of a policy.
 fn problems(policy: &Policy, faults: &[Option<Fault>]) -> Vec<Arc<Problem>> {
-    let of_target = |(i, fault): (usize, &Option<Fault>)| {
-        let (reason, message) = fault.as_ref()?;
-        let (reason, consequence) = match *reason {
-            "Conflicted" => (Reason::Conflicted, "not in effect for this target"),
-            // `policy.problems` contains the faults of the features.
-            _ if policy.targets.get(i).is_some_and(Result::is_ok) => return None,
-            _ => (Reason::PolicyNotValid, "no effect on this target"),
-        };
-        let (object, field) = (policy.origin.clone(), format!("spec.targetRefs[{i}]"));
-        let (message, consequence) = (message.clone(), consequence.to_owned());
-        Some(Arc::new(Problem { object, field, reason, message: message.into(), consequence }))
-    };
-    policy.problems.iter().cloned().chain(faults.iter().enumerate().filter_map(of_target)).collect()
+    let targets = (0..).zip(policy.targets.iter().zip(faults));
+    let of_targets = targets
+        .filter_map(|(i, (target, fault))| policy_targets::problem(&policy.origin, i, fault.as_ref(), target.is_ok()));
+    policy.problems.iter().cloned().chain(of_targets).collect()
 }

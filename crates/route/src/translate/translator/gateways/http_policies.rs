@@ -9,9 +9,10 @@ use crate::model::{Host, ListenerId};
 use crate::objects::gateway::HttpPolicy;
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
-use crate::translate::gateway::http_policy::{self, Fault, Policy, Target};
-use crate::translate::problem::{Problem, Reason};
-use crate::translate::verdict::{self, Status, Verdict};
+use crate::translate::gateway::http_policy::{self, Policy, Target};
+use crate::translate::policy_targets::{self, Fault};
+use crate::translate::problem::Problem;
+use crate::translate::verdict::{self, Verdict};
 
 /// The changes of policies in one update.
 #[derive(Debug, Default)]
@@ -98,8 +99,11 @@ impl Translator {
         if !problems.is_empty() {
             self.gateways.http_policy_problems.insert(key.clone(), problems);
         }
+        let at = |policy: &Arc<Policy>, (i, fault): &(u16, Option<Fault>)| {
+            policy_targets::verdict(&policy.origin, *i, fault.as_ref())
+        };
         let verdicts: Vec<Verdict> =
-            policy.iter().flat_map(|policy| targets.iter().map(|(i, fault)| verdict(policy, *i, fault))).collect();
+            policy.iter().flat_map(|policy| targets.iter().map(|target| at(policy, target))).collect();
         match verdicts.is_empty() {
             true => drop(self.verdicts.remove(&id)),
             false => drop(self.verdicts.insert(id.clone(), verdict::bounded(&verdicts))),
@@ -122,8 +126,7 @@ impl Translator {
                     let winner = self.gateways.http_policies.at(target).filter(|winner| !std::ptr::eq(*winner, policy));
                     let winner = winner.filter(|winner| winner.precedence != policy.precedence);
                     let conflict = winner.map(|winner| conflict(target, winner));
-                    let invalid = || policy.problems.first().map(|problem| ("Invalid", described(problem).into()));
-                    Some((index, conflict.or_else(invalid)))
+                    Some((index, conflict.or_else(|| policy_targets::invalid(&policy.problems))))
                 }
                 Ok(_) => None,
             }
@@ -148,36 +151,11 @@ fn conflict(target: &Target, winner: &Policy) -> Fault {
     ("Conflicted", format!("policy \"{winner}\" takes precedence for{section} {} \"{key}\"", kind.as_str()).into())
 }
 
-fn described(problem: &Problem) -> String {
-    let Problem { field, message, consequence, .. } = problem;
-    format!("{field}: {message}; {consequence}")
-}
-
-fn verdict(policy: &Policy, target: u16, fault: &Option<Fault>) -> Verdict {
-    let verdict = match fault {
-        None => Verdict::new(policy.origin.clone(), "Accepted", Status::True, "Accepted"),
-        Some((reason, message)) => Verdict {
-            message: message.clone(),
-            ..Verdict::new(policy.origin.clone(), "Accepted", Status::False, reason)
-        },
-    };
-    Verdict { parent: Some(target), ..verdict }
-}
-
 /// Returns the problems of the features and of the targets of a policy.
 fn problems(policy: &Policy, targets: &[(u16, Option<Fault>)]) -> Vec<Arc<Problem>> {
     let of_target = |(i, fault): &(u16, Option<Fault>)| {
-        let (reason, message) = fault.as_ref()?;
-        let (reason, consequence) = match *reason {
-            "Conflicted" => (Reason::Conflicted, "not in effect for this target"),
-            "TargetNotFound" => (Reason::PolicyNotValid, "no effect on this target"),
-            // `policy.problems` contains the faults of the features.
-            _ if policy.targets.get(usize::from(*i)).is_some_and(Result::is_ok) => return None,
-            _ => (Reason::PolicyNotValid, "no effect on this target"),
-        };
-        let (object, field) = (policy.origin.clone(), format!("spec.targetRefs[{i}]"));
-        let (message, consequence) = (message.clone(), consequence.to_owned());
-        Some(Arc::new(Problem { object, field, reason, message, consequence }))
+        let exists = policy.targets.get(usize::from(*i)).is_some_and(Result::is_ok);
+        policy_targets::problem(&policy.origin, *i, fault.as_ref(), exists)
     };
     policy.problems.iter().cloned().chain(targets.iter().filter_map(of_target)).collect()
 }

@@ -1,0 +1,41 @@
+//! The verdicts and problems of the policies of Lockgate at their targets. They are the same for all kinds of policies.
+
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::problem::{Message, Problem, Reason};
+use super::verdict::{Status, Verdict};
+
+/// The reason of the condition `Accepted`, and the message.
+pub type Fault = (&'static str, Message);
+
+/// Returns the fault of a policy with an invalid feature.
+pub fn invalid(problems: &[Arc<Problem>]) -> Option<Fault> {
+    let Problem { field, message, consequence, .. } = &**problems.first()?;
+    Some(("Invalid", format!("{field}: {message}; {consequence}").into()))
+}
+
+/// Returns the condition `Accepted` at the target with this index.
+pub fn verdict(origin: &ObjectRef, target: u16, fault: Option<&Fault>) -> Verdict {
+    let verdict = match fault {
+        None => Verdict::new(origin.clone(), "Accepted", Status::True, "Accepted"),
+        Some((reason, message)) => {
+            Verdict { message: message.clone(), ..Verdict::new(origin.clone(), "Accepted", Status::False, reason) }
+        }
+    };
+    Verdict { parent: Some(target), ..verdict }
+}
+
+/// Returns the problem of a target with this index. `exists`: whether the target exists. The problems of the features then contain
+/// the fault of an invalid policy.
+pub fn problem(origin: &ObjectRef, target: u16, fault: Option<&Fault>, exists: bool) -> Option<Arc<Problem>> {
+    let (reason, message) = fault?;
+    let (reason, consequence) = match *reason {
+        "Conflicted" => (Reason::Conflicted, "not in effect for this target"),
+        _ if exists => return None,
+        _ => (Reason::PolicyNotValid, "no effect on this target"),
+    };
+    let (object, field) = (origin.clone(), format!("spec.targetRefs[{target}]"));
+    Some(Arc::new(Problem { object, field, reason, message: message.clone(), consequence: consequence.to_owned() }))
+}
