@@ -28,6 +28,7 @@ mod patterns;
 mod plain_text;
 pub mod problem;
 mod rules;
+mod scope;
 pub mod source;
 mod tls;
 mod translator;
