@@ -285,6 +285,10 @@ pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
                     "; it is unknown which backends are verified, so backends of HTTPRoutes and GRPCRoutes are answered 500; grant \
                      list and watch in a ClusterRole, or set watch.gatewayApi to false"
                 }
+                _ if kind == Kind::HTTP_POLICY => {
+                    "; it is unknown which Ingresses and routes are restricted, so they are answered 503 and 500; grant list and watch in a \
+                     ClusterRole"
+                }
                 _ if kind == Kind::HOST_GRANT => {
                     "; the HostGrants are unknown, so hosts are served as without them, or not at all with hosts.requireGrant; grant \
                      list and watch in a ClusterRole"
