@@ -188,8 +188,14 @@ async fn first_and_last(mode: Mode) {
     }
     for [shop, other] in &sides {
         let load = Load::start(Plan { rate: 100, connections: CONNECTIONS, ..Plan::new(other.clone(), "/") }).await;
-        // Its requests are sent over a connection from before the first policy.
-        open.push((load, shop.connect().await.expect("a connection"), other.connect().await.expect("a connection")));
+        // Its requests are sent over a connection from before the first policy. Envoy closes a connection that sends none.
+        let mut connections = [shop.connect().await, other.connect().await].map(|one| one.expect("a connection"));
+        for connection in &mut connections {
+            let answer = connection.send(Method::GET, "/", Bytes::new()).await.expect("an answer");
+            assert_eq!(answer.status, 200);
+        }
+        let [of_shop, of_other] = connections;
+        open.push((load, of_shop, of_other));
     }
     let before = site.listener_changes().await;
     for _ in 0..5 {
