@@ -188,7 +188,7 @@ async fn first_and_last(mode: Mode) {
     }
     for [shop, other] in &sides {
         let load = Load::start(Plan { rate: 100, connections: CONNECTIONS, ..Plan::new(other.clone(), "/") }).await;
-        // Its requests are sent over a connection from before the first policy. Envoy closes a connection that sends none.
+        // Its requests are sent over a connection from before the first policy.
         let mut connections = [shop.connect().await, other.connect().await].map(|one| one.expect("a connection"));
         for connection in &mut connections {
             let answer = connection.send(Method::GET, "/", Bytes::new()).await.expect("an answer");
@@ -204,8 +204,10 @@ async fn first_and_last(mode: Mode) {
             answers(shop, 403).await;
         }
         for (_, shop, _) in &mut open {
+            assert!(shop.usable().await, "the connection is open");
             let denied = shop.send(Method::GET, "/", Bytes::new()).await.expect("the connection is open");
             assert_eq!(denied.status, 403, "the policy is enforced on open connections");
+            assert!(shop.usable().await, "the connection is open");
             let more = shop.send(Method::GET, "/more", Bytes::new()).await.expect("the connection is open");
             assert_eq!(more.status, 200, "another Ingress of the host has no policy");
         }
