@@ -143,3 +143,29 @@ fn o26_the_time_of_a_starting_client_is_not_a_measurement() {
     assert_eq!(bench.set([listener_at("l", "r", "3")]), "", "that was one");
     assert_eq!(bench.wait(ms(400)), "LDS{l}");
 }
+
+/// Otherwise the listener would answer the first requests for the name of the scope with 404.
+#[test]
+fn o27_a_listener_waits_for_a_new_scope_that_is_paced() {
+    for variant in VARIANTS {
+        let store = Arc::new(Store::default());
+        store.replace(vec![cluster("a"), endpoints("a"), routes("r", []), listener("l", "r"), scope_to("s1", ["a"])]);
+        let mut bench = Bench::pacing(store, variant, None, 0);
+        bench.settled(CLUSTER, []);
+        bench.settled(ENDPOINTS, ["a"]);
+        bench.settled(LISTENER, []);
+        bench.settled(ROUTES, ["r"]);
+        bench.settled(SCOPED_ROUTES, []);
+        let sent = bench.set([scope_to("s2", ["a"])]);
+        bench.wait(ms(100));
+        bench.ack_all(&sent);
+        let sent = bench.set([scope_to("s3", ["a"]), listener_at("l", "r", "for s3")]);
+        // A full state is paced as a whole, and a new scope alone is not.
+        let (at_once, later) = match variant {
+            Variant::Sotw => ("", "ScopedRouteConfiguration{s1,s2,s3} LDS{l}"),
+            Variant::Delta => ("ScopedRouteConfiguration{s3} LDS{l}", ""),
+        };
+        assert_eq!(sent, at_once, "{variant:?}");
+        assert_eq!(bench.wait(ms(400)), later, "{variant:?}");
+    }
+}

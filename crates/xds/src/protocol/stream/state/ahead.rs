@@ -23,7 +23,7 @@ impl State {
     /// Sends the listeners, except for listeners that wait for scopes.
     pub(super) fn push_listeners(&mut self, now: Instant) {
         let kind = ResourceType::LISTENER;
-        let waiting = self.listeners_waiting_for_scopes();
+        let waiting = self.listeners_waiting_for_scopes(now);
         self.push(kind, now, |stream, name| {
             let look = stream.before_the_gate(kind, name);
             let is_new = || stream.types.get(&kind).is_some_and(|listeners| !listeners.known(name).sent.exists());
@@ -39,12 +39,12 @@ impl State {
     /// listener therefore does not wait for its scopes, and answers 404 until it has them.
     ///
     /// - A new scope with inline routes precedes the listeners. It waits only if the client has yet to answer an
-    ///   earlier change of scopes, such as the removal of this scope.
+    ///   earlier change of scopes, such as the removal of this scope, or if scopes are paced.
     /// - A scope by name takes effect when the client also has its route configuration. The client requests it before
     ///   it accepts the scope. Scopes of this form change with the listener itself, so only new listeners wait.
     ///
-    /// Each wait is for responses in flight, so it ends with their timeout.
-    fn listeners_waiting_for_scopes(&self) -> Waiting {
+    /// Each wait is for responses in flight, so it ends with their timeout, or for the end of a pause.
+    fn listeners_waiting_for_scopes(&self, now: Instant) -> Waiting {
         let kind = ResourceType::SCOPED_ROUTES;
         let listeners = self.types.get(&ResourceType::LISTENER).filter(|listeners| !listeners.dirty.is_empty());
         let scopes = self.types.get(&kind).filter(|scopes| self.aggregated && !scopes.fresh);
@@ -55,9 +55,14 @@ impl State {
             Look::Send(scope) | Look::ForNow(scope) => Some(scope),
             Look::Nothing | Look::Wait | Look::Keep => None,
         });
-        let (mut has_inline, mut has_named) = (false, false);
-        due.for_each(|scope| if by_name(&scope) { has_named = true } else { has_inline = true });
-        if has_inline && !scopes.in_flight.is_empty() {
+        let (mut has_inline, mut has_named, mut is_paced) = (false, false, false);
+        for scope in due {
+            match by_name(&scope) {
+                true => has_named = true,
+                false => (has_inline, is_paced) = (true, is_paced || scopes.pace.delays(scope.name(), now)),
+            }
+        }
+        if is_paced || has_inline && !scopes.in_flight.is_empty() {
             return Waiting::All;
         }
         if listeners.dirty.keys().all(|name| listeners.known(name).sent.exists()) {
