@@ -21,7 +21,7 @@ fn names(kind: Kind) -> Value {
         "plural": info.plural,
         "singular": info.name.to_lowercase(),
     });
-    if info.of_gateway_api {
+    if info.of_gateway_api || kind == Kind::HTTP_POLICY {
         names["categories"] = json!(["gateway-api"]);
     }
     names
@@ -48,12 +48,17 @@ fn http_policy() -> Value {
     spec["required"] = json!(["targetRefs"]);
     let targets = &mut spec["properties"]["targetRefs"];
     targets["items"]["required"] = json!(["group", "kind", "name"]);
+    targets["items"]["x-kubernetes-validations"] = json!([{
+        "rule": "(self.kind == 'Ingress' ? 'networking.k8s.io' : self.kind == 'Namespace' ? '' : 'gateway.networking.k8s.io') \
+            == self.group",
+        "message": "the group must be that of the kind",
+    }]);
     targets["x-kubernetes-list-type"] = json!("atomic");
     let schema = json!({
         "type": "object",
-        "description": "HTTPPolicy sets limits, access restrictions, and compression for Gateways, listeners, HTTPRoutes, \
-            GRPCRoutes, and single rules. A feature that cannot be enforced closes the routes of the policy: their requests \
-            are answered 403.",
+        "description": "HTTPPolicy sets limits, access restrictions, and compression for Ingresses and their hosts, Gateways, \
+            listeners, HTTPRoutes, GRPCRoutes, single rules, and namespaces. A feature that cannot be enforced closes the routes of \
+            the policy: their requests are answered 403.",
         "required": ["spec"],
         "properties": {
             "apiVersion": { "type": "string" },

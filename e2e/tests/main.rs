@@ -22,6 +22,7 @@ mod grpc;
 mod harness;
 mod hitless;
 mod hostile;
+mod ingress_policies;
 mod isolation;
 mod library;
 mod log_lines;

@@ -31,6 +31,7 @@ mod plain_text;
 mod policy_targets;
 pub mod problem;
 mod rules;
+mod scope;
 pub mod source;
 mod tls;
 mod translator;

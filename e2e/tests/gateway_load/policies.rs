@@ -1,16 +1,10 @@
 //! HTTPPolicies: each feature through a real Envoy, and changes of policies under load.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use e2e::authorizer::{Authorizer, DENIED, HttpAuthorizer};
 use e2e::manifests::{documents, service};
-use e2e::{Backend, Mode, Target};
+use e2e::{Backend, Issuer, Mode, Target};
 use hyper::Method;
-use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 
 use super::site::{HOST, Site, answers, assert_undisturbed, load, route, serves};
 
@@ -29,35 +23,6 @@ fn policy_of(kind: &str, name: &str, spec: &str) -> String {
 /// Returns the host of a route of this test.
 fn host(name: &str) -> String {
     format!("{name}.test")
-}
-
-/// An issuer of tokens.
-struct Issuer(EcdsaKeyPair);
-
-impl Issuer {
-    fn new() -> Self {
-        let random = SystemRandom::new();
-        let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).expect("a key");
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random);
-        Self(key.expect("a key"))
-    }
-
-    /// Returns the public key as a JSON Web Key Set.
-    fn keys(&self) -> String {
-        // An uncompressed point: a byte, and two coordinates.
-        let point = self.0.public_key().as_ref();
-        let [x, y] = [&point[1..33], &point[33..]].map(|coordinate| URL_SAFE_NO_PAD.encode(coordinate));
-        format!(r#"{{"keys": [{{"kty": "EC", "crv": "P-256", "alg": "ES256", "x": "{x}", "y": "{y}"}}]}}"#)
-    }
-
-    /// Returns the header of a token for an audience that expires in some seconds.
-    fn bearer(&self, audience: &str, seconds: i64) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs() as i64;
-        let claims = format!(r#"{{"iss": "https://issuer.test", "aud": "{audience}", "exp": {}}}"#, now + seconds);
-        let text = format!("{}.{}", URL_SAFE_NO_PAD.encode(r#"{"alg": "ES256"}"#), URL_SAFE_NO_PAD.encode(claims));
-        let signature = self.0.sign(&SystemRandom::new(), text.as_bytes()).expect("a signature");
-        format!("Bearer {text}.{}", URL_SAFE_NO_PAD.encode(signature))
-    }
 }
 
 async fn status(target: &Target, path: &str) -> u16 {
@@ -83,10 +48,7 @@ async fn features(named: fn(&str) -> String, asked: fn(&str) -> String) {
     for name in names {
         serves(&target(name)).await;
     }
-    let jwt = format!(
-        "jwt: {{ providers: [{{ issuer: 'https://issuer.test', audiences: [shop], jwks: {{ inline: '{}' }} }}] }}",
-        issuer.keys()
-    );
+    let jwt = issuer.policy();
     let policies = [
         policy("rated", "localRateLimit: { requests: 3, unit: hour, perClientAddress: true }"),
         policy("denied", "clientAddresses: { deny: ['::ffff:127.0.0.0/104'] }"),

@@ -123,8 +123,8 @@ pub const UPSTREAM: &[Key] = &[
         NamespaceSize,
         route.tenants.max_configuration_per_namespace,
         "The size of the Envoy configuration that the objects of one namespace can cause, in encoded bytes on all hosts and listeners. \
-         It applies separately to routes, to the certificate authorities of BackendTLSPolicies, and to wildcard hosts with TLS and \
-         copies of rules of Ingresses. Older objects come first. An object that does not fit is closed: a route is answered 503, \
+         It applies separately to routes, to the policies of Ingresses, to the certificate authorities of BackendTLSPolicies, and to \
+         wildcard hosts with TLS and copies of rules of Ingresses. Older objects come first. An object that does not fit is closed: a route is answered 503, \
          with the Event `RouteTooExpensive`. [limits.md](limits.md#configuration-of-a-namespace) \
          explains the sizes. An Envoy takes up to 40 bytes of memory for each byte."
     ),

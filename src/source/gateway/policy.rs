@@ -52,7 +52,10 @@ impl Spec for HttpPolicySpec {
         let spec = value.get("spec");
         let targets = list(spec, "targetRefs");
         let required = |(i, item): (usize, &Value)| {
-            let required: [Required<'_>; 3] = ["group", "kind", "name"].map(|field| (item.get(field), field));
+            // The group of a Namespace is empty.
+            let is_core = item.get("group").and_then(Value::as_str) == Some("");
+            let fields = ["group", "kind", "name"].into_iter().filter(|field| !is_core || *field != "group");
+            let required: Vec<Required<'_>> = fields.map(|field| (item.get(field), field)).collect();
             missing(&format!("spec.targetRefs[{i}]."), &required)
         };
         let first = (targets.first(), "spec.targetRefs");

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use lockgate_route::objects::gateway::{BackendTlsPolicy, Feature, TcpRoute, TlsRoute, UdpRoute};
+use lockgate_route::objects::gateway::{BackendTlsPolicy, Feature, HttpPolicy, TcpRoute, TlsRoute, UdpRoute};
 use lockgate_route::objects::gateway::{HttpRoute, HttpRouteSpec};
 use lockgate_route::objects::{Misencoded, Namespace, ObjectKey, Service};
 use serde_json::json;
@@ -246,6 +246,21 @@ fn a_backend_tls_policy_is_decoded() {
     assert_eq!(fault("BackendTLSPolicy", missing), "BackendTLSPolicy shop/a: spec.targetRefs[0].name: missing");
     let no_name = json!({"targetRefs": [target], "validation": {}});
     assert_eq!(fault("BackendTLSPolicy", no_name), "BackendTLSPolicy shop/a: spec.validation.hostname: missing");
+}
+
+#[test]
+fn the_group_of_a_namespace_is_empty() {
+    let policy = |target: Value| {
+        let spec = json!({"targetRefs": [target], "maxRequestBody": "1MiB"});
+        let metadata = json!({"name": "a", "namespace": "shop"});
+        let value =
+            json!({"apiVersion": "lockgate.dev/v1alpha1", "kind": "HTTPPolicy", "metadata": metadata, "spec": spec});
+        from_value(value, &ROWS).map(Option::unwrap).map_err(|fault| fault.to_string())
+    };
+    let object = policy(json!({"group": "", "kind": "Namespace", "name": "shop"})).unwrap();
+    assert_eq!(object.get::<HttpPolicy>().unwrap().spec.target_refs[0].kind, "Namespace");
+    let fault = policy(json!({"kind": "Namespace", "name": "shop"})).unwrap_err();
+    assert_eq!(fault, "HTTPPolicy shop/a: spec.targetRefs[0].group: missing");
 }
 
 #[test]

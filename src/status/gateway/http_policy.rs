@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use lockgate_route::objects::Kind;
 use lockgate_route::objects::gateway::{HttpPolicy, HttpPolicyTarget, ParentRef};
 use serde_json::Value;
 
@@ -45,7 +46,8 @@ fn reference(target: &HttpPolicyTarget, namespace: &str) -> ParentRef {
     ParentRef {
         group: Some(group.clone()),
         kind: Some(kind.clone()),
-        namespace: Some(namespace.to_owned()),
+        // A Namespace has no namespace.
+        namespace: Some(namespace.to_owned()).filter(|_| kind != Kind::NAMESPACE.as_str()),
         name: name.clone(),
         section_name: section_name.as_deref().map(ToOwned::to_owned),
         port: None,

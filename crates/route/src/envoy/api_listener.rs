@@ -260,6 +260,8 @@ fn routes_of(host: &VirtualHost, model: &Model) -> Vec<route_v3::Route> {
 /// Builds one route for gRPC, where each path is `/package.Service/Method`.
 fn route(route: &Route, model: &Model) -> Vec<route_v3::Route> {
     let action = match &route.action {
+        // No gRPC client enforces them, so the calls fail.
+        Action::Forward(_) if route.policy().is_some_and(|policy| policy.restricts()) => answer(503),
         Action::Forward(forward) => forward_within(forward, model),
         // gRPC supports neither, and fails the calls of such a route.
         Action::Redirect(_) => answer(503),

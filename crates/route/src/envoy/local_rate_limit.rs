@@ -136,12 +136,18 @@ pub fn is_in_table(limit: &LocalRateLimit) -> bool {
 }
 
 /// Builds the metadata of a route of `origin` with this limit, for the table. Routes with the same match have one
-/// bucket, such as the routes of a session. A changed limit has a new bucket.
-pub fn metadata(limit: &LocalRateLimit, origin: &ObjectRef, matches: &route_v3::RouteMatch) -> google::Struct {
+/// bucket, such as the routes of a session, unless they are counted for different rules. A changed limit has a new bucket.
+pub fn metadata(
+    limit: &LocalRateLimit,
+    origin: &ObjectRef,
+    rule: Option<&str>,
+    matches: &route_v3::RouteMatch,
+) -> google::Struct {
     let LocalRateLimit { requests, period, burst: _, per_client_address } = *limit;
     let period = period.as_secs().to_string();
     // The object of the route is not hashed, so that no tenant can share the bucket of another.
-    let name = format!("{} {requests} {:016x}", names::route(origin), xxh3_64(&matches.encode_to_vec()));
+    let rule = rule.map(|rule| format!(" {rule}")).unwrap_or_default();
+    let name = format!("{}{rule} {requests} {:016x}", names::route(origin), xxh3_64(&matches.encode_to_vec()));
     let kind = if per_client_address { CLIENT_PERIOD } else { PERIOD };
     let mut fields = wire::text_struct([(kind, &*period), (LIMIT, &*name)]);
     let cost = (TOKENS / requests.max(1)).max(1);
@@ -196,7 +202,7 @@ mod tests {
             let period = Duration::from_secs(60);
             LocalRateLimit { requests, period, burst: 0, per_client_address }
         };
-        let built = |limit: &LocalRateLimit| metadata(limit, &origin, &route_v3::RouteMatch::default());
+        let built = |limit: &LocalRateLimit| metadata(limit, &origin, None, &route_v3::RouteMatch::default());
         for (requests, cost) in [(1, 1e9), (3, 333_333_333.0), (u32::MAX, 1.0)] {
             let fields = built(&limit(requests, false)).fields;
             assert_eq!(fields[COST].kind, Some(google::value::Kind::NumberValue(cost)));
@@ -204,6 +210,8 @@ mod tests {
         }
         assert!(built(&limit(3, true)).fields.contains_key(CLIENT_PERIOD));
         assert_ne!(built(&limit(3, false)), built(&limit(4, false)), "another limit has another bucket");
+        let counted = metadata(&limit(3, false), &origin, Some("shop.test"), &route_v3::RouteMatch::default());
+        assert_ne!(counted, built(&limit(3, false)), "a host of an Ingress has its own bucket");
         let burst = LocalRateLimit { burst: 1, ..limit(3, false) };
         assert_eq!((is_in_table(&limit(3, true)), is_in_table(&burst)), (true, false));
     }

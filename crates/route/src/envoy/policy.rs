@@ -41,6 +41,7 @@ pub fn per_route(
         local_rate_limit: rate,
         max_request_body_bytes: body,
         compression: wanted,
+        counted_for: _,
         origins: _,
     } = policy;
     let features = [

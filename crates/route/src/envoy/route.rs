@@ -285,8 +285,8 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
         routes.iter_mut().for_each(|route| route.typed_per_filter_config.extend(config.clone()));
         let limit = policy.local_rate_limit.as_deref();
         if let Some(limit) = limit.filter(|limit| local_rate_limit::is_in_table(limit)) {
-            let limit =
-                local_rate_limit::metadata(limit, origin, &matches::route_match(matches, Conditions::default()));
+            let (rule, matches) = (policy.counted_for.as_deref(), matches::route_match(matches, Conditions::default()));
+            let limit = local_rate_limit::metadata(limit, origin, rule, &matches);
             for route in &mut routes {
                 let metadata = route.metadata.get_or_insert_default();
                 metadata.filter_metadata.insert(names::LIMIT.to_owned(), limit.clone());

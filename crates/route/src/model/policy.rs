@@ -24,11 +24,33 @@ pub struct RoutePolicy {
     pub max_request_body_bytes: Option<u32>,
     /// The algorithms for compressed responses. An empty list disables compression.
     pub compression: Option<Arc<[CompressionAlgorithm]>>,
+    /// The rule whose requests the limit counts separately from equal matches of the same object. `None`: all are counted together.
+    pub counted_for: Option<Arc<str>>,
     /// The objects that set the features.
     pub origins: Vec<ObjectRef>,
 }
 
 impl RoutePolicy {
+    /// Returns whether a feature can refuse requests.
+    pub fn restricts(&self) -> bool {
+        // Without `..`, so that a new feature does not compile until it is considered.
+        let Self {
+            client_addresses,
+            jwt,
+            authorization,
+            local_rate_limit,
+            max_request_body_bytes,
+            compression: _,
+            counted_for: _,
+            origins: _,
+        } = self;
+        client_addresses.is_some()
+            || jwt.is_some()
+            || authorization.is_some()
+            || local_rate_limit.is_some()
+            || max_request_body_bytes.is_some()
+    }
+
     /// Returns the clusters that requests depend on.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
         self.authorization.iter().map(|authorization| &authorization.cluster)

@@ -118,6 +118,13 @@ impl Route {
         self.divided().map_or(1, |(_, forward)| u32::try_from(forward.clusters.len() + 1).unwrap_or(u32::MAX))
     }
 
+    /// Returns the route without its policy.
+    #[must_use]
+    pub fn without_policy(&self) -> Self {
+        let others = self.filters.iter().filter(|filter| !matches!(filter, RouteFilter::Policy(_))).cloned();
+        Self { filters: others.collect::<Vec<_>>().into(), ..self.clone() }
+    }
+
     /// Returns the route with a policy.
     #[must_use]
     pub fn with_policy(&self, policy: Arc<RoutePolicy>) -> Self {

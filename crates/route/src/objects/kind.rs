@@ -208,10 +208,12 @@ impl Kind {
         name: "HTTPPolicy",
         group: super::gateway::LOCKGATE,
         version: "v1alpha1",
-        other_versions: &[],
         plural: "httppolicies",
+        optional: true,
+        deletion_waits: true,
+        has_status: true,
         named_by_others: false,
-        ..GATEWAY_API
+        ..COMMON
     });
 
     /// lockgate.dev/v1alpha1

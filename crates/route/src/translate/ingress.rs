@@ -77,16 +77,19 @@ pub fn parse(ingress: &Ingress, resolver: Resolver) -> Source {
                 if !parser.permits(&host, format!("spec.rules[{i}]"), "rule left out") {
                     continue;
                 }
+                let section = source::section_of(&host);
                 let units = match (&rule.http, default_backend.as_deref()) {
                     // A rule without `http` is a catch-all. Source: Ingress v1 `IngressRuleValue`.
                     (None, Some(target)) => {
                         default_backend_in_rules = true;
                         let target = Target::clone(target);
-                        [Unit::new(rule_field(i), PathMatch::root(), Cost::default(), target)].into()
+                        let unit = Unit::new(rule_field(i), PathMatch::root(), Cost::default(), target);
+                        [unit.in_rule(section.as_ref())].into()
                     }
                     (http, _) => {
                         let paths = http.iter().flat_map(|http| &http.paths).enumerate();
-                        paths.filter_map(|(j, path)| parser.path(path_field(i, j), path)).collect()
+                        let units = paths.filter_map(|(j, path)| parser.path(path_field(i, j), path));
+                        units.map(|unit| unit.in_rule(section.as_ref())).collect()
                     }
                 };
                 rules.push(Rule { field: rule_field(i), host, units });
@@ -224,6 +227,11 @@ impl Parser<'_, '_> {
 
     /// Returns the cluster of a backend, and the body of a 403 if access to its Service is denied.
     fn cluster(&mut self, backend: &IngressBackend) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+        // Fails closed: an unknown policy may restrict the Ingress.
+        if !self.resolver.context.objects.is_readable(Kind::HTTP_POLICY, &self.ingress.meta.key.namespace) {
+            let message = "the controller is not permitted to list HTTPPolicies, so it is unknown whether one restricts this Ingress";
+            return Err(Fault { reason: Reason::PolicyNotValid, field: "", message: message.to_owned().into() });
+        }
         let unsupported = |field, message| Err(Fault { reason: Reason::UnsupportedBackend, field, message });
         let service = match (&backend.service, &backend.resource) {
             (Some(service), None) => service,

@@ -18,6 +18,17 @@ pub enum PlainText {
     Closed,
 }
 
+impl PlainText {
+    /// Returns the treatment of requests that are not redirected.
+    #[must_use]
+    pub fn without_redirect(self) -> Self {
+        match self {
+            Self::Serve | Self::Redirect(_) | Self::RedirectBehindTls(_) => Self::Serve,
+            Self::Closed => Self::Closed,
+        }
+    }
+}
+
 /// A redirect to `https`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToHttps {
@@ -55,7 +66,8 @@ impl ToHttps {
             routes.extend(over_https(&route.matches).map(|matches| Arc::new(Route { matches, ..Route::clone(route) })));
         }
         let action = Action::Redirect(Redirect::to_https(self.status));
-        routes.push(Arc::new(Route { action, ..Route::clone(route) }));
+        // Otherwise a client that is asked for a token would send it in clear text.
+        routes.push(Arc::new(Route { action, ..route.without_policy() }));
     }
 }
 
@@ -76,7 +88,7 @@ pub fn push_on_side(route: &Arc<Route>, plain_text: PlainText, side: Side, route
         }
         (PlainText::Closed, Side::PlainText { .. }) => {
             // The path keeps its rank: its requests must not reach a shorter path, perhaps of another namespace, in clear text.
-            routes.push(Arc::new(Route { action: Action::respond(404), ..Route::clone(route) }));
+            routes.push(Arc::new(Route { action: Action::respond(404), ..route.without_policy() }));
             return;
         }
         (PlainText::Serve, Side::PlainText { .. }) | (_, Side::Tls) => None,
@@ -89,7 +101,7 @@ pub fn push_on_side(route: &Arc<Route>, plain_text: PlainText, side: Side, route
 
 /// Returns whether an ACME authority uses the path to verify a host before it issues a certificate. Source: RFC 8555
 /// section 8.3.
-fn is_challenge(path: &PathMatch) -> bool {
+pub fn is_challenge(path: &PathMatch) -> bool {
     const CHALLENGES: &str = "/.well-known/acme-challenge";
     match path {
         PathMatch::Exact(text) | PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {

@@ -197,6 +197,15 @@ pub struct Dependencies {
     pub clusters: Box<[ClusterId]>,
 }
 
+/// Returns the name of the rules for `host`, which policies can target. `None`: only policies of the complete object apply.
+pub fn section_of(host: &Host) -> Option<Arc<str>> {
+    match host {
+        Host::Exact(name) => Some(name.clone()),
+        Host::Wildcard(_) => Some(host.to_string().into()),
+        Host::Any => None,
+    }
+}
+
 /// The routes for one host.
 #[derive(Debug, PartialEq)]
 pub struct Rule {

@@ -22,6 +22,7 @@ mod gateway_tls;
 mod host_grants;
 mod http_policies;
 mod incremental;
+mod ingress_policies;
 mod key_pairs;
 mod listener_sets;
 mod ownership;

@@ -20,6 +20,7 @@ mod missed;
 mod ownership;
 mod secrets;
 mod served;
+mod shared_policies;
 mod sites;
 mod sources;
 
@@ -53,6 +54,7 @@ use ledger::Ledger;
 use missed::Outcomes;
 use ownership::Nameless;
 use served::Served;
+use shared_policies::SharedPolicies;
 use sites::Sites;
 use sources::{Affected, Sources, candidates};
 
@@ -138,6 +140,8 @@ pub struct Translator {
     claims: Claims,
     sites: Sites,
     copies: Copies,
+    /// The sizes of the policies of sources on the shared listeners.
+    shared_policies: SharedPolicies,
     served: Served,
     outcomes: Outcomes,
     clusters: Clusters,
@@ -179,6 +183,7 @@ impl Translator {
             claims: Claims::default(),
             sites: Sites::default(),
             copies: Copies::default(),
+            shared_policies: SharedPolicies::default(),
             served: Served::new(dialects),
             outcomes: Outcomes::default(),
             clusters: Clusters::default(),
@@ -292,7 +297,8 @@ impl Translator {
     pub fn largest_configurations(&self, at_least: u64, most: usize) -> Vec<(Arc<str>, u64)> {
         let gateways = self.gateways.budget.charges.totals().chain(self.gateways.authorities.totals());
         let mut sizes = BTreeMap::<&Arc<str>, u64>::new();
-        for (namespace, size) in gateways.chain(self.copies.totals()).filter(|(_, size)| *size >= at_least) {
+        let shared = self.copies.totals().chain(self.shared_policies.sizes.totals());
+        for (namespace, size) in gateways.chain(shared).filter(|(_, size)| *size >= at_least) {
             let largest = sizes.entry(namespace).or_default();
             *largest = size.max(*largest);
         }

@@ -50,7 +50,7 @@ impl fmt::Display for Field {
 pub struct Unit {
     /// The field that declares it.
     pub field: Field,
-    /// The name of its rule, which policies can target.
+    /// The name of its rule, which policies can target. On the listeners that all objects share, this is the host.
     pub rule: Option<Arc<str>>,
     /// The cost of its regular expressions; zero without one.
     pub cost: Cost,
@@ -74,6 +74,12 @@ pub struct Target {
 }
 
 impl Unit {
+    /// Returns the unit in a rule with this name.
+    #[must_use]
+    pub fn in_rule(self, name: Option<&Arc<str>>) -> Self {
+        Self { rule: name.cloned(), ..self }
+    }
+
     /// Returns the route of `path` to `target`.
     pub fn new(field: Field, path: PathMatch, cost: Cost, target: Target) -> Self {
         let Target { action, plain_text, origin } = target;

@@ -1,4 +1,4 @@
-//! HTTPPolicies: limits, access restrictions, and compression for Gateways, listeners, routes, and rules.
+//! HTTPPolicies: limits, access restrictions, and compression for Gateways, listeners, namespaces, routes, rules, and Ingresses.
 //!
 //! `make crds` writes the CustomResourceDefinition from these types. A feature that cannot be decoded stays part of the
 //! object, and closes the routes of the policy. Otherwise an unreadable restriction would open the routes.
@@ -25,13 +25,13 @@ pub struct HttpPolicy {
     pub version: Arc<str>,
 }
 
-/// The targets of the policy, and its features. A rule inherits a feature that is not set from the policy of the route,
-/// a route from the policy of the listener, and a listener from the policy of the Gateway.
+/// The targets of the policy, and its features. A rule, or a host of an Ingress, inherits a feature that is not set from the policy of
+/// the route or of the Ingress. These inherit from the policy of the namespace, then of the listener, then of the Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpPolicySpec {
-    /// The Gateways and routes that the policy applies to, in its own namespace.
+    /// The Gateways, routes, and Ingresses that the policy applies to, in its own namespace, or that namespace itself.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 16)))]
     pub target_refs: Vec<HttpPolicyTarget>,
     /// The clients that may send requests, by their IP address. Other clients are answered 403. Behind trusted proxies
@@ -65,21 +65,25 @@ pub struct HttpPolicySpec {
     pub unknown: BTreeMap<String, Value>,
 }
 
-/// A Gateway or a route, or a part of it.
+/// A Gateway, a route, or an Ingress, or a part of it; or the namespace of the policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpPolicyTarget {
-    /// The API group.
-    #[cfg_attr(feature = "testing", schemars(extend("enum" = ["gateway.networking.k8s.io"])))]
+    /// The API group: `gateway.networking.k8s.io`, `networking.k8s.io` for an Ingress, and the empty string for a Namespace.
+    #[cfg_attr(feature = "testing", schemars(extend("enum" = ["gateway.networking.k8s.io", "networking.k8s.io", ""])))]
     pub group: String,
     /// The kind.
-    #[cfg_attr(feature = "testing", schemars(extend("enum" = ["Gateway", "HTTPRoute", "GRPCRoute"])))]
+    #[cfg_attr(
+        feature = "testing",
+        schemars(extend("enum" = ["Gateway", "HTTPRoute", "GRPCRoute", "Ingress", "Namespace"]))
+    )]
     pub kind: String,
-    /// The name.
+    /// The name. A Namespace must be the namespace of the policy.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
     pub name: String,
-    /// The name of a listener of the Gateway, or of a rule of the route. All listeners or rules if not set.
+    /// The name of a listener of the Gateway, the name of a rule of the route, or a host of the rules of the Ingress, such as
+    /// `shop.example.com` or `*.example.com`. All listeners, rules, or hosts if not set.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section_name: Option<Arc<str>>,

@@ -18,14 +18,19 @@ pub fn http_policy(name: &str) -> HttpPolicyBuilder {
 }
 
 impl HttpPolicyBuilder {
-    /// Adds a target of Gateway API.
+    /// Adds a target: an Ingress, a Namespace, or an object of Gateway API.
     pub fn target(mut self, kind: &str, name: &str) -> Self {
-        let (group, kind, name) = (super::GROUP.to_owned(), kind.to_owned(), name.to_owned());
+        let group = match kind {
+            "Ingress" => "networking.k8s.io",
+            "Namespace" => "",
+            _ => super::GROUP,
+        };
+        let (group, kind, name) = (group.to_owned(), kind.to_owned(), name.to_owned());
         self.0.spec.target_refs.push(HttpPolicyTarget { group, kind, name, section_name: None });
         self
     }
 
-    /// Restricts the last target to a listener or a rule.
+    /// Restricts the last target to a listener, a rule, or a host.
     pub fn section(mut self, name: &str) -> Self {
         if let Some(target) = self.0.spec.target_refs.last_mut() {
             target.section_name = Some(name.into());

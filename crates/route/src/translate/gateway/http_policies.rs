@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::attach::{ListenerName, ListenerOwner};
-use super::budget::Budget;
-use super::http_policy::{Features, Policy, Target};
-use crate::model::Host;
-use crate::objects::{Kind, ObjectId, ObjectKey, Precedence};
+use super::http_policy::{Features, Policy, Target, of_namespace};
+use crate::objects::{ObjectId, ObjectKey, Precedence};
 use crate::translate::few::Few;
 
 /// All HTTPPolicies.
@@ -47,7 +44,14 @@ impl HttpPolicies {
         targets.flat_map(|(_, ranks)| ranks.iter().map(|rank| &rank.key))
     }
 
-    fn of(&self, object: &ObjectId, section: Option<&Arc<str>>) -> Option<Features> {
+    /// Returns the features of an object that declares routes, for one of its rules. The policy of the rule precedes that of the object,
+    /// and this one that of the namespace.
+    pub fn of_source(&self, object: &ObjectId, rule: Option<&Arc<str>>) -> Option<Features> {
+        over(self.of(object, rule).as_ref(), self.of(&of_namespace(&object.key.namespace), None).as_ref())
+    }
+
+    /// Returns the features of an object, for one of its sections.
+    pub fn of(&self, object: &ObjectId, section: Option<&Arc<str>>) -> Option<Features> {
         let at = |section: Option<&Arc<str>>| {
             self.at(&Target { object: object.clone(), section: section.cloned() }).map(|policy| &policy.features)
         };
@@ -79,50 +83,8 @@ impl HttpPolicies {
     }
 }
 
-/// The policies of the routes of one listener.
-#[derive(Debug)]
-pub struct Scope<'a> {
-    policies: &'a HttpPolicies,
-    /// The routes beyond the limit of their namespace.
-    budget: &'a Budget,
-    owner: ListenerOwner,
-    /// The features of the listener. Features that the listener does not set come from its Gateway.
-    of_listener: Option<Features>,
-}
-
-impl<'a> Scope<'a> {
-    /// Returns the policies of the routes of `listener`. A listener of a ListenerSet inherits the policies of its
-    /// Gateway.
-    pub fn new(policies: &'a HttpPolicies, budget: &'a Budget, listener: &ListenerName) -> Self {
-        let section = listener.set.is_none().then_some(&listener.name);
-        let of_listener = match policies.by_target.is_empty() {
-            true => None,
-            false => policies.of(&Kind::GATEWAY.id(listener.gateway.clone()), section),
-        };
-        Self { policies, budget, owner: listener.owner(), of_listener }
-    }
-
-    /// Returns whether a route is closed on a host, because of the limit of its namespace.
-    pub fn is_closed(&self, route: &Precedence, host: &Host) -> bool {
-        self.budget.is_closed(route, &self.owner, host)
-    }
-
-    /// Returns whether a route is closed on a host, because another route of its namespace is left out there.
-    pub fn is_closed_beside(&self, route: &Precedence, host: &Host) -> bool {
-        self.budget.is_closed_beside(route, &self.owner, host)
-    }
-
-    /// Returns the features of a rule of a route.
-    pub fn features(&self, route: &Precedence, rule: Option<&Arc<str>>) -> Option<Features> {
-        if self.policies.by_target.is_empty() {
-            return None;
-        }
-        over(self.policies.of(&route.id(), rule).as_ref(), self.of_listener.as_ref())
-    }
-}
-
 /// Returns the features of the more specific policy. Features that it does not set come from the more general one.
-fn over(specific: Option<&Features>, general: Option<&Features>) -> Option<Features> {
+pub fn over(specific: Option<&Features>, general: Option<&Features>) -> Option<Features> {
     match (specific, general) {
         (Some(specific), Some(general)) => Some(specific.or(general)),
         (one, other) => one.or(other).cloned(),

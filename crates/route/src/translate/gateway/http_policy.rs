@@ -15,17 +15,18 @@ use crate::model::{
 };
 use crate::objects::gateway::{
     Algorithm, AuthorizationBackend, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
-    ExternalAuthorizationSpec, GROUP, Gateway, GrpcRoute, HttpPolicy, HttpPolicyTarget, HttpRoute, JwksSpec,
-    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, RateUnit,
+    ExternalAuthorizationSpec, Gateway, GrpcRoute, HttpPolicy, HttpPolicyTarget, HttpRoute, JwksSpec, JwtProviderSpec,
+    JwtSpec, Lenient, LocalRateLimitSpec, RateUnit,
 };
-use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Precedence, Revision};
+use crate::objects::{Ingress, Kind, ObjectId, ObjectKey, Objects, Precedence, Revision};
 use crate::size;
 use crate::translate::dialect::Resolver;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
+use crate::translate::host;
 use crate::translate::policy_targets::Fault;
 use crate::translate::problem::{Message, Problem, Reason};
-use crate::translate::source::Dependencies;
+use crate::translate::source::{Dependencies, section_of};
 
 /// An HTTPPolicy, parsed.
 #[derive(Debug, PartialEq)]
@@ -53,12 +54,12 @@ impl Policy {
     }
 }
 
-/// A target of a policy: a Gateway or a route, or a part of either.
+/// A target of a policy: a Gateway, a route, an Ingress, a part of one of these, or a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     /// The object.
     pub object: ObjectId,
-    /// The name of the listener or the rule. `None`: the complete object.
+    /// The name of the listener or the rule, or the host of an Ingress. `None`: the complete object.
     pub section: Option<Arc<str>>,
 }
 
@@ -81,6 +82,8 @@ pub struct Features {
     compression: Feature<Arc<[CompressionAlgorithm]>>,
     /// Features of other versions, which cannot be enforced.
     unknown: Feature<()>,
+    /// The rule whose requests the limit of the request rate counts separately.
+    counted_for: Option<Arc<str>>,
     /// The policies.
     origins: Vec<ObjectRef>,
 }
@@ -98,6 +101,7 @@ impl Features {
             max_request_body_bytes,
             compression,
             unknown,
+            counted_for,
             origins,
         } = self;
         Self {
@@ -108,6 +112,7 @@ impl Features {
             max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
             compression: compression.clone().or_else(|| general.compression.clone()),
             unknown: unknown.or(general.unknown),
+            counted_for: counted_for.clone(),
             origins: origins.iter().chain(&general.origins).cloned().collect(),
         }
     }
@@ -122,6 +127,7 @@ impl Features {
             max_request_body_bytes,
             compression,
             unknown,
+            counted_for,
             origins,
         } = self;
         unknown.transpose()?;
@@ -132,18 +138,25 @@ impl Features {
             local_rate_limit: local_rate_limit.clone().transpose()?,
             max_request_body_bytes: max_request_body_bytes.transpose()?,
             compression: compression.clone().transpose()?,
+            counted_for: counted_for.clone(),
             origins: origins.clone(),
         })
     }
 
-    /// Returns `route` with these features. If one of them cannot be enforced, all its requests are answered 403.
-    pub fn apply(&self, route: &Route) -> Route {
+    /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
+    pub fn apply(&self, route: &Route) -> Result<Route, Route> {
         match self.resolve() {
             // Envoy would count the requests of the sessions of each backend separately.
-            Ok(policy) if policy.local_rate_limit.is_some() => route.undivided().with_policy(Arc::new(policy)),
-            Ok(policy) => route.with_policy(Arc::new(policy)),
-            Err(Unenforceable) => self.close(route),
+            Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
+            Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
+            Err(Unenforceable) => Err(self.close(route)),
         }
+    }
+
+    /// Returns the features with a limit of the request rate that counts the requests of this rule separately.
+    #[must_use]
+    pub fn counted_for(self, rule: Option<&Arc<str>>) -> Self {
+        Self { counted_for: rule.cloned().filter(|_| self.limits_rate()), ..self }
     }
 
     /// Returns whether the number of requests is limited.
@@ -191,6 +204,7 @@ pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
             parser.problem(format!("spec.{name}"), "this feature is not known".to_owned());
             Err(Unenforceable)
         }),
+        counted_for: None,
         origins: vec![origin.clone()],
     };
     let problems = parser.problems.into_iter().map(Arc::new).collect();
@@ -243,32 +257,56 @@ impl Parser<'_> {
     }
 }
 
+/// The kinds of targets with a name for their sections.
+const TARGETS: [(Kind, &str); 4] =
+    [(Kind::GATEWAY, "listener"), (Kind::HTTP_ROUTE, "rule"), (Kind::GRPC_ROUTE, "rule"), (Kind::INGRESS, "host")];
+
 /// Returns the target of a reference if it exists.
 fn target(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Target, Fault> {
     let HttpPolicyTarget { group, kind, name, section_name } = target;
-    let kinds = [Kind::GATEWAY, Kind::HTTP_ROUTE, Kind::GRPC_ROUTE];
-    let Some(of) = kinds.into_iter().find(|one| group == GROUP && one.as_str() == kind) else {
+    let section = section_name.clone().filter(|name| !name.is_empty());
+    let is = |one: Kind| group == one.info().group && kind == one.as_str();
+    if is(Kind::NAMESPACE) {
+        return self::namespace(name, section.as_deref(), namespace);
+    }
+    let Some((of, part)) = TARGETS.into_iter().find(|(one, _)| is(*one)) else {
         return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported").into()));
     };
     let key = ObjectKey { namespace: namespace.clone(), name: name.as_str().into() };
     resolver.record(Input::new(of, key.clone()));
-    let section = section_name.clone().filter(|name| !name.is_empty());
     let object = of.id(key);
-    let has = has_section(&object, section.as_deref(), resolver.context.objects);
-    match (has, &section) {
+    let section = match (&section, of == Kind::INGRESS) {
+        // The form of the host in the source of the Ingress.
+        (Some(text), true) => host::parse(text).ok().as_ref().and_then(section_of).or(section),
+        _ => section,
+    };
+    match (has_section(&object, section.as_deref(), resolver.context.objects), &section) {
         (Some(true), _) => Ok(Target { object, section }),
-        (Some(false), Some(name)) if of == Kind::GATEWAY => {
-            Err(("TargetNotFound", format!("Gateway \"{}\" has no listener {name:?}", object.key).into()))
-        }
         (Some(false), name) => {
             let name = name.as_deref().unwrap_or_default();
-            Err(("TargetNotFound", format!("{kind} \"{}\" has no rule {name:?}", object.key).into()))
+            Err(("TargetNotFound", format!("{kind} \"{}\" has no {part} {name:?}", object.key).into()))
         }
         (None, _) => Err(("TargetNotFound", Message::missing(of, &object.key, "does not exist"))),
     }
 }
 
-/// Returns whether an object has a listener or a rule of this name. Returns `None` if the object does not exist.
+/// Returns the target of a reference to a namespace, which must be that of the policy.
+fn namespace(name: &str, section: Option<&str>, own: &Arc<str>) -> Result<Target, Fault> {
+    match section {
+        _ if *name != **own => {
+            Err(("Invalid", format!("namespace {name:?} is not the namespace of the policy, {own:?}").into()))
+        }
+        Some(section) => Err(("TargetNotFound", format!("Namespace \"{own}\" has no section {section:?}").into())),
+        None => Ok(Target { object: of_namespace(own), section: None }),
+    }
+}
+
+/// Returns the object that stands for a namespace.
+pub fn of_namespace(name: &Arc<str>) -> ObjectId {
+    Kind::NAMESPACE.id(ObjectKey { namespace: "".into(), name: name.clone() })
+}
+
+/// Returns whether an object has a listener, a rule, or a host of this name. Returns `None` if the object does not exist.
 fn has_section(object: &ObjectId, name: Option<&str>, objects: &Objects) -> Option<bool> {
     let is = |other: &Option<String>| other.as_deref() == name;
     let key = &object.key;
@@ -276,8 +314,12 @@ fn has_section(object: &ObjectId, name: Option<&str>, objects: &Objects) -> Opti
         objects.get::<Gateway>(key)?.spec.listeners.iter().any(|one| Some(&*one.name) == name)
     } else if object.kind == Kind::HTTP_ROUTE {
         objects.get::<HttpRoute>(key)?.spec.rules.iter().flatten().any(|rule| is(&rule.name))
-    } else {
+    } else if object.kind == Kind::GRPC_ROUTE {
         objects.get::<GrpcRoute>(key)?.spec.rules.iter().any(|rule| is(&rule.name))
+    } else {
+        let hosts = objects.get::<Ingress>(key)?.spec.rules.iter().flatten().flat_map(|rule| &rule.host);
+        let mut sections = hosts.filter_map(|text| section_of(&host::parse(text).ok()?));
+        name.is_some() && sections.any(|section| Some(&*section) == name)
     };
     Some(name.is_none() || has)
 }

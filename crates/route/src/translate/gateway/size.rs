@@ -66,6 +66,16 @@ pub fn of_features(features: &Features, sizes: &Sizes) -> u64 {
     sizes.of_policy(&policy) + if is_per_client { CLIENT_LIMIT } else { 0 }
 }
 
+/// Returns the size of these features. `last` are the features of the last call, with their size.
+pub fn of_same_features(features: Features, last: &mut Option<(Features, u64)>, sizes: &Sizes) -> u64 {
+    if let Some((_, size)) = last.as_ref().filter(|(same, _)| *same == features) {
+        return *size;
+    }
+    let size = of_features(&features, sizes);
+    *last = Some((features, size));
+    size
+}
+
 fn of_origins(route: &Route) -> u64 {
     let Action::Forward(forward) = &route.action else { return 0 };
     let of_filter = |filter: &ForwardFilter| match filter {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::client_certificates::ClientCertificate;
-use super::http_policies::Scope;
 use crate::model::{Action, Host, PathMatch, Redirect, Route, Scheme, VirtualHost};
 use crate::settings::Regexes;
 use crate::translate::dialect::Dialect;
+use crate::translate::plain_text::Side;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::rules::{Contender, Rules};
+use crate::translate::rules::Rules;
+use crate::translate::scope::Scope;
 use crate::translate::source::Source;
 use crate::translate::unit::Unit;
 
@@ -46,20 +47,11 @@ pub fn virtual_host(
     problems.extend(sources.iter().flat_map(|source| limited_sessions(host, source, certificate, policies)));
     problems.extend(sources.iter().filter_map(|source| closed_beside(host, source, policies)));
     let problems = problems.into_iter().map(Arc::new).collect();
-    let served = |one: &Contender| {
-        let Contender { precedence, unit, .. } = one;
-        if policies.is_closed(precedence, host) {
-            return vec![Arc::new(unit.closed())];
-        }
-        let features = policies.features(precedence, unit.rule.as_ref());
-        let with_policy = |route: &Arc<Route>| match &features {
-            Some(features) => Arc::new(features.apply(route)),
-            None => route.clone(),
-        };
-        unit.routes().map(with_policy).collect::<Vec<_>>()
-    };
-    let in_order = rules.in_order();
-    let mut routes: Vec<Arc<Route>> = in_order.into_iter().flat_map(served).map(|route| on_port(route, port)).collect();
+    let mut routes = Vec::new();
+    for one in rules.in_order() {
+        policies.push(one.precedence, one.unit, host, Side::Tls, &mut routes);
+    }
+    let mut routes: Vec<Arc<Route>> = routes.into_iter().map(|route| on_port(route, port)).collect();
     if routes.is_empty() {
         return (not_found(origin), problems);
     }
@@ -73,7 +65,7 @@ fn limited_sessions(host: &Host, route: &Source, certificate: &ClientCertificate
         return Vec::new();
     }
     let is_limited = |unit: &&Unit| {
-        let features = || policies.features(&route.precedence, unit.rule.as_ref());
+        let features = || policies.features_of(&route.precedence, unit);
         unit.route.divided().is_some() && features().is_some_and(|features| features.limits_rate())
     };
     let limited = route.attached.units(certificate).iter().filter(is_limited);

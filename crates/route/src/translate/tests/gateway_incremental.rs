@@ -170,8 +170,8 @@ fn any_policy() -> impl Strategy<Value = Object> {
 /// Returns an HTTPPolicy.
 fn any_http_policy() -> impl Strategy<Value = Object> {
     let section = select(vec![None, None, Some("one"), Some("two")]);
-    let kind = select(vec!["Gateway", "HTTPRoute", "HTTPRoute", "TCPRoute"]);
-    let targets = prop::collection::vec((kind, select(vec!["a", "b", "c", "gone"]), section), 0..3);
+    let kind = select(vec!["Gateway", "HTTPRoute", "HTTPRoute", "TCPRoute", "Ingress", "Namespace"]);
+    let targets = prop::collection::vec((kind, select(vec!["a", "b", "c", "gone", "shop", "other"]), section), 0..3);
     let rate = select(vec![None, Some(0), Some(1), Some(2)]);
     let ranges = select(vec![None, Some("192.0.2.0/24"), Some("?")]);
     let body = select(vec![None, Some("1MiB"), Some("much")]);

@@ -13,7 +13,7 @@ use crate::objects::{
 };
 use crate::settings::{ExternalNames, Hosts, Settings, Tenants, Tls};
 use crate::testing::backend_policies::backend_policy;
-use crate::testing::gateway::labeled_namespace;
+use crate::testing::gateway::{HttpPolicyBuilder, http_policy, labeled_namespace};
 use crate::testing::host_grants::{HostGrantBuilder, host_grant};
 use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
@@ -113,6 +113,29 @@ pub fn any_backend_policy(services: &'static [&'static str]) -> impl Strategy<Va
     )
 }
 
+/// Generates an HTTPPolicy of Ingresses, or of a namespace.
+fn any_http_policy() -> impl Strategy<Value = Object> {
+    let kind = select(vec!["Ingress", "Ingress", "Ingress", "Namespace", "HTTPRoute"]);
+    let section = select(vec![None, None, Some("x.com"), Some("*.x.com"), Some("A.x.com"), Some("gone.com")]);
+    let name = select(vec!["i1", "i2", "i1", "i2", "shop", "other", "gone"]);
+    let targets = prop::collection::vec((kind, name, section), 0..3);
+    let rate = select(vec![None, Some(0), Some(1), Some(2)]);
+    let ranges = select(vec![None, Some("192.0.2.0/24"), Some("?")]);
+    let per_client = prop::bool::weighted(0.2);
+    (select(vec!["p1", "p2", "other/p1", "third/p1"]), 1i64..3, targets, rate, ranges, per_client).prop_map(
+        |(name, created, targets, rate, ranges, per_client)| {
+            let policy = http_policy(name).created(created);
+            let policy = targets.into_iter().fold(policy, |policy, (kind, name, section)| {
+                section.into_iter().fold(policy.target(kind, name), HttpPolicyBuilder::section)
+            });
+            let policy = rate
+                .into_iter()
+                .fold(policy, |policy, rate| if per_client { policy.rate_per_client(rate) } else { policy.rate(rate) });
+            ranges.into_iter().fold(policy, |policy, range| policy.allow(&[range])).into()
+        },
+    )
+}
+
 /// Generates one of the ConfigMaps with claims.
 fn any_claims() -> impl Strategy<Value = Object> {
     let claimants = select(vec!["", "shop", "shop", "other", "third", "new"]);
@@ -133,6 +156,7 @@ fn any_claims() -> impl Strategy<Value = Object> {
 pub(super) fn any_object() -> impl Strategy<Value = Object> {
     let object = prop_oneof![
         3 => any_claims(),
+        4 => any_http_policy(),
         8 => any_ingress(),
         4 => any_service(),
         4 => any_slice(),
@@ -151,8 +175,8 @@ pub(super) fn any_object() -> impl Strategy<Value = Object> {
 pub(super) fn any_settings() -> impl Strategy<Value = Settings> {
     let secret = || prop::option::of(select(&SECRETS[1..]).prop_map(|name| ("shop".to_owned(), name.to_owned())));
     let stats = (prop::option::of(9000u16..9002), secret(), secret());
-    // One or some copies of one rule fit into a namespace, one wildcard with TLS, or everything.
-    let limit = select(vec![200, 600, 1000, 7 << 10, Tenants::default().max_configuration_per_namespace]);
+    // One or some copies of one rule fit into a namespace, one wildcard with TLS, one limit for each client, or everything.
+    let limit = select(vec![200, 600, 1000, 7 << 10, 1 << 20, Tenants::default().max_configuration_per_namespace]);
     let require_grant = prop::bool::weighted(0.2);
     let of_clients = (secret(), secret(), any::<bool>(), limit, require_grant);
     let envoys = prop::option::of(Just(("shop".to_owned(), "envoys".to_owned())));
@@ -349,7 +373,7 @@ proptest! {
             prop_assert_eq!(translator.model(), &whole.model, "after {:?}", steps);
             let problems: Vec<_> = translator.problems().iter().map(|problem| (**problem).clone()).collect();
             prop_assert_eq!(problems, whole.problems, "after {:?}", steps);
-            prop_assert!(translator.sources().eq(whole.sources.iter().cloned()));
+            prop_assert_eq!(translator.sources().collect::<BTreeSet<_>>(), whole.sources);
             let mut anew = Translator::new(&super::verdicts::DIALECTS);
             anew.update(&objects, &settings, &ChangedInputs::everything());
             prop_assert_eq!(translator.verdicts(), anew.verdicts(), "after {:?}", steps);

@@ -3,6 +3,7 @@
 //! - A wildcard with TLS has a filter chain, with a copy of its key pair. A certificate for 1,000 wildcards is copied 1,000 times.
 //! - A host that only a TLS entry names has a copy of the rules of the wildcard above it, or of the rules without a host.
 //! - A wildcard has a copy of the rules without a host, for the names of several labels below it.
+//! - Both have a copy of the default backend. Only its policies count, because they can be large.
 //!
 //! The product of two objects would otherwise use up the memory of all Envoys. The charges depend on the objects alone, not on the
 //! limit, so that the result does not depend on the history.
@@ -37,6 +38,8 @@ pub enum Part {
     KeyPair,
     /// The rules of this namespace.
     Rules(Arc<str>),
+    /// The default backend of hosts that no rule names.
+    DefaultBackend,
 }
 
 /// The charges of a host for its copies.
@@ -52,30 +55,47 @@ pub struct Surplus {
     pub namespaces: BTreeSet<Arc<str>>,
     /// Whether nothing is copied. The rules of other namespaces are not copied without those of the first.
     pub is_all: bool,
+    /// Whether the default backend is not copied.
+    pub has_default_backend: bool,
     /// The problems of the objects that need the copy.
     pub problems: Vec<Problem>,
 }
 
 impl Surplus {
-    /// Returns the rules that a host copies, but that do not fit.
+    /// Returns the rules and the default backend that a host copies, but that do not fit.
     pub fn of(draft: &Draft, copies: &Copies, levels: &Levels) -> Self {
         let Draft { host, copied, copier, charges, .. } = draft;
-        let (mut namespaces, mut size) = (BTreeSet::new(), 0u64);
-        for (part, charge) in charges {
-            if let Part::Rules(namespace) = part
-                && copies.state(host, part) != State::Open
-            {
-                namespaces.insert(namespace.clone());
-                size = size.saturating_add(charge.size.open);
+        let mut surplus = Self::default();
+        let Some(copier) = copier else { return surplus };
+        let mut size = 0u64;
+        for (part, charge) in charges.iter().filter(|(part, _)| copies.state(host, part) != State::Open) {
+            match part {
+                Part::Rules(namespace) => {
+                    surplus.namespaces.insert(namespace.clone());
+                    size = size.saturating_add(charge.size.open);
+                }
+                Part::DefaultBackend => {
+                    surplus.has_default_backend = true;
+                    let what = "the policies of the default backend";
+                    surplus.problems.extend(copier.surplus(host, what, charge.size.open, false));
+                }
+                Part::KeyPair => {}
             }
         }
         let first = copied.as_ref().and_then(|copied| levels.standing(copied)?.served.first());
-        let (Some(copied), Some(first), Some(copier), false) = (copied, first, copier, namespaces.is_empty()) else {
-            return Self::default();
+        let (Some(copied), Some(first), false) = (copied, first, surplus.namespaces.is_empty()) else {
+            surplus.namespaces = BTreeSet::new();
+            return surplus;
         };
-        let is_all = namespaces.contains(&first.origin.namespace);
-        let problems = copier.surplus(host, copied, &namespaces, size, is_all);
-        Self { namespaces, is_all, problems }
+        surplus.is_all = surplus.namespaces.contains(&first.origin.namespace);
+        let rules = match copied {
+            Host::Any => "the rules without a host".to_owned(),
+            other => format!("the rules of \"{other}\""),
+        };
+        let names = surplus.namespaces.iter().map(|namespace| format!("\"{namespace}\"")).collect::<Vec<_>>();
+        let what = format!("{rules} of namespace {}", names.join(", "));
+        surplus.problems.extend(copier.surplus(host, &what, size, surplus.is_all));
+        surplus
     }
 }
 
@@ -106,35 +126,24 @@ impl<'a> Copier<'a> {
 
     /// Returns the charges for a copy of the rules of `site`.
     pub fn charges(&self, site: &Site) -> ByPart {
-        let (payer, times) = match self {
-            Self::Entries(entries) => (entries.first().map(|asking| asking.source), 1),
-            Self::Rule(source) => (Some(*source), OF_WILDCARD),
-        };
-        let Some(payer) = payer else { return ByPart::new() };
-        let charge = |(namespace, size): (&Arc<str>, &u64)| {
-            let size = Size { open: size.saturating_mul(times), closed: 0 };
-            (Part::Rules(namespace.clone()), Charge { rank: payer.precedence.clone(), size })
-        };
-        site.sizes.iter().map(charge).collect()
+        let charge = |(namespace, size): (&Arc<str>, &u64)| Some((Part::Rules(namespace.clone()), self.charge(*size)?));
+        site.sizes.iter().filter_map(charge).collect()
     }
 
-    /// Returns the problems of `host` if the rules of these namespaces for `other`, of this size, are not copied. `is_all`:
-    /// nothing is copied.
-    fn surplus(
-        &self,
-        host: &Host,
-        other: &Host,
-        namespaces: &BTreeSet<Arc<str>>,
-        size: u64,
-        is_all: bool,
-    ) -> Vec<Problem> {
-        let rules = match other {
-            Host::Any => "the rules without a host".to_owned(),
-            other => format!("the rules of \"{other}\""),
+    /// Returns the charge for a copy of this size, in bytes.
+    pub fn charge(&self, size: u64) -> Option<Charge> {
+        let (payer, times) = match self {
+            Self::Entries(entries) => (entries.first()?.source, 1),
+            Self::Rule(source) => (*source, OF_WILDCARD),
         };
-        let namespaces = namespaces.iter().map(|namespace| format!("\"{namespace}\"")).collect::<Vec<_>>().join(", ");
+        let size = Size { open: size.saturating_mul(times), closed: 0 };
+        Some(Charge { rank: payer.precedence.clone(), size })
+    }
+
+    /// Returns the problems of `host` if `what`, of this size, is not copied. `is_all`: nothing is copied.
+    fn surplus(&self, host: &Host, what: &str, size: u64, is_all: bool) -> Vec<Problem> {
         let message = format!(
-            "a copy of {rules} of namespace {namespaces} for \"{host}\" takes {} KiB of configuration, more than older Ingresses leave \
+            "a copy of {what} for \"{host}\" takes {} KiB of configuration, more than older Ingresses leave \
              of the limit tenants.maxConfigurationPerNamespace",
             size.div_ceil(1 << 10),
         );

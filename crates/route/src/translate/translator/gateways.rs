@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use fleets::Dedicated;
-use http_policies::ChangedPolicies;
+pub use http_policies::ChangedPolicies;
 use lockgate_xds::provenance::ObjectRef;
 use ports::PortClaims;
 use sets::{Regrouped, SetsByGateway, Surplus};
@@ -243,7 +243,8 @@ impl Translator {
         ChangedParents { policies, http_policies }
     }
 
-    /// Builds the hosts of listeners of Gateways again, and updates the reports on Gateways and policies.
+    /// Builds the hosts of listeners of Gateways again, and updates the reports on Gateways and policies. Adds the hosts of the shared
+    /// listeners with changed policies to the affected hosts.
     pub(super) fn rebuild_attached(
         &mut self,
         changed: ChangedParents,
@@ -254,6 +255,7 @@ impl Translator {
         let ChangedParents { policies, http_policies } = changed;
         affected.reported.extend(self.update_fleets(&affected.replaced, settings));
         self.update_budget(&http_policies, settings, affected);
+        self.update_shared_policies(&http_policies, settings, affected);
         self.add_hosts_of_policies(&http_policies, &mut affected.hosts);
         self.rebuild_gateway_hosts(std::mem::take(&mut affected.hosts), settings, update);
         for key in &affected.reported {

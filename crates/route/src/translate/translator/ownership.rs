@@ -21,7 +21,7 @@ use crate::translate::host::parent;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Source;
 use crate::translate::tls::Routing;
-use crate::translate::unit::Target;
+use crate::translate::virtual_host::DefaultBackend;
 
 /// A namespace's ownership of a host, and the namespaces that it delegates the host to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +153,7 @@ pub struct Nameless {
     /// The claim of their owner, with [`NamespaceOwnership::Strict`].
     claim: Option<Claim>,
     /// Their default backend.
-    pub catch_all: Option<Target>,
+    pub catch_all: Option<DefaultBackend>,
     /// The problems of other default backends.
     problems: Vec<Arc<Problem>>,
 }
@@ -285,13 +285,14 @@ impl Translator {
             let rank = source.precedence.clone();
             (rank.terminating, foreign(source), !source.shared.rule_less, rank)
         });
-        let winner = winner.map(|(_, target)| target.clone());
-        let losers = with_default().filter(|(_, target)| winner.as_ref().is_none_or(|one| one.origin != target.origin));
+        let winner = winner.map(|(source, target)| DefaultBackend::new(&source.precedence, target));
+        let losers =
+            with_default().filter(|(_, target)| winner.as_ref().is_none_or(|one| *one.origin() != target.origin));
         let problems = losers.filter(|(source, _)| !source.shared.default_backend_in_rules).map(|(source, _)| {
             let message = match (&claim, &winner) {
                 (Some(claim), _) if !permitted(source) => claim.states(&Host::Any),
                 (_, Some(winner)) => {
-                    format!("the default backend for hosts that no rule names is defined by {}", winner.origin)
+                    format!("the default backend for hosts that no rule names is defined by {}", winner.origin())
                 }
                 (_, None) => String::new(),
             };

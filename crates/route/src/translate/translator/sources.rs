@@ -50,6 +50,18 @@ impl Sources {
         self.served.get(id).map_or_else(waiting, |source| &source.dependencies.inputs)
     }
 
+    /// Returns the sources of a dialect in a namespace.
+    pub fn in_namespace<'a>(
+        &'a self,
+        dialect: &Dialect,
+        namespace: &Arc<str>,
+    ) -> impl Iterator<Item = (&'a ObjectId, &'a Arc<Source>)> + use<'a> {
+        let (kind, name) = (dialect.kind, namespace.clone());
+        let first = ObjectId { kind, key: ObjectKey { namespace: name.clone(), name: "".into() } };
+        let inside = self.served.range(first..);
+        inside.take_while(move |(id, _)| id.kind == kind && id.key.namespace == name)
+    }
+
     /// Returns the sources of a dialect in a namespace whose rank in conflicts has changed with the namespace. Either the namespace is
     /// being deleted, or a new namespace of the same name has been created.
     pub fn outranked<'a>(
@@ -58,11 +70,8 @@ impl Sources {
         namespace: &ObjectKey,
         objects: &'a Objects,
     ) -> impl Iterator<Item = &'a ObjectId> {
-        let (kind, name) = (dialect.kind, namespace.name.clone());
-        let first = ObjectId { kind, key: ObjectKey { namespace: name.clone(), name: "".into() } };
-        let inside = self.served.range(first..);
-        let inside = inside.take_while(move |(id, _)| id.kind == kind && id.key.namespace == name);
-        inside.filter_map(move |(id, source)| {
+        let kind = dialect.kind;
+        self.in_namespace(dialect, &namespace.name).filter_map(move |(id, source)| {
             let meta = objects.meta(kind, &id.key)?;
             (objects.precedence(kind, meta) != source.precedence).then_some(id)
         })

@@ -16,11 +16,10 @@ use crate::translate::conflicts::Place;
 use crate::translate::dialect;
 use crate::translate::gateway::attach::ListenerOwner;
 use crate::translate::gateway::attached::Content;
-use crate::translate::gateway::http_policies::Scope;
-use crate::translate::gateway::http_policy::Features;
 use crate::translate::gateway::size::{self, RuleSize};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason};
+use crate::translate::scope::Scope;
 use crate::translate::source::Source;
 use crate::translate::translator::sources::Affected;
 
@@ -33,7 +32,8 @@ impl Translator {
             source.is_some_and(|source| !source.attached.accepted.is_empty()) || self.gateways.budget.charges.knows(id)
         };
         let replaced: BTreeSet<ObjectId> = affected.replaced.iter().filter(is_attached).cloned().collect();
-        let mut due: BTreeSet<ObjectId> = changed.targets.iter().filter(is_attached).cloned().collect();
+        let targeted: Vec<ObjectId> = changed.targets.iter().flat_map(|target| self.targeted(target)).collect();
+        let mut due: BTreeSet<ObjectId> = targeted.iter().filter(is_attached).cloned().collect();
         due.extend(replaced.iter().cloned());
         for object in changed.targets.iter().filter(|object| object.kind == Kind::GATEWAY) {
             due.extend(self.routes_of_gateway(&object.key));
@@ -104,11 +104,13 @@ impl Translator {
             let Some(content) = route.attached.content(&gateway.certificate) else { continue };
             let size = match content {
                 Content::Http(units) => {
-                    let scope = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
+                    let scope =
+                        Scope::attached(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
                     let rules = rules.entry(content).or_insert_with(|| size::of_rules(units, measure));
                     let rule = |rule: &RuleSize| {
                         let features = scope.features(&route.precedence, rule.name);
-                        let policies = features.map_or(0, |features| of_features(features, &mut last, measure));
+                        let policies =
+                            features.map_or(0, |features| size::of_same_features(features, &mut last, measure));
                         rule.open.saturating_add(policies.saturating_mul(rule.routes))
                     };
                     let open = rules.iter().map(rule).fold(0, u64::saturating_add);
@@ -127,16 +129,6 @@ impl Translator {
         }
         by_owner
     }
-}
-
-/// Returns the size of these features. `last` are the features of the last call, with their size.
-fn of_features(features: Features, last: &mut Option<(Features, u64)>, measure: &Sizes) -> u64 {
-    if let Some((_, size)) = last.as_ref().filter(|(same, _)| *same == features) {
-        return *size;
-    }
-    let size = size::of_features(&features, measure);
-    *last = Some((features, size));
-    size
 }
 
 /// Returns the problem of a route that is not served on the listeners of `owner`.

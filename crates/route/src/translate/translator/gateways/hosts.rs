@@ -9,10 +9,10 @@ use crate::settings::Settings;
 use crate::translate::conflicts::Place;
 use crate::translate::gateway::attach::ListenerName;
 use crate::translate::gateway::hostname::covers;
-use crate::translate::gateway::http_policies::Scope;
 use crate::translate::gateway::listener::{Gateway, Listener, Protocol};
 use crate::translate::gateway::virtual_host::{not_found, virtual_host};
 use crate::translate::problem::Problem;
+use crate::translate::scope::Scope;
 use crate::translate::source::Source;
 
 /// The maximum number of listeners for HTTPS on one port that distinguish hosts of other listeners from unknown hosts.
@@ -61,7 +61,7 @@ impl Translator {
         let (id, host) = place;
         let owner = gateway.owner_of(id, host)?;
         let name = ListenerName { gateway: gateway.key().clone(), set: owner.set.clone(), name: owner.name.clone() };
-        let policies = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &name);
+        let policies = Scope::attached(&self.gateways.http_policies, &self.gateways.budget, &name);
         let (certificate, limits) = (&gateway.certificate, &settings.regexes);
         Some(virtual_host(host, &sources, certificate, &owner.origin, owner.port, self.dialects, limits, &policies))
     }

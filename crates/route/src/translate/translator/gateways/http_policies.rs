@@ -1,5 +1,5 @@
 //! The incremental translation of HTTPPolicies. A changed policy affects the hosts of its targets: the hosts of a
-//! route, or all hosts of a Gateway. No route is parsed again.
+//! route, of all routes of a namespace, or of a Gateway. No route is parsed again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use crate::model::{Host, ListenerId};
 use crate::objects::gateway::HttpPolicy;
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
+use crate::translate::dialect::Dialect;
 use crate::translate::gateway::http_policy::{self, Policy, Target};
 use crate::translate::policy_targets::{self, Fault};
 use crate::translate::problem::Problem;
@@ -20,7 +21,7 @@ pub struct ChangedPolicies {
     /// The policies whose conditions may have changed.
     policies: BTreeSet<ObjectKey>,
     /// The objects whose policies may have changed.
-    pub(super) targets: BTreeSet<ObjectId>,
+    pub(in super::super) targets: BTreeSet<ObjectId>,
 }
 
 impl Translator {
@@ -58,8 +59,8 @@ impl Translator {
     pub(super) fn add_hosts_of_policies(&self, changed: &ChangedPolicies, hosts: &mut BTreeSet<(ListenerId, Host)>) {
         for object in &changed.targets {
             if object.kind != Kind::GATEWAY {
-                let route = self.sources.get(object);
-                hosts.extend(route.into_iter().flat_map(|route| self.served_places(route)));
+                let routes = self.targeted(object).into_iter().filter_map(|id| self.sources.get(&id));
+                hosts.extend(routes.flat_map(|route| self.served_places(route)));
                 continue;
             }
             let listeners = self.gateways.owners.iter().filter(|(_, gateway)| **gateway == object.key);
@@ -67,6 +68,17 @@ impl Translator {
                 hosts.extend(self.gateways.hosts_on(id).map(|(place, _)| place.clone()));
             }
         }
+    }
+
+    /// Returns the sources that a target stands for: the object itself, or all sources of a namespace. The routes of a Gateway are found
+    /// by its listeners.
+    pub(in super::super) fn targeted(&self, target: &ObjectId) -> Vec<ObjectId> {
+        if target.kind != Kind::NAMESPACE {
+            return vec![target.clone()];
+        }
+        let of_dialect =
+            |dialect: &Dialect| self.sources.in_namespace(dialect, &target.key.name).map(|(id, _)| id.clone());
+        self.dialects.iter().flat_map(|dialect| of_dialect(dialect).collect::<Vec<_>>()).collect()
     }
 
     /// Updates the conditions of changed policies, of the policies that compete with them, and of the policies of `objects`.
@@ -134,10 +146,13 @@ impl Translator {
         policy.targets.iter().enumerate().filter_map(verdict)
     }
 
-    /// Returns whether an object is a served Gateway or route.
+    /// Returns whether an object is a namespace, a served Gateway, or a served object that declares routes.
     fn is_ours(&self, object: &ObjectId) -> bool {
         if object.kind == Kind::GATEWAY {
             return self.gateways.gateways.contains_key(&object.key);
+        }
+        if object.kind == Kind::NAMESPACE {
+            return true;
         }
         self.sources.get(object).is_some()
     }

@@ -4,8 +4,10 @@
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
+use crate::envoy::route::Sizes;
 use crate::model::Host;
 use crate::settings::Settings;
+use crate::translate::gateway::size;
 use crate::translate::host::parent;
 use crate::translate::source::Source;
 use crate::translate::tls::{self, Asking, Chain, Found, Routing};
@@ -99,11 +101,19 @@ impl Translator {
         Certificate { chain, found, is_named }
     }
 
-    /// Returns the charges of a host for the rules that it copies, and for the filter chain of a wildcard.
+    /// Returns the charges of a host for the rules and the policies that it copies, and for the filter chain of a wildcard.
     fn charges(&self, draft: &Draft, settings: &Settings) -> ByPart {
         let copied = draft.copied.as_ref().and_then(|copied| self.sites.get(copied));
         let mut charges =
             copied.zip(draft.copier.as_ref()).map(|(site, copier)| copier.charges(site)).unwrap_or_default();
+        // Rules that name the host end it, except for the names of several labels below a wildcard.
+        let copies_default = !draft.is_in_rules() || matches!(draft.host, Host::Wildcard(_));
+        let default = self.nameless.catch_all.as_ref().filter(|_| copies_default);
+        if let Some((default, copier)) = default.zip(draft.copier.as_ref()) {
+            let features = self.scope().features_of(&default.object, &default.unit);
+            let size = features.map_or(0, |features| size::of_features(&features, &Sizes::new(settings)));
+            charges.extend(copier.charge(size).filter(|_| size > 0).map(|charge| (Part::DefaultBackend, charge)));
+        }
         if let (Host::Wildcard(_), Some(chain)) = (&draft.host, &draft.certificate.chain) {
             charges.insert(Part::KeyPair, copies::of_key_pair(chain, settings));
         }

@@ -18,8 +18,7 @@ use crate::translate::tls::{self, Chain};
 use crate::translate::translator::copies::{self, Copies, Part, Surplus};
 use crate::translate::translator::levels::Levels;
 use crate::translate::translator::ownership::Claim;
-use crate::translate::unit::Target;
-use crate::translate::virtual_host::{Around, closed};
+use crate::translate::virtual_host::{Around, DefaultBackend, closed};
 
 /// The parts of a host.
 #[derive(Default)]
@@ -59,12 +58,13 @@ impl Translator {
         let host = &draft.host;
         let mut problems = Vec::new();
         draft.standing.report(host, &mut problems);
+        let scope = self.scope();
         let own = self.merge(host, &draft.standing.served, settings, &mut problems);
         let sizes = match host {
             Host::Exact(_) => BTreeMap::new(),
-            Host::Wildcard(_) | Host::Any => own.sizes(&Sizes::new(settings)),
+            Host::Wildcard(_) | Host::Any => own.sizes(&scope, &Sizes::new(settings)),
         };
-        let around = Around { own, catch_all: self.nameless.catch_all.as_ref(), ..Around::default() };
+        let around = Around::new(&scope, own, self.nameless.catch_all.as_ref());
         let made = match host {
             Host::Any => self.build_any(draft, &around, objects, settings),
             Host::Exact(_) | Host::Wildcard(_) => {
@@ -101,7 +101,7 @@ impl Translator {
         let Certificate { chain, found, is_named } = &draft.certificate;
         let (host, is_in_rules) = (&draft.host, draft.is_in_rules());
         let served = chain.as_ref().filter(|_| !is_closed);
-        around.left_out = surplus.namespaces;
+        (around.left_out, around.is_catch_all_left_out) = (surplus.namespaces, surplus.has_default_backend);
         if !surplus.is_all && (is_in_rules || served.is_some()) {
             let copied = draft.copied.as_ref();
             (around.parent, around.nameless) = match copied {
@@ -138,8 +138,8 @@ impl Translator {
     fn tls_part(&self, host: &Host, chain: &Chain, mut around: Around) -> TlsHost {
         let default = self.general.ground.default_secret.as_ref();
         // The default backend of one namespace is not served with the certificate of another.
-        let is_trusted = |target: &&Target| {
-            Some(&chain.secret) == default || chain.secret.object().namespace == target.origin.namespace
+        let is_trusted = |backend: &&DefaultBackend| {
+            Some(&chain.secret) == default || chain.secret.object().namespace == backend.origin().namespace
         };
         around.catch_all = around.catch_all.filter(is_trusted);
         let origin = chain.origins.first().cloned().unwrap_or_else(nobody);

@@ -1,0 +1,113 @@
+//! The policies of units, and the limit of their size. This is the only place that applies policies to routes, for all dialects.
+//!
+//! A unit has the policies of its rule, its object, and its namespace, and those of its listener if it is a listener of a Gateway. A
+//! unit never has a policy of another object, although several objects can define a host.
+
+use std::sync::Arc;
+
+use crate::model::Host;
+use crate::objects::{Kind, ObjectId, Precedence};
+
+use super::charges::{Charges, State};
+use super::gateway::attach::{ListenerName, ListenerOwner};
+use super::gateway::budget::Budget;
+use super::gateway::http_policies::{HttpPolicies, over};
+use super::gateway::http_policy::Features;
+use super::plain_text::{Side, is_challenge, push_on_side};
+use super::unit::Unit;
+use crate::model::Route;
+
+/// The sizes of the policies of each object on the listeners that all objects share.
+pub type PolicySizes = Charges<ObjectId, ()>;
+
+/// The policies of the units on one listener, or on all listeners that objects share.
+#[derive(Debug)]
+pub struct Scope<'a> {
+    policies: &'a HttpPolicies,
+    limits: Limits<'a>,
+    /// The features of the listener. Features that the listener does not set come from its Gateway.
+    of_listener: Option<Features>,
+}
+
+/// The objects beyond the limit of their namespace.
+#[derive(Debug)]
+enum Limits<'a> {
+    /// On the listeners that all objects share.
+    Shared(&'a PolicySizes),
+    /// On the listeners of an owner.
+    Attached(&'a Budget, ListenerOwner),
+}
+
+impl<'a> Scope<'a> {
+    /// Returns the policies on the listeners that all objects share.
+    pub fn shared(policies: &'a HttpPolicies, sizes: &'a PolicySizes) -> Self {
+        Self { policies, limits: Limits::Shared(sizes), of_listener: None }
+    }
+
+    /// Returns the policies on a listener of a Gateway. A listener of a ListenerSet inherits the policies of its Gateway.
+    pub fn attached(policies: &'a HttpPolicies, budget: &'a Budget, listener: &ListenerName) -> Self {
+        let section = listener.set.is_none().then_some(&listener.name);
+        let of_listener = match policies.is_empty() {
+            true => None,
+            false => policies.of(&Kind::GATEWAY.id(listener.gateway.clone()), section),
+        };
+        Self { policies, limits: Limits::Attached(budget, listener.owner()), of_listener }
+    }
+
+    /// Returns whether an object is closed on a host, because of the limit of its namespace.
+    pub fn is_closed(&self, object: &Precedence, host: &Host) -> bool {
+        match &self.limits {
+            Limits::Shared(sizes) => sizes.state(&object.id(), &()) != State::Open,
+            Limits::Attached(budget, owner) => budget.is_closed(object, owner, host),
+        }
+    }
+
+    /// Returns whether an object is closed on a host, because another object of its namespace is left out there.
+    pub fn is_closed_beside(&self, object: &Precedence, host: &Host) -> bool {
+        match &self.limits {
+            Limits::Shared(_) => false,
+            Limits::Attached(budget, owner) => budget.is_closed_beside(object, owner, host),
+        }
+    }
+
+    /// Returns the features of a rule of an object.
+    pub fn features(&self, object: &Precedence, rule: Option<&Arc<str>>) -> Option<Features> {
+        if self.policies.is_empty() {
+            return None;
+        }
+        over(self.policies.of_source(&object.id(), rule).as_ref(), self.of_listener.as_ref())
+    }
+
+    /// Returns the features of a unit of an object.
+    ///
+    /// An ACME authority requests a challenge without a token, from any address. On the listeners that all objects share, the path of
+    /// a challenge therefore has no policy, as it has no redirect to HTTPS. Only a path below `/.well-known/acme-challenge` is one.
+    pub fn features_of(&self, object: &Precedence, unit: &Unit) -> Option<Features> {
+        match self.limits {
+            Limits::Shared(_) if is_challenge(unit.path()) => None,
+            Limits::Shared(_) | Limits::Attached(..) => self.features(object, unit.rule.as_ref()),
+        }
+    }
+
+    /// Appends the routes of a unit of an object for a host. The redirect to HTTPS has no policy. If a feature of the policies cannot be
+    /// enforced, all requests are answered 403, also in plain text.
+    pub fn push(&self, object: &Precedence, unit: &Unit, host: &Host, side: Side, routes: &mut Vec<Arc<Route>>) {
+        if self.is_closed(object, host) {
+            return routes.push(Arc::new(unit.closed()));
+        }
+        let Some(features) = self.features_of(object, unit) else {
+            return unit.routes().for_each(|route| push_on_side(route, unit.plain_text, side, routes));
+        };
+        let features = match self.limits {
+            // The hosts of an object can have limits of their own for equal paths.
+            Limits::Shared(_) => features.counted_for(unit.rule.as_ref()),
+            Limits::Attached(..) => features,
+        };
+        for route in unit.routes() {
+            match features.apply(route) {
+                Ok(limited) => push_on_side(&Arc::new(limited), unit.plain_text, side, routes),
+                Err(closed) => push_on_side(&Arc::new(closed), unit.plain_text.without_redirect(), side, routes),
+            }
+        }
+    }
+}
