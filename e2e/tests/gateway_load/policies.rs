@@ -129,6 +129,79 @@ async fn every_feature_is_enforced_for_a_host_in_upper_case() {
     features(host, |name| host(name).to_uppercase()).await;
 }
 
+/// Envoy skips the filters behind one that waited, if one delegate runs both.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_feature_is_enforced_beside_all_others() {
+    let site = Site::open(Mode::Delta).await;
+    let (over_http, over_grpc) = (HttpAuthorizer::start().await, Authorizer::start().await);
+    let long = Backend::start(&"a".repeat(3000)).await;
+    let (issuer, stranger) = (Issuer::new(), Issuer::new());
+    let hosts = [("http", "exact"), ("grpc", "exact"), ("http", "wild"), ("grpc", "wild")];
+    let name = |(protocol, kind): (&str, &str)| format!("{kind}-{protocol}");
+    let routes = hosts.map(|one| {
+        let host = if one.1 == "wild" { format!("*.{}", host(&name(one))) } else { host(&name(one)) };
+        let sticky = "    - sessionPersistence: { sessionName: shop, type: Cookie }\n      backendRefs";
+        route(&name(one), &["one"], &host, &[("long", 1)]).replace("    - backendRefs", sticky)
+    });
+    let services = [
+        service("long", "", &[long.address]),
+        service("http-authorizer", "", &[over_http.address]),
+        service("grpc-authorizer", "", &[over_grpc.address]),
+    ];
+    site.manifests.write("routes.yaml", &documents(&[&routes[..], &services[..]].concat()));
+    let policies = |rest: &str| {
+        let all = hosts.map(|one| {
+            let server = format!("{{ backendRef: {{ name: {0}-authorizer, port: 80 }}, protocol: {0} }}", one.0);
+            let tokens = issuer.policy();
+            let spec = format!(
+                "{tokens}\n  externalAuthorization: {server}\n  maxRequestBody: 1KiB\n  compression: {{ algorithms: [gzip] }}\n  {rest}"
+            );
+            policy(&name(one), &spec)
+        });
+        site.manifests.write("policies.yaml", &documents(&all));
+    };
+    let allowed = "clientAddresses: { allow: [127.0.0.1] }";
+    policies(allowed);
+    let bearer = issuer.bearer("shop", 600);
+    let targets = hosts.map(|one| {
+        let host = if one.1 == "wild" { format!("a.{}", host(&name(one))) } else { host(&name(one)) };
+        (site.target(0, &host), host)
+    });
+    for (anybody, host) in &targets {
+        let client = anybody.clone().field("authorization", &bearer).field("accept-encoding", "gzip");
+        e2e::wait_everywhere(host, async || client.get("/?deny").await.is_ok_and(|one| one.status == DENIED.0)).await;
+        answers(anybody, 401).await;
+        let answer = client.get("/").await.expect("an answer");
+        assert_eq!((answer.status, answer.header("content-encoding")), (200, "gzip"), "{host}");
+        assert!(answer.header("set-cookie").contains("shop="), "{host}: {}", answer.header("set-cookie"));
+        let strange = anybody.clone().field("authorization", &stranger.bearer("shop", 600));
+        assert_eq!(status(&strange, "/").await, 401, "{host}");
+        let post =
+            async |size: usize| client.send(Method::POST, "/", vec![b'a'; size]).await.expect("an answer").status;
+        assert_eq!((post(1024).await, post(1025).await), (200, 413), "{host}");
+        // The body of an unknown length arrives while the server of the policy is asked.
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: {host}\r\nAuthorization: {bearer}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        );
+        for (size, expected) in [(1024, "HTTP/1.1 200"), (1025, "HTTP/1.1 413")] {
+            let request = format!("{head}{size:x}\r\n{}\r\n0\r\n\r\n", "a".repeat(size));
+            let answer = e2e::client::raw(site.ports[0], request.as_bytes(), |seen| seen.len() > 12).await;
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            assert!(answer.starts_with(expected), "{host} {size}: {answer}");
+        }
+    }
+    policies(&format!("{allowed}\n  localRateLimit: {{ requests: 3, unit: hour }}"));
+    for (anybody, host) in &targets {
+        let client = anybody.clone().field("authorization", &bearer);
+        answers(&client, 429).await;
+        assert_eq!(status(anybody, "/").await, 401, "{host}: the limit follows authentication");
+    }
+    policies("clientAddresses: { deny: [127.0.0.0/8] }");
+    for (anybody, _) in &targets {
+        answers(&anybody.clone().field("authorization", &bearer), 403).await;
+    }
+}
+
 const CHANGES: usize = 10;
 
 async fn changes(mode: Mode) {

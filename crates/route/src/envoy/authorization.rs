@@ -19,9 +19,6 @@ use crate::settings::ExternalAuthorization;
 /// The name of the filter, to which routes refer.
 const FILTER: &str = "envoy.filters.http.ext_authz";
 
-/// The name of the filter for the servers of routes.
-pub const OF_ROUTES: &str = "lockgate.authorization";
-
 /// Builds the HTTP filter if a server is configured.
 ///
 /// The server's response may change the route, so the route is selected again afterwards.
@@ -40,10 +37,10 @@ pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
     })
 }
 
-/// Builds the configuration of a route with a separate server, for the filter [`OF_ROUTES`].
+/// Builds the filter of a route with a separate server.
 ///
 /// The response never changes the route: the policies of another route would not apply.
-pub fn per_route(authorization: &Authorization) -> google::Any {
+pub fn of_route(authorization: &Authorization) -> core_v3::TypedExtensionConfig {
     let Authorization { cluster, check } = authorization;
     let service = cluster.port.service();
     let host = format!("{}.{}", service.name, service.namespace);
@@ -54,7 +51,7 @@ pub fn per_route(authorization: &Authorization) -> google::Any {
     if let Some(ext_authz_v3::ext_authz::Services::GrpcService(service)) = &mut config.services {
         services::set_authority(service, &host);
     }
-    delegate::per_route(FILTER, &config, None)
+    delegate::part(FILTER, &config)
 }
 
 /// Builds the configuration of the filter. The server receives the certificate of a client that presents one.

@@ -19,9 +19,6 @@ use crate::model::Route;
 /// The name of Envoy's filter.
 const FILTER: &str = "envoy.filters.http.body_size_limit";
 
-/// The name of the filter for the limits of routes.
-pub const OF_ROUTES: &str = "lockgate.body_limit";
-
 /// Builds the HTTP filter that answers 413 to bodies of more than `bytes`.
 pub fn filter(bytes: u32) -> hcm_v3::HttpFilter {
     let matched = matching_v3::ExtensionWithMatcher {
@@ -45,9 +42,14 @@ pub fn for_streams() -> HashMap<String, google::Any> {
     HashMap::from([(FILTER.to_owned(), wire::any(&matched))])
 }
 
-/// Builds the configuration of a route with a limit of its own, for the filter [`OF_ROUTES`].
-pub fn per_route(bytes: u32, has_streams: bool) -> google::Any {
-    delegate::per_route(FILTER, &limit(bytes), Some(if has_streams { stream() } else { websocket() }))
+/// Builds the filter of a route with a limit of its own.
+pub fn of_route(bytes: u32) -> core_v3::TypedExtensionConfig {
+    delegate::part(FILTER, &limit(bytes))
+}
+
+/// Builds the condition on requests without a limit. `has_streams`: see [`has_streams`].
+pub fn is_unlimited(has_streams: bool) -> Predicate {
+    if has_streams { stream() } else { websocket() }
 }
 
 /// Returns whether the requests of a route can be streams of gRPC, which have no end. A client can claim so of any request.

@@ -132,7 +132,7 @@ impl Builder {
             let state = self.listeners.entry(id.clone()).or_insert_with(|| State::new(id, &listener.traffic, wanted));
             let filters = RouteFilters {
                 policies: true,
-                routes: !id.serves_ingresses(),
+                cors: !id.serves_ingresses(),
                 installation: model.installation,
                 ..RouteFilters::default()
             };

@@ -5,30 +5,15 @@ use std::collections::HashMap;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::rbac::v3 as rbac_config_v3;
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3 as rbac_v3;
-use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
-use envoy_types::pb::google::protobuf as google;
 use rbac_config_v3::principal::{Identifier, Set};
 use rbac_config_v3::{Permission, Principal, permission};
 
-use super::wire;
+use super::{delegate, wire};
 use crate::model::{AddressRange, ClientAddresses};
 
-/// The name of the filter, to which routes refer.
-pub const FILTER: &str = "envoy.filters.http.rbac";
-
-/// Builds the HTTP filter, which has no effect on routes without lists.
-pub fn filter(disabled: bool) -> hcm_v3::HttpFilter {
-    hcm_v3::HttpFilter {
-        name: FILTER.to_owned(),
-        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&rbac_v3::Rbac::default()))),
-        disabled,
-        ..Default::default()
-    }
-}
-
-/// Builds the configuration of a route with these lists. Other clients are answered 403. Envoy takes the client's address
+/// Builds the filter of a route with these lists. Other clients are answered 403. Envoy takes the client's address
 /// from trusted proxies, as the access log does.
-pub fn per_route(addresses: &ClientAddresses) -> google::Any {
+pub fn of_route(addresses: &ClientAddresses) -> core_v3::TypedExtensionConfig {
     let ClientAddresses { allow, deny } = addresses;
     let mut conditions = Vec::new();
     if !allow.is_empty() {
@@ -50,8 +35,7 @@ pub fn per_route(addresses: &ClientAddresses) -> google::Any {
         policies: HashMap::from([("clients".to_owned(), policy)]),
         ..Default::default()
     };
-    let rbac = rbac_v3::Rbac { rules: Some(rules), ..Default::default() };
-    wire::any(&rbac_v3::RbacPerRoute { rbac: Some(rbac) })
+    delegate::part("envoy.filters.http.rbac", &rbac_v3::Rbac { rules: Some(rules), ..Default::default() })
 }
 
 fn any_of(ranges: &[AddressRange]) -> Principal {

@@ -1,7 +1,10 @@
-//! HTTP filters that only routes configure.
+//! A delegate: an HTTP filter of the listener that runs the filters of a route.
 //!
 //! Most HTTP filters of Envoy are configured in the listener, where each change drains connections. A delegate is a filter
-//! in the listener without an effect. A route selects a filter and its complete configuration, which the delegate runs.
+//! in the listener without an effect. A route selects filters and their complete configuration, which the delegate runs in order.
+//!
+//! Only the last filter of a delegate may wait, such as for an answer of a server. Envoy continues a request that waited after the delegate,
+//! so the filters behind it would not see the request.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::extensions::common::matching::v3 as matching_v3;
@@ -20,45 +23,66 @@ use super::wire;
 
 /// Builds the delegate `name`. If it is `disabled`, only routes with a configuration create it.
 pub fn filter(name: &str, disabled: bool) -> hcm_v3::HttpFilter {
-    let matched = matching_v3::ExtensionWithMatcher {
-        xds_matcher: Some(matcher_v3::Matcher { matcher_type: None, on_no_match: Some(Box::new(skip())) }),
-        extension_config: Some(core_v3::TypedExtensionConfig {
-            name: "envoy.filters.http.composite".to_owned(),
-            typed_config: Some(wire::any(&composite_v3::Composite::default())),
-        }),
-        ..Default::default()
-    };
+    hcm_v3::HttpFilter { disabled, ..with(name, &composite_v3::Composite::default()) }
+}
+
+/// Builds the delegate `name` that runs these filters for all requests, except for those of routes that disable it.
+pub fn running(name: &str, filters: Vec<core_v3::TypedExtensionConfig>) -> hcm_v3::HttpFilter {
+    with(name, &composite_v3::Composite { matcher: Some(matcher(None, filters)), ..Default::default() })
+}
+
+fn with(name: &str, composite: &composite_v3::Composite) -> hcm_v3::HttpFilter {
     hcm_v3::HttpFilter {
         name: name.to_owned(),
-        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&matched))),
-        disabled,
+        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(composite))),
         ..Default::default()
     }
 }
 
-/// Builds the configuration of a route: the delegate runs the filter `name` with this configuration, except for requests
-/// that meet `except`.
-pub fn per_route<M>(name: &str, config: &M, except: Option<Predicate>) -> google::Any
+/// Builds the configuration of a route: the delegate runs these filters, or others for requests that meet a condition.
+///
+/// A filter of a route cannot have a condition of its own: Envoy creates no `ExtensionWithMatcher` there.
+pub fn per_route(
+    filters: Vec<core_v3::TypedExtensionConfig>,
+    others: Option<(Predicate, Vec<core_v3::TypedExtensionConfig>)>,
+) -> google::Any {
+    let others = others.map(|(predicate, filters)| {
+        let on_match = if filters.is_empty() { skip() } else { execute(filters) };
+        let matchers = vec![FieldMatcher { predicate: Some(predicate), on_match: Some(on_match) }];
+        MatcherType::MatcherList(MatcherList { matchers })
+    });
+    wire::any(&composite_v3::CompositePerRoute { matcher: Some(matcher(others, filters)) })
+}
+
+/// Builds a filter of a delegate.
+pub fn part<M>(name: &str, config: &M) -> core_v3::TypedExtensionConfig
 where
     M: prost::Message + prost::Name,
 {
-    let execute = composite_v3::ExecuteFilterAction {
-        typed_config: Some(core_v3::TypedExtensionConfig {
-            name: name.to_owned(),
-            typed_config: Some(wire::any(config)),
-        }),
+    core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(wire::any(config)) }
+}
+
+/// Builds a filter of the listener that skips requests that meet `except`.
+pub fn unless(except: Predicate, part: core_v3::TypedExtensionConfig) -> core_v3::TypedExtensionConfig {
+    let matched = matching_v3::ExtensionWithMatcher {
+        xds_matcher: Some(matcher_v3::Matcher { matcher_type: Some(skip_if(except)), on_no_match: None }),
+        extension_config: Some(part),
         ..Default::default()
     };
-    let execute = on_match::OnMatch::Action(xds_core_v3::TypedExtensionConfig {
-        name: "execute".to_owned(),
-        typed_config: Some(wire::any(&execute)),
-    });
-    wire::any(&matching_v3::ExtensionWithMatcherPerRoute {
-        xds_matcher: Some(matcher_v3::Matcher {
-            matcher_type: except.map(skip_if),
-            on_no_match: Some(Box::new(OnMatch { on_match: Some(execute), ..Default::default() })),
-        }),
-    })
+    self::part("match", &matched)
+}
+
+/// Builds a matcher that runs these filters for the requests that do not meet the conditions.
+fn matcher(conditions: Option<MatcherType>, filters: Vec<core_v3::TypedExtensionConfig>) -> matcher_v3::Matcher {
+    matcher_v3::Matcher { matcher_type: conditions, on_no_match: Some(Box::new(execute(filters))) }
+}
+
+fn execute(typed_config: Vec<core_v3::TypedExtensionConfig>) -> OnMatch {
+    let filter_chain = Some(composite_v3::FilterChainConfiguration { typed_config });
+    let execute = composite_v3::ExecuteFilterAction { filter_chain, ..Default::default() };
+    let action =
+        xds_core_v3::TypedExtensionConfig { name: "execute".to_owned(), typed_config: Some(wire::any(&execute)) };
+    OnMatch { on_match: Some(on_match::OnMatch::Action(action)), ..Default::default() }
 }
 
 /// Builds a match of the header `name`.

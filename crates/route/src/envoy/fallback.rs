@@ -2,8 +2,8 @@
 //!
 //! Envoy looks for the scope of a request with the host exactly as the client sent it, and knows no fallback. Three filters
 //! select the scope of all other hosts for requests without a route: one sets the key, and one makes Envoy look again. The
-//! third looks for hosts in upper case with their lower-case names first. The scopes of exact hosts turn the filters off, so
-//! their requests cost nothing more.
+//! third looks for hosts in upper case with their lower-case names first. They run in one [`delegate`], which the scopes of exact hosts
+//! turn off. Each filter that a scope turns off takes 1.6 KB of Envoy's memory.
 //!
 //! Envoy selects the filters of a request before that, while the request has no route. Filters that only routes configure are
 //! therefore on in the listener, and exact hosts turn them off.
@@ -13,35 +13,24 @@ use std::collections::HashMap;
 use envoy_types::pb::envoy::config::common::mutation_rules::v3 as mutation_rules_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
-use envoy_types::pb::envoy::extensions::common::matching::v3 as matching_v3;
 use envoy_types::pb::envoy::extensions::filters::http::header_mutation::v3 as header_mutation_v3;
 use envoy_types::pb::envoy::extensions::filters::http::lua::v3 as lua_v3;
 use envoy_types::pb::envoy::extensions::filters::http::set_filter_state::v3 as set_filter_state_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::google::protobuf as google;
-use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
-
-use matcher_v3::string_matcher::MatchPattern;
+use envoy_types::pb::xds::r#type::matcher::v3::string_matcher::MatchPattern;
 
 use super::{delegate, headers, names, wire};
 use crate::model::ListenerId;
 
-/// The names of the filters, in their order.
-const FILTERS: [&str; 3] = ["lockgate.fallback", "lockgate.fallback.look-again", "lockgate.fallback.upper-case"];
+/// The name of the HTTP filter.
+const FILTER: &str = "lockgate.fallback";
 
-/// Builds the HTTP filters of a listener whose hosts have scopes.
-pub fn filters(listener: &ListenerId) -> [hcm_v3::HttpFilter; 3] {
-    let [key, again, upper_case] = FILTERS;
-    let filters = [
-        (key, wire::any(&key_of_others(listener))),
-        (again, wire::any(&look_again())),
-        (upper_case, wire::any(&self::upper_case(listener))),
-    ];
-    filters.map(|(name, config)| hcm_v3::HttpFilter {
-        name: name.to_owned(),
-        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(config)),
-        ..Default::default()
-    })
+/// Builds the HTTP filter of a listener whose hosts have scopes.
+pub fn filter(listener: &ListenerId) -> hcm_v3::HttpFilter {
+    let key = delegate::part("key", &key_of_others(listener));
+    let again = delegate::part("look-again", &look_again());
+    delegate::running(FILTER, vec![key, again, upper_case(listener)])
 }
 
 /// Sets the key of the scope of all other hosts.
@@ -61,21 +50,14 @@ fn look_again() -> set_filter_state_v3::Config {
 }
 
 /// Runs the program for hosts with upper-case letters.
-fn upper_case(listener: &ListenerId) -> matching_v3::ExtensionWithMatcher {
+fn upper_case(listener: &ListenerId) -> core_v3::TypedExtensionConfig {
     let source = core_v3::data_source::Specifier::InlineString(script(listener));
     let lua = lua_v3::Lua {
         default_source_code: Some(core_v3::DataSource { specifier: Some(source), ..Default::default() }),
         ..Default::default()
     };
     let lower_case = delegate::header(":authority", MatchPattern::SafeRegex(delegate::regex("[^A-Z]*".to_owned())));
-    matching_v3::ExtensionWithMatcher {
-        xds_matcher: Some(matcher_v3::Matcher { matcher_type: Some(delegate::skip_if(lower_case)), on_no_match: None }),
-        extension_config: Some(core_v3::TypedExtensionConfig {
-            name: "envoy.filters.http.lua".to_owned(),
-            typed_config: Some(wire::any(&lua)),
-        }),
-        ..Default::default()
-    }
+    delegate::unless(lower_case, delegate::part("envoy.filters.http.lua", &lua))
 }
 
 /// Returns the program. Reading the metadata of the route makes Envoy look for it. All routes of scopes of exact hosts have
@@ -102,6 +84,5 @@ end
 /// names unless a route configures them.
 pub fn off(filters: impl IntoIterator<Item = String>) -> HashMap<String, google::Any> {
     let off = wire::any(&route_v3::FilterConfig { disabled: true, ..Default::default() });
-    let own = FILTERS.map(str::to_owned);
-    own.into_iter().chain(filters).map(|name| (name, off.clone())).collect()
+    [FILTER.to_owned()].into_iter().chain(filters).map(|name| (name, off.clone())).collect()
 }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::jwt_authn::v3 as jwt_v3;
-use envoy_types::pb::google::protobuf as google;
 use jwt_v3::jwt_provider::JwksSourceSpecifier;
 use jwt_v3::jwt_requirement::RequiresType;
 use jwt_v3::requirement_rule::RequirementType;
@@ -12,13 +12,10 @@ use jwt_v3::requirement_rule::RequirementType;
 use super::{delegate, wire};
 use crate::model::{Jwt, JwtProvider};
 
-/// The name of the filter for the tokens of routes.
-pub const OF_ROUTES: &str = "lockgate.jwt";
-
-/// Builds the configuration of a route that requires a token of one of the providers, for the filter [`OF_ROUTES`].
+/// Builds the filter of a route that requires a token of one of the providers.
 /// Requests without a valid token are answered 401, requests with a token for other audiences 403. The backend receives
 /// the token.
-pub fn per_route(jwt: &Jwt) -> google::Any {
+pub fn of_route(jwt: &Jwt) -> core_v3::TypedExtensionConfig {
     let named = |(i, provider): (usize, &JwtProvider)| (i.to_string(), self::provider(provider));
     let providers: HashMap<String, jwt_v3::JwtProvider> = jwt.providers.iter().enumerate().map(named).collect();
     let requirement =
@@ -40,7 +37,7 @@ pub fn per_route(jwt: &Jwt) -> google::Any {
         requirement_type: Some(RequirementType::Requires(requires)),
     }];
     let config = jwt_v3::JwtAuthentication { providers, rules, ..Default::default() };
-    delegate::per_route("envoy.filters.http.jwt_authn", &config, None)
+    delegate::part("envoy.filters.http.jwt_authn", &config)
 }
 
 fn provider(provider: &JwtProvider) -> jwt_v3::JwtProvider {

@@ -24,8 +24,8 @@ use prost::Message;
 
 use super::statistics::{self, Counted, Statistics};
 use super::{authorization, body_limit, cors, headers, local_rate_limit, names, policy, session, wire};
-use crate::model::{Action, CompressionAlgorithm, ForwardFilter, Host, ListenerId, Route, VirtualHost};
-use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
+use crate::model::{Action, Host, ListenerId, Route, VirtualHost};
+use crate::settings::{AccessLogFormat, Compression, HeaderPolicies, Settings};
 
 pub(super) use action::{direct_response, route_action};
 pub use hosts::VirtualHosts;
@@ -160,8 +160,8 @@ struct Marks {
     unasked: HashMap<String, google::Any>,
     /// Whether the settings limit request bodies.
     limits_bodies: bool,
-    /// The algorithms for compressed responses.
-    compression: Vec<CompressionAlgorithm>,
+    /// The compression of responses.
+    compression: Compression,
 }
 
 impl Marks {
@@ -171,7 +171,7 @@ impl Marks {
             named: names_objects(settings),
             unasked,
             limits_bodies: settings.http.max_request_body_bytes.is_some(),
-            compression: settings.compression.algorithms.clone(),
+            compression: settings.compression.clone(),
         }
     }
 }
@@ -266,7 +266,7 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
         metadata: marks.named.then(|| metadata(origin)),
         stat_prefix: if counted { names::of_statistics(names::route(origin)) } else { String::new() },
         action: built,
-        typed_per_filter_config: forward.map(|forward| filter_config(&forward.filters)).unwrap_or_default(),
+        typed_per_filter_config: forward.and_then(|forward| cors::per_route(&forward.filters)).into_iter().collect(),
         ..Default::default()
     };
     if has_streams && marks.limits_bodies {
@@ -280,9 +280,10 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
         Action::Redirect(redirect) => redirect::redirects(route, &matches.path, redirect),
         Action::Forward(_) | Action::Respond { .. } => vec![route],
     };
+    let of_forward = forward.map(|forward| &*forward.filters).unwrap_or_default();
+    let config = policy::per_route(policy.map(|policy| &**policy), of_forward, has_streams, &marks.compression);
+    routes.iter_mut().for_each(|route| route.typed_per_filter_config.extend(config.clone()));
     if let Some(policy) = policy {
-        let config = policy::per_route(policy, has_streams, &marks.compression);
-        routes.iter_mut().for_each(|route| route.typed_per_filter_config.extend(config.clone()));
         let limit = policy.local_rate_limit.as_deref();
         if let Some(limit) = limit.filter(|limit| local_rate_limit::is_in_table(limit)) {
             let (rule, matches) = (policy.counted_for.as_deref(), matches::route_match(matches, Conditions::default()));
@@ -294,11 +295,6 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
         }
     }
     routes
-}
-
-/// Builds the configuration of HTTP filters for a route with these filters.
-fn filter_config(filters: &[ForwardFilter]) -> HashMap<String, google::Any> {
-    cors::per_route(filters).into_iter().chain(session::per_route(filters)).collect()
 }
 
 /// Builds the metadata that names the object of a route, for the access log and for readers of a configuration dump.

@@ -5,38 +5,20 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::stateful_session::v3 as session_v3;
-use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::extensions::http::stateful_session::cookie::v3 as cookie_v3;
 use envoy_types::pb::envoy::extensions::http::stateful_session::header::v3 as header_v3;
 use envoy_types::pb::envoy::r#type::http::v3 as http_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
-use envoy_types::pb::google::protobuf as google;
 
+use super::delegate;
 use super::wire::{self, string_matcher};
 use crate::model::{
     Action, ClusterFilter, Forward, ForwardFilter, HeaderChange, HeaderName, HeaderValue, Route, Session,
     SessionCookie, WeightedCluster,
 };
 
-/// The name of the filter, to which routes refer.
-const FILTER: &str = "envoy.filters.http.stateful_session";
-
-/// Builds the HTTP filter, which has no effect on routes without session persistence. If it is `disabled`, only routes with
-/// session persistence create it.
-pub fn filter(disabled: bool) -> hcm_v3::HttpFilter {
-    hcm_v3::HttpFilter {
-        name: FILTER.to_owned(),
-        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(
-            &session_v3::StatefulSession::default(),
-        ))),
-        disabled,
-        ..Default::default()
-    }
-}
-
-/// Returns the configuration of a route with `filters`, with the name of the filter.
-pub fn per_route(filters: &[ForwardFilter]) -> Option<(String, google::Any)> {
-    use session_v3::stateful_session_per_route::Override;
+/// Builds the filter of a route with `filters`.
+pub fn of_route(filters: &[ForwardFilter]) -> Option<core_v3::TypedExtensionConfig> {
     let (name, config) = match Session::of(filters)? {
         Session::Cookie(SessionCookie { name, path, lifetime, keeps_cluster: _ }) => {
             let (name, path) = (name.to_string(), path.to_string());
@@ -51,8 +33,7 @@ pub fn per_route(filters: &[ForwardFilter]) -> Option<(String, google::Any)> {
     };
     let state = core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(config) };
     let session = session_v3::StatefulSession { session_state: Some(state), ..Default::default() };
-    let route = session_v3::StatefulSessionPerRoute { r#override: Some(Override::StatefulSession(session)) };
-    Some((FILTER.to_owned(), wire::any(&route)))
+    Some(delegate::part("envoy.filters.http.stateful_session", &session))
 }
 
 /// Divides a route whose sessions stay at one of several clusters. Returns `None` for any other route.

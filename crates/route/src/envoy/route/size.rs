@@ -25,7 +25,7 @@ impl Sizes {
 
     /// Returns the size of a policy on one route of Envoy, in bytes.
     pub fn of_policy(&self, policy: &RoutePolicy) -> u64 {
-        let mut typed_per_filter_config = policy::per_route(policy, false, &self.0.compression);
+        let mut typed_per_filter_config = policy::per_route(Some(policy), &[], false, &self.0.compression);
         // The metadata of a counted route is not larger than a bucket of the route.
         let limit = policy.local_rate_limit.as_deref().map(local_rate_limit::per_route);
         typed_per_filter_config.extend(limit.map(|limit| (local_rate_limit::FILTER.to_owned(), limit)));

@@ -11,8 +11,8 @@ use super::matches::one_label_before;
 use super::*;
 use crate::envoy::wire;
 use crate::model::{
-    CookieName, Forward, PathMatch, Redirect, RedirectStatus, Retry, RoutePolicy, Session, SessionCookie,
-    WeightedCluster,
+    CookieName, Forward, ForwardFilter, PathMatch, Redirect, RedirectStatus, Retry, RoutePolicy, Session,
+    SessionCookie, WeightedCluster,
 };
 use crate::testing::model::cluster_id;
 
@@ -268,6 +268,6 @@ fn only_routes_for_grpc_have_streams_without_a_limit() {
         let grpc = |any: &google::Any| String::from_utf8_lossy(&any.value).contains("application/grpc");
         let of_settings = built.typed_per_filter_config.get("envoy.filters.http.body_size_limit");
         assert_eq!(of_settings.is_some_and(grpc), expected, "{kind}");
-        assert_eq!(grpc(&built.typed_per_filter_config["lockgate.body_limit"]), expected, "{kind}");
+        assert_eq!(grpc(&built.typed_per_filter_config["lockgate.route"]), expected, "{kind}");
     }
 }

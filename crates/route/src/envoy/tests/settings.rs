@@ -70,8 +70,7 @@ const CASES: &[Case] = &[
     case("concurrent streams", LISTENERS, |s| s.http.max_concurrent_streams = 7),
     case("requests per connection", LISTENERS, |s| s.http.max_requests_per_connection = Some(1)),
     case("requests per I/O cycle", &["runtime"], |s| s.http.max_requests_per_io_cycle = Some(1)),
-    // The filters of algorithms that are not enabled are off for exact hosts.
-    case("compression", &["http", "https", "scopes"], |s| {
+    case("compression", LISTENERS, |s| {
         use CompressionAlgorithm::{Brotli, Gzip, Zstd};
         s.compression.algorithms = vec![Zstd, Brotli, Gzip];
         s.compression.content_types = vec!["text/plain".to_owned()];
