@@ -43,7 +43,15 @@ fn http_policy() -> Value {
     let features =
         ["clientAddresses", "jwt", "externalAuthorization", "localRateLimit", "maxRequestBody", "compression"];
     let any = features.map(|name| format!("has(self.{name})")).join(" || ");
-    spec["x-kubernetes-validations"] = json!([{ "rule": any, "message": "at least one feature must be set" }]);
+    for group in ["defaults", "overrides"] {
+        spec["properties"][group]["x-kubernetes-validations"] =
+            json!([{ "rule": any, "message": "at least one feature must be set" }]);
+    }
+    let twice = features.map(|name| format!("has(self.{name}) && has(self.defaults.{name})")).join(" || ");
+    spec["x-kubernetes-validations"] = json!([
+        { "rule": format!("{any} || has(self.defaults) || has(self.overrides)"), "message": "at least one feature must be set" },
+        { "rule": format!("!has(self.defaults) || !({twice})"), "message": "a feature is set in spec and in spec.defaults" },
+    ]);
     // The program itself reads targets with missing fields, and reports them.
     spec["required"] = json!(["targetRefs"]);
     let targets = &mut spec["properties"]["targetRefs"];

@@ -18,6 +18,9 @@ use crate::status::kind::{Facts, Goal};
 /// The maximum number of entries of all controllers. Source: CustomResourceDefinitions of Lockgate.
 const MAX_ENTRIES: usize = 16;
 
+/// The type of the condition that every target has.
+const ACCEPTED: &str = "Accepted";
+
 /// A policy with the references to its targets.
 pub struct TargetsOfPolicy<'a> {
     /// The metadata.
@@ -53,10 +56,14 @@ impl TargetsOfPolicy<'_> {
     fn desired(&self, facts: &Facts<'_>, progress: &Progress) -> DesiredEntries {
         let (generation, existing) = (self.meta.generation, self.existing());
         let entry = |(i, reference): (usize, &ParentRef)| {
-            let verdict = facts.verdicts.iter().find(|verdict| verdict.parent.map(usize::from) == Some(i))?;
+            let verdicts = || facts.verdicts.iter().filter(move |verdict| verdict.parent.map(usize::from) == Some(i));
+            let verdict = verdicts().find(|verdict| verdict.condition == ACCEPTED)?;
             let current = existing.find(facts.controller, reference);
             let programmed = programmed(verdict, current, generation, progress);
-            let conditions = vec![DesiredCondition::from_verdict(verdict, generation), programmed];
+            let others = verdicts().filter(|verdict| verdict.condition != ACCEPTED);
+            let others = others.map(|verdict| DesiredCondition::from_verdict(verdict, generation));
+            let accepted = DesiredCondition::from_verdict(verdict, generation);
+            let conditions = [accepted, programmed].into_iter().chain(others).collect();
             Some(DesiredEntry { reference: reference.clone(), conditions })
         };
         let capacity = existing.capacity(facts.controller, MAX_ENTRIES);
@@ -77,7 +84,7 @@ pub fn summary(desired: &DesiredEntries) -> String {
         [] => "effective nowhere".to_owned(),
         [entry] => conditions::summary(&entry.conditions),
         entries => {
-            let is_accepted = |one: &DesiredCondition| (one.r#type, one.status) == ("Accepted", Status::True);
+            let is_accepted = |one: &DesiredCondition| (one.r#type, one.status) == (ACCEPTED, Status::True);
             let accepted = entries.iter().filter(|entry| entry.conditions.iter().any(is_accepted)).count();
             format!("accepted at {accepted} of {} targets", entries.len())
         }

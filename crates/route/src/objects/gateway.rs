@@ -29,8 +29,8 @@ pub use envoy_fleet::{
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{
     Algorithm, AuthorizationBackend, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
-    ExternalAuthorizationSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec, JwtProviderSpec, JwtSpec,
-    Lenient, LocalRateLimitSpec, RateUnit,
+    ExternalAuthorizationSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
+    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, RateUnit,
 };
 pub use listener_set::{ListenerSet, ListenerSetSpec, ListenerSetStatus};
 pub use policy::{BackendTlsPolicy, BackendTlsPolicySpec, BackendValidation, PolicyTarget, SubjectAltName};

@@ -11,8 +11,8 @@ use crate::objects::{Kind, ObjectId, Precedence};
 use super::charges::{Charges, State};
 use super::gateway::attach::{ListenerName, ListenerOwner};
 use super::gateway::budget::Budget;
-use super::gateway::http_policies::{HttpPolicies, over};
-use super::gateway::http_policy::Features;
+use super::gateway::http_policies::HttpPolicies;
+use super::gateway::http_policy::{Features, Layers, over};
 use super::plain_text::{Side, is_challenge, push_on_side};
 use super::unit::Unit;
 use crate::model::Route;
@@ -26,7 +26,7 @@ pub struct Scope<'a> {
     policies: &'a HttpPolicies,
     limits: Limits<'a>,
     /// The features of the listener. Features that the listener does not set come from its Gateway.
-    of_listener: Option<Features>,
+    of_listener: Option<Layers>,
 }
 
 /// The objects beyond the limit of their namespace.
@@ -75,7 +75,8 @@ impl<'a> Scope<'a> {
         if self.policies.is_empty() {
             return None;
         }
-        over(self.policies.of_source(&object.id(), rule).as_ref(), self.of_listener.as_ref())
+        let layers = over(self.policies.of_source(&object.id(), rule).as_ref(), self.of_listener.as_ref());
+        layers.as_ref().map(Layers::effective)
     }
 
     /// Returns the features of a unit of an object.

@@ -26,7 +26,8 @@ pub struct HttpPolicy {
 }
 
 /// The targets of the policy, and its features. A rule, or a host of an Ingress, inherits a feature that is not set from the policy of
-/// the route or of the Ingress. These inherit from the policy of the namespace, then of the listener, then of the Gateway.
+/// the route or of the Ingress. These inherit from the policy of the namespace, then of the listener, then of the Gateway. The features of
+/// `overrides` apply in the opposite order, and replace all others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
@@ -34,6 +35,24 @@ pub struct HttpPolicySpec {
     /// The Gateways, routes, and Ingresses that the policy applies to, in its own namespace, or that namespace itself.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 16)))]
     pub target_refs: Vec<HttpPolicyTarget>,
+    /// Features that a policy of a more specific target can replace, as if they were set in `spec` itself.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<HttpFeaturesSpec>"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<Lenient<HttpFeaturesSpec>>,
+    /// Features that no policy of a more specific target can replace.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<HttpFeaturesSpec>"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<Lenient<HttpFeaturesSpec>>,
+    /// Features that a policy of a more specific target can replace.
+    #[serde(flatten)]
+    pub features: HttpFeaturesSpec,
+}
+
+/// The features of a policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct HttpFeaturesSpec {
     /// The clients that may send requests, by their IP address. Other clients are answered 403. Behind trusted proxies
     /// (`http.trustedHops`), the address of the original client counts.
     #[cfg_attr(feature = "testing", schemars(with = "Option<ClientAddressesSpec>"))]
@@ -291,7 +310,7 @@ impl<'de, T: serde::de::DeserializeOwned> Deserialize<'de> for Lenient<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
 
     use serde_json::json;
 
@@ -301,7 +320,7 @@ mod tests {
     fn a_feature_that_cannot_be_decoded_is_retained() {
         let spec = |value: Value| serde_json::from_value::<HttpPolicySpec>(value).unwrap();
         let good = spec(json!({ "localRateLimit": { "requests": 1, "unit": "second" } }));
-        assert!(matches!(good.local_rate_limit, Some(Lenient::Valid(LocalRateLimitSpec { requests: 1, .. }))));
+        assert!(matches!(good.features.local_rate_limit, Some(Lenient::Valid(LocalRateLimitSpec { requests: 1, .. }))));
         for limit in [
             json!({ "requests": -1, "unit": "second" }),
             json!({ "requests": 1, "unit": "year" }),
@@ -310,10 +329,15 @@ mod tests {
             json!("ten"),
         ] {
             let spec = spec(json!({ "localRateLimit": limit, "maxRequestBody": "1MiB" }));
-            assert!(matches!(spec.local_rate_limit, Some(Lenient::Invalid(_))), "{limit}");
-            assert_eq!(spec.max_request_body, Some(Lenient::Valid("1MiB".to_owned())));
+            assert!(matches!(spec.features.local_rate_limit, Some(Lenient::Invalid(_))), "{limit}");
+            assert_eq!(spec.features.max_request_body, Some(Lenient::Valid("1MiB".to_owned())));
         }
-        assert_eq!(spec(json!({ "basicAuth": {} })).unknown.len(), 1);
+        assert_eq!(spec(json!({ "basicAuth": {} })).features.unknown.len(), 1);
+        let Some(Lenient::Valid(overrides)) = spec(json!({ "overrides": { "basicAuth": {} } })).overrides else {
+            panic!("overrides")
+        };
+        assert_eq!(overrides.unknown.len(), 1);
+        assert!(matches!(spec(json!({ "overrides": 1 })).overrides, Some(Lenient::Invalid(_))));
         assert_eq!(spec(json!({ "jwt": null })), HttpPolicySpec::default());
     }
 }

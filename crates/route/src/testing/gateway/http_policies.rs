@@ -2,7 +2,8 @@
 
 use crate::objects::Object;
 use crate::objects::gateway::{
-    ClientAddressesSpec, CompressionSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, LocalRateLimitSpec, RateUnit,
+    ClientAddressesSpec, CompressionSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget,
+    LocalRateLimitSpec, RateUnit,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -69,9 +70,21 @@ impl HttpPolicyBuilder {
         self.spec(|spec| spec.max_request_body = Some(size.to_owned().into()))
     }
 
-    /// Applies any other change to the spec.
-    pub fn spec(mut self, change: impl FnOnce(&mut HttpPolicySpec)) -> Self {
-        change(&mut self.0.spec);
+    /// Moves the features to `overrides`.
+    pub fn overriding(mut self) -> Self {
+        self.0.spec.overrides = Some(std::mem::take(&mut self.0.spec.features).into());
+        self
+    }
+
+    /// Moves the features to `defaults`.
+    pub fn as_defaults(mut self) -> Self {
+        self.0.spec.defaults = Some(std::mem::take(&mut self.0.spec.features).into());
+        self
+    }
+
+    /// Applies any other change to the features.
+    pub fn spec(mut self, change: impl FnOnce(&mut HttpFeaturesSpec)) -> Self {
+        change(&mut self.0.spec.features);
         self
     }
 }

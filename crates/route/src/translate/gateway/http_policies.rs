@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::http_policy::{Features, Policy, Target, of_namespace};
+use super::http_policy::{Layers, Policy, Target, of_namespace, over};
 use crate::objects::{ObjectId, ObjectKey, Precedence};
 use crate::translate::few::Few;
 
@@ -46,14 +46,14 @@ impl HttpPolicies {
 
     /// Returns the features of an object that declares routes, for one of its rules. The policy of the rule precedes that of the object,
     /// and this one that of the namespace.
-    pub fn of_source(&self, object: &ObjectId, rule: Option<&Arc<str>>) -> Option<Features> {
+    pub fn of_source(&self, object: &ObjectId, rule: Option<&Arc<str>>) -> Option<Layers> {
         over(self.of(object, rule).as_ref(), self.of(&of_namespace(&object.key.namespace), None).as_ref())
     }
 
     /// Returns the features of an object, for one of its sections.
-    pub fn of(&self, object: &ObjectId, section: Option<&Arc<str>>) -> Option<Features> {
+    pub fn of(&self, object: &ObjectId, section: Option<&Arc<str>>) -> Option<Layers> {
         let at = |section: Option<&Arc<str>>| {
-            self.at(&Target { object: object.clone(), section: section.cloned() }).map(|policy| &policy.features)
+            self.at(&Target { object: object.clone(), section: section.cloned() }).map(|policy| &policy.layers)
         };
         over(section.and_then(|name| at(Some(name))), at(None))
     }
@@ -80,13 +80,5 @@ impl HttpPolicies {
             self.by_target.entry(target.clone()).or_default().insert(policy.precedence.clone());
         }
         old.into_iter().chain(new).flatten().map(|target| target.object).collect()
-    }
-}
-
-/// Returns the features of the more specific policy. Features that it does not set come from the more general one.
-pub fn over(specific: Option<&Features>, general: Option<&Features>) -> Option<Features> {
-    match (specific, general) {
-        (Some(specific), Some(general)) => Some(specific.or(general)),
-        (one, other) => one.or(other).cloned(),
     }
 }

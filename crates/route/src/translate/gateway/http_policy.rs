@@ -1,5 +1,7 @@
 //! The parser of a single HTTPPolicy.
 
+mod features;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +11,13 @@ use super::backend::called;
 use super::web_keys;
 use crate::duration;
 use crate::model::{
-    Action, AddressRange, Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, ClientAddresses,
-    CompressionAlgorithm, HeaderName, Jwt, JwtProvider, LocalRateLimit, RequestBody, Route, RoutePolicy,
-    UpstreamProtocol,
+    AddressRange, Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, ClientAddresses,
+    CompressionAlgorithm, HeaderName, Jwt, JwtProvider, LocalRateLimit, RequestBody, UpstreamProtocol,
 };
 use crate::objects::gateway::{
     Algorithm, AuthorizationBackend, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
-    ExternalAuthorizationSpec, Gateway, GrpcRoute, HttpPolicy, HttpPolicyTarget, HttpRoute, JwksSpec, JwtProviderSpec,
-    JwtSpec, Lenient, LocalRateLimitSpec, RateUnit,
+    ExternalAuthorizationSpec, Gateway, GrpcRoute, HttpFeaturesSpec, HttpPolicy, HttpPolicyTarget, HttpRoute, JwksSpec,
+    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, RateUnit,
 };
 use crate::objects::{Ingress, Kind, ObjectId, ObjectKey, Objects, Precedence, Revision};
 use crate::size;
@@ -27,6 +28,9 @@ use crate::translate::host;
 use crate::translate::policy_targets::Fault;
 use crate::translate::problem::{Message, Problem, Reason};
 use crate::translate::source::{Dependencies, section_of};
+
+use features::{Feature, Unenforceable};
+pub use features::{Features, Layers, over};
 
 /// An HTTPPolicy, parsed.
 #[derive(Debug, PartialEq)]
@@ -40,7 +44,7 @@ pub struct Policy {
     /// The targets in the order of the spec.
     pub targets: Box<[Result<Target, Fault>]>,
     /// The features.
-    pub features: Features,
+    pub layers: Layers,
     /// The faults of the features. Their routes are closed.
     pub problems: Box<[Arc<Problem>]>,
     /// The inputs that it depends on.
@@ -63,119 +67,6 @@ pub struct Target {
     pub section: Option<Arc<str>>,
 }
 
-/// A feature of a policy. `None`: the policy does not set it. An error: the feature cannot be enforced, so no request
-/// may pass.
-pub type Feature<T> = Option<Result<T, Unenforceable>>;
-
-/// The mark of a feature that cannot be enforced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unenforceable;
-
-/// The features of a policy, or of several policies in the order of precedence.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Features {
-    client_addresses: Feature<Arc<ClientAddresses>>,
-    jwt: Feature<Arc<Jwt>>,
-    authorization: Feature<Arc<Authorization>>,
-    local_rate_limit: Feature<Arc<LocalRateLimit>>,
-    max_request_body_bytes: Feature<u32>,
-    compression: Feature<Arc<[CompressionAlgorithm]>>,
-    /// Features of other versions, which cannot be enforced.
-    unknown: Feature<()>,
-    /// The rule whose requests the limit of the request rate counts separately.
-    counted_for: Option<Arc<str>>,
-    /// The policies.
-    origins: Vec<ObjectRef>,
-}
-
-impl Features {
-    /// Returns the features. Features that are not set come from `general`.
-    #[must_use]
-    pub fn or(&self, general: &Self) -> Self {
-        // Without `..`, so that a new feature does not compile until it is inherited.
-        let Self {
-            client_addresses,
-            jwt,
-            authorization,
-            local_rate_limit,
-            max_request_body_bytes,
-            compression,
-            unknown,
-            counted_for,
-            origins,
-        } = self;
-        Self {
-            client_addresses: client_addresses.clone().or_else(|| general.client_addresses.clone()),
-            jwt: jwt.clone().or_else(|| general.jwt.clone()),
-            authorization: authorization.clone().or_else(|| general.authorization.clone()),
-            local_rate_limit: local_rate_limit.clone().or_else(|| general.local_rate_limit.clone()),
-            max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
-            compression: compression.clone().or_else(|| general.compression.clone()),
-            unknown: unknown.or(general.unknown),
-            counted_for: counted_for.clone(),
-            origins: origins.iter().chain(&general.origins).cloned().collect(),
-        }
-    }
-
-    /// Returns the policy of a route. Errors: a feature cannot be enforced.
-    pub fn resolve(&self) -> Result<RoutePolicy, Unenforceable> {
-        let Self {
-            client_addresses,
-            jwt,
-            authorization,
-            local_rate_limit,
-            max_request_body_bytes,
-            compression,
-            unknown,
-            counted_for,
-            origins,
-        } = self;
-        unknown.transpose()?;
-        Ok(RoutePolicy {
-            client_addresses: client_addresses.clone().transpose()?,
-            jwt: jwt.clone().transpose()?,
-            authorization: authorization.clone().transpose()?,
-            local_rate_limit: local_rate_limit.clone().transpose()?,
-            max_request_body_bytes: max_request_body_bytes.transpose()?,
-            compression: compression.clone().transpose()?,
-            counted_for: counted_for.clone(),
-            origins: origins.clone(),
-        })
-    }
-
-    /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
-    pub fn apply(&self, route: &Route) -> Result<Route, Route> {
-        match self.resolve() {
-            // Envoy would count the requests of the sessions of each backend separately.
-            Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
-            Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
-            Err(Unenforceable) => Err(self.close(route)),
-        }
-    }
-
-    /// Returns the features with a limit of the request rate that counts the requests of this rule separately.
-    #[must_use]
-    pub fn counted_for(self, rule: Option<&Arc<str>>) -> Self {
-        Self { counted_for: rule.cloned().filter(|_| self.limits_rate()), ..self }
-    }
-
-    /// Returns whether the number of requests is limited.
-    pub fn limits_rate(&self) -> bool {
-        matches!(self.local_rate_limit, Some(Ok(_)))
-    }
-
-    /// Returns `route` without its action: all its requests are answered 403.
-    fn close(&self, route: &Route) -> Route {
-        let action = Action::Respond { status: 403, body: Some(CLOSED.into()) };
-        // The route keeps the policies as origins.
-        let policy = RoutePolicy { origins: self.origins.clone(), ..RoutePolicy::default() };
-        Route { action, ..route.with_policy(Arc::new(policy)) }
-    }
-}
-
-/// The body of a 403 of a route whose policy cannot be enforced.
-const CLOSED: &str = "a policy of this route cannot be enforced\n";
-
 /// The consequence of a feature that cannot be enforced.
 const CONSEQUENCE: &str = "requests to its targets are answered 403";
 
@@ -190,23 +81,23 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
     let HttpPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::HTTP_POLICY);
-    let mut parser = Parser { origin: &origin, problems: Vec::new() };
-    let features = Features {
-        client_addresses: parser.feature("clientAddresses", &spec.client_addresses, client_addresses),
-        jwt: parser.feature("jwt", &spec.jwt, jwt),
-        authorization: parser.feature("externalAuthorization", &spec.external_authorization, |spec| {
-            authorization(spec, &meta.key.namespace, &mut resolver)
-        }),
-        local_rate_limit: parser.feature("localRateLimit", &spec.local_rate_limit, local_rate_limit),
-        max_request_body_bytes: parser.feature("maxRequestBody", &spec.max_request_body, |text: &String| body(text)),
-        compression: parser.feature("compression", &spec.compression, |spec| Ok(compression(spec))),
-        unknown: spec.unknown.keys().next().map(|name| {
-            parser.problem(format!("spec.{name}"), "this feature is not known".to_owned());
-            Err(Unenforceable)
-        }),
-        counted_for: None,
-        origins: vec![origin.clone()],
+    let mut parser = Parser { origin: &origin, at: "spec.", problems: Vec::new() };
+    let mut features = parser.features(&spec.features, &meta.key.namespace, &mut resolver);
+    let mut part = |at: &'static str, part: &Option<Lenient<HttpFeaturesSpec>>| {
+        parser.at = at;
+        match part.as_ref()? {
+            Lenient::Valid(part) => Some(parser.features(part, &meta.key.namespace, &mut resolver)),
+            Lenient::Invalid(fault) => {
+                parser.problem(at.trim_end_matches('.').to_owned(), fault.clone());
+                Some(Features::unknown())
+            }
+        }
     };
+    if let Some(defaults) = part("spec.defaults.", &spec.defaults) {
+        features = features.or(&defaults);
+    }
+    let overrides = part("spec.overrides.", &spec.overrides).unwrap_or_default();
+    let layers = Layers { features: features.of(&origin), overrides };
     let problems = parser.problems.into_iter().map(Arc::new).collect();
     let targets = spec.target_refs.iter().map(|target| self::target(target, &meta.key.namespace, &mut resolver));
     let targets = targets.collect();
@@ -214,7 +105,7 @@ pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
         revision: Revision::new(meta, spec),
         precedence: resolver.context.objects.precedence(Kind::HTTP_POLICY, meta),
         targets,
-        features,
+        layers,
         problems,
         dependencies: resolver.into_dependencies(),
         origin,
@@ -224,10 +115,41 @@ pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
 /// The state of parsing one policy.
 struct Parser<'p> {
     origin: &'p ObjectRef,
+    /// The path of the features, with a period.
+    at: &'static str,
     problems: Vec<Problem>,
 }
 
 impl Parser<'_> {
+    fn features(&mut self, spec: &HttpFeaturesSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Features {
+        // Without `..`, so that a new feature does not compile until it is parsed.
+        let HttpFeaturesSpec {
+            client_addresses,
+            jwt,
+            external_authorization,
+            local_rate_limit,
+            max_request_body,
+            compression,
+            unknown,
+        } = spec;
+        Features {
+            client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
+            jwt: self.feature("jwt", jwt, self::jwt),
+            authorization: self.feature("externalAuthorization", external_authorization, |spec| {
+                authorization(spec, namespace, resolver)
+            }),
+            local_rate_limit: self.feature("localRateLimit", local_rate_limit, self::local_rate_limit),
+            max_request_body_bytes: self.feature("maxRequestBody", max_request_body, |text: &String| body(text)),
+            compression: self.feature("compression", compression, |spec| Ok(self::compression(spec))),
+            unknown: unknown.keys().next().map(|name| {
+                self.problem(format!("{}{name}", self.at), "this feature is not known".to_owned());
+                Err(Unenforceable)
+            }),
+            counted_for: None,
+            origins: Vec::new(),
+        }
+    }
+
     /// Parses a feature. On an error, `parse` returns the field below the feature, and a message.
     fn feature<S, T>(
         &mut self,
@@ -240,7 +162,7 @@ impl Parser<'_> {
             Lenient::Invalid(fault) => Err((String::new(), fault.clone())),
         };
         Some(parsed.map_err(|(below, message)| {
-            self.problem(format!("spec.{field}{below}"), message);
+            self.problem(format!("{}{field}{below}", self.at), message);
             Unenforceable
         }))
     }

@@ -175,15 +175,17 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
     let rate = select(vec![None, Some(0), Some(1), Some(2)]);
     let ranges = select(vec![None, Some("192.0.2.0/24"), Some("?")]);
     let body = select(vec![None, Some("1MiB"), Some("much")]);
-    (select(&NAMES[..]), 1i64..3, targets, rate, ranges, body).prop_map(
-        |(name, created, targets, rate, ranges, body)| {
+    let overriding = prop::bool::weighted(0.3);
+    (select(&NAMES[..]), 1i64..3, targets, rate, ranges, body, overriding).prop_map(
+        |(name, created, targets, rate, ranges, body, overriding)| {
             let policy = http_policy(name).created(created);
             let policy = targets.into_iter().fold(policy, |policy, (kind, name, section)| {
                 section.into_iter().fold(policy.target(kind, name), HttpPolicyBuilder::section)
             });
             let policy = rate.into_iter().fold(policy, HttpPolicyBuilder::rate);
             let policy = ranges.into_iter().fold(policy, |policy, range| policy.allow(&[range]));
-            body.into_iter().fold(policy, HttpPolicyBuilder::body).into()
+            let policy = body.into_iter().fold(policy, HttpPolicyBuilder::body);
+            if overriding { policy.overriding().into() } else { policy.into() }
         },
     )
 }

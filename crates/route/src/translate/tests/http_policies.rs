@@ -89,6 +89,70 @@ fn the_more_specific_policy_wins_for_each_feature() {
     assert_eq!(origins, ["rule", "route", "listener", "gateway"], "a rejection names all of them");
 }
 
+/// Returns the limits of requests, of request bodies, and of client addresses of a route.
+fn effect(translator: &Translator, name: &str) -> (Option<u32>, Option<u32>, bool) {
+    let policy = route(translator, name).policy().expect("a policy");
+    let rate = policy.local_rate_limit.as_ref().map(|limit| limit.requests);
+    (rate, policy.max_request_body_bytes, policy.client_addresses.is_some())
+}
+
+#[test]
+fn the_overrides_of_the_more_general_policy_win_for_each_feature() {
+    let policies: [Object; 6] = [
+        http_policy("gateway").target("Gateway", "public").rate(1).overriding().into(),
+        http_policy("listener").target("Gateway", "public").section("http").rate(2).body("1MiB").overriding().into(),
+        http_policy("space").target("Namespace", "shop").rate(3).body("2MiB").allow(&["192.0.2.1"]).overriding().into(),
+        http_policy("route").target("HTTPRoute", "one").rate(4).body("3MiB").uncompressed().into(),
+        http_policy("rule").target("HTTPRoute", "one").section("all").rate(5).into(),
+        http_policy("two").target("HTTPRoute", "two").rate(6).overriding().into(),
+    ];
+    let mut objects = shop(policies);
+    let translator = translated(&objects);
+    assert_eq!(effect(&translator, "one"), (Some(1), Some(1 << 20), true));
+    assert_eq!(effect(&translator, "two"), (Some(1), Some(1 << 20), true));
+    assert!(route(&translator, "one").policy().is_some_and(|policy| policy.compression.is_some()));
+    let said = |translator: &Translator, name: &str| {
+        let verdicts = translator.verdicts().get(&Kind::HTTP_POLICY.id(ObjectKey::new("shop", name)));
+        let verdicts = verdicts.expect("verdicts").iter().filter(|verdict| verdict.condition == "Overridden");
+        verdicts.map(|verdict| verdict.message.to_string()).collect::<Vec<_>>()
+    };
+    let by = |feature: &str, policy: &str| format!("{feature} by HTTPPolicy \"shop/{policy}\"");
+    let rate = || by("localRateLimit", "gateway");
+    assert_eq!(said(&translator, "route"), [format!("overridden: {}, {}", rate(), by("maxRequestBody", "listener"))]);
+    for name in ["rule", "listener", "two"] {
+        assert_eq!(said(&translator, name), [format!("overridden: {}", rate())], "{name}");
+    }
+    // The routes of a namespace can be attached to listeners of different Gateways.
+    for name in ["gateway", "space"] {
+        assert_eq!(said(&translator, name), Vec::<String>::new(), "{name}");
+    }
+    objects.delete(Kind::HTTP_POLICY, &ObjectKey::new("shop", "gateway"));
+    let translator = translated(&objects);
+    assert_eq!(effect(&translator, "one"), (Some(2), Some(1 << 20), true));
+    assert_eq!(said(&translator, "rule"), [format!("overridden: {}", by("localRateLimit", "listener"))]);
+}
+
+#[test]
+fn overrides_that_cannot_be_enforced_close_their_routes_whatever_a_route_sets() {
+    let policies: [Object; 2] = [
+        http_policy("gateway").target("Gateway", "public").allow(&["?"]).overriding().into(),
+        http_policy("route").target("HTTPRoute", "one").allow(&["192.0.2.1"]).into(),
+    ];
+    let translator = translated(&shop(policies));
+    assert!(is_closed(&translator, "one") && is_closed(&translator, "two"));
+    let problem = translator.problems().iter().next().expect("a problem").to_string();
+    assert!(problem.contains("spec.overrides.clientAddresses.allow[0]"), "{problem}");
+}
+
+#[test]
+fn defaults_are_features_that_a_route_can_replace() {
+    let defaults = http_policy("gateway").target("Gateway", "public").rate(1).body("1MiB").as_defaults().rate(2);
+    let policies = [defaults.into(), http_policy("route").target("HTTPRoute", "one").body("3MiB").into()];
+    let translator = translated(&shop(policies));
+    assert_eq!(effect(&translator, "one"), (Some(2), Some(3 << 20), false));
+    assert_eq!(effect(&translator, "two"), (Some(2), Some(1 << 20), false));
+}
+
 #[test]
 fn a_server_of_another_namespace_needs_a_grant() {
     let backend_ref = AuthorizationBackend { name: "auth".into(), namespace: Some("other".into()), port: 80 };

@@ -122,8 +122,9 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
     let rate = select(vec![None, Some(0), Some(1), Some(2)]);
     let ranges = select(vec![None, Some("192.0.2.0/24"), Some("?")]);
     let per_client = prop::bool::weighted(0.2);
-    (select(vec!["p1", "p2", "other/p1", "third/p1"]), 1i64..3, targets, rate, ranges, per_client).prop_map(
-        |(name, created, targets, rate, ranges, per_client)| {
+    let overriding = prop::bool::weighted(0.3);
+    (select(vec!["p1", "p2", "other/p1", "third/p1"]), 1i64..3, targets, rate, ranges, per_client, overriding).prop_map(
+        |(name, created, targets, rate, ranges, per_client, overriding)| {
             let policy = http_policy(name).created(created);
             let policy = targets.into_iter().fold(policy, |policy, (kind, name, section)| {
                 section.into_iter().fold(policy.target(kind, name), HttpPolicyBuilder::section)
@@ -131,7 +132,8 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
             let policy = rate
                 .into_iter()
                 .fold(policy, |policy, rate| if per_client { policy.rate_per_client(rate) } else { policy.rate(rate) });
-            ranges.into_iter().fold(policy, |policy, range| policy.allow(&[range])).into()
+            let policy = ranges.into_iter().fold(policy, |policy, range| policy.allow(&[range]));
+            if overriding { policy.overriding().into() } else { policy.into() }
         },
     )
 }

@@ -10,10 +10,11 @@ use crate::objects::gateway::HttpPolicy;
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::translate::dialect::Dialect;
-use crate::translate::gateway::http_policy::{self, Policy, Target};
+use crate::translate::gateway::attach::ListenerName;
+use crate::translate::gateway::http_policy::{self, Features, Layers, Policy, Target};
 use crate::translate::policy_targets::{self, Fault};
 use crate::translate::problem::Problem;
-use crate::translate::verdict::{self, Verdict};
+use crate::translate::verdict::{self, Status, Verdict};
 
 /// The changes of policies in one update.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct ChangedPolicies {
     policies: BTreeSet<ObjectKey>,
     /// The objects whose policies may have changed.
     pub(in super::super) targets: BTreeSet<ObjectId>,
+    /// The objects with changed overrides, which can decide features of more specific policies.
+    overridden: BTreeSet<ObjectId>,
 }
 
 impl Translator {
@@ -49,7 +52,13 @@ impl Translator {
                 policy.as_ref().map(|policy| policy.dependencies.clusters.clone()).unwrap_or_default()
             };
             self.clusters.read(&clusters(&before), &clusters(&now));
-            changed.targets.extend(self.gateways.http_policies.replace(&id.key, now));
+            let overrides = |policy: &Option<Arc<Policy>>| {
+                policy.as_ref().is_some_and(|policy| policy.layers.overrides != Features::default())
+            };
+            let overrides = overrides(&before) || overrides(&now);
+            let targets = self.gateways.http_policies.replace(&id.key, now);
+            changed.overridden.extend(targets.iter().filter(|_| overrides).cloned());
+            changed.targets.extend(targets);
             changed.policies.insert(id.key);
         }
         changed
@@ -88,7 +97,11 @@ impl Translator {
         objects: impl Iterator<Item = ObjectId>,
         update: &mut Update,
     ) {
-        let ChangedPolicies { mut policies, targets } = changed;
+        let ChangedPolicies { mut policies, targets, overridden } = changed;
+        for object in overridden {
+            let all = self.gateways.http_policies.iter().map(|policy| &policy.precedence.key);
+            policies.extend(all.filter(|key| is_general(&object, key)).cloned());
+        }
         for object in targets.into_iter().chain(objects) {
             policies.extend(self.gateways.http_policies.targeting(&object).cloned());
         }
@@ -112,10 +125,18 @@ impl Translator {
             self.gateways.http_policy_problems.insert(key.clone(), problems);
         }
         let at = |policy: &Arc<Policy>, (i, fault): &(u16, Option<Fault>)| {
-            policy_targets::verdict(&policy.origin, *i, fault.as_ref())
+            let accepted = policy_targets::verdict(&policy.origin, *i, fault.as_ref());
+            let target = policy.targets.get(usize::from(*i)).and_then(|target| target.as_ref().ok());
+            let overridden = target.filter(|_| fault.is_none()).and_then(|target| self.overridden(policy, target));
+            let overridden = overridden.map(|message| Verdict {
+                parent: Some(*i),
+                message: message.into(),
+                ..Verdict::new(policy.origin.clone(), OVERRIDDEN, Status::True, OVERRIDDEN)
+            });
+            [accepted].into_iter().chain(overridden)
         };
         let verdicts: Vec<Verdict> =
-            policy.iter().flat_map(|policy| targets.iter().map(|target| at(policy, target))).collect();
+            policy.iter().flat_map(|policy| targets.iter().flat_map(|target| at(policy, target))).collect();
         match verdicts.is_empty() {
             true => drop(self.verdicts.remove(&id)),
             false => drop(self.verdicts.insert(id.clone(), verdict::bounded(&verdicts))),
@@ -146,6 +167,47 @@ impl Translator {
         policy.targets.iter().enumerate().filter_map(verdict)
     }
 
+    /// Returns the features of a policy that the overrides of more general policies decide at this target, each with the policy.
+    fn overridden(&self, policy: &Policy, target: &Target) -> Option<String> {
+        let Layers { features, overrides } = &policy.layers;
+        let mut decided = BTreeSet::new();
+        for above in self.more_general(target) {
+            for name in features.names().chain(overrides.names()) {
+                let winner = above.iter().find(|one| one.layers.overrides.names().any(|other| other == name));
+                decided.extend(winner.map(|winner| (name, &winner.precedence.key)));
+            }
+        }
+        let text = |(name, key): (&str, &ObjectKey)| format!("{name} by HTTPPolicy \"{key}\"");
+        let texts: Vec<String> = decided.into_iter().map(text).collect();
+        (!texts.is_empty()).then(|| format!("overridden: {}", texts.join(", ")))
+    }
+
+    /// Returns the policies of the more general targets of a target, the most general first: a list for each listener to which an object is
+    /// attached. The routes of a namespace can be attached to different listeners, so a namespace has none.
+    fn more_general(&self, target: &Target) -> Vec<Vec<&Policy>> {
+        let Target { object, section } = target;
+        let at =
+            |object: ObjectId, section: Option<Arc<str>>| self.gateways.http_policies.at(&Target { object, section });
+        let of_object = section.as_ref().and_then(|_| at(object.clone(), None));
+        if object.kind == Kind::GATEWAY {
+            return vec![of_object.into_iter().collect()];
+        }
+        let Some(source) = self.sources.get(object) else { return Vec::new() };
+        let own = [at(http_policy::of_namespace(&object.key.namespace), None), of_object];
+        let own = || own.into_iter().flatten();
+        let attachments = source.attached.attachments.iter().filter(|attachment| attachment.bound.is_some());
+        let listeners: BTreeSet<_> = attachments.map(|attachment| &attachment.listener).collect();
+        let of_listener = |listener: &ListenerName| {
+            let gateway = Kind::GATEWAY.id(listener.gateway.clone());
+            let section = listener.set.is_none().then(|| listener.name.clone());
+            let of_listener = section.and_then(|name| at(gateway.clone(), Some(name)));
+            at(gateway, None).into_iter().chain(of_listener).chain(own()).collect()
+        };
+        // A source on the listeners that all objects share has no attachments.
+        let shared = listeners.is_empty().then(|| own().collect());
+        listeners.into_iter().map(of_listener).chain(shared).collect()
+    }
+
     /// Returns whether an object is a namespace, a served Gateway, or a served object that declares routes.
     fn is_ours(&self, object: &ObjectId) -> bool {
         if object.kind == Kind::GATEWAY {
@@ -156,6 +218,15 @@ impl Translator {
         }
         self.sources.get(object).is_some()
     }
+}
+
+/// The type and the reason of the condition of a policy whose features a more general policy decides.
+const OVERRIDDEN: &str = "Overridden";
+
+/// Returns whether `object` can be a more general target than those of a policy with this key. The policies of its own parts are found by
+/// [`HttpPolicies::targeting`](crate::translate::gateway::http_policies::HttpPolicies::targeting).
+fn is_general(object: &ObjectId, policy: &ObjectKey) -> bool {
+    object.kind == Kind::GATEWAY || object.kind == Kind::NAMESPACE && object.key.name == policy.namespace
 }
 
 /// Returns the fault of a policy that loses a target to `winner`.

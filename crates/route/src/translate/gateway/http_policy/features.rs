@@ -1,0 +1,185 @@
+//! The features of HTTPPolicies: which policy decides each feature, and their effect on a route.
+
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use crate::model::{
+    Action, Authorization, ClientAddresses, CompressionAlgorithm, Jwt, LocalRateLimit, Route, RoutePolicy,
+};
+
+/// The features of a policy, or of the policies of several levels.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Layers {
+    /// The features that a more specific policy can replace.
+    pub features: Features,
+    /// The features that no more specific policy can replace.
+    pub overrides: Features,
+}
+
+impl Layers {
+    /// Returns the features that apply.
+    pub fn effective(&self) -> Features {
+        self.overrides.or(&self.features)
+    }
+}
+
+/// Returns the layers of the more specific policy within those of the more general one. Features that the more specific one does not set
+/// come from the more general one, and so do all overrides of the more general one.
+pub fn over(specific: Option<&Layers>, general: Option<&Layers>) -> Option<Layers> {
+    match (specific, general) {
+        (Some(specific), Some(general)) => Some(Layers {
+            features: specific.features.or(&general.features),
+            overrides: general.overrides.or(&specific.overrides),
+        }),
+        (one, other) => one.or(other).cloned(),
+    }
+}
+
+/// A feature of a policy. `None`: the policy does not set it. An error: the feature cannot be enforced, so no request
+/// may pass.
+pub(super) type Feature<T> = Option<Result<T, Unenforceable>>;
+
+/// The mark of a feature that cannot be enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unenforceable;
+
+/// The features of a policy, or of several policies in the order of precedence.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Features {
+    pub(super) client_addresses: Feature<Arc<ClientAddresses>>,
+    pub(super) jwt: Feature<Arc<Jwt>>,
+    pub(super) authorization: Feature<Arc<Authorization>>,
+    pub(super) local_rate_limit: Feature<Arc<LocalRateLimit>>,
+    pub(super) max_request_body_bytes: Feature<u32>,
+    pub(super) compression: Feature<Arc<[CompressionAlgorithm]>>,
+    /// Features of other versions, which cannot be enforced.
+    pub(super) unknown: Feature<()>,
+    /// The rule whose requests the limit of the request rate counts separately.
+    pub(super) counted_for: Option<Arc<str>>,
+    /// The policies.
+    pub(super) origins: Vec<ObjectRef>,
+}
+
+impl Features {
+    /// Returns features that cannot be enforced.
+    pub fn unknown() -> Self {
+        Self { unknown: Some(Err(Unenforceable)), ..Self::default() }
+    }
+
+    /// Returns the features with the policy that sets them.
+    #[must_use]
+    pub fn of(self, policy: &ObjectRef) -> Self {
+        Self { origins: vec![policy.clone()], ..self }
+    }
+
+    /// Returns the fields of the features that are set.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let Self {
+            client_addresses,
+            jwt,
+            authorization,
+            local_rate_limit,
+            max_request_body_bytes,
+            compression,
+            unknown: _,
+            counted_for: _,
+            origins: _,
+        } = self;
+        let all = [
+            (client_addresses.is_some(), "clientAddresses"),
+            (jwt.is_some(), "jwt"),
+            (authorization.is_some(), "externalAuthorization"),
+            (local_rate_limit.is_some(), "localRateLimit"),
+            (max_request_body_bytes.is_some(), "maxRequestBody"),
+            (compression.is_some(), "compression"),
+        ];
+        all.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name)
+    }
+
+    /// Returns the features. Features that are not set come from `general`.
+    #[must_use]
+    pub fn or(&self, general: &Self) -> Self {
+        // Without `..`, so that a new feature does not compile until it is inherited.
+        let Self {
+            client_addresses,
+            jwt,
+            authorization,
+            local_rate_limit,
+            max_request_body_bytes,
+            compression,
+            unknown,
+            counted_for,
+            origins,
+        } = self;
+        Self {
+            client_addresses: client_addresses.clone().or_else(|| general.client_addresses.clone()),
+            jwt: jwt.clone().or_else(|| general.jwt.clone()),
+            authorization: authorization.clone().or_else(|| general.authorization.clone()),
+            local_rate_limit: local_rate_limit.clone().or_else(|| general.local_rate_limit.clone()),
+            max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
+            compression: compression.clone().or_else(|| general.compression.clone()),
+            unknown: unknown.or(general.unknown),
+            counted_for: counted_for.clone(),
+            origins: origins.iter().chain(&general.origins).cloned().collect(),
+        }
+    }
+
+    /// Returns the policy of a route. Errors: a feature cannot be enforced.
+    pub fn resolve(&self) -> Result<RoutePolicy, Unenforceable> {
+        let Self {
+            client_addresses,
+            jwt,
+            authorization,
+            local_rate_limit,
+            max_request_body_bytes,
+            compression,
+            unknown,
+            counted_for,
+            origins,
+        } = self;
+        unknown.transpose()?;
+        Ok(RoutePolicy {
+            client_addresses: client_addresses.clone().transpose()?,
+            jwt: jwt.clone().transpose()?,
+            authorization: authorization.clone().transpose()?,
+            local_rate_limit: local_rate_limit.clone().transpose()?,
+            max_request_body_bytes: max_request_body_bytes.transpose()?,
+            compression: compression.clone().transpose()?,
+            counted_for: counted_for.clone(),
+            origins: origins.clone(),
+        })
+    }
+
+    /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
+    pub fn apply(&self, route: &Route) -> Result<Route, Route> {
+        match self.resolve() {
+            // Envoy would count the requests of the sessions of each backend separately.
+            Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
+            Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
+            Err(Unenforceable) => Err(self.close(route)),
+        }
+    }
+
+    /// Returns the features with a limit of the request rate that counts the requests of this rule separately.
+    #[must_use]
+    pub fn counted_for(self, rule: Option<&Arc<str>>) -> Self {
+        Self { counted_for: rule.cloned().filter(|_| self.limits_rate()), ..self }
+    }
+
+    /// Returns whether the number of requests is limited.
+    pub fn limits_rate(&self) -> bool {
+        matches!(self.local_rate_limit, Some(Ok(_)))
+    }
+
+    /// Returns `route` without its action: all its requests are answered 403.
+    fn close(&self, route: &Route) -> Route {
+        let action = Action::Respond { status: 403, body: Some(CLOSED.into()) };
+        // The route keeps the policies as origins.
+        let policy = RoutePolicy { origins: self.origins.clone(), ..RoutePolicy::default() };
+        Route { action, ..route.with_policy(Arc::new(policy)) }
+    }
+}
+
+/// The body of a 403 of a route whose policy cannot be enforced.
+const CLOSED: &str = "a policy of this route cannot be enforced\n";
