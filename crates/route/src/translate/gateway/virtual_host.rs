@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::client_certificates::ClientCertificate;
+use super::foreign_policies::Closed;
 use super::http_policies::Scope;
 use crate::model::{Action, Host, PathMatch, Redirect, Route, Scheme, VirtualHost};
 use crate::settings::Regexes;
@@ -18,7 +19,7 @@ use crate::translate::unit::Unit;
 /// Returns the virtual host of `host` with the features of `policies`, and the problems of routes that exceed the budget of the host for
 /// regular expressions.
 ///
-/// `sources` are in the order of precedence. `origin` is the origin of a virtual host without routes; `port` is the port of the listener,
+/// `closed` is the policy of another product that closes the listener. `sources` are in the order of precedence. `origin` is the origin of a virtual host without routes; `port` is the port of the listener,
 /// and `certificate` the client certificate of its Gateway.
 #[allow(clippy::too_many_arguments, reason = "each one is a property of the host or of its listener")]
 pub fn virtual_host(
@@ -30,6 +31,7 @@ pub fn virtual_host(
     dialects: &'static [Dialect],
     limits: &Regexes,
     policies: &Scope,
+    closed: Option<&Closed>,
 ) -> (VirtualHost, Vec<Arc<Problem>>) {
     let first = sources.iter().find(|source| !source.attached.units(certificate).is_empty());
     let first = first.map(|source| &source.origin.namespace);
@@ -50,6 +52,9 @@ pub fn virtual_host(
         let Contender { precedence, unit, .. } = one;
         if policies.is_closed(precedence, host) {
             return vec![Arc::new(unit.closed())];
+        }
+        if let Some(closed) = closed {
+            return vec![Arc::new(unit.denied(closed.body.clone()))];
         }
         let features = policies.features(precedence, unit.rule.as_ref());
         let with_policy = |route: &Arc<Route>| match &features {
