@@ -78,6 +78,7 @@ pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64
     expiring_certificates(manifests, &objects, &settings, now).iter().for_each(|problem| found.problem(problem));
     found.verdicts();
     found.annotations();
+    found.foreign_policies();
     found.assumed(&assumed);
     found.unserved();
     if assumed.is_classless_served {

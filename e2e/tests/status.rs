@@ -6,6 +6,7 @@ mod claims;
 mod election;
 mod events;
 mod fleets;
+mod foreign_policies;
 mod gateway;
 mod ingress;
 mod many;

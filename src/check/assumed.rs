@@ -240,5 +240,13 @@ fn gateway_services(objects: &mut Objects) {
 
 /// Returns the metadata of an assumed object: it is the youngest.
 pub fn meta(key: ObjectKey) -> Meta {
-    Meta { key, uid: Arc::from(""), generation: 0, created: i64::MAX, terminating: false, annotations: BTreeMap::new() }
+    Meta {
+        key,
+        uid: Arc::from(""),
+        generation: 0,
+        created: i64::MAX,
+        terminating: false,
+        annotations: BTreeMap::new(),
+        labels: BTreeMap::new(),
+    }
 }

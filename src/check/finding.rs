@@ -142,6 +142,7 @@ impl Rule {
             Self::Reason(
                 Reason::Ambiguous
                 | Reason::UnsupportedAnnotation
+                | Reason::UnsupportedPolicy
                 | Reason::MultipleDefaultClasses
                 | Reason::CertificateExpiring,
             )

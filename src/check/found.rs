@@ -4,8 +4,11 @@ mod unserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockgate_route::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
+use lockgate_route::objects::{
+    ENVOY_GATEWAY, FOREIGN_POLICIES, ForeignPolicy, Kind, Object, ObjectId, ObjectKey, Objects,
+};
 use lockgate_route::settings::Settings;
+use lockgate_route::translate::gateway::foreign_policies::SERVED_WITHOUT;
 use lockgate_route::translate::problem::{Cause, Problem, Reason};
 use lockgate_route::translate::verdict::Status;
 use lockgate_route::translate::{Input, Translator, Verdict};
@@ -15,7 +18,7 @@ use super::assumed::Assumed;
 use super::finding::{Finding, Level, Rule};
 use super::invalid::Invalid;
 use super::manifests::{Manifests, Place};
-use super::{Scope, id_of};
+use super::{Scope, id_of, kinds};
 
 /// Collects the findings of one check.
 pub struct Found<'a> {
@@ -55,6 +58,9 @@ impl<'a> Found<'a> {
         let (field, rule) = (problem.field.clone(), Rule::Reason(problem.reason));
         let message = self.unread(problem).unwrap_or_else(|| problem.message.to_string());
         let finding = finding(&id, field, rule, &message, &problem.consequence);
+        if problem.consequence == SERVED_WITHOUT {
+            return self.add(&id, Finding { level: Level::Warning, ..finding });
+        }
         if self.is_local_address(problem) {
             let remedy =
                 "No action is needed for `lockgate serve --manifests`, with Envoy on the same machine.".to_owned();
@@ -186,6 +192,22 @@ impl<'a> Found<'a> {
                 let finding = finding(&id, field, annotation.rule, &annotation.message, &annotation.consequence);
                 let remedy = annotation.remedy.unwrap_or(finding.remedy);
                 self.add(&id, Finding { level: annotation.level, remedy, ..finding });
+            }
+        }
+    }
+
+    /// Adds the policies of Envoy Gateway without a target that is served here. A target may be outside of the manifests.
+    pub fn foreign_policies(&mut self) {
+        if !self.scope.is_unknown(Kind::HTTP_ROUTE) {
+            return;
+        }
+        for policy in self.of_manifests(&FOREIGN_POLICIES).into_iter().filter_map(Object::get::<ForeignPolicy>) {
+            let id = policy.kind.id(policy.meta.key.clone());
+            let has_target = self.translator.has_served_target(&id, self.objects);
+            let unused = kinds::of_another_controller(ENVOY_GATEWAY, policy.kind.as_str(), policy.restricts);
+            if let Some((level, message, remedy)) = unused.filter(|_| !has_target) {
+                let finding = finding(&id, String::new(), Rule::UnsupportedKind, &message, "not applied");
+                self.add(&id, Finding { level, remedy, ..finding });
             }
         }
     }

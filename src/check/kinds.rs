@@ -29,9 +29,8 @@ const CONTROLLERS: &[(&str, &str)] = &[
 ];
 
 /// The kinds of these groups whose purpose is to restrict access. Istio enforces its policies at the workloads, behind any
-/// ingress controller, and a Middleware or a plugin can be anything.
-const RESTRICTING: &[(&str, &str)] =
-    &[("gateway.envoyproxy.io", "SecurityPolicy"), ("k8s.nginx.org", "Policy"), ("getambassador.io", "FilterPolicy")];
+/// ingress controller, and a Middleware or a plugin can be anything. The policies of Envoy Gateway are read.
+const RESTRICTING: &[(&str, &str)] = &[("k8s.nginx.org", "Policy"), ("getambassador.io", "FilterPolicy")];
 
 /// The largest number of changed letters with which a kind counts as misspelled.
 const MISSPELLED: usize = 2;
@@ -69,11 +68,17 @@ pub fn unread(object: &Unread) -> Option<(Level, String, String)> {
         let remedy = "Remove the object if nothing else reads it; docs/gateway-api.md lists the supported kinds.";
         return Some((Level::Warning, message, remedy.to_owned()));
     }
+    of_another_controller(group, kind, RESTRICTING.contains(&(group, kind.as_str())))
+}
+
+/// Returns the level, the message, and the remedy for an object of another ingress controller that has no effect here. `restricts`:
+/// its purpose is to restrict access.
+pub fn of_another_controller(group: &str, kind: &str, restricts: bool) -> Option<(Level, String, String)> {
     let (_, controller) = CONTROLLERS.iter().find(|(of, _)| *of == group)?;
-    if OTHERS.contains(&(group, kind.as_str())) {
+    if OTHERS.contains(&(group, kind)) {
         return None;
     }
-    if RESTRICTING.contains(&(group, kind.as_str())) {
+    if restricts {
         let message = format!("kind {kind:?} is a policy of {controller}, which Lockgate does not enforce");
         let remedy = "If it is for a route of Lockgate, write an HTTPPolicy instead: docs/policies.md. Otherwise, check these \
                       manifests separately.";
@@ -186,7 +191,11 @@ mod tests {
 
     #[test]
     fn policies_of_other_controllers_that_restrict_access_are_errors() {
-        assert_eq!(judged("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy").unwrap().0, Level::Error);
+        assert_eq!(judged("k8s.nginx.org/v1", "Policy").unwrap().0, Level::Error);
+        assert_eq!(judged("gateway.envoyproxy.io/v1alpha1", "SecurityPolicy"), None, "it is read");
+        let of =
+            |restricts| of_another_controller("gateway.envoyproxy.io", "ClientTrafficPolicy", restricts).unwrap().0;
+        assert_eq!([of(true), of(false)], [Level::Error, Level::Note]);
         assert_eq!(judged("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy").unwrap().0, Level::Note);
         assert_eq!(judged("traefik.io/v1alpha1", "Middleware").unwrap().0, Level::Note);
     }
@@ -203,7 +212,7 @@ mod tests {
             ("networking.istio.io/v1", "Gateway", "a Gateway of Gateway API"),
             ("projectcontour.io/v1", "TLSCertificateDelegation", "a ReferenceGrant"),
             ("traefik.io/v1alpha1", "Middleware", "a filter of an HTTPRoute or an HTTPPolicy"),
-            ("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", "a filter of an HTTPRoute or an HTTPPolicy"),
+            ("gateway.envoyproxy.io/v1alpha1", "EnvoyExtensionPolicy", "a filter of an HTTPRoute or an HTTPPolicy"),
             ("networking.istio.io/v1", "DestinationRule", "annotations of its Service"),
             ("gateway.envoyproxy.io/v1alpha1", "EnvoyProxy", "No action is needed"),
             ("traefik.io/v1alpha1", "TLSOption", "No action is needed"),

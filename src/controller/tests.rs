@@ -115,7 +115,15 @@ fn any_object() -> impl Strategy<Value = Object> {
     let secret = (select(vec!["one", "two"]), select(vec![["x.com"], ["y.com"]]));
     let namespace = select(vec!["shop", "other"]).prop_map(|name| {
         let (key, annotations) = (ObjectKey::new("", name), BTreeMap::new());
-        let meta = Meta { key, uid: "".into(), generation: 0, created: 0, terminating: false, annotations };
+        let meta = Meta {
+            key,
+            uid: "".into(),
+            generation: 0,
+            created: 0,
+            terminating: false,
+            annotations,
+            labels: BTreeMap::new(),
+        };
         Object::new(Namespace { meta, labels: Default::default() })
     });
     let object = prop_oneof![

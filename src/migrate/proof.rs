@@ -86,5 +86,13 @@ fn identity(object: &Value) -> (String, String, String) {
 }
 
 fn meta(key: ObjectKey) -> Meta {
-    Meta { key, uid: "".into(), generation: 0, created: 0, terminating: false, annotations: BTreeMap::new() }
+    Meta {
+        key,
+        uid: "".into(),
+        generation: 0,
+        created: 0,
+        terminating: false,
+        annotations: BTreeMap::new(),
+        labels: BTreeMap::new(),
+    }
 }

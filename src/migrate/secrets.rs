@@ -45,6 +45,7 @@ fn secret(key: ObjectKey, names: Vec<String>) -> Secret {
         created: i64::MAX,
         terminating: false,
         annotations: BTreeMap::new(),
+        labels: BTreeMap::new(),
     };
     let pair = Some(Arc::new(pair));
     Secret { meta, pair, early: None, expired: None, fault: None, authorities: None, authorities_fault: None }

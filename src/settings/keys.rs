@@ -25,7 +25,7 @@ use super::yaml::{Node, Wrong};
 use super::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
     DnsLookupFamily, EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocol, RestrictingAnnotations,
-    ServerHeader, Settings, Underscores,
+    RestrictingPolicies, ServerHeader, Settings, Underscores,
 };
 use crate::telemetry;
 

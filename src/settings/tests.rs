@@ -72,6 +72,8 @@ fn every_field_has_a_key() {
         gateway:
             Gateway {
                 controller: _,
+                restricting_policies: _,
+                ignored_policies: _,
                 fleets: route::Fleets { max: _, max_per_namespace: _, max_replicas: _, max_cpus: _, max_memory: _ },
             },
         namespace_ownership: _,
@@ -261,8 +263,8 @@ fn every_field_has_a_key() {
         + 6
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
         + 2
-        // gateway.controller, gateway.dedicatedFleets
-        + (1 + 6);
+        // gateway.controller, gateway.restrictingPolicies, gateway.ignoredPolicies, gateway.dedicatedFleets
+        + (1 + 2 + 6);
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 

@@ -23,7 +23,7 @@ use futures::stream::SelectAll;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::runtime::watcher;
-use lockgate_route::objects::Kind;
+use lockgate_route::objects::{FOREIGN_POLICIES, Kind};
 use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
@@ -291,6 +291,10 @@ pub fn describe(kind: Kind, error: &watcher::Error) -> String {
                 }
                 _ if kind == Kind::HTTP_POLICY => {
                     "; it is unknown which Ingresses and routes are restricted, so they are answered 503 and 500; grant list and watch in a \
+                     ClusterRole"
+                }
+                _ if FOREIGN_POLICIES.contains(&kind) => {
+                    "; it is unknown which routes they protect, so routes are served without them; grant list and watch in a \
                      ClusterRole"
                 }
                 _ if kind == Kind::HOST_GRANT => {

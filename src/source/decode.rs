@@ -413,7 +413,9 @@ pub fn meta(metadata: ObjectMeta, kind: Kind) -> Meta {
     let mut annotations = metadata.annotations.unwrap_or_default();
     let foreign = kind.info().foreign_annotations;
     annotations.retain(|name, _| is_used(name) && (foreign || controller_of(name).is_none()));
+    let labels = metadata.labels.filter(|_| kind.info().selected_by_labels).unwrap_or_default();
     Meta {
+        labels: labels.iter().map(|(name, value)| (shared(name), shared(value))).collect(),
         key: key(kind, metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default()),
         uid: metadata.uid.unwrap_or_default().into(),
         generation: metadata.generation.unwrap_or(0),

@@ -4,6 +4,7 @@
 //! [`Spec::refused`] repeats the rules that users violate most.
 
 mod definitions;
+mod foreign_policy;
 mod policy;
 mod routes;
 
@@ -28,6 +29,7 @@ use super::decode::{Decode, exact, list, meta};
 use super::names::shared;
 
 pub use definitions::Metadata;
+pub use foreign_policy::ForeignPolicySpec;
 
 /// The label of a Service with the name of its Gateway.
 pub const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";

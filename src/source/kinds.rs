@@ -16,7 +16,7 @@ use super::cluster::custom;
 use super::cluster::form::{Form, Wire};
 use super::cluster::watch::{self, Target, Watch};
 use super::decode::{self, Decode, DecodeFault};
-use super::gateway::{Custom, Metadata};
+use super::gateway::{Custom, ForeignPolicySpec, Metadata};
 
 /// Types of Secrets that never contain a key pair for a server, and may be large (Helm's releases). They are excluded
 /// from a single watch. Two watches, one for each wanted type, could reorder the deletion of a Secret and its creation
@@ -81,6 +81,9 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<EnvoyFleetSpec, IgnoredAny>>(),
     Row::custom::<Custom<HostGrantSpec, HostGrantStatus>>(),
     Row::custom::<Custom<BackendPolicySpec, PolicyStatus>>(),
+    Row::custom::<Custom<ForeignPolicySpec<0>, IgnoredAny>>(),
+    Row::custom::<Custom<ForeignPolicySpec<1>, IgnoredAny>>(),
+    Row::custom::<Custom<ForeignPolicySpec<2>, IgnoredAny>>(),
     Row::custom::<Metadata>(),
 ];
 

@@ -8,6 +8,7 @@ mod claims;
 mod content;
 mod deleted;
 pub mod foreign;
+mod foreign_policy;
 pub mod gateway;
 mod host_grant;
 mod kept;
@@ -35,6 +36,7 @@ pub use backend_policy::{
 };
 pub use claims::{CLAIM_SHARDS, HostClaims, StoredClaim, claim_key, claim_shard};
 pub use content::{Content, Object, Typed};
+pub use foreign_policy::{ENVOY_GATEWAY, FOREIGN_POLICIES, ForeignPolicy, ForeignSelector, ForeignTarget};
 pub use host_grant::{GrantedNamespaces, HostGrant, HostGrantSpec, HostGrantStatus};
 pub use kept::Kept;
 pub use kind::{Grouping, Kind, KindInfo};
@@ -82,6 +84,8 @@ pub struct Meta {
     pub terminating: bool,
     /// Annotations with the prefixes that the translation reads.
     pub annotations: BTreeMap<String, String>,
+    /// The labels, of kinds that policies select by label. Empty for other kinds.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl Meta {

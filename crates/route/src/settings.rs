@@ -22,7 +22,7 @@ pub use downstream::{
     Http3, HttpVersion, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls, TlsParameters,
     Underscores,
 };
-pub use gateway::{Fleets, Gateway};
+pub use gateway::{Fleets, Gateway, RestrictingPolicies};
 pub use hosts::Hosts;
 pub use names::{is_label, is_subdomain};
 pub use regexes::Regexes;

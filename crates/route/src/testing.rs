@@ -4,6 +4,7 @@
 
 pub mod backend_policies;
 pub mod envoy;
+pub mod foreign_policies;
 pub mod gateway;
 pub mod host_grants;
 pub mod model;

@@ -27,12 +27,12 @@ pub(super) fn gateway(name: &str, ports: &[u16]) -> String {
 }
 
 /// An HTTPRoute that answers 301.
-const ROUTE: &str = "{ apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: { name: cart, namespace: default }, \
+pub(super) const ROUTE: &str = "{ apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: { name: cart, namespace: default }, \
                      spec: { parentRefs: [{ name: public }], hostnames: [cart.test], rules: [{ filters: [{ \
                      type: RequestRedirect, requestRedirect: { scheme: https, statusCode: 301 } }] }] } }\n";
 
 /// Starts a controller with its own GatewayClass.
-async fn start(server: &ApiServer) -> Lockgate {
+pub(super) async fn start(server: &ApiServer) -> Lockgate {
     start_as(server, "admin").await
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use lockgate_route::objects::Kind;
+use lockgate_route::objects::{FOREIGN_POLICIES, Kind};
 use serde_json::json;
 
 use super::*;
@@ -31,7 +31,9 @@ fn assert_faults(object: Value, expected: &[(&str, &str)]) {
 fn every_kind_has_a_schema_and_every_keyword_is_known() {
     let schemas = Schemas::default();
     let unread = [Kind::HOST_CLAIMS, Kind::CUSTOM_RESOURCE_DEFINITION];
-    for kind in Kind::ALL.into_iter().filter(|kind| !unread.contains(kind)) {
+    // The schemas of other products belong to them, and change with their versions.
+    let is_checked = |kind: &Kind| !unread.contains(kind) && !FOREIGN_POLICIES.contains(kind);
+    for kind in Kind::ALL.into_iter().filter(is_checked) {
         let info = kind.info();
         let name = format!("{} {}", kind.api_version(), info.name);
         assert!(schemas.kinds.contains_key(&name), "{name}");

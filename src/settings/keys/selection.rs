@@ -68,6 +68,22 @@ pub const SELECTION: &[Key] = &[
          each installation in one Kubernetes cluster."
     ),
     key!(
+        "gateway.restrictingPolicies",
+        Word<RestrictingPolicies>,
+        route.gateway.restricting_policies,
+        "The treatment of routes with a policy of Envoy Gateway that [restricts \
+         access](annotations.md#policies-of-envoy-gateway), such as a SecurityPolicy with `basicAuth`. `deny`: HTTP requests are \
+         answered 403, and other connections are closed. `ignore`: the routes are served without the restriction. The route gets a \
+         Warning in both cases."
+    ),
+    key!(
+        "gateway.ignoredPolicies",
+        List<ObjectName>,
+        route.gateway.ignored_policies,
+        "Policies of Envoy Gateway that are ignored without a report, even if they restrict access. Example: `shop/login` if an \
+         HTTPPolicy protects its routes, while Envoy Gateway still serves them."
+    ),
+    key!(
         "gateway.dedicatedFleets.max",
         FleetCount,
         route.gateway.fleets.max,

@@ -8,7 +8,7 @@ use super::Scalar;
 use crate::settings::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
     DnsLookupFamily, EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocol, RestrictingAnnotations,
-    ServerHeader, Underscores,
+    RestrictingPolicies, ServerHeader, Underscores,
 };
 use crate::telemetry;
 
@@ -115,6 +115,11 @@ impl Choice for NamespaceOwnership {
 }
 
 impl Choice for RestrictingAnnotations {
+    const NAME: &'static str = "treatment (`deny`, `ignore`)";
+    const WORDS: &'static [(Self, &'static str)] = &[(Self::Deny, "deny"), (Self::Ignore, "ignore")];
+}
+
+impl Choice for RestrictingPolicies {
     const NAME: &'static str = "treatment (`deny`, `ignore`)";
     const WORDS: &'static [(Self, &'static str)] = &[(Self::Deny, "deny"), (Self::Ignore, "ignore")];
 }

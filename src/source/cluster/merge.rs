@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_route::objects::{Kind, KindInfo, Object, ObjectKey, gateway};
+use lockgate_route::objects::{ENVOY_GATEWAY, Kind, KindInfo, Object, ObjectKey, gateway};
 
 use super::installed::Installed;
 use super::retry::{WatchResult, is_expired, status_code};
@@ -207,6 +207,8 @@ impl Merge {
         let resource = self.kind.resource();
         match known {
             true => tracing::info!(kind, version, "{api}watching {resource}"),
+            // Most clusters have no policies of other products, and nobody misses them.
+            false if *group == ENVOY_GATEWAY => tracing::debug!(kind, "{resource} are not installed in this cluster"),
             false => tracing::info!(
                 kind,
                 "{api}{resource} are not installed in this cluster; Lockgate watches them once they are"

@@ -47,6 +47,7 @@ fn object(arrival: fn(ObjectKey, Option<Object>) -> Arrival, name: &str) -> Arri
         created: 0,
         terminating: false,
         annotations: BTreeMap::new(),
+        labels: BTreeMap::new(),
     };
     arrival(key, Some(Object::new(Namespace { meta, labels: Default::default() })))
 }

@@ -2,7 +2,7 @@
 
 use lockgate_route::objects::gateway::{BackendTlsPolicy, Feature, HttpPolicy, TcpRoute, TlsRoute, UdpRoute};
 use lockgate_route::objects::gateway::{HttpRoute, HttpRouteSpec};
-use lockgate_route::objects::{Misencoded, Namespace, ObjectKey, Service};
+use lockgate_route::objects::{ForeignPolicy, Misencoded, Namespace, ObjectKey, Service};
 use serde_json::json;
 
 use super::*;
@@ -278,4 +278,28 @@ fn the_tls_configuration_of_a_gateway_is_decoded() {
     let of_port = &frontend.per_port[0];
     let mode = of_port.tls.validation.as_ref().unwrap().mode.as_deref();
     assert_eq!((of_port.port, mode), (8443, Some("AllowInsecureFallback")));
+}
+
+#[test]
+fn policies_of_envoy_gateway_and_the_labels_of_their_targets_are_read() {
+    let decoded = |api_version: &str, kind: &str, spec: Value| {
+        let metadata = json!({"name": "a", "namespace": "shop", "labels": {"team": "front"}});
+        let value = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec});
+        from_value(value, &ROWS).unwrap().unwrap()
+    };
+    let target = json!([{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": "a"}]);
+    for (kind, spec, restricts) in [
+        ("SecurityPolicy", json!({"targetRefs": target, "basicAuth": {"users": {"name": "b"}}}), true),
+        ("SecurityPolicy", json!({"targetRefs": target, "cors": {}, "jwt": null}), false),
+        ("ClientTrafficPolicy", json!({"targetRefs": target, "tls": {"clientValidation": {}}}), true),
+        ("BackendTrafficPolicy", json!({"targetRefs": target}), false),
+    ] {
+        let object = decoded("gateway.envoyproxy.io/v1alpha1", kind, spec);
+        let policy: &ForeignPolicy = object.get().unwrap();
+        assert_eq!((policy.kind.as_str(), policy.restricts, policy.targets.len()), (kind, restricts, 1));
+    }
+    let labels = |kind: &str, spec: Value| decoded("gateway.networking.k8s.io/v1", kind, spec).meta().labels.len();
+    assert_eq!(labels("HTTPRoute", json!({})), 1);
+    assert_eq!(labels("Gateway", json!({"gatewayClassName": "edge"})), 1);
+    assert_eq!(labels("GatewayClass", json!({"controllerName": "a.dev/b"})), 0, "no policy selects it");
 }

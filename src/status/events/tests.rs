@@ -39,6 +39,7 @@ fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Arc<Inspectio
             created: 0,
             terminating: false,
             annotations: BTreeMap::new(),
+            labels: BTreeMap::new(),
         };
         let (spec, status) = (IngressSpec::default(), IngressStatus::default());
         inspection.objects.apply(Object::new(Ingress { meta, spec, status }));

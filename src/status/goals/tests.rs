@@ -79,6 +79,7 @@ fn inspection(given: &[Given]) -> Arc<Inspection> {
             created: 0,
             terminating: false,
             annotations: BTreeMap::new(),
+            labels: BTreeMap::new(),
         };
         let status = IngressStatus {
             addresses: given.addresses.clone(),

@@ -95,6 +95,7 @@ fn unknown(key: &ObjectKey) -> Secret {
             created: i64::MAX,
             terminating: false,
             annotations: Default::default(),
+            labels: Default::default(),
         },
         pair: None,
         early: None,

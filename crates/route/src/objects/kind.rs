@@ -40,6 +40,8 @@ pub struct KindInfo {
     /// Whether annotations of other ingress controllers are kept. They matter for kinds that declare routes or
     /// backends.
     pub foreign_annotations: bool,
+    /// Whether policies of Envoy Gateway can select the objects by their labels, which are then kept.
+    pub selected_by_labels: bool,
     /// Whether Lockgate writes the status of the objects.
     pub has_status: bool,
     /// Whether other objects reference the objects by name, so that sharing the names saves memory.
@@ -72,6 +74,7 @@ const COMMON: KindInfo = KindInfo {
     deletion_waits: false,
     deletion_demotes: false,
     foreign_annotations: false,
+    selected_by_labels: false,
     has_status: false,
     named_by_others: true,
 };
@@ -84,6 +87,17 @@ const GATEWAY_API: KindInfo = KindInfo {
     of_gateway_api: true,
     deletion_waits: true,
     has_status: true,
+    ..COMMON
+};
+
+/// The common properties of the policies of Envoy Gateway.
+const ENVOY_GATEWAY_POLICY: KindInfo = KindInfo {
+    group: super::ENVOY_GATEWAY,
+    version: "v1alpha1",
+    optional: true,
+    of_gateway_api: true,
+    deletion_waits: true,
+    named_by_others: false,
     ..COMMON
 };
 
@@ -149,21 +163,40 @@ impl Kind {
     pub const GATEWAY_CLASS: Self =
         Self(&KindInfo { name: "GatewayClass", plural: "gatewayclasses", namespaced: false, ..GATEWAY_API });
     /// gateway.networking.k8s.io/v1
-    pub const GATEWAY: Self = Self(&KindInfo { name: "Gateway", plural: "gateways", ..GATEWAY_API });
+    pub const GATEWAY: Self =
+        Self(&KindInfo { name: "Gateway", plural: "gateways", selected_by_labels: true, ..GATEWAY_API });
     /// gateway.networking.k8s.io/v1
-    pub const LISTENER_SET: Self =
-        Self(&KindInfo { name: "ListenerSet", other_versions: &[], plural: "listenersets", ..GATEWAY_API });
+    pub const LISTENER_SET: Self = Self(&KindInfo {
+        name: "ListenerSet",
+        other_versions: &[],
+        plural: "listenersets",
+        selected_by_labels: true,
+        ..GATEWAY_API
+    });
     /// gateway.networking.k8s.io/v1
-    pub const HTTP_ROUTE: Self =
-        Self(&KindInfo { name: "HTTPRoute", plural: "httproutes", named_by_others: false, ..GATEWAY_API });
+    pub const HTTP_ROUTE: Self = Self(&KindInfo {
+        name: "HTTPRoute",
+        plural: "httproutes",
+        foreign_annotations: true,
+        selected_by_labels: true,
+        named_by_others: false,
+        ..GATEWAY_API
+    });
     /// gateway.networking.k8s.io/v1
-    pub const GRPC_ROUTE: Self =
-        Self(&KindInfo { name: "GRPCRoute", plural: "grpcroutes", named_by_others: false, ..GATEWAY_API });
+    pub const GRPC_ROUTE: Self = Self(&KindInfo {
+        name: "GRPCRoute",
+        plural: "grpcroutes",
+        foreign_annotations: true,
+        selected_by_labels: true,
+        named_by_others: false,
+        ..GATEWAY_API
+    });
     /// gateway.networking.k8s.io/v1
     pub const TCP_ROUTE: Self = Self(&KindInfo {
         name: "TCPRoute",
         other_versions: &["v1alpha2"],
         plural: "tcproutes",
+        selected_by_labels: true,
         named_by_others: false,
         ..GATEWAY_API
     });
@@ -172,6 +205,7 @@ impl Kind {
         name: "UDPRoute",
         other_versions: &["v1alpha2"],
         plural: "udproutes",
+        selected_by_labels: true,
         named_by_others: false,
         ..GATEWAY_API
     });
@@ -180,6 +214,7 @@ impl Kind {
         name: "TLSRoute",
         other_versions: &["v1alpha2", "v1alpha3"],
         plural: "tlsroutes",
+        selected_by_labels: true,
         named_by_others: false,
         ..GATEWAY_API
     });
@@ -254,6 +289,16 @@ impl Kind {
         ..COMMON
     });
 
+    /// gateway.envoyproxy.io/v1alpha1. Its policies are not applied; see [`ForeignPolicy`](super::ForeignPolicy).
+    pub const SECURITY_POLICY: Self =
+        Self(&KindInfo { name: "SecurityPolicy", plural: "securitypolicies", ..ENVOY_GATEWAY_POLICY });
+    /// gateway.envoyproxy.io/v1alpha1
+    pub const CLIENT_TRAFFIC_POLICY: Self =
+        Self(&KindInfo { name: "ClientTrafficPolicy", plural: "clienttrafficpolicies", ..ENVOY_GATEWAY_POLICY });
+    /// gateway.envoyproxy.io/v1alpha1
+    pub const BACKEND_TRAFFIC_POLICY: Self =
+        Self(&KindInfo { name: "BackendTrafficPolicy", plural: "backendtrafficpolicies", ..ENVOY_GATEWAY_POLICY });
+
     /// apiextensions.k8s.io/v1. Only the definitions of Gateway API are read, and of these only the metadata.
     pub const CUSTOM_RESOURCE_DEFINITION: Self = Self(&KindInfo {
         name: "CustomResourceDefinition",
@@ -268,7 +313,7 @@ impl Kind {
     });
 
     /// Every kind.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,
@@ -291,6 +336,9 @@ impl Kind {
         Self::ENVOY_FLEET,
         Self::HOST_GRANT,
         Self::BACKEND_POLICY,
+        Self::SECURITY_POLICY,
+        Self::CLIENT_TRAFFIC_POLICY,
+        Self::BACKEND_TRAFFIC_POLICY,
         Self::CUSTOM_RESOURCE_DEFINITION,
     ];
 

@@ -33,7 +33,8 @@ impl Revision {
     /// fields are absent or `null`. `spec` must have a JSON form, as all types of the Kubernetes API do.
     pub fn new(meta: &Meta, spec: &impl Serialize) -> Self {
         // No `..`, so that a new field of the metadata does not compile until it is considered here.
-        let Meta { key: _, uid, generation: _, created: _, terminating, annotations } = meta;
+        // Labels only decide which policies apply, and policies do not change the revision of their targets either.
+        let Meta { key: _, uid, generation: _, created: _, terminating, annotations, labels: _ } = meta;
         let content = Hashed { uid, terminating: *terminating, annotations, spec };
         let json = serde_json::to_vec(&content);
         debug_assert!(json.is_ok(), "{json:?}");

@@ -11,6 +11,7 @@ fn meta(name: &str) -> Meta {
         created: 0,
         terminating: false,
         annotations: BTreeMap::new(),
+        labels: BTreeMap::new(),
     }
 }
 

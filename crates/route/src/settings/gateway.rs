@@ -7,6 +7,20 @@ pub struct Gateway {
     pub controller: String,
     /// The limits of dedicated fleets.
     pub fleets: Fleets,
+    /// The handling of routes with a policy of another product that restricts access.
+    pub restricting_policies: RestrictingPolicies,
+    /// Policies of other products that are neither enforced nor reported: namespace and name.
+    pub ignored_policies: Vec<(String, String)>,
+}
+
+/// The handling of routes with a policy of another product that restricts access.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RestrictingPolicies {
+    /// Answered 403, or closed without HTTP.
+    #[default]
+    Deny,
+    /// Served without the restriction.
+    Ignore,
 }
 
 /// The limits of dedicated fleets: Envoys that serve a single Gateway.
@@ -32,6 +46,11 @@ impl Default for Fleets {
 
 impl Default for Gateway {
     fn default() -> Self {
-        Self { controller: "lockgate.dev/gateway-controller".to_owned(), fleets: Fleets::default() }
+        Self {
+            controller: "lockgate.dev/gateway-controller".to_owned(),
+            fleets: Fleets::default(),
+            restricting_policies: RestrictingPolicies::default(),
+            ignored_policies: Vec::new(),
+        }
     }
 }

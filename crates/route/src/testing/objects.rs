@@ -28,6 +28,7 @@ pub fn meta(name: &str) -> Meta {
         created: 0,
         terminating: false,
         annotations: BTreeMap::new(),
+        labels: BTreeMap::new(),
     }
 }
 
@@ -38,6 +39,12 @@ macro_rules! with_meta {
             /// Adds an annotation.
             pub fn annotation(mut self, key: &str, value: &str) -> Self {
                 self.0.meta.annotations.insert(key.to_owned(), value.to_owned());
+                self
+            }
+
+            /// Adds a label.
+            pub fn label_of_object(mut self, key: &str, value: &str) -> Self {
+                self.0.meta.labels.insert(key.into(), value.into());
                 self
             }
 

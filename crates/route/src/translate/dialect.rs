@@ -13,6 +13,7 @@ use super::conflicts::Conflict;
 use super::few::set_of;
 use super::gateway::attach::Parent;
 use super::gateway::dialects::{GRPC_ROUTE, HTTP_ROUTE, TCP_ROUTE, TLS_ROUTE, UDP_ROUTE};
+use super::gateway::foreign_policies::ForeignPolicies;
 use super::gateway::policies::Policies;
 use super::grants::{Grants, Reference};
 use super::graph::Input;
@@ -150,6 +151,9 @@ pub trait Parents {
 
     /// Returns the BackendTLSPolicies.
     fn policies(&self) -> &Policies;
+
+    /// Returns the policies of Envoy Gateway.
+    fn foreign_policies(&self) -> &ForeignPolicies;
 }
 
 /// The body of a 403 if access to a cluster is denied, or the reason why the cluster cannot be built.
@@ -224,6 +228,11 @@ impl<'a> Resolver<'a> {
     /// Returns the BackendTLSPolicies.
     pub fn policies(&self) -> &'a Policies {
         self.parents.policies()
+    }
+
+    /// Returns the policies of Envoy Gateway.
+    pub fn foreign_policies(&self) -> &'a ForeignPolicies {
+        self.parents.foreign_policies()
     }
 
     /// Returns the cluster of a port of a Service, and the body of a 403 if access to the Service is denied.

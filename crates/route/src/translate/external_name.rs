@@ -105,6 +105,7 @@ mod tests {
             created: 0,
             terminating: false,
             annotations: Default::default(),
+            labels: Default::default(),
         };
         objects.apply(Object::new(Namespace { meta, labels: Default::default() }));
         target(name, &objects, &settings)

@@ -15,6 +15,7 @@ pub mod client_certificates;
 pub mod dialects;
 mod filters;
 pub mod fleet;
+pub mod foreign_policies;
 mod grpc_route;
 pub mod hostname;
 pub mod http_policies;

@@ -60,10 +60,12 @@ pub enum Reason {
     Conflicted,
     /// An annotation with an invalid value, or on the wrong kind of object.
     InvalidAnnotation,
-    /// Annotations of another ingress controller that restrict access. The restriction is not enforced.
+    /// Annotations or policies of another product that restrict access. The restriction is not enforced.
     AccessNotRestricted,
     /// Unsupported annotations of another ingress controller.
     UnsupportedAnnotation,
+    /// A policy of another product that is not applied.
+    UnsupportedPolicy,
     /// An IngressClass that does not exist.
     IngressClassNotFound,
     /// More than one default IngressClass.
@@ -122,6 +124,7 @@ impl Reason {
             Reason::InvalidAnnotation => "InvalidAnnotation",
             Reason::AccessNotRestricted => "AccessNotRestricted",
             Reason::UnsupportedAnnotation => "UnsupportedAnnotation",
+            Reason::UnsupportedPolicy => "UnsupportedPolicy",
             Reason::IngressClassNotFound => "IngressClassNotFound",
             Reason::MultipleDefaultClasses => "MultipleDefaultClasses",
             Reason::Ambiguous => "Ambiguous",

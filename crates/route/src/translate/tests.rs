@@ -11,6 +11,7 @@ mod copies;
 mod envoy;
 mod envoys;
 mod fleets;
+mod foreign_policies;
 mod fuzz;
 mod gateway;
 mod gateway_incremental;

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{Host, Model, SecretId, SecretPart, ServicePortId, StatsTls, Touched};
-use crate::objects::{Grouping, Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Revision};
+use crate::objects::{FOREIGN_POLICIES, Grouping, Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Revision};
 use crate::settings::Settings;
 
 use super::backend_policies::BackendPolicies;
@@ -259,6 +259,7 @@ impl Translator {
             || kind == Kind::NAMESPACE && self.clusters.readers_of_namespaces().next().is_some()
             || kind == Kind::SECRET && is_of_settings()
             || kind == Kind::SERVICE && self.backend_policies.name(key)
+            || FOREIGN_POLICIES.contains(&kind) && self.may_have_target(&kind.id(key.clone()))
             || self.graph.is_used(input)
             || self.serves(&kind.id(key.clone()))
     }

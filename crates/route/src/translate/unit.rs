@@ -106,6 +106,12 @@ impl Unit {
         Route::new(self.matches().clone(), Action::respond(503), self.route.origin.clone())
     }
 
+    /// Returns the route that answers all its requests 403 with this body.
+    pub fn denied(&self, body: Arc<str>) -> Route {
+        let action = Action::Respond { status: 403, body: Some(body) };
+        Route::new(self.matches().clone(), action, self.route.origin.clone())
+    }
+
     /// Returns whether both have the same match and the same effect.
     pub fn is_same(&self, other: &Self) -> bool {
         self.route == other.route && self.rest == other.rest && self.plain_text == other.plain_text

@@ -52,6 +52,11 @@ impl Parser<'_, '_> {
         let field = format!("spec.rules[{index}]");
         let filtered = filters(&field, &rule.filters, self);
         let action = self.action(&field, index, rule, &filtered);
+        // The backends are parsed in any case, so that their problems are reported.
+        let action = match self.denied(rule.name.as_deref()) {
+            Some(body) => (Action::Respond { status: 403, body: Some(body) }, None),
+            None => action,
+        };
         let name: Option<Arc<str>> = rule.name.as_deref().map(Into::into);
         let everything = [HttpMatch::default()];
         let matches = if rule.matches.is_empty() { &everything[..] } else { &rule.matches };

@@ -22,11 +22,13 @@ pub use parser::parse;
 pub use sets::AddedSet;
 
 use super::client_certificates::ClientCertificate;
+use super::foreign_policies::Closed;
 use crate::model::{ClientValidation, Host, ListenerId, SecretId};
 use crate::objects::gateway::{AllowedNamespaces, EnvoyFleetSpec, LabelSelector, RouteKind};
 use crate::objects::{Kind, Namespace, ObjectKey, Precedence, Revision, Transport};
 use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
+use crate::translate::problem::Problem;
 use crate::translate::source::Dependencies;
 use crate::translate::verdict::Verdict;
 
@@ -55,6 +57,8 @@ pub struct Gateway {
     pub is_draining: bool,
     /// The ports that its Service must have: the ports of the Gateway itself, then the ports of its ListenerSets.
     pub ports: Vec<(Transport, u16)>,
+    /// The problems with policies of other products, of the Gateway and its ListenerSets.
+    pub problems_of_policies: Box<[Arc<Problem>]>,
     /// The inputs that it depends on.
     pub dependencies: Dependencies,
     /// The conditions of its status, except for the numbers of attached routes.
@@ -91,6 +95,8 @@ pub struct Listener {
     pub accepted: bool,
     /// The Envoy listener and the port on which it listens. `None`: the listener is not valid, or has no port yet.
     pub bound: Option<(ListenerId, u16)>,
+    /// The policy of another product that closes its routes.
+    pub closed: Option<Closed>,
 }
 
 impl Listener {

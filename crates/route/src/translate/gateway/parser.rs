@@ -8,11 +8,13 @@ use lockgate_xds::provenance::ObjectRef;
 use super::attach::{self, Attaching, Attachment, Attachments, ListenerName, ListenerOwner, Parent};
 use super::attached::{Attached, Content, UNSUPPORTED};
 use super::client_certificates::ClientCertificate;
+use super::foreign_policies::{Closed, Effects, closed_as};
 use super::listener::{Listener, Protocol};
 use crate::model::Host;
 use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Meta, Revision};
 use crate::translate::dialect::Resolver;
+use crate::translate::foreign::{self, Foreign};
 use crate::translate::host;
 use crate::translate::problem::{Message, Problem, Reason, bounded};
 use crate::translate::source::{Dependencies, Source};
@@ -74,11 +76,14 @@ pub fn parse(
         invalid: None,
         certificate: None,
         is_decrypted: false,
+        effects: Effects::default(),
+        denied: None,
     };
     let Parents { ours, accepted, attachments, certificates, has_refused_hosts, .. } = parser.attach();
     if ours.is_empty() {
         return Err(parser.resolver.into_dependencies());
     }
+    parser.add_foreign();
     let for_certificate = |certificate: ClientCertificate| {
         parser.certificate = certificate.clone();
         (certificate, content(&mut parser))
@@ -116,6 +121,10 @@ pub struct Parser<'p, 'r> {
     pub certificate: ClientCertificate,
     /// Whether a listener decrypts the TLS connections of the route.
     pub is_decrypted: bool,
+    /// The effects of policies of other products that target the route.
+    effects: Effects,
+    /// The body of a 403 for all requests, because of annotations of other controllers.
+    denied: Option<Arc<str>>,
 }
 
 impl<'p> Parser<'p, '_> {
@@ -178,6 +187,7 @@ impl<'p> Parser<'p, '_> {
         let is_decrypted = |one: &&Listener| matches!(one.protocol, Some(Protocol::Tls(_)));
         let mut decrypted = parent.gateway.listeners.iter().filter(is_decrypted);
         self.is_decrypted |= decrypted.any(|one| names.contains(&(&one.set, &one.name)));
+        self.report_closed(index, parent, &new);
         parents.listeners.extend(new.iter().map(|one| one.listener.clone()));
         parents.attachments.extend(new);
     }
@@ -196,6 +206,50 @@ impl<'p> Parser<'p, '_> {
         };
         self.problem(field, cause, message.clone(), instead);
         self.verdict(index, "Accepted", Status::False, reason, message);
+    }
+
+    /// Adds the effects of policies and annotations of other products on the route.
+    fn add_foreign(&mut self) {
+        let Fields { kind, meta, .. } = self.route;
+        let settings = self.resolver.context.settings;
+        self.effects = self.resolver.foreign_policies().effects(kind, meta, settings);
+        let mut invalid =
+            self.effects.why_closed().map(|problem| format!("{}; {}", problem.message, problem.consequence));
+        if kind.info().foreign_annotations {
+            let Foreign { denied, problems } = foreign::of(meta, kind, settings);
+            let text = |problem: &Problem| format!("{}: {}; {}", problem.field, problem.message, problem.consequence);
+            invalid = invalid.or_else(|| problems.first().filter(|_| denied.is_some()).map(text));
+            self.denied = denied;
+            self.problems.extend(problems);
+        }
+        self.problems.extend(std::mem::take(&mut self.effects.problems));
+        self.invalid = self.invalid.take().or(invalid.map(|text| (UNSUPPORTED, text)));
+    }
+
+    /// Returns the body of a 403 for the requests of a rule, if a policy or an annotation of another product closes the rule.
+    pub fn denied(&self, rule: Option<&str>) -> Option<Arc<str>> {
+        self.effects.closed(rule).map(|closed| closed.body.clone()).or_else(|| self.denied.clone())
+    }
+
+    /// Reports the listeners of an attachment that a policy of another product closes.
+    fn report_closed(&mut self, index: u16, parent: Parent, attachments: &[Attachment]) {
+        let names: BTreeSet<_> = attachments.iter().map(|to| (&to.listener.set, &to.listener.name)).collect();
+        let attached = parent.gateway.listeners.iter().filter(|one| names.contains(&(&one.set, &one.name)));
+        let mut closed = attached.filter_map(|one| Some((one, one.closed.as_ref()?)));
+        let Some((listener, Closed { by, .. })) = closed.next() else { return };
+        let more = match closed.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "{} \"{}\" of Envoy Gateway restricts access to listener {:?}{more} of the parent and is not enforced",
+            by.kind.as_str(),
+            by.key,
+            listener.name
+        );
+        let consequence = format!("{} there", closed_as(self.route.kind));
+        let field = format!("spec.parentRefs[{index}]");
+        self.left_out(field, Reason::AccessNotRestricted, message, &consequence);
     }
 
     /// Reports the conditions `ResolvedRefs` and `PartiallyInvalid` for each of these parents.

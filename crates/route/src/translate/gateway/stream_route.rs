@@ -68,6 +68,10 @@ fn destination(rules: &[StreamRule], bytes: Bytes, parser: &mut Parser) -> Desti
             }
         }
     }
+    // The backends are parsed in any case, so that their problems are reported.
+    if parser.denied(None).is_some() {
+        return Destination::refusing(parser.origin.clone());
+    }
     to.clusters.retain(|cluster| cluster.weight > 0);
     to
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::client_certificates::ClientCertificate;
+use super::foreign_policies::Closed;
 use crate::model::{Action, Host, PathMatch, Redirect, Route, Scheme, VirtualHost};
 use crate::settings::Regexes;
 use crate::translate::dialect::Dialect;
@@ -19,7 +20,7 @@ use crate::translate::unit::Unit;
 /// Returns the virtual host of `host` with the features of `policies`, and the problems of routes that exceed the budget of the host for
 /// regular expressions.
 ///
-/// `sources` are in the order of precedence. `origin` is the origin of a virtual host without routes; `port` is the port of the listener,
+/// `closed` is the policy of another product that closes the listener. `sources` are in the order of precedence. `origin` is the origin of a virtual host without routes; `port` is the port of the listener,
 /// and `certificate` the client certificate of its Gateway.
 #[allow(clippy::too_many_arguments, reason = "each one is a property of the host or of its listener")]
 pub fn virtual_host(
@@ -31,6 +32,7 @@ pub fn virtual_host(
     dialects: &'static [Dialect],
     limits: &Regexes,
     policies: &Scope,
+    closed: Option<&Closed>,
 ) -> (VirtualHost, Vec<Arc<Problem>>) {
     let first = sources.iter().find(|source| !source.attached.units(certificate).is_empty());
     let first = first.map(|source| &source.origin.namespace);
@@ -49,7 +51,12 @@ pub fn virtual_host(
     let problems = problems.into_iter().map(Arc::new).collect();
     let mut routes = Vec::new();
     for one in rules.in_order() {
-        policies.push(one.precedence, one.unit, host, Side::Tls, &mut routes);
+        match closed {
+            Some(closed) if !policies.is_closed(one.precedence, host) => {
+                routes.push(Arc::new(one.unit.denied(closed.body.clone())));
+            }
+            _ => policies.push(one.precedence, one.unit, host, Side::Tls, &mut routes),
+        }
     }
     let mut routes: Vec<Arc<Route>> = routes.into_iter().map(|route| on_port(route, port)).collect();
     if routes.is_empty() {

@@ -4,7 +4,7 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
@@ -20,6 +20,7 @@ impl Reason {
         Self::InvalidAnnotation,
         Self::AccessNotRestricted,
         Self::UnsupportedAnnotation,
+        Self::UnsupportedPolicy,
         Self::IngressClassNotFound,
         Self::MultipleDefaultClasses,
         Self::ListenerNotValid,
@@ -79,11 +80,14 @@ impl Reason {
                 "Correct the annotation, or remove it; docs/annotations.md lists the annotations and their values."
             }
             Self::AccessNotRestricted => {
-                "Protect the paths in another way and remove the annotation, or ask the operator to ignore it \
-                 (ingress.ignoredAnnotations)."
+                "Protect the paths in another way and remove the annotation or the policy, or ask the operator to ignore it \
+                 (ingress.ignoredAnnotations, gateway.ignoredPolicies)."
             }
             Self::UnsupportedAnnotation => {
                 "Remove the annotation, or use a setting, an annotation of Lockgate, or an HTTPRoute instead."
+            }
+            Self::UnsupportedPolicy => {
+                "Remove the policy if nothing else reads it, or write an HTTPPolicy, a BackendPolicy, or a setting instead."
             }
             Self::IngressClassNotFound => {
                 "Set spec.ingressClassName to an IngressClass of Lockgate, or create that IngressClass."

@@ -9,8 +9,9 @@ use proptest::sample::select;
 use super::gateway::world_of;
 use super::incremental::{any_backend_policy, any_host_grant};
 use crate::model::{Model, Touched, Traffic};
-use crate::objects::{Kind, Namespace, Object, ObjectKey, Objects};
+use crate::objects::{FOREIGN_POLICIES, Kind, Namespace, Object, ObjectKey, Objects};
 use crate::settings::Settings;
+use crate::testing::foreign_policies::{ForeignPolicyBuilder, foreign_policy};
 use crate::testing::gateway::*;
 use crate::testing::objects::{ingress, secret, service};
 use crate::translate::{ChangedInputs, Input, Translator};
@@ -190,6 +191,50 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
     )
 }
 
+/// Returns a policy of Envoy Gateway.
+fn any_foreign_policy() -> impl Strategy<Value = Object> {
+    let section = select(vec![None, None, Some("one"), Some("two")]);
+    let kinds = || {
+        select(vec![
+            Kind::GATEWAY,
+            Kind::LISTENER_SET,
+            Kind::HTTP_ROUTE,
+            Kind::HTTP_ROUTE,
+            Kind::TCP_ROUTE,
+            Kind::UDP_ROUTE,
+            Kind::TLS_ROUTE,
+        ])
+    };
+    let names = select(vec!["a", "b", "c", "one", "two", "three", "gone"]);
+    let targets = prop::collection::vec((kinds(), names, section), 0..3);
+    let selectors = prop::collection::vec((kinds(), any::<bool>()), 0..2);
+    (select(&FOREIGN_POLICIES[..]), select(&NAMES[..]), any::<bool>(), targets, selectors).prop_map(
+        |(kind, name, restricts, targets, selectors)| {
+            let policy = foreign_policy(kind, name).restricting(restricts);
+            let policy =
+                targets.into_iter().fold(policy, |policy, (kind, name, section)| policy.target(kind, name, section));
+            let by_label = |policy: ForeignPolicyBuilder, (kind, are_all): (Kind, bool)| {
+                policy.select(kind, if are_all { &[] } else { &[("team", "front")] })
+            };
+            selectors.into_iter().fold(policy, by_label).into()
+        },
+    )
+}
+
+/// Adds the label `team: front` to an object of any kind, and an annotation of another controller to some.
+fn labeled(object: Object, (is_labeled, is_annotated): (bool, bool)) -> Object {
+    let is_selectable = is_labeled && object.kind().info().selected_by_labels;
+    let is_annotated = is_annotated && object.kind().info().foreign_annotations;
+    object.with_meta(|meta| {
+        if is_selectable {
+            meta.labels.insert("team".into(), "front".into());
+        }
+        if is_annotated {
+            meta.annotations.insert("konghq.com/plugins".into(), "key-auth".into());
+        }
+    })
+}
+
 fn any_object() -> impl Strategy<Value = Object> {
     let class = (select(vec!["lockgate", "else"]), any::<bool>()).prop_map(|(name, ours)| {
         let class = gateway_class(name);
@@ -220,7 +265,8 @@ fn any_object() -> impl Strategy<Value = Object> {
         Just(Object::from(secret("good", &["x.test"]).without_pair())),
         Just(Object::from(ingress("a").host("x.test").path("Prefix", "/", "a:80"))),
     ];
-    prop_oneof![6 => any_gateway(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 6 => any_backend_policy(&["a", "b", "c", "gone"]), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others, 5 => any_host_grant(&["x.test", "*.test", "**.test", "a.b.test", "**"])]
+    let all = prop_oneof![6 => any_gateway(), 8 => any_foreign_policy(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 6 => any_backend_policy(&["a", "b", "c", "gone"]), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others, 5 => any_host_grant(&["x.test", "*.test", "**.test", "a.b.test", "**"])];
+    (all, (any::<bool>(), prop::bool::weighted(0.1))).prop_map(|(object, with)| labeled(object, with))
 }
 
 /// Applies or deletes `object` like the loop.

@@ -53,7 +53,15 @@ mod tests {
     fn broken(message: &str) -> Object {
         let key = ObjectKey::new("shop", "cart");
         let annotations = BTreeMap::new();
-        let meta = Meta { key, uid: "".into(), generation: 2, created: 0, terminating: false, annotations };
+        let meta = Meta {
+            key,
+            uid: "".into(),
+            generation: 2,
+            created: 0,
+            terminating: false,
+            annotations,
+            labels: BTreeMap::new(),
+        };
         let (kind, field) = (Kind::SECRET, "type".to_owned());
         Object::new(Misencoded { kind, meta, field, message: message.to_owned(), readable: None })
     }

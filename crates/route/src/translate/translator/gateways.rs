@@ -5,6 +5,7 @@
 
 mod budget;
 mod fleets;
+mod foreign_policies;
 mod hosts;
 mod http_policies;
 mod listeners;
@@ -36,6 +37,7 @@ use crate::translate::few::Few;
 use crate::translate::gateway::attach::{ListenerName, ListenerOwner, Parent};
 use crate::translate::gateway::budget::Budget;
 use crate::translate::gateway::fleet::{self, Referent};
+use crate::translate::gateway::foreign_policies::ForeignPolicies;
 use crate::translate::gateway::http_policies::HttpPolicies;
 use crate::translate::gateway::listener::{self, Gateway};
 use crate::translate::gateway::policies::{Policies, PolicyReports};
@@ -90,6 +92,8 @@ pub struct Gateways {
     pub policy_reports: PolicyReports,
     /// The HTTPPolicies.
     pub http_policies: HttpPolicies,
+    /// The policies of Envoy Gateway.
+    foreign_policies: ForeignPolicies,
     /// The sizes of all routes, and the routes beyond the limit.
     pub(super) budget: Budget,
     /// The states of the routes on the listeners of an owner.
@@ -187,6 +191,10 @@ impl Parents for Gateways {
     fn policies(&self) -> &Policies {
         &self.policies
     }
+
+    fn foreign_policies(&self) -> &ForeignPolicies {
+        &self.foreign_policies
+    }
 }
 
 /// The policies that an update affects.
@@ -219,6 +227,7 @@ impl Translator {
         affected: &mut Affected,
         update: &mut Update,
     ) -> ChangedParents {
+        due.extend(self.update_foreign_policies(objects, changed));
         let regrouped = self.regroup_sets(objects, changed, update);
         self.add_due(objects, changed, &regrouped, &mut due);
         if due.is_empty() && regrouped.sets.is_empty() {

@@ -54,6 +54,7 @@ impl Parser<'_, '_> {
             namespaces,
             accepted,
             bound: None,
+            closed: None,
         }
     }
 

@@ -48,7 +48,7 @@ impl Gateway {
             let reason = Reason::ListenerNotValid;
             Arc::new(Problem { object, field, reason, message, consequence: consequence.to_owned() })
         };
-        faults.map(problem).collect()
+        faults.map(problem).chain(self.problems_of_policies.iter().cloned()).collect()
     }
 
     /// Returns the ListenerSet with this key.

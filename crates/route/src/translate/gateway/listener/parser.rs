@@ -12,8 +12,10 @@ use crate::objects::{GatewayService, Kind, ObjectKey, Revision, Service, Transpo
 use crate::settings::Listeners;
 use crate::translate::backend::Context;
 use crate::translate::dialect::Resolver;
+use crate::translate::gateway::foreign_policies::Effects;
 use crate::translate::gateway::{TARGET_PORTS, client_certificates, fleet, service_key};
 use crate::translate::graph::Input;
+use crate::translate::problem::bounded;
 use crate::translate::source::Dependencies;
 use crate::translate::verdict::Status;
 
@@ -41,12 +43,23 @@ pub fn parse(
     // The ports on which Envoy listens depend on the Service and the Secrets, not only on the spec. The Envoys have to
     // accept each change of them before the Gateway is programmed.
     let revision = Revision::new(&gateway.meta, &(&gateway.spec, own.bound_ports()));
+    let policies = resolver.foreign_policies();
+    let of_sets: Vec<Effects> = drafts.iter().map(|draft| draft.effects(policies, settings)).collect();
     let (sets, listeners_of_sets): (Vec<_>, Vec<_>) = drafts.into_iter().map(sets::finish).unzip();
+    let effects = policies.effects(Kind::GATEWAY, &gateway.meta, settings);
+    own.listeners.iter_mut().for_each(|listener| listener.closed = effects.closed(Some(&listener.name)).cloned());
+    let listeners_of_sets = listeners_of_sets.into_iter().zip(&of_sets).flat_map(|(listeners, of_set)| {
+        let closed = |name: &str| effects.closed(None).or_else(|| of_set.closed(Some(name))).cloned();
+        listeners.into_iter().map(move |listener| Listener { closed: closed(&listener.name), ..listener })
+    });
+    let listeners = own.listeners.into_iter().chain(listeners_of_sets).collect();
+    let problems = effects.problems.into_iter().chain(of_sets.into_iter().flat_map(|of_set| of_set.problems));
     Ok(Gateway {
         revision,
         precedence: objects.precedence(Kind::GATEWAY, &gateway.meta),
         home: super::super::home(&gateway.meta.uid),
-        listeners: own.listeners.into_iter().chain(listeners_of_sets.into_iter().flatten()).collect(),
+        listeners,
+        problems_of_policies: bounded(problems.collect()),
         sets: sets.into(),
         certificate,
         is_draining: fleet.is_some() && service.is_some_and(|service| service.is_dedicated && service.is_draining),

@@ -8,7 +8,9 @@ use super::parser::Parser;
 use super::{Listener, Namespaces};
 use crate::objects::gateway::{self, ListenerSet};
 use crate::objects::{Kind, ObjectKey, Precedence, Revision};
+use crate::settings::Settings;
 use crate::translate::dialect::Resolver;
+use crate::translate::gateway::foreign_policies::{Effects, ForeignPolicies};
 use crate::translate::graph::Input;
 use crate::translate::verdict::{Status, Verdict};
 
@@ -37,6 +39,16 @@ pub struct Draft<'p> {
     attached: bool,
     /// Its listeners and conditions.
     pub declared: Declared,
+}
+
+impl Draft<'_> {
+    /// Returns the effects of policies of other products on the listeners. Policies of a refused ListenerSet have none.
+    pub fn effects(&self, policies: &ForeignPolicies, settings: &Settings) -> Effects {
+        match self.attached {
+            true => policies.effects(Kind::LISTENER_SET, &self.set.meta, settings),
+            false => Effects::default(),
+        }
+    }
 }
 
 impl AddedSet {

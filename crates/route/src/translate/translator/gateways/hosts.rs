@@ -63,7 +63,18 @@ impl Translator {
         let name = ListenerName { gateway: gateway.key().clone(), set: owner.set.clone(), name: owner.name.clone() };
         let policies = Scope::attached(&self.gateways.http_policies, &self.gateways.budget, &name);
         let (certificate, limits) = (&gateway.certificate, &settings.regexes);
-        Some(virtual_host(host, &sources, certificate, &owner.origin, owner.port, self.dialects, limits, &policies))
+        let closed = owner.closed.as_ref();
+        Some(virtual_host(
+            host,
+            &sources,
+            certificate,
+            &owner.origin,
+            owner.port,
+            self.dialects,
+            limits,
+            &policies,
+            closed,
+        ))
     }
 
     /// Replaces hosts of an Envoy listener for HTTP over TLS. Each host belongs to the most specific server name that

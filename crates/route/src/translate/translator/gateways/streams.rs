@@ -28,7 +28,7 @@ impl Translator {
             let to = route.attached.destination(&gateway.certificate, is_decrypted)?;
             let listener =
                 ListenerName { gateway: gateway.key().clone(), set: owner?.set.clone(), name: owner?.name.clone() };
-            let is_closed = self.gateways.budget.is_closed(rank, &listener.owner(), host);
+            let is_closed = self.gateways.budget.is_closed(rank, &listener.owner(), host) || owner?.closed.is_some();
             Some(if is_closed { Destination::refusing(to.origin.clone()) } else { to.clone() })
         };
         let to = ranks.filter_map(of_rank).next();
