@@ -54,8 +54,8 @@ async fn a_policy_of_an_ingress_needs_no_gateway_api() {
     let [shop, other] = ["shop.test", "other.test"].map(|host| Target::http(lockgate.http, host));
     answers(&shop, 403).await;
     answers(&other, 200).await;
-    let accepted = ["Ingress shop: Accepted=True Accepted", "Ingress shop: Programmed=True Programmed"];
-    reports(&server, "shop", &accepted).await;
+    let accepted_at_shop = ["Ingress shop: Accepted=True Accepted", "Ingress shop: Programmed=True Programmed"];
+    reports(&server, "shop", &accepted_at_shop).await;
 
     let one = |name: &str, spec: &str| policy("other", spec).replacen("name: other", &format!("name: {name}"), 1);
     let of_host = |name: &str| {
@@ -90,4 +90,24 @@ async fn a_policy_of_an_ingress_needs_no_gateway_api() {
         &["Namespace default: Accepted=False Invalid", "Namespace default: Programmed=False Invalid"],
     )
     .await;
+
+    // The override of the namespace decides for both Ingresses.
+    let features = team.replace("[127.0.0.1/8]", "[127.0.0.0/8]");
+    let twice = features.replace("spec:\n", "spec:\n  defaults: { clientAddresses: { deny: [192.0.2.7] } }\n");
+    let refused = server.try_kubectl(&["apply", "-f", "-"], &twice).await.expect_err("a feature that is set twice");
+    assert!(refused.contains("a feature is set in spec and in spec.defaults"), "{refused}");
+    server
+        .apply(&features.replace("clientAddresses: {", "overrides: { clientAddresses: {").replace("] }", "] } }"))
+        .await;
+    answers(&other, 200).await;
+    answers(&shop, 200).await;
+    let overridden = [accepted_at_shop[0], accepted_at_shop[1], "Ingress shop: Overridden=True Overridden"];
+    reports(&server, "shop", &overridden).await;
+    let message = "jsonpath={.status.ancestors[0].conditions[?(@.type==\"Overridden\")].message}";
+    let message =
+        server.kubectl(&["get", "httppolicy", "shop", "--namespace", "default", "--output", message], "").await;
+    assert_eq!(message, "overridden: clientAddresses by HTTPPolicy \"default/team\"");
+    server.kubectl(&["delete", "httppolicy", "team", "--namespace", "default"], "").await;
+    answers(&shop, 403).await;
+    reports(&server, "shop", &accepted_at_shop).await;
 }

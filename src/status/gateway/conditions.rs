@@ -12,11 +12,12 @@ use lockgate_route::translate::verdict::Status;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The types of conditions that Lockgate writes. Conditions of other types belong to other writers.
-const OWN_TYPES: [&str; 8] = [
+const OWN_TYPES: [&str; 9] = [
     "Accepted",
     "Conflicted",
     "InsecureFrontendValidationMode",
     "OverlappingTLSConfig",
+    "Overridden",
     "PartiallyInvalid",
     "Programmed",
     "ResolvedRefs",
