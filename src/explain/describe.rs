@@ -204,7 +204,9 @@ pub fn filters(route: &Route) -> Vec<String> {
     for filter in route.filters.iter() {
         match filter {
             RouteFilter::ResponseHeaders(changes) => all.extend(headers("response", changes)),
-            RouteFilter::Policy(policy) => all.extend(policy.origins.iter().map(|origin| format!("policy {origin}"))),
+            RouteFilter::Policy(policy) => {
+                all.extend(policy.decided.iter().map(|(feature, origin)| format!("{feature} of {origin}")));
+            }
         }
     }
     let Action::Forward(forward) = &route.action else { return all };

@@ -67,6 +67,7 @@ fn delegated(
         compression: wanted,
         counted_for: _,
         origins: _,
+        decided: _,
     } = policy;
     let compressed = wanted.iter().flat_map(|wanted| compression::of_route(wanted, compression));
     let checks = [

@@ -28,6 +28,8 @@ pub struct RoutePolicy {
     pub counted_for: Option<Arc<str>>,
     /// The objects that set the features.
     pub origins: Vec<ObjectRef>,
+    /// The object that decides each feature, by its field in an HTTPPolicy.
+    pub decided: Vec<(&'static str, ObjectRef)>,
 }
 
 impl RoutePolicy {
@@ -43,6 +45,7 @@ impl RoutePolicy {
             compression: _,
             counted_for: _,
             origins: _,
+            decided: _,
         } = self;
         client_addresses.is_some()
             || jwt.is_some()

@@ -96,8 +96,10 @@ pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
     if let Some(defaults) = part("spec.defaults.", &spec.defaults) {
         features = features.or(&defaults);
     }
-    let overrides = part("spec.overrides.", &spec.overrides).unwrap_or_default();
-    let layers = Layers { features: features.of(&origin), overrides };
+    let overrides = part("spec.overrides.", &spec.overrides).unwrap_or_default().decided_by(&origin);
+    // The origin of a policy counts once.
+    let features = Features { origins: vec![origin.clone()], ..features.decided_by(&origin) };
+    let layers = Layers { features, overrides };
     let problems = parser.problems.into_iter().map(Arc::new).collect();
     let targets = spec.target_refs.iter().map(|target| self::target(target, &meta.key.namespace, &mut resolver));
     let targets = targets.collect();
@@ -147,6 +149,7 @@ impl Parser<'_> {
             }),
             counted_for: None,
             origins: Vec::new(),
+            decided: Vec::new(),
         }
     }
 

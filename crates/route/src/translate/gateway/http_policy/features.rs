@@ -59,6 +59,8 @@ pub struct Features {
     pub(super) counted_for: Option<Arc<str>>,
     /// The policies.
     pub(super) origins: Vec<ObjectRef>,
+    /// The policy that decides each feature, by its field.
+    pub(super) decided: Vec<(&'static str, ObjectRef)>,
 }
 
 impl Features {
@@ -69,8 +71,9 @@ impl Features {
 
     /// Returns the features with the policy that sets them.
     #[must_use]
-    pub fn of(self, policy: &ObjectRef) -> Self {
-        Self { origins: vec![policy.clone()], ..self }
+    pub fn decided_by(self, policy: &ObjectRef) -> Self {
+        let decided = self.names().map(|name| (name, policy.clone())).collect();
+        Self { decided, ..self }
     }
 
     /// Returns the fields of the features that are set.
@@ -85,6 +88,7 @@ impl Features {
             unknown: _,
             counted_for: _,
             origins: _,
+            decided: _,
         } = self;
         let all = [
             (client_addresses.is_some(), "clientAddresses"),
@@ -111,7 +115,9 @@ impl Features {
             unknown,
             counted_for,
             origins,
+            decided,
         } = self;
+        let inherited = general.decided.iter().filter(|(name, _)| !decided.iter().any(|(own, _)| own == name));
         Self {
             client_addresses: client_addresses.clone().or_else(|| general.client_addresses.clone()),
             jwt: jwt.clone().or_else(|| general.jwt.clone()),
@@ -122,6 +128,7 @@ impl Features {
             unknown: unknown.or(general.unknown),
             counted_for: counted_for.clone(),
             origins: origins.iter().chain(&general.origins).cloned().collect(),
+            decided: decided.iter().chain(inherited).cloned().collect(),
         }
     }
 
@@ -137,6 +144,7 @@ impl Features {
             unknown,
             counted_for,
             origins,
+            decided,
         } = self;
         unknown.transpose()?;
         Ok(RoutePolicy {
@@ -148,6 +156,7 @@ impl Features {
             compression: compression.clone().transpose()?,
             counted_for: counted_for.clone(),
             origins: origins.clone(),
+            decided: decided.clone(),
         })
     }
 
