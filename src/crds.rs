@@ -38,7 +38,6 @@ const DIRECTORIES: [&str; 2] = ["crds", "charts/lockgate/crds"];
 
 /// Returns the definition of HTTPPolicy.
 fn http_policy() -> Value {
-    let info = Kind::HTTP_POLICY.info();
     let mut spec = schema::<HttpPolicySpec>();
     let features =
         ["clientAddresses", "jwt", "externalAuthorization", "localRateLimit", "maxRequestBody", "compression"];
@@ -62,46 +61,10 @@ fn http_policy() -> Value {
         "message": "the group must be that of the kind",
     }]);
     targets["x-kubernetes-list-type"] = json!("atomic");
-    let schema = json!({
-        "type": "object",
-        "description": "HTTPPolicy sets limits, access restrictions, and compression for Ingresses and their hosts, Gateways, \
-            listeners, HTTPRoutes, GRPCRoutes, single rules, and namespaces. A feature that cannot be enforced closes the routes of \
-            the policy: their requests are answered 403.",
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": { "type": "string" },
-            "kind": { "type": "string" },
-            "metadata": { "type": "object" },
-            "spec": spec,
-            "status": status(),
-        },
-    });
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": Kind::HTTP_POLICY.resource(),
-            "labels": { "gateway.networking.k8s.io/policy": "Inherited" },
-        },
-        "spec": {
-            "group": info.group,
-            "names": names(Kind::HTTP_POLICY),
-            "scope": "Namespaced",
-            "versions": [{
-                "name": info.version,
-                "served": true,
-                "storage": true,
-                "subresources": { "status": {} },
-                "additionalPrinterColumns": [
-                    { "name": "Target", "type": "string", "jsonPath": ".spec.targetRefs[*].name" },
-                    { "name": "Accepted", "type": "string",
-                      "jsonPath": ".status.ancestors[*].conditions[?(@.type==\"Accepted\")].status" },
-                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
-                ],
-                "schema": { "openAPIV3Schema": schema },
-            }],
-        },
-    })
+    let description = "HTTPPolicy sets limits, access restrictions, and compression for Ingresses and their hosts, Gateways, \
+        listeners, HTTPRoutes, GRPCRoutes, single rules, and namespaces. A feature that cannot be enforced closes the routes of the \
+        policy: their requests are answered 403.";
+    policy(Kind::HTTP_POLICY, "Inherited", description, spec)
 }
 
 /// Returns the definition of EnvoyFleet.
@@ -250,7 +213,6 @@ fn host_grant() -> Value {
 
 /// Returns the definition of BackendPolicy.
 fn backend_policy() -> Value {
-    let info = Kind::BACKEND_POLICY.info();
     let mut spec = schema::<BackendPolicySpec>();
     let features = [
         "outlierDetection",
@@ -314,10 +276,17 @@ fn backend_policy() -> Value {
     ]);
     properties["tcpKeepalive"]["x-kubernetes-validations"] =
         json!([optional_duration_rule("idleTime", "1s", "2h"), optional_duration_rule("interval", "1s", "10m")]);
+    let description = "BackendPolicy sets the health checks, the load balancing, and the connections of a Service or of its ports, \
+        whichever route leads there. A feature that is not valid is left out.";
+    policy(Kind::BACKEND_POLICY, "Direct", description, spec)
+}
+
+/// Returns the definition of a kind of policy. `attachment` is its kind in GEP-713: `Direct` or `Inherited`.
+fn policy(kind: Kind, attachment: &str, description: &str, spec: Value) -> Value {
+    let info = kind.info();
     let schema = json!({
         "type": "object",
-        "description": "BackendPolicy sets the health checks, the load balancing, and the connections of a Service or of its ports, \
-            whichever route leads there. A feature that is not valid is left out.",
+        "description": description,
         "required": ["spec"],
         "properties": {
             "apiVersion": { "type": "string" },
@@ -331,12 +300,12 @@ fn backend_policy() -> Value {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": Kind::BACKEND_POLICY.resource(),
-            "labels": { "gateway.networking.k8s.io/policy": "Direct" },
+            "name": kind.resource(),
+            "labels": { "gateway.networking.k8s.io/policy": attachment },
         },
         "spec": {
             "group": info.group,
-            "names": names(Kind::BACKEND_POLICY),
+            "names": names(kind),
             "scope": "Namespaced",
             "versions": [{
                 "name": info.version,

@@ -179,7 +179,7 @@ async fn every_feature_is_enforced_beside_all_others() {
         let post =
             async |size: usize| client.send(Method::POST, "/", vec![b'a'; size]).await.expect("an answer").status;
         assert_eq!((post(1024).await, post(1025).await), (200, 413), "{host}");
-        // The body of an unknown length arrives while the server of the policy is asked.
+        // A chunked body arrives while Envoy waits for the authorization server.
         let head = format!(
             "POST / HTTP/1.1\r\nHost: {host}\r\nAuthorization: {bearer}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
         );
