@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use lockgate_route::objects::gateway::{EnvoyFleetSpec, HttpPolicySpec};
+use lockgate_route::objects::gateway::{EnvoyFleetSpec, HttpFeaturesSpec, HttpPolicySpec};
 use lockgate_route::objects::{BackendPolicySpec, HostGrantSpec, Kind};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -39,14 +39,15 @@ const DIRECTORIES: [&str; 2] = ["crds", "charts/lockgate/crds"];
 /// Returns the definition of HTTPPolicy.
 fn http_policy() -> Value {
     let mut spec = schema::<HttpPolicySpec>();
-    let features =
-        ["clientAddresses", "jwt", "externalAuthorization", "localRateLimit", "maxRequestBody", "compression"];
-    let any = features.map(|name| format!("has(self.{name})")).join(" || ");
+    let features = schema::<HttpFeaturesSpec>();
+    let features = features["properties"].as_object().into_iter().flat_map(|fields| fields.keys());
+    let joined = |each: fn(&String) -> String| features.clone().map(each).collect::<Vec<_>>().join(" || ");
+    let any = joined(|name| format!("has(self.{name})"));
     for group in ["defaults", "overrides"] {
         spec["properties"][group]["x-kubernetes-validations"] =
             json!([{ "rule": any, "message": "at least one feature must be set" }]);
     }
-    let twice = features.map(|name| format!("has(self.{name}) && has(self.defaults.{name})")).join(" || ");
+    let twice = joined(|name| format!("has(self.{name}) && has(self.defaults.{name})"));
     spec["x-kubernetes-validations"] = json!([
         { "rule": format!("{any} || has(self.defaults) || has(self.overrides)"), "message": "at least one feature must be set" },
         { "rule": format!("!has(self.defaults) || !({twice})"), "message": "a feature is set in spec and in spec.defaults" },

@@ -4,6 +4,7 @@
 
 pub mod claims;
 pub mod cluster;
+mod credentials;
 pub mod decode;
 pub mod directory;
 pub mod file;

@@ -14,6 +14,7 @@ pub mod certificates;
 pub mod client;
 pub mod collector;
 pub mod echo;
+pub mod endless;
 pub mod envoy;
 pub mod export;
 pub mod faulty;

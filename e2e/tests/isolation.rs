@@ -3,6 +3,7 @@
 //! Each module contains one attack. Each test performs the attack, and asserts that the victim is not affected and that
 //! the attacker's object states the reason of the rejection.
 
+mod answers;
 mod clients;
 mod copies;
 mod debug_pages;

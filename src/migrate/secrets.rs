@@ -48,5 +48,14 @@ fn secret(key: ObjectKey, names: Vec<String>) -> Secret {
         labels: BTreeMap::new(),
     };
     let pair = Some(Arc::new(pair));
-    Secret { meta, pair, early: None, expired: None, fault: None, authorities: None, authorities_fault: None }
+    Secret {
+        meta,
+        pair,
+        early: None,
+        expired: None,
+        fault: None,
+        authorities: None,
+        authorities_fault: None,
+        credentials: None,
+    }
 }

@@ -14,12 +14,13 @@ use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use lockgate_route::objects::foreign::controller_of;
 use lockgate_route::objects::{
-    AddressType, ConfigMap, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Namespace, Object,
-    ObjectKey, SERVICE_PORTS, Secret, Service, ServicePort, SliceEndpoint, Transport,
+    API_KEYS_TYPE, AddressType, ConfigMap, EndpointSlice, HTPASSWD, Ingress, IngressClass, IngressStatus, Kind, Meta,
+    Namespace, Object, ObjectKey, SERVICE_PORTS, Secret, Service, ServicePort, SliceEndpoint, Transport,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::credentials::credentials;
 use super::gateway::{FLEET, service};
 use super::kinds::Row;
 use super::names::shared;
@@ -46,8 +47,13 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The key of a ConfigMap's data that is read.
 pub const CONFIG_MAP_DATA: &str = "ca.crt";
 
-/// The keys of a Secret's data that are read.
-pub const SECRET_DATA: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
+/// The keys of a Secret's data with a key pair, and with authorities.
+const SECRET_DATA: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
+
+/// Returns whether this key of a Secret's data is read.
+pub fn is_secret_data(kind: &[u8], key: &[u8]) -> bool {
+    kind == API_KEYS_TYPE.as_bytes() || SECRET_DATA.iter().chain(&HTPASSWD).any(|read| read.as_bytes() == key)
+}
 
 /// A manifest that the API server would reject too.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -295,8 +301,8 @@ impl Decode for core::Secret {
         })
     }
 
-    /// Returns `None` for types other than `kubernetes.io/tls` and `Opaque`, and for `Opaque` without any of the three
-    /// data keys. A watch must treat that as a deletion.
+    /// Returns `None` for types other than `kubernetes.io/tls`, `Opaque`, and [`API_KEYS_TYPE`], and for `Opaque` without any of the
+    /// data keys that are read. A watch must treat that as a deletion.
     fn decode(self) -> Option<Object> {
         let mut data = self.data.unwrap_or_default();
         data.extend(
@@ -306,9 +312,11 @@ impl Decode for core::Secret {
                 .map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))),
         );
         let [crt, key, ca] = SECRET_DATA.map(|key| data.get(key));
-        match self.type_.as_deref().unwrap_or_default() {
-            "kubernetes.io/tls" => {}
-            "Opaque" | "" if crt.is_some() || key.is_some() || ca.is_some() => {}
+        let kind = self.type_.as_deref().unwrap_or_default();
+        let credentials = credentials(kind, &data).map(Arc::new);
+        match kind {
+            "kubernetes.io/tls" | API_KEYS_TYPE => {}
+            "Opaque" | "" if crt.is_some() || key.is_some() || ca.is_some() || credentials.is_some() => {}
             _ => return None,
         }
         let checked = match (crt, key) {
@@ -326,7 +334,7 @@ impl Decode for core::Secret {
             None => (None, Some(shared("data[\"ca.crt\"] is missing"))),
         };
         let meta = meta(self.metadata, Self::KIND);
-        Some(Object::new(Secret { meta, pair, early, expired, fault, authorities, authorities_fault }))
+        Some(Object::new(Secret { meta, pair, early, expired, fault, authorities, authorities_fault, credentials }))
     }
 }
 

@@ -4,10 +4,12 @@
 //! [`Builder`] builds the resources that a change affects. Both use the same code.
 
 pub mod access_log;
+mod api_keys;
 pub mod api_listener;
 mod authority;
 pub mod authorization;
 mod backend;
+mod basic_auth;
 mod body_limit;
 mod builder;
 pub mod chains;
@@ -15,6 +17,7 @@ mod client_addresses;
 pub mod cluster;
 pub mod compression;
 mod cors;
+mod csrf;
 mod delegate;
 pub mod downstream_tls;
 pub mod endpoint;

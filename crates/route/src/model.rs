@@ -3,6 +3,7 @@
 //! It knows neither Kubernetes nor Envoy: no I/O, no kube, no protobuf. All collections are ordered, so that equal
 //! models give equal bytes.
 
+mod authentication;
 mod authorization;
 mod backend;
 mod cluster;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
+pub use authentication::{ApiKeys, BasicAuthentication, Confidential, Csrf, KeySource, OriginHost};
 pub use authorization::{Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, RequestBody};
 pub use backend::{
     Algorithm, BackendFeatures, HashOn, HealthCheck, LoadBalancing, OutlierDetection, Probe, ProbeMethod,
@@ -42,7 +44,10 @@ pub use listener::{
 };
 pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
 pub use part::Part;
-pub use policy::{AddressRange, ClientAddresses, CompressionAlgorithm, Jwt, JwtProvider, LocalRateLimit, RoutePolicy};
+pub use policy::{
+    AddressRange, ClientAddresses, CompressionAlgorithm, Jwks, Jwt, JwtProvider, LocalRateLimit, RemoteJwks,
+    RoutePolicy,
+};
 pub use route::{
     Action, CommonEnds, Forward, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,
 };

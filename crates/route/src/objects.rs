@@ -6,6 +6,7 @@
 mod backend_policy;
 mod claims;
 mod content;
+mod credentials;
 mod deleted;
 pub mod foreign;
 mod foreign_policy;
@@ -36,6 +37,7 @@ pub use backend_policy::{
 };
 pub use claims::{CLAIM_SHARDS, HostClaims, StoredClaim, claim_key, claim_shard};
 pub use content::{Content, Object, Typed};
+pub use credentials::{API_KEYS_TYPE, CredentialKind, Credentials, HTPASSWD};
 pub use foreign_policy::{ENVOY_GATEWAY, FOREIGN_POLICIES, ForeignPolicy, ForeignSelector, ForeignTarget};
 pub use host_grant::{GrantedNamespaces, HostGrant, HostGrantSpec, HostGrantStatus};
 pub use kept::Kept;
@@ -279,7 +281,7 @@ pub struct SliceEndpoint {
     pub pod: Option<Arc<str>>,
 }
 
-/// A validated Secret of type `kubernetes.io/tls` or `Opaque`.
+/// A validated Secret of type `kubernetes.io/tls`, `Opaque`, or [`API_KEYS_TYPE`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
     /// The metadata.
@@ -297,6 +299,8 @@ pub struct Secret {
     pub authorities: Option<Arc<str>>,
     /// The fault of the current `ca.crt`. An absent `ca.crt` is a fault too.
     pub authorities_fault: Option<Arc<str>>,
+    /// The current credentials of clients.
+    pub credentials: Option<Arc<Credentials>>,
 }
 
 /// A key pair whose certificate is not valid yet.

@@ -110,4 +110,46 @@ async fn a_policy_of_an_ingress_needs_no_gateway_api() {
     server.kubectl(&["delete", "httppolicy", "team", "--namespace", "default"], "").await;
     answers(&shop, 403).await;
     reports(&server, "shop", &accepted_at_shop).await;
+
+    // The Secrets of policies.
+    server.apply(&ingress("keys", "keys.test", "a", None)).await;
+    let keys = Target::http(lockgate.http, "keys.test");
+    answers(&keys, 200).await;
+    let features = "apiKeys: { secretRefs: [{ name: clients }], sources: [{ header: x-api-key }] }\n  \
+                    basicAuthentication: { secretRef: { name: users } }";
+    let both = features.replace("{ header: x-api-key }", "{ header: x-api-key, query: key }");
+    let refused = server.try_kubectl(&["apply", "-f", "-"], &policy("keys", &both)).await.expect_err("two places");
+    assert!(refused.contains("exactly one of header, query, and cookie must be set"), "{refused}");
+    server.apply(&policy("keys", features)).await;
+    answers(&keys, 403).await;
+    let invalid = ["Ingress keys: Accepted=False Invalid", "Ingress keys: Programmed=False Invalid"];
+    reports(&server, "keys", &invalid).await;
+    let create = ["create", "secret", "generic", "clients", "--namespace", "default"];
+    let data = ["--type=lockgate.dev/api-keys", "--from-literal=app=key-1"];
+    server.kubectl(&[&create[..], &data].concat(), "").await;
+    // The user `ann` with the password `password`, and one whose password Envoy cannot verify.
+    let lines = "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nbob:$apr1$zzz$secret";
+    let create = ["create", "secret", "generic", "users", "--namespace", "default"];
+    server.kubectl(&[&create[..], &[&format!("--from-literal=auth={lines}")]].concat(), "").await;
+    answers(&keys, 401).await;
+    let anybody = keys.clone().field("x-api-key", "key-1");
+    answers(&anybody, 401).await;
+    answers(&anybody.field("authorization", "Basic YW5uOnBhc3N3b3Jk"), 200).await;
+    let partial = [
+        "Ingress keys: Accepted=True Accepted",
+        "Ingress keys: Programmed=True Programmed",
+        "Ingress keys: PartiallyInvalid=True UnsupportedValue",
+    ];
+    reports(&server, "keys", &partial).await;
+    let shown = async |kinds: &str| {
+        let text = server.kubectl(&["get", kinds, "--all-namespaces", "--output", "yaml"], "").await;
+        assert!(!text.contains("$apr1$") && !text.contains("key-1"), "{text}");
+        text
+    };
+    let text = shown("httppolicies").await;
+    assert!(text.contains("line 2") && text.contains("bob"), "{text}");
+    server.kubectl(&["delete", "secret", "clients", "--namespace", "default"], "").await;
+    answers(&keys, 403).await;
+    reports(&server, "keys", &invalid).await;
+    shown("events").await;
 }

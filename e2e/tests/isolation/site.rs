@@ -44,7 +44,8 @@ spec:
 
 /// All running programs.
 pub struct Site {
-    _manifests: Manifests,
+    /// The manifests.
+    pub manifests: Manifests,
     /// The controller.
     pub lockgate: Lockgate,
     /// The Envoy.
@@ -97,7 +98,7 @@ impl Site {
         let file = config.file("lockgate.yaml").display().to_string();
         let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
         let envoy = Envoy::start(&lockgate, Mode::Delta).await;
-        Self { _manifests: manifests, lockgate, envoy, authority, failed, _servers: (echo, failing) }
+        Self { manifests, lockgate, envoy, authority, failed, _servers: (echo, failing) }
     }
 
     /// Sends a `GET` of `path` with these header fields.

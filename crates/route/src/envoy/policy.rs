@@ -1,6 +1,6 @@
 //! The HTTP filters that only routes configure: policies and sessions.
 //!
-//! One [`delegate`] runs the filters of a route. The limits of request rates have a filter of their own, because the filter chain counts them.
+//! [Delegates](delegate) run the filters of a route. One is enough unless a request waits for the keys of its token. The limits of request rates have a filter of their own, because the filter chain counts them.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,22 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::google::protobuf as google;
 
-use super::{authorization, body_limit, client_addresses, compression, delegate, jwt, local_rate_limit, session};
-use crate::model::{ForwardFilter, LocalRateLimit, RoutePolicy};
+use super::{
+    api_keys, authorization, basic_auth, body_limit, client_addresses, compression, csrf, delegate, jwt,
+    local_rate_limit, session,
+};
+use crate::model::{ForwardFilter, Jwt, LocalRateLimit, RoutePolicy};
 use crate::settings::Compression;
 
-/// The name of the delegate, to which routes refer.
-const DELEGATE: &str = "lockgate.route";
+/// The names of the delegates, to which routes refer, in order. Of the filters of a delegate, only the last may wait.
+const DELEGATES: [&str; 2] = ["lockgate.tokens", "lockgate.route"];
 
 /// Builds the HTTP filters in order. They have no effect on routes without a configuration.
 ///
 /// If they are `disabled`, Envoy creates them only for routes that configure them.
-pub fn filters(disabled: bool) -> [hcm_v3::HttpFilter; 2] {
-    [delegate::filter(DELEGATE, disabled), local_rate_limit::filter(disabled)]
+pub fn filters(disabled: bool) -> [hcm_v3::HttpFilter; 3] {
+    let [tokens, route] = DELEGATES.map(|name| delegate::filter(name, disabled));
+    [tokens, route, local_rate_limit::filter(disabled)]
 }
 
 /// Builds the configuration of a route with this policy and these filters, by filter of the listener. `has_streams`: see
@@ -31,10 +35,14 @@ pub fn per_route(
     compression: &Compression,
 ) -> HashMap<String, google::Any> {
     let body = policy.and_then(|policy| policy.max_request_body_bytes);
-    let unlimited =
-        body.map(|_| (body_limit::is_unlimited(has_streams), delegated(policy, None, filters, compression)));
-    let delegated = delegated(policy, body, filters, compression);
-    let delegated = (!delegated.is_empty()).then(|| (DELEGATE.to_owned(), delegate::per_route(delegated, unlimited)));
+    let limited = delegated(policy, body, filters, compression);
+    let unlimited = body.map(|_| delegated(policy, None, filters, compression));
+    let parts = DELEGATES.into_iter().zip(limited).enumerate().filter(|(_, (_, parts))| !parts.is_empty());
+    let delegated = parts.map(|(i, (name, parts))| {
+        let others = unlimited.as_ref().and_then(|lists| lists.get(i)).filter(|others| **others != parts);
+        let others = others.map(|others| (body_limit::is_unlimited(has_streams), others.clone()));
+        (name.to_owned(), delegate::per_route(parts, others))
+    });
     let rate = policy.and_then(|policy| policy.local_rate_limit.as_deref()).map(|limit: &LocalRateLimit| {
         let limit = match local_rate_limit::is_in_table(limit) {
             true => local_rate_limit::of_table(),
@@ -44,23 +52,26 @@ pub fn per_route(
     });
     let wanted = policy.and_then(|policy| policy.compression.as_deref());
     let off = wanted.map(|wanted| compression::off(wanted, compression)).unwrap_or_default();
-    delegated.into_iter().chain(rate).chain(off).collect()
+    delegated.chain(rate).chain(off).collect()
 }
 
-/// Builds the filters of the delegate in order, with this limit of bodies. A client that is not authorized costs nothing but the check. The server of external
-/// authorization is last, because only it waits.
+/// Builds the filters of each delegate in order, with this limit of bodies. A client that is not authenticated or authorized costs nothing but
+/// the check. The server of external authorization is last, because it waits.
 fn delegated(
     policy: Option<&RoutePolicy>,
     body: Option<u32>,
     filters: &[ForwardFilter],
     compression: &Compression,
-) -> Vec<core_v3::TypedExtensionConfig> {
+) -> [Vec<core_v3::TypedExtensionConfig>; 2] {
     let session = session::of_route(filters);
-    let Some(policy) = policy else { return session.into_iter().collect() };
+    let Some(policy) = policy else { return [Vec::new(), session.into_iter().collect()] };
     // Without `..`, so that a new feature does not compile until it is enforced.
     let RoutePolicy {
         client_addresses: addresses,
+        basic_authentication: users,
+        api_keys: keys,
         jwt: tokens,
+        csrf: pages,
         authorization: server,
         local_rate_limit: _,
         max_request_body_bytes: _,
@@ -70,12 +81,23 @@ fn delegated(
         decided: _,
     } = policy;
     let compressed = wanted.iter().flat_map(|wanted| compression::of_route(wanted, compression));
-    let checks = [
+    let authentication = [
         addresses.as_deref().map(client_addresses::of_route),
+        users.as_deref().map(basic_auth::of_route),
+        keys.as_deref().map(api_keys::of_route),
         tokens.as_deref().map(jwt::of_route),
+    ];
+    let mut first: Vec<_> = compressed.chain(authentication.into_iter().flatten()).collect();
+    let rest = [
+        pages.as_deref().map(csrf::of_route),
         body.map(body_limit::of_route),
         session,
         server.as_deref().map(authorization::of_route),
     ];
-    compressed.chain(checks.into_iter().flatten()).collect()
+    let rest = rest.into_iter().flatten();
+    if tokens.as_deref().is_some_and(Jwt::waits) {
+        return [first, rest.collect()];
+    }
+    first.extend(rest);
+    [Vec::new(), first]
 }

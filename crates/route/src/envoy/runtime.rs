@@ -10,9 +10,12 @@ use envoy_types::pb::google::protobuf as google;
 use lockgate_xds::snapshot::Resource;
 use serde_json::Value;
 
-use super::{names, stats};
+use super::{names, services, stats};
 use crate::model::{ListenerId, Model, Traffic};
 use crate::settings::Settings;
+
+/// The flag of the largest answer to a request of Envoy itself, in bytes.
+const ANSWERS: &str = "http.async_response_buffer_limit";
 
 /// Builds the layer. It exists even without flags, because Envoy waits for it.
 pub fn resource(model: &Model, settings: &Settings) -> Resource {
@@ -37,6 +40,7 @@ fn streams(model: &Model) -> BTreeSet<&str> {
 /// Builds the layer's message. A flag that represents another setting takes precedence over the `runtime` setting.
 pub fn runtime(listeners: &BTreeSet<&str>, streams: &BTreeSet<&str>, settings: &Settings) -> runtime_v3::Runtime {
     let mut flags: BTreeMap<String, Value> = settings.runtime.clone();
+    flags.entry(ANSWERS.to_owned()).or_insert(services::MAX_ANSWER_BYTES.into());
     if let Some(limit) = settings.http.max_requests_per_io_cycle {
         flags.insert("http.max_requests_per_io_cycle".to_owned(), limit.into());
     }
@@ -88,12 +92,14 @@ mod tests {
         let layer = runtime(&BTreeSet::new(), &BTreeSet::from(["tcp"]), &Settings::default()).layer.unwrap();
         let limits = ["admin", "overload-probe", "stats", "stats-tls", "tcp"];
         let flags: BTreeSet<String> = layer.fields.into_keys().collect();
-        assert_eq!(flags, limits.map(connection_limit).into());
+        let expected: BTreeSet<String> = limits.into_iter().map(connection_limit).chain([ANSWERS.to_owned()]).collect();
+        assert_eq!(flags, expected);
     }
 
     #[test]
     fn a_setting_takes_precedence_over_a_runtime_flag_of_the_same_name() {
-        let written = [("http.max_requests_per_io_cycle", 9), ("overload.global_downstream_max_connections", 5)];
+        let written =
+            [("http.max_requests_per_io_cycle", 9), (ANSWERS, 7), ("overload.global_downstream_max_connections", 5)];
         let settings = Settings {
             http: Http { max_requests_per_io_cycle: Some(1), ..Http::default() },
             listeners: Listeners { max_connections: Some(70), ..Listeners::default() },
@@ -111,6 +117,7 @@ mod tests {
         assert_eq!(number("http.max_requests_per_io_cycle"), 1.0);
         assert_eq!(number("overload.global_downstream_max_connections"), 5.0);
         assert_eq!(number("envoy.resource_limits.listener.https.connection_limit"), 70.0);
-        assert_eq!(fields.len(), 9);
+        assert_eq!(number(ANSWERS), 7.0);
+        assert_eq!(fields.len(), 10);
     }
 }

@@ -19,6 +19,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time after which a connection without a TCP acknowledgment is closed.
 const SILENCE: Duration = Duration::from_secs(5);
 
+/// The largest answer to a request of Envoy itself, in bytes: of an authorization server, or a set of keys. Envoy holds complete answers in
+/// memory, and tenants can write the server. The defaults of Envoy are 32 MB with HTTP, and unlimited with gRPC.
+pub const MAX_ANSWER_BYTES: u32 = 256 << 10;
+
 /// The protocol of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Protocol {
@@ -106,7 +110,11 @@ fn tcp_user_timeout(timeout: Duration) -> core_v3::SocketOption {
 
 /// Builds the gRPC client of the service behind `cluster`.
 pub fn grpc(cluster: &str, timeout: Duration) -> core_v3::GrpcService {
-    let envoy_grpc = core_v3::grpc_service::EnvoyGrpc { cluster_name: cluster.to_owned(), ..Default::default() };
+    let envoy_grpc = core_v3::grpc_service::EnvoyGrpc {
+        cluster_name: cluster.to_owned(),
+        max_receive_message_length: Some(wire::uint32(MAX_ANSWER_BYTES)),
+        ..Default::default()
+    };
     core_v3::GrpcService {
         timeout: Some(wire::duration(timeout)),
         target_specifier: Some(core_v3::grpc_service::TargetSpecifier::EnvoyGrpc(envoy_grpc)),

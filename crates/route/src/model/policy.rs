@@ -7,15 +7,21 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{Authorization, ClusterId};
+use super::{ApiKeys, Authorization, BasicAuthentication, ClusterId, Csrf};
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoutePolicy {
     /// The clients that may send requests, by address.
     pub client_addresses: Option<Arc<ClientAddresses>>,
+    /// The users whose password requests need.
+    pub basic_authentication: Option<Arc<BasicAuthentication>>,
+    /// The API keys of which requests need one.
+    pub api_keys: Option<Arc<ApiKeys>>,
     /// The tokens that requests need.
     pub jwt: Option<Arc<Jwt>>,
+    /// The web pages whose requests may change something.
+    pub csrf: Option<Arc<Csrf>>,
     /// The server that permits or denies requests.
     pub authorization: Option<Arc<Authorization>>,
     /// The limit of the request rate.
@@ -38,7 +44,10 @@ impl RoutePolicy {
         // Without `..`, so that a new feature does not compile until it is considered.
         let Self {
             client_addresses,
+            basic_authentication,
+            api_keys,
             jwt,
+            csrf,
             authorization,
             local_rate_limit,
             max_request_body_bytes,
@@ -48,7 +57,10 @@ impl RoutePolicy {
             decided: _,
         } = self;
         client_addresses.is_some()
+            || basic_authentication.is_some()
+            || api_keys.is_some()
             || jwt.is_some()
+            || csrf.is_some()
             || authorization.is_some()
             || local_rate_limit.is_some()
             || max_request_body_bytes.is_some()
@@ -56,7 +68,8 @@ impl RoutePolicy {
 
     /// Returns the clusters that requests depend on.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
-        self.authorization.iter().map(|authorization| &authorization.cluster)
+        let of_tokens = self.jwt.iter().flat_map(|jwt| &jwt.providers).filter_map(JwtProvider::cluster);
+        of_tokens.chain(self.authorization.iter().map(|authorization| &authorization.cluster))
     }
 }
 
@@ -160,8 +173,48 @@ pub struct JwtProvider {
     pub issuer: Arc<str>,
     /// The accepted values of the claim `aud`. Empty: any.
     pub audiences: Vec<Arc<str>>,
-    /// The keys, as a JSON Web Key Set.
-    pub jwks: Arc<str>,
+    /// The keys.
+    pub jwks: Jwks,
+}
+
+impl JwtProvider {
+    fn cluster(&self) -> Option<&ClusterId> {
+        match &self.jwks {
+            Jwks::Inline(_) => None,
+            Jwks::Remote(remote) => Some(&remote.cluster),
+        }
+    }
+}
+
+/// A JSON Web Key Set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Jwks {
+    /// The set itself.
+    Inline(Arc<str>),
+    /// The set of a server.
+    Remote(RemoteJwks),
+}
+
+/// A server with a JSON Web Key Set, which Envoy fetches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteJwks {
+    /// The URI of the set. Envoy sends its host and its path.
+    pub uri: Arc<str>,
+    /// The server.
+    pub cluster: ClusterId,
+    /// The time limit of an answer.
+    pub timeout: Duration,
+    /// The time after which Envoy fetches the set again. Until then, and while the server does not answer, the last set is used.
+    pub refresh: Duration,
+    /// More keys, which are also accepted while the server has not answered yet.
+    pub fallback: Option<Arc<str>>,
+}
+
+impl Jwt {
+    /// Returns whether a request can wait for keys.
+    pub fn waits(&self) -> bool {
+        self.providers.iter().any(|provider| matches!(provider.jwks, Jwks::Remote(_)))
+    }
 }
 
 /// A compression algorithm.

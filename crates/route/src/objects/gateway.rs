@@ -4,6 +4,7 @@
 //! part, not of the whole object. Defaults are applied where a field is read, because manifests lack the defaults of
 //! the API server. Source: Gateway API v1.6, `apis/v1`.
 
+mod authentication;
 mod definition;
 mod envoy_fleet;
 mod grpc_route;
@@ -21,6 +22,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use authentication::{
+    ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, CsrfSpec, JwksSpec, JwtProviderSpec, JwtSpec, PolicySecret,
+    RemoteJwksSpec,
+};
 pub use definition::{BUNDLE, CHANNEL, Definition, Installed, SUPPORTED};
 pub use envoy_fleet::{
     EnvoyFleet, EnvoyFleetSpec, FleetAutoscaling, FleetDisruptionBudget, FleetQuantities, FleetResources, FleetService,
@@ -28,9 +33,9 @@ pub use envoy_fleet::{
 };
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{
-    Algorithm, AuthorizationBackend, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
-    ExternalAuthorizationSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
-    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, RateUnit,
+    Algorithm, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
+    ExternalAuthorizationSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, Lenient,
+    LocalRateLimitSpec, PolicyBackend, RateUnit,
 };
 pub use listener_set::{ListenerSet, ListenerSetSpec, ListenerSetStatus};
 pub use policy::{BackendTlsPolicy, BackendTlsPolicySpec, BackendValidation, PolicyTarget, SubjectAltName};

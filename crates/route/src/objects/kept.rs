@@ -103,5 +103,6 @@ fn unknown(key: &ObjectKey) -> Secret {
         fault: Some(SECRET_DELETED.into()),
         authorities: None,
         authorities_fault: Some(SECRET_DELETED.into()),
+        credentials: None,
     }
 }

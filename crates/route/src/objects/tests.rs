@@ -53,6 +53,7 @@ fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object
         fault,
         authorities: None,
         authorities_fault: None,
+        credentials: None,
     })
 }
 
@@ -207,6 +208,7 @@ fn the_last_good_authorities_are_retained_like_key_pairs() {
             fault,
             authorities,
             authorities_fault,
+            credentials: None,
         })
     };
     let kept = |objects: &Objects| {

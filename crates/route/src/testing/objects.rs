@@ -12,8 +12,8 @@ use k8s_openapi::api::networking::v1::{
 use super::model::Shared as _;
 use crate::model::{Action, Host, KeyPair, Model, PathMatch, Route, VirtualHost};
 use crate::objects::{
-    AddressType, CLAIM_SHARDS, EndpointSlice, HostClaims, Ingress, IngressClass, Meta, Namespace, Object, ObjectKey,
-    Objects, Secret, Service, ServicePort, SliceEndpoint, claim_key, claim_shard,
+    AddressType, CLAIM_SHARDS, CredentialKind, Credentials, EndpointSlice, HostClaims, Ingress, IngressClass, Meta,
+    Namespace, Object, ObjectKey, Objects, Secret, Service, ServicePort, SliceEndpoint, claim_key, claim_shard,
 };
 use crate::settings::{NamespaceOwnership, Settings};
 use crate::translate::{Translation, host, translate};
@@ -305,6 +305,7 @@ pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
         fault: None,
         authorities: None,
         authorities_fault,
+        credentials: None,
     })
 }
 
@@ -330,6 +331,36 @@ impl SecretBuilder {
     /// Sets the authorities.
     pub fn authorities(mut self, authorities: &str) -> Self {
         (self.0.authorities, self.0.authorities_fault) = (Some(authorities.into()), None);
+        self
+    }
+
+    /// Adds the password of a user.
+    pub fn password(self, user: &str) -> Self {
+        self.credential(CredentialKind::Passwords, user, &format!("{{SHA}}{user}"))
+    }
+
+    /// Adds the API key of a client.
+    pub fn api_key(self, client: &str, key: &str) -> Self {
+        self.credential(CredentialKind::ApiKeys, client, key)
+    }
+
+    fn credential(mut self, kind: CredentialKind, client: &str, credential: &str) -> Self {
+        let none = || Arc::new(Credentials { kind, clients: Vec::new(), faults: Vec::new() });
+        let credentials = Arc::make_mut(self.0.credentials.get_or_insert_with(none));
+        credentials.clients.push((client.into(), credential.into()));
+        self
+    }
+
+    /// Applies any other change to the credentials.
+    pub fn with_credentials(mut self, change: impl Fn(&mut Credentials)) -> Self {
+        self.0.credentials.iter_mut().for_each(|one| change(Arc::make_mut(one)));
+        self
+    }
+
+    /// Adds the fault of an entry with credentials.
+    pub fn credential_fault(mut self, fault: &str) -> Self {
+        let credentials = self.0.credentials.iter_mut();
+        credentials.for_each(|credentials| Arc::make_mut(credentials).faults.push(fault.to_owned()));
         self
     }
 

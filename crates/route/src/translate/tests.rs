@@ -4,6 +4,7 @@
 
 mod amplification;
 mod annotations;
+mod authentication;
 mod backend_policies;
 mod claims;
 mod composed;

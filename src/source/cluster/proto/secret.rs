@@ -6,7 +6,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use super::{ObjectMeta, Proto, Texts, lossy};
-use crate::source::decode::SECRET_DATA;
+use crate::source::decode::is_secret_data;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Secret {
@@ -28,7 +28,7 @@ struct Entry {
 
 impl Proto<core::Secret> for Secret {
     fn read(self, texts: &mut Texts) -> core::Secret {
-        let read = self.data.into_iter().filter(|entry| SECRET_DATA.iter().any(|key| *key.as_bytes() == entry.key));
+        let read = self.data.into_iter().filter(|entry| is_secret_data(&self.kind, &entry.key));
         core::Secret {
             metadata: self.metadata.unwrap_or_default().read(texts),
             data: Some(read.map(|entry| (lossy(&entry.key), ByteString(entry.value.to_vec()))).collect()),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::PolicyStatus;
+use super::{ApiKeysSpec, BasicAuthenticationSpec, CsrfSpec, JwtSpec, PolicyStatus};
 use crate::objects::Meta;
 
 /// An HTTPPolicy.
@@ -57,10 +57,20 @@ pub struct HttpFeaturesSpec {
     /// (`http.trustedHops`), the address of the original client counts.
     #[cfg_attr(feature = "testing", schemars(with = "Option<ClientAddressesSpec>"))]
     pub client_addresses: Option<Lenient<ClientAddressesSpec>>,
+    /// The users whose name and password requests need. Other requests are answered 401.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<BasicAuthenticationSpec>"))]
+    pub basic_authentication: Option<Lenient<BasicAuthenticationSpec>>,
+    /// The API keys of which requests need one. Other requests are answered 401.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<ApiKeysSpec>"))]
+    pub api_keys: Option<Lenient<ApiKeysSpec>>,
     /// The JSON Web Token that requests need in the header `Authorization: Bearer`. Requests without a valid token are
     /// answered 401, requests with a token for other audiences 403.
     #[cfg_attr(feature = "testing", schemars(with = "Option<JwtSpec>"))]
     pub jwt: Option<Lenient<JwtSpec>>,
+    /// The web pages whose requests may change something: requests with the method POST, PUT, DELETE, or PATCH that come from a page of
+    /// another host, or do not tell their page, are answered 403 (cross-site request forgery).
+    #[cfg_attr(feature = "testing", schemars(with = "Option<CsrfSpec>"))]
+    pub csrf: Option<Lenient<CsrfSpec>>,
     /// A server that permits or denies each request. If it does not respond, requests are answered 403.
     #[cfg_attr(feature = "testing", schemars(with = "Option<ExternalAuthorizationSpec>"))]
     pub external_authorization: Option<Lenient<ExternalAuthorizationSpec>>,
@@ -121,49 +131,13 @@ pub struct ClientAddressesSpec {
     pub deny: Vec<String>,
 }
 
-/// The JSON Web Token that requests need.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct JwtSpec {
-    /// The issuers of tokens, each once. A token of any issuer is accepted.
-    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 4)))]
-    pub providers: Vec<JwtProviderSpec>,
-}
-
-/// An issuer of tokens.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct JwtProviderSpec {
-    /// The required claim `iss`.
-    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
-    pub issuer: String,
-    /// The accepted values of the claim `aud`. Any value if empty.
-    #[cfg_attr(feature = "testing", schemars(length(max = 16), inner(length(min = 1, max = 253))))]
-    #[serde(default)]
-    pub audiences: Vec<String>,
-    /// The keys as a JSON Web Key Set.
-    pub jwks: JwksSpec,
-}
-
-/// A JSON Web Key Set.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct JwksSpec {
-    /// The set itself: a JSON object with the list `keys`.
-    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 16384)))]
-    pub inline: String,
-}
-
 /// A server that permits or denies each request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExternalAuthorizationSpec {
     /// The server: a port of a Service, in plain text unless a BackendTLSPolicy targets it.
-    pub backend_ref: AuthorizationBackend,
+    pub backend_ref: PolicyBackend,
     /// The protocol of the server: `grpc`, the default, is `envoy.service.auth.v3.Authorization`. With `http`, the server
     /// receives a request with the same method and path, and answers 200 to permit it. Any other answer below 500 is the
     /// response to the client.
@@ -185,7 +159,7 @@ pub struct ExternalAuthorizationSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AuthorizationBackend {
+pub struct PolicyBackend {
     /// The name of the Service.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
     pub name: String,

@@ -2,8 +2,9 @@
 
 use crate::objects::Object;
 use crate::objects::gateway::{
-    ClientAddressesSpec, CompressionSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget,
-    LocalRateLimitSpec, RateUnit,
+    ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CsrfSpec,
+    HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec, JwtProviderSpec, JwtSpec, Lenient,
+    LocalRateLimitSpec, PolicyBackend, PolicySecret, RateUnit, RemoteJwksSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -60,6 +61,39 @@ impl HttpPolicyBuilder {
         self.spec(|spec| spec.client_addresses = Some(ClientAddressesSpec { allow, deny: Vec::new() }.into()))
     }
 
+    /// Requires the password of a user of this Secret.
+    pub fn users_of(self, secret: &str) -> Self {
+        self.spec(|spec| {
+            let spec = spec.basic_authentication.insert(BasicAuthenticationSpec::default().into());
+            if let Lenient::Valid(spec) = spec {
+                spec.secret_ref = secret_ref(secret);
+            }
+        })
+    }
+
+    /// Requires an API key of these Secrets in the header `x-api-key`.
+    pub fn api_keys_of(self, secrets: &[&str]) -> Self {
+        let secret_refs = secrets.iter().map(|secret| secret_ref(secret)).collect();
+        let sources = vec![ApiKeySourceSpec { header: Some("x-api-key".to_owned()), ..Default::default() }];
+        self.spec(|spec| spec.api_keys = Some(ApiKeysSpec { secret_refs, sources, client_header: None }.into()))
+    }
+
+    /// Requires a token that is signed with a key of this Service.
+    pub fn keys_of(self, uri: &str, service: &str) -> Self {
+        let (namespace, name) = super::named(service);
+        let backend_ref = PolicyBackend { name, namespace, port: 80 };
+        let remote = RemoteJwksSpec { uri: uri.to_owned(), backend_ref, ..Default::default() };
+        let jwks = JwksSpec { inline: None, remote: Some(remote) };
+        let provider = JwtProviderSpec { issuer: "https://issuer.test".to_owned(), audiences: Vec::new(), jwks };
+        self.spec(|spec| spec.jwt = Some(JwtSpec { providers: vec![provider] }.into()))
+    }
+
+    /// Admits changes by web pages of these hosts.
+    pub fn pages(self, hosts: &[&str]) -> Self {
+        let additional_origins = hosts.iter().map(|host| (*host).to_owned()).collect();
+        self.spec(|spec| spec.csrf = Some(CsrfSpec { additional_origins }.into()))
+    }
+
     /// Disables compression.
     pub fn uncompressed(self) -> Self {
         self.spec(|spec| spec.compression = Some(CompressionSpec { algorithms: Vec::new() }.into()))
@@ -87,4 +121,10 @@ impl HttpPolicyBuilder {
         change(&mut self.0.spec.features);
         self
     }
+}
+
+/// Returns the reference to the Secret `name` or `namespace/name`.
+fn secret_ref(text: &str) -> PolicySecret {
+    let (namespace, name) = super::named(text);
+    PolicySecret { name, namespace }
 }

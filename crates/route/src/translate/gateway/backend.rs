@@ -172,21 +172,30 @@ pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parse
     }
 }
 
+/// The cluster of a Service that a policy names.
+pub struct Called {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Whether a BackendTLSPolicy verifies its endpoints.
+    pub is_verified: bool,
+}
+
 /// Returns the cluster of a Service that Envoy itself calls. `protocol` applies if the Service names no protocol.
 pub fn called(
     service: ObjectKey,
     port: u16,
     protocol: Option<UpstreamProtocol>,
     resolver: &mut Resolver,
-) -> Result<ClusterId, Message> {
+) -> Result<Called, Message> {
     let wanted = WantedPort::Number(port.into());
     let policy = tls(&service, wanted, protocol, &None, resolver).map_err(|fault| fault.message)?;
+    let is_verified = policy.as_ref().is_some_and(|policy| policy.verification.is_some());
     let cluster = match (policy, protocol) {
         (None, Some(protocol)) => resolver.cluster_over(service, wanted, protocol),
         (policy, _) => resolver.cluster(service, wanted, policy),
     };
     match cluster {
-        Ok((cluster, None)) => Ok(cluster),
+        Ok((cluster, None)) => Ok(Called { cluster, is_verified }),
         Ok((_, Some(denied))) => Err((&*denied).into()),
         Err(fault) => Err(fault.message),
     }

@@ -1,24 +1,24 @@
 //! The parser of a single HTTPPolicy.
 
+mod credentials;
 mod features;
 mod targets;
+mod tokens;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::backend::called;
-use super::web_keys;
+use super::backend::{Called, called};
 use crate::duration;
 use crate::model::{
     AddressRange, Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, ClientAddresses,
-    CompressionAlgorithm, HeaderName, Jwt, JwtProvider, LocalRateLimit, RequestBody, UpstreamProtocol,
+    CompressionAlgorithm, HeaderName, LocalRateLimit, RequestBody, UpstreamProtocol,
 };
 use crate::objects::gateway::{
-    Algorithm, AuthorizationBackend, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
-    ExternalAuthorizationSpec, HttpFeaturesSpec, HttpPolicy, JwksSpec, JwtProviderSpec, JwtSpec, Lenient,
-    LocalRateLimitSpec, RateUnit,
+    Algorithm, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
+    ExternalAuthorizationSpec, HttpFeaturesSpec, HttpPolicy, Lenient, LocalRateLimitSpec, PolicyBackend, RateUnit,
 };
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence, Revision};
 use crate::size;
@@ -47,6 +47,8 @@ pub struct Policy {
     pub layers: Layers,
     /// The faults of the features. Their routes are closed.
     pub problems: Box<[Arc<Problem>]>,
+    /// The faults of parts of features. The parts are left out, and the rest of the feature is enforced.
+    pub left_out: Box<[Arc<Problem>]>,
     /// The inputs that it depends on.
     pub dependencies: Dependencies,
 }
@@ -61,9 +63,8 @@ impl Policy {
 /// The consequence of a feature that cannot be enforced.
 const CONSEQUENCE: &str = "requests to its targets are answered 403";
 
-/// The maximum numbers of address ranges and of providers. Source: CustomResourceDefinition. Manifests are not
-/// validated against it.
-const MOST: (usize, usize) = (256, 4);
+/// The maximum number of address ranges. Source: CustomResourceDefinition. Manifests are not validated against it.
+const RANGES: usize = 256;
 
 /// The maximum time that a request waits for authorization.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -72,7 +73,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
     let HttpPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::HTTP_POLICY);
-    let mut parser = Parser { origin: &origin, at: "spec.", problems: Vec::new() };
+    let mut parser = Parser { origin: &origin, at: "spec.", problems: Vec::new(), left_out: Vec::new() };
     let mut features = parser.features(&spec.features, &meta.key.namespace, &mut resolver);
     let mut part = |at: &'static str, part: &Option<Lenient<HttpFeaturesSpec>>| {
         parser.at = at;
@@ -92,6 +93,7 @@ pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
     let features = Features { origins: vec![origin.clone()], ..features.decided_by(&origin) };
     let layers = Layers { features, overrides };
     let problems = parser.problems.into_iter().map(Arc::new).collect();
+    let left_out = parser.left_out.into_iter().map(Arc::new).collect();
     let targets = spec.target_refs.iter().map(|target| targets::parse(target, &meta.key.namespace, &mut resolver));
     let targets = targets.collect();
     Policy {
@@ -100,6 +102,7 @@ pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
         targets,
         layers,
         problems,
+        left_out,
         dependencies: resolver.into_dependencies(),
         origin,
     }
@@ -111,6 +114,7 @@ struct Parser<'p> {
     /// The path of the features, with a period.
     at: &'static str,
     problems: Vec<Problem>,
+    left_out: Vec<Problem>,
 }
 
 impl Parser<'_> {
@@ -118,16 +122,26 @@ impl Parser<'_> {
         // Without `..`, so that a new feature does not compile until it is parsed.
         let HttpFeaturesSpec {
             client_addresses,
+            basic_authentication,
+            api_keys,
             jwt,
+            csrf,
             external_authorization,
             local_rate_limit,
             max_request_body,
             compression,
             unknown,
         } = spec;
-        Features {
+        let mut faulty = Vec::new();
+        let features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
-            jwt: self.feature("jwt", jwt, self::jwt),
+            basic_authentication: self.feature("basicAuthentication", basic_authentication, |spec| {
+                credentials::basic_authentication(spec, namespace, resolver, &mut faulty)
+            }),
+            api_keys: self
+                .feature("apiKeys", api_keys, |spec| credentials::api_keys(spec, namespace, resolver, &mut faulty)),
+            jwt: self.feature("jwt", jwt, |spec| tokens::jwt(spec, namespace, resolver)),
+            csrf: self.feature("csrf", csrf, credentials::csrf),
             authorization: self.feature("externalAuthorization", external_authorization, |spec| {
                 authorization(spec, namespace, resolver)
             }),
@@ -141,7 +155,12 @@ impl Parser<'_> {
             counted_for: None,
             origins: Vec::new(),
             decided: Vec::new(),
+        };
+        for (field, message) in faulty {
+            let problem = self.fault(format!("{}{field}", self.at), message, "this client is not authenticated");
+            self.left_out.push(problem);
         }
+        features
     }
 
     /// Parses a feature. On an error, `parse` returns the field below the feature, and a message.
@@ -162,21 +181,20 @@ impl Parser<'_> {
     }
 
     fn problem(&mut self, field: String, message: String) {
-        let (object, consequence) = (self.origin.clone(), CONSEQUENCE.to_owned());
-        self.problems.push(Problem {
-            object,
-            field,
-            reason: Reason::PolicyNotValid,
-            message: message.into(),
-            consequence,
-        });
+        let problem = self.fault(field, message, CONSEQUENCE);
+        self.problems.push(problem);
+    }
+
+    fn fault(&self, field: String, message: String, consequence: &str) -> Problem {
+        let (object, consequence) = (self.origin.clone(), consequence.to_owned());
+        Problem { object, field, reason: Reason::PolicyNotValid, message: message.into(), consequence }
     }
 }
 
 fn client_addresses(spec: &ClientAddressesSpec) -> Result<Arc<ClientAddresses>, (String, String)> {
     let ranges = |field: &str, texts: &[String]| {
-        if texts.len() > MOST.0 {
-            return Err((format!(".{field}"), format!("more than {} ranges", MOST.0)));
+        if texts.len() > RANGES {
+            return Err((format!(".{field}"), format!("more than {} ranges", RANGES)));
         }
         let range = |(i, text): (usize, &String)| {
             let fault =
@@ -187,29 +205,6 @@ fn client_addresses(spec: &ClientAddressesSpec) -> Result<Arc<ClientAddresses>, 
     };
     let ClientAddressesSpec { allow, deny } = spec;
     Ok(Arc::new(ClientAddresses { allow: ranges("allow", allow)?, deny: ranges("deny", deny)? }))
-}
-
-fn jwt(spec: &JwtSpec) -> Result<Arc<Jwt>, (String, String)> {
-    let JwtSpec { providers } = spec;
-    if providers.is_empty() || providers.len() > MOST.1 {
-        return Err((".providers".to_owned(), format!("not between 1 and {} providers", MOST.1)));
-    }
-    let provider = |(i, provider): (usize, &JwtProviderSpec)| {
-        let JwtProviderSpec { issuer, audiences, jwks: JwksSpec { inline } } = provider;
-        let fault = |field: &str, message: String| (format!(".providers[{i}].{field}"), message);
-        if issuer.is_empty() {
-            return Err(fault("issuer", "missing".to_owned()));
-        }
-        // Envoy verifies a token with the keys of all providers that have its issuer.
-        if providers[..i].iter().any(|other| other.issuer == *issuer) {
-            return Err(fault("issuer", format!("{issuer:?} is the issuer of another provider")));
-        }
-        let jwks = web_keys::parse(inline).map_err(|message| fault("jwks.inline", message))?;
-        let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
-        Ok(JwtProvider { issuer: issuer.as_str().into(), audiences, jwks })
-    };
-    let providers = providers.iter().enumerate().map(provider).collect::<Result<_, _>>()?;
-    Ok(Arc::new(Jwt { providers }))
 }
 
 fn authorization(
@@ -241,17 +236,33 @@ fn authorization(
         },
     };
     let http = http.as_ref().map(authorization_http).transpose()?.unwrap_or_default();
-    let AuthorizationBackend { name, namespace: of, port } = backend_ref;
-    let key = ObjectKey::new(of.as_deref().unwrap_or(namespace), name);
-    let grant = Reference { from: Kind::HTTP_POLICY, namespace, group: "", kind: Kind::SERVICE.as_str(), to: &key };
-    if !resolver.permits(&grant) {
-        let message = format!("no ReferenceGrant permits the reference to Service \"{key}\"");
-        return Err(fault(".backendRef.namespace", message));
-    }
     let over = (protocol == AuthorizationProtocol::Grpc).then_some(UpstreamProtocol::H2c);
-    let cluster = called(key, *port, over, resolver).map_err(|message| fault(".backendRef", message.to_string()))?;
+    let Called { cluster, .. } = backend(backend_ref, over, namespace, resolver)?;
     let check = AuthorizationCheck { protocol, timeout, fail_open: *fail_open, request_body, http };
     Ok(Arc::new(Authorization { cluster, check }))
+}
+
+/// Returns the cluster of a Service that a policy names. The error is the field below the reference, and a message.
+fn backend(
+    reference: &PolicyBackend,
+    over: Option<UpstreamProtocol>,
+    namespace: &Arc<str>,
+    resolver: &mut Resolver,
+) -> Result<Called, (String, String)> {
+    let PolicyBackend { name, namespace: of, port } = reference;
+    let key = ObjectKey::new(of.as_deref().unwrap_or(namespace), name);
+    permit(Kind::SERVICE, &key, namespace, resolver)
+        .map_err(|message| (".backendRef.namespace".to_owned(), message))?;
+    called(key, *port, over, resolver).map_err(|message| (".backendRef".to_owned(), message.to_string()))
+}
+
+/// Checks whether a policy of this namespace may refer to an object.
+fn permit(kind: Kind, key: &ObjectKey, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<(), String> {
+    let grant = Reference { from: Kind::HTTP_POLICY, namespace, group: "", kind: kind.as_str(), to: key };
+    match resolver.permits(&grant) {
+        true => Ok(()),
+        false => Err(format!("no ReferenceGrant permits the reference to {} \"{key}\"", kind.as_str())),
+    }
 }
 
 fn authorization_http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp, (String, String)> {

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::gateway::world_of;
-use super::incremental::{any_backend_policy, any_host_grant};
+use super::incremental::{
+    any_authentication, any_backend_policy, any_credentials, any_host_grant, with_authentication,
+};
 use crate::model::{Model, Touched, Traffic};
 use crate::objects::{FOREIGN_POLICIES, Kind, Namespace, Object, ObjectKey, Objects};
 use crate::settings::Settings;
@@ -177,8 +179,8 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
     let ranges = select(vec![None, Some("192.0.2.0/24"), Some("?")]);
     let body = select(vec![None, Some("1MiB"), Some("much")]);
     let overriding = prop::bool::weighted(0.3);
-    (select(&NAMES[..]), 1i64..3, targets, rate, ranges, body, overriding).prop_map(
-        |(name, created, targets, rate, ranges, body, overriding)| {
+    (select(&NAMES[..]), 1i64..3, targets, rate, ranges, body, (overriding, any_authentication())).prop_map(
+        |(name, created, targets, rate, ranges, body, (overriding, authenticated))| {
             let policy = http_policy(name).created(created);
             let policy = targets.into_iter().fold(policy, |policy, (kind, name, section)| {
                 section.into_iter().fold(policy.target(kind, name), HttpPolicyBuilder::section)
@@ -186,6 +188,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
             let policy = rate.into_iter().fold(policy, HttpPolicyBuilder::rate);
             let policy = ranges.into_iter().fold(policy, |policy, range| policy.allow(&[range]));
             let policy = body.into_iter().fold(policy, HttpPolicyBuilder::body);
+            let policy = authenticated.into_iter().fold(policy, with_authentication);
             if overriding { policy.overriding().into() } else { policy.into() }
         },
     )
@@ -256,7 +259,7 @@ fn any_object() -> impl Strategy<Value = Object> {
     });
     let grant = (
         select(vec!["shop/one", "shop/two"]),
-        select(vec!["HTTPRoute", "TLSRoute", "Gateway", "ListenerSet"]),
+        select(vec!["HTTPRoute", "TLSRoute", "Gateway", "ListenerSet", "HTTPPolicy"]),
         select(vec!["Service", "Secret", "ConfigMap"]),
     );
     let grant = grant.prop_map(|(name, from, to)| reference_grant(name).from(from, "other").to(to, "").into());
@@ -265,7 +268,7 @@ fn any_object() -> impl Strategy<Value = Object> {
         Just(Object::from(secret("good", &["x.test"]).without_pair())),
         Just(Object::from(ingress("a").host("x.test").path("Prefix", "/", "a:80"))),
     ];
-    let all = prop_oneof![6 => any_gateway(), 8 => any_foreign_policy(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 6 => any_backend_policy(&["a", "b", "c", "gone"]), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others, 5 => any_host_grant(&["x.test", "*.test", "**.test", "a.b.test", "**"])];
+    let all = prop_oneof![6 => any_gateway(), 8 => any_foreign_policy(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 6 => any_backend_policy(&["a", "b", "c", "gone"]), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others, 2 => any_credentials(), 5 => any_host_grant(&["x.test", "*.test", "**.test", "a.b.test", "**"])];
     (all, (any::<bool>(), prop::bool::weighted(0.1))).prop_map(|(object, with)| labeled(object, with))
 }
 

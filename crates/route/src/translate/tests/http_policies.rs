@@ -3,8 +3,7 @@
 use super::gateway::{conditions, translated, world_of};
 use crate::model::{Action, Host, Route, Touched};
 use crate::objects::gateway::{
-    AuthorizationBackend, AuthorizationBody, ExternalAuthorizationSpec, JwksSpec, JwtProviderSpec, JwtSpec,
-    SessionPersistence,
+    AuthorizationBody, ExternalAuthorizationSpec, JwksSpec, JwtProviderSpec, JwtSpec, PolicyBackend, SessionPersistence,
 };
 use crate::objects::{Kind, Object, ObjectKey, Objects};
 use crate::settings::Settings;
@@ -155,7 +154,7 @@ fn defaults_are_features_that_a_route_can_replace() {
 
 #[test]
 fn a_server_of_another_namespace_needs_a_grant() {
-    let backend_ref = AuthorizationBackend { name: "auth".into(), namespace: Some("other".into()), port: 80 };
+    let backend_ref = PolicyBackend { name: "auth".into(), namespace: Some("other".into()), port: 80 };
     let authorization = ExternalAuthorizationSpec { backend_ref, ..ExternalAuthorizationSpec::default() };
     let policy = http_policy("limits").target("HTTPRoute", "one");
     let policy: Object = policy.spec(|spec| spec.external_authorization = Some(authorization.into())).into();
@@ -281,7 +280,7 @@ fn a_route_that_grows_closes_younger_routes_of_other_hosts() {
 fn a_token_is_compared_with_the_keys_of_one_provider() {
     let key = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
     let closed = |issuers: &[&str]| {
-        let jwks = JwksSpec { inline: key.to_owned() };
+        let jwks = JwksSpec { inline: Some(key.to_owned()), remote: None };
         let provider =
             |issuer: &&str| JwtProviderSpec { issuer: (*issuer).to_owned(), audiences: Vec::new(), jwks: jwks.clone() };
         let jwt = JwtSpec { providers: issuers.iter().map(provider).collect() };
@@ -299,7 +298,7 @@ fn a_token_is_compared_with_the_keys_of_one_provider() {
 #[test]
 fn a_policy_holds_no_more_of_a_request_than_the_operator_allows() {
     let policy = |size: &str| -> Object {
-        let backend_ref = AuthorizationBackend { name: "a".into(), namespace: None, port: 80 };
+        let backend_ref = PolicyBackend { name: "a".into(), namespace: None, port: 80 };
         let body = AuthorizationBody { max_bytes: size.to_owned(), ..AuthorizationBody::default() };
         let authorization =
             ExternalAuthorizationSpec { backend_ref, request_body: Some(body), ..ExternalAuthorizationSpec::default() };

@@ -123,8 +123,9 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
     let ranges = select(vec![None, Some("192.0.2.0/24"), Some("?")]);
     let per_client = prop::bool::weighted(0.2);
     let overriding = prop::bool::weighted(0.3);
-    (select(vec!["p1", "p2", "other/p1", "third/p1"]), 1i64..3, targets, rate, ranges, per_client, overriding).prop_map(
-        |(name, created, targets, rate, ranges, per_client, overriding)| {
+    let names = select(vec!["p1", "p2", "other/p1", "third/p1"]);
+    (names, 1i64..3, targets, rate, ranges, per_client, (overriding, any_authentication())).prop_map(
+        |(name, created, targets, rate, ranges, per_client, (overriding, authenticated))| {
             let policy = http_policy(name).created(created);
             let policy = targets.into_iter().fold(policy, |policy, (kind, name, section)| {
                 section.into_iter().fold(policy.target(kind, name), HttpPolicyBuilder::section)
@@ -133,9 +134,42 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
                 .into_iter()
                 .fold(policy, |policy, rate| if per_client { policy.rate_per_client(rate) } else { policy.rate(rate) });
             let policy = ranges.into_iter().fold(policy, |policy, range| policy.allow(&[range]));
+            let policy = authenticated.into_iter().fold(policy, with_authentication);
             if overriding { policy.overriding().into() } else { policy.into() }
         },
     )
+}
+
+/// Generates a way to authenticate clients, see [`with_authentication`].
+pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
+    prop::option::weighted(0.4, 0..8u8)
+}
+
+/// Adds a feature with a Secret or a Service to a policy.
+pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPolicyBuilder {
+    match kind {
+        0 => policy.users_of("users"),
+        1 => policy.users_of("other/users"),
+        2 => policy.api_keys_of(&["clients"]),
+        3 => policy.api_keys_of(&["clients", "users"]),
+        4 => policy.keys_of("http://login.test/keys", "a"),
+        5 => policy.keys_of("https://login.test/keys", "a"),
+        6 => policy.keys_of("http://login.test/keys", "other/gone"),
+        _ => policy.pages(&["*.x.com", "app.x.com:8443"]),
+    }
+}
+
+/// Generates a Secret with credentials.
+pub(super) fn any_credentials() -> impl Strategy<Value = Object> {
+    (select(vec!["users", "clients", "other/users"]), 0..4u8).prop_map(|(name, kind)| {
+        let builder = secret(name, &[]).without_pair();
+        match kind {
+            0 => builder.into(),
+            1 => builder.password("ann").into(),
+            2 => builder.password("ann").password("bob").credential_fault("data[\".htpasswd\"] line 3: odd").into(),
+            _ => builder.api_key("app", "one").api_key("batch", "two").api_key("again", "one").into(),
+        }
+    })
 }
 
 /// Generates one of the ConfigMaps with claims.
@@ -163,6 +197,7 @@ pub(super) fn any_object() -> impl Strategy<Value = Object> {
         4 => any_service(),
         4 => any_slice(),
         3 => any_secret(),
+        3 => any_credentials(),
         1 => any_class(),
         2 => any_namespace(),
         4 => any_backend_policy(&["a", "b", "e", "gone"]),

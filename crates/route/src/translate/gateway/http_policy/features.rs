@@ -5,7 +5,8 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
-    Action, Authorization, ClientAddresses, CompressionAlgorithm, Jwt, LocalRateLimit, Route, RoutePolicy,
+    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Csrf, Jwt,
+    LocalRateLimit, Route, RoutePolicy,
 };
 
 /// The features of a policy, or of the policies of several levels.
@@ -48,7 +49,10 @@ pub struct Unenforceable;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Features {
     pub(super) client_addresses: Feature<Arc<ClientAddresses>>,
+    pub(super) basic_authentication: Feature<Arc<BasicAuthentication>>,
+    pub(super) api_keys: Feature<Arc<ApiKeys>>,
     pub(super) jwt: Feature<Arc<Jwt>>,
+    pub(super) csrf: Feature<Arc<Csrf>>,
     pub(super) authorization: Feature<Arc<Authorization>>,
     pub(super) local_rate_limit: Feature<Arc<LocalRateLimit>>,
     pub(super) max_request_body_bytes: Feature<u32>,
@@ -80,7 +84,10 @@ impl Features {
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let Self {
             client_addresses,
+            basic_authentication,
+            api_keys,
             jwt,
+            csrf,
             authorization,
             local_rate_limit,
             max_request_body_bytes,
@@ -92,7 +99,10 @@ impl Features {
         } = self;
         let all = [
             (client_addresses.is_some(), "clientAddresses"),
+            (basic_authentication.is_some(), "basicAuthentication"),
+            (api_keys.is_some(), "apiKeys"),
             (jwt.is_some(), "jwt"),
+            (csrf.is_some(), "csrf"),
             (authorization.is_some(), "externalAuthorization"),
             (local_rate_limit.is_some(), "localRateLimit"),
             (max_request_body_bytes.is_some(), "maxRequestBody"),
@@ -107,7 +117,10 @@ impl Features {
         // Without `..`, so that a new feature does not compile until it is inherited.
         let Self {
             client_addresses,
+            basic_authentication,
+            api_keys,
             jwt,
+            csrf,
             authorization,
             local_rate_limit,
             max_request_body_bytes,
@@ -120,7 +133,10 @@ impl Features {
         let inherited = general.decided.iter().filter(|(name, _)| !decided.iter().any(|(own, _)| own == name));
         Self {
             client_addresses: client_addresses.clone().or_else(|| general.client_addresses.clone()),
+            basic_authentication: basic_authentication.clone().or_else(|| general.basic_authentication.clone()),
+            api_keys: api_keys.clone().or_else(|| general.api_keys.clone()),
             jwt: jwt.clone().or_else(|| general.jwt.clone()),
+            csrf: csrf.clone().or_else(|| general.csrf.clone()),
             authorization: authorization.clone().or_else(|| general.authorization.clone()),
             local_rate_limit: local_rate_limit.clone().or_else(|| general.local_rate_limit.clone()),
             max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
@@ -136,7 +152,10 @@ impl Features {
     pub fn resolve(&self) -> Result<RoutePolicy, Unenforceable> {
         let Self {
             client_addresses,
+            basic_authentication,
+            api_keys,
             jwt,
+            csrf,
             authorization,
             local_rate_limit,
             max_request_body_bytes,
@@ -149,7 +168,10 @@ impl Features {
         unknown.transpose()?;
         Ok(RoutePolicy {
             client_addresses: client_addresses.clone().transpose()?,
+            basic_authentication: basic_authentication.clone().transpose()?,
+            api_keys: api_keys.clone().transpose()?,
             jwt: jwt.clone().transpose()?,
+            csrf: csrf.clone().transpose()?,
             authorization: authorization.clone().transpose()?,
             local_rate_limit: local_rate_limit.clone().transpose()?,
             max_request_body_bytes: max_request_body_bytes.transpose()?,

@@ -14,7 +14,7 @@ use lockgate_xds::provenance::ObjectRef;
 use serde_json::{Value, json};
 
 use super::{decode, parse};
-use crate::model::{Action, Host, Jwt, JwtProvider, ListenerId, PathMatch, Route, RoutePolicy, VirtualHost};
+use crate::model::{Action, Host, Jwks, Jwt, JwtProvider, ListenerId, PathMatch, Route, RoutePolicy, VirtualHost};
 use crate::settings::Settings;
 use crate::testing::envoy::{standalone, validate};
 
@@ -188,7 +188,8 @@ fn set(keys: &[Value]) -> String {
 fn authorize(sets: impl IntoIterator<Item = Arc<str>>) -> Result<(), String> {
     let route = |(i, jwks): (usize, Arc<str>)| {
         let path = PathMatch::Exact(format!("/{i}").into());
-        let providers = vec![JwtProvider { issuer: "https://issuer.test".into(), audiences: Vec::new(), jwks }];
+        let providers =
+            vec![JwtProvider { issuer: "https://issuer.test".into(), audiences: Vec::new(), jwks: Jwks::Inline(jwks) }];
         let policy = RoutePolicy { jwt: Some(Arc::new(Jwt { providers })), ..RoutePolicy::default() };
         let route = Route::new(path, Action::respond(404), ObjectRef::new("HTTPRoute", "shop", "r"));
         route.with_policy(Arc::new(policy))

@@ -11,6 +11,7 @@ use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::translate::dialect::Dialect;
 use crate::translate::gateway::attach::ListenerName;
+use crate::translate::gateway::attached::Attached;
 use crate::translate::gateway::http_policy::{self, Features, Layers, Policy, Target};
 use crate::translate::policy_targets::{self, Fault};
 use crate::translate::problem::Problem;
@@ -133,7 +134,9 @@ impl Translator {
                 message: message.into(),
                 ..Verdict::new(policy.origin.clone(), OVERRIDDEN, Status::True, OVERRIDDEN)
             });
-            [accepted].into_iter().chain(overridden)
+            let left_out = target.filter(|_| fault.is_none()).and_then(|_| policy.left_out.first());
+            let partial = left_out.map(|problem| Attached::conflict(*i, problem));
+            [accepted].into_iter().chain(overridden).chain(partial)
         };
         let verdicts: Vec<Verdict> =
             policy.iter().flat_map(|policy| targets.iter().flat_map(|target| at(policy, target))).collect();
@@ -243,5 +246,5 @@ fn problems(policy: &Policy, targets: &[(u16, Option<Fault>)]) -> Vec<Arc<Proble
         let exists = policy.targets.get(usize::from(*i)).is_some_and(Result::is_ok);
         policy_targets::problem(&policy.origin, *i, fault.as_ref(), exists)
     };
-    policy.problems.iter().cloned().chain(targets.iter().filter_map(of_target)).collect()
+    policy.problems.iter().chain(&policy.left_out).cloned().chain(targets.iter().filter_map(of_target)).collect()
 }

@@ -1,0 +1,174 @@
+//! The clients that an HTTPPolicy admits: users with passwords, clients with API keys, and web pages.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::permit;
+use crate::model::{ApiKeys, BasicAuthentication, Confidential, Csrf, HeaderName, Host, KeySource, OriginHost};
+use crate::objects::gateway::{ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, CsrfSpec, PolicySecret};
+use crate::objects::{API_KEYS_TYPE, CredentialKind, Credentials, Kind, ObjectKey};
+use crate::translate::dialect::Resolver;
+use crate::translate::host;
+
+/// The maximum numbers of Secrets, of sources, and of origins. Source: CustomResourceDefinition. Manifests are not validated against it.
+const SECRETS: usize = 16;
+const SOURCES: usize = 4;
+const ORIGINS: usize = 32;
+/// The longest name of a parameter of the query.
+const PARAMETER: usize = 253;
+
+/// The field below the feature, and a message.
+type Fault = (String, String);
+
+/// Parses the users that requests need the password of. The faults of single users are added to `faulty`.
+pub fn basic_authentication(
+    spec: &BasicAuthenticationSpec,
+    namespace: &Arc<str>,
+    resolver: &mut Resolver,
+    faulty: &mut Vec<Fault>,
+) -> Result<Arc<BasicAuthentication>, Fault> {
+    let BasicAuthenticationSpec { secret_ref, user_header } = spec;
+    let user_header = header(user_header.as_ref(), ".userHeader")?;
+    let at = ".secretRef";
+    let (key, credentials) = secret(secret_ref, at, CredentialKind::Passwords, namespace, resolver)?;
+    report("basicAuthentication", at, &key, &credentials, faulty);
+    if credentials.clients.is_empty() {
+        return Err((at.to_owned(), nobody(&key, &credentials)));
+    }
+    Ok(Arc::new(BasicAuthentication { users: credentials.clients.clone(), user_header }))
+}
+
+/// Parses the API keys of which requests need one. The faults of single keys are added to `faulty`.
+pub fn api_keys(
+    spec: &ApiKeysSpec,
+    namespace: &Arc<str>,
+    resolver: &mut Resolver,
+    faulty: &mut Vec<Fault>,
+) -> Result<Arc<ApiKeys>, Fault> {
+    let ApiKeysSpec { secret_refs, sources, client_header } = spec;
+    let client_header = header(client_header.as_ref(), ".clientHeader")?;
+    if secret_refs.is_empty() || secret_refs.len() > SECRETS {
+        return Err((".secretRefs".to_owned(), format!("not between 1 and {SECRETS} Secrets")));
+    }
+    if sources.is_empty() || sources.len() > SOURCES {
+        return Err((".sources".to_owned(), format!("not between 1 and {SOURCES} sources")));
+    }
+    let sources = sources.iter().enumerate().map(|(i, source)| self::source(source, &format!(".sources[{i}]")));
+    let sources = sources.collect::<Result<_, _>>()?;
+    let (mut clients, mut seen) = (Vec::<(Arc<str>, Confidential)>::new(), BTreeSet::new());
+    for (i, reference) in secret_refs.iter().enumerate() {
+        let at = format!(".secretRefs[{i}]");
+        let (key, credentials) = secret(reference, &at, CredentialKind::ApiKeys, namespace, resolver)?;
+        report("apiKeys", &at, &key, &credentials, faulty);
+        for (client, api_key) in &credentials.clients {
+            match seen.insert(api_key.clone()) {
+                true => clients.push((client.clone(), api_key.clone())),
+                // Envoy rejects a key that occurs twice.
+                false => {
+                    let message = format!("Secret \"{key}\": the client {client:?} has the key of another client");
+                    faulty.push((format!("apiKeys{at}"), message));
+                }
+            }
+        }
+        if clients.is_empty() && i + 1 == secret_refs.len() {
+            return Err((at, nobody(&key, &credentials)));
+        }
+    }
+    Ok(Arc::new(ApiKeys { clients, sources, client_header }))
+}
+
+fn source(spec: &ApiKeySourceSpec, at: &str) -> Result<KeySource, Fault> {
+    match spec {
+        ApiKeySourceSpec { header: Some(text), query: None, cookie: None } => {
+            let name = HeaderName::parse(text).map(KeySource::Header);
+            name.ok_or_else(|| (format!("{at}.header"), format!("{text:?} is not a header")))
+        }
+        ApiKeySourceSpec { header: None, query: Some(text), cookie: None } => {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            match (1..=PARAMETER).contains(&text.len()) && text.bytes().all(is_plain) {
+                true => Ok(KeySource::Query(text.as_str().into())),
+                false => Err((
+                    format!("{at}.query"),
+                    format!("{text:?} is not a parameter of letters, digits, \"-\", \".\", \"_\", and \"~\""),
+                )),
+            }
+        }
+        ApiKeySourceSpec { header: None, query: None, cookie: Some(text) } => match HeaderName::is_token(text) {
+            true => Ok(KeySource::Cookie(text.as_str().into())),
+            false => Err((format!("{at}.cookie"), format!("{text:?} is not the name of a cookie"))),
+        },
+        _ => Err((at.to_owned(), "not exactly one of header, query, and cookie".to_owned())),
+    }
+}
+
+/// Parses the web pages whose requests may change something.
+pub fn csrf(spec: &CsrfSpec) -> Result<Arc<Csrf>, Fault> {
+    let CsrfSpec { additional_origins } = spec;
+    if additional_origins.len() > ORIGINS {
+        return Err((".additionalOrigins".to_owned(), format!("more than {ORIGINS} hosts")));
+    }
+    let origin = |(i, text): (usize, &String)| {
+        let fault = || {
+            let message =
+                format!("{text:?} is not a host such as app.example.com, app.example.com:8443, or *.example.com");
+            (format!(".additionalOrigins[{i}]"), message)
+        };
+        origin_host(text).ok_or_else(fault)
+    };
+    let additional_origins = additional_origins.iter().enumerate().map(origin).collect::<Result<_, _>>()?;
+    Ok(Arc::new(Csrf { additional_origins }))
+}
+
+fn origin_host(text: &str) -> Option<OriginHost> {
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) => {
+            (name, Some(port.parse::<u16>().ok().filter(|number| number.to_string() == port && *number > 0)?))
+        }
+        None => (text, None),
+    };
+    match (host::parse(name).ok()?, port) {
+        (Host::Exact(name), None) => Some(OriginHost::Exact(name)),
+        (Host::Exact(name), Some(port)) => Some(OriginHost::Exact(format!("{name}:{port}").into())),
+        (Host::Wildcard(name), None) => Some(OriginHost::Suffix(format!(".{name}").into())),
+        _ => None,
+    }
+}
+
+/// Returns a Secret with credentials of this kind. `at` is the field of the reference.
+fn secret(
+    reference: &PolicySecret,
+    at: &str,
+    kind: CredentialKind,
+    namespace: &Arc<str>,
+    resolver: &mut Resolver,
+) -> Result<(ObjectKey, Arc<Credentials>), Fault> {
+    let PolicySecret { name, namespace: of } = reference;
+    let key = ObjectKey::new(of.as_deref().unwrap_or(namespace), name);
+    permit(Kind::SECRET, &key, namespace, resolver).map_err(|message| (format!("{at}.namespace"), message))?;
+    let found = resolver.secret(key.clone()).and_then(|secret| secret.credentials.clone());
+    let missing = match kind {
+        CredentialKind::Passwords => {
+            format!("Secret \"{key}\" does not exist, or has neither \".htpasswd\" nor \"auth\"")
+        }
+        CredentialKind::ApiKeys => format!("Secret \"{key}\" of type {API_KEYS_TYPE:?} does not exist"),
+    };
+    let credentials = found.filter(|found| found.kind == kind).ok_or_else(|| (at.to_owned(), missing))?;
+    Ok((key, credentials))
+}
+
+fn report(feature: &str, at: &str, key: &ObjectKey, credentials: &Credentials, faulty: &mut Vec<Fault>) {
+    let fault = |fault: &String| (format!("{feature}{at}"), format!("Secret \"{key}\": {fault}"));
+    faulty.extend(credentials.faults.iter().map(fault));
+}
+
+fn nobody(key: &ObjectKey, credentials: &Credentials) -> String {
+    match credentials.faults.first() {
+        Some(fault) => format!("Secret \"{key}\" has no usable entry: {fault}"),
+        None => format!("Secret \"{key}\" has no entry"),
+    }
+}
+
+/// Parses the name of a header for the backend.
+fn header(text: Option<&String>, at: &str) -> Result<Option<HeaderName>, Fault> {
+    text.map(|text| HeaderName::parse_changeable(text)).transpose().map_err(|message| (at.to_owned(), message))
+}

@@ -1,0 +1,137 @@
+//! The JSON Web Tokens that an HTTPPolicy requires.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backend;
+use crate::duration;
+use crate::model::{Jwks, Jwt, JwtProvider, RemoteJwks};
+use crate::objects::gateway::{JwksSpec, JwtProviderSpec, JwtSpec, RemoteJwksSpec};
+use crate::translate::dialect::Resolver;
+use crate::translate::gateway::backend::Called;
+use crate::translate::gateway::web_keys;
+
+/// The maximum number of providers. Source: CustomResourceDefinition. Manifests are not validated against it.
+const PROVIDERS: usize = 4;
+/// The longest URI of keys.
+const URI: usize = 1024;
+/// The time limit of an answer: the default, and the maximum.
+const TIMEOUT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+/// The time after which keys are fetched again: the minimum, the default, and the maximum. Each route fetches them, so a short time could
+/// overload the server.
+const REFRESH: (Duration, Duration, Duration) =
+    (Duration::from_secs(60), Duration::from_secs(600), Duration::from_secs(24 * 3600));
+
+/// Parses the tokens that requests need. The error is the field below the feature, and a message.
+pub fn jwt(spec: &JwtSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Arc<Jwt>, (String, String)> {
+    let JwtSpec { providers } = spec;
+    if providers.is_empty() || providers.len() > PROVIDERS {
+        return Err((".providers".to_owned(), format!("not between 1 and {} providers", PROVIDERS)));
+    }
+    let provider = |(i, provider): (usize, &JwtProviderSpec)| {
+        let JwtProviderSpec { issuer, audiences, jwks } = provider;
+        let fault = |field: &str, message: String| (format!(".providers[{i}].{field}"), message);
+        if issuer.is_empty() {
+            return Err(fault("issuer", "missing".to_owned()));
+        }
+        // Envoy verifies a token with the keys of all providers that have its issuer.
+        if providers[..i].iter().any(|other| other.issuer == *issuer) {
+            return Err(fault("issuer", format!("{issuer:?} is the issuer of another provider")));
+        }
+        let jwks =
+            keys(jwks, namespace, resolver).map_err(|(field, message)| fault(&format!("jwks{field}"), message))?;
+        let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
+        Ok(JwtProvider { issuer: issuer.as_str().into(), audiences, jwks })
+    };
+    let providers = providers.iter().enumerate().map(provider).collect::<Result<_, _>>()?;
+    Ok(Arc::new(Jwt { providers }))
+}
+
+fn keys(spec: &JwksSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Jwks, (String, String)> {
+    let JwksSpec { inline, remote } = spec;
+    let inline = inline.as_ref().map(|text| web_keys::parse(text)).transpose();
+    let inline = inline.map_err(|message| (".inline".to_owned(), message))?;
+    match (remote, inline) {
+        (Some(remote), fallback) => {
+            let remote = self::remote(remote, fallback, namespace, resolver);
+            remote.map(Jwks::Remote).map_err(|(field, message)| (format!(".remote{field}"), message))
+        }
+        (None, Some(keys)) => Ok(Jwks::Inline(keys)),
+        (None, None) => Err((String::new(), "neither inline nor remote is set".to_owned())),
+    }
+}
+
+fn remote(
+    spec: &RemoteJwksSpec,
+    fallback: Option<Arc<str>>,
+    namespace: &Arc<str>,
+    resolver: &mut Resolver,
+) -> Result<RemoteJwks, (String, String)> {
+    let RemoteJwksSpec { uri, backend_ref, timeout, refresh_interval } = spec;
+    let fault = |field: &str, message: String| (field.to_owned(), message);
+    let Some(is_https) = scheme(uri) else {
+        return Err(fault(".uri", format!("{uri:?} is not a URI such as https://login.example.com/keys")));
+    };
+    let timeout = match timeout {
+        None => TIMEOUT.0,
+        Some(text) => {
+            let limit = duration::parse(text).filter(|limit| (Duration::from_millis(1)..=TIMEOUT.1).contains(limit));
+            limit.ok_or_else(|| fault(".timeout", format!("{text:?} is not a time from 1ms to 1m, such as 500ms")))?
+        }
+    };
+    let refresh = match refresh_interval {
+        None => REFRESH.1,
+        Some(text) => {
+            let time = duration::parse(text).filter(|time| (REFRESH.0..=REFRESH.2).contains(time));
+            time.ok_or_else(|| {
+                fault(".refreshInterval", format!("{text:?} is not a time from 1m to 24h, such as 10m"))
+            })?
+        }
+    };
+    let Called { cluster, is_verified } = backend(backend_ref, None, namespace, resolver)?;
+    if is_https && !is_verified {
+        let message = "the URI is https, but no BackendTLSPolicy targets this port of the Service".to_owned();
+        return Err(fault(".backendRef", message));
+    }
+    Ok(RemoteJwks { uri: uri.as_str().into(), cluster, timeout, refresh, fallback })
+}
+
+/// Returns whether the scheme of a URI is `https`. Returns `None` if the text is not a URI with the scheme `http` or `https`, a host, and a
+/// path.
+fn scheme(uri: &str) -> Option<bool> {
+    let (is_https, rest) = match uri.split_once("://")? {
+        ("https", rest) => (true, rest),
+        ("http", rest) => (false, rest),
+        _ => return None,
+    };
+    let host = rest.split_once('/').map_or(rest, |(host, _)| host);
+    let is_host = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
+    let is_visible = uri.len() <= URI && uri.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    (is_host && is_visible).then_some(is_https)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_has_a_scheme_and_a_host() {
+        assert_eq!(scheme("https://login.example.com/keys?x=1"), Some(true));
+        assert_eq!(scheme("http://keys.shop:8080"), Some(false));
+        assert_eq!(scheme("http://[2001:db8::1]/keys"), Some(false));
+        for text in [
+            "",
+            "login.example.com/keys",
+            "ftp://a/keys",
+            "https:///keys",
+            "https://a b/",
+            "https://u@a/",
+            "https://a/#b",
+            "HTTPS://a/",
+            "https://a/\r\nx",
+        ] {
+            assert_eq!(scheme(text), None, "{text}");
+        }
+        assert_eq!(scheme(&format!("https://a/{}", "x".repeat(URI))), None);
+    }
+}
