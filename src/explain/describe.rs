@@ -230,6 +230,9 @@ pub fn filters(route: &Route) -> Vec<String> {
                 Session::Cookie(cookie) => format!("session persistence by cookie {}", cookie.name),
                 Session::Header(name) => format!("session persistence by header {name}"),
             }),
+            ForwardFilter::Authorization(server) => {
+                all.push(format!("external authorization by cluster {}", server.cluster))
+            }
             ForwardFilter::IdleTimeout(limit) => all.push(match limit {
                 Some(limit) => format!("idle timeout {limit:?}"),
                 None => "no idle timeout".to_owned(),

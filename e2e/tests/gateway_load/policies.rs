@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use e2e::authorizer::{Authorizer, DENIED, HttpAuthorizer};
 use e2e::manifests::{documents, service};
-use e2e::{Backend, Issuer, Mode, Target};
+use e2e::{Backend, Echo, Issuer, Mode, Target};
 use hyper::Method;
 
 use super::site::{HOST, Site, answers, assert_undisturbed, load, route, serves};
@@ -200,6 +200,68 @@ async fn every_feature_is_enforced_beside_all_others() {
     for (anybody, _) in &targets {
         answers(&anybody.clone().field("authorization", &bearer), 403).await;
     }
+}
+
+/// Returns an HTTPRoute with the filter `ExternalAuth`.
+fn asking(name: &str, host: &str, filter: &str) -> String {
+    let rule = format!("    - filters: [{{ type: ExternalAuth, externalAuth: {{ {filter} }} }}]\n      backendRefs");
+    route(name, &["one"], host, &[("echo", 1)]).replace("    - backendRefs", &rule)
+}
+
+/// The filter `ExternalAuth`, alone and beside the server of a policy.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_of_a_route_permits_its_requests() {
+    let site = Site::open(Mode::Delta).await;
+    let (over_http, over_grpc, of_policy) =
+        (HttpAuthorizer::start().await, Authorizer::start().await, HttpAuthorizer::start().await);
+    let echo = Echo::start().await;
+    let http = "protocol: HTTP, backendRef: { name: http-authorizer, port: 80 }";
+    let grpc = "protocol: GRPC, backendRef: { name: grpc-authorizer, port: 80 }, grpc: {}";
+    let both = format!("{http}, http: {{ allowedResponseHeaders: [x-user] }}");
+    let routes = [
+        asking("http", "http.test", &format!("{http}, http: {{ allowedHeaders: [x-tenant] }}")),
+        asking("grpc", "*.grpc.test", &format!("{grpc}, forwardBody: {{ maxSize: 4 }}")),
+        asking("both", "both.test", &both),
+        asking("wild", "*.both.test", &both),
+        asking("closed", "closed.test", "protocol: HTTP, backendRef: { name: gone, port: 80 }, http: {}"),
+    ];
+    let services = [
+        service("echo", "", &[echo.address]),
+        service("http-authorizer", "", &[over_http.address]),
+        service("grpc-authorizer", "", &[over_grpc.address]),
+        service("policy-authorizer", "", &[of_policy.address]),
+    ];
+    let server = "externalAuthorization: { backendRef: { name: policy-authorizer, port: 80 }, protocol: http }";
+    let policies = ["both", "wild"].map(|name| policy(name, &format!("{server}\n  maxRequestBody: 1KiB")));
+    let all = [&routes[..], &services[..], &policies[..]].concat();
+    site.manifests.write("routes.yaml", &documents(&all));
+    for host in ["http.test", "a.grpc.test", "both.test", "a.both.test"] {
+        let target = site.target(0, host);
+        let denied = async || target.get("/?deny").await.is_ok_and(|answer| answer.status == DENIED.0);
+        e2e::wait_everywhere(host, denied).await;
+        let answer = target.get("/").await.expect("an answer");
+        assert_eq!(answer.status, 200, "{host}");
+        assert!(answer.text().contains("x-user: alice"), "{host}: {}", answer.text());
+    }
+    answers(&site.target(0, "closed.test"), 500).await;
+    for host in ["both.test", "a.both.test"] {
+        let asked = |server: &HttpAuthorizer| server.seen().len();
+        let before = (asked(&over_http), asked(&of_policy));
+        let target = site.target(0, host);
+        assert_eq!(status(&target, "/").await, 200);
+        assert_eq!(
+            (asked(&over_http), asked(&of_policy)),
+            (before.0 + 1, before.1 + 1),
+            "{host}: both servers are asked"
+        );
+        let post =
+            async |size: usize| target.send(Method::POST, "/", vec![b'a'; size]).await.expect("an answer").status;
+        assert_eq!((post(1024).await, post(1025).await), (200, 413), "{host}");
+    }
+    let body = site.target(0, "a.grpc.test").send(Method::POST, "/", "abcdefgh").await.expect("an answer");
+    assert_eq!(body.status, 200);
+    let seen = over_grpc.seen().into_iter().rev().find_map(|one| one.request?.http.map(|http| http.body));
+    assert_eq!(seen.as_deref(), Some("abcd"), "the server receives the beginning");
 }
 
 const CHANGES: usize = 10;

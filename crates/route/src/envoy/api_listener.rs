@@ -261,7 +261,7 @@ fn routes_of(host: &VirtualHost, model: &Model) -> Vec<route_v3::Route> {
 fn route(route: &Route, model: &Model) -> Vec<route_v3::Route> {
     let action = match &route.action {
         // No gRPC client enforces them, so the calls fail.
-        Action::Forward(_) if route.policy().is_some_and(|policy| policy.restricts()) => answer(503),
+        Action::Forward(_) if route.asks() || route.policy().is_some_and(|policy| policy.restricts()) => answer(503),
         Action::Forward(forward) => forward_within(forward, model),
         // gRPC supports neither, and fails the calls of such a route.
         Action::Redirect(_) => answer(503),
@@ -336,6 +336,8 @@ fn changes_requests(forward: &Forward) -> bool {
         ForwardFilter::RequestHeaders(_) | ForwardFilter::Rewrite(_) => true,
         ForwardFilter::Mirror(_) | ForwardFilter::Cors(_) => false,
         ForwardFilter::IdleTimeout(_) | ForwardFilter::Session(_) => false,
+        // Answered before.
+        ForwardFilter::Authorization(_) => false,
     };
     let by_cluster = |filter: &ClusterFilter| matches!(filter, ClusterFilter::RequestHeaders(_));
     let mut of_clusters = forward.clusters.iter().flat_map(|cluster| cluster.filters.iter());

@@ -41,15 +41,23 @@ pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
 ///
 /// The response never changes the route: the policies of another route would not apply.
 pub fn of_route(authorization: &Authorization) -> core_v3::TypedExtensionConfig {
-    let Authorization { cluster, check } = authorization;
+    let Authorization { cluster, check, grpc_headers, copies_answer } = authorization;
     let service = cluster.port.service();
     let host = format!("{}.{}", service.name, service.namespace);
     let mut config = ext_authz_v3::ExtAuthz {
         decoder_header_mutation_rules: Some(changeable()),
         ..asking(check, &cluster.to_string(), &host)
     };
-    if let Some(ext_authz_v3::ext_authz::Services::GrpcService(service)) = &mut config.services {
-        services::set_authority(service, &host);
+    match &mut config.services {
+        Some(ext_authz_v3::ext_authz::Services::GrpcService(service)) => {
+            services::set_authority(service, &host);
+            config.allowed_headers = exactly(grpc_headers);
+        }
+        Some(ext_authz_v3::ext_authz::Services::HttpService(service)) if *copies_answer => {
+            let answer = service.authorization_response.get_or_insert_default();
+            answer.allowed_upstream_headers = Some(everything());
+        }
+        _ => {}
     }
     delegate::part(FILTER, &config)
 }
@@ -102,6 +110,14 @@ fn changeable() -> mutation_rules_v3::HeaderMutationRules {
         disallow_expression: Some(matcher_v3::RegexMatcher { regex, ..Default::default() }),
         ..Default::default()
     }
+}
+
+/// Builds the matcher of all header names.
+fn everything() -> matcher_v3::ListStringMatcher {
+    let regex = matcher_v3::RegexMatcher { regex: ".*".to_owned(), ..Default::default() };
+    let any = matcher_v3::string_matcher::MatchPattern::SafeRegex(regex);
+    let patterns = vec![matcher_v3::StringMatcher { match_pattern: Some(any), ..Default::default() }];
+    matcher_v3::ListStringMatcher { patterns }
 }
 
 /// Builds matchers of header names, which are in lower case. Returns `None` if there are no names.

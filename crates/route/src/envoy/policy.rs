@@ -1,6 +1,6 @@
 //! The HTTP filters that only routes configure: policies and sessions.
 //!
-//! [Delegates](delegate) run the filters of a route. One is enough unless a request waits for the keys of its token. The limits of request rates have a filter of their own, because the filter chain counts them.
+//! [Delegates](delegate) run the filters of a route. One is enough unless a request can wait for two servers, or for the keys of its token. The limits of request rates have a filter of their own, because the filter chain counts them.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use super::{
     api_keys, authorization, basic_auth, body_limit, client_addresses, compression, csrf, delegate, jwt,
     local_rate_limit, session,
 };
-use crate::model::{ForwardFilter, Jwt, LocalRateLimit, RoutePolicy};
+use crate::model::{ForwardFilter, LocalRateLimit, RoutePolicy};
 use crate::settings::Compression;
 
 /// The names of the delegates, to which routes refer, in order. Of the filters of a delegate, only the last may wait.
-const DELEGATES: [&str; 2] = ["lockgate.tokens", "lockgate.route"];
+const DELEGATES: [&str; 2] = ["lockgate.first", "lockgate.route"];
 
 /// Builds the HTTP filters in order. They have no effect on routes without a configuration.
 ///
@@ -56,15 +56,14 @@ pub fn per_route(
 }
 
 /// Builds the filters of each delegate in order, with this limit of bodies. A client that is not authenticated or authorized costs nothing but
-/// the check. The server of external authorization is last, because it waits.
+/// the check. Servers of external authorization are last, because they wait.
 fn delegated(
     policy: Option<&RoutePolicy>,
     body: Option<u32>,
     filters: &[ForwardFilter],
     compression: &Compression,
 ) -> [Vec<core_v3::TypedExtensionConfig>; 2] {
-    let session = session::of_route(filters);
-    let Some(policy) = policy else { return [Vec::new(), session.into_iter().collect()] };
+    let none = RoutePolicy::default();
     // Without `..`, so that a new feature does not compile until it is enforced.
     let RoutePolicy {
         client_addresses: addresses,
@@ -79,25 +78,33 @@ fn delegated(
         counted_for: _,
         origins: _,
         decided: _,
-    } = policy;
+    } = policy.unwrap_or(&none);
+    let of_filters = filters.iter().filter_map(|filter| match filter {
+        ForwardFilter::Authorization(server) => Some(server),
+        _ => None,
+    });
     let compressed = wanted.iter().flat_map(|wanted| compression::of_route(wanted, compression));
-    let authentication = [
-        addresses.as_deref().map(client_addresses::of_route),
-        users.as_deref().map(basic_auth::of_route),
-        keys.as_deref().map(api_keys::of_route),
-        tokens.as_deref().map(jwt::of_route),
+    let runs = |filter: Option<core_v3::TypedExtensionConfig>| filter.map(|filter| (filter, false));
+    let checks = [
+        runs(addresses.as_deref().map(client_addresses::of_route)),
+        runs(users.as_deref().map(basic_auth::of_route)),
+        runs(keys.as_deref().map(api_keys::of_route)),
+        tokens.as_deref().map(|tokens| (jwt::of_route(tokens), tokens.waits())),
+        runs(pages.as_deref().map(csrf::of_route)),
+        runs(body.map(body_limit::of_route)),
+        runs(session::of_route(filters)),
     ];
-    let mut first: Vec<_> = compressed.chain(authentication.into_iter().flatten()).collect();
-    let rest = [
-        pages.as_deref().map(csrf::of_route),
-        body.map(body_limit::of_route),
-        session,
-        server.as_deref().map(authorization::of_route),
-    ];
-    let rest = rest.into_iter().flatten();
-    if tokens.as_deref().is_some_and(Jwt::waits) {
-        return [first, rest.collect()];
-    }
-    first.extend(rest);
-    [Vec::new(), first]
+    let servers = of_filters.chain(server).map(|server| (authorization::of_route(server), true));
+    let all = compressed.map(|filter| (filter, false)).chain(checks.into_iter().flatten()).chain(servers);
+    divided(all.collect())
+}
+
+/// Divides filters, each with whether it waits, among the delegates. A filter that waits is the last one of its delegate. If one delegate is
+/// enough, it is the last one.
+fn divided(filters: Vec<(core_v3::TypedExtensionConfig, bool)>) -> [Vec<core_v3::TypedExtensionConfig>; 2] {
+    let first_wait = filters.iter().position(|(_, waits)| *waits);
+    let end = first_wait.map(|at| at + 1).filter(|end| *end < filters.len()).unwrap_or(0);
+    let mut first: Vec<_> = filters.into_iter().map(|(filter, _)| filter).collect();
+    let rest = first.split_off(end);
+    [first, rest]
 }

@@ -11,6 +11,10 @@ pub struct Authorization {
     pub cluster: ClusterId,
     /// The calls to the server.
     pub check: AuthorizationCheck,
+    /// The request headers that a server over gRPC receives. Empty: all.
+    pub grpc_headers: Vec<String>,
+    /// Whether the forwarded request has all headers of a permitting answer over HTTP.
+    pub copies_answer: bool,
 }
 
 /// The calls to an authorization server.

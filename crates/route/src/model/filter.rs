@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClusterId, HeaderChange, HeaderName, HeaderValue, RoutePolicy, Session};
+use super::{Authorization, ClusterId, HeaderChange, HeaderName, HeaderValue, RoutePolicy, Session};
 
 /// Filters in the order in which they apply. If two filters set the same property, the later one applies.
 ///
@@ -57,6 +57,8 @@ pub enum ForwardFilter {
     IdleTimeout(Option<Duration>),
     /// Sends the requests of a session to one endpoint.
     Session(Box<Session>),
+    /// Asks a server whether it permits a request, in addition to the server of a policy.
+    Authorization(Arc<Authorization>),
 }
 
 /// A filter for the requests to one of several weighted clusters. It applies after the filters of the route.

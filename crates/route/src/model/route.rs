@@ -125,6 +125,12 @@ impl Route {
         Self { filters: others.collect::<Vec<_>>().into(), ..self.clone() }
     }
 
+    /// Returns whether a filter of the route asks a server about each request.
+    pub fn asks(&self) -> bool {
+        let is_asking = |filter: &ForwardFilter| matches!(filter, ForwardFilter::Authorization(_));
+        matches!(&self.action, Action::Forward(forward) if forward.filters.iter().any(is_asking))
+    }
+
     /// Returns the route with a policy.
     #[must_use]
     pub fn with_policy(&self, policy: Arc<RoutePolicy>) -> Self {
@@ -168,11 +174,12 @@ impl Action {
             Self::Redirect(_) | Self::Respond { .. } => None,
         };
         forward.into_iter().flat_map(|forward| {
-            let mirrors = forward.filters.iter().filter_map(|filter| match filter {
+            let others = forward.filters.iter().filter_map(|filter| match filter {
                 ForwardFilter::Mirror(mirror) => Some(&mirror.cluster),
+                ForwardFilter::Authorization(authorization) => Some(&authorization.cluster),
                 _ => None,
             });
-            forward.clusters.iter().map(|weighted| &weighted.cluster).chain(mirrors)
+            forward.clusters.iter().map(|weighted| &weighted.cluster).chain(others)
         })
     }
 }

@@ -43,9 +43,9 @@ pub use reference::{
     BackendRef, GrantFrom, GrantTo, ObjectReference, ParentRef, ReferenceGrant, ReferenceGrantSpec, SecretRef,
 };
 pub use route::{
-    CorsFilter, Fraction, HeaderFilter, HttpBackendRef, HttpFilter, HttpHeader, HttpMatch, HttpPathMatch, HttpRoute,
-    HttpRouteSpec, HttpRule, MirrorFilter, NamedMatch, PathModifier, RedirectFilter, RetryPolicy, RewriteFilter,
-    SessionPersistence, Timeouts,
+    CorsFilter, ExternalAuthFilter, ForwardBody, Fraction, GrpcAuthConfig, HeaderFilter, HttpAuthConfig,
+    HttpBackendRef, HttpFilter, HttpHeader, HttpMatch, HttpPathMatch, HttpRoute, HttpRouteSpec, HttpRule, MirrorFilter,
+    NamedMatch, PathModifier, RedirectFilter, RetryPolicy, RewriteFilter, SessionPersistence, Timeouts,
 };
 pub use status::{
     AncestorStatus, Condition, Feature, GatewayClassStatus, GatewayStatus, ListenerStatus, ParentStatus, PolicyStatus,

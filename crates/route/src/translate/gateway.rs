@@ -13,6 +13,7 @@ mod backend;
 pub mod budget;
 pub mod client_certificates;
 pub mod dialects;
+mod external_auth;
 mod filters;
 pub mod fleet;
 pub mod foreign_policies;

@@ -42,11 +42,12 @@ pub fn route_action(forward: &Forward, path: &PathMatch) -> route_v3::RouteActio
     action
 }
 
-/// Applies `filter` to `action`. Header changes ([`add_header_changes`]), CORS, and sessions belong to the route.
+/// Applies `filter` to `action`. Header changes ([`add_header_changes`]), CORS, sessions, and authorization belong to the route.
 fn apply(filter: &ForwardFilter, path: &PathMatch, action: &mut route_v3::RouteAction) {
     use route_v3::route_action::HostRewriteSpecifier;
     match filter {
-        ForwardFilter::RequestHeaders(_) | ForwardFilter::Cors(_) | ForwardFilter::Session(_) => {}
+        ForwardFilter::RequestHeaders(_) | ForwardFilter::Cors(_) => {}
+        ForwardFilter::Session(_) | ForwardFilter::Authorization(_) => {}
         ForwardFilter::Rewrite(rewrite) => {
             if let Some(host) = &rewrite.host {
                 let host = HostRewriteSpecifier::HostRewriteLiteral(host.as_str().to_owned());

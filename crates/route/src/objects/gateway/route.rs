@@ -130,6 +130,8 @@ pub struct HttpFilter {
     pub url_rewrite: Option<RewriteFilter>,
     /// Answers preflight requests of browsers.
     pub cors: Option<CorsFilter>,
+    /// Asks a server whether it permits a request.
+    pub external_auth: Option<ExternalAuthFilter>,
 }
 
 /// A change of headers.
@@ -241,6 +243,50 @@ pub struct HttpBackendRef {
     pub backend: BackendRef,
     /// The filters of requests to it.
     pub filters: Vec<HttpFilter>,
+}
+
+/// A server that permits or denies requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExternalAuthFilter {
+    /// `GRPC` or `HTTP`.
+    pub protocol: String,
+    /// The server.
+    pub backend_ref: BackendRef,
+    /// Settings for `GRPC`.
+    pub grpc: Option<GrpcAuthConfig>,
+    /// Settings for `HTTP`.
+    pub http: Option<HttpAuthConfig>,
+    /// The part of the request body that the server receives.
+    pub forward_body: Option<ForwardBody>,
+}
+
+/// Settings for authorization servers over gRPC.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GrpcAuthConfig {
+    /// The headers that the server receives. Empty: all.
+    pub allowed_headers: Vec<String>,
+}
+
+/// Settings for authorization servers over HTTP.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HttpAuthConfig {
+    /// The prefix of the path of requests to the server.
+    pub path: Option<String>,
+    /// The headers that the server receives in addition to the standard headers.
+    pub allowed_headers: Vec<String>,
+    /// The headers of a permitting answer that the backend receives. Empty: all.
+    pub allowed_response_headers: Vec<String>,
+}
+
+/// The part of a request body that an authorization server receives.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ForwardBody {
+    /// The size in bytes. The server receives the beginning of a longer body, and no body if the size is 0.
+    pub max_size: u16,
 }
 
 /// The time limits of a rule, as durations of Gateway API.

@@ -120,8 +120,28 @@ pub fn cluster(reference: &BackendRef, parser: &mut Parser) -> Result<ClusterId,
     cluster_of_bytes(reference, Bytes::Decrypted, parser)
 }
 
+/// Returns the cluster of a server that Envoy asks about requests. `protocol` applies if the Service names no protocol.
+pub fn asked(
+    reference: &BackendRef,
+    protocol: Option<UpstreamProtocol>,
+    parser: &mut Parser,
+) -> Result<ClusterId, Fault> {
+    located(reference, Bytes::Decrypted, protocol, parser)
+}
+
 /// Returns the cluster of a backend for HTTP, or for such bytes.
 pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parser) -> Result<ClusterId, Fault> {
+    // gRPC requires HTTP/2, so a Service does not have to name the protocol.
+    let protocol = (parser.kind() == Kind::GRPC_ROUTE).then_some(UpstreamProtocol::H2c);
+    located(reference, bytes, protocol, parser)
+}
+
+fn located(
+    reference: &BackendRef,
+    bytes: Bytes,
+    protocol: Option<UpstreamProtocol>,
+    parser: &mut Parser,
+) -> Result<ClusterId, Fault> {
     let BackendRef { group, kind, namespace, name, port, weight: _ } = reference;
     let own = parser.namespace();
     let (group, kind) = (group.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or("Service"));
@@ -139,13 +159,12 @@ pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parse
     let kind = parser.kind();
     let policy = match bytes {
         Bytes::OfClients => None,
-        Bytes::Decrypted => policy(&key, wanted, parser)?,
+        Bytes::Decrypted => policy(&key, wanted, protocol, parser)?,
     };
     let cluster = if policy.is_some() {
         parser.resolver.cluster(key, wanted, policy)
-    } else if kind == Kind::GRPC_ROUTE {
-        // gRPC requires HTTP/2, so a Service does not have to name the protocol.
-        parser.resolver.cluster_over(key, wanted, UpstreamProtocol::H2c)
+    } else if let Some(protocol) = protocol {
+        parser.resolver.cluster_over(key, wanted, protocol)
     } else if kind == Kind::HTTP_ROUTE {
         parser.resolver.cluster(key, wanted, None)
     } else {
@@ -202,14 +221,18 @@ pub fn called(
 }
 
 /// Returns the traffic policy of a backend of a route if a BackendTLSPolicy applies to it.
-fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<Option<TrafficPolicy>, Fault> {
+fn policy(
+    service: &ObjectKey,
+    port: WantedPort,
+    protocol: Option<UpstreamProtocol>,
+    parser: &mut Parser,
+) -> Result<Option<TrafficPolicy>, Fault> {
     // Fails closed: an unknown policy may restrict the route.
     if !parser.resolver.context.objects.is_readable(Kind::HTTP_POLICY, parser.namespace()) {
         let message =
             "the controller is not permitted to list HTTPPolicies, so it is unknown whether one restricts this route";
         return Err(Fault { below: "", condition: None, reason: Reason::PolicyNotValid, message: message.into() });
     }
-    let protocol = (parser.kind() == Kind::GRPC_ROUTE).then_some(UpstreamProtocol::H2c);
     tls(service, port, protocol, &parser.certificate, &mut parser.resolver)
 }
 

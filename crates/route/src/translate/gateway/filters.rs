@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend;
 use super::parser::Parser;
+use super::{backend, external_auth};
 use crate::model::{
     ClusterFilter, Cors, Filters, ForwardFilter, HeaderChange, HeaderName, HeaderValue, Mirror, OriginMatch,
     PathRewrite, Redirect, RedirectStatus, Rewrite, RouteFilter, Scheme, Share,
@@ -39,11 +39,24 @@ pub fn filters(field: &str, filters: &[HttpFilter], parser: &mut Parser) -> Filt
             Ok(Parsed::Forward(filter)) => filtered.forward.push(filter),
             Ok(Parsed::Redirect(redirect)) => filtered.redirect = Some(redirect),
             Ok(Parsed::Nothing) => {}
+            Ok(Parsed::Unsupported) => filtered.is_unsupported = true,
             Err(message) => {
                 parser.left_out(field, Reason::RouteFilterNotValid, message, "requests of the rule are answered 500");
                 filtered.is_unsupported = true;
             }
         }
+    }
+    // A redirect has no filters of forwarded requests.
+    let asks = filtered.forward.iter().any(|filter| matches!(filter, ForwardFilter::Authorization(_)));
+    if filtered.redirect.is_some() && asks {
+        let message = "filter \"ExternalAuth\" is not supported beside a redirect".to_owned();
+        parser.left_out(
+            format!("{field}.filters"),
+            Reason::RouteFilterNotValid,
+            message,
+            "requests of the rule are answered 500",
+        );
+        filtered.is_unsupported = true;
     }
     filtered.responses = responses.into();
     filtered
@@ -79,6 +92,8 @@ enum Parsed {
     Redirect(Redirect),
     /// A valid filter without effect.
     Nothing,
+    /// A filter that is not valid, which is already reported.
+    Unsupported,
 }
 
 fn parse(field: &str, filter: &HttpFilter, parser: &mut Parser) -> Result<Parsed, Fault> {
@@ -98,6 +113,10 @@ fn parse(field: &str, filter: &HttpFilter, parser: &mut Parser) -> Result<Parsed
             Parsed::Forward(ForwardFilter::Rewrite(Rewrite { host: host(rewrite.hostname.as_deref())?, path }))
         }
         "RequestMirror" => mirror(field, filter.request_mirror.as_ref().ok_or_else(missing)?, parser)?,
+        "ExternalAuth" => external_auth::parse(field, filter.external_auth.as_ref().ok_or_else(missing)?, parser)?
+            .map_or(Parsed::Unsupported, |authorization| {
+                Parsed::Forward(ForwardFilter::Authorization(Arc::new(authorization)))
+            }),
         "CORS" => Parsed::Forward(ForwardFilter::Cors(Box::new(cors(filter.cors.as_ref().ok_or_else(missing)?)?))),
         other => return Err(format!("filter {other:?} is not supported")),
     })

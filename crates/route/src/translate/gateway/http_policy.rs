@@ -239,7 +239,7 @@ fn authorization(
     let over = (protocol == AuthorizationProtocol::Grpc).then_some(UpstreamProtocol::H2c);
     let Called { cluster, .. } = backend(backend_ref, over, namespace, resolver)?;
     let check = AuthorizationCheck { protocol, timeout, fail_open: *fail_open, request_body, http };
-    Ok(Arc::new(Authorization { cluster, check }))
+    Ok(Arc::new(Authorization { cluster, check, grpc_headers: Vec::new(), copies_answer: false }))
 }
 
 /// Returns the cluster of a Service that a policy names. The error is the field below the reference, and a message.

@@ -185,6 +185,14 @@ impl Features {
     /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
         match self.resolve() {
+            // There are delegates for two filters that wait.
+            Ok(policy)
+                if route.asks()
+                    && policy.authorization.is_some()
+                    && policy.jwt.as_ref().is_some_and(|jwt| jwt.waits()) =>
+            {
+                Err(self.close(route))
+            }
             // Envoy would count the requests of the sessions of each backend separately.
             Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
             Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
