@@ -277,3 +277,25 @@ async fn tokens_have_the_keys_of_a_server() {
         }
     }
 }
+
+/// The headers that a policy changes, for forwarded requests and for answers of Envoy.
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_are_changed() {
+    let (mut objects, asked) = hosts(&["headers"]);
+    let echo = Echo::start().await;
+    objects.push(service("echo", "", &[echo.address]));
+    let site = Site::open(Mode::Delta, "", &["headers.test", "*.headers.test"], &objects).await;
+    let changes = "requestHeaders: { set: [{ name: x-team, value: '100% front' }], add: [{ name: x-hop, value: two }], remove: [x-debug] }\n  \
+                   responseHeaders: { set: [{ name: x-frame-options, value: DENY }], remove: [content-type] }";
+    site.manifests.write("policies.yaml", &policies("headers", changes));
+    for (tls, host) in [false, true].iter().flat_map(|tls| asked.iter().map(move |host| (*tls, host))) {
+        let target = site.target(host, tls);
+        let changed = async || target.get("/").await.is_ok_and(|answer| answer.header("x-frame-options") == "DENY");
+        wait_everywhere(host, changed).await;
+        let answer = get(&target, "/", &[("x-team", "back"), ("x-hop", "one"), ("x-debug", "1")]).await;
+        let text = answer.text();
+        assert_eq!(received(&answer, "x-team").as_deref(), Some("100% front"), "{host}: {text}");
+        assert!(text.contains("x-hop: one") && text.contains("two") && !text.contains("x-debug"), "{host}: {text}");
+        assert!(!text.contains("back"), "{host}: {text}");
+    }
+}

@@ -74,6 +74,8 @@ fn delegated(
         authorization: server,
         local_rate_limit: _,
         max_request_body_bytes: _,
+        request_headers: _,
+        response_headers: _,
         compression: wanted,
         counted_for: _,
         origins: _,

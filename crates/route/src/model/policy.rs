@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{ApiKeys, Authorization, BasicAuthentication, ClusterId, Csrf};
+use super::{ApiKeys, Authorization, BasicAuthentication, ClusterId, Csrf, HeaderChange};
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,6 +28,10 @@ pub struct RoutePolicy {
     pub local_rate_limit: Option<Arc<LocalRateLimit>>,
     /// The maximum size of a request body in bytes.
     pub max_request_body_bytes: Option<u32>,
+    /// The changes of the headers of requests, after those of the route.
+    pub request_headers: Option<Arc<[HeaderChange]>>,
+    /// The changes of the headers of responses, after those of the route.
+    pub response_headers: Option<Arc<[HeaderChange]>>,
     /// The algorithms for compressed responses. An empty list disables compression.
     pub compression: Option<Arc<[CompressionAlgorithm]>>,
     /// The rule whose requests the limit counts separately from equal matches of the same object. `None`: all are counted together.
@@ -39,7 +43,7 @@ pub struct RoutePolicy {
 }
 
 impl RoutePolicy {
-    /// Returns whether a feature can refuse requests.
+    /// Returns whether a feature can refuse or change requests.
     pub fn restricts(&self) -> bool {
         // Without `..`, so that a new feature does not compile until it is considered.
         let Self {
@@ -51,6 +55,8 @@ impl RoutePolicy {
             authorization,
             local_rate_limit,
             max_request_body_bytes,
+            request_headers,
+            response_headers: _,
             compression: _,
             counted_for: _,
             origins: _,
@@ -64,6 +70,7 @@ impl RoutePolicy {
             || authorization.is_some()
             || local_rate_limit.is_some()
             || max_request_body_bytes.is_some()
+            || request_headers.is_some()
     }
 
     /// Returns the clusters that requests depend on.

@@ -34,8 +34,8 @@ pub use envoy_fleet::{
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{
     Algorithm, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
-    ExternalAuthorizationSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, Lenient,
-    LocalRateLimitSpec, PolicyBackend, RateUnit,
+    ExternalAuthorizationSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec,
+    HttpPolicyTarget, Lenient, LocalRateLimitSpec, PolicyBackend, RateUnit,
 };
 pub use listener_set::{ListenerSet, ListenerSetSpec, ListenerSetStatus};
 pub use policy::{BackendTlsPolicy, BackendTlsPolicySpec, BackendValidation, PolicyTarget, SubjectAltName};

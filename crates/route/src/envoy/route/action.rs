@@ -1,5 +1,6 @@
 //! Forwarding to clusters, and direct responses of Envoy.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
@@ -10,7 +11,8 @@ use super::header_changes::Changes;
 use super::rewrite::Rewritten;
 use crate::envoy::wire;
 use crate::model::{
-    ClusterFilter, Forward, ForwardFilter, HeaderChange, Mirror, PathMatch, Retry, RouteFilter, Share, WeightedCluster,
+    ClusterFilter, Forward, ForwardFilter, HeaderChange, Mirror, PathMatch, Retry, RouteFilter, RoutePolicy, Share,
+    WeightedCluster,
 };
 
 /// Builds the action that forwards requests whose path is matched by `path`. No timeout is written as 0, because
@@ -69,7 +71,7 @@ fn apply(filter: &ForwardFilter, path: &PathMatch, action: &mut route_v3::RouteA
 /// Adds the header changes to `route`.
 ///
 /// Envoy applies the changes of a weighted cluster before the changes of its route. If any cluster has changes, each
-/// cluster therefore has all changes, and the route has none.
+/// cluster therefore has all changes, and the route has only those of the policy, which apply last.
 pub(super) fn add_header_changes(route: &mut route_v3::Route, filters: &[RouteFilter], forward: Option<&Forward>) {
     let clusters = forward.map(|forward| forward.clusters.as_slice()).unwrap_or_default();
     let by_cluster = clusters.iter().any(|cluster| !cluster.filters.is_empty());
@@ -86,6 +88,10 @@ pub(super) fn add_header_changes(route: &mut route_v3::Route, filters: &[RouteFi
         RouteFilter::Policy(_) => None,
     });
     let (of_requests, of_responses) = (of_requests.flatten(), of_responses.flatten());
+    let policy = filters.iter().rev().find_map(|filter| match filter {
+        RouteFilter::Policy(policy) => Some(&**policy),
+        RouteFilter::ResponseHeaders(_) => None,
+    });
     if by_cluster {
         for (weight, cluster) in weights(route).iter_mut().zip(clusters) {
             let requests = of_requests.clone().chain(changes(cluster, request_headers));
@@ -94,9 +100,22 @@ pub(super) fn add_header_changes(route: &mut route_v3::Route, filters: &[RouteFi
             (weight.request_headers_to_add, weight.request_headers_to_remove) = (requests.add, requests.remove);
             (weight.response_headers_to_add, weight.response_headers_to_remove) = (responses.add, responses.remove);
         }
-        return;
+        return add_changes_of_policy(route, policy, [].into_iter(), [].into_iter());
     }
-    let (requests, responses) = (Changes::new(of_requests), Changes::new(of_responses));
+    add_changes_of_policy(route, policy, of_requests, of_responses);
+}
+
+/// Adds header changes to `route`, and then those of its policy.
+pub(super) fn add_changes_of_policy<'a>(
+    route: &mut route_v3::Route,
+    policy: Option<&'a RoutePolicy>,
+    of_requests: impl Iterator<Item = &'a HeaderChange>,
+    of_responses: impl Iterator<Item = &'a HeaderChange>,
+) {
+    let last = |changes: Option<&'a Arc<[HeaderChange]>>| changes.into_iter().flat_map(|changes| changes.iter());
+    let requests = of_requests.chain(last(policy.and_then(|policy| policy.request_headers.as_ref())));
+    let responses = of_responses.chain(last(policy.and_then(|policy| policy.response_headers.as_ref())));
+    let (requests, responses) = (Changes::new(requests), Changes::new(responses));
     (route.request_headers_to_add, route.request_headers_to_remove) = (requests.add, requests.remove);
     (route.response_headers_to_add, route.response_headers_to_remove) = (responses.add, responses.remove);
 }

@@ -3,7 +3,7 @@
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message;
 
-use super::{Conditions, Marks};
+use super::{Conditions, Marks, action};
 use crate::envoy::{local_rate_limit, names, policy};
 use crate::model::{Host, Route, RoutePolicy};
 use crate::settings::Settings;
@@ -29,7 +29,9 @@ impl Sizes {
         // The metadata of a counted route is not larger than a bucket of the route.
         let limit = policy.local_rate_limit.as_deref().map(local_rate_limit::per_route);
         typed_per_filter_config.extend(limit.map(|limit| (local_rate_limit::FILTER.to_owned(), limit)));
-        of_field(&route_v3::Route { typed_per_filter_config, ..Default::default() })
+        let mut route = route_v3::Route { typed_per_filter_config, ..Default::default() };
+        action::add_changes_of_policy(&mut route, Some(policy), [].into_iter(), [].into_iter());
+        of_field(&route)
     }
 
     /// Returns the size of the virtual host of `host` without its routes, in bytes.

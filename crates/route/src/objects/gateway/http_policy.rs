@@ -85,6 +85,12 @@ pub struct HttpFeaturesSpec {
         schemars(with = "Option<String>", regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$"))
     )]
     pub max_request_body: Option<Lenient<String>>,
+    /// The changes of the headers of requests to the backends, after those of the route.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<HeaderChangesSpec>"))]
+    pub request_headers: Option<Lenient<HeaderChangesSpec>>,
+    /// The changes of the headers of responses, after those of the route. They also apply to redirects and to answers of Envoy for the route.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<HeaderChangesSpec>"))]
+    pub response_headers: Option<Lenient<HeaderChangesSpec>>,
     /// The compression of responses, instead of `compression.algorithms` of the settings.
     #[cfg_attr(feature = "testing", schemars(with = "Option<CompressionSpec>"))]
     pub compression: Option<Lenient<CompressionSpec>>,
@@ -236,6 +242,35 @@ pub enum RateUnit {
     Second,
     Minute,
     Hour,
+}
+
+/// Changes of headers, in this order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct HeaderChangesSpec {
+    /// Headers that replace those with the same name.
+    #[cfg_attr(feature = "testing", schemars(length(max = 32)))]
+    pub set: Vec<HeaderSpec>,
+    /// Headers in addition to those with the same name.
+    #[cfg_attr(feature = "testing", schemars(length(max = 32)))]
+    pub add: Vec<HeaderSpec>,
+    /// The names of headers that are removed.
+    #[cfg_attr(feature = "testing", schemars(length(max = 32), inner(length(min = 1, max = 253))))]
+    pub remove: Vec<String>,
+}
+
+/// A header.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HeaderSpec {
+    /// The name. `Host`, headers that delimit messages, and those that control Envoy cannot be changed.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
+    pub name: String,
+    /// The value.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 4096)))]
+    pub value: String,
 }
 
 /// The compression of responses.

@@ -3,8 +3,8 @@
 use crate::objects::Object;
 use crate::objects::gateway::{
     ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CsrfSpec,
-    HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec, JwtProviderSpec, JwtSpec, Lenient,
-    LocalRateLimitSpec, PolicyBackend, PolicySecret, RateUnit, RemoteJwksSpec,
+    HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
+    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, PolicyBackend, PolicySecret, RateUnit, RemoteJwksSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -92,6 +92,16 @@ impl HttpPolicyBuilder {
     pub fn pages(self, hosts: &[&str]) -> Self {
         let additional_origins = hosts.iter().map(|host| (*host).to_owned()).collect();
         self.spec(|spec| spec.csrf = Some(CsrfSpec { additional_origins }.into()))
+    }
+
+    /// Sets a header of requests and of responses.
+    pub fn headers(self, name: &str, value: &str) -> Self {
+        let set = vec![HeaderSpec { name: name.to_owned(), value: value.to_owned() }];
+        let changes = HeaderChangesSpec { set, ..HeaderChangesSpec::default() };
+        self.spec(|spec| {
+            spec.request_headers = Some(changes.clone().into());
+            spec.response_headers = Some(changes.into());
+        })
     }
 
     /// Disables compression.

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod features;
+mod headers;
 mod targets;
 mod tokens;
 
@@ -129,6 +130,8 @@ impl Parser<'_> {
             external_authorization,
             local_rate_limit,
             max_request_body,
+            request_headers,
+            response_headers,
             compression,
             unknown,
         } = spec;
@@ -147,6 +150,8 @@ impl Parser<'_> {
             }),
             local_rate_limit: self.feature("localRateLimit", local_rate_limit, self::local_rate_limit),
             max_request_body_bytes: self.feature("maxRequestBody", max_request_body, |text: &String| body(text)),
+            request_headers: self.feature("requestHeaders", request_headers, headers::changes),
+            response_headers: self.feature("responseHeaders", response_headers, headers::changes),
             compression: self.feature("compression", compression, |spec| Ok(self::compression(spec))),
             unknown: unknown.keys().next().map(|name| {
                 self.problem(format!("{}{name}", self.at), "this feature is not known".to_owned());

@@ -149,6 +149,15 @@ fn a_feature_without_usable_credentials_closes_its_targets() {
                 "jwt.providers[0].jwks.remote.uri: \"login.test\" is not a URI such as https://login.example.com/keys; {CLOSED}"
             )),
         ),
+        ("headers", vec![], policy().headers("x-team", "front"), None),
+        (
+            "a header of Envoy",
+            vec![],
+            policy().headers("x-envoy-retry-on", "5xx"),
+            Some(format!(
+                "requestHeaders.set[0].name: header \"x-envoy-retry-on\" cannot be changed: it controls Envoy; {CLOSED}"
+            )),
+        ),
         ("pages", vec![], policy().pages(&["app.test", "*.test", "app.test:8443"]), None),
         (
             "no page",

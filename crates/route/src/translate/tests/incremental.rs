@@ -142,7 +142,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a way to authenticate clients, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..8u8)
+    prop::option::weighted(0.4, 0..9u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -155,6 +155,7 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         4 => policy.keys_of("http://login.test/keys", "a"),
         5 => policy.keys_of("https://login.test/keys", "a"),
         6 => policy.keys_of("http://login.test/keys", "other/gone"),
+        7 => policy.headers("x-team", "front"),
         _ => policy.pages(&["*.x.com", "app.x.com:8443"]),
     }
 }

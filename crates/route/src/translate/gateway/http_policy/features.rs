@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
-    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Csrf, Jwt,
-    LocalRateLimit, Route, RoutePolicy,
+    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Csrf, HeaderChange,
+    Jwt, LocalRateLimit, Route, RoutePolicy,
 };
 
 /// The features of a policy, or of the policies of several levels.
@@ -56,6 +56,8 @@ pub struct Features {
     pub(super) authorization: Feature<Arc<Authorization>>,
     pub(super) local_rate_limit: Feature<Arc<LocalRateLimit>>,
     pub(super) max_request_body_bytes: Feature<u32>,
+    pub(super) request_headers: Feature<Arc<[HeaderChange]>>,
+    pub(super) response_headers: Feature<Arc<[HeaderChange]>>,
     pub(super) compression: Feature<Arc<[CompressionAlgorithm]>>,
     /// Features of other versions, which cannot be enforced.
     pub(super) unknown: Feature<()>,
@@ -91,6 +93,8 @@ impl Features {
             authorization,
             local_rate_limit,
             max_request_body_bytes,
+            request_headers,
+            response_headers,
             compression,
             unknown: _,
             counted_for: _,
@@ -106,6 +110,8 @@ impl Features {
             (authorization.is_some(), "externalAuthorization"),
             (local_rate_limit.is_some(), "localRateLimit"),
             (max_request_body_bytes.is_some(), "maxRequestBody"),
+            (request_headers.is_some(), "requestHeaders"),
+            (response_headers.is_some(), "responseHeaders"),
             (compression.is_some(), "compression"),
         ];
         all.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name)
@@ -124,6 +130,8 @@ impl Features {
             authorization,
             local_rate_limit,
             max_request_body_bytes,
+            request_headers,
+            response_headers,
             compression,
             unknown,
             counted_for,
@@ -140,6 +148,8 @@ impl Features {
             authorization: authorization.clone().or_else(|| general.authorization.clone()),
             local_rate_limit: local_rate_limit.clone().or_else(|| general.local_rate_limit.clone()),
             max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
+            request_headers: request_headers.clone().or_else(|| general.request_headers.clone()),
+            response_headers: response_headers.clone().or_else(|| general.response_headers.clone()),
             compression: compression.clone().or_else(|| general.compression.clone()),
             unknown: unknown.or(general.unknown),
             counted_for: counted_for.clone(),
@@ -159,6 +169,8 @@ impl Features {
             authorization,
             local_rate_limit,
             max_request_body_bytes,
+            request_headers,
+            response_headers,
             compression,
             unknown,
             counted_for,
@@ -175,6 +187,8 @@ impl Features {
             authorization: authorization.clone().transpose()?,
             local_rate_limit: local_rate_limit.clone().transpose()?,
             max_request_body_bytes: max_request_body_bytes.transpose()?,
+            request_headers: request_headers.clone().transpose()?,
+            response_headers: response_headers.clone().transpose()?,
             compression: compression.clone().transpose()?,
             counted_for: counted_for.clone(),
             origins: origins.clone(),
