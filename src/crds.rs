@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod fields;
+
 use std::fs;
 use std::path::Path;
 
@@ -434,14 +436,19 @@ fn status() -> Value {
     })
 }
 
-#[test]
-fn crds_are_those_of_the_types() {
-    let all = [
+/// Returns the definitions, each with the module of its types.
+fn definitions() -> [(Kind, &'static str, Value); 4] {
+    [
         (Kind::HTTP_POLICY, "gateway/http_policy", http_policy()),
         (Kind::ENVOY_FLEET, "gateway/envoy_fleet", envoy_fleet()),
         (Kind::HOST_GRANT, "host_grant", host_grant()),
         (Kind::BACKEND_POLICY, "backend_policy", backend_policy()),
-    ];
+    ]
+}
+
+#[test]
+fn crds_are_those_of_the_types() {
+    let all = definitions();
     for ((kind, module, definition), directory) in
         all.iter().flat_map(|one| DIRECTORIES.map(|directory| (one, directory)))
     {

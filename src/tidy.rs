@@ -19,9 +19,9 @@ use paths::code;
 /// The maximum number of lines of a file. A longer file must be split.
 const MOST_LINES: usize = 600;
 
-struct Source {
-    path: PathBuf,
-    text: String,
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
 }
 
 impl Source {
@@ -56,7 +56,7 @@ fn root() -> &'static Path {
 }
 
 /// Returns the files of the repository with one of the `extensions`, sorted by path.
-fn files(directory: &str, extensions: &[&str]) -> Vec<Source> {
+pub(crate) fn files(directory: &str, extensions: &[&str]) -> Vec<Source> {
     let mut found = vec![];
     let mut pending = vec![root().join(directory)];
     while let Some(directory) = pending.pop() {
@@ -89,7 +89,7 @@ fn sources() -> Vec<Source> {
 }
 
 #[track_caller]
-fn assert_none(faults: Vec<String>) {
+pub(crate) fn assert_none(faults: Vec<String>) {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 

@@ -47,7 +47,7 @@ pub struct ApiKeysSpec {
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiKeySourceSpec {
-    /// A header with the key as its value. In the header `Authorization`, the key follows `Bearer `.
+    /// A header with the key as its value. `Bearer ` before the key is ignored.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
