@@ -85,7 +85,7 @@ pub enum Selection {
 pub enum Sharing {
     /// Their units are merged.
     Merged,
-    /// None of them defines it, because neither takes precedence.
+    /// The oldest one defines it, and its units and certificates take precedence over those of merged kinds.
     Alone,
 }
 

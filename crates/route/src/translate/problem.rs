@@ -58,6 +58,8 @@ pub enum Reason {
     TLSConfigNotValid,
     /// Another namespace owns the host, or an older object has the same path, the default backend, or the certificate.
     Conflicted,
+    /// A host that an older HTTPProxy defines.
+    DuplicateVhost,
     /// An annotation with an invalid value, or on the wrong kind of object.
     InvalidAnnotation,
     /// Annotations or policies of another product that restrict access. The restriction is not enforced.
@@ -121,6 +123,7 @@ impl Reason {
             Reason::SecretNotValid => "SecretNotValid",
             Reason::TLSConfigNotValid => "TLSConfigNotValid",
             Reason::Conflicted => "Conflicted",
+            Reason::DuplicateVhost => "DuplicateVhost",
             Reason::InvalidAnnotation => "InvalidAnnotation",
             Reason::AccessNotRestricted => "AccessNotRestricted",
             Reason::UnsupportedAnnotation => "UnsupportedAnnotation",

@@ -4,7 +4,7 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
@@ -14,6 +14,7 @@ impl Reason {
         Self::HostNotGranted,
         Self::HostGrantNotValid,
         Self::Conflicted,
+        Self::DuplicateVhost,
         Self::SecretNotValid,
         Self::TLSConfigNotValid,
         Self::Ambiguous,
@@ -66,6 +67,9 @@ impl Reason {
             Self::Conflicted => {
                 "Use another host or path, remove one of the duplicates, or let the owner of the host delegate it \
                  (lockgate.dev/delegate-to)."
+            }
+            Self::DuplicateVhost => {
+                "Use another host, delete one of the HTTPProxies, or let one of them include the other."
             }
             Self::SecretNotValid => {
                 "Create a Secret of type \"kubernetes.io/tls\" with a certificate for the host and its key, in the same \
