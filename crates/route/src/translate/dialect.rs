@@ -167,6 +167,7 @@ pub struct Resolver<'a> {
     pub default_secret: Option<&'a SecretId>,
     /// The regular expressions of the source.
     pub patterns: Patterns,
+    classes: &'a Classes,
     host_grants: &'a HostGrants,
     parents: &'a dyn Parents,
     authorize: &'a mut dyn FnMut(&Located) -> Access,
@@ -180,7 +181,7 @@ impl<'a> Resolver<'a> {
     pub fn new(
         context: Context<'a>,
         default_secret: Option<&'a SecretId>,
-        host_grants: &'a HostGrants,
+        (classes, host_grants): (&'a Classes, &'a HostGrants),
         parents: &'a dyn Parents,
         authorize: &'a mut dyn FnMut(&Located) -> Access,
     ) -> Self {
@@ -188,6 +189,7 @@ impl<'a> Resolver<'a> {
             context,
             default_secret,
             patterns: Patterns::new(&context.settings.regexes),
+            classes,
             host_grants,
             parents,
             authorize,
@@ -223,6 +225,11 @@ impl<'a> Resolver<'a> {
     pub fn included(&mut self, id: &ObjectId) -> Option<&'a Object> {
         self.inputs.push(Input::new(id.kind, id.key.clone()));
         self.context.objects.of_kind(id.kind).get(&id.key)
+    }
+
+    /// Returns whether the class of an included object is served.
+    pub fn serves(&self, dialect: &Dialect, object: &Object) -> bool {
+        dialect.serves(object, self.classes)
     }
 
     /// Returns the BackendTLSPolicies.
