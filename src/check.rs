@@ -70,6 +70,7 @@ pub fn objects(manifests: &Manifests) -> Objects {
 
 /// Checks `manifests`. `now` is the time in seconds since the Unix epoch, for the certificates.
 pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64) -> Vec<Finding> {
+    let lists_classes = !settings.ingress.class_names.is_empty();
     let Translated { objects, settings, translator, assumed } = translated(manifests, settings, scope, |_| {});
     let before = overlay::problems_before(scope, &settings);
     let mut found = Found::new(manifests, &objects, &settings, &translator, scope);
@@ -82,7 +83,7 @@ pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64
     found.assumed(&assumed);
     found.unserved();
     if assumed.is_classless_served {
-        found.classless();
+        found.classless(lists_classes);
     }
     found.invalid();
     found.into_findings()

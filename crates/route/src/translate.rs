@@ -20,6 +20,7 @@ mod grants;
 mod graph;
 pub mod host;
 mod host_grants;
+mod http_proxy;
 mod ingress;
 mod limit;
 pub(crate) mod listeners;
@@ -50,6 +51,7 @@ pub use dialect::{DIALECTS, Dialect, Resolver, Selection, dialect_of, is_classle
 pub use foreign::{Effect, effects};
 pub use grants::permits_secret;
 pub use graph::{ChangedInputs, Input};
+pub use http_proxy::ORPHANED;
 pub use problem::{Problem, Reason};
 pub use translator::claims::{Unsettled, UnsettledHosts};
 pub use translator::{Dedicated, Translator, Update, explained};

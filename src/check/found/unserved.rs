@@ -3,7 +3,7 @@
 use lockgate_route::objects::gateway::{GROUP, Gateway, GatewayClass, ListenerSet, ParentRef};
 use lockgate_route::objects::{IngressClass, Kind, Object, ObjectKey};
 use lockgate_route::translate::{
-    CLASS_FIELD, DIALECTS, Reason, Selection, default_class, dialect_of, is_classless, kinds_with_class,
+    CLASS_FIELD, DIALECTS, Reason, Selection, Without, default_class, dialect_of, is_classless, kinds_with_class,
 };
 
 use super::super::Scope;
@@ -29,11 +29,17 @@ impl Why {
     }
 }
 
+/// Returns whether objects of a kind need no class if the settings list no classes.
+fn is_served_without_class(kind: Kind) -> bool {
+    let selection = dialect_of(kind).map(|dialect| dialect.selection);
+    matches!(selection, Some(Selection::Class { without: Without::UnlessListed, .. }))
+}
+
 impl Found<'_> {
-    /// Adds the objects without a class, which are checked as if they were served.
-    pub fn classless(&mut self) {
+    /// Adds the objects without a class, which are checked as if they were served. `lists_classes`: the settings list classes.
+    pub fn classless(&mut self, lists_classes: bool) {
         for object in self.of_manifests(&kinds_with_class().collect::<Vec<_>>()) {
-            if !is_classless(object) {
+            if !is_classless(object) || !lists_classes && is_served_without_class(object.kind()) {
                 continue;
             }
             let id = object.id();

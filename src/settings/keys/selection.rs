@@ -16,7 +16,7 @@ pub const SELECTION: &[Key] = &[
         List<ClassName>,
         route.ingress.class_names,
         "Ingress classes that are served even without an IngressClass object. Classes whose object names this \
-         controller are always served."
+         controller are always served. HTTPProxies without a class are served unless this list has an entry."
     ),
     key!(
         "ingress.withoutClass",

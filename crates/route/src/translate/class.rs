@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::objects::http_proxy::HttpProxy;
 use crate::objects::{Ingress, IngressClass, Kind, Meta, Objects};
 use crate::settings::Settings;
 
@@ -64,6 +65,11 @@ impl Classes {
 /// Returns the class that an Ingress names, if any.
 pub fn class_of_ingress(ingress: &Ingress) -> Option<&str> {
     class_of(&ingress.meta, ingress.spec.ingress_class_name.as_deref())
+}
+
+/// Returns the class that an HTTPProxy names, if any.
+pub fn class_of_http_proxy(proxy: &HttpProxy) -> Option<&str> {
+    class_of(&proxy.meta, proxy.spec.ingress_class_name.as_deref())
 }
 
 /// Returns the class of an object, according to an annotation or `field`.

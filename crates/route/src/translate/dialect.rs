@@ -18,6 +18,7 @@ use super::gateway::policies::Policies;
 use super::grants::{Grants, Reference};
 use super::graph::Input;
 use super::host_grants::HostGrants;
+pub use super::http_proxy::DIALECT as HTTP_PROXY;
 pub use super::ingress::DIALECT as INGRESS;
 use super::order::{Order, PathRank};
 use super::patterns::Patterns;
@@ -108,7 +109,7 @@ pub struct Competition {
 }
 
 /// Every dialect. The order has no meaning.
-pub static DIALECTS: [Dialect; 6] = [INGRESS, HTTP_ROUTE, GRPC_ROUTE, TLS_ROUTE, TCP_ROUTE, UDP_ROUTE];
+pub static DIALECTS: [Dialect; 7] = [INGRESS, HTTP_ROUTE, GRPC_ROUTE, TLS_ROUTE, TCP_ROUTE, UDP_ROUTE, HTTP_PROXY];
 
 /// Returns the dialect of a kind.
 pub fn of(dialects: &[Dialect], kind: Kind) -> Option<&Dialect> {
@@ -279,6 +280,17 @@ impl<'a> Resolver<'a> {
         protocol: UpstreamProtocol,
     ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
         let policy = backend::policy_over(self.context, &service, port, protocol);
+        self.cluster(service, port, policy)
+    }
+
+    /// Returns the cluster of a port of a Service like [`Self::cluster`], with this protocol.
+    pub fn cluster_as(
+        &mut self,
+        service: ObjectKey,
+        port: WantedPort,
+        protocol: UpstreamProtocol,
+    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+        let policy = backend::policy_as(self.context, &service, port, protocol);
         self.cluster(service, port, policy)
     }
 
