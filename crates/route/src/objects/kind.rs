@@ -299,6 +299,7 @@ impl Kind {
         plural: "httpproxies",
         deletion_demotes: true,
         foreign_annotations: true,
+        has_status: true,
         ..CONTOUR_KIND
     });
     /// projectcontour.io/v1
