@@ -28,6 +28,7 @@ use lockgate_route::settings::Settings;
 use lockgate_route::testing::envoy::{config_sources, standalone, validate};
 use lockgate_route::testing::gateway::definition;
 use lockgate_route::translate::gateway::{ListenerReport, Report};
+use lockgate_route::translate::verdict::Severity;
 use lockgate_route::translate::{ChangedInputs, Translator, Verdict};
 use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{ApiVersion, Resource, ResourceType};
@@ -101,8 +102,13 @@ fn line(verdict: &Verdict) -> String {
     let listener = verdict.listener.as_ref().map(|listener| format!(" listener {listener}"));
     let place = parent.or(listener).unwrap_or_default();
     let message = if verdict.message.is_empty() { String::new() } else { format!(": {}", verdict.message) };
-    let Verdict { object, condition, status, reason, .. } = verdict;
-    format!("{object}{place}: {condition}={} {reason}{message}", status.as_str())
+    let Verdict { object, condition, detail, status, reason, .. } = verdict;
+    let entry = detail.map(|detail| match detail.severity {
+        Severity::Error => format!(".errors.{}", detail.r#type),
+        Severity::Warning => format!(".warnings.{}", detail.r#type),
+    });
+    let entry = entry.unwrap_or_default();
+    format!("{object}{place}: {condition}{entry}={} {reason}{message}", status.as_str())
 }
 
 /// Translates `objects`, applied in this order. Returns the reports and the resources.

@@ -37,7 +37,9 @@ impl Source {
         ["testing", "tidy"].contains(&self.module())
             || self.path.starts_with("crates/fuzzing")
             || self.path.iter().any(|part| {
-                ["tests.rs", "tests", "crds.rs", "golden.rs", "golden", "fuzz.rs"].iter().any(|test| part == *test)
+                ["tests.rs", "tests", "crds.rs", "crds", "golden.rs", "golden", "fuzz.rs"]
+                    .iter()
+                    .any(|test| part == *test)
             })
     }
 

@@ -22,6 +22,7 @@ mod grpc;
 mod harness;
 mod hitless;
 mod hostile;
+mod http_proxy;
 mod ingress_policies;
 mod isolation;
 mod library;

@@ -8,6 +8,7 @@ mod events;
 mod fleets;
 mod foreign_policies;
 mod gateway;
+mod http_proxy;
 mod ingress;
 mod many;
 

@@ -143,6 +143,7 @@ impl Rule {
                 Reason::Ambiguous
                 | Reason::UnsupportedAnnotation
                 | Reason::UnsupportedPolicy
+                | Reason::IgnoredField
                 | Reason::MultipleDefaultClasses
                 | Reason::CertificateExpiring,
             )

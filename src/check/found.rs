@@ -11,7 +11,7 @@ use lockgate_route::settings::Settings;
 use lockgate_route::translate::gateway::foreign_policies::SERVED_WITHOUT;
 use lockgate_route::translate::problem::{Cause, Problem, Reason};
 use lockgate_route::translate::verdict::Status;
-use lockgate_route::translate::{Input, Translator, Verdict};
+use lockgate_route::translate::{Input, ORPHANED, Translator, Verdict};
 
 use super::annotations;
 use super::assumed::Assumed;
@@ -120,6 +120,11 @@ impl<'a> Found<'a> {
                     self.scope.is_unknown(Kind::REFERENCE_GRANT) && !self.manifests.has_namespace(namespace);
                 is_outside.then(|| format!("a ReferenceGrant of namespace {:?}", &**namespace))
             }
+            Some(Cause::NotDelegated(namespace)) => {
+                let is_outside =
+                    self.scope.is_unknown(Kind::TLS_CERTIFICATE_DELEGATION) && !self.manifests.has_namespace(namespace);
+                is_outside.then(|| format!("a TLSCertificateDelegation of namespace {:?}", &**namespace))
+            }
             _ if problem.reason == Reason::RouteNotAttached => self.missing_namespace(id),
             _ => None,
         }
@@ -164,8 +169,14 @@ impl<'a> Found<'a> {
                 let field = of_parent.or(of_listener).unwrap_or_default();
                 let message = format!("{}: {}", verdict.reason, verdict.message);
                 let consequence = format!("the condition {} is False", verdict.condition);
+                // The manifests of a team contain the objects that a root of another team includes.
+                let is_included_elsewhere = verdict.reason == ORPHANED && self.scope.is_unknown(Kind::HTTP_PROXY);
+                let (rule, message, consequence) = match is_included_elsewhere {
+                    true => (Rule::NotServed, "no root in the manifests includes it", "not checked further"),
+                    false => (Rule::ConditionNotMet, &*message, &*consequence),
+                };
                 if self.manifests.place(id.kind, &id.key).is_some() {
-                    self.add(id, finding(id, field, Rule::ConditionNotMet, &message, &consequence));
+                    self.add(id, finding(id, field, rule, message, consequence));
                 }
             }
         }

@@ -109,9 +109,6 @@ fn replacement(kind: &str) -> &'static str {
             "If Lockgate is to serve it, write an Ingress or an HTTPRoute instead."
         }
         "Gateway" | "Host" | "Listener" => "If Lockgate is to serve it, write a Gateway of Gateway API instead.",
-        "TLSCertificateDelegation" => {
-            "Write a ReferenceGrant for the Gateway, or copy the Secret, if Lockgate needs the certificate."
-        }
         _ if ends_with(&[
             "Middleware",
             "MiddlewareTCP",
@@ -171,7 +168,7 @@ mod tests {
         assert_eq!(is("v1", "Ingress").0, Level::Error);
         assert_eq!(is("gateway.networking.k8s.io/v1alpha9", "HTTPRoute").0, Level::Error);
         assert_eq!(is("gateway.networking.k8s.io/v1alpha2", "Mesh").0, Level::Warning);
-        assert_eq!(is("projectcontour.io/v1", "HTTPProxy").0, Level::Note);
+        assert_eq!(is("projectcontour.io/v1alpha1", "ExtensionService").0, Level::Note);
     }
 
     #[test]
@@ -203,14 +200,12 @@ mod tests {
     #[test]
     fn the_remedy_fits_the_kind() {
         for (api_version, kind, part) in [
-            ("projectcontour.io/v1", "HTTPProxy", "an Ingress or an HTTPRoute"),
             ("traefik.io/v1alpha1", "IngressRoute", "an Ingress or an HTTPRoute"),
             ("k8s.nginx.org/v1", "VirtualServerRoute", "an Ingress or an HTTPRoute"),
             ("networking.istio.io/v1", "VirtualService", "an Ingress or an HTTPRoute"),
             ("traefik.io/v1alpha1", "IngressRouteTCP", "a TCPRoute or a TLSRoute"),
             ("configuration.konghq.com/v1beta1", "UDPIngress", "a UDPRoute"),
             ("networking.istio.io/v1", "Gateway", "a Gateway of Gateway API"),
-            ("projectcontour.io/v1", "TLSCertificateDelegation", "a ReferenceGrant"),
             ("traefik.io/v1alpha1", "Middleware", "a filter of an HTTPRoute or an HTTPPolicy"),
             ("gateway.envoyproxy.io/v1alpha1", "EnvoyExtensionPolicy", "a filter of an HTTPRoute or an HTTPPolicy"),
             ("networking.istio.io/v1", "DestinationRule", "annotations of its Service"),

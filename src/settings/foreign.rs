@@ -78,8 +78,8 @@ const OF_CONTOUR: &[(&str, &str)] = &[
     ("xffnumtrustedhops", "http.trustedHops"),
 ];
 
-/// Keys, by first part, that need kinds of objects that are not supported yet.
-const NOT_YET: &[(&str, &str)] = &[("httpproxy", "the resource HTTPProxy")];
+/// Keys, by first part, of features that are not supported yet.
+const NOT_YET: &[(&str, &str)] = &[("httpproxy", "settings of HTTPProxies")];
 
 /// Keys of earlier versions, and the keys that replace them.
 const REMOVED: &[(&str, &str)] = &[
@@ -116,7 +116,7 @@ pub fn hint(path: &str) -> Option<String> {
     let find =
         |table: &[(&str, &'static str)]| table.iter().find(|(known, _)| *known == first).map(|(_, value)| *value);
     if let Some(what) = find(NOT_YET) {
-        return Some(format!("not supported yet: it needs {what}, which this version does not read"));
+        return Some(format!("not supported yet: this version has no {what}"));
     }
     if let Some(flag) = find(FLAGS) {
         return Some(format!("not in this file: it is a flag, {flag}"));

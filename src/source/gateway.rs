@@ -5,6 +5,7 @@
 
 mod definitions;
 mod foreign_policy;
+mod http_proxy;
 mod policy;
 mod routes;
 

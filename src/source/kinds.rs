@@ -7,6 +7,7 @@ use lockgate_route::objects::gateway::{
     GrpcRouteSpec, HttpPolicySpec, HttpRouteSpec, ListenerSetSpec, ListenerSetStatus, PolicyStatus, ReferenceGrantSpec,
     RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
 };
+use lockgate_route::objects::http_proxy::{HttpProxySpec, HttpProxyStatus, TlsCertificateDelegationSpec};
 use lockgate_route::objects::{BackendPolicySpec, HostGrantSpec, HostGrantStatus, Kind, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -81,6 +82,8 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<EnvoyFleetSpec, IgnoredAny>>(),
     Row::custom::<Custom<HostGrantSpec, HostGrantStatus>>(),
     Row::custom::<Custom<BackendPolicySpec, PolicyStatus>>(),
+    Row::custom::<Custom<HttpProxySpec, HttpProxyStatus>>(),
+    Row::custom::<Custom<TlsCertificateDelegationSpec, IgnoredAny>>(),
     Row::custom::<Custom<ForeignPolicySpec<0>, IgnoredAny>>(),
     Row::custom::<Custom<ForeignPolicySpec<1>, IgnoredAny>>(),
     Row::custom::<Custom<ForeignPolicySpec<2>, IgnoredAny>>(),

@@ -11,6 +11,7 @@ mod entries;
 mod facts;
 mod host_grant;
 mod http_policy;
+mod http_proxy;
 mod listener_set;
 mod listeners;
 mod policy;

@@ -126,7 +126,8 @@ fn the_reference_of_conditions_is_up_to_date() {
     assert!(rows.len() > 50, "only {} conditions", rows.len());
     let mut page = String::from(
         "# Conditions\n\nThis page is written by `make docs` from the golden cases of the translation.\n\n\
-         Lockgate writes conditions into the status of objects of Gateway API. Ingress v1 has no conditions: its problems are \
+         Lockgate writes conditions into the status of objects of Gateway API and of HTTPProxies, whose condition `Valid` lists errors and \
+         warnings. Ingress v1 has no conditions: its problems are \
          [Events](events.md), and its address appears when all Envoys have accepted it.\n\n\
          | object | condition | reason | example of a message |\n| --- | --- | --- | --- |\n",
     );

@@ -12,6 +12,7 @@ pub mod foreign;
 mod foreign_policy;
 pub mod gateway;
 mod host_grant;
+pub mod http_proxy;
 mod kept;
 mod kind;
 mod misencoded;

@@ -7,6 +7,7 @@ pub mod envoy;
 pub mod foreign_policies;
 pub mod gateway;
 pub mod host_grants;
+pub mod http_proxies;
 pub mod model;
 pub mod objects;
 pub mod shared_host;

@@ -19,6 +19,9 @@ const ANN: (&str, &str) = ("ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", "Basic YW5uO
 /// The user `bob` with the password `test`.
 const BOB: (&str, &str) = ("bob:{SHA}qUqP5cyxm6YcTAhz05Hph5gvu9M=", "Basic Ym9iOnRlc3Q=");
 
+/// Headers of a request.
+type Fields = &'static [(&'static str, &'static str)];
+
 fn secret(name: &str, kind: &str, data: &[(&str, &str)]) -> String {
     let entries: Vec<String> = data.iter().map(|(key, value)| format!("  {key}: \"{value}\"\n")).collect();
     format!(
@@ -103,7 +106,7 @@ async fn clients_are_authenticated() {
             }
             assert!(!get(target, "/", &[]).await.header("www-authenticate").is_empty(), "{host}: the browser asks");
         } else if host.contains("keys") {
-            let cases: [(&str, &[(&str, &str)], &str); 5] = [
+            let cases: [(&str, Fields, &str); 5] = [
                 ("/", &[("x-api-key", "key-1"), ("x-client", "root")], "app"),
                 ("/", &[("authorization", "Bearer key-2")], "batch"),
                 ("/?a=1&key=key-2", &[], "batch"),

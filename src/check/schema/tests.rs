@@ -31,8 +31,10 @@ fn assert_faults(object: Value, expected: &[(&str, &str)]) {
 fn every_kind_has_a_schema_and_every_keyword_is_known() {
     let schemas = Schemas::default();
     let unread = [Kind::HOST_CLAIMS, Kind::CUSTOM_RESOURCE_DEFINITION];
-    // The schemas of other products belong to them, and change with their versions.
-    let is_checked = |kind: &Kind| !unread.contains(kind) && !FOREIGN_POLICIES.contains(kind);
+    // The schemas of other products belong to them, and change with their versions. The translation reports unknown fields of HTTPProxies.
+    let of_contour = [Kind::HTTP_PROXY, Kind::TLS_CERTIFICATE_DELEGATION];
+    let is_checked =
+        |kind: &Kind| !unread.contains(kind) && !of_contour.contains(kind) && !FOREIGN_POLICIES.contains(kind);
     for kind in Kind::ALL.into_iter().filter(is_checked) {
         let info = kind.info();
         let name = format!("{} {}", kind.api_version(), info.name);

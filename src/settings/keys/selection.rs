@@ -22,7 +22,7 @@ pub const SELECTION: &[Key] = &[
         "ingress.withoutClass",
         Bool,
         route.ingress.classless,
-        "Serves Ingresses without a class, even if no IngressClass of this controller is the default class."
+        "Serves Ingresses and HTTPProxies without a class, even if no IngressClass of this controller is the default class."
     ),
     key!(
         "ingress.restrictingAnnotations",

@@ -217,7 +217,11 @@ fn unknown_keys_are_faults() {
         ("rateLimit: {enableXRateLimitHeaders: true}", "1:13", &["here it is rateLimit.headers"]),
         ("globalExtAuth: {}", "1:1", &["unknown key; here it is externalAuthorization"]),
         ("externalAuthorization: {withRequestBody: {}}", "1:25", &["externalAuthorization.requestBody"]),
-        ("httpproxy: {rootNamespaces: [a]}", "1:1", &["not supported yet: it needs the resource HTTPProxy"]),
+        (
+            "httpproxy: {rootNamespaces: [a]}",
+            "1:1",
+            &["not supported yet: this version has no settings of HTTPProxies"],
+        ),
         ("gateway: {controllerName: a.b/c}", "1:11", &["here it is gateway.controller"]),
         ("xdsServer: {}", "1:1", &["here it is xds"]),
         ("watchNamespaces: [a]", "1:1", &["here it is watch.namespaces"]),

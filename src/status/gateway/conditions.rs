@@ -12,7 +12,7 @@ use lockgate_route::translate::verdict::Status;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The types of conditions that Lockgate writes. Conditions of other types belong to other writers.
-const OWN_TYPES: [&str; 9] = [
+const OWN_TYPES: [&str; 10] = [
     "Accepted",
     "Conflicted",
     "InsecureFrontendValidationMode",
@@ -22,6 +22,7 @@ const OWN_TYPES: [&str; 9] = [
     "Programmed",
     "ResolvedRefs",
     "SupportedVersion",
+    "lockgate.dev/Programmed",
 ];
 
 /// A desired condition. Its transition time is determined by the write.
@@ -81,7 +82,7 @@ fn revision_suffix(revision: Revision) -> String {
 impl DesiredCondition {
     /// Creates the condition of a verdict on an object of this generation.
     pub fn from_verdict(verdict: &Verdict, generation: i64) -> Self {
-        let Verdict { object: _, parent: _, listener: _, condition, status, reason, message } = verdict;
+        let Verdict { object: _, parent: _, listener: _, condition, detail: _, status, reason, message } = verdict;
         Self { r#type: condition, status: *status, reason, message: Message::Text(message.to_string()), generation }
     }
 

@@ -29,5 +29,5 @@ fn origin(host: &OriginHost) -> matcher_v3::StringMatcher {
         OriginHost::Exact(text) => MatchPattern::Exact(text.to_string()),
         OriginHost::Suffix(text) => MatchPattern::Suffix(text.to_string()),
     };
-    matcher_v3::StringMatcher { match_pattern: Some(pattern), ignore_case: true, ..Default::default() }
+    matcher_v3::StringMatcher { match_pattern: Some(pattern), ignore_case: true }
 }

@@ -10,6 +10,7 @@ use super::gateway::{
     BackendTlsPolicy, Definition, EnvoyFleet, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet,
     ReferenceGrant, TcpRoute, TlsRoute, UdpRoute,
 };
+use super::http_proxy::{HttpProxy, TlsCertificateDelegation};
 use super::{
     BackendPolicy, ConfigMap, EndpointSlice, GatewayService, Grouping, HostGrant, Ingress, IngressClass, Kind, Meta,
     Misencoded, Namespace, ObjectId, ObjectKey, Secret, Service,
@@ -177,6 +178,7 @@ typed!(Secret, Kind::SECRET);
 typed!(Namespace, Kind::NAMESPACE);
 typed!(ConfigMap, Kind::CONFIG_MAP);
 typed!(EnvoyFleet, Kind::ENVOY_FLEET);
+typed!(TlsCertificateDelegation, Kind::TLS_CERTIFICATE_DELEGATION);
 
 /// Implements [`Typed`] for a type whose status the translation does not read.
 macro_rules! with_status {
@@ -212,6 +214,7 @@ with_status!(BackendTlsPolicy, Kind::BACKEND_TLS_POLICY);
 with_status!(HttpPolicy, Kind::HTTP_POLICY);
 with_status!(HostGrant, Kind::HOST_GRANT);
 with_status!(BackendPolicy, Kind::BACKEND_POLICY);
+with_status!(HttpProxy, Kind::HTTP_PROXY);
 
 impl Typed for Service {
     const KIND: Kind = Kind::SERVICE;

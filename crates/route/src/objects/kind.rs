@@ -101,6 +101,10 @@ const ENVOY_GATEWAY_POLICY: KindInfo = KindInfo {
     ..COMMON
 };
 
+/// The common properties of the kinds of Contour.
+const CONTOUR_KIND: KindInfo =
+    KindInfo { group: super::http_proxy::CONTOUR, optional: true, deletion_waits: true, ..COMMON };
+
 impl Kind {
     /// networking.k8s.io/v1
     pub const INGRESS: Self = Self(&KindInfo {
@@ -289,6 +293,24 @@ impl Kind {
         ..COMMON
     });
 
+    /// projectcontour.io/v1
+    pub const HTTP_PROXY: Self = Self(&KindInfo {
+        name: "HTTPProxy",
+        plural: "httpproxies",
+        deletion_demotes: true,
+        foreign_annotations: true,
+        has_status: true,
+        ..CONTOUR_KIND
+    });
+    /// projectcontour.io/v1
+    pub const TLS_CERTIFICATE_DELEGATION: Self = Self(&KindInfo {
+        name: "TLSCertificateDelegation",
+        plural: "tlscertificatedelegations",
+        grouping: Grouping::ByNamespace,
+        named_by_others: false,
+        ..CONTOUR_KIND
+    });
+
     /// gateway.envoyproxy.io/v1alpha1. Its policies are not applied; see [`ForeignPolicy`](super::ForeignPolicy).
     pub const SECURITY_POLICY: Self =
         Self(&KindInfo { name: "SecurityPolicy", plural: "securitypolicies", ..ENVOY_GATEWAY_POLICY });
@@ -313,7 +335,7 @@ impl Kind {
     });
 
     /// Every kind.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,
@@ -336,6 +358,8 @@ impl Kind {
         Self::ENVOY_FLEET,
         Self::HOST_GRANT,
         Self::BACKEND_POLICY,
+        Self::HTTP_PROXY,
+        Self::TLS_CERTIFICATE_DELEGATION,
         Self::SECURITY_POLICY,
         Self::CLIENT_TRAFFIC_POLICY,
         Self::BACKEND_TRAFFIC_POLICY,

@@ -277,6 +277,18 @@ pub fn policy_over(
     (!is_named).then(policy)
 }
 
+/// Returns the policy of a port with `protocol` instead of that of the Service, if the port exists.
+pub fn policy_as(
+    context: Context,
+    service: &ObjectKey,
+    port: WantedPort,
+    protocol: UpstreamProtocol,
+) -> Option<TrafficPolicy> {
+    let service = context.objects.get::<Service>(service)?;
+    let (number, _) = number_and_name(service, port)?;
+    Some(TrafficPolicy { protocol, ..service_policy(service, number, context.settings).0 })
+}
+
 /// Returns the policy of a port over TLS with this verification and client certificate, if the port exists. `protocol`
 /// applies if the Service names none.
 pub fn policy_over_tls(

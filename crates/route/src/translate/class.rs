@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::objects::http_proxy::HttpProxy;
 use crate::objects::{Ingress, IngressClass, Kind, Meta, Objects};
 use crate::settings::Settings;
 
@@ -24,17 +25,6 @@ const CLASS_ANNOTATIONS: [&str; 2] = ["projectcontour.io/ingress.class", "kubern
 pub struct Classes {
     names: BTreeSet<Arc<str>>,
     classless: bool,
-    /// Whether the settings list classes.
-    are_listed: bool,
-}
-
-/// When an object without a class is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Without {
-    /// If a class of Lockgate is the default, or the settings say so.
-    Default,
-    /// Unless the settings list classes.
-    UnlessListed,
 }
 
 impl Classes {
@@ -43,27 +33,25 @@ impl Classes {
         let ours = || objects.all::<IngressClass>().filter(|class| is_ours(class, settings));
         let names = ours().map(|class| class.meta.key.name.clone());
         let listed = settings.ingress.class_names.iter().map(|name| name.as_str().into());
-        Self {
-            classless: settings.ingress.classless || ours().any(is_default),
-            are_listed: !settings.ingress.class_names.is_empty(),
-            names: names.chain(listed).collect(),
-        }
+        Self { classless: settings.ingress.classless || ours().any(is_default), names: names.chain(listed).collect() }
     }
 
     /// Returns whether an object that names this class is served. An object of another or an unknown class belongs to another
-    /// controller. It has no problem, and its status is never changed.
-    pub fn serve(&self, class: Option<&str>, without: Without) -> bool {
-        match (class, without) {
-            (Some(class), _) => self.names.contains(class),
-            (None, Without::Default) => self.classless,
-            (None, Without::UnlessListed) => self.classless || !self.are_listed,
-        }
+    /// controller. It has no problem, and its status is never changed. An object without a class is served if a class of Lockgate is the
+    /// default, or the settings say so.
+    pub fn serve(&self, class: Option<&str>) -> bool {
+        class.map_or(self.classless, |class| self.names.contains(class))
     }
 }
 
 /// Returns the class that an Ingress names, if any.
 pub fn class_of_ingress(ingress: &Ingress) -> Option<&str> {
     class_of(&ingress.meta, ingress.spec.ingress_class_name.as_deref())
+}
+
+/// Returns the class that an HTTPProxy names, if any.
+pub fn class_of_http_proxy(proxy: &HttpProxy) -> Option<&str> {
+    class_of(&proxy.meta, proxy.spec.ingress_class_name.as_deref())
 }
 
 /// Returns the class of an object, according to an annotation or `field`.

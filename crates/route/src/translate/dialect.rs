@@ -8,7 +8,7 @@ use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Secret, Transport};
 
 use super::backend::{self, Context, Fault, Located, WantedPort};
-use super::class::{Classes, Without};
+use super::class::Classes;
 use super::conflicts::Conflict;
 use super::few::set_of;
 use super::gateway::attach::Parent;
@@ -18,6 +18,7 @@ use super::gateway::policies::Policies;
 use super::grants::{Grants, Reference};
 use super::graph::Input;
 use super::host_grants::HostGrants;
+pub use super::http_proxy::DIALECT as HTTP_PROXY;
 pub use super::ingress::DIALECT as INGRESS;
 use super::order::{Order, PathRank};
 use super::patterns::Patterns;
@@ -55,7 +56,7 @@ impl Dialect {
     /// reads.
     pub fn serves(&self, object: &Object, classes: &Classes) -> bool {
         match self.selection {
-            Selection::Class { named, without } => classes.serve(named(object), without),
+            Selection::Class { named } => classes.serve(named(object)),
             Selection::Parents { .. } => true,
         }
     }
@@ -68,8 +69,6 @@ pub enum Selection {
     Class {
         /// Returns the name of the class, if an object names one. The field is [`CLASS_FIELD`](super::class::FIELD).
         named: fn(&Object) -> Option<&str>,
-        /// When an object without a class is served.
-        without: Without,
     },
     /// By Gateways and ListenerSets.
     Parents {
@@ -85,7 +84,7 @@ pub enum Selection {
 pub enum Sharing {
     /// Their units are merged.
     Merged,
-    /// None of them defines it, because neither takes precedence.
+    /// The oldest one defines it, and its units and certificates take precedence over those of merged kinds.
     Alone,
 }
 
@@ -108,7 +107,7 @@ pub struct Competition {
 }
 
 /// Every dialect. The order has no meaning.
-pub static DIALECTS: [Dialect; 6] = [INGRESS, HTTP_ROUTE, GRPC_ROUTE, TLS_ROUTE, TCP_ROUTE, UDP_ROUTE];
+pub static DIALECTS: [Dialect; 7] = [INGRESS, HTTP_ROUTE, GRPC_ROUTE, TLS_ROUTE, TCP_ROUTE, UDP_ROUTE, HTTP_PROXY];
 
 /// Returns the dialect of a kind.
 pub fn of(dialects: &[Dialect], kind: Kind) -> Option<&Dialect> {
@@ -167,6 +166,7 @@ pub struct Resolver<'a> {
     pub default_secret: Option<&'a SecretId>,
     /// The regular expressions of the source.
     pub patterns: Patterns,
+    classes: &'a Classes,
     host_grants: &'a HostGrants,
     parents: &'a dyn Parents,
     authorize: &'a mut dyn FnMut(&Located) -> Access,
@@ -180,7 +180,7 @@ impl<'a> Resolver<'a> {
     pub fn new(
         context: Context<'a>,
         default_secret: Option<&'a SecretId>,
-        host_grants: &'a HostGrants,
+        (classes, host_grants): (&'a Classes, &'a HostGrants),
         parents: &'a dyn Parents,
         authorize: &'a mut dyn FnMut(&Located) -> Access,
     ) -> Self {
@@ -188,6 +188,7 @@ impl<'a> Resolver<'a> {
             context,
             default_secret,
             patterns: Patterns::new(&context.settings.regexes),
+            classes,
             host_grants,
             parents,
             authorize,
@@ -223,6 +224,11 @@ impl<'a> Resolver<'a> {
     pub fn included(&mut self, id: &ObjectId) -> Option<&'a Object> {
         self.inputs.push(Input::new(id.kind, id.key.clone()));
         self.context.objects.of_kind(id.kind).get(&id.key)
+    }
+
+    /// Returns whether the class of an included object is served.
+    pub fn serves(&self, dialect: &Dialect, object: &Object) -> bool {
+        dialect.serves(object, self.classes)
     }
 
     /// Returns the BackendTLSPolicies.
@@ -272,6 +278,17 @@ impl<'a> Resolver<'a> {
         protocol: UpstreamProtocol,
     ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
         let policy = backend::policy_over(self.context, &service, port, protocol);
+        self.cluster(service, port, policy)
+    }
+
+    /// Returns the cluster of a port of a Service like [`Self::cluster`], with this protocol.
+    pub fn cluster_as(
+        &mut self,
+        service: ObjectKey,
+        port: WantedPort,
+        protocol: UpstreamProtocol,
+    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+        let policy = backend::policy_as(self.context, &service, port, protocol);
         self.cluster(service, port, policy)
     }
 

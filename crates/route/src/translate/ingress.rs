@@ -12,7 +12,7 @@ use crate::re2::Cost;
 
 use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
-use super::class::{self, Without};
+use super::class;
 use super::dialect::{Competition, Dialect, Resolver, Selection, Sharing};
 use super::problem::{Message, Problem, Reason, bounded};
 use super::rules::Contender;
@@ -23,7 +23,7 @@ use super::{host, path};
 /// The dialect of Ingresses.
 pub const DIALECT: Dialect = Dialect {
     kind: Kind::INGRESS,
-    selection: Selection::Class { named: |object| class::class_of_ingress(object.get()?), without: Without::Default },
+    selection: Selection::Class { named: |object| class::class_of_ingress(object.get()?) },
     parse: |object, resolver| object.get().map(|ingress| parse(ingress, resolver)).ok_or_else(Dependencies::default),
     sharing: Sharing::Merged,
     competition: Competition {

@@ -54,10 +54,12 @@ impl ToHttps {
     /// Returns the redirect of the settings.
     pub fn new(settings: &Settings) -> Self {
         let status = RedirectStatus::from_code(settings.tls.redirect_status);
-        Self {
-            status: status.unwrap_or(RedirectStatus::PermanentRedirect),
-            trusts_scheme: settings.http.trusted_hops > 0,
-        }
+        Self::with_status(status.unwrap_or(RedirectStatus::PermanentRedirect), settings)
+    }
+
+    /// Returns the redirect with this status.
+    pub fn with_status(status: RedirectStatus, settings: &Settings) -> Self {
+        Self { status, trusts_scheme: settings.http.trusted_hops > 0 }
     }
 
     /// Appends the routes for requests of `route` in plain text.

@@ -58,6 +58,16 @@ pub enum Reason {
     TLSConfigNotValid,
     /// Another namespace owns the host, or an older object has the same path, the default backend, or the certificate.
     Conflicted,
+    /// A host that an older HTTPProxy defines.
+    DuplicateVhost,
+    /// An include of an HTTPProxy that cannot be followed.
+    IncludeNotValid,
+    /// A part of an HTTPProxy that cannot be served as written.
+    ProxyNotValid,
+    /// A field of an HTTPProxy that Lockgate does not serve, and that may restrict access.
+    UnsupportedField,
+    /// A field of an HTTPProxy that Lockgate does not serve, and that restricts no access.
+    IgnoredField,
     /// An annotation with an invalid value, or on the wrong kind of object.
     InvalidAnnotation,
     /// Annotations or policies of another product that restrict access. The restriction is not enforced.
@@ -121,6 +131,11 @@ impl Reason {
             Reason::SecretNotValid => "SecretNotValid",
             Reason::TLSConfigNotValid => "TLSConfigNotValid",
             Reason::Conflicted => "Conflicted",
+            Reason::DuplicateVhost => "DuplicateVhost",
+            Reason::IncludeNotValid => "IncludeNotValid",
+            Reason::ProxyNotValid => "ProxyNotValid",
+            Reason::UnsupportedField => "UnsupportedField",
+            Reason::IgnoredField => "IgnoredField",
             Reason::InvalidAnnotation => "InvalidAnnotation",
             Reason::AccessNotRestricted => "AccessNotRestricted",
             Reason::UnsupportedAnnotation => "UnsupportedAnnotation",

@@ -1,12 +1,15 @@
 //! The policies of units, and the limit of their size. This is the only place that applies policies to routes, for all dialects.
 //!
 //! A unit has the policies of its rule, its object, and its namespace, and those of its listener if it is a listener of a Gateway. A
-//! unit never has a policy of another object, although several objects can define a host.
+//! unit never has a policy of another object, although several objects can define a host. A unit of an included object also has the
+//! policies of its includer, behind its own.
 
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use crate::model::Host;
-use crate::objects::{Kind, ObjectId, Precedence};
+use crate::objects::{Kind, ObjectId, ObjectKey, Precedence};
 
 use super::charges::{Charges, State};
 use super::gateway::attach::{ListenerName, ListenerOwner};
@@ -72,11 +75,30 @@ impl<'a> Scope<'a> {
 
     /// Returns the features of a rule of an object.
     pub fn features(&self, object: &Precedence, rule: Option<&Arc<str>>) -> Option<Features> {
-        if self.policies.is_empty() {
-            return None;
+        self.effective(self.of_source(object, rule))
+    }
+
+    /// Returns the features of a rule of an object that `declaring` declares: the object itself, or an object that it includes.
+    pub fn features_declared_by(
+        &self,
+        declaring: &ObjectRef,
+        object: &Precedence,
+        rule: Option<&Arc<str>>,
+    ) -> Option<Features> {
+        let key = ObjectKey { namespace: declaring.namespace.clone(), name: declaring.name.clone() };
+        if key == object.key || self.policies.is_empty() {
+            return self.features(object, rule);
         }
-        let layers = over(self.policies.of_source(&object.id(), rule).as_ref(), self.of_listener.as_ref());
-        layers.as_ref().map(Layers::effective)
+        let own = self.policies.of_source(&object.kind.id(key), rule);
+        self.effective(over(own.as_ref(), self.of_source(object, rule).as_ref()))
+    }
+
+    fn of_source(&self, object: &Precedence, rule: Option<&Arc<str>>) -> Option<Layers> {
+        if self.policies.is_empty() { None } else { self.policies.of_source(&object.id(), rule) }
+    }
+
+    fn effective(&self, of_object: Option<Layers>) -> Option<Features> {
+        over(of_object.as_ref(), self.of_listener.as_ref()).as_ref().map(Layers::effective)
     }
 
     /// Returns the features of a unit of an object.
@@ -86,7 +108,9 @@ impl<'a> Scope<'a> {
     pub fn features_of(&self, object: &Precedence, unit: &Unit) -> Option<Features> {
         match self.limits {
             Limits::Shared(_) if is_challenge(unit.path()) => None,
-            Limits::Shared(_) | Limits::Attached(..) => self.features(object, unit.rule.as_ref()),
+            Limits::Shared(_) | Limits::Attached(..) => {
+                self.features_declared_by(&unit.route.origin, object, unit.rule.as_ref())
+            }
         }
     }
 

@@ -23,6 +23,7 @@ mod gateway_texts;
 mod gateway_tls;
 mod host_grants;
 mod http_policies;
+mod http_proxies;
 mod incremental;
 mod ingress_policies;
 mod key_pairs;

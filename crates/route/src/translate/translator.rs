@@ -34,7 +34,7 @@ use crate::settings::Settings;
 use super::backend_policies::BackendPolicies;
 use super::class::{self, Classes};
 use super::conflicts::Place;
-use super::dialect::{DIALECTS, Dialect};
+use super::dialect::{self, DIALECTS, Dialect};
 use super::envoys::{self, Envoys};
 use super::gateway::{PolicyReports, Reports};
 use super::graph::{ChangedInputs, Graph, Input};
@@ -347,7 +347,7 @@ impl Translator {
             before.default_secret != now.default_secret || before.presented_to_all() != now.presented_to_all();
     }
 
-    /// Updates the classes. Returns the sources whose class started or stopped being served.
+    /// Updates the classes. Returns the sources whose class started or stopped being served, and the sources that include them.
     ///
     /// The update compares the class of every source, which costs less than an index of all sources by class.
     fn update_classes(&mut self, objects: &Objects, settings: &Settings) -> BTreeSet<ObjectId> {
@@ -358,7 +358,12 @@ impl Translator {
         let moved = |(dialect, object): &(&Dialect, &Object)| {
             dialect.serves(object, &before) != dialect.serves(object, &self.classes)
         };
-        candidates(self.dialects, objects).filter(moved).map(|(_, object)| object.id()).collect()
+        let moved: Vec<ObjectId> =
+            candidates(self.dialects, objects).filter(moved).map(|(_, object)| object.id()).collect();
+        let inputs: Vec<Input> = moved.iter().map(|id| Input::new(id.kind, id.key.clone())).collect();
+        let readers = inputs.iter().flat_map(|input| self.graph.readers(input)).cloned();
+        let includers = readers.filter(|id| dialect::of(self.dialects, id.kind).is_some());
+        includers.chain(moved.iter().cloned()).collect()
     }
 
     /// Translates everything from scratch.

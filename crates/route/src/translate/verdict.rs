@@ -31,12 +31,33 @@ pub struct Verdict {
     pub listener: Option<Arc<str>>,
     /// The type of the condition, CamelCase: `Accepted`.
     pub condition: &'static str,
+    /// The entry of the condition that the verdict is. `None`: the verdict is the condition itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Detail>,
     /// The status of the condition.
     pub status: Status,
     /// The stable reason, CamelCase: `NotAllowedByListeners`.
     pub reason: &'static str,
     /// Details for people: lower case, no full stop.
     pub message: Message,
+}
+
+/// An entry of a condition that lists errors and warnings, such as `Valid` of an HTTPProxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Detail {
+    /// The list.
+    pub severity: Severity,
+    /// The type of the entry, CamelCase: `RouteError`.
+    pub r#type: &'static str,
+}
+
+/// The severity of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Severity {
+    /// A part of the object is not served as written.
+    Error,
+    /// All of the object is served, or an optional part is left out.
+    Warning,
 }
 
 /// The status of a condition.
@@ -61,18 +82,23 @@ impl Status {
     }
 }
 
+/// An entry of a condition: its type, its reason, and its message.
+type Entry<'a> = (Detail, &'static str, &'a Message);
+
 /// The verdicts on all source objects, by object. A clone shares everything.
 pub type Verdicts = OrdMap<ObjectId, Arc<[Verdict]>>;
 
 impl Verdict {
     /// Returns a verdict on a condition of the object itself, without details.
     pub fn new(object: ObjectRef, condition: &'static str, status: Status, reason: &'static str) -> Self {
-        Self { object, parent: None, listener: None, condition, status, reason, message: Message::default() }
+        let (parent, listener, detail, message) = (None, None, None, Message::default());
+        Self { object, parent, listener, condition, detail, status, reason, message }
     }
 
-    /// Returns the part of the status that the verdict determines: one condition of one parent and listener.
-    fn place(&self) -> (&ObjectRef, Option<u16>, &Option<Arc<str>>, &str) {
-        (&self.object, self.parent, &self.listener, self.condition)
+    /// Returns the part of the status that the verdict determines: one condition of one parent and listener, or one entry of it.
+    fn place(&self) -> (&ObjectRef, Option<u16>, &Option<Arc<str>>, &str, Option<Entry<'_>>) {
+        let entry = self.detail.map(|detail| (detail, self.reason, &self.message));
+        (&self.object, self.parent, &self.listener, self.condition, entry)
     }
 }
 
@@ -86,6 +112,7 @@ impl Problem {
             parent: None,
             listener: None,
             condition,
+            detail: None,
             status: Status::False,
             reason: reason.as_str(),
             message: message.with_text(format!("{field}{message}; {consequence}")),
@@ -120,6 +147,7 @@ mod tests {
             parent: Some(0),
             listener: Some(format!("{listener:05}").into()),
             condition: "Accepted",
+            detail: None,
             status,
             reason: "Accepted",
             message: message.into(),
@@ -130,6 +158,15 @@ mod tests {
     fn the_negative_verdict_on_a_condition_is_kept() {
         let verdicts = [verdict(2, Status::True, ""), verdict(1, Status::True, "a"), verdict(1, Status::False, "b")];
         assert_eq!(*bounded(&verdicts), [verdict(1, Status::False, "b"), verdict(2, Status::True, "")]);
+    }
+
+    #[test]
+    fn every_entry_of_a_condition_is_kept_beside_it() {
+        let detail = Some(Detail { severity: Severity::Error, r#type: "RouteError" });
+        let entry = |message| Verdict { detail, ..verdict(1, Status::True, message) };
+        let verdicts =
+            [entry("b"), verdict(1, Status::True, ""), entry("a"), entry("b"), verdict(1, Status::False, "")];
+        assert_eq!(*bounded(&verdicts), [verdict(1, Status::False, ""), entry("a"), entry("b")]);
     }
 
     #[test]

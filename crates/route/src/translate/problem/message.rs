@@ -25,6 +25,8 @@ pub enum Cause {
     MissingService(ObjectKey, ServicePort),
     /// No ReferenceGrant in this namespace permits the reference.
     NotPermitted(Arc<str>),
+    /// No TLSCertificateDelegation in this namespace permits the reference.
+    NotDelegated(Arc<str>),
     /// The HostGrants do not permit the host.
     HostNotGranted {
         /// The host.

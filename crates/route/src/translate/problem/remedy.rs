@@ -4,7 +4,7 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 38] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
@@ -14,6 +14,11 @@ impl Reason {
         Self::HostNotGranted,
         Self::HostGrantNotValid,
         Self::Conflicted,
+        Self::DuplicateVhost,
+        Self::IncludeNotValid,
+        Self::ProxyNotValid,
+        Self::UnsupportedField,
+        Self::IgnoredField,
         Self::SecretNotValid,
         Self::TLSConfigNotValid,
         Self::Ambiguous,
@@ -66,6 +71,20 @@ impl Reason {
             Self::Conflicted => {
                 "Use another host or path, remove one of the duplicates, or let the owner of the host delegate it \
                  (lockgate.dev/delegate-to)."
+            }
+            Self::DuplicateVhost => {
+                "Use another host, delete one of the HTTPProxies, or let one of them include the other."
+            }
+            Self::IncludeNotValid => {
+                "Create the included HTTPProxy with the same class and without spec.virtualhost, and use different conditions for \
+                 each include."
+            }
+            Self::ProxyNotValid => "Correct the field that the message names; the other routes are served.",
+            Self::UnsupportedField => {
+                "Remove the field, or use an HTTPPolicy or a BackendPolicy instead; docs/httpproxy.md lists the supported fields."
+            }
+            Self::IgnoredField => {
+                "Remove the field if nothing else reads it; docs/httpproxy.md lists the supported fields."
             }
             Self::SecretNotValid => {
                 "Create a Secret of type \"kubernetes.io/tls\" with a certificate for the host and its key, in the same \

@@ -1,7 +1,7 @@
 //! A dialect whose sources consist of several objects: a root defines a host and includes others, which include others.
 //!
-//! It shows what the core provides to such kinds: verdicts on included objects, fields of any depth, matches with conditions, and a
-//! conflict that all objects lose.
+//! It shows what the core provides to such kinds: verdicts on included objects, fields of any depth, matches with conditions, and hosts
+//! that one object defines.
 
 use std::sync::Arc;
 
@@ -14,7 +14,6 @@ use crate::objects::{Kind, KindInfo, Meta, Object, ObjectId, ObjectKey, Objects,
 use crate::settings::Settings;
 use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
-use crate::translate::class::Without;
 use crate::translate::dialect::{self, Competition, Dialect, INGRESS, Resolver, Selection, Sharing};
 use crate::translate::plain_text::PlainText;
 use crate::translate::problem::{Problem, Reason};
@@ -29,7 +28,7 @@ static DIALECTS: [Dialect; 3] = [super::verdicts::DIALECTS[0], DIALECT, dialect:
 
 const DIALECT: Dialect = Dialect {
     kind: Proxy::KIND,
-    selection: Selection::Class { named: |_| None, without: Without::UnlessListed },
+    selection: Selection::Class { named: |_| None },
     parse: |object, resolver| parse(object.get().ok_or_else(Dependencies::default)?, resolver),
     sharing: Sharing::Alone,
     competition: Competition { guards_prefixes: false, ..INGRESS.competition },
@@ -61,6 +60,13 @@ impl Typed for Proxy {
     fn metadata_mut(&mut self) -> &mut Meta {
         &mut self.meta
     }
+}
+
+/// The settings: objects without a class are served.
+fn classless() -> Settings {
+    let mut settings = Settings::default();
+    settings.ingress.classless = true;
+    settings
 }
 
 fn proxy(name: &str) -> Proxy {
@@ -198,13 +204,13 @@ impl World {
         for object in of {
             world.objects.apply(object.clone());
         }
-        world.translator.update(&world.objects, &Settings::default(), &ChangedInputs::everything());
+        world.translator.update(&world.objects, &classless(), &ChangedInputs::everything());
         world
     }
 
     /// Takes a step, and compares the result with a translation from scratch. Returns the number of changed hosts.
     fn take(&mut self, step: Step) -> usize {
-        let (mut settings, mut changed) = (Settings::default(), ChangedInputs::default());
+        let (mut settings, mut changed) = (classless(), ChangedInputs::default());
         take(step, &mut self.objects, &mut settings, &mut changed);
         let update = self.translator.update(&self.objects, &settings, &changed);
         let mut anew = Translator::new(&DIALECTS);
@@ -275,19 +281,17 @@ fn a_root_that_only_includes_others_is_served_by_their_routes() {
     assert!(!world.translator.has_lost(&id("root")) && !world.translator.has_lost(&id("team")));
     let reads = |world: &World, name| world.translator.inputs(&id(name)).any(|input| input.kind() == Kind::SERVICE);
     assert!(reads(&world, "root") && reads(&world, "team"), "the root reads the Services of the included object");
-    world.apply(ingress("other").created(-1).host("x.test").path("ImplementationSpecific", "/", "a:80"));
-    assert!(world.translator.has_lost(&id("root")), "an older object has its only match");
+    world.apply(ingress("other/other").created(-1).host("x.test").path("ImplementationSpecific", "/", "a:80"));
+    assert!(world.translator.has_lost(&id("root")), "an older object of another namespace owns the host");
 }
 
 #[test]
-fn an_object_without_a_class_is_served_unless_the_settings_list_classes() {
+fn an_object_without_a_class_is_served_if_the_settings_say_so() {
     let mut world = World::new(&[proxy("root").host("a.test").route("/", None, "a").into()]);
     assert_eq!(world.reason("root"), "Valid");
-    let mut settings = Settings::default();
-    settings.ingress.class_names = vec!["listed".to_owned()];
-    world.translator.update(&world.objects, &settings, &ChangedInputs::everything());
-    assert_eq!(world.reason("root"), "none");
     world.translator.update(&world.objects, &Settings::default(), &ChangedInputs::everything());
+    assert_eq!(world.reason("root"), "none");
+    world.translator.update(&world.objects, &classless(), &ChangedInputs::everything());
     assert_eq!(world.reason("root"), "Valid");
 }
 
@@ -323,22 +327,24 @@ fn more_conditions_precede_fewer_whatever_the_age_of_the_objects() {
 }
 
 #[test]
-fn all_objects_lose_a_host_that_each_of_them_requires_for_itself() {
-    let root = |name: &str| proxy(name).host("x.test").route("/", None, "a");
-    let mut world = World::new(&[root("one").into()]);
-    assert_eq!((world.reason("one"), world.routes("x.test").len()), ("Valid", 1));
-    world.apply(root("two"));
-    assert_eq!(["one", "two"].map(|name| world.reason(name)), ["Conflicted"; 2]);
-    assert!(world.routes("x.test").is_empty());
+fn the_oldest_of_several_objects_that_define_a_host_serves_it() {
+    let root = |name: &str, created| {
+        let meta = Meta { created, ..meta(name) };
+        Proxy { meta, ..proxy(name).host("x.test").route("/", None, "a") }
+    };
+    let mut world = World::new(&[root("two", 1).into()]);
+    world.apply(root("one", 2));
+    assert_eq!(["one", "two"].map(|name| world.reason(name)), ["DuplicateVhost", "Valid"]);
+    assert_eq!(world.routes("x.test"), ["/ 0 two"]);
     let problems: Vec<String> = world.translator.problems().iter().map(ToString::to_string).collect();
-    assert!(
-        problems.iter().all(|text| text.contains("spec.host") && text.contains("is also defined by Proxy")),
-        "{problems:?}"
-    );
-    world.apply(ingress("shared").host("x.test").path("Prefix", "/shared", "a:80"));
-    assert_eq!(world.routes("x.test"), ["/shared 0 shared"], "kinds that merge are served");
-    world.delete("one");
-    assert_eq!((world.reason("two"), world.routes("x.test").len()), ("Valid", 2));
+    let expected = "spec.host: host \"x.test\" is defined by Proxy shop/two, which takes precedence";
+    assert!(problems.iter().any(|text| text.contains(expected)), "{problems:?}");
+    let older = ingress("shared").created(-1).host("x.test").path("Prefix", "/shared", "a:80");
+    world.apply(older.path("ImplementationSpecific", "/", "a:80"));
+    assert_eq!(world.routes("x.test"), ["/shared 0 shared", "/ 0 two"], "kinds that merge are served behind it");
+    world.delete("two");
+    assert_eq!(world.reason("one"), "Valid");
+    assert_eq!(world.routes("x.test"), ["/shared 0 shared", "/ 0 one"]);
 }
 
 fn any_proxy() -> impl Strategy<Value = Object> {

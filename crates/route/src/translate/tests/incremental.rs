@@ -285,7 +285,7 @@ fn differing<K: Ord + Clone, V: PartialEq>(
     before.keys().chain(now.keys()).filter(|key| before.get(*key) != now.get(*key)).cloned().collect()
 }
 
-fn difference(before: &Model, now: &Model) -> Touched {
+pub(super) fn difference(before: &Model, now: &Model) -> Touched {
     let http = differing(before.http(), now.http());
     let https = &differing(before.https(), now.https()) | &(before.refused() ^ now.refused());
     let hosts =
@@ -301,7 +301,7 @@ fn difference(before: &Model, now: &Model) -> Touched {
 }
 
 /// Returns the Ingresses that have lost all their routes.
-fn lost_of(translator: &Translator) -> BTreeSet<ObjectId> {
+pub(super) fn lost_of(translator: &Translator) -> BTreeSet<ObjectId> {
     translator.sources().filter(|key| translator.has_lost(key)).collect()
 }
 

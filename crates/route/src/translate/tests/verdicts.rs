@@ -24,6 +24,7 @@ fn accepted(object: ObjectRef) -> Verdict {
         object,
         parent: None,
         listener: None,
+        detail: None,
         condition: "Accepted",
         status: Status::True,
         reason: "Accepted",

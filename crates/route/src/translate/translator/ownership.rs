@@ -85,13 +85,15 @@ pub struct Standing<'a> {
     pub served: Vec<&'a Source>,
     /// The Ingresses whose rules are rejected.
     rejected: Vec<&'a Source>,
-    /// The objects whose rules are rejected because each of them requires the host for itself.
-    clashing: Vec<&'a Source>,
+    /// The objects whose rules are rejected because an older object defines all of the host.
+    duplicates: Vec<&'a Source>,
+    /// The oldest object that defines all of the host.
+    alone: Option<&'a Source>,
     /// The claim of the host's owner, with [`NamespaceOwnership::Strict`].
     pub claim: Option<Claim>,
 }
 
-impl Standing<'_> {
+impl<'a> Standing<'a> {
     /// Returns the Ingress through which the host is owned.
     pub fn owner(&self) -> Option<&ObjectRef> {
         self.claim.as_ref().and_then(Claim::ingress)
@@ -100,7 +102,7 @@ impl Standing<'_> {
     /// Returns the owner if it has a rule for the host. An Ingress that is being deleted has none.
     pub fn owner_with_rule(&self) -> Option<&Arc<str>> {
         let owner = self.claim.as_ref()?.owner();
-        let with_rules = self.served.iter().chain(&self.clashing);
+        let with_rules = self.served.iter().chain(&self.duplicates);
         let mut lasting = with_rules.filter(|source| !source.precedence.terminating);
         lasting.any(|source| source.origin.namespace == *owner).then_some(owner)
     }
@@ -113,37 +115,43 @@ impl Standing<'_> {
 
     /// Adds a problem for every rejected rule for `host`.
     pub fn report(&self, host: &Host, problems: &mut Vec<Problem>) {
-        let mut report = |source: &Source, message: &str| {
+        let mut report = |source: &Source, reason: Reason, message: &str| {
             problems.extend(source.shared.rules_for(host).map(|rule| Problem {
                 object: source.origin.clone(),
                 field: rule.field.to_string(),
-                reason: Reason::Conflicted,
+                reason,
                 message: message.into(),
                 consequence: "rule left out".to_owned(),
             }));
         };
         if let Some(claim) = &self.claim {
-            self.rejected.iter().for_each(|source| report(source, &claim.states(host)));
+            self.rejected.iter().for_each(|source| report(source, Reason::Conflicted, &claim.states(host)));
         }
-        for source in &self.clashing {
-            let other = self.clashing.iter().find(|other| other.origin != source.origin);
-            let other = other.map(|other| other.origin.to_string()).unwrap_or_default();
-            report(
-                source,
-                &format!("host \"{host}\" is also defined by {other}, and one object must define all of it"),
-            );
+        if let Some(alone) = self.alone {
+            let message = format!("host \"{host}\" is defined by {}, which takes precedence", alone.origin);
+            self.duplicates.iter().for_each(|source| report(source, Reason::DuplicateVhost, &message));
         }
     }
 
-    /// Rejects the objects that require the host for themselves, if there are several.
-    fn reject_clashing(&mut self, dialects: &[Dialect]) {
-        let is_alone = |source: &Source| {
-            dialect::of(dialects, source.precedence.kind).is_some_and(|dialect| dialect.sharing == Sharing::Alone)
-        };
-        let claims = |source: &&&Source| is_alone(source) && !source.precedence.terminating;
-        if self.served.iter().filter(claims).nth(1).is_some() {
-            self.clashing = self.served.extract_if(.., |source| is_alone(source)).collect();
-        }
+    /// Rejects all objects that define all of the host, except for the oldest one.
+    fn reject_duplicates(&mut self, dialects: &[Dialect]) {
+        let is_alone = |source: &&Source| is_alone(source, dialects);
+        self.alone = self.served.iter().copied().filter(is_alone).min_by_key(|source| &source.precedence);
+        let Some(alone) = self.alone else { return };
+        let is_duplicate = |source: &mut &Source| is_alone(source) && source.precedence != alone.precedence;
+        self.duplicates = self.served.extract_if(.., is_duplicate).collect();
+        let of_same_host = |source: &mut &Source| is_alone(source);
+        self.duplicates.extend(self.rejected.extract_if(.., of_same_host));
+    }
+
+    /// Returns the sources whose TLS entries may apply, of `naming`: those of an object that defines all of the host come first.
+    pub fn with_entries(&self, naming: &[&'a Source]) -> Vec<&'a Source> {
+        let is_alone = |source: &Source| self.alone.is_some_and(|alone| alone.precedence == source.precedence);
+        let is_duplicate =
+            |source: &Source| self.duplicates.iter().any(|duplicate| duplicate.precedence == source.precedence);
+        let mut sources: Vec<_> = naming.iter().copied().filter(|source| !is_duplicate(source)).collect();
+        sources.sort_by_key(|source| !is_alone(source));
+        sources
     }
 }
 
@@ -199,13 +207,18 @@ impl Translator {
         };
         let of = |namespace: &Arc<str>| served.iter().any(|source| source.origin.namespace == *namespace);
         let owner = claim.as_ref().map(Claim::owner).filter(|owner| of(owner));
-        if let Some(first) = owner.or(served.first().map(|source| &source.origin.namespace)).cloned() {
+        let is_alone = |source: &Source| is_alone(source, self.dialects);
+        let defining = served.iter().find(|source| is_alone(source)).or(served.first());
+        if let Some(first) = owner.or(defining.map(|source| &source.origin.namespace)).cloned() {
             // The sort is stable, so each namespace keeps the order of precedence. An object that is being deleted
             // loses to all others.
-            served.sort_by_key(|source| (source.precedence.terminating, source.origin.namespace != first));
+            served.sort_by_key(|source| {
+                (source.precedence.terminating, source.origin.namespace != first, !is_alone(source))
+            });
         }
-        let mut standing = Standing { served, rejected, clashing: Vec::new(), claim };
-        standing.reject_clashing(self.dialects);
+        let (duplicates, alone) = (Vec::new(), None);
+        let mut standing = Standing { served, rejected, duplicates, alone, claim };
+        standing.reject_duplicates(self.dialects);
         standing
     }
 
@@ -310,6 +323,11 @@ impl Translator {
         self.replace_conflicts(Place::Shared, &before.problems, &self.nameless.problems.clone());
         changed
     }
+}
+
+/// Returns whether a source defines all of its hosts.
+fn is_alone(source: &Source, dialects: &[Dialect]) -> bool {
+    dialect::of(dialects, source.precedence.kind).is_some_and(|dialect| dialect.sharing == Sharing::Alone)
 }
 
 /// Returns the lists of namespaces that the Ingresses of `owner` delegate their hosts to.

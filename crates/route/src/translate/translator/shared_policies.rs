@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use super::Translator;
 use super::gateways::ChangedPolicies;
 use super::sources::Affected;
@@ -90,15 +92,20 @@ impl Translator {
     fn size_of_policies(&self, source: &Source, measure: &Sizes) -> Option<Charge> {
         let scope = self.scope();
         let mut last = None;
-        let mut size = |section: Option<&Arc<str>>| {
-            let features = scope.features(&source.precedence, section);
+        let mut size = |declaring: &ObjectRef, section: Option<&Arc<str>>| {
+            let features = scope.features_declared_by(declaring, &source.precedence, section);
             features.map_or(0, |features| size::of_same_features(features, &mut last, measure))
         };
         let shared = &source.shared;
-        let of_default = shared.default_backend.as_ref().map_or(0, |_| size(None));
+        let of_default = shared.default_backend.as_ref().map_or(0, |_| size(&source.origin, None));
         let of_rules = shared.rules.iter().map(|rule| {
-            let paths = rule.units.iter().map(|unit| u64::from(unit.route.copies())).sum::<u64>();
-            size(section_of(&rule.host).as_ref()).saturating_mul(paths)
+            let section = section_of(&rule.host);
+            // The units of an included object are next to each other.
+            let of_objects = rule.units.chunk_by(|a, b| a.route.origin == b.route.origin).map(|units| {
+                let paths = units.iter().map(|unit| u64::from(unit.route.copies())).sum::<u64>();
+                size(&units[0].route.origin, section.as_ref()).saturating_mul(paths)
+            });
+            of_objects.fold(0, u64::saturating_add)
         });
         let open = of_rules.fold(of_default, u64::saturating_add).saturating_mul(LISTENERS);
         (open > 0).then(|| Charge { rank: source.precedence.clone(), size: Size { open, closed: 0 } })

@@ -149,7 +149,8 @@ impl Translator {
         let mut made = NewClusters::new();
         let mut authorize = |located: &Located<'_>| self.clusters.authorize(located, context, &mut made);
         let default_secret = self.general.ground.default_secret.as_ref();
-        let resolver = Resolver::new(context, default_secret, &self.host_grants, &self.gateways, &mut authorize);
+        let rules = (&self.classes, &self.host_grants);
+        let resolver = Resolver::new(context, default_secret, rules, &self.gateways, &mut authorize);
         let result = parse(resolver);
         (result, made)
     }

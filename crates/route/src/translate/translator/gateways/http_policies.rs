@@ -80,15 +80,18 @@ impl Translator {
         }
     }
 
-    /// Returns the sources that a target stands for: the object itself, or all sources of a namespace. The routes of a Gateway are found
-    /// by its listeners.
-    pub(in super::super) fn targeted(&self, target: &ObjectId) -> Vec<ObjectId> {
-        if target.kind != Kind::NAMESPACE {
-            return vec![target.clone()];
-        }
+    /// Returns the sources that a target stands for: the object itself, or all sources of a namespace, and the sources that include
+    /// them. The routes of a Gateway are found by its listeners.
+    pub(in super::super) fn targeted(&self, target: &ObjectId) -> BTreeSet<ObjectId> {
         let of_dialect =
             |dialect: &Dialect| self.sources.in_namespace(dialect, &target.key.name).map(|(id, _)| id.clone());
-        self.dialects.iter().flat_map(|dialect| of_dialect(dialect).collect::<Vec<_>>()).collect()
+        let mut sources: BTreeSet<ObjectId> = match target.kind == Kind::NAMESPACE {
+            true => self.dialects.iter().flat_map(|dialect| of_dialect(dialect).collect::<Vec<_>>()).collect(),
+            false => [target.clone()].into(),
+        };
+        let includers: Vec<ObjectId> = sources.iter().flat_map(|id| self.includers(id)).cloned().collect();
+        sources.extend(includers);
+        sources
     }
 
     /// Updates the conditions of changed policies, of the policies that compete with them, and of the policies of `objects`.

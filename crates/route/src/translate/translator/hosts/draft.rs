@@ -75,7 +75,7 @@ impl Translator {
         };
         // A certificate for clients without a known server name follows from the settings.
         if *host != Host::Any && !naming.is_empty() {
-            let (naming, beside) = asking(host, &naming);
+            let (naming, beside) = asking(host, &draft.standing.with_entries(&naming));
             draft.certificate = self.certificate(&draft, &naming, &beside, levels);
             draft.copier = copier(&draft, &naming);
             draft.charges = self.charges(&draft, settings);

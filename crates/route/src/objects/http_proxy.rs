@@ -1,0 +1,174 @@
+//! HTTPProxies and TLSCertificateDelegations, the kinds of Contour.
+//!
+//! The types contain the fields that are served. The names of all other fields of a block are kept in its [`Rest`], so that no field is
+//! ignored.
+
+mod delegation;
+mod rest;
+mod route;
+mod status;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Meta;
+
+pub use delegation::{CertificateDelegation, TlsCertificateDelegation, TlsCertificateDelegationSpec};
+pub use rest::Rest;
+pub use route::{
+    DirectResponsePolicy, HeaderSetting, HeadersPolicy, PathRewritePolicy, ProxyRoute, ProxyService, RedirectPolicy,
+    ReplacePrefix, RetryPolicy, TimeoutPolicy,
+};
+pub use status::{DetailedCondition, HttpProxyStatus, LoadBalancer, SubCondition};
+
+/// The API group of Contour.
+pub const CONTOUR: &str = "projectcontour.io";
+
+/// An HTTPProxy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpProxy {
+    /// The metadata.
+    pub meta: Meta,
+    /// The spec.
+    pub spec: HttpProxySpec,
+    /// The status. The translation does not read it.
+    pub status: HttpProxyStatus,
+    /// `metadata.resourceVersion`.
+    pub version: Arc<str>,
+}
+
+/// The spec of an HTTPProxy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HttpProxySpec {
+    /// The host. An object with a host is a root, and other objects are served only if a root includes them.
+    pub virtualhost: Option<VirtualHost>,
+    /// The routes.
+    pub routes: Vec<ProxyRoute>,
+    /// The included objects.
+    pub includes: Vec<Include>,
+    /// The class.
+    pub ingress_class_name: Option<String>,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// The host of a root.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VirtualHost {
+    /// The name, exact or with a leading `*.`.
+    pub fqdn: String,
+    /// TLS.
+    pub tls: Option<Tls>,
+    /// The permissions of scripts of other origins.
+    pub cors_policy: Option<CorsPolicy>,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// TLS of a root.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Tls {
+    /// The Secret: `name` or `namespace/name`. Empty if absent.
+    pub secret_name: String,
+    /// The lowest TLS version. Empty if absent.
+    pub minimum_protocol_version: String,
+    /// The highest TLS version. Empty if absent.
+    pub maximum_protocol_version: String,
+    /// Whether Envoy forwards TLS without terminating it.
+    pub passthrough: bool,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// The permissions of scripts of other origins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CorsPolicy {
+    /// Whether requests may have credentials.
+    pub allow_credentials: bool,
+    /// The origins: `*`, `scheme://host:port`, or a regular expression.
+    pub allow_origin: Vec<String>,
+    /// The methods.
+    pub allow_methods: Vec<String>,
+    /// The headers of requests.
+    pub allow_headers: Vec<String>,
+    /// The headers of responses.
+    pub expose_headers: Vec<String>,
+    /// How long browsers may cache the answer to a preflight request. Empty if absent.
+    pub max_age: String,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// An included object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Include {
+    /// The name.
+    pub name: String,
+    /// The namespace. Empty: the namespace of the includer.
+    pub namespace: String,
+    /// The conditions that all routes of the included object have in addition to their own.
+    pub conditions: Vec<Condition>,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A condition on requests. Empty texts are absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// A string prefix of the path.
+    pub prefix: String,
+    /// The complete path.
+    pub exact: String,
+    /// A regular expression that the complete path matches.
+    pub regex: String,
+    /// The condition on a header.
+    pub header: Option<ValueCondition>,
+    /// The condition on a query parameter.
+    pub query_parameter: Option<ValueCondition>,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A condition on a header or a query parameter. Empty texts are absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ValueCondition {
+    /// The name.
+    pub name: String,
+    /// Whether the name must be present.
+    pub present: bool,
+    /// Whether a header must be absent.
+    pub notpresent: bool,
+    /// A part of the value.
+    pub contains: String,
+    /// A text that is no part of the value of a header.
+    pub notcontains: String,
+    /// The value.
+    pub exact: String,
+    /// A text that is not the value of a header.
+    pub notexact: String,
+    /// A regular expression that the complete value matches.
+    pub regex: String,
+    /// The start of the value of a query parameter.
+    pub prefix: String,
+    /// The end of the value of a query parameter.
+    pub suffix: String,
+    /// Whether the case of the value has no effect.
+    pub ignore_case: bool,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}

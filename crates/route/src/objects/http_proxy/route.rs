@@ -1,0 +1,173 @@
+//! The routes of HTTPProxies.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Condition, Rest};
+
+/// A route of an HTTPProxy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProxyRoute {
+    /// The conditions on requests. All must hold.
+    pub conditions: Vec<Condition>,
+    /// The Services that receive the requests.
+    pub services: Vec<ProxyService>,
+    /// Whether `Upgrade: websocket` is passed on.
+    pub enable_websockets: bool,
+    /// Whether requests in plain text are served although the host has TLS.
+    pub permit_insecure: bool,
+    /// The time limits.
+    pub timeout_policy: Option<TimeoutPolicy>,
+    /// When a request is tried again.
+    pub retry_policy: Option<RetryPolicy>,
+    /// The change of the path.
+    pub path_rewrite_policy: Option<PathRewritePolicy>,
+    /// The changes of the headers of requests.
+    pub request_headers_policy: Option<HeadersPolicy>,
+    /// The changes of the headers of responses.
+    pub response_headers_policy: Option<HeadersPolicy>,
+    /// The redirect that answers the requests.
+    pub request_redirect_policy: Option<RedirectPolicy>,
+    /// The answer of Envoy itself.
+    pub direct_response_policy: Option<DirectResponsePolicy>,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A Service of the namespace of the HTTPProxy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProxyService {
+    /// The name.
+    pub name: String,
+    /// The port.
+    pub port: i64,
+    /// The share of the requests relative to the other weights.
+    pub weight: Option<i64>,
+    /// `tls`, `h2`, or `h2c`.
+    pub protocol: Option<String>,
+    /// Whether the Service receives copies of the requests, and its responses are dropped.
+    pub mirror: bool,
+    /// The changes of the headers of requests.
+    pub request_headers_policy: Option<HeadersPolicy>,
+    /// The changes of the headers of responses.
+    pub response_headers_policy: Option<HeadersPolicy>,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// Time limits. Empty texts are absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TimeoutPolicy {
+    /// The time limit of the complete response.
+    pub response: String,
+    /// The time without any data of a request or its response.
+    pub idle: String,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// When a request is tried again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RetryPolicy {
+    /// The number of retries; -1 is none, and 0 is 1.
+    pub count: Option<i64>,
+    /// The time limit of each attempt. Empty if absent.
+    pub per_try_timeout: String,
+    /// The conditions of Envoy.
+    pub retry_on: Vec<String>,
+    /// Additional statuses that cause a retry.
+    pub retriable_status_codes: Vec<i64>,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// The change of the path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PathRewritePolicy {
+    /// The replacements of the matched prefix.
+    pub replace_prefix: Vec<ReplacePrefix>,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A replacement of the matched prefix.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplacePrefix {
+    /// The matched prefix to which the replacement applies. Empty: every prefix without a replacement of its own.
+    pub prefix: String,
+    /// The new prefix.
+    pub replacement: String,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// Changes of headers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HeadersPolicy {
+    /// The headers that are set to one value.
+    pub set: Vec<HeaderSetting>,
+    /// The headers that are removed.
+    pub remove: Vec<String>,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A header and its value.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HeaderSetting {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// A redirect. An absent part is that of the request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RedirectPolicy {
+    /// `http` or `https`.
+    pub scheme: Option<String>,
+    /// The host.
+    pub hostname: Option<String>,
+    /// The port.
+    pub port: Option<i64>,
+    /// The status; 302 if absent.
+    pub status_code: Option<i64>,
+    /// The complete path.
+    pub path: Option<String>,
+    /// The text that replaces the matched prefix.
+    pub prefix: Option<String>,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// An answer of Envoy itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DirectResponsePolicy {
+    /// The status.
+    pub status_code: i64,
+    /// The body. Empty if absent.
+    pub body: String,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}

@@ -1,0 +1,432 @@
+//! The conditions of includes and routes.
+//!
+//! The conditions of a chain of includes apply together. Their paths are concatenated. A regular expression below an include is one
+//! group behind the quoted prefix, so an alternative in it cannot leave the prefix.
+
+use std::sync::Arc;
+
+use crate::model::{Conditions, HeaderMatch, HeaderName, Match, PathMatch, QueryMatch, ValueMatch};
+use crate::objects::http_proxy::{Condition, ValueCondition};
+use crate::re2::{Cost, Rejection};
+use crate::translate::patterns::Patterns;
+
+/// The longest path of a route, in bytes. Each route below an include has a copy of its prefix.
+const LONGEST_PATH: usize = 4096;
+/// The maximum number of conditions of a route on headers and query parameters.
+const MOST: usize = 32;
+/// The longest text of a condition, in bytes.
+const LONGEST_TEXT: usize = 4096;
+
+/// The reason of a condition on a path that is not valid.
+pub const PATH: &str = "PathMatchConditionsNotValid";
+const HEADER: &str = "HeaderMatchConditionsNotValid";
+const QUERY: &str = "QueryParameterMatchConditionsNotValid";
+
+/// The fault of a condition: the field below the block, the reason, and the message.
+#[derive(Debug, PartialEq)]
+pub struct Fault {
+    /// The field, such as `.conditions[0].header`.
+    pub field: String,
+    /// The reason.
+    pub reason: &'static str,
+    /// The message.
+    pub message: String,
+}
+
+/// The conditions of one block.
+#[derive(Debug, Default, PartialEq)]
+pub struct Block {
+    path: Option<Path>,
+    others: Others,
+    cost: Cost,
+}
+
+/// The condition on the path of a block.
+#[derive(Debug, PartialEq)]
+enum Path {
+    Prefix(Arc<str>),
+    Exact(Arc<str>),
+    Regex(Arc<str>),
+}
+
+/// The conditions on methods, headers, and query parameters.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Others {
+    method: Option<Arc<str>>,
+    headers: Vec<HeaderMatch>,
+    query: Vec<QueryMatch>,
+}
+
+/// The conditions of a chain of includes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reached {
+    prefix: String,
+    others: Others,
+    cost: Cost,
+}
+
+impl Block {
+    /// Parses a block. `is_include`: the path can only be a prefix.
+    pub fn parse(conditions: &[Condition], is_include: bool, patterns: &mut Patterns) -> Result<Self, Fault> {
+        let mut block = Self::default();
+        for (index, condition) in conditions.iter().enumerate() {
+            let field = format!(".conditions[{index}]");
+            block.add(condition, is_include, patterns).map_err(|(below, reason, message)| Fault {
+                field: format!("{field}{below}"),
+                reason,
+                message,
+            })?;
+        }
+        Ok(block)
+    }
+
+    /// Returns whether it matches all requests that reach it, apart from a prefix `/`.
+    pub fn is_plain(&self) -> bool {
+        let is_root = |path: &Path| matches!(path, Path::Prefix(text) if **text == *"/");
+        self.path.as_ref().is_none_or(is_root) && self.others == Others::default()
+    }
+
+    fn add(
+        &mut self,
+        condition: &Condition,
+        is_include: bool,
+        patterns: &mut Patterns,
+    ) -> Result<(), (String, &'static str, String)> {
+        let Condition { prefix, exact, regex, header, query_parameter, rest } = condition;
+        if let Some(name) = rest.names().next() {
+            return Err((format!(".{name}"), PATH, format!("condition {name:?} is not supported")));
+        }
+        let paths = [prefix, exact, regex].iter().filter(|text| !text.is_empty()).count();
+        let operators = paths + usize::from(header.is_some()) + usize::from(query_parameter.is_some());
+        if operators > 1 {
+            return Err((String::new(), PATH, "more than one condition in an entry".to_owned()));
+        }
+        if paths > 0 {
+            let path = path(condition, is_include, patterns).map_err(|message| (String::new(), PATH, message))?;
+            if self.path.replace(path).is_some() {
+                return Err((String::new(), PATH, "more than one condition on the path".to_owned()));
+            }
+        }
+        if let Some(header) = header {
+            self.add_header(header, patterns).map_err(|message| (".header".to_owned(), HEADER, message))?;
+        }
+        if let Some(query) = query_parameter {
+            self.add_query(query, patterns).map_err(|message| (".queryParameter".to_owned(), QUERY, message))?;
+        }
+        Ok(())
+    }
+
+    fn add_header(&mut self, condition: &ValueCondition, patterns: &mut Patterns) -> Result<(), String> {
+        check_rest(condition)?;
+        let ValueCondition { name, present, notpresent, contains, notcontains, exact, notexact, regex, .. } = condition;
+        let ignore_case = condition.ignore_case;
+        let operators = [contains, notcontains, exact, notexact, regex].iter().filter(|text| !text.is_empty()).count();
+        if operators + usize::from(*present) + usize::from(*notpresent) != 1 {
+            return Err("exactly one operator must be set".to_owned());
+        }
+        if name.eq_ignore_ascii_case(":method") && !exact.is_empty() && !ignore_case && self.others.method.is_none() {
+            self.others.method = Some(exact.as_str().into());
+            return Ok(());
+        }
+        let name = HeaderName::parse(name)
+            .ok_or_else(|| format!("{name:?} is not the name of a header that can be matched"))?;
+        let mut pattern = |text: String| pattern(text, &mut self.cost, patterns);
+        let contained = |text: &str| format!("{}.*{}.*", flags(ignore_case), regex_syntax::escape(text));
+        let (value, inverted) = if *present || *notpresent {
+            (ValueMatch::Present, *notpresent)
+        } else if !contains.is_empty() {
+            (pattern(contained(contains))?, false)
+        } else if !notcontains.is_empty() {
+            (pattern(contained(notcontains))?, true)
+        } else if !regex.is_empty() {
+            if ignore_case {
+                return Err("\"ignoreCase\" has no meaning with \"regex\"".to_owned());
+            }
+            (pattern(regex.clone())?, false)
+        } else {
+            let (text, inverted) = if exact.is_empty() { (notexact, true) } else { (exact, false) };
+            match ignore_case {
+                true => (pattern(format!("(?i){}", regex_syntax::escape(text)))?, inverted),
+                false => (ValueMatch::Exact(bounded(text)?.into()), inverted),
+            }
+        };
+        self.others.headers.push(HeaderMatch { name, value, inverted });
+        Ok(())
+    }
+
+    fn add_query(&mut self, condition: &ValueCondition, patterns: &mut Patterns) -> Result<(), String> {
+        check_rest(condition)?;
+        let ValueCondition { name, present, contains, exact, regex, prefix, suffix, ignore_case, .. } = condition;
+        let operators = [contains, exact, regex, prefix, suffix].iter().filter(|text| !text.is_empty()).count();
+        if operators + usize::from(*present) != 1 {
+            return Err("exactly one operator must be set".to_owned());
+        }
+        if name.is_empty() || name.len() > 1024 {
+            return Err("the name is empty or longer than 1024 bytes".to_owned());
+        }
+        let mut pattern = |text: String| pattern(text, &mut self.cost, patterns);
+        let escape = regex_syntax::escape;
+        let flags = flags(*ignore_case);
+        let value = if *present {
+            ValueMatch::Present
+        } else if !contains.is_empty() {
+            pattern(format!("{flags}.*{}.*", escape(contains)))?
+        } else if !suffix.is_empty() {
+            pattern(format!("{flags}.*{}", escape(suffix)))?
+        } else if !regex.is_empty() {
+            if *ignore_case {
+                return Err("\"ignoreCase\" has no meaning with \"regex\"".to_owned());
+            }
+            pattern(regex.clone())?
+        } else if !prefix.is_empty() {
+            match ignore_case {
+                true => pattern(format!("(?i){}.*", escape(prefix)))?,
+                false => ValueMatch::Prefix(bounded(prefix)?.into()),
+            }
+        } else {
+            match ignore_case {
+                true => pattern(format!("(?i){}", escape(exact)))?,
+                false => ValueMatch::Exact(bounded(exact)?.into()),
+            }
+        };
+        self.others.query.push(QueryMatch { name: name.as_str().into(), value: Some(value) });
+        Ok(())
+    }
+}
+
+impl Reached {
+    /// Returns the conditions of the chain and of the block of an include.
+    pub fn below(&self, block: &Block) -> Result<Self, Fault> {
+        let prefix = match &block.path {
+            Some(Path::Prefix(text) | Path::Exact(text) | Path::Regex(text)) => join(&self.prefix, text)?,
+            None => self.prefix.clone(),
+        };
+        Ok(Self { prefix, others: self.others.and(&block.others)?, cost: sum(self.cost, block.cost) })
+    }
+
+    /// Returns the match of the block of a route below the chain, and the cost of its regular expressions.
+    pub fn matches(&self, block: &Block, patterns: &mut Patterns) -> Result<(Match, Cost), Fault> {
+        let mut cost = sum(self.cost, block.cost);
+        let path = match &block.path {
+            None if self.prefix.is_empty() => PathMatch::root(),
+            None => PathMatch::Prefix(self.prefix.as_str().into()),
+            Some(Path::Prefix(text)) => PathMatch::Prefix(join(&self.prefix, text)?.into()),
+            Some(Path::Exact(text)) => PathMatch::Exact(join(&self.prefix, text)?.into()),
+            Some(Path::Regex(text)) => {
+                let quoted = regex_syntax::escape(self.prefix.trim_end_matches('/'));
+                let text = if quoted.is_empty() { text.to_string() } else { format!("{quoted}(?:{text})") };
+                let fault = |message| Fault { field: ".conditions".to_owned(), reason: PATH, message };
+                pattern(text.clone(), &mut cost, patterns).map_err(fault)?;
+                PathMatch::Regex(text.into())
+            }
+        };
+        let Others { method, headers, query } = self.others.and(&block.others)?;
+        Ok((Match::new(path, Conditions { method, headers, query, share: None }), cost))
+    }
+
+    /// Returns the match of all requests of the chain.
+    pub fn everything(&self) -> Match {
+        let path =
+            if self.prefix.is_empty() { PathMatch::root() } else { PathMatch::Prefix(self.prefix.as_str().into()) };
+        let Others { method, headers, query } = self.others.clone();
+        Match::new(path, Conditions { method, headers, query, share: None })
+    }
+
+    /// Returns the cost of the regular expressions.
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// Returns the size of the conditions, in bytes.
+    pub fn size(&self) -> usize {
+        const CONDITION: usize = 64;
+        let text = |value: &ValueMatch| match value {
+            ValueMatch::Present => CONDITION,
+            ValueMatch::Exact(text) | ValueMatch::Prefix(text) | ValueMatch::Regex(text) => CONDITION + text.len(),
+        };
+        let headers = self.others.headers.iter().map(|one| text(&one.value) + one.name.as_str().len()).sum::<usize>();
+        let query = self.others.query.iter();
+        let query = query.map(|one| one.value.as_ref().map_or(CONDITION, text) + one.name.len()).sum::<usize>();
+        self.prefix.len() + headers + query
+    }
+}
+
+impl Others {
+    /// Returns the conditions of both.
+    fn and(&self, other: &Self) -> Result<Self, Fault> {
+        let fault =
+            |reason, message: &str| Err(Fault { field: ".conditions".to_owned(), reason, message: message.to_owned() });
+        if self.method.is_some() && other.method.is_some() {
+            return fault(HEADER, "more than one condition on the method");
+        }
+        let headers: Vec<HeaderMatch> = self.headers.iter().chain(&other.headers).cloned().collect();
+        let query: Vec<QueryMatch> = self.query.iter().chain(&other.query).cloned().collect();
+        if headers.len() + query.len() > MOST {
+            return fault(HEADER, "more than 32 conditions on headers and query parameters");
+        }
+        for (index, one) in headers.iter().enumerate() {
+            let before = || headers[..index].iter().filter(|before| before.name == one.name);
+            let is_exact = |one: &HeaderMatch| matches!(one.value, ValueMatch::Exact(_)) && !one.inverted;
+            if is_exact(one) && before().any(is_exact) {
+                return fault(HEADER, &format!("header {:?} has two exact values", one.name.as_str()));
+            }
+            if before().any(|before| before.value == one.value && before.inverted != one.inverted) {
+                return fault(
+                    HEADER,
+                    &format!("the conditions on header {:?} contradict each other", one.name.as_str()),
+                );
+            }
+        }
+        for (index, one) in query.iter().enumerate() {
+            let is_exact = |one: &QueryMatch| matches!(one.value, Some(ValueMatch::Exact(_)));
+            let mut before = query[..index].iter().filter(|before| before.name == one.name);
+            if is_exact(one) && before.any(is_exact) {
+                return fault(QUERY, &format!("query parameter {:?} has two exact values", &*one.name));
+            }
+        }
+        let method = self.method.clone().or_else(|| other.method.clone());
+        Ok(Self { method, headers, query })
+    }
+}
+
+/// Parses the condition on the path.
+fn path(condition: &Condition, is_include: bool, patterns: &mut Patterns) -> Result<Path, String> {
+    let Condition { prefix, exact, regex, .. } = condition;
+    let text = [prefix, exact, regex].into_iter().find(|text| !text.is_empty()).map_or("", |text| text);
+    if is_include && prefix.is_empty() {
+        return Err("an include can only have a prefix".to_owned());
+    }
+    if !text.starts_with('/') {
+        return Err(format!("path {text:?} does not start with \"/\""));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(format!("path {text:?} has a control character"));
+    }
+    if !regex.is_empty() {
+        // The text must be an expression of its own, so that it stays in its group behind the prefix of an include.
+        pattern(regex.clone(), &mut Cost::default(), patterns)?;
+        return Ok(Path::Regex(text.into()));
+    }
+    Ok(if exact.is_empty() { Path::Prefix(text.into()) } else { Path::Exact(text.into()) })
+}
+
+/// Concatenates paths, with repeated slashes merged.
+fn join(prefix: &str, path: &str) -> Result<String, Fault> {
+    let mut joined = String::with_capacity(prefix.len() + path.len());
+    for one in prefix.chars().chain(path.chars()) {
+        if one != '/' || !joined.ends_with('/') {
+            joined.push(one);
+        }
+    }
+    if joined.len() > LONGEST_PATH {
+        let message = format!("the path is longer than {LONGEST_PATH} bytes");
+        return Err(Fault { field: ".conditions".to_owned(), reason: PATH, message });
+    }
+    Ok(joined)
+}
+
+fn flags(ignore_case: bool) -> &'static str {
+    if ignore_case { "(?i)" } else { "" }
+}
+
+/// Returns the match by a regular expression, and adds its cost.
+fn pattern(text: String, cost: &mut Cost, patterns: &mut Patterns) -> Result<ValueMatch, String> {
+    bounded(&text)?;
+    let added = patterns.cost(&text).map_err(|rejection| match rejection {
+        Rejection::Invalid(why) => format!("regular expression {text:?} is not accepted by Envoy: {why}"),
+        Rejection::TooExpensive(why) => format!("regular expression {text:?} would take Envoy too long: {why}"),
+    })?;
+    *cost = sum(*cost, added);
+    Ok(ValueMatch::Regex(text.into()))
+}
+
+fn bounded(text: &str) -> Result<&str, String> {
+    match text.len() > LONGEST_TEXT {
+        true => Err(format!("a text is longer than {LONGEST_TEXT} bytes")),
+        false => Ok(text),
+    }
+}
+
+fn sum(one: Cost, other: Cost) -> Cost {
+    Cost { size: one.size.saturating_add(other.size), steps: one.steps.saturating_add(other.steps) }
+}
+
+fn check_rest(condition: &ValueCondition) -> Result<(), String> {
+    match condition.rest.names().next() {
+        Some(name) => Err(format!("field {name:?} is not supported")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::settings::Regexes;
+
+    fn block(is_include: bool, condition: Condition) -> Result<Block, Fault> {
+        Block::parse(&[condition], is_include, &mut Patterns::new(&Regexes::default()))
+    }
+
+    fn matched(prefixes: &[&str], condition: Condition) -> PathMatch {
+        let mut reached = Reached::default();
+        for prefix in prefixes {
+            let include = block(true, Condition { prefix: (*prefix).to_owned(), ..Condition::default() }).unwrap();
+            reached = reached.below(&include).unwrap();
+        }
+        let route = block(false, condition).unwrap();
+        reached.matches(&route, &mut Patterns::new(&Regexes::default())).unwrap().0.path
+    }
+
+    fn prefix(text: &str) -> Condition {
+        Condition { prefix: text.to_owned(), ..Condition::default() }
+    }
+
+    fn regex(text: &str) -> Condition {
+        Condition { regex: text.to_owned(), ..Condition::default() }
+    }
+
+    #[test]
+    fn paths_of_a_chain_are_concatenated() {
+        assert_eq!(matched(&["/blog", "/a"], prefix("/b")), PathMatch::Prefix("/blog/a/b".into()));
+        assert_eq!(matched(&["/blog"], Condition::default()), PathMatch::Prefix("/blog".into()));
+        assert_eq!(matched(&["/blog"], prefix("/")), PathMatch::Prefix("/blog/".into()));
+        assert_eq!(matched(&["/", "/blog/"], prefix("/a")), PathMatch::Prefix("/blog/a".into()));
+        let exact = Condition { exact: "/a".into(), ..Condition::default() };
+        assert_eq!(matched(&["/blog"], exact), PathMatch::Exact("/blog/a".into()));
+        assert_eq!(matched(&[], Condition::default()), PathMatch::root());
+    }
+
+    #[test]
+    fn no_regular_expression_leaves_the_prefix_of_its_include() {
+        assert_eq!(matched(&["/a.b"], regex("/x|/admin")), PathMatch::Regex(r"/a\.b(?:/x|/admin)".into()));
+        assert_eq!(matched(&[], regex("/x.*")), PathMatch::Regex("/x.*".into()));
+        let leaving = block(false, regex("/x)|(?:/admin")).unwrap_err();
+        assert_eq!((leaving.reason, &*leaving.field), (PATH, ".conditions[0]"));
+    }
+
+    #[test]
+    fn an_include_has_only_a_prefix() {
+        assert!(block(true, regex("/a")).is_err() && block(true, prefix("/a")).is_ok());
+        assert!(block(true, prefix("a")).is_err());
+    }
+
+    #[test]
+    fn contradicting_headers_are_not_valid() {
+        let header = |exact: &str, notexact: &str| Condition {
+            header: Some(ValueCondition {
+                name: "X-A".to_owned(),
+                exact: exact.to_owned(),
+                notexact: notexact.to_owned(),
+                ..ValueCondition::default()
+            }),
+            ..Condition::default()
+        };
+        let reached = Reached::default().below(&block(true, header("a", "")).unwrap()).unwrap();
+        for other in [header("b", ""), header("", "a")] {
+            assert_eq!(reached.below(&block(true, other).unwrap()).unwrap_err().reason, HEADER);
+        }
+        assert!(reached.below(&block(true, header("", "b")).unwrap()).is_ok());
+    }
+}

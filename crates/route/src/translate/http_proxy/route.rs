@@ -1,0 +1,149 @@
+//! A route of an HTTPProxy: its match and its action.
+
+use std::sync::Arc;
+
+use super::conditions::{Block, Reached};
+use super::headers::{self, Changes};
+use super::policies::{self, Rewritten};
+use super::situation;
+use super::tree::{Declaring, Tree};
+use crate::model::{
+    Action, Filters, Forward, ForwardFilter, Match, PathMatch, PathRewrite, Rewrite, Route, RouteFilter,
+};
+use crate::objects::http_proxy::ProxyRoute;
+use crate::translate::unit::Field;
+
+/// The fields of a route that are left out without harm.
+const HARMLESS: &[&str] =
+    &["cookieRewritePolicies", "healthCheckPolicy", "internalRedirectPolicy", "loadBalancerPolicy"];
+
+/// The action of a route. With a rewritten prefix, the paths with and without a slash at its end have actions of their own.
+struct Answer {
+    action: Action,
+    pair: Option<(PathMatch, Action)>,
+}
+
+impl From<Action> for Answer {
+    fn from(action: Action) -> Self {
+        Self { action, pair: None }
+    }
+}
+
+impl Tree<'_> {
+    /// Adds a route of an object below a chain of includes.
+    pub fn route(&mut self, object: &Declaring, index: usize, route: &ProxyRoute, reached: &Reached) {
+        let field = format!("spec.routes[{index}]");
+        let block = Block::parse(&route.conditions, false, &mut self.resolver.patterns);
+        let matched = block.and_then(|block| reached.matches(&block, &mut self.resolver.patterns));
+        let (matches, cost) = match matched {
+            Ok(matched) => matched,
+            Err(fault) => {
+                return self.report_condition(object, &field, situation::Block::Route, fault, "route left out");
+            }
+        };
+        let rest = (&route.rest, HARMLESS);
+        let is_closed = self.report.add_rest(&object.origin, &field, rest, situation::Block::Route, "answered 503");
+        let responses = route.response_headers_policy.as_ref().map(|policy| {
+            let field = format!("{field}.responseHeadersPolicy");
+            headers::parse(self, object, &field, policy, Changes::Responses)
+        });
+        let changes = responses.map(|(changes, _)| changes).filter(|changes| !changes.is_empty());
+        let filters: Filters<RouteFilter> =
+            changes.map(RouteFilter::ResponseHeaders).into_iter().collect::<Vec<_>>().into();
+        let Answer { action, pair } = self.action(object, &field, route, &matches.path);
+        let built = |tree: &Self, matches: Match, action: Action| Route {
+            matches,
+            filters: filters.clone(),
+            action: tree.answer(object, is_closed, action),
+            origin: object.origin.clone(),
+        };
+        let field = Field::new("spec.routes[#]", &[index]);
+        if let Some((path, action)) = pair {
+            let pair = Match::new(path, matches.conditions().cloned().unwrap_or_default());
+            let pair = self.unit(field.clone(), cost, built(self, pair, action), route.permit_insecure);
+            self.push_pair(pair);
+        }
+        let unit = self.unit(field, cost, built(self, matches, action), route.permit_insecure);
+        self.push(unit, true);
+    }
+
+    /// Returns the action of a route. A route without a valid action answers 503, so that its requests do not reach another route.
+    fn action(&mut self, object: &Declaring, field: &str, route: &ProxyRoute, path: &PathMatch) -> Answer {
+        let closed = "answered 503";
+        let (redirect, direct) = (&route.request_redirect_policy, &route.direct_response_policy);
+        let actions =
+            usize::from(!route.services.is_empty()) + usize::from(redirect.is_some()) + usize::from(direct.is_some());
+        if actions != 1 {
+            let message =
+                "exactly one of \"services\", \"requestRedirectPolicy\", and \"directResponsePolicy\" must be set";
+            self.report.add(&object.origin, field, &situation::ROUTE_ACTION_COUNT, message, closed);
+            return Action::respond(503).into();
+        }
+        if let Some(policy) = redirect {
+            let field = format!("{field}.requestRedirectPolicy");
+            let is_closed =
+                self.report.add_rest(&object.origin, &field, (&policy.rest, &[]), situation::Block::Route, closed);
+            return match policies::redirect(policy, path) {
+                _ if is_closed => Action::respond(503).into(),
+                Ok(redirect) => Action::Redirect(redirect).into(),
+                Err(message) => {
+                    self.report.add(&object.origin, field, &situation::REDIRECT_NOT_VALID, message, closed);
+                    Action::respond(503).into()
+                }
+            };
+        }
+        if let Some(policy) = direct {
+            let field = format!("{field}.directResponsePolicy");
+            return match policies::direct_response(policy) {
+                Ok(action) => action.into(),
+                Err(message) => {
+                    self.report.add(&object.origin, field, &situation::DIRECT_RESPONSE_NOT_VALID, message, closed);
+                    Action::respond(503).into()
+                }
+            };
+        }
+        self.forward(object, field, route, path)
+    }
+
+    fn forward(&mut self, object: &Declaring, field: &str, route: &ProxyRoute, path: &PathMatch) -> Answer {
+        let services = self.services(object, field, &route.services);
+        let (timeout, idle) = policies::timeouts(self, object, field, route.timeout_policy.as_ref());
+        let retry = policies::retry(self, object, field, route.retry_policy.as_ref());
+        let mut filters = Vec::new();
+        let mut host = None;
+        if let Some(policy) = &route.request_headers_policy {
+            let field = format!("{field}.requestHeadersPolicy");
+            let (changes, rewritten) = headers::parse(self, object, &field, policy, Changes::Requests);
+            host = rewritten;
+            filters.extend((!changes.is_empty()).then_some(ForwardFilter::RequestHeaders(changes)));
+        }
+        filters.extend(services.mirror.map(ForwardFilter::Mirror));
+        filters.extend(self.host.cors.clone().map(ForwardFilter::Cors));
+        filters.extend(idle.map(ForwardFilter::IdleTimeout));
+        let rewritten = match policies::rewritten(self, object, field, route.path_rewrite_policy.as_ref(), path) {
+            Ok(rewritten) => rewritten,
+            Err(()) => return Action::respond(503).into(),
+        };
+        if services.clusters.is_empty() {
+            return services.closed.into();
+        }
+        let forward = |path: Option<PathRewrite>| {
+            let rewrite = Rewrite { host: host.clone(), path };
+            let rewrite = (rewrite != Rewrite::default()).then_some(ForwardFilter::Rewrite(rewrite));
+            let filters: Vec<ForwardFilter> = filters.iter().cloned().chain(rewrite).collect();
+            Action::Forward(Arc::new(Forward {
+                clusters: services.clusters.clone(),
+                timeout,
+                retry: retry.clone(),
+                websocket: route.enable_websockets,
+                filters: filters.into(),
+            }))
+        };
+        match rewritten {
+            None => forward(None).into(),
+            Some(Rewritten { own, pair }) => {
+                Answer { action: forward(Some(own)), pair: pair.map(|(path, rewrite)| (path, forward(Some(rewrite)))) }
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! TLS of a root: its Secret, its versions, and the redirect of plain HTTP.
+
+use super::report::Report;
+use super::situation;
+use crate::model::{Host, RedirectStatus, TlsVersion};
+use crate::objects::http_proxy::{HttpProxy, Tls, TlsCertificateDelegation};
+use crate::objects::{Kind, ObjectKey};
+use crate::settings::Settings;
+use crate::translate::dialect::Resolver;
+use crate::translate::graph::Input;
+use crate::translate::plain_text::ToHttps;
+use crate::translate::problem::{Cause, Message};
+use crate::translate::source::{Entry, Material};
+use crate::translate::unit::Field;
+
+/// The field of TLS.
+const FIELD: &str = "spec.virtualhost.tls";
+
+/// TLS of a root, parsed.
+pub struct Parsed {
+    /// The entry with the key pair. `None`: the host has no certificate of its own.
+    pub entry: Option<Entry>,
+    /// The lowest and the highest TLS version.
+    pub versions: (TlsVersion, TlsVersion),
+    /// The redirect of plain HTTP, which also applies without a usable certificate. Otherwise, routes would be served in clear text.
+    pub redirect: ToHttps,
+}
+
+/// Parses TLS of a root.
+pub fn parse(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolver: &mut Resolver) -> Parsed {
+    let settings = resolver.context.settings;
+    let entry = entry(proxy, tls, host, report, resolver);
+    let versions = versions(proxy, tls, report, settings);
+    Parsed { entry, versions, redirect: ToHttps::with_status(RedirectStatus::MovedPermanently, settings) }
+}
+
+fn entry(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolver: &mut Resolver) -> Option<Entry> {
+    let origin = proxy.meta.object_ref(Kind::HTTP_PROXY);
+    let without = "no certificate for the host";
+    if tls.passthrough != tls.secret_name.is_empty() {
+        let message = "exactly one of \"secretName\" and \"passthrough\" must be set";
+        report.add(&origin, FIELD, &situation::TLS_NOT_VALID, message, without);
+        return None;
+    }
+    if tls.passthrough {
+        let (field, situation) = (format!("{FIELD}.passthrough"), situation::Block::Tls.unsupported());
+        report.add(&origin, field, &situation, "TLS passthrough is not supported", "TLS of the host is not served");
+        return None;
+    }
+    // With a TCP proxy, the routes are for plain HTTP alone.
+    if proxy.spec.rest.has("tcpproxy") {
+        return None;
+    }
+    let (field, key) = (Field::new(FIELD, &[]), secret_key(&tls.secret_name, &proxy.meta.key.namespace));
+    if !is_delegated(&key, &proxy.meta.key.namespace, resolver) {
+        let message = format!("no TLSCertificateDelegation permits the reference to Secret \"{key}\"");
+        let field = format!("{field}.secretName");
+        let message = Message::from(message).because(Cause::NotDelegated(key.namespace));
+        report.add(&origin, field, &situation::DELEGATION_NOT_PERMITTED, message, without);
+        return None;
+    }
+    let (material, problem) = Material::read(&origin, &field, key, resolver);
+    if let Some(problem) = problem {
+        report.add_problem(problem, &situation::SECRET_NOT_VALID);
+    }
+    Some(Entry { field, hosts: vec![host.clone()], hostless: false, material })
+}
+
+/// Returns the key of a Secret: `name` in `namespace`, or `namespace/name`.
+pub fn secret_key(text: &str, namespace: &str) -> ObjectKey {
+    match text.split_once('/') {
+        Some((namespace, name)) => ObjectKey::new(namespace, name),
+        None => ObjectKey::new(namespace, text),
+    }
+}
+
+/// Returns whether a Secret is in `namespace`, or a TLSCertificateDelegation of its namespace permits the reference.
+fn is_delegated(secret: &ObjectKey, namespace: &str, resolver: &mut Resolver) -> bool {
+    if *secret.namespace == *namespace {
+        return true;
+    }
+    let all = ObjectKey { namespace: "".into(), name: secret.namespace.clone() };
+    resolver.record(Input::new(Kind::TLS_CERTIFICATE_DELEGATION, all));
+    let first = ObjectKey { namespace: secret.namespace.clone(), name: "".into() };
+    let delegations = resolver.context.objects.of_kind(Kind::TLS_CERTIFICATE_DELEGATION).range(first..);
+    let delegations = delegations.take_while(|(key, _)| key.namespace == secret.namespace);
+    let mut delegations = delegations.filter_map(|(_, object)| object.get::<TlsCertificateDelegation>());
+    delegations.any(|one| one.spec.delegations.iter().any(|one| one.permits(&secret.name, namespace)))
+}
+
+/// Returns the TLS versions, within the bounds of the settings. An unknown version is the default.
+fn versions(proxy: &HttpProxy, tls: &Tls, report: &mut Report, settings: &Settings) -> (TlsVersion, TlsVersion) {
+    let bounds = &settings.tls.parameters;
+    let version = |text: &str| match text {
+        "1.2" => Some(TlsVersion::V1_2),
+        "1.3" => Some(TlsVersion::V1_3),
+        _ => None,
+    };
+    let (asked_minimum, asked_maximum) =
+        (version(&tls.minimum_protocol_version), version(&tls.maximum_protocol_version));
+    let minimum = asked_minimum.map_or(bounds.minimum, |asked| asked.max(bounds.minimum));
+    let maximum = asked_maximum.map_or(bounds.maximum, |asked| asked.min(bounds.maximum));
+    if minimum <= maximum {
+        return (minimum, maximum);
+    }
+    let object = proxy.meta.object_ref(Kind::HTTP_PROXY);
+    let field = format!("{FIELD}.minimumProtocolVersion");
+    let message = "the lowest TLS version is above the highest";
+    report.add(&object, field, &situation::TLS_NOT_VALID, message, "the versions of the settings are offered");
+    (bounds.minimum, bounds.maximum)
+}

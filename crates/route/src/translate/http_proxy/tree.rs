@@ -1,0 +1,274 @@
+//! The tree of a root and the objects that it includes.
+//!
+//! Includes precede the routes of an object, and of equal matches the last one wins, as in Contour. A missing include answers 502 on its
+//! conditions, so that its requests do not reach another route.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::conditions::{Block, Fault};
+use super::report::Report;
+use super::situation::{self, Situation};
+use super::{DIALECT, proxy_of};
+use crate::model::{Action, Cors, Match, Route};
+use crate::objects::http_proxy::{HttpProxy, Include};
+use crate::objects::{Kind, ObjectKey};
+use crate::re2::Cost;
+use crate::translate::dialect::Resolver;
+use crate::translate::foreign;
+use crate::translate::plain_text::{PlainText, ToHttps};
+use crate::translate::problem::Message;
+use crate::translate::unit::{Field, Unit};
+
+pub use super::conditions::Reached;
+
+/// The maximum number of included objects of a root, each counted for each include.
+const MOST_OBJECTS: usize = 1000;
+
+/// The policies of the host that apply to all routes.
+#[derive(Debug)]
+pub struct HostPolicies {
+    /// Whether a field that is not served may restrict access to the host.
+    pub is_closed: bool,
+    /// The permissions of scripts of other origins.
+    pub cors: Option<Box<Cors>>,
+    /// The redirect of plain HTTP, with TLS.
+    pub redirect: Option<ToHttps>,
+    /// The name of the host, which policies can target.
+    pub section: Option<Arc<str>>,
+}
+
+/// The state of parsing a root.
+pub struct Tree<'r> {
+    /// The inputs.
+    pub resolver: Resolver<'r>,
+    /// The problems and the verdicts.
+    pub report: Report,
+    /// The policies of the host.
+    pub host: HostPolicies,
+    units: Vec<Unit>,
+    /// The index of the unit of each match, and whether a route declares it.
+    by_match: HashMap<Match, (usize, bool)>,
+    /// The units that apply unless another unit has their match.
+    pairs: Vec<Unit>,
+    /// The objects from the root to the current one.
+    above: Vec<ObjectKey>,
+    objects: usize,
+    /// The size of the included objects, in bytes.
+    size: u64,
+}
+
+/// The object whose routes are parsed.
+#[derive(Debug)]
+pub struct Declaring<'p> {
+    /// The object.
+    pub proxy: &'p HttpProxy,
+    /// A reference to it.
+    pub origin: ObjectRef,
+    /// Whether a field that is not served may restrict access to its routes.
+    is_closed: bool,
+    /// The body of a 403 for its routes, if an annotation of another controller restricts access.
+    denied: Option<Arc<str>>,
+}
+
+impl<'r> Tree<'r> {
+    /// Creates an empty tree.
+    pub fn new(resolver: Resolver<'r>, report: Report, host: HostPolicies) -> Self {
+        Self {
+            resolver,
+            report,
+            host,
+            units: Vec::new(),
+            by_match: HashMap::new(),
+            pairs: Vec::new(),
+            above: Vec::new(),
+            objects: 0,
+            size: 0,
+        }
+    }
+
+    /// Returns the units, the report, and the inputs.
+    pub fn into_parts(self) -> (Vec<Unit>, Report, Resolver<'r>) {
+        let Self { mut units, mut by_match, pairs, report, resolver, .. } = self;
+        for pair in pairs {
+            if let Entry::Vacant(entry) = by_match.entry(pair.matches().clone()) {
+                entry.insert((units.len(), true));
+                units.push(pair);
+            }
+        }
+        (units, report, resolver)
+    }
+
+    /// Adds the includes and the routes of an object below a chain of includes.
+    pub fn add(&mut self, proxy: &HttpProxy, reached: &Reached) {
+        let origin = proxy.meta.object_ref(Kind::HTTP_PROXY);
+        self.report.declare_valid(&origin);
+        let foreign = foreign::of(&proxy.meta, Kind::HTTP_PROXY, self.resolver.context.settings);
+        for problem in foreign.problems {
+            let situation = situation::of_reason(problem.reason);
+            self.report.add_problem(problem, &situation);
+        }
+        let closed = "answered 503 for all routes of the object";
+        let harmless: &[&str] = &["tcpproxy"];
+        let rest = (&proxy.spec.rest, harmless);
+        let is_closed = self.report.add_rest(&origin, "spec", rest, situation::Block::Spec, closed);
+        let object = Declaring { proxy, origin, is_closed, denied: foreign.denied };
+        self.above.push(proxy.meta.key.clone());
+        let mut blocks = Vec::new();
+        for (index, include) in proxy.spec.includes.iter().enumerate() {
+            self.include(&object, index, include, reached, &mut blocks);
+        }
+        self.above.pop();
+        for (index, route) in proxy.spec.routes.iter().enumerate() {
+            self.route(&object, index, route, reached);
+        }
+    }
+
+    /// Returns the action of a route, or the answer if a field that is not served may restrict access to it.
+    pub fn answer(&self, object: &Declaring, is_closed: bool, action: Action) -> Action {
+        match &object.denied {
+            Some(body) => Action::Respond { status: 403, body: Some(body.clone()) },
+            None if is_closed || object.is_closed || self.host.is_closed => Action::respond(503),
+            None => action,
+        }
+    }
+
+    /// Reports a condition that is not valid.
+    pub fn report_condition(
+        &mut self,
+        object: &Declaring,
+        field: &str,
+        block: situation::Block,
+        fault: Fault,
+        consequence: &str,
+    ) {
+        let Fault { field: below, reason, message } = fault;
+        self.report.add(&object.origin, format!("{field}{below}"), &block.condition(reason), message, consequence);
+    }
+
+    /// Adds a unit. It replaces an earlier one with the same match. `is_route`: a route declares it.
+    pub fn push(&mut self, unit: Unit, is_route: bool) {
+        match self.by_match.entry(unit.matches().clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert((self.units.len(), is_route));
+                self.units.push(unit);
+            }
+            Entry::Occupied(mut entry) => {
+                let (at, was_route) = *entry.get();
+                entry.insert((at, is_route));
+                let replaced = std::mem::replace(&mut self.units[at], unit);
+                if was_route && is_route {
+                    let by = &self.units[at];
+                    let message = format!("its requests are taken by {} of {}", by.field, by.route.origin);
+                    let (object, field) = (&replaced.route.origin, replaced.field.to_string());
+                    self.report.add(object, field, &situation::SHADOWED_ROUTE, message, "route left out");
+                }
+            }
+        }
+    }
+
+    /// Adds a unit that applies unless another one has its match.
+    pub fn push_pair(&mut self, unit: Unit) {
+        self.pairs.push(unit);
+    }
+
+    /// Returns the unit of a route, in plain text and behind TLS.
+    pub fn unit(&self, field: Field, cost: Cost, route: Route, permits_insecure: bool) -> Unit {
+        let plain_text = match self.host.redirect {
+            Some(redirect) if !permits_insecure => PlainText::Redirect(redirect),
+            _ => PlainText::Serve,
+        };
+        Unit { field, rule: self.host.section.clone(), cost, route: Arc::new(route), rest: None, plain_text }
+    }
+
+    fn include(
+        &mut self,
+        object: &Declaring,
+        index: usize,
+        include: &Include,
+        reached: &Reached,
+        blocks: &mut Vec<Block>,
+    ) {
+        let field = format!("spec.includes[{index}]");
+        let parsed = Block::parse(&include.conditions, true, &mut self.resolver.patterns);
+        let below = match parsed.and_then(|block| Ok((reached.below(&block)?, block))) {
+            Ok((below, block)) => {
+                if !block.is_plain() && blocks.contains(&block) {
+                    let message = "an earlier include has the same conditions";
+                    return self.report.add(&object.origin, field, &situation::DUPLICATE_MATCH, message, "left out");
+                }
+                blocks.push(block);
+                below
+            }
+            Err(fault) => return self.report_condition(object, &field, situation::Block::Include, fault, "left out"),
+        };
+        let rest = (&include.rest, &[][..]);
+        let closed = "answered 503 on its conditions";
+        if self.report.add_rest(&object.origin, &field, rest, situation::Block::Include, closed) {
+            return self.push_answer(object, index, &below, 503);
+        }
+        match self.included(include, object, &below) {
+            Ok(included) => self.add(included, &below),
+            Err((situation, message, status)) => {
+                let consequence = format!("answered {status} on its conditions");
+                self.report.add(&object.origin, field, &situation, message, &consequence);
+                self.push_answer(object, index, &below, status);
+            }
+        }
+    }
+
+    /// Returns the included object, or why it is not included, and the status of its requests.
+    fn included(
+        &mut self,
+        include: &Include,
+        object: &Declaring,
+        below: &Reached,
+    ) -> Result<&'r HttpProxy, (Situation, Message, u16)> {
+        let namespace = match &*include.namespace {
+            "" => object.proxy.meta.key.namespace.clone(),
+            namespace => namespace.into(),
+        };
+        let key = ObjectKey { namespace, name: include.name.as_str().into() };
+        let found = self.resolver.included(&Kind::HTTP_PROXY.id(key.clone()));
+        let Some(included) = found.and_then(proxy_of) else {
+            let message = Message::missing(Kind::HTTP_PROXY, &key, "does not exist");
+            return Err((situation::INCLUDE_NOT_FOUND, message, 502));
+        };
+        if found.is_some_and(|found| !self.resolver.serves(&DIALECT, found)) {
+            let message = format!("HTTPProxy \"{key}\" has a class that is not served");
+            return Err((situation::INCLUDE_NOT_FOUND, message.into(), 502));
+        }
+        if included.spec.virtualhost.is_some() {
+            let message = format!("HTTPProxy \"{key}\" is a root: it has \"spec.virtualhost\"");
+            return Err((situation::ROOT_INCLUDES_ROOT, message.into(), 502));
+        }
+        if self.above.contains(&key) {
+            let message = format!("HTTPProxy \"{key}\" includes this object");
+            return Err((situation::INCLUDE_CYCLE, message.into(), 502));
+        }
+        // An object that is included many times takes the memory of all Envoys each time.
+        let own = serde_json::to_vec(&included.spec).map_or(0, |json| json.len());
+        let size = own.saturating_add(included.spec.routes.len().saturating_mul(below.size()));
+        let (size, limit) = (size as u64, self.resolver.context.settings.tenants.max_configuration_per_namespace);
+        if self.objects == MOST_OBJECTS || self.size.saturating_add(size) > limit {
+            let message = format!(
+                "the root includes more than {MOST_OBJECTS} objects, or more than the {} KiB of tenants.maxConfigurationPerNamespace",
+                limit >> 10
+            );
+            return Err((situation::INCLUDE_TOO_LARGE, message.into(), 503));
+        }
+        self.objects += 1;
+        self.size += size;
+        Ok(included)
+    }
+
+    /// Adds the answer to all requests of an include.
+    fn push_answer(&mut self, object: &Declaring, index: usize, below: &Reached, status: u16) {
+        let route = Route::new(below.everything(), Action::respond(status), object.origin.clone());
+        let unit = self.unit(Field::new("spec.includes[#]", &[index]), below.cost(), route, false);
+        self.push(unit, false);
+    }
+}

@@ -1,0 +1,384 @@
+//! HTTPProxies: trees of includes, hosts with several roots, certificates, and the incremental translation.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use super::incremental::{Step, any_object, any_settings, difference, lost_of, take};
+use crate::model::{Action, Host, Model, PathMatch};
+use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
+use crate::settings::Settings;
+use crate::testing::gateway::http_policy;
+use crate::testing::http_proxies::{delegation, http_proxy, http_proxy_created};
+use crate::testing::model::Shared as _;
+use crate::testing::objects::*;
+use crate::translate::verdict::Severity;
+use crate::translate::{ChangedInputs, Translator};
+
+/// A translator beside the objects.
+struct World {
+    objects: Objects,
+    settings: Settings,
+    translator: Translator,
+}
+
+/// Returns the settings: objects without a class are served.
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.ingress.classless = true;
+    settings
+}
+
+impl World {
+    fn new(list: &[Object]) -> Self {
+        let base =
+            [class("ours").into(), service("a").port("http", 80).into(), service("other/a").port("http", 80).into()];
+        let mut world = Self { objects: objects(&base), settings: settings(), translator: Translator::default() };
+        for object in list {
+            world.objects.apply(object.clone());
+        }
+        world.translator.update(&world.objects, &world.settings, &ChangedInputs::everything());
+        world
+    }
+
+    /// Takes a step, and compares the result with a translation from scratch.
+    fn take(&mut self, step: Step) {
+        let (mut changed, before) = (ChangedInputs::default(), self.translator.model().clone());
+        let (is_complete, lost) = (matches!(step, Step::Settings(_)), lost_of(&self.translator));
+        take(step, &mut self.objects, &mut self.settings, &mut changed);
+        let update = self.translator.update(&self.objects, &self.settings, &changed);
+        let mut anew = Translator::default();
+        anew.update(&self.objects, &self.settings, &ChangedInputs::everything());
+        assert_eq!(self.translator.model(), anew.model());
+        assert_eq!(self.translator.problems(), anew.problems());
+        assert_eq!(self.translator.verdicts(), anew.verdicts());
+        let now = lost_of(&self.translator);
+        assert_eq!(now, lost_of(&anew));
+        assert!(lost.symmetric_difference(&now).all(|id| update.sources.contains(id)), "untold losses");
+        let mut both = update.touched.clone();
+        both.extend(difference(&before, self.translator.model()));
+        assert!(is_complete || both == update.touched, "untold changes");
+    }
+
+    fn apply(&mut self, object: impl Into<Object>) {
+        self.take(Step::Apply(object.into()));
+    }
+
+    fn delete(&mut self, kind: Kind, name: &str) {
+        self.take(Step::Delete(kind, meta(name).key));
+    }
+
+    /// Returns the entries of the condition of an object: the reasons of errors, and of warnings with a mark.
+    fn reasons(&self, name: &str) -> Vec<String> {
+        let id = ObjectId { kind: Kind::HTTP_PROXY, key: meta(name).key };
+        let verdicts = self.translator.verdicts().get(&id).cloned().unwrap_or_default();
+        let entry = |(severity, reason): (Severity, &str)| match severity {
+            Severity::Error => reason.to_owned(),
+            Severity::Warning => format!("warning {reason}"),
+        };
+        verdicts.iter().filter_map(|one| Some(entry((one.detail?.severity, one.reason)))).collect()
+    }
+
+    /// Returns whether no route of an object is served.
+    fn has_lost(&self, name: &str) -> bool {
+        self.translator.has_lost(&ObjectId { kind: Kind::HTTP_PROXY, key: meta(name).key })
+    }
+
+    /// Returns the routes of a host in plain HTTP: path, action, and object.
+    fn routes(&self, host: &str) -> Vec<String> {
+        routes_of(self.translator.model(), host)
+    }
+
+    /// Returns the Secret of a host.
+    fn secret(&self, host: &str) -> Option<String> {
+        let host = self.translator.model().https().get(&Host::Exact(host.into())).cloned();
+        host.and_then(|host| host.all_secrets().next().map(ToString::to_string))
+    }
+}
+
+fn routes_of(model: &Model, host: &str) -> Vec<String> {
+    let found = model.http().get(&Host::Exact(host.into())).cloned();
+    let routes = found.iter().flat_map(|host| &host.routes);
+    let text = |route: &std::sync::Arc<crate::model::Route>| {
+        let (PathMatch::Prefix(path)
+        | PathMatch::SeparatedPrefix(path)
+        | PathMatch::Exact(path)
+        | PathMatch::Regex(path)) = &route.matches.path;
+        let action = match &route.action {
+            Action::Forward(_) => "forward".to_owned(),
+            Action::Redirect(redirect) => redirect.status.code().to_string(),
+            Action::Respond { status, .. } => status.to_string(),
+        };
+        format!("{path} {action} {}", route.origin.name)
+    };
+    routes.map(text).collect()
+}
+
+fn to(service: &str) -> Value {
+    json!([{ "name": service, "port": 80 }])
+}
+
+fn root(host: &str, includes: &Value) -> Value {
+    json!({ "virtualhost": { "fqdn": host }, "includes": includes })
+}
+
+fn leaf(prefix: &str) -> Value {
+    json!({ "routes": [{ "conditions": [{ "prefix": prefix }], "services": to("a") }] })
+}
+
+#[test]
+fn objects_are_included_across_namespaces() {
+    let include = json!([{ "name": "team", "namespace": "other", "conditions": [{ "prefix": "/team" }] }]);
+    let mut world = World::new(&[http_proxy("other/team", &leaf("/one"))]);
+    assert_eq!((world.reasons("other/team"), world.has_lost("other/team")), (vec!["Orphaned".into()], true));
+    world.apply(http_proxy("root", &root("x.test", &include)));
+    assert_eq!(world.routes("x.test"), ["/team/one forward team"]);
+    assert_eq!([world.reasons("other/team"), world.reasons("root")], [Vec::<String>::new(), Vec::new()]);
+    assert!(!world.has_lost("other/team") && !world.has_lost("root"));
+    world.delete(Kind::SERVICE, "other/a");
+    assert_eq!(world.routes("x.test"), ["/team/one 503 team"]);
+    assert_eq!(
+        (world.reasons("other/team"), world.reasons("root").len()),
+        (vec!["ServiceUnresolvedReference".into()], 0)
+    );
+    world.delete(Kind::HTTP_PROXY, "other/team");
+    assert_eq!(
+        (world.routes("x.test"), world.reasons("root")),
+        (vec!["/team 502 root".into()], vec!["IncludeNotFound".into()])
+    );
+}
+
+#[test]
+fn an_include_of_another_class_is_not_found_until_the_class_is_served() {
+    let team = http_proxy("team", &json!({ "ingressClassName": "third", "routes": [{ "services": to("a") }] }));
+    let mut world = World::new(&[team, http_proxy("root", &root("x.test", &json!([{ "name": "team" }])))]);
+    assert_eq!((world.reasons("root"), world.reasons("team").len()), (vec!["IncludeNotFound".into()], 0));
+    world.apply(class("third"));
+    assert_eq!((world.reasons("root").len(), world.routes("x.test")), (0, vec!["/ forward team".into()]));
+    world.delete(Kind::INGRESS_CLASS, "third");
+    world.take(Step::Delete(Kind::INGRESS_CLASS, ObjectKey::new("", "third")));
+    assert_eq!(world.reasons("root"), ["IncludeNotFound"]);
+}
+
+#[test]
+fn cycles_and_included_roots_cost_their_include_alone() {
+    let include = |name: &str, prefix: &str| json!({ "name": name, "conditions": [{ "prefix": prefix }] });
+    let one = json!({ "includes": [include("two", "/two")], "routes": [{ "services": to("a") }] });
+    let two = json!({ "includes": [include("one", "/one")] });
+    let of_root = root("x.test", &json!([include("one", "/a"), include("peer", "/peer")]));
+    let peer = root("y.test", &json!([include("one", "/b")]));
+    let objects = [("one", one), ("two", two), ("root", of_root), ("peer", peer)];
+    let world = World::new(&objects.map(|(name, spec)| http_proxy(name, &spec)));
+    assert_eq!(world.routes("x.test"), ["/a/two/one 502 two", "/peer 502 root", "/a forward one"]);
+    assert_eq!(world.reasons("two"), ["IncludeCreatesCycle"]);
+    assert_eq!([world.reasons("root"), world.reasons("one")], [vec!["RootIncludesRoot".to_owned()], Vec::new()]);
+}
+
+#[test]
+fn a_later_route_shadows_an_earlier_one() {
+    let of_root = json!({
+        "virtualhost": { "fqdn": "x.test" },
+        "includes": [{ "name": "team" }],
+        "routes": [{ "services": to("a") }],
+    });
+    let world = World::new(&[http_proxy("root", &of_root), http_proxy("team", &leaf("/"))]);
+    assert_eq!(
+        (world.routes("x.test"), world.reasons("team")),
+        (vec!["/ forward root".into()], vec!["warning ShadowedRoute".into()])
+    );
+}
+
+#[test]
+fn includes_that_multiply_have_a_limit() {
+    let twice = |name: &str| json!([{ "name": name, "conditions": [{ "prefix": "/a" }] }, { "name": name, "conditions": [{ "prefix": "/b" }] }]);
+    let mut list = vec![http_proxy("p20", &leaf("/")), http_proxy("root", &root("x.test", &twice("p0")))];
+    list.extend(
+        (0..20).map(|at| http_proxy(&format!("p{at}"), &json!({ "includes": twice(&format!("p{}", at + 1)) }))),
+    );
+    let world = World::new(&list);
+    assert!(world.routes("x.test").len() < 2000);
+    assert!((0..20).any(|at| world.reasons(&format!("p{at}")).contains(&"IncludeTooLarge".to_owned())));
+}
+
+#[test]
+fn the_oldest_root_serves_a_host_and_presents_its_certificate() {
+    let of = |secret: &str| json!({ "virtualhost": { "fqdn": "x.test", "tls": { "secretName": secret } }, "routes": [{ "services": to("a") }] });
+    let mut world = World::new(&[
+        secret("one", &["x.test"]).into(),
+        secret("two", &["x.test"]).into(),
+        http_proxy_created("new", 2, &of("two")),
+        http_proxy_created("old", 1, &of("one")),
+    ]);
+    assert_eq!((world.secret("x.test"), world.routes("x.test")), (Some("shop/one".into()), vec!["/ 301 old".into()]));
+    assert_eq!((world.reasons("new"), world.reasons("old").len()), (vec!["DuplicateVhost".into()], 0));
+    assert_eq!(["new", "old"].map(|name| world.has_lost(name)), [true, false]);
+    world.delete(Kind::SECRET, "one");
+    assert_ne!(world.secret("x.test"), Some("shop/two".into()), "the certificate of the other root is not presented");
+    world.delete(Kind::HTTP_PROXY, "old");
+    assert_eq!((world.secret("x.test"), world.reasons("new").len()), (Some("shop/two".into()), 0));
+    let solver = ingress("solver").created(-1).host("x.test").path("Exact", "/.well-known/acme-challenge/t", "a:80");
+    world.apply(solver.tls(&["x.test"], "one"));
+    assert_eq!(world.routes("x.test"), ["/.well-known/acme-challenge/t forward solver", "/ 301 new"]);
+    world.apply(secret("one", &["x.test"]));
+    assert_eq!(world.secret("x.test"), Some("shop/two".into()), "the HTTPProxy has precedence over the Ingress");
+}
+
+#[test]
+fn a_root_of_another_namespace_is_a_duplicate_as_well() {
+    let of = root("x.test", &json!([{ "name": "team" }]));
+    let world = World::new(&[http_proxy_created("old", 1, &of), http_proxy_created("other/new", 2, &of)]);
+    assert_eq!(world.reasons("other/new").last().map(String::as_str), Some("DuplicateVhost"));
+    assert_eq!(world.routes("x.test"), ["/ 502 old"]);
+}
+
+#[test]
+fn a_delegation_permits_a_secret_until_it_is_withdrawn() {
+    let of = json!({ "virtualhost": { "fqdn": "x.test", "tls": { "secretName": "other/good" } }, "routes": [{ "services": to("a") }] });
+    let mut world = World::new(&[secret("other/good", &["x.test"]).into(), http_proxy("root", &of)]);
+    assert_eq!((world.secret("x.test"), world.reasons("root")), (None, vec!["DelegationNotPermitted".into()]));
+    assert_eq!(world.routes("x.test"), ["/ 301 root"], "no route is served in clear text");
+    world.apply(delegation("other/d", "good", &["third", "shop"]));
+    assert_eq!((world.secret("x.test"), world.reasons("root").len()), (Some("other/good".into()), 0));
+    world.apply(delegation("other/d", "good", &["third"]));
+    assert_eq!(world.secret("x.test"), None);
+    world.apply(delegation("other/d", "good", &["*"]));
+    assert_eq!(world.secret("x.test"), Some("other/good".into()));
+    world.apply(delegation("other/d", "another", &["*"]));
+    assert_eq!(world.secret("x.test"), None);
+}
+
+/// A policy of a namespace protects the Services of the namespace, whoever includes the routes to them.
+#[test]
+fn an_included_object_has_the_policies_of_its_namespace_and_of_its_includer() {
+    let include = json!([{ "name": "team", "namespace": "other" }]);
+    let mut world = World::new(&[http_proxy("root", &root("x.test", &include)), http_proxy("other/team", &leaf("/"))]);
+    let has_policy = |world: &World| {
+        let found = world.translator.model().http().get(&Host::Exact("x.test".into())).cloned();
+        found.is_some_and(|host| host.routes.iter().all(|route| route.policy().is_some()))
+    };
+    assert!(!has_policy(&world));
+    world.apply(http_policy("other/p").target("Namespace", "other").allow(&["192.0.2.0/24"]));
+    assert!(has_policy(&world));
+    world.delete(Kind::HTTP_POLICY, "other/p");
+    assert!(!has_policy(&world));
+    world.apply(http_policy("p").target("Namespace", "shop").allow(&["192.0.2.0/24"]));
+    assert!(has_policy(&world));
+}
+
+#[test]
+fn a_field_that_may_restrict_access_closes_what_it_protects() {
+    let route = |extra: Value| {
+        let mut route = json!({ "conditions": [{ "prefix": "/a" }], "services": to("a") });
+        route.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!({ "virtualhost": { "fqdn": "x.test" }, "routes": [route, { "services": to("a") }] })
+    };
+    for (extra, expected, reason) in [
+        (json!({ "ipDenyPolicy": [{ "source": "Peer", "cidr": "10.0.0.1" }] }), "503", "UnsupportedField"),
+        (json!({ "rateLimitPolicy": { "local": { "requests": 1, "unit": "second" } } }), "503", "UnsupportedField"),
+        (json!({ "authPolicy": { "disabled": true } }), "503", "UnsupportedField"),
+        (json!({ "jwtVerificationPolicy": { "require": "p" } }), "503", "UnsupportedField"),
+        (json!({ "fieldOfAnotherVersion": 1 }), "503", "UnsupportedField"),
+        (
+            json!({ "services": [{ "name": "a", "port": 80, "validation": { "caSecret": "ca" } }] }),
+            "503",
+            "UnsupportedField",
+        ),
+        (json!({ "loadBalancerPolicy": { "strategy": "Random" } }), "forward", "warning IgnoredField"),
+        (json!({ "healthCheckPolicy": { "path": "/" } }), "forward", "warning IgnoredField"),
+    ] {
+        let world = World::new(&[http_proxy("root", &route(extra.clone()))]);
+        assert_eq!(world.routes("x.test"), [format!("/a {expected} root"), "/ forward root".to_owned()], "{extra}");
+        assert_eq!(world.reasons("root"), [reason], "{extra}");
+    }
+    for extra in [
+        json!({ "authorization": { "extensionRef": { "name": "auth" } } }),
+        json!({ "jwtProviders": [{ "name": "p" }] }),
+        json!({ "ipAllowPolicy": [{ "source": "Peer", "cidr": "10.0.0.1" }] }),
+        json!({ "rateLimitPolicy": { "local": { "requests": 1, "unit": "second" } } }),
+        json!({ "tls": { "secretName": "good", "clientValidation": { "caSecret": "ca" } } }),
+    ] {
+        let mut spec = route(json!({ "permitInsecure": true }));
+        spec["virtualhost"].as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let world = World::new(&[secret("good", &["x.test"]).into(), http_proxy("root", &spec)]);
+        assert_eq!(world.routes("x.test")[0], "/a 503 root", "{extra}");
+        assert!(world.reasons("root").contains(&"UnsupportedField".to_owned()), "{extra}");
+    }
+}
+
+fn any_proxy() -> impl Strategy<Value = Object> {
+    let host = select(vec![None, None, Some("x.com"), Some("a.x.com"), Some("*.x.com")]);
+    let secret = select(vec![None, Some("good"), Some("wild"), Some("other/good")]);
+    let namespace = select(vec!["", "", "other"]);
+    let include = (select(vec!["one", "two", "three", "gone"]), namespace, select(vec!["", "/a", "/b", "bad"]));
+    let header = select(vec![None, Some("x-one")]);
+    let route = (select(vec!["/", "/a", "/b", "bad"]), header, select(vec!["a", "b", "gone"]), 0..4u8);
+    let (includes, routes) = (prop::collection::vec(include, 0..3), prop::collection::vec(route, 0..3));
+    let class = select(vec![None, None, None, Some("ours"), Some("third"), Some("foreign")]);
+    let names = select(vec!["one", "two", "three", "other/three", "other/one", "third/two"]);
+    let of_host = (host, secret, prop::bool::weighted(0.1));
+    (names, 1i64..4, of_host, class, includes, routes).prop_map(
+        |(name, created, (host, secret, is_closed), class, includes, routes)| {
+            let mut spec = json!({ "includes": [], "routes": [] });
+            if let Some(host) = host {
+                spec["virtualhost"] = json!({ "fqdn": host });
+                if let Some(secret) = secret {
+                    spec["virtualhost"]["tls"] = json!({ "secretName": secret });
+                }
+                if is_closed {
+                    spec["virtualhost"]["authorization"] = json!({ "extensionRef": { "name": "auth" } });
+                }
+            }
+            if let Some(class) = class {
+                spec["ingressClassName"] = json!(class);
+            }
+            let include = |(name, namespace, prefix): (&str, &str, &str)| {
+                json!({ "name": name, "namespace": namespace, "conditions": [{ "prefix": prefix }] })
+            };
+            spec["includes"] = includes.into_iter().map(include).collect();
+            let route = |(path, header, service, form): (&str, Option<&str>, &str, u8)| {
+                let mut conditions = vec![json!({ "prefix": path })];
+                conditions.extend(header.map(|name| json!({ "header": { "name": name, "present": true } })));
+                let mut route = json!({ "conditions": conditions, "services": to(service) });
+                match form {
+                    0 => route["permitInsecure"] = json!(true),
+                    1 => route["pathRewritePolicy"] = json!({ "replacePrefix": [{ "replacement": "/new" }] }),
+                    2 => route["services"][0]["protocol"] = json!("h2c"),
+                    _ => {}
+                }
+                route
+            };
+            spec["routes"] = routes.into_iter().map(route).collect();
+            http_proxy_created(name, created, &spec)
+        },
+    )
+}
+
+fn any_delegation() -> impl Strategy<Value = Object> {
+    let namespaces = select(vec![vec!["*"], vec!["shop"], vec!["third", "shop"], vec![]]);
+    (select(vec!["other/one", "other/two"]), select(vec!["good", "wild"]), namespaces)
+        .prop_map(|(name, secret, namespaces)| delegation(name, secret, &namespaces))
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let object = || prop_oneof![6 => any_proxy(), 1 => any_delegation(), 5 => any_object()];
+    prop_oneof![
+        24 => object().prop_map(Step::Apply),
+        8 => object().prop_map(|object| Step::Delete(object.kind(), object.meta().key.clone())),
+        1 => any_settings().prop_map(|settings| Step::Settings(Box::new(settings))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn incremental_changes_of_trees_equal_one_translation(
+        first in prop::collection::vec(prop_oneof![3 => any_proxy(), 2 => any_object()], 0..12),
+        steps in prop::collection::vec(any_step(), 1..40),
+    ) {
+        let mut world = World::new(&first);
+        for step in steps {
+            world.take(step);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The status of an HTTPProxy: the condition `Valid` with errors and warnings, as Contour writes it, the addresses of the Envoys, and
+//! whether the Envoys have accepted the object.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use lockgate_route::objects::gateway::Condition;
+use lockgate_route::objects::http_proxy::{DetailedCondition, HttpProxy, SubCondition};
+use lockgate_route::translate::verdict::{Severity, Status};
+use lockgate_route::translate::{ORPHANED, Verdict};
+use serde_json::{Value, json};
+
+use super::conditions::{self, DesiredCondition, Message, are_current, merge};
+use super::listeners::{Progress, next};
+use crate::status::fault::Fault;
+use crate::status::kind::{Address, Facts, Goal, HasStatus};
+
+/// The type of the condition that reports whether the Envoys serve the object.
+pub const PROGRAMMED: &str = "lockgate.dev/Programmed";
+
+/// The type of the condition with errors and warnings.
+const VALID: &str = "Valid";
+
+/// The maximum number of errors, and of warnings.
+const MOST: usize = 100;
+
+/// The status that an HTTPProxy should have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DesiredStatus {
+    /// `currentStatus` and `description`. `None`: they belong to another controller.
+    current: Option<(&'static str, String)>,
+    conditions: Vec<DesiredCondition>,
+    errors: Vec<SubCondition>,
+    warnings: Vec<SubCondition>,
+    addresses: Vec<Address>,
+}
+
+impl HasStatus for HttpProxy {
+    type Status = DesiredStatus;
+
+    fn version(&self) -> &Arc<str> {
+        &self.version
+    }
+
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
+        let Some(published) = facts.published else { return withdrawn(self, facts) };
+        let is_orphaned = facts.verdicts.iter().any(|verdict| verdict.detail.is_some_and(|one| one.r#type == ORPHANED));
+        let fault = match (is_orphaned, published.served) {
+            (true, _) => Some(Fault::new("Invalid", "no root includes the object".to_owned())),
+            (false, false) => Some(Fault::new("Invalid", "no route of the object is served".to_owned())),
+            (false, true) => None,
+        };
+        next(published, fault, |progress| status(self, facts, &progress), |desired| is_current(self, desired))
+    }
+
+    fn patch(&self, desired: &DesiredStatus, envoys: usize, now: Timestamp) -> Value {
+        let DesiredStatus { current, conditions, errors, warnings, addresses } = desired;
+        let merged = merge(&existing(self), conditions, envoys, now);
+        let detailed = merged.into_iter().map(|condition| match condition.r#type == VALID && current.is_some() {
+            true => DetailedCondition { condition, errors: errors.clone(), warnings: warnings.clone() },
+            false => {
+                let before = self.status.conditions.iter().find(|one| one.condition.r#type == condition.r#type);
+                let DetailedCondition { errors, warnings, .. } = before.cloned().unwrap_or_default();
+                DetailedCondition { condition, errors, warnings }
+            }
+        });
+        let addresses = (!addresses.is_empty()).then_some(addresses);
+        let mut status = json!({
+            "conditions": detailed.collect::<Vec<_>>(),
+            "loadBalancer": { "ingress": addresses },
+        });
+        if let Some((current, description)) = current {
+            status["currentStatus"] = json!(current);
+            status["description"] = json!(description);
+        }
+        status
+    }
+
+    fn summary(desired: &DesiredStatus) -> String {
+        let programmed = desired.conditions.iter().find(|one| one.r#type == PROGRAMMED);
+        match (&desired.current, programmed) {
+            (Some((current, _)), Some(DesiredCondition { status: Status::True, .. })) => {
+                format!("{current}, reachable at {}", crate::status::ingress::list(&desired.addresses))
+            }
+            (Some((current, description)), _) => format!("{current}: {description}"),
+            (None, _) => conditions::summary(&desired.conditions),
+        }
+    }
+}
+
+/// Returns the status at this stage of the progress.
+fn status(proxy: &HttpProxy, facts: &Facts<'_>, progress: &Progress) -> DesiredStatus {
+    let generation = proxy.meta.generation;
+    let list = |severity: Severity| -> Vec<SubCondition> {
+        let of_list = facts.verdicts.iter().filter_map(|verdict| {
+            let detail = verdict.detail.filter(|detail| detail.severity == severity)?;
+            Some(SubCondition {
+                r#type: detail.r#type.to_owned(),
+                status: verdict.status.as_str().to_owned(),
+                reason: verdict.reason.to_owned(),
+                message: verdict.message.to_string(),
+            })
+        });
+        of_list.take(MOST).collect()
+    };
+    let (errors, warnings) = (list(Severity::Error), list(Severity::Warning));
+    let is_valid = |verdict: &&Verdict| verdict.condition == VALID && verdict.detail.is_none();
+    let valid = facts.verdicts.iter().find(is_valid);
+    let current = match (&*errors, valid) {
+        ([], _) => "valid",
+        ([error, ..], _) if error.r#type == ORPHANED => "orphaned",
+        _ => "invalid",
+    };
+    let description = valid.map(|verdict| verdict.message.to_string()).unwrap_or_default();
+    let valid = valid.map(|verdict| DesiredCondition::from_verdict(verdict, generation));
+    DesiredStatus {
+        current: Some((current, description)),
+        conditions: valid.into_iter().chain([programmed(proxy, progress)]).collect(),
+        errors,
+        warnings,
+        addresses: addresses(proxy, facts, progress),
+    }
+}
+
+/// Returns whether the Envoys serve the object.
+fn programmed(proxy: &HttpProxy, progress: &Progress) -> DesiredCondition {
+    let generation = proxy.meta.generation;
+    let condition =
+        |status, reason, message| DesiredCondition { r#type: PROGRAMMED, status, reason, message, generation };
+    let was = |one: &DetailedCondition| {
+        let Condition { r#type, status, observed_generation, .. } = &one.condition;
+        r#type == PROGRAMMED && status == Status::True.as_str() && *observed_generation == generation
+    };
+    match progress {
+        Progress::Blocked(fault) => condition(Status::False, fault.reason, Message::Text(fault.message.clone())),
+        Progress::Accepted(revision) => condition(Status::True, "Programmed", Message::Accepted(*revision)),
+        Progress::Waiting if proxy.status.conditions.iter().any(was) => {
+            condition(Status::True, "Programmed", Message::Kept)
+        }
+        Progress::Waiting => {
+            let message = "not all Envoys have accepted the HTTPProxy yet".to_owned();
+            condition(Status::False, "Pending", Message::Text(message))
+        }
+    }
+}
+
+/// Returns the addresses at this stage. Our addresses appear when all Envoys serve the object, and disappear when none does.
+fn addresses(proxy: &HttpProxy, facts: &Facts<'_>, progress: &Progress) -> Vec<Address> {
+    let current = &proxy.status.load_balancer.ingress;
+    match progress {
+        Progress::Accepted(_) if !facts.addresses.is_empty() => facts.addresses.to_vec(),
+        Progress::Accepted(_) | Progress::Waiting => current.clone(),
+        Progress::Blocked(_) => without_ours(proxy, facts),
+    }
+}
+
+fn without_ours(proxy: &HttpProxy, facts: &Facts<'_>) -> Vec<Address> {
+    let others = proxy.status.load_balancer.ingress.iter().filter(|address| !facts.addresses.contains(address));
+    others.cloned().collect()
+}
+
+/// Returns the status of an object that Lockgate no longer serves. The condition `Valid` belongs to the next controller.
+fn withdrawn(proxy: &HttpProxy, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
+    let addresses = without_ours(proxy, facts);
+    let (conditions, errors, warnings) = (Vec::new(), Vec::new(), Vec::new());
+    let status = DesiredStatus { current: None, conditions, errors, warnings, addresses };
+    (facts.withdrawing && !is_current(proxy, &status)).then_some(Goal { status, needs: None, cause: 0 })
+}
+
+/// Returns whether the object has the desired status.
+fn is_current(proxy: &HttpProxy, desired: &DesiredStatus) -> bool {
+    let current = &proxy.status;
+    let valid = current.conditions.iter().find(|one| one.condition.r#type == VALID);
+    let has_details = match &desired.current {
+        None => true,
+        Some((status, description)) => {
+            current.current_status == *status
+                && current.description == *description
+                && valid.is_some_and(|valid| valid.errors == desired.errors && valid.warnings == desired.warnings)
+        }
+    };
+    has_details
+        && current.load_balancer.ingress == desired.addresses
+        && are_current(&existing(proxy), &desired.conditions)
+}
+
+/// Returns the existing conditions without errors and warnings.
+fn existing(proxy: &HttpProxy) -> Vec<Condition> {
+    proxy.status.conditions.iter().map(|one| one.condition.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests;
