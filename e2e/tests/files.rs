@@ -47,6 +47,24 @@ async fn assert_content(envoy: &Envoy) {
     assert_eq!(envoy.warnings(), Vec::<String>::new());
 }
 
+/// The hash of the password of the host `keys.test`, and the header with the password.
+const KEY: &str = "W6ph5Mm5Pz8GgiULbPgzG37mj9g=";
+const PASSWORD: &str = "Basic YW5uOnBhc3N3b3Jk";
+
+/// The Secret with the password, and the policy that requires it.
+const KEYS: &str = "apiVersion: v1
+kind: Secret
+metadata: { name: users, namespace: default }
+stringData: { .htpasswd: 'ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=' }
+---
+apiVersion: lockgate.dev/v1alpha1
+kind: HTTPPolicy
+metadata: { name: keys, namespace: default }
+spec:
+  targetRefs: [{ group: networking.k8s.io, kind: Ingress, name: keys }]
+  basicAuthentication: { secretRef: { name: users } }
+";
+
 async fn format(format: &str) {
     let (first, second) = (Backend::start("first").await, Backend::start("second").await);
     let authority = Authority::new();
@@ -54,6 +72,7 @@ async fn format(format: &str) {
     let pair = authority.issue(&[HOST]);
     manifests.write("secret.yaml", &pair.secret("default", "cert"));
     manifests.write("tls.yaml", &ingress("tls", HOST, "shop", Some("cert")).replace(DEFAULT, SERVED));
+    manifests.write("keys.yaml", &format!("{}---\n{KEYS}", ingress("keys", "keys.test", "shop", None)));
     let export = Export::start(&Source::Manifests(manifests.path().into()), &["--format", format]).await;
     let envoy = envoy_at(&export, export.path()).await;
     let (plain, tls) = (Target::http(export.http, HOST), Target::https(export.https, HOST, authority.der()));
@@ -69,17 +88,27 @@ async fn format(format: &str) {
     assert_eq!(written.len(), 1, "{written:?}");
     assert_eq!(written[0].0, &format!("endpoints.default__shop__http.{format}"));
 
-    // The file of a rotated key pair is readable only by its owner.
+    // The files of a rotated key pair, and of passwords, are readable only by their owner.
     let next = authority.issue(&[HOST]);
     manifests.write("secret.yaml", &next.secret("default", "cert"));
     wait_until("the new certificate", async || {
         tls.connect().await.is_ok_and(|connection| connection.certificate.as_ref() == Some(&next.der))
     })
     .await;
+    let mut with_keys = 0;
     for name in export.files().keys() {
-        let mode = std::fs::metadata(export.file(name)).expect("a file").permissions().mode() & 0o777;
-        assert_eq!(mode, if name.starts_with("secrets.") { 0o600 } else { 0o644 }, "{name}");
+        let file = export.file(name);
+        let mode = std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777;
+        let content = std::fs::read(&file).expect("a file");
+        let has_keys = content.windows(KEY.len()).any(|part| part == KEY.as_bytes());
+        with_keys += usize::from(has_keys);
+        let is_secret = name.starts_with("secrets.") || has_keys;
+        assert_eq!(mode, if is_secret { 0o600 } else { 0o644 }, "{name}");
     }
+    assert!(with_keys > 0, "a route has the hash");
+    let keys = Target::http(export.http, "keys.test");
+    assert_eq!(keys.get("/").await.expect("an answer").status, 401);
+    served_by(&keys.field("authorization", PASSWORD), "second").await;
     assert!(!export.log().contains("PRIVATE"), "{}", export.log());
     assert_content(&envoy).await;
 }

@@ -21,6 +21,19 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The interval at which Envoy polls files if there are too many to watch.
 const POLL: Duration = Duration::from_secs(1);
 
+/// The filters of routes with credentials.
+const WITH_CREDENTIALS: [&str; 2] = [
+    "envoy.extensions.filters.http.basic_auth.v3.BasicAuth",
+    "envoy.extensions.filters.http.api_key_auth.v3.ApiKeyAuth",
+];
+
+/// Returns whether only the user of Envoy may read a file with this content: secrets, and routes with credentials.
+fn is_secret(kind: ResourceType, content: &[u8]) -> bool {
+    let contains = |name: &str| content.windows(name.len()).any(|part| part == name.as_bytes());
+    let has_no_routes = [ResourceType::CLUSTER, ResourceType::ENDPOINTS].contains(&kind);
+    kind == ResourceType::SECRET || !has_no_routes && WITH_CREDENTIALS.into_iter().any(contains)
+}
+
 /// The directory of an export, and the properties of its readers.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -227,7 +240,7 @@ impl Exporter {
             Err(error) => return Err(DiskError::Format { file, error }),
         };
         let start = Instant::now();
-        if self.disk.write(&file, &content, kind == ResourceType::SECRET)? {
+        if self.disk.write(&file, &content, is_secret(kind, &content))? {
             let (type_url, path, bytes) = (kind.short_name(), self.disk.path(&file), content.len());
             let ms = (start.elapsed().as_secs_f64() * 1e4).round() / 10.0;
             tracing::info!(type_url, path = %path.display(), %version, count, bytes, ms, "written");
