@@ -119,7 +119,7 @@ impl Reason {
                  and a usable certificate."
             }
             Self::PolicyNotValid => {
-                "Correct the target and the values of the policy, and create the ConfigMap or the Service that it names."
+                "Correct the target and the values of the policy, and create the ConfigMap, the Secret, or the Service that it names."
             }
             Self::PolicyTooExpensive => {
                 "Use fewer certificate authorities, name one port of a Service (sectionName), or ask the operator for a higher limit \
