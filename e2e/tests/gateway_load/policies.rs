@@ -202,9 +202,11 @@ async fn every_feature_is_enforced_beside_all_others() {
     }
 }
 
-/// Returns an HTTPRoute with the filter `ExternalAuth`.
+/// Returns an HTTPRoute with a filter `ExternalAuth`, or several, divided by `and`.
 fn asking(name: &str, host: &str, filter: &str) -> String {
-    let rule = format!("    - filters: [{{ type: ExternalAuth, externalAuth: {{ {filter} }} }}]\n      backendRefs");
+    let filters = filter.split(" and ").map(|one| format!("{{ type: ExternalAuth, externalAuth: {{ {one} }} }}"));
+    let filters: Vec<String> = filters.collect();
+    let rule = format!("    - filters: [{}]\n      backendRefs", filters.join(", "));
     route(name, &["one"], host, &[("echo", 1)]).replace("    - backendRefs", &rule)
 }
 
@@ -223,6 +225,8 @@ async fn the_server_of_a_route_permits_its_requests() {
         asking("grpc", "*.grpc.test", &format!("{grpc}, forwardBody: {{ maxSize: 4 }}")),
         asking("both", "both.test", &both),
         asking("wild", "*.both.test", &both),
+        // The second server of the route would take the place of the server of the policy.
+        asking("twice", "twice.test", &format!("{both} and {both}")),
         asking("closed", "closed.test", "protocol: HTTP, backendRef: { name: gone, port: 80 }, http: {}"),
     ];
     let services = [
@@ -232,7 +236,7 @@ async fn the_server_of_a_route_permits_its_requests() {
         service("policy-authorizer", "", &[of_policy.address]),
     ];
     let server = "externalAuthorization: { backendRef: { name: policy-authorizer, port: 80 }, protocol: http }";
-    let policies = ["both", "wild"].map(|name| policy(name, &format!("{server}\n  maxRequestBody: 1KiB")));
+    let policies = ["both", "wild", "twice"].map(|name| policy(name, &format!("{server}\n  maxRequestBody: 1KiB")));
     let all = [&routes[..], &services[..], &policies[..]].concat();
     site.manifests.write("routes.yaml", &documents(&all));
     for host in ["http.test", "a.grpc.test", "both.test", "a.both.test"] {
@@ -243,7 +247,9 @@ async fn the_server_of_a_route_permits_its_requests() {
         assert_eq!(answer.status, 200, "{host}");
         assert!(answer.text().contains("x-user: alice"), "{host}: {}", answer.text());
     }
-    answers(&site.target(0, "closed.test"), 500).await;
+    for closed in ["closed.test", "twice.test"] {
+        answers(&site.target(0, closed), 500).await;
+    }
     for host in ["both.test", "a.both.test"] {
         let asked = |server: &HttpAuthorizer| server.seen().len();
         let before = (asked(&over_http), asked(&of_policy));

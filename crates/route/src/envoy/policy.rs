@@ -101,8 +101,8 @@ fn delegated(
     divided(all.collect())
 }
 
-/// Divides filters, each with whether it waits, among the delegates. A filter that waits is the last one of its delegate. If one delegate is
-/// enough, it is the last one.
+/// Divides filters, each with whether it waits, among the delegates. A filter that waits is the last one of its delegate, so at most two
+/// may wait: the translation closes other routes. If one delegate is enough, it is the last one.
 fn divided(filters: Vec<(core_v3::TypedExtensionConfig, bool)>) -> [Vec<core_v3::TypedExtensionConfig>; 2] {
     let first_wait = filters.iter().position(|(_, waits)| *waits);
     let end = first_wait.map(|at| at + 1).filter(|end| *end < filters.len()).unwrap_or(0);

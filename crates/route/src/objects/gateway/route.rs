@@ -285,8 +285,8 @@ pub struct HttpAuthConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ForwardBody {
-    /// The size in bytes. The server receives the beginning of a longer body, and no body if the size is 0.
-    pub max_size: u16,
+    /// The size in bytes, at most 65,535. The server receives the beginning of a longer body, and no body if the size is 0.
+    pub max_size: i64,
 }
 
 /// The time limits of a rule, as durations of Gateway API.

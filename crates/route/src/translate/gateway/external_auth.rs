@@ -32,7 +32,8 @@ pub fn parse(field: &str, filter: &ExternalAuthFilter, parser: &mut Parser) -> R
         allowed_upstream_headers: names(allowed_response_headers, &HeaderName::parse_changeable)?,
     };
     let grpc_headers = grpc.as_ref().map(|grpc| names(&grpc.allowed_headers, &read)).transpose()?.unwrap_or_default();
-    let body = forward_body.as_ref().map_or(0, |ForwardBody { max_size }| *max_size);
+    let size = forward_body.as_ref().map_or(0, |ForwardBody { max_size }| *max_size);
+    let body = u16::try_from(size).map_err(|_| format!("forwardBody.maxSize {size} is not between 0 and 65535"))?;
     let request_body =
         RequestBody { max_bytes: (body > 0).then(|| body.into()), allow_partial: true, pack_as_bytes: false };
     let cluster = match backend::asked(backend_ref, over, parser) {

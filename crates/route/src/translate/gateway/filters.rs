@@ -46,10 +46,16 @@ pub fn filters(field: &str, filters: &[HttpFilter], parser: &mut Parser) -> Filt
             }
         }
     }
-    // A redirect has no filters of forwarded requests.
-    let asks = filtered.forward.iter().any(|filter| matches!(filter, ForwardFilter::Authorization(_)));
-    if filtered.redirect.is_some() && asks {
-        let message = "filter \"ExternalAuth\" is not supported beside a redirect".to_owned();
+    let asked = filtered.forward.iter().filter(|filter| matches!(filter, ForwardFilter::Authorization(_))).count();
+    let fault = match asked {
+        // A redirect has no filters of forwarded requests.
+        1 if filtered.redirect.is_some() => Some("filter \"ExternalAuth\" is not supported beside a redirect"),
+        0 | 1 => None,
+        // A request can wait for two servers, and a policy may require one of them.
+        _ => Some("filter \"ExternalAuth\" cannot be repeated"),
+    };
+    if let Some(message) = fault {
+        let message = message.to_owned();
         parser.left_out(
             format!("{field}.filters"),
             Reason::RouteFilterNotValid,

@@ -1,5 +1,6 @@
 //! The JSON Web Tokens that an HTTPPolicy requires.
 
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,10 +105,24 @@ fn scheme(uri: &str) -> Option<bool> {
         ("http", rest) => (false, rest),
         _ => return None,
     };
-    let host = rest.split_once('/').map_or(rest, |(host, _)| host);
-    let is_host = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
+    let authority = rest.split_once('/').map_or(rest, |(authority, _)| authority);
     let is_visible = uri.len() <= URI && uri.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-    (is_host && is_visible).then_some(is_https)
+    (is_authority(authority) && is_visible).then_some(is_https)
+}
+
+/// Returns whether a text is a host, with a port or without. Envoy rejects a complete host for another one.
+fn is_authority(text: &str) -> bool {
+    let (is_host, rest) = match text.strip_prefix('[').and_then(|text| text.split_once(']')) {
+        Some((address, rest)) => (address.parse::<Ipv6Addr>().is_ok(), rest),
+        None => {
+            let end = text.find(':').unwrap_or(text.len());
+            let (name, rest) = text.split_at(end);
+            let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+            (!name.is_empty() && name.bytes().all(is_allowed), rest)
+        }
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    is_host && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
 }
 
 #[cfg(test)]
@@ -129,6 +144,13 @@ mod tests {
             "https://a/#b",
             "HTTPS://a/",
             "https://a/\r\nx",
+            "http://[::1]:65536/",
+            "http://[::1/",
+            "http://a]/",
+            "http://[a]/",
+            "http://a:/",
+            "http://a:b:c/",
+            "http://a:+80/",
         ] {
             assert_eq!(scheme(text), None, "{text}");
         }
