@@ -1,5 +1,6 @@
 //! The parser of a single HTTPPolicy.
 
+mod authorization;
 mod credentials;
 mod features;
 mod headers;
@@ -12,14 +13,10 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::backend::{Called, called};
-use crate::duration;
-use crate::model::{
-    AddressRange, Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, ClientAddresses,
-    CompressionAlgorithm, HeaderName, LocalRateLimit, RequestBody, UpstreamProtocol,
-};
+use crate::model::{AddressRange, ClientAddresses, CompressionAlgorithm, LocalRateLimit, UpstreamProtocol};
 use crate::objects::gateway::{
-    Algorithm, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
-    ExternalAuthorizationSpec, HttpFeaturesSpec, HttpPolicy, Lenient, LocalRateLimitSpec, PolicyBackend, RateUnit,
+    Algorithm, ClientAddressesSpec, CompressionSpec, HttpFeaturesSpec, HttpPolicy, Lenient, LocalRateLimitSpec,
+    PolicyBackend, RateUnit,
 };
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence, Revision};
 use crate::size;
@@ -66,9 +63,6 @@ const CONSEQUENCE: &str = "requests to its targets are answered 403";
 
 /// The maximum number of address ranges. Source: CustomResourceDefinition. Manifests are not validated against it.
 const RANGES: usize = 256;
-
-/// The maximum time that a request waits for authorization.
-const LONGEST: Duration = Duration::from_secs(60);
 
 /// Parses a policy.
 pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
@@ -146,7 +140,7 @@ impl Parser<'_> {
             jwt: self.feature("jwt", jwt, |spec| tokens::jwt(spec, namespace, resolver)),
             csrf: self.feature("csrf", csrf, credentials::csrf),
             authorization: self.feature("externalAuthorization", external_authorization, |spec| {
-                authorization(spec, namespace, resolver)
+                authorization::parse(spec, namespace, resolver)
             }),
             local_rate_limit: self.feature("localRateLimit", local_rate_limit, self::local_rate_limit),
             max_request_body_bytes: self.feature("maxRequestBody", max_request_body, |text: &String| body(text)),
@@ -212,41 +206,6 @@ fn client_addresses(spec: &ClientAddressesSpec) -> Result<Arc<ClientAddresses>, 
     Ok(Arc::new(ClientAddresses { allow: ranges("allow", allow)?, deny: ranges("deny", deny)? }))
 }
 
-fn authorization(
-    spec: &ExternalAuthorizationSpec,
-    namespace: &Arc<str>,
-    resolver: &mut Resolver,
-) -> Result<Arc<Authorization>, (String, String)> {
-    let ExternalAuthorizationSpec { backend_ref, protocol, timeout, fail_open, request_body, http } = spec;
-    let fault = |field: &str, message: String| (field.to_owned(), message);
-    let protocol = match protocol.as_deref() {
-        None | Some("grpc") => AuthorizationProtocol::Grpc,
-        Some("http") => AuthorizationProtocol::Http,
-        Some(other) => return Err(fault(".protocol", format!("{other:?} is neither \"grpc\" nor \"http\""))),
-    };
-    let default = AuthorizationCheck::default();
-    let timeout = match timeout {
-        None => default.timeout,
-        Some(text) => {
-            let limit = duration::parse(text).filter(|limit| (Duration::from_millis(1)..=LONGEST).contains(limit));
-            limit.ok_or_else(|| fault(".timeout", format!("{text:?} is not a time from 1ms to 1m, such as 500ms")))?
-        }
-    };
-    let request_body = match request_body {
-        None => RequestBody::default(),
-        Some(AuthorizationBody { max_bytes, allow_partial, pack_as_bytes }) => RequestBody {
-            max_bytes: Some(buffered(max_bytes, resolver).map_err(|message| fault(".requestBody.maxBytes", message))?),
-            allow_partial: *allow_partial,
-            pack_as_bytes: *pack_as_bytes,
-        },
-    };
-    let http = http.as_ref().map(authorization_http).transpose()?.unwrap_or_default();
-    let over = (protocol == AuthorizationProtocol::Grpc).then_some(UpstreamProtocol::H2c);
-    let Called { cluster, .. } = backend(backend_ref, over, namespace, resolver)?;
-    let check = AuthorizationCheck { protocol, timeout, fail_open: *fail_open, request_body, http };
-    Ok(Arc::new(Authorization { cluster, check, grpc_headers: Vec::new(), copies_answer: false }))
-}
-
 /// Returns the cluster of a Service that a policy names. The error is the field below the reference, and a message.
 fn backend(
     reference: &PolicyBackend,
@@ -270,33 +229,6 @@ fn permit(kind: Kind, key: &ObjectKey, namespace: &Arc<str>, resolver: &mut Reso
     }
 }
 
-fn authorization_http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp, (String, String)> {
-    let AuthorizationHttpSpec { path_prefix, allowed_request_headers, allowed_upstream_headers } = spec;
-    let is_prefix = |text: &String| {
-        text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte))
-    };
-    if let Some(text) = path_prefix.as_ref().filter(|text| !is_prefix(text)) {
-        return Err((".http.pathPrefix".to_owned(), format!("{text:?} is not the beginning of a path")));
-    }
-    let read = |text: &str| HeaderName::parse(text).ok_or_else(|| format!("{text:?} is not a header"));
-    let names = |field: &str, texts: &[String], parse: &dyn Fn(&str) -> Result<HeaderName, String>| {
-        let name = |(i, text): (usize, &String)| {
-            let name = parse(text).map(|name| name.to_string());
-            name.map_err(|reason| (format!(".http.{field}[{i}]"), reason))
-        };
-        texts.iter().enumerate().map(name).collect::<Result<Vec<_>, _>>()
-    };
-    Ok(AuthorizationHttp {
-        path_prefix: path_prefix.clone(),
-        allowed_request_headers: names("allowedRequestHeaders", allowed_request_headers, &read)?,
-        allowed_upstream_headers: names(
-            "allowedUpstreamHeaders",
-            allowed_upstream_headers,
-            &HeaderName::parse_changeable,
-        )?,
-    })
-}
-
 fn local_rate_limit(spec: &LocalRateLimitSpec) -> Result<Arc<LocalRateLimit>, (String, String)> {
     let LocalRateLimitSpec { requests, unit, burst, per_client_address } = *spec;
     if requests == 0 {
@@ -314,17 +246,6 @@ fn body(text: &str) -> Result<u32, (String, String)> {
     let bytes = size::parse(text).and_then(|bytes| u32::try_from(bytes).ok());
     let bytes = bytes.filter(|bytes| (1..=1 << 30).contains(bytes));
     bytes.ok_or_else(|| (String::new(), format!("{text:?} is not a size from 1B to 1GiB, such as 10MiB")))
-}
-
-/// Returns the size of a part of the body that Envoy holds in memory. A smaller size than the policy sets could hide a part of the
-/// body from the server.
-fn buffered(text: &str, resolver: &Resolver) -> Result<u32, String> {
-    let bytes = body(text).map_err(|(_, message)| message)?;
-    let most = resolver.context.settings.tenants.max_buffered_bytes;
-    match bytes <= most {
-        true => Ok(bytes),
-        false => Err(format!("{text:?} is larger than {most} bytes, the setting tenants.maxBufferedBytes")),
-    }
 }
 
 fn compression(spec: &CompressionSpec) -> Arc<[CompressionAlgorithm]> {
