@@ -1,4 +1,7 @@
-//! HTTPProxies from manifests with a real Envoy: includes, conditions, header changes, TLS, and fields that close a route.
+//! HTTPProxies from manifests with a real Envoy: includes, conditions, header changes, TLS, access policies, and fields that close a
+//! route.
+
+mod access;
 
 use e2e::manifests::{documents, service};
 use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
@@ -41,7 +44,7 @@ spec:
   - conditions: [{ prefix: /teapot }]
     directResponsePolicy: { statusCode: 418, body: short }
   - conditions: [{ prefix: /guarded }]
-    ipDenyPolicy: [{ source: Peer, cidr: 192.0.2.1 }]
+    fieldOfALaterVersion: { a: 1 }
     services: [{ name: a, port: 80 }]
 ";
 

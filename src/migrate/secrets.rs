@@ -57,5 +57,6 @@ fn secret(key: ObjectKey, names: Vec<String>) -> Secret {
         authorities: None,
         authorities_fault: None,
         credentials: None,
+        key_sets: Box::default(),
     }
 }

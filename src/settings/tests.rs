@@ -165,7 +165,12 @@ fn every_field_has_a_key() {
                         fail_open: _,
                         request_body: RequestBody { max_bytes: _, allow_partial: _, pack_as_bytes: _ },
                         http:
-                            AuthorizationHttp { path_prefix: _, allowed_request_headers: _, allowed_upstream_headers: _ },
+                            AuthorizationHttp {
+                                path_prefix: _,
+                                allowed_request_headers: _,
+                                allowed_upstream_headers: _,
+                                ..
+                            },
                     },
                 context: _,
             },
@@ -196,6 +201,7 @@ fn every_field_has_a_key() {
                 max_retries: _,
                 max_buffered_bytes: _,
                 active_health_checks: _,
+                global_rate_limits: _,
                 max_configuration_per_namespace: _,
             },
         runtime: _,

@@ -16,6 +16,9 @@ use lockgate_route::objects::{API_KEYS_TYPE, CredentialKind, Credentials, HTPASS
 const LONGEST: usize = 512;
 /// The maximum number of faults that are described.
 const FAULTS: usize = 8;
+/// The maximum number of key sets of a Secret, and the largest set that is kept, in bytes.
+const SETS: usize = 8;
+const LARGEST_SET: usize = 64 << 10;
 /// The bytes of a SHA-1 hash.
 const SHA1: usize = 20;
 /// The prefix of a SHA-1 hash in the files of `htpasswd`.
@@ -46,6 +49,17 @@ pub fn credentials(kind: &str, data: &BTreeMap<String, ByteString>) -> Option<Cr
         (format!("data[{field:?}] line {i}"), user)
     });
     Some(collect(CredentialKind::Passwords, users))
+}
+
+/// Returns the values of a Secret that may be JSON Web Key Sets, by data key, in order: JSON objects with the text `"keys"`. The
+/// translation parses them.
+pub fn key_sets(data: &BTreeMap<String, ByteString>) -> Box<[(Arc<str>, Confidential)]> {
+    let set = |(name, value): (&String, &ByteString)| {
+        let text = std::str::from_utf8(&value.0).ok().filter(|_| value.0.len() <= LARGEST_SET)?;
+        let may_be = text.trim_start().starts_with('{') && text.contains("\"keys\"");
+        may_be.then(|| (name.as_str().into(), text.into()))
+    };
+    data.iter().filter_map(set).take(SETS).collect()
 }
 
 /// Collects the entries, each with its place in the Secret.
@@ -135,6 +149,16 @@ mod tests {
         assert_eq!(read("Opaque", &[("auth", b"\xff")]).unwrap().faults, ["data[\"auth\"] is not UTF-8"]);
         let many = read("Opaque", &[("auth", "x\n".repeat(100).as_bytes())]).unwrap();
         assert_eq!((many.faults.len(), many.faults[8].as_str()), (9, "92 more entries are faulty"));
+    }
+
+    #[test]
+    fn json_objects_with_keys_may_be_key_sets() {
+        let data: [(&str, &[u8]); 5] =
+            [("a", b" {\"keys\": []}"), ("b", b"{}"), ("c", b"[\"keys\"]"), ("d", b"\xff"), ("e", b"{\"keys\": 1")];
+        let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.to_vec()))).collect();
+        let sets = key_sets(&data);
+        assert_eq!(sets.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["a", "e"]);
+        assert!(!format!("{sets:?}").contains("keys"), "{sets:?}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use lockgate_route::objects::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::credentials::credentials;
+use super::credentials::{credentials, key_sets};
 use super::gateway::{FLEET, service};
 use super::kinds::Row;
 use super::names::shared;
@@ -314,9 +314,11 @@ impl Decode for core::Secret {
         let [crt, key, ca] = SECRET_DATA.map(|key| data.get(key));
         let kind = self.type_.as_deref().unwrap_or_default();
         let credentials = credentials(kind, &data).map(Arc::new);
+        let key_sets = key_sets(&data);
         match kind {
             "kubernetes.io/tls" | API_KEYS_TYPE => {}
             "Opaque" | "" if crt.is_some() || key.is_some() || ca.is_some() || credentials.is_some() => {}
+            "Opaque" | "" if !key_sets.is_empty() => {}
             _ => return None,
         }
         let checked = match (crt, key) {
@@ -334,7 +336,17 @@ impl Decode for core::Secret {
             None => (None, Some(shared("data[\"ca.crt\"] is missing"))),
         };
         let meta = meta(self.metadata, Self::KIND);
-        Some(Object::new(Secret { meta, pair, early, expired, fault, authorities, authorities_fault, credentials }))
+        Some(Object::new(Secret {
+            meta,
+            pair,
+            early,
+            expired,
+            fault,
+            authorities,
+            authorities_fault,
+            credentials,
+            key_sets,
+        }))
     }
 }
 

@@ -7,7 +7,9 @@ use lockgate_route::objects::gateway::{
     GrpcRouteSpec, HttpPolicySpec, HttpRouteSpec, ListenerSetSpec, ListenerSetStatus, PolicyStatus, ReferenceGrantSpec,
     RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
 };
-use lockgate_route::objects::http_proxy::{HttpProxySpec, HttpProxyStatus, TlsCertificateDelegationSpec};
+use lockgate_route::objects::http_proxy::{
+    ExtensionServiceSpec, HttpProxySpec, HttpProxyStatus, TlsCertificateDelegationSpec,
+};
 use lockgate_route::objects::{BackendPolicySpec, HostGrantSpec, HostGrantStatus, Kind, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -84,6 +86,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<BackendPolicySpec, PolicyStatus>>(),
     Row::custom::<Custom<HttpProxySpec, HttpProxyStatus>>(),
     Row::custom::<Custom<TlsCertificateDelegationSpec, IgnoredAny>>(),
+    Row::custom::<Custom<ExtensionServiceSpec, IgnoredAny>>(),
     Row::custom::<Custom<ForeignPolicySpec<0>, IgnoredAny>>(),
     Row::custom::<Custom<ForeignPolicySpec<1>, IgnoredAny>>(),
     Row::custom::<Custom<ForeignPolicySpec<2>, IgnoredAny>>(),

@@ -14,6 +14,7 @@ mod listener;
 mod matches;
 mod part;
 mod policy;
+mod rate_limit;
 mod route;
 mod session;
 mod tls;
@@ -28,7 +29,9 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 pub use authentication::{ApiKeys, BasicAuthentication, Confidential, Csrf, KeySource, OriginHost};
-pub use authorization::{Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, RequestBody};
+pub use authorization::{
+    Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderPattern, RequestBody,
+};
 pub use backend::{
     Algorithm, BackendFeatures, HashOn, HealthCheck, LoadBalancing, OutlierDetection, Probe, ProbeMethod,
     ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive,
@@ -45,9 +48,10 @@ pub use listener::{
 pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
 pub use part::Part;
 pub use policy::{
-    AddressRange, ClientAddresses, CompressionAlgorithm, Jwks, Jwt, JwtProvider, LocalRateLimit, RemoteJwks,
-    RoutePolicy,
+    AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, Jwks, Jwt, JwtProvider, LimitAnswer,
+    LocalRateLimit, RemoteJwks, RoutePolicy,
 };
+pub use rate_limit::{Entry, EntryHeader, GlobalRateLimit, HeaderCondition};
 pub use route::{
     Action, CommonEnds, Forward, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,
 };

@@ -28,7 +28,7 @@ use imbl::{OrdMap, OrdSet};
 use k8s_openapi::api::networking::v1::{IngressLoadBalancerIngress, IngressSpec};
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::KeyPair;
+use crate::model::{Confidential, KeyPair};
 
 pub use crate::model::ObjectKey;
 pub use backend_policy::{
@@ -302,6 +302,8 @@ pub struct Secret {
     pub authorities_fault: Option<Arc<str>>,
     /// The current credentials of clients.
     pub credentials: Option<Arc<Credentials>>,
+    /// The current values that may be JSON Web Key Sets, by data key, in order. They can contain private keys.
+    pub key_sets: Box<[(Arc<str>, Confidential)]>,
 }
 
 /// A key pair whose certificate is not valid yet.

@@ -29,8 +29,8 @@ pub use regexes::Regexes;
 pub use retries::{RETRY_CONDITIONS, Retries};
 pub use routes::{Discovery, Routes};
 pub use services::{
-    AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, ExternalAuthorization,
-    HeaderCondition, HeaderMatch, RateLimit, RequestBody,
+    AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, EntryHeader, ExternalAuthorization,
+    HeaderCondition, RateLimit, RequestBody,
 };
 pub use statistics::Statistics;
 pub use tenants::Tenants;

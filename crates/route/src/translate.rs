@@ -37,6 +37,7 @@ pub mod source;
 mod tls;
 mod translator;
 pub mod unit;
+mod uri;
 pub mod verdict;
 mod virtual_host;
 

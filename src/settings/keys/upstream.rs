@@ -119,6 +119,13 @@ pub const UPSTREAM: &[Key] = &[
          all namespaces by 5 s. Outlier detection needs no permission."
     ),
     key!(
+        "tenants.globalRateLimits",
+        Bool,
+        route.tenants.global_rate_limits,
+        "Allows HTTPProxies to send descriptors to the service of `rateLimit.endpoint`. Set it only if the authors of all namespaces are \
+         trusted: the service counts equal descriptors together, so one tenant can use up the limit of another."
+    ),
+    key!(
         "tenants.maxConfigurationPerNamespace",
         NamespaceSize,
         route.tenants.max_configuration_per_namespace,

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::policy::{is_token, object, text};
 use super::{Bool, Format, Scalar, found, quoted};
 use crate::settings::yaml::{Content, Field, Node, Wrong};
-use crate::settings::{Entry, HeaderCondition, HeaderMatch};
+use crate::settings::{Entry, EntryHeader, HeaderCondition};
 
 /// Texts by key.
 pub struct Texts;
@@ -132,8 +132,8 @@ fn shown(entry: &Entry) -> Json {
     }
 }
 
-fn shown_match(header: &HeaderMatch) -> Json {
-    let HeaderMatch { name, condition, ignore_case, treat_missing_as_empty } = header;
+fn shown_match(header: &EntryHeader) -> Json {
+    let EntryHeader { name, condition, ignore_case, treat_missing_as_empty } = header;
     let (form, value) = match condition {
         HeaderCondition::Present => ("present", true.into()),
         HeaderCondition::NotPresent => ("notpresent", true.into()),
@@ -196,7 +196,7 @@ fn entry(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Entry> {
     }
 }
 
-fn header_matches(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Vec<HeaderMatch>> {
+fn header_matches(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Vec<EntryHeader>> {
     let items = list(node, "matches of headers", wrong)?;
     if items.is_empty() {
         wrong.push(node.place.wrong("expected at least one match of a header"));
@@ -205,7 +205,7 @@ fn header_matches(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Vec<HeaderMatch
 }
 
 /// Parses one match: `name`, one condition, and options of the comparison.
-fn header_match(node: &Node, wrong: &mut Vec<Wrong>) -> Option<HeaderMatch> {
+fn header_match(node: &Node, wrong: &mut Vec<Wrong>) -> Option<EntryHeader> {
     const CONDITIONS: [&str; 7] = ["present", "notpresent", "exact", "notexact", "contains", "notcontains", "regex"];
     let known = [&["name", "ignoreCase", "treatMissingAsEmpty"][..], &CONDITIONS[..]].concat();
     let fields = Fields::of(node, &known, wrong)?;
@@ -252,7 +252,7 @@ fn header_match(node: &Node, wrong: &mut Vec<Wrong>) -> Option<HeaderMatch> {
             wrong.push(field.place.wrong(format!("{flag} has no effect together with {key}")));
         }
     }
-    Some(HeaderMatch {
+    Some(EntryHeader {
         condition,
         ignore_case: fields.flag("ignoreCase", false, wrong),
         treat_missing_as_empty: fields.flag("treatMissingAsEmpty", false, wrong),

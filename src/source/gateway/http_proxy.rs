@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use lockgate_route::objects::http_proxy::{
-    HttpProxy, HttpProxySpec, HttpProxyStatus, TlsCertificateDelegation, TlsCertificateDelegationSpec,
+    ExtensionService, ExtensionServiceSpec, HttpProxy, HttpProxySpec, HttpProxyStatus, TlsCertificateDelegation,
+    TlsCertificateDelegationSpec,
 };
 use lockgate_route::objects::{Kind, Meta, Object};
 use serde::de::IgnoredAny;
@@ -35,5 +36,16 @@ impl Spec for TlsCertificateDelegationSpec {
     fn object(mut self, meta: Meta, _: Arc<str>, _: IgnoredAny) -> Object {
         self.delegations.shrink_to_fit();
         Object::new(TlsCertificateDelegation { meta, spec: self })
+    }
+}
+
+impl Spec for ExtensionServiceSpec {
+    type Status = IgnoredAny;
+
+    const KIND: Kind = Kind::EXTENSION_SERVICE;
+
+    fn object(mut self, meta: Meta, _: Arc<str>, _: IgnoredAny) -> Object {
+        self.services.shrink_to_fit();
+        Object::new(ExtensionService { meta, spec: self })
     }
 }

@@ -12,7 +12,8 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::{delegate, names, services, wire};
 use crate::model::{
-    Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderName, LOOP, RequestBody,
+    Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderName, HeaderPattern, LOOP,
+    RequestBody,
 };
 use crate::settings::ExternalAuthorization;
 
@@ -51,7 +52,7 @@ pub fn of_route(authorization: &Authorization) -> core_v3::TypedExtensionConfig 
     match &mut config.services {
         Some(ext_authz_v3::ext_authz::Services::GrpcService(service)) => {
             services::set_authority(service, &host);
-            config.allowed_headers = exactly(grpc_headers);
+            config.allowed_headers = matching(grpc_headers, &[]);
         }
         Some(ext_authz_v3::ext_authz::Services::HttpService(service)) if *copies_answer => {
             let answer = service.authorization_response.get_or_insert_default();
@@ -76,13 +77,13 @@ fn asking(check: &AuthorizationCheck, cluster: &str, host: &str) -> ext_authz_v3
             }),
             path_prefix: http.path_prefix.clone().unwrap_or_default(),
             authorization_response: Some(ext_authz_v3::AuthorizationResponse {
-                allowed_upstream_headers: exactly(&http.allowed_upstream_headers),
+                allowed_upstream_headers: matching(&http.allowed_upstream_headers, &http.upstream_patterns),
                 ..Default::default()
             }),
             ..Default::default()
         }),
     };
-    let AuthorizationHttp { path_prefix: _, allowed_request_headers, allowed_upstream_headers: _ } = http;
+    let AuthorizationHttp { allowed_request_headers, request_patterns, .. } = http;
     // The header with the mark ends a loop through the server.
     let mark = (*protocol == AuthorizationProtocol::Http).then(|| LOOP.to_owned());
     let sent: Vec<String> = allowed_request_headers.iter().cloned().chain(mark).collect();
@@ -97,7 +98,7 @@ fn asking(check: &AuthorizationCheck, cluster: &str, host: &str) -> ext_authz_v3
             pack_as_bytes,
         }),
         include_peer_certificate: true,
-        allowed_headers: exactly(&sent),
+        allowed_headers: matching(&sent, request_patterns),
         ..Default::default()
     }
 }
@@ -121,13 +122,17 @@ fn everything() -> matcher_v3::ListStringMatcher {
 }
 
 /// Builds matchers of header names, which are in lower case. Returns `None` if there are no names.
-fn exactly(headers: &[String]) -> Option<matcher_v3::ListStringMatcher> {
+fn matching(headers: &[String], patterns: &[HeaderPattern]) -> Option<matcher_v3::ListStringMatcher> {
     use matcher_v3::string_matcher::MatchPattern;
-    let exact = |name: &String| matcher_v3::StringMatcher {
-        match_pattern: Some(MatchPattern::Exact(name.clone())),
-        ..Default::default()
-    };
-    let patterns: Vec<_> = headers.iter().map(exact).collect();
+    let exact = headers.iter().map(|name| MatchPattern::Exact(name.clone()));
+    let others = patterns.iter().cloned().map(|pattern| match pattern {
+        HeaderPattern::Exact(text) => MatchPattern::Exact(text),
+        HeaderPattern::Prefix(text) => MatchPattern::Prefix(text),
+        HeaderPattern::Suffix(text) => MatchPattern::Suffix(text),
+        HeaderPattern::Contains(text) => MatchPattern::Contains(text),
+    });
+    let matcher = |pattern| matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() };
+    let patterns: Vec<_> = exact.chain(others).map(matcher).collect();
     (!patterns.is_empty()).then_some(matcher_v3::ListStringMatcher { patterns })
 }
 

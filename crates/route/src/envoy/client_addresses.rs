@@ -9,7 +9,7 @@ use rbac_config_v3::principal::{Identifier, Set};
 use rbac_config_v3::{Permission, Principal, permission};
 
 use super::{delegate, wire};
-use crate::model::{AddressRange, ClientAddresses};
+use crate::model::{ClientAddresses, ClientRange};
 
 /// Builds the filter of a route with these lists. Other clients are answered 403. Envoy takes the client's address
 /// from trusted proxies, as the access log does.
@@ -38,12 +38,16 @@ pub fn of_route(addresses: &ClientAddresses) -> core_v3::TypedExtensionConfig {
     delegate::part("envoy.filters.http.rbac", &rbac_v3::Rbac { rules: Some(rules), ..Default::default() })
 }
 
-fn any_of(ranges: &[AddressRange]) -> Principal {
-    let range = |range: &AddressRange| {
-        principal(Identifier::RemoteIp(core_v3::CidrRange {
+fn any_of(ranges: &[ClientRange]) -> Principal {
+    let range = |ClientRange { range, of_connection }: &ClientRange| {
+        let range = core_v3::CidrRange {
             address_prefix: range.address().to_string(),
             prefix_len: Some(wire::uint32(range.length().into())),
-        }))
+        };
+        principal(match of_connection {
+            true => Identifier::DirectRemoteIp(range),
+            false => Identifier::RemoteIp(range),
+        })
     };
     principal(Identifier::OrIds(Set { ids: ranges.iter().map(range).collect() }))
 }

@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_secs(30);
 
 /// Builds the filter of a route that requires a token of one of the providers.
 /// Requests without a valid token are answered 401, requests with a token for other audiences 403. The backend receives
-/// the token.
+/// the token if the provider forwards it.
 pub fn of_route(jwt: &Jwt) -> core_v3::TypedExtensionConfig {
     let named = jwt.providers.iter().flat_map(self::providers).enumerate();
     let providers: HashMap<String, jwt_v3::JwtProvider> =
@@ -48,14 +48,15 @@ pub fn of_route(jwt: &Jwt) -> core_v3::TypedExtensionConfig {
 
 /// Returns the filter's providers of an issuer: one for each set of keys.
 fn providers(provider: &JwtProvider) -> Vec<jwt_v3::JwtProvider> {
-    let JwtProvider { issuer, audiences, jwks } = provider;
+    let JwtProvider { issuer, audiences, jwks, forwards, reads_query } = provider;
     let with = |keys: JwksSourceSpecifier| jwt_v3::JwtProvider {
         issuer: issuer.to_string(),
         audiences: audiences.iter().map(ToString::to_string).collect(),
         jwks_source_specifier: Some(keys),
-        forward: true,
+        forward: *forwards,
         // By default, Envoy also reads the query, which ends up in logs.
         from_headers: vec![jwt_v3::JwtHeader { name: "Authorization".to_owned(), value_prefix: "Bearer ".to_owned() }],
+        from_params: reads_query.then(|| "access_token".to_owned()).into_iter().collect(),
         ..Default::default()
     };
     let local = |keys: &Arc<str>| with(JwksSourceSpecifier::LocalJwks(wire::inline_string(keys)));

@@ -26,8 +26,8 @@ use lockgate_xds::provenance::ObjectRef;
 use prost::Message;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{names, wire};
-use crate::model::{LocalRateLimit, Share};
+use super::{headers, names, wire};
+use crate::model::{LimitAnswer, LocalRateLimit, Share};
 
 /// The name of the filter, to which routes refer.
 pub const FILTER: &str = "envoy.filters.http.local_ratelimit";
@@ -132,22 +132,26 @@ fn metadata_of_route(key: &str) -> route_v3::rate_limit::action::ActionSpecifier
 
 /// Returns whether the table can count the requests of a route with this limit.
 pub fn is_in_table(limit: &LocalRateLimit) -> bool {
-    limit.burst == 0 && PERIODS.contains(&limit.period.as_secs())
+    limit.burst == 0 && limit.answer.is_none() && PERIODS.contains(&limit.period.as_secs())
 }
 
 /// Builds the metadata of a route of `origin` with this limit, for the table. Routes with the same match have one
-/// bucket, such as the routes of a session, unless they are counted for different rules. A changed limit has a new bucket.
+/// bucket, such as the routes of a session, unless they are counted for different rules. So do routes that share one. A changed limit has
+/// a new bucket.
 pub fn metadata(
     limit: &LocalRateLimit,
     origin: &ObjectRef,
     rule: Option<&str>,
     matches: &route_v3::RouteMatch,
 ) -> google::Struct {
-    let LocalRateLimit { requests, period, burst: _, per_client_address } = *limit;
+    let LocalRateLimit { requests, period, burst: _, per_client_address, ref shared, answer: _ } = *limit;
     let period = period.as_secs().to_string();
     // The object of the route is not hashed, so that no tenant can share the bucket of another.
     let rule = rule.map(|rule| format!(" {rule}")).unwrap_or_default();
-    let name = format!("{}{rule} {requests} {:016x}", names::route(origin), xxh3_64(&matches.encode_to_vec()));
+    let name = match shared {
+        Some(shared) => format!("{shared} {requests}"),
+        None => format!("{}{rule} {requests} {:016x}", names::route(origin), xxh3_64(&matches.encode_to_vec())),
+    };
     let kind = if per_client_address { CLIENT_PERIOD } else { PERIOD };
     let mut fields = wire::text_struct([(kind, &*period), (LIMIT, &*name)]);
     let cost = (TOKENS / requests.max(1)).max(1);
@@ -161,9 +165,9 @@ pub fn of_table() -> google::Any {
     wire::any(&route_v3::FilterConfig { config: Some(google::Any::default()), ..Default::default() })
 }
 
-/// Builds the configuration of a route with a bucket of its own. Requests over the limit are answered 429.
+/// Builds the configuration of a route with a bucket of its own. Requests over the limit are answered 429 by default.
 pub fn per_route(limit: &LocalRateLimit) -> google::Any {
-    let LocalRateLimit { requests, period, burst, per_client_address } = *limit;
+    let LocalRateLimit { requests, period, burst, per_client_address, shared: _, ref answer } = *limit;
     let bucket = || bucket(requests.saturating_add(burst), requests, period);
     let mut config = local_ratelimit_v3::LocalRateLimit {
         stat_prefix: STATISTICS.to_owned(),
@@ -188,6 +192,14 @@ pub fn per_route(limit: &LocalRateLimit) -> google::Any {
         config.max_dynamic_descriptors = Some(wire::uint32(LocalRateLimit::MAX_ADDRESSES));
         config.always_consume_default_token_bucket = Some(wire::boolean(false));
     }
+    if let Some(answer) = answer {
+        let LimitAnswer { status, headers: answered } = &**answer;
+        config.status = Some(type_v3::HttpStatus { code: i32::from(*status) });
+        config.response_headers_to_add = answered
+            .iter()
+            .map(|(name, value)| headers::set(name.as_str(), &value.as_str().replace('%', "%%")))
+            .collect();
+    }
     wire::any(&config)
 }
 
@@ -200,7 +212,7 @@ mod tests {
         let origin = ObjectRef::new("HTTPRoute", "shop", "cart");
         let limit = |requests, per_client_address| {
             let period = Duration::from_secs(60);
-            LocalRateLimit { requests, period, burst: 0, per_client_address }
+            LocalRateLimit { requests, period, burst: 0, per_client_address, shared: None, answer: None }
         };
         let built = |limit: &LocalRateLimit| metadata(limit, &origin, None, &route_v3::RouteMatch::default());
         for (requests, cost) in [(1, 1e9), (3, 333_333_333.0), (u32::MAX, 1.0)] {
@@ -212,6 +224,9 @@ mod tests {
         assert_ne!(built(&limit(3, false)), built(&limit(4, false)), "another limit has another bucket");
         let counted = metadata(&limit(3, false), &origin, Some("shop.test"), &route_v3::RouteMatch::default());
         assert_ne!(counted, built(&limit(3, false)), "a host of an Ingress has its own bucket");
+        let shared = LocalRateLimit { shared: Some("shop.test".into()), ..limit(3, false) };
+        let other = route_v3::RouteMatch { case_sensitive: Some(wire::boolean(false)), ..Default::default() };
+        assert_eq!(metadata(&shared, &origin, None, &other), built(&shared), "routes share a bucket");
         let burst = LocalRateLimit { burst: 1, ..limit(3, false) };
         assert_eq!((is_in_table(&limit(3, true)), is_in_table(&burst)), (true, false));
     }

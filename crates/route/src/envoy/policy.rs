@@ -10,7 +10,7 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::{
     api_keys, authorization, basic_auth, body_limit, client_addresses, compression, csrf, delegate, jwt,
-    local_rate_limit, session,
+    local_rate_limit, rate_limit, session,
 };
 use crate::model::{ForwardFilter, LocalRateLimit, RoutePolicy};
 use crate::settings::Compression;
@@ -50,9 +50,10 @@ pub fn per_route(
         };
         (local_rate_limit::FILTER.to_owned(), limit)
     });
+    let global = policy.and_then(|policy| policy.global_rate_limit.as_deref()).map(rate_limit::per_route);
     let wanted = policy.and_then(|policy| policy.compression.as_deref());
     let off = wanted.map(|wanted| compression::off(wanted, compression)).unwrap_or_default();
-    delegated.chain(rate).chain(off).collect()
+    delegated.chain(rate).chain(global).chain(off).collect()
 }
 
 /// Builds the filters of each delegate in order, with this limit of bodies. A client that is not authenticated or authorized costs nothing but
@@ -73,6 +74,7 @@ fn delegated(
         csrf: pages,
         authorization: server,
         local_rate_limit: _,
+        global_rate_limit: _,
         max_request_body_bytes: _,
         request_headers: _,
         response_headers: _,

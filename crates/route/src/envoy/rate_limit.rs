@@ -6,10 +6,15 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::ratelimit::v3 as ratelimit_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+use envoy_types::pb::google::protobuf as google;
 
 use super::wire::regex;
 use super::{names, services, wire};
-use crate::settings::{Entry, HeaderCondition, HeaderMatch, RateLimit};
+use crate::model::{Entry, EntryHeader, GlobalRateLimit, HeaderCondition};
+use crate::settings::RateLimit;
+
+/// The name of the filter, to which routes refer.
+const FILTER: &str = "envoy.filters.http.ratelimit";
 
 /// Builds the HTTP filter if a service is configured.
 ///
@@ -22,10 +27,6 @@ pub fn filter(settings: &RateLimit) -> Option<hcm_v3::HttpFilter> {
     let headers = match headers {
         true => XRateLimitHeadersRfcVersion::DraftVersion03,
         false => XRateLimitHeadersRfcVersion::Off,
-    };
-    let descriptor = |entries: &Vec<Entry>| route_v3::RateLimit {
-        actions: entries.iter().map(action).collect(),
-        ..Default::default()
     };
     let filter = ratelimit_v3::RateLimit {
         domain: domain.clone(),
@@ -41,10 +42,28 @@ pub fn filter(settings: &RateLimit) -> Option<hcm_v3::HttpFilter> {
         ..Default::default()
     };
     Some(hcm_v3::HttpFilter {
-        name: "envoy.filters.http.ratelimit".to_owned(),
+        name: FILTER.to_owned(),
         config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&filter))),
         ..Default::default()
     })
+}
+
+/// Builds the configuration of a route with descriptors of its own, by the name of the filter. It has no effect if no service is
+/// configured.
+pub fn per_route(limit: &GlobalRateLimit) -> (String, google::Any) {
+    let config = match limit.descriptors.is_empty() {
+        true => wire::any(&route_v3::FilterConfig { disabled: true, ..Default::default() }),
+        false => wire::any(&ratelimit_v3::RateLimitPerRoute {
+            rate_limits: limit.descriptors.iter().map(descriptor).collect(),
+            ..Default::default()
+        }),
+    };
+    (FILTER.to_owned(), config)
+}
+
+/// Builds a descriptor.
+fn descriptor(entries: &Vec<Entry>) -> route_v3::RateLimit {
+    route_v3::RateLimit { actions: entries.iter().map(action).collect(), ..Default::default() }
 }
 
 /// Builds the action that derives an entry from a request.
@@ -74,10 +93,10 @@ fn action(entry: &Entry) -> route_v3::rate_limit::Action {
     route_v3::rate_limit::Action { action_specifier: Some(specifier) }
 }
 
-fn header_matcher(header: &HeaderMatch) -> route_v3::HeaderMatcher {
+fn header_matcher(header: &EntryHeader) -> route_v3::HeaderMatcher {
     use matcher_v3::string_matcher::MatchPattern;
     use route_v3::header_matcher::HeaderMatchSpecifier;
-    let HeaderMatch { name, condition, ignore_case, treat_missing_as_empty } = header;
+    let EntryHeader { name, condition, ignore_case, treat_missing_as_empty } = header;
     let pattern = match condition {
         HeaderCondition::Present | HeaderCondition::NotPresent => None,
         HeaderCondition::Exact(text) | HeaderCondition::NotExact(text) => Some(MatchPattern::Exact(text.clone())),

@@ -75,4 +75,21 @@ pub struct AuthorizationHttp {
     pub allowed_request_headers: Vec<String>,
     /// Response headers that are set on the forwarded request.
     pub allowed_upstream_headers: Vec<String>,
+    /// More request headers that are sent.
+    pub request_patterns: Vec<HeaderPattern>,
+    /// More response headers that are set on the forwarded request.
+    pub upstream_patterns: Vec<HeaderPattern>,
+}
+
+/// Names of headers. The texts are in lower case, as the names are in Envoy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeaderPattern {
+    /// A name.
+    Exact(String),
+    /// The beginning of names.
+    Prefix(String),
+    /// The end of names.
+    Suffix(String),
+    /// A part of names.
+    Contains(String),
 }

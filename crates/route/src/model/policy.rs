@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{ApiKeys, Authorization, BasicAuthentication, ClusterId, Csrf, HeaderChange};
+use super::{
+    ApiKeys, Authorization, BasicAuthentication, ClusterId, Csrf, GlobalRateLimit, HeaderChange, HeaderName,
+    HeaderValue,
+};
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub struct RoutePolicy {
     pub authorization: Option<Arc<Authorization>>,
     /// The limit of the request rate.
     pub local_rate_limit: Option<Arc<LocalRateLimit>>,
+    /// The descriptors for the service that counts requests.
+    pub global_rate_limit: Option<Arc<GlobalRateLimit>>,
     /// The maximum size of a request body in bytes.
     pub max_request_body_bytes: Option<u32>,
     /// The changes of the headers of requests, after those of the route.
@@ -54,6 +59,7 @@ impl RoutePolicy {
             csrf,
             authorization,
             local_rate_limit,
+            global_rate_limit,
             max_request_body_bytes,
             request_headers,
             response_headers: _,
@@ -69,6 +75,7 @@ impl RoutePolicy {
             || csrf.is_some()
             || authorization.is_some()
             || local_rate_limit.is_some()
+            || global_rate_limit.is_some()
             || max_request_body_bytes.is_some()
             || request_headers.is_some()
     }
@@ -91,6 +98,20 @@ pub struct LocalRateLimit {
     pub burst: u32,
     /// Whether the requests of each client address are counted separately.
     pub per_client_address: bool,
+    /// The name of the bucket that routes share. `None`: each route has a bucket of its own. Limits with a burst or an answer of their own
+    /// are never shared.
+    pub shared: Option<Arc<str>>,
+    /// The answer to requests over the limit. `None`: 429.
+    pub answer: Option<Box<LimitAnswer>>,
+}
+
+/// The answer to requests over a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitAnswer {
+    /// The status, from 400 to 599.
+    pub status: u16,
+    /// The headers that are set.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl LocalRateLimit {
@@ -103,9 +124,24 @@ impl LocalRateLimit {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientAddresses {
     /// The allowed addresses. Empty: all.
-    pub allow: Vec<AddressRange>,
+    pub allow: Vec<ClientRange>,
     /// The denied addresses, even if they are allowed.
-    pub deny: Vec<AddressRange>,
+    pub deny: Vec<ClientRange>,
+}
+
+/// A range of addresses of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientRange {
+    /// The range.
+    pub range: AddressRange,
+    /// Whether the address of the connection counts, even if it is that of a trusted proxy. The PROXY protocol replaces it.
+    pub of_connection: bool,
+}
+
+impl From<AddressRange> for ClientRange {
+    fn from(range: AddressRange) -> Self {
+        Self { range, of_connection: false }
+    }
 }
 
 /// A range of IP addresses with a common prefix.
@@ -121,6 +157,16 @@ impl AddressRange {
     ///
     /// `::ffff:192.0.2.0/120` is `192.0.2.0/24`.
     pub fn parse(text: &str) -> Option<Self> {
+        Self::parse_with_rest(text).filter(|(_, has_rest)| !has_rest).map(|(range, _)| range)
+    }
+
+    /// Parses a range like [`Self::parse`]. Bits beyond the prefix have no effect: `192.0.2.7/24` is `192.0.2.0/24`.
+    pub fn parse_around(text: &str) -> Option<Self> {
+        Self::parse_with_rest(text).map(|(range, _)| range)
+    }
+
+    /// Returns the range, and whether bits beyond the prefix are set.
+    fn parse_with_rest(text: &str) -> Option<(Self, bool)> {
         /// The length of the prefix of all IPv4 addresses in IPv6. Source: RFC 4291 section 2.5.5.2.
         const MAPPED: u8 = 96;
         let (address, length) = match text.split_once('/') {
@@ -136,16 +182,18 @@ impl AddressRange {
             Some(_) => return None,
             None => most,
         };
-        let rest = bits.checked_shl(length.into()).unwrap_or(0);
-        if length > most || rest != 0 {
+        if length > most {
             return None;
         }
+        let rest = bits.checked_shl(length.into()).unwrap_or(0);
+        let address = first(address, length);
         // Envoy compares IPv4 clients with IPv4 ranges alone.
         let mapped = match address {
             IpAddr::V6(address) if length >= MAPPED => address.to_ipv4_mapped(),
             _ => None,
         };
-        Some(mapped.map_or(Self { address, length }, |v4| Self { address: v4.into(), length: length - MAPPED }))
+        let range = mapped.map_or(Self { address, length }, |v4| Self { address: v4.into(), length: length - MAPPED });
+        Some((range, rest != 0))
     }
 
     /// Returns the first address.
@@ -156,6 +204,15 @@ impl AddressRange {
     /// Returns the length of the prefix in bits.
     pub fn length(&self) -> u8 {
         self.length
+    }
+}
+
+/// Returns the first address with the same prefix of this length.
+fn first(address: IpAddr, length: u8) -> IpAddr {
+    let kept = |most: u8| u32::from(most.saturating_sub(length));
+    match address {
+        IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) & u32::MAX.checked_shl(kept(32)).unwrap_or(0)).into()),
+        IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & u128::MAX.checked_shl(kept(128)).unwrap_or(0)).into()),
     }
 }
 
@@ -176,12 +233,16 @@ pub struct Jwt {
 /// An issuer of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtProvider {
-    /// The required claim `iss`.
+    /// The required claim `iss`. Empty: any.
     pub issuer: Arc<str>,
     /// The accepted values of the claim `aud`. Empty: any.
     pub audiences: Vec<Arc<str>>,
     /// The keys.
     pub jwks: Jwks,
+    /// Whether the backend receives the token.
+    pub forwards: bool,
+    /// Whether the token may also be the parameter `access_token` of the query.
+    pub reads_query: bool,
 }
 
 impl JwtProvider {
@@ -275,5 +336,20 @@ mod tests {
         ] {
             assert_eq!(AddressRange::parse(text), None, "{text}");
         }
+        for (text, shown) in [
+            ("192.0.2.7/24", "192.0.2.0/24"),
+            ("192.0.2.7/0", "0.0.0.0/0"),
+            ("2001:db8::7/32", "2001:db8::/32"),
+            ("::7/0", "::/0"),
+            ("::ffff:192.0.2.7/120", "192.0.2.0/24"),
+            ("192.0.2.7", "192.0.2.7/32"),
+        ] {
+            assert_eq!(
+                AddressRange::parse_around(text).map(|range| range.to_string()).as_deref(),
+                Some(shown),
+                "{text}"
+            );
+        }
+        assert_eq!(AddressRange::parse_around("192.0.2.7/33"), None);
     }
 }

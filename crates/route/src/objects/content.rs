@@ -10,7 +10,7 @@ use super::gateway::{
     BackendTlsPolicy, Definition, EnvoyFleet, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet,
     ReferenceGrant, TcpRoute, TlsRoute, UdpRoute,
 };
-use super::http_proxy::{HttpProxy, TlsCertificateDelegation};
+use super::http_proxy::{ExtensionService, HttpProxy, TlsCertificateDelegation};
 use super::{
     BackendPolicy, ConfigMap, EndpointSlice, GatewayService, Grouping, HostGrant, Ingress, IngressClass, Kind, Meta,
     Misencoded, Namespace, ObjectId, ObjectKey, Secret, Service,
@@ -179,6 +179,7 @@ typed!(Namespace, Kind::NAMESPACE);
 typed!(ConfigMap, Kind::CONFIG_MAP);
 typed!(EnvoyFleet, Kind::ENVOY_FLEET);
 typed!(TlsCertificateDelegation, Kind::TLS_CERTIFICATE_DELEGATION);
+typed!(ExtensionService, Kind::EXTENSION_SERVICE);
 
 /// Implements [`Typed`] for a type whose status the translation does not read.
 macro_rules! with_status {

@@ -4,6 +4,8 @@
 //! ignored.
 
 mod delegation;
+mod extension_service;
+mod policies;
 mod rest;
 mod route;
 mod status;
@@ -15,6 +17,13 @@ use serde::{Deserialize, Serialize};
 use super::Meta;
 
 pub use delegation::{CertificateDelegation, TlsCertificateDelegation, TlsCertificateDelegationSpec};
+pub use extension_service::{ExtensionService, ExtensionServiceSpec, ExtensionTarget};
+pub use policies::{
+    AuthorizationPolicy, AuthorizationServer, AuthorizationServerBody, DescriptorEntry, ExtensionServiceReference,
+    GenericKey, GlobalRateLimitPolicy, HeaderNames, HeaderValueMatch, HttpAuthorizationSettings, IpFilterPolicy,
+    JwtProvider, JwtVerificationPolicy, LocalKeys, LocalRateLimitPolicy, NoFields, RateLimitDescriptor,
+    RateLimitPolicy, RemoteKeys, RequestHeaderEntry,
+};
 pub use rest::Rest;
 pub use route::{
     DirectResponsePolicy, HeaderSetting, HeadersPolicy, PathRewritePolicy, ProxyRoute, ProxyService, RedirectPolicy,
@@ -65,6 +74,16 @@ pub struct VirtualHost {
     pub tls: Option<Tls>,
     /// The permissions of scripts of other origins.
     pub cors_policy: Option<CorsPolicy>,
+    /// The server that permits or denies requests.
+    pub authorization: Option<AuthorizationServer>,
+    /// The issuers of the tokens that routes need.
+    pub jwt_providers: Vec<JwtProvider>,
+    /// The limits of the request rate of all routes together.
+    pub rate_limit_policy: Option<RateLimitPolicy>,
+    /// The clients that may send requests.
+    pub ip_allow_policy: Vec<IpFilterPolicy>,
+    /// The clients that may not send requests.
+    pub ip_deny_policy: Vec<IpFilterPolicy>,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,

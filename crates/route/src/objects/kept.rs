@@ -104,5 +104,6 @@ fn unknown(key: &ObjectKey) -> Secret {
         authorities: None,
         authorities_fault: Some(SECRET_DELETED.into()),
         credentials: None,
+        key_sets: Box::default(),
     }
 }

@@ -311,6 +311,10 @@ impl Kind {
         ..CONTOUR_KIND
     });
 
+    /// projectcontour.io/v1alpha1
+    pub const EXTENSION_SERVICE: Self =
+        Self(&KindInfo { name: "ExtensionService", version: "v1alpha1", plural: "extensionservices", ..CONTOUR_KIND });
+
     /// gateway.envoyproxy.io/v1alpha1. Its policies are not applied; see [`ForeignPolicy`](super::ForeignPolicy).
     pub const SECURITY_POLICY: Self =
         Self(&KindInfo { name: "SecurityPolicy", plural: "securitypolicies", ..ENVOY_GATEWAY_POLICY });
@@ -335,7 +339,7 @@ impl Kind {
     });
 
     /// Every kind.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,
@@ -360,6 +364,7 @@ impl Kind {
         Self::BACKEND_POLICY,
         Self::HTTP_PROXY,
         Self::TLS_CERTIFICATE_DELEGATION,
+        Self::EXTENSION_SERVICE,
         Self::SECURITY_POLICY,
         Self::CLIENT_TRAFFIC_POLICY,
         Self::BACKEND_TRAFFIC_POLICY,

@@ -54,6 +54,7 @@ fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object
         authorities: None,
         authorities_fault: None,
         credentials: None,
+        key_sets: Box::default(),
     })
 }
 
@@ -209,6 +210,7 @@ fn the_last_good_authorities_are_retained_like_key_pairs() {
             authorities,
             authorities_fault,
             credentials: None,
+            key_sets: Box::default(),
         })
     };
     let kept = |objects: &Objects| {

@@ -14,6 +14,9 @@ pub struct Tenants {
     /// Whether a BackendPolicy may have active health checks. Envoy performs them on the thread that also reads its configuration, and
     /// confirms a changed cluster only after the first check.
     pub active_health_checks: bool,
+    /// Whether HTTPProxies may send descriptors to the service that counts requests. All tenants share its limits: a descriptor of one may
+    /// be that of another.
+    pub global_rate_limits: bool,
     /// The size of the configuration that the objects of one namespace can cause, in bytes.
     pub max_configuration_per_namespace: u64,
 }
@@ -26,6 +29,7 @@ impl Default for Tenants {
             max_retries: 10,
             max_buffered_bytes: 1 << 20,
             active_health_checks: false,
+            global_rate_limits: false,
             max_configuration_per_namespace: 8 << 20,
         }
     }

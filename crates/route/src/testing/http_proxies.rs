@@ -1,9 +1,9 @@
-//! HTTPProxies and TLSCertificateDelegations from their JSON form.
+//! HTTPProxies, ExtensionServices, and TLSCertificateDelegations from their JSON form.
 
 use serde_json::{Value, json};
 
 use super::objects::meta;
-use crate::objects::http_proxy::{HttpProxy, HttpProxyStatus, TlsCertificateDelegation};
+use crate::objects::http_proxy::{ExtensionService, HttpProxy, HttpProxyStatus, TlsCertificateDelegation};
 use crate::objects::{Meta, Object};
 
 /// Returns an HTTPProxy with this spec.
@@ -16,6 +16,11 @@ pub fn http_proxy_created(name: &str, created: i64, spec: &Value) -> Object {
     let spec = serde_json::from_value(spec.clone()).unwrap();
     let meta = Meta { created, ..meta(name) };
     Object::new(HttpProxy { meta, spec, status: HttpProxyStatus::default(), version: "".into() })
+}
+
+/// Returns an ExtensionService with this spec.
+pub fn extension_service(name: &str, spec: &Value) -> Object {
+    Object::new(ExtensionService { meta: meta(name), spec: serde_json::from_value(spec.clone()).unwrap() })
 }
 
 /// Returns a TLSCertificateDelegation of a Secret to namespaces.

@@ -306,6 +306,7 @@ pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
         authorities: None,
         authorities_fault,
         credentials: None,
+        key_sets: Box::default(),
     })
 }
 

@@ -33,7 +33,7 @@ pub mod size;
 pub mod stream_route;
 mod timeouts;
 pub mod virtual_host;
-mod web_keys;
+pub(in crate::translate) mod web_keys;
 
 pub use fleet::FleetReport;
 pub use policies::PolicyReports;

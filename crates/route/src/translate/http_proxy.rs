@@ -3,7 +3,10 @@
 //! Each fault costs the smallest part that contains it, and a field that is not served is reported. A field that may restrict access
 //! closes what it protects. Source: HTTPProxy v1 of Contour.
 
+mod access;
+mod authorization;
 mod conditions;
+mod global_limits;
 mod headers;
 mod policies;
 mod report;
@@ -12,6 +15,7 @@ mod route;
 mod services;
 mod situation;
 mod tls;
+mod tokens;
 mod tree;
 
 pub use root::ORPHANED;

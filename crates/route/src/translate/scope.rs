@@ -78,19 +78,15 @@ impl<'a> Scope<'a> {
         self.effective(self.of_source(object, rule))
     }
 
-    /// Returns the features of a rule of an object that `declaring` declares: the object itself, or an object that it includes.
-    pub fn features_declared_by(
-        &self,
-        declaring: &ObjectRef,
-        object: &Precedence,
-        rule: Option<&Arc<str>>,
-    ) -> Option<Features> {
-        let key = ObjectKey { namespace: declaring.namespace.clone(), name: declaring.name.clone() };
-        if key == object.key || self.policies.is_empty() {
-            return self.features(object, rule);
+    /// Returns the layers of a rule of an object that `declaring` declares: the object itself, or an object that it includes.
+    fn declared_by(&self, declaring: &ObjectRef, object: &Precedence, rule: Option<&Arc<str>>) -> Option<Layers> {
+        let is_own = declaring.namespace == object.key.namespace && declaring.name == object.key.name;
+        if is_own || self.policies.is_empty() {
+            return self.of_source(object, rule);
         }
+        let key = ObjectKey { namespace: declaring.namespace.clone(), name: declaring.name.clone() };
         let own = self.policies.of_source(&object.kind.id(key), rule);
-        self.effective(over(own.as_ref(), self.of_source(object, rule).as_ref()))
+        over(own.as_ref(), self.of_source(object, rule).as_ref())
     }
 
     fn of_source(&self, object: &Precedence, rule: Option<&Arc<str>>) -> Option<Layers> {
@@ -107,11 +103,22 @@ impl<'a> Scope<'a> {
     /// a challenge therefore has no policy, as it has no redirect to HTTPS. Only a path below `/.well-known/acme-challenge` is one.
     pub fn features_of(&self, object: &Precedence, unit: &Unit) -> Option<Features> {
         match self.limits {
-            Limits::Shared(_) if is_challenge(unit.path()) => None,
-            Limits::Shared(_) | Limits::Attached(..) => {
-                self.features_declared_by(&unit.route.origin, object, unit.rule.as_ref())
-            }
+            Limits::Shared(_) if is_challenge(unit.path()) => unit.own.as_deref().cloned(),
+            Limits::Shared(_) | Limits::Attached(..) => self.features_without_challenges(object, unit),
         }
+    }
+
+    /// Returns the features of a unit of an object as if its path were no challenge. Those that its object itself sets precede those of
+    /// policies, except for overrides.
+    pub fn features_without_challenges(&self, object: &Precedence, unit: &Unit) -> Option<Features> {
+        let of_policies = self.declared_by(&unit.route.origin, object, unit.rule.as_ref());
+        self.effective(match &unit.own {
+            None => of_policies,
+            Some(own) => {
+                let own = Layers { features: Features::clone(own), overrides: Features::default() };
+                over(Some(&own), of_policies.as_ref())
+            }
+        })
     }
 
     /// Appends the routes of a unit of an object for a host. The redirect to HTTPS has no policy. If a feature of the policies cannot be

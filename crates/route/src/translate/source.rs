@@ -111,6 +111,11 @@ impl Shared {
         }
     }
 
+    /// Returns whether the object itself sets features of its routes.
+    pub fn has_features(&self) -> bool {
+        self.rules.iter().flat_map(|rule| &rule.units).any(|unit| unit.own.is_some())
+    }
+
     /// Returns its hosts, sorted.
     pub fn hosts(&self) -> impl Iterator<Item = &Host> {
         self.hosts.iter().map(|(host, _)| host)

@@ -10,6 +10,7 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::{Action, Match, PathMatch, Route};
 use crate::re2::Cost;
 
+use super::gateway::http_policy::Features;
 use super::plain_text::PlainText;
 
 /// A field of an object, for problems. Small, because every route has one.
@@ -60,6 +61,8 @@ pub struct Unit {
     pub rest: Option<Arc<Route>>,
     /// The treatment of its requests in plain text.
     pub plain_text: PlainText,
+    /// The features that its object itself sets. They precede those of policies, except for overrides.
+    pub own: Option<Arc<Features>>,
 }
 
 /// The target of requests, on both ports.
@@ -83,7 +86,15 @@ impl Unit {
     /// Returns the route of `path` to `target`.
     pub fn new(field: Field, path: PathMatch, cost: Cost, target: Target) -> Self {
         let Target { action, plain_text, origin } = target;
-        Self { field, rule: None, cost, route: Arc::new(Route::new(path, action, origin)), rest: None, plain_text }
+        Self {
+            field,
+            rule: None,
+            cost,
+            route: Arc::new(Route::new(path, action, origin)),
+            rest: None,
+            plain_text,
+            own: None,
+        }
     }
 
     /// Returns the requests that it matches.
@@ -114,7 +125,10 @@ impl Unit {
 
     /// Returns whether both have the same match and the same effect.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.route == other.route && self.rest == other.rest && self.plain_text == other.plain_text
+        self.route == other.route
+            && self.rest == other.rest
+            && self.plain_text == other.plain_text
+            && self.own == other.own
     }
 }
 

@@ -64,7 +64,8 @@ mod tests {
         let host = Host::Exact("shop.test".into());
         let plain = |path: &str| route(PathMatch::Exact(path.into()), forward("shop/cart/http"));
         let period = std::time::Duration::from_secs(7);
-        let limit = LocalRateLimit { requests: 1, period, burst: 1, per_client_address: true };
+        let limit =
+            LocalRateLimit { requests: 1, period, burst: 1, per_client_address: true, shared: None, answer: None };
         let policy = RoutePolicy { local_rate_limit: Some(Arc::new(limit)), ..RoutePolicy::default() };
         let limited = plain("/limited").with_policy(Arc::new(policy.clone()));
         let routes = [plain("/a"), plain("/longer"), limited];

@@ -150,6 +150,7 @@ const CASES: &[Case] = &[
                     path_prefix: Some("/check".to_owned()),
                     allowed_request_headers: vec!["cookie".to_owned()],
                     allowed_upstream_headers: vec!["x-user".to_owned()],
+                    ..Default::default()
                 },
                 ..AuthorizationCheck::default()
             },
@@ -157,7 +158,7 @@ const CASES: &[Case] = &[
         };
     }),
     case("rate limit", &["clusters", "http", "https"], |s| {
-        let header = |condition| HeaderMatch {
+        let header = |condition| EntryHeader {
             name: "a".to_owned(),
             condition,
             ignore_case: false,

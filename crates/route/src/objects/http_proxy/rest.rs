@@ -16,6 +16,11 @@ impl Rest {
         self.0.iter().map(|name| &**name)
     }
 
+    /// Returns whether there is no field.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns whether there is a field with this name.
     pub fn has(&self, name: &str) -> bool {
         self.names().any(|other| other == name)
@@ -52,15 +57,15 @@ mod tests {
     #[test]
     fn every_field_of_a_block_is_typed_or_named() {
         let spec: HttpProxySpec = serde_json::from_value(json!({
-            "virtualhost": { "fqdn": "a.test", "authorization": {}, "jwtProviders": [], "new": 1 },
-            "routes": [{ "conditions": [{ "prefix": "/a" }], "ipDenyPolicy": [{ "cidr": "10.0.0.1" }] }],
+            "virtualhost": { "fqdn": "a.test", "other": {}, "empty": [], "new": 1 },
+            "routes": [{ "conditions": [{ "prefix": "/a" }], "otherPolicy": [{ "cidr": "10.0.0.1" }] }],
             "tcpproxy": { "services": [] },
         }))
         .unwrap();
         assert_eq!(spec.rest.names().collect::<Vec<_>>(), ["tcpproxy"]);
         let host = spec.virtualhost.as_ref().unwrap();
-        assert_eq!((&*host.fqdn, host.rest.names().collect::<Vec<_>>()), ("a.test", vec!["authorization", "new"]));
-        assert!(spec.routes[0].rest.has("ipDenyPolicy") && spec.routes[0].conditions[0].prefix == "/a");
+        assert_eq!((&*host.fqdn, host.rest.names().collect::<Vec<_>>()), ("a.test", vec!["new", "other"]));
+        assert!(spec.routes[0].rest.has("otherPolicy") && spec.routes[0].conditions[0].prefix == "/a");
         let again: HttpProxySpec = serde_json::from_value(serde_json::to_value(&spec).unwrap()).unwrap();
         assert_eq!(again, spec);
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, Rest};
+use super::{AuthorizationPolicy, Condition, IpFilterPolicy, JwtVerificationPolicy, RateLimitPolicy, Rest};
 
 /// A route of an HTTPProxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,16 @@ pub struct ProxyRoute {
     pub request_redirect_policy: Option<RedirectPolicy>,
     /// The answer of Envoy itself.
     pub direct_response_policy: Option<DirectResponsePolicy>,
+    /// Whether and how requests are authorized.
+    pub auth_policy: Option<AuthorizationPolicy>,
+    /// Which token requests need.
+    pub jwt_verification_policy: Option<JwtVerificationPolicy>,
+    /// The limits of the request rate.
+    pub rate_limit_policy: Option<RateLimitPolicy>,
+    /// The clients that may send requests.
+    pub ip_allow_policy: Vec<IpFilterPolicy>,
+    /// The clients that may not send requests.
+    pub ip_deny_policy: Vec<IpFilterPolicy>,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,

@@ -24,6 +24,7 @@ impl HttpPolicyBuilder {
     pub fn target(mut self, kind: &str, name: &str) -> Self {
         let group = match kind {
             "Ingress" => "networking.k8s.io",
+            "HTTPProxy" => "projectcontour.io",
             "Namespace" => "",
             _ => super::GROUP,
         };

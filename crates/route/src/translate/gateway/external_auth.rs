@@ -30,6 +30,7 @@ pub fn parse(field: &str, filter: &ExternalAuthFilter, parser: &mut Parser) -> R
         path_prefix: path.clone().filter(|text| text != "/"),
         allowed_request_headers: names(allowed_headers, &read)?,
         allowed_upstream_headers: names(allowed_response_headers, &HeaderName::parse_changeable)?,
+        ..AuthorizationHttp::default()
     };
     let grpc_headers = grpc.as_ref().map(|grpc| names(&grpc.allowed_headers, &read)).transpose()?.unwrap_or_default();
     let size = forward_body.as_ref().map_or(0, |ForwardBody { max_size }| *max_size);

@@ -13,7 +13,9 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::backend::{Called, called};
-use crate::model::{AddressRange, ClientAddresses, CompressionAlgorithm, LocalRateLimit, UpstreamProtocol};
+use crate::model::{
+    AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, LocalRateLimit, UpstreamProtocol,
+};
 use crate::objects::gateway::{
     Algorithm, ClientAddressesSpec, CompressionSpec, HttpFeaturesSpec, HttpPolicy, Lenient, LocalRateLimitSpec,
     PolicyBackend, RateUnit,
@@ -26,7 +28,8 @@ use crate::translate::policy_targets::Fault;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Dependencies;
 
-use features::{Feature, Unenforceable};
+use features::Feature;
+pub(in crate::translate) use features::Unenforceable;
 pub use features::{Features, Layers, over};
 pub use targets::{Target, of_namespace};
 
@@ -143,6 +146,7 @@ impl Parser<'_> {
                 authorization::parse(spec, namespace, resolver)
             }),
             local_rate_limit: self.feature("localRateLimit", local_rate_limit, self::local_rate_limit),
+            global_rate_limit: None,
             max_request_body_bytes: self.feature("maxRequestBody", max_request_body, |text: &String| body(text)),
             request_headers: self.feature("requestHeaders", request_headers, headers::changes),
             response_headers: self.feature("responseHeaders", response_headers, headers::changes),
@@ -198,7 +202,7 @@ fn client_addresses(spec: &ClientAddressesSpec) -> Result<Arc<ClientAddresses>, 
         let range = |(i, text): (usize, &String)| {
             let fault =
                 || (format!(".{field}[{i}]"), format!("{text:?} is not an IP address or a range such as 192.0.2.0/24"));
-            AddressRange::parse(text).ok_or_else(fault)
+            AddressRange::parse(text).map(ClientRange::from).ok_or_else(fault)
         };
         texts.iter().enumerate().map(range).collect::<Result<Vec<_>, _>>()
     };
@@ -239,7 +243,8 @@ fn local_rate_limit(spec: &LocalRateLimitSpec) -> Result<Arc<LocalRateLimit>, (S
         RateUnit::Minute => 60,
         RateUnit::Hour => 3600,
     };
-    Ok(Arc::new(LocalRateLimit { requests, period: Duration::from_secs(seconds), burst, per_client_address }))
+    let period = Duration::from_secs(seconds);
+    Ok(Arc::new(LocalRateLimit { requests, period, burst, per_client_address, shared: None, answer: None }))
 }
 
 fn body(text: &str) -> Result<u32, (String, String)> {

@@ -85,7 +85,7 @@ impl Parser<'_, '_> {
                 true => Field::new("spec.rules[#]", &[index]),
                 false => Field::new("spec.rules[#].matches[#]", &[index, position]),
             };
-            units.push(Unit { field, rule: name.clone(), cost, route, rest, plain_text: PlainText::Serve });
+            units.push(Unit { field, rule: name.clone(), cost, route, rest, plain_text: PlainText::Serve, own: None });
         }
     }
 

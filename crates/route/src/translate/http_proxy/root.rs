@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::access::HostAccess;
 use super::report::{Report, VALID};
 use super::situation::{self, Block};
 use super::tls;
@@ -98,9 +99,11 @@ fn serve(
         .cors_policy
         .as_ref()
         .and_then(|cors| super::policies::cors(cors, origin, &mut report, &mut resolver.patterns).map(Box::new));
+    let (access, closes) = HostAccess::parse(virtual_host, origin, closed, &mut report, &mut resolver);
+    let is_closed = is_closed || closes;
     let section: Option<Arc<str>> = section_of(&host);
     let redirect = tls.as_ref().map(|tls| tls.redirect);
-    let mut tree = Tree::new(resolver, report, HostPolicies { is_closed, cors, redirect, section });
+    let mut tree = Tree::new(resolver, report, HostPolicies { is_closed, access, cors, redirect, section });
     tree.add(proxy, &Reached::default());
     let (units, report, resolver) = tree.into_parts();
     let (problems, verdicts) = report.into_parts();

@@ -43,6 +43,9 @@ impl Tree<'_> {
         };
         let rest = (&route.rest, HARMLESS);
         let is_closed = self.report.add_rest(&object.origin, &field, rest, situation::Block::Route, "answered 503");
+        let access = self.access(object, &field, route);
+        let is_closed = is_closed || access.is_closed;
+        let features = access.features;
         let responses = route.response_headers_policy.as_ref().map(|policy| {
             let field = format!("{field}.responseHeadersPolicy");
             headers::parse(self, object, &field, policy, Changes::Responses)
@@ -60,10 +63,11 @@ impl Tree<'_> {
         let field = Field::new("spec.routes[#]", &[index]);
         if let Some((path, action)) = pair {
             let pair = Match::new(path, matches.conditions().cloned().unwrap_or_default());
-            let pair = self.unit(field.clone(), cost, built(self, pair, action), route.permit_insecure);
+            let pair =
+                self.unit(field.clone(), cost, built(self, pair, action), route.permit_insecure, features.clone());
             self.push_pair(pair);
         }
-        let unit = self.unit(field, cost, built(self, matches, action), route.permit_insecure);
+        let unit = self.unit(field, cost, built(self, matches, action), route.permit_insecure, features);
         self.push(unit, true);
     }
 

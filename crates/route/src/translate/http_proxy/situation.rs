@@ -22,6 +22,16 @@ const fn warning(r#type: &'static str, reason: &'static str, problem: Reason) ->
     Situation { detail: Detail { severity: Severity::Warning, r#type }, reason, problem }
 }
 
+/// Returns the error of authorization with this reason.
+pub const fn auth(reason: &'static str) -> Situation {
+    error("AuthError", reason, Reason::ProxyNotValid)
+}
+
+/// Returns the error of the verification of tokens with this reason.
+pub const fn jwt(reason: &'static str) -> Situation {
+    error("JWTVerificationError", reason, Reason::ProxyNotValid)
+}
+
 /// The block with a field that is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
@@ -32,6 +42,9 @@ pub enum Block {
     Route,
     Service,
     Cors,
+    IpFilter,
+    Jwt,
+    Authorization,
 }
 
 impl Block {
@@ -44,6 +57,9 @@ impl Block {
             Self::Route => "RouteError",
             Self::Service => "ServiceError",
             Self::Cors => "CORSError",
+            Self::IpFilter => "IPFilterError",
+            Self::Jwt => "JWTVerificationError",
+            Self::Authorization => "AuthError",
         }
     }
 
@@ -55,6 +71,11 @@ impl Block {
     /// Returns the warning of a field that is left out.
     pub fn ignored(self) -> Situation {
         warning(self.error_type(), "IgnoredField", Reason::IgnoredField)
+    }
+
+    /// Returns the error of a limit of the request rate.
+    pub fn rate_limit(self) -> Situation {
+        error(self.error_type(), "RateLimitPolicyNotValid", Reason::ProxyNotValid)
     }
 
     /// Returns the error of a condition with this reason.
@@ -76,6 +97,15 @@ pub const HOST_NOT_GRANTED: Situation = error("VirtualHostError", "HostNotGrante
 pub const INCLUDE_CYCLE: Situation = error("IncludeError", "IncludeCreatesCycle", Reason::IncludeNotValid);
 pub const INCLUDE_NOT_FOUND: Situation = error("IncludeError", "IncludeNotFound", Reason::IncludeNotValid);
 pub const INCLUDE_TOO_LARGE: Situation = error("IncludeError", "IncludeTooLarge", Reason::RouteTooExpensive);
+pub const IP_FILTERS_INCOMPATIBLE: Situation =
+    error("IPFilterError", "IncompatibleIPAddressFilters", Reason::ProxyNotValid);
+pub const IP_FILTER_CIDR: Situation = error("IPFilterError", "InvalidCIDR", Reason::ProxyNotValid);
+pub const IP_FILTER_NOT_VALID: Situation = error("IPFilterError", "IPFilterPolicyNotValid", Reason::ProxyNotValid);
+pub const JWT_DEFAULTS: Situation = jwt("MultipleDefaultProvidersSpecified");
+pub const JWT_NAME_DUPLICATE: Situation = jwt("DuplicateProviderName");
+pub const JWT_POLICY_NOT_VALID: Situation = jwt("InvalidJWTVerificationPolicy");
+pub const JWT_PROVIDER_NOT_DEFINED: Situation = jwt("JWTProviderNotDefined");
+pub const JWT_PROVIDER_NOT_VALID: Situation = jwt("JWTProviderNotValid");
 pub const MIRROR_WITHOUT_SHARE: Situation = warning("ServiceError", "MirrorWeightIsZero", Reason::Ambiguous);
 pub const NOTHING_DEFINED: Situation = error("SpecError", "NothingDefined", Reason::ProxyNotValid);
 pub const ONLY_ONE_MIRROR: Situation = error("ServiceError", "OnlyOneMirror", Reason::ProxyNotValid);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
+use super::access::HostAccess;
 use super::conditions::{Block, Fault};
 use super::report::Report;
 use super::situation::{self, Situation};
@@ -19,6 +20,7 @@ use crate::objects::{Kind, ObjectKey};
 use crate::re2::Cost;
 use crate::translate::dialect::Resolver;
 use crate::translate::foreign;
+use crate::translate::gateway::http_policy::Features;
 use crate::translate::plain_text::{PlainText, ToHttps};
 use crate::translate::problem::Message;
 use crate::translate::unit::{Field, Unit};
@@ -33,6 +35,8 @@ const MOST_OBJECTS: usize = 1000;
 pub struct HostPolicies {
     /// Whether a field that is not served may restrict access to the host.
     pub is_closed: bool,
+    /// The access policies.
+    pub access: HostAccess,
     /// The permissions of scripts of other origins.
     pub cors: Option<Box<Cors>>,
     /// The redirect of plain HTTP, with TLS.
@@ -59,6 +63,8 @@ pub struct Tree<'r> {
     objects: usize,
     /// The size of the included objects, in bytes.
     size: u64,
+    /// The features of the last route that has any. Most routes of a host have the same.
+    pub(super) last_features: Option<Arc<Features>>,
 }
 
 /// The object whose routes are parsed.
@@ -87,6 +93,7 @@ impl<'r> Tree<'r> {
             above: Vec::new(),
             objects: 0,
             size: 0,
+            last_features: None,
         }
     }
 
@@ -175,13 +182,20 @@ impl<'r> Tree<'r> {
         self.pairs.push(unit);
     }
 
-    /// Returns the unit of a route, in plain text and behind TLS.
-    pub fn unit(&self, field: Field, cost: Cost, route: Route, permits_insecure: bool) -> Unit {
+    /// Returns the unit of a route with these features, in plain text and behind TLS.
+    pub fn unit(
+        &self,
+        field: Field,
+        cost: Cost,
+        route: Route,
+        permits_insecure: bool,
+        own: Option<Arc<Features>>,
+    ) -> Unit {
         let plain_text = match self.host.redirect {
             Some(redirect) if !permits_insecure => PlainText::Redirect(redirect),
             _ => PlainText::Serve,
         };
-        Unit { field, rule: self.host.section.clone(), cost, route: Arc::new(route), rest: None, plain_text }
+        Unit { field, rule: self.host.section.clone(), cost, route: Arc::new(route), rest: None, plain_text, own }
     }
 
     fn include(
@@ -268,7 +282,7 @@ impl<'r> Tree<'r> {
     /// Adds the answer to all requests of an include.
     fn push_answer(&mut self, object: &Declaring, index: usize, below: &Reached, status: u16) {
         let route = Route::new(below.everything(), Action::respond(status), object.origin.clone());
-        let unit = self.unit(Field::new("spec.includes[#]", &[index]), below.cost(), route, false);
+        let unit = self.unit(Field::new("spec.includes[#]", &[index]), below.cost(), route, false, None);
         self.push(unit, false);
     }
 }

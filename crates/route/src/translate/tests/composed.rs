@@ -162,7 +162,7 @@ impl Tree<'_> {
             let place: Vec<usize> = at.iter().copied().chain([index]).collect();
             let field = Field::new(FIELDS[at.len()], &place);
             let (route, rest, plain_text) = (Arc::new(route), None, PlainText::Serve);
-            self.units.push(Unit { field, rule: None, cost: Default::default(), route, rest, plain_text });
+            self.units.push(Unit { field, rule: None, cost: Default::default(), route, rest, plain_text, own: None });
         }
         for (index, (name, below)) in proxy.includes.iter().enumerate() {
             let key = ObjectKey { namespace: proxy.meta.key.namespace.clone(), name: (*name).into() };

@@ -9,7 +9,7 @@ use crate::model::{Action, Host, Model, PathMatch};
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::testing::gateway::http_policy;
-use crate::testing::http_proxies::{delegation, http_proxy, http_proxy_created};
+use crate::testing::http_proxies::{delegation, extension_service, http_proxy, http_proxy_created};
 use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 use crate::translate::verdict::Severity;
@@ -273,10 +273,10 @@ fn a_field_that_may_restrict_access_closes_what_it_protects() {
         json!({ "virtualhost": { "fqdn": "x.test" }, "routes": [route, { "services": to("a") }] })
     };
     for (extra, expected, reason) in [
-        (json!({ "ipDenyPolicy": [{ "source": "Peer", "cidr": "10.0.0.1" }] }), "503", "UnsupportedField"),
-        (json!({ "rateLimitPolicy": { "local": { "requests": 1, "unit": "second" } } }), "503", "UnsupportedField"),
-        (json!({ "authPolicy": { "disabled": true } }), "503", "UnsupportedField"),
-        (json!({ "jwtVerificationPolicy": { "require": "p" } }), "503", "UnsupportedField"),
+        (json!({ "ipDenyPolicy": [{ "source": "Peer", "cidr": "10.0.0.300" }] }), "503", "InvalidCIDR"),
+        (json!({ "rateLimitPolicy": { "another": 1 } }), "503", "UnsupportedField"),
+        (json!({ "authPolicy": { "another": 1 } }), "503", "UnsupportedField"),
+        (json!({ "jwtVerificationPolicy": { "require": "p" } }), "503", "JWTProviderNotDefined"),
         (json!({ "fieldOfAnotherVersion": 1 }), "503", "UnsupportedField"),
         (
             json!({ "services": [{ "name": "a", "port": 80, "validation": { "caSecret": "ca" } }] }),
@@ -292,17 +292,61 @@ fn a_field_that_may_restrict_access_closes_what_it_protects() {
     }
     for extra in [
         json!({ "authorization": { "extensionRef": { "name": "auth" } } }),
-        json!({ "jwtProviders": [{ "name": "p" }] }),
-        json!({ "ipAllowPolicy": [{ "source": "Peer", "cidr": "10.0.0.1" }] }),
-        json!({ "rateLimitPolicy": { "local": { "requests": 1, "unit": "second" } } }),
+        json!({ "authorization": { "extensionRef": { "name": "auth" }, "failOpen": true } }),
+        json!({ "jwtProviders": [{ "name": "p", "default": true }] }),
+        json!({ "ipAllowPolicy": [{ "source": "Peer", "cidr": "10.0.0.1" }, { "source": "Other", "cidr": "10.0.0.2" }] }),
+        json!({ "rateLimitPolicy": { "another": 1 } }),
         json!({ "tls": { "secretName": "good", "clientValidation": { "caSecret": "ca" } } }),
     ] {
         let mut spec = route(json!({ "permitInsecure": true }));
         spec["virtualhost"].as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         let world = World::new(&[secret("good", &["x.test"]).into(), http_proxy("root", &spec)]);
         assert_eq!(world.routes("x.test")[0], "/a 503 root", "{extra}");
-        assert!(world.reasons("root").contains(&"UnsupportedField".to_owned()), "{extra}");
+        assert!(!world.reasons("root").is_empty(), "{extra}");
     }
+}
+
+/// An object has only its own policies and those of its host, which precede the policies of others, except for overrides.
+#[test]
+fn access_policies_of_a_host_apply_to_its_included_objects() {
+    let mut spec =
+        root("x.test", &json!([{ "name": "team", "namespace": "other", "conditions": [{ "prefix": "/team" }] }]));
+    spec["virtualhost"]["authorization"] = json!({ "extensionRef": { "name": "auth" } });
+    spec["virtualhost"]["ipAllowPolicy"] = json!([{ "source": "Peer", "cidr": "192.0.2.0/24" }]);
+    let mut world = World::new(&[http_proxy("root", &spec), http_proxy("other/team", &leaf("/"))]);
+    assert_eq!(
+        (world.reasons("root"), world.routes("x.test")),
+        (vec!["ExtensionServiceNotFound".into()], vec!["/team/ 503 team".into()])
+    );
+    world.apply(extension_service("auth", &json!({ "protocol": "h2c", "services": to("a") })));
+    assert_eq!((world.reasons("root").len(), world.routes("x.test")), (0, vec!["/team/ forward team".into()]));
+    let policy = |world: &World| {
+        let found = world.translator.model().http().get(&Host::Exact("x.test".into())).cloned();
+        found.and_then(|host| host.routes[0].policy().cloned()).expect("a policy")
+    };
+    let allowed = |world: &World| policy(world).client_addresses.as_ref().map(|list| list.allow[0].range.to_string());
+    assert!(policy(&world).authorization.is_some());
+    assert_eq!(allowed(&world).as_deref(), Some("192.0.2.0/24"));
+    world.apply(http_policy("other/p").target("HTTPProxy", "team").allow(&["198.51.100.0/24"]).rate(7));
+    assert_eq!(allowed(&world).as_deref(), Some("192.0.2.0/24"), "the field of the host precedes");
+    assert_eq!(policy(&world).local_rate_limit.as_ref().map(|limit| limit.requests), Some(7));
+    world.apply(http_policy("other/p").target("HTTPProxy", "team").allow(&["198.51.100.0/24"]).overriding());
+    assert_eq!(allowed(&world).as_deref(), Some("198.51.100.0/24"), "an override precedes");
+    world.delete(Kind::EXTENSION_SERVICE, "auth");
+    assert_eq!(world.routes("x.test"), ["/team/ 503 team"]);
+}
+
+/// The features of a host are copied to each route, and count toward the limit of the namespace.
+#[test]
+fn large_access_policies_close_the_host() {
+    let ranges: Vec<Value> =
+        (0..256).map(|at| json!({ "source": "Peer", "cidr": format!("10.0.{at}.0/24") })).collect();
+    let routes: Vec<Value> =
+        (0..1000).map(|at| json!({ "conditions": [{ "prefix": format!("/{at}") }], "services": to("a") })).collect();
+    let spec = json!({ "virtualhost": { "fqdn": "x.test", "ipAllowPolicy": ranges }, "routes": routes });
+    let world = World::new(&[http_proxy("root", &spec)]);
+    assert_eq!(world.reasons("root"), ["RouteTooExpensive"]);
+    assert!(world.routes("x.test").iter().all(|route| route.contains(" 503 ")));
 }
 
 fn any_proxy() -> impl Strategy<Value = Object> {
@@ -311,11 +355,11 @@ fn any_proxy() -> impl Strategy<Value = Object> {
     let namespace = select(vec!["", "", "other"]);
     let include = (select(vec!["one", "two", "three", "gone"]), namespace, select(vec!["", "/a", "/b", "bad"]));
     let header = select(vec![None, Some("x-one")]);
-    let route = (select(vec!["/", "/a", "/b", "bad"]), header, select(vec!["a", "b", "gone"]), 0..4u8);
+    let route = (select(vec!["/", "/a", "/b", "bad"]), header, select(vec!["a", "b", "gone"]), 0..8u8);
     let (includes, routes) = (prop::collection::vec(include, 0..3), prop::collection::vec(route, 0..3));
     let class = select(vec![None, None, None, Some("ours"), Some("third"), Some("foreign")]);
     let names = select(vec!["one", "two", "three", "other/three", "other/one", "third/two"]);
-    let of_host = (host, secret, prop::bool::weighted(0.1));
+    let of_host = (host, secret, prop::bool::weighted(0.2));
     (names, 1i64..4, of_host, class, includes, routes).prop_map(
         |(name, created, (host, secret, is_closed), class, includes, routes)| {
             let mut spec = json!({ "includes": [], "routes": [] });
@@ -326,6 +370,11 @@ fn any_proxy() -> impl Strategy<Value = Object> {
                 }
                 if is_closed {
                     spec["virtualhost"]["authorization"] = json!({ "extensionRef": { "name": "auth" } });
+                    spec["virtualhost"]["ipDenyPolicy"] = json!([{ "source": "Remote", "cidr": "10.0.0.0/8" }]);
+                    spec["virtualhost"]["jwtProviders"] = json!([
+                        { "name": "first", "default": true, "localJWKS": { "secretName": "good", "key": "keys" } },
+                        { "name": "second", "remoteJWKS": { "uri": "http://a.shop.svc/keys" } },
+                    ]);
                 }
             }
             if let Some(class) = class {
@@ -343,6 +392,10 @@ fn any_proxy() -> impl Strategy<Value = Object> {
                     0 => route["permitInsecure"] = json!(true),
                     1 => route["pathRewritePolicy"] = json!({ "replacePrefix": [{ "replacement": "/new" }] }),
                     2 => route["services"][0]["protocol"] = json!("h2c"),
+                    3 => route["authPolicy"] = json!({ "disabled": true }),
+                    4 => route["jwtVerificationPolicy"] = json!({ "require": "second" }),
+                    5 => route["jwtVerificationPolicy"] = json!({ "disabled": true }),
+                    6 => route["rateLimitPolicy"] = json!({ "local": { "requests": 5, "unit": "second", "burst": 1 } }),
                     _ => {}
                 }
                 route
@@ -359,8 +412,14 @@ fn any_delegation() -> impl Strategy<Value = Object> {
         .prop_map(|(name, secret, namespaces)| delegation(name, secret, &namespaces))
 }
 
+fn any_extension_service() -> impl Strategy<Value = Object> {
+    (select(vec!["auth", "other/auth"]), select(vec!["a", "gone"]))
+        .prop_map(|(name, service)| extension_service(name, &json!({ "services": to(service) })))
+}
+
 fn any_step() -> impl Strategy<Value = Step> {
-    let object = || prop_oneof![6 => any_proxy(), 1 => any_delegation(), 5 => any_object()];
+    let object =
+        || prop_oneof![6 => any_proxy(), 1 => any_delegation(), 1 => any_extension_service(), 5 => any_object()];
     prop_oneof![
         24 => object().prop_map(Step::Apply),
         8 => object().prop_map(|object| Step::Delete(object.kind(), object.meta().key.clone())),

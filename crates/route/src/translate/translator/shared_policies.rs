@@ -7,8 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockgate_xds::provenance::ObjectRef;
-
 use super::Translator;
 use super::gateways::ChangedPolicies;
 use super::sources::Affected;
@@ -19,10 +17,12 @@ use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::charges::{Beyond, Charge, Size};
 use crate::translate::conflicts::Place;
+use crate::translate::gateway::http_policy::Features;
 use crate::translate::gateway::size;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::scope::{PolicySizes, Scope};
-use crate::translate::source::{Source, section_of};
+use crate::translate::source::Source;
+use crate::translate::unit::Unit;
 
 /// The number of listeners on which a host is served: for plain HTTP, and for HTTP over TLS.
 const LISTENERS: u64 = 2;
@@ -56,9 +56,12 @@ impl Translator {
         let replaced = affected.replaced.iter().filter(is_known);
         let due: Vec<ObjectId> =
             targeted.iter().chain(replaced).cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        // Without policies, no source has a size.
+        let has_features = |id: &ObjectId| self.sources.get(id).is_some_and(|source| source.shared.has_features());
+        // Without policies and features, no source has a size.
         if due.is_empty()
-            || self.gateways.http_policies.is_empty() && self.shared_policies.sizes.totals().next().is_none()
+            || self.gateways.http_policies.is_empty()
+                && self.shared_policies.sizes.totals().next().is_none()
+                && !due.iter().any(has_features)
         {
             return self.affect_hosts(targeted.iter(), affected);
         }
@@ -92,18 +95,17 @@ impl Translator {
     fn size_of_policies(&self, source: &Source, measure: &Sizes) -> Option<Charge> {
         let scope = self.scope();
         let mut last = None;
-        let mut size = |declaring: &ObjectRef, section: Option<&Arc<str>>| {
-            let features = scope.features_declared_by(declaring, &source.precedence, section);
+        let mut size = |features: Option<Features>| {
             features.map_or(0, |features| size::of_same_features(features, &mut last, measure))
         };
         let shared = &source.shared;
-        let of_default = shared.default_backend.as_ref().map_or(0, |_| size(&source.origin, None));
+        let of_default = shared.default_backend.as_ref().map_or(0, |_| size(scope.features(&source.precedence, None)));
         let of_rules = shared.rules.iter().map(|rule| {
-            let section = section_of(&rule.host);
             // The units of an included object are next to each other.
-            let of_objects = rule.units.chunk_by(|a, b| a.route.origin == b.route.origin).map(|units| {
+            let is_same = |a: &Unit, b: &Unit| a.route.origin == b.route.origin && a.own == b.own;
+            let of_objects = rule.units.chunk_by(is_same).map(|units| {
                 let paths = units.iter().map(|unit| u64::from(unit.route.copies())).sum::<u64>();
-                size(&units[0].route.origin, section.as_ref()).saturating_mul(paths)
+                size(scope.features_without_challenges(&source.precedence, &units[0])).saturating_mul(paths)
             });
             of_objects.fold(0, u64::saturating_add)
         });

@@ -76,6 +76,7 @@ fn http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp, (String, Stri
             allowed_upstream_headers,
             &HeaderName::parse_changeable,
         )?,
+        ..AuthorizationHttp::default()
     })
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
-    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Csrf, HeaderChange,
-    Jwt, LocalRateLimit, Route, RoutePolicy,
+    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Csrf, GlobalRateLimit,
+    HeaderChange, Jwt, LocalRateLimit, Route, RoutePolicy,
 };
 
 /// The features of a policy, or of the policies of several levels.
@@ -39,7 +39,7 @@ pub fn over(specific: Option<&Layers>, general: Option<&Layers>) -> Option<Layer
 
 /// A feature of a policy. `None`: the policy does not set it. An error: the feature cannot be enforced, so no request
 /// may pass.
-pub(super) type Feature<T> = Option<Result<T, Unenforceable>>;
+pub(in crate::translate) type Feature<T> = Option<Result<T, Unenforceable>>;
 
 /// The mark of a feature that cannot be enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,25 +48,26 @@ pub struct Unenforceable;
 /// The features of a policy, or of several policies in the order of precedence.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Features {
-    pub(super) client_addresses: Feature<Arc<ClientAddresses>>,
-    pub(super) basic_authentication: Feature<Arc<BasicAuthentication>>,
-    pub(super) api_keys: Feature<Arc<ApiKeys>>,
-    pub(super) jwt: Feature<Arc<Jwt>>,
-    pub(super) csrf: Feature<Arc<Csrf>>,
-    pub(super) authorization: Feature<Arc<Authorization>>,
-    pub(super) local_rate_limit: Feature<Arc<LocalRateLimit>>,
-    pub(super) max_request_body_bytes: Feature<u32>,
-    pub(super) request_headers: Feature<Arc<[HeaderChange]>>,
-    pub(super) response_headers: Feature<Arc<[HeaderChange]>>,
-    pub(super) compression: Feature<Arc<[CompressionAlgorithm]>>,
+    pub(in crate::translate) client_addresses: Feature<Arc<ClientAddresses>>,
+    pub(in crate::translate) basic_authentication: Feature<Arc<BasicAuthentication>>,
+    pub(in crate::translate) api_keys: Feature<Arc<ApiKeys>>,
+    pub(in crate::translate) jwt: Feature<Arc<Jwt>>,
+    pub(in crate::translate) csrf: Feature<Arc<Csrf>>,
+    pub(in crate::translate) authorization: Feature<Arc<Authorization>>,
+    pub(in crate::translate) local_rate_limit: Feature<Arc<LocalRateLimit>>,
+    pub(in crate::translate) global_rate_limit: Feature<Arc<GlobalRateLimit>>,
+    pub(in crate::translate) max_request_body_bytes: Feature<u32>,
+    pub(in crate::translate) request_headers: Feature<Arc<[HeaderChange]>>,
+    pub(in crate::translate) response_headers: Feature<Arc<[HeaderChange]>>,
+    pub(in crate::translate) compression: Feature<Arc<[CompressionAlgorithm]>>,
     /// Features of other versions, which cannot be enforced.
-    pub(super) unknown: Feature<()>,
+    pub(in crate::translate) unknown: Feature<()>,
     /// The rule whose requests the limit of the request rate counts separately.
-    pub(super) counted_for: Option<Arc<str>>,
+    pub(in crate::translate) counted_for: Option<Arc<str>>,
     /// The policies.
-    pub(super) origins: Vec<ObjectRef>,
+    pub(in crate::translate) origins: Vec<ObjectRef>,
     /// The policy that decides each feature, by its field.
-    pub(super) decided: Vec<(&'static str, ObjectRef)>,
+    pub(in crate::translate) decided: Vec<(&'static str, ObjectRef)>,
 }
 
 impl Features {
@@ -92,6 +93,7 @@ impl Features {
             csrf,
             authorization,
             local_rate_limit,
+            global_rate_limit,
             max_request_body_bytes,
             request_headers,
             response_headers,
@@ -109,6 +111,7 @@ impl Features {
             (csrf.is_some(), "csrf"),
             (authorization.is_some(), "externalAuthorization"),
             (local_rate_limit.is_some(), "localRateLimit"),
+            (global_rate_limit.is_some(), "globalRateLimit"),
             (max_request_body_bytes.is_some(), "maxRequestBody"),
             (request_headers.is_some(), "requestHeaders"),
             (response_headers.is_some(), "responseHeaders"),
@@ -129,6 +132,7 @@ impl Features {
             csrf,
             authorization,
             local_rate_limit,
+            global_rate_limit,
             max_request_body_bytes,
             request_headers,
             response_headers,
@@ -147,6 +151,7 @@ impl Features {
             csrf: csrf.clone().or_else(|| general.csrf.clone()),
             authorization: authorization.clone().or_else(|| general.authorization.clone()),
             local_rate_limit: local_rate_limit.clone().or_else(|| general.local_rate_limit.clone()),
+            global_rate_limit: global_rate_limit.clone().or_else(|| general.global_rate_limit.clone()),
             max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
             request_headers: request_headers.clone().or_else(|| general.request_headers.clone()),
             response_headers: response_headers.clone().or_else(|| general.response_headers.clone()),
@@ -168,6 +173,7 @@ impl Features {
             csrf,
             authorization,
             local_rate_limit,
+            global_rate_limit,
             max_request_body_bytes,
             request_headers,
             response_headers,
@@ -186,6 +192,7 @@ impl Features {
             csrf: csrf.clone().transpose()?,
             authorization: authorization.clone().transpose()?,
             local_rate_limit: local_rate_limit.clone().transpose()?,
+            global_rate_limit: global_rate_limit.clone().transpose()?,
             max_request_body_bytes: max_request_body_bytes.transpose()?,
             request_headers: request_headers.clone().transpose()?,
             response_headers: response_headers.clone().transpose()?,

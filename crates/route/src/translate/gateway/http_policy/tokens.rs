@@ -1,6 +1,5 @@
 //! The JSON Web Tokens that an HTTPPolicy requires.
 
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +10,10 @@ use crate::objects::gateway::{JwksSpec, JwtProviderSpec, JwtSpec, RemoteJwksSpec
 use crate::translate::dialect::Resolver;
 use crate::translate::gateway::backend::Called;
 use crate::translate::gateway::web_keys;
+use crate::translate::uri::Uri;
 
 /// The maximum number of providers. Source: CustomResourceDefinition. Manifests are not validated against it.
 const PROVIDERS: usize = 4;
-/// The longest URI of keys.
-const URI: usize = 1024;
 /// The time limit of an answer: the default, and the maximum.
 const TIMEOUT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 /// The time after which keys are fetched again: the minimum, the default, and the maximum. Each route fetches them, so a short time could
@@ -42,7 +40,7 @@ pub fn jwt(spec: &JwtSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Res
         let jwks =
             keys(jwks, namespace, resolver).map_err(|(field, message)| fault(&format!("jwks{field}"), message))?;
         let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
-        Ok(JwtProvider { issuer: issuer.as_str().into(), audiences, jwks })
+        Ok(JwtProvider { issuer: issuer.as_str().into(), audiences, jwks, forwards: true, reads_query: false })
     };
     let providers = providers.iter().enumerate().map(provider).collect::<Result<_, _>>()?;
     Ok(Arc::new(Jwt { providers }))
@@ -70,7 +68,7 @@ fn remote(
 ) -> Result<RemoteJwks, (String, String)> {
     let RemoteJwksSpec { uri, backend_ref, timeout, refresh_interval } = spec;
     let fault = |field: &str, message: String| (field.to_owned(), message);
-    let Some(is_https) = scheme(uri) else {
+    let Some(Uri { is_https, .. }) = Uri::parse(uri) else {
         return Err(fault(".uri", format!("{uri:?} is not a URI such as https://login.example.com/keys")));
     };
     let timeout = match timeout {
@@ -95,65 +93,4 @@ fn remote(
         return Err(fault(".backendRef", message));
     }
     Ok(RemoteJwks { uri: uri.as_str().into(), cluster, timeout, refresh, fallback })
-}
-
-/// Returns whether the scheme of a URI is `https`. Returns `None` if the text is not a URI with the scheme `http` or `https`, a host, and a
-/// path.
-fn scheme(uri: &str) -> Option<bool> {
-    let (is_https, rest) = match uri.split_once("://")? {
-        ("https", rest) => (true, rest),
-        ("http", rest) => (false, rest),
-        _ => return None,
-    };
-    let authority = rest.split_once('/').map_or(rest, |(authority, _)| authority);
-    let is_visible = uri.len() <= URI && uri.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-    (is_authority(authority) && is_visible).then_some(is_https)
-}
-
-/// Returns whether a text is a host, with a port or without. Envoy rejects a complete host for another one.
-fn is_authority(text: &str) -> bool {
-    let (is_host, rest) = match text.strip_prefix('[').and_then(|text| text.split_once(']')) {
-        Some((address, rest)) => (address.parse::<Ipv6Addr>().is_ok(), rest),
-        None => {
-            let end = text.find(':').unwrap_or(text.len());
-            let (name, rest) = text.split_at(end);
-            let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
-            (!name.is_empty() && name.bytes().all(is_allowed), rest)
-        }
-    };
-    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
-    is_host && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_uri_has_a_scheme_and_a_host() {
-        assert_eq!(scheme("https://login.example.com/keys?x=1"), Some(true));
-        assert_eq!(scheme("http://keys.shop:8080"), Some(false));
-        assert_eq!(scheme("http://[2001:db8::1]/keys"), Some(false));
-        for text in [
-            "",
-            "login.example.com/keys",
-            "ftp://a/keys",
-            "https:///keys",
-            "https://a b/",
-            "https://u@a/",
-            "https://a/#b",
-            "HTTPS://a/",
-            "https://a/\r\nx",
-            "http://[::1]:65536/",
-            "http://[::1/",
-            "http://a]/",
-            "http://[a]/",
-            "http://a:/",
-            "http://a:b:c/",
-            "http://a:+80/",
-        ] {
-            assert_eq!(scheme(text), None, "{text}");
-        }
-        assert_eq!(scheme(&format!("https://a/{}", "x".repeat(URI))), None);
-    }
 }

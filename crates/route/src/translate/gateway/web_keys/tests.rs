@@ -188,8 +188,13 @@ fn set(keys: &[Value]) -> String {
 fn authorize(sets: impl IntoIterator<Item = Arc<str>>) -> Result<(), String> {
     let route = |(i, jwks): (usize, Arc<str>)| {
         let path = PathMatch::Exact(format!("/{i}").into());
-        let providers =
-            vec![JwtProvider { issuer: "https://issuer.test".into(), audiences: Vec::new(), jwks: Jwks::Inline(jwks) }];
+        let providers = vec![JwtProvider {
+            issuer: "https://issuer.test".into(),
+            audiences: Vec::new(),
+            jwks: Jwks::Inline(jwks),
+            forwards: true,
+            reads_query: false,
+        }];
         let policy = RoutePolicy { jwt: Some(Arc::new(Jwt { providers })), ..RoutePolicy::default() };
         let route = Route::new(path, Action::respond(404), ObjectRef::new("HTTPRoute", "shop", "r"));
         route.with_policy(Arc::new(policy))

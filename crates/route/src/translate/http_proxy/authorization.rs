@@ -1,0 +1,339 @@
+//! External authorization: the server of a host, and the routes that it authorizes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::report::Report;
+use super::situation::{self, Block, Situation};
+use crate::duration::{self, Limit};
+use crate::model::{
+    Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, ClusterId, HeaderPattern, RequestBody,
+    UpstreamProtocol,
+};
+use crate::objects::http_proxy::{
+    AuthorizationPolicy, AuthorizationServer, AuthorizationServerBody, ExtensionService, ExtensionServiceReference,
+    ExtensionTarget, HeaderNames, HttpAuthorizationSettings,
+};
+use crate::objects::{Kind, ObjectKey};
+use crate::translate::dialect::Resolver;
+use crate::translate::source::WantedPort;
+
+/// The field of the server.
+const FIELD: &str = "spec.virtualhost.authorization";
+/// The maximum time that a request waits for authorization.
+const LONGEST: Duration = Duration::from_secs(60);
+/// The maximum number of patterns of a list of headers, and the longest one in bytes. Each route has a copy.
+const PATTERNS: usize = 32;
+const LONGEST_NAME: usize = 256;
+
+/// The consequence of a server that cannot be asked.
+const CLOSED: &str = "routes with authorization are answered 503";
+
+/// The authorization of a host.
+#[derive(Debug, Default)]
+pub struct HostAuthorization {
+    /// The server. `None` within: it cannot be asked.
+    server: Option<Option<Arc<Authorization>>>,
+    /// Whether routes without a policy are not authorized.
+    is_disabled: bool,
+    /// Whether the host sends a context, which is not supported.
+    has_context: bool,
+}
+
+/// The situation, the field below the server, and a message.
+type Fault = (Situation, String, String);
+
+impl HostAuthorization {
+    /// Parses the authorization of a host.
+    pub fn parse(
+        spec: Option<&AuthorizationServer>,
+        origin: &ObjectRef,
+        report: &mut Report,
+        resolver: &mut Resolver,
+    ) -> Self {
+        let Some(spec) = spec else { return Self::default() };
+        let mut is_closed = report.add_rest(origin, FIELD, (&spec.rest, &[]), Block::Authorization, CLOSED);
+        if let Some(policy) = &spec.auth_policy {
+            let field = format!("{FIELD}.authPolicy");
+            is_closed |= report.add_rest(origin, &field, (&policy.rest, &[]), Block::Authorization, CLOSED);
+        }
+        let is_http = spec.service_type == "http";
+        let server = match server(spec, &origin.namespace, resolver) {
+            Ok((server, warnings)) => {
+                for (situation, below, message) in warnings {
+                    report.add(origin, format!("{FIELD}{below}"), &situation, message, "left out");
+                }
+                Some(server).filter(|_| !is_closed)
+            }
+            Err((situation, below, message)) => {
+                report.add(origin, format!("{FIELD}{below}"), &situation, message, CLOSED);
+                None
+            }
+        };
+        let policy = spec.auth_policy.as_ref();
+        let mut has_context = policy.is_some_and(|policy| !policy.context.is_empty());
+        if has_context {
+            let field = format!("{FIELD}.authPolicy.context");
+            has_context = !report_context(is_http, origin, field, report);
+        }
+        Self { server: Some(server), is_disabled: policy.is_some_and(|policy| policy.disabled), has_context }
+    }
+
+    /// Returns the server of a route. The error is reported, or the fault of the server has been.
+    pub fn of_route(
+        &self,
+        policy: Option<&AuthorizationPolicy>,
+        origin: &ObjectRef,
+        field: &str,
+        report: &mut Report,
+    ) -> Result<Option<Arc<Authorization>>, ()> {
+        let field = format!("{field}.authPolicy");
+        if let Some(policy) = policy
+            && report.add_rest(origin, &field, (&policy.rest, &[]), Block::Authorization, "answered 503")
+        {
+            return Err(());
+        }
+        let Some(server) = &self.server else { return Ok(None) };
+        if policy.map_or(self.is_disabled, |policy| policy.disabled) {
+            return Ok(None);
+        }
+        let server = server.clone().ok_or(())?;
+        let mut has_context = self.has_context;
+        if policy.is_some_and(|policy| !policy.context.is_empty()) {
+            let is_http = server.check.protocol == AuthorizationProtocol::Http;
+            has_context |= !report_context(is_http, origin, format!("{field}.context"), report);
+        }
+        if has_context { Err(()) } else { Ok(Some(server)) }
+    }
+}
+
+/// Reports a context. Returns whether it is only left out: a server over HTTP receives none in Contour either.
+fn report_context(is_http: bool, origin: &ObjectRef, field: String, report: &mut Report) -> bool {
+    match is_http {
+        true => {
+            let message = "a server over HTTP receives no context";
+            report.add(origin, field, &situation::auth("AuthContextForHTTP"), message, "context left out");
+        }
+        false => {
+            let message = "field \"context\" is not supported";
+            report.add(origin, field, &Block::Authorization.unsupported(), message, CLOSED);
+        }
+    }
+    is_http
+}
+
+/// Returns the server, and the warnings.
+fn server(
+    spec: &AuthorizationServer,
+    namespace: &Arc<str>,
+    resolver: &mut Resolver,
+) -> Result<(Arc<Authorization>, Vec<Fault>), Fault> {
+    let AuthorizationServer {
+        extension_ref,
+        service_type,
+        http_settings,
+        auth_policy: _,
+        response_timeout,
+        fail_open,
+        with_request_body,
+        rest: _,
+    } = spec;
+    let protocol = match &**service_type {
+        "" | "grpc" => AuthorizationProtocol::Grpc,
+        "http" => AuthorizationProtocol::Http,
+        other => {
+            let message = format!("{other:?} is neither \"grpc\" nor \"http\"");
+            return Err((situation::auth("AuthServiceTypeInvalid"), ".serviceType".to_owned(), message));
+        }
+    };
+    let http = match (http_settings, protocol) {
+        (None, _) => AuthorizationHttp::default(),
+        (Some(settings), AuthorizationProtocol::Http) => self::http(settings)?,
+        (Some(_), AuthorizationProtocol::Grpc) => {
+            let message = "only a server with \"serviceType: http\" has settings of HTTP".to_owned();
+            return Err((situation::auth("AuthBadHTTPSettings"), ".httpSettings".to_owned(), message));
+        }
+    };
+    let request_body = with_request_body.as_ref().map(|spec| body(spec, resolver)).transpose()?.unwrap_or_default();
+    let mut warnings = Vec::new();
+    let (cluster, of_service) = cluster(extension_ref, protocol, namespace, resolver, &mut warnings)?;
+    let default = of_service.unwrap_or(AuthorizationCheck::default().timeout);
+    let timeout = match duration::limit(response_timeout) {
+        None if response_timeout.is_empty() => default,
+        Some(Limit::After(time)) => time,
+        Some(Limit::Default) => default,
+        Some(Limit::Infinite) => LONGEST,
+        None => {
+            let message = format!("{response_timeout:?} is not a duration");
+            warnings.push((situation::auth("AuthResponseTimeoutInvalid"), ".responseTimeout".to_owned(), message));
+            default
+        }
+    };
+    let check =
+        AuthorizationCheck { protocol, timeout: timeout.min(LONGEST), fail_open: *fail_open, request_body, http };
+    Ok((Arc::new(Authorization { cluster, check, grpc_headers: Vec::new(), copies_answer: false }), warnings))
+}
+
+/// Returns the cluster of an ExtensionService, and the time limit of its answers.
+fn cluster(
+    reference: &ExtensionServiceReference,
+    protocol: AuthorizationProtocol,
+    own: &Arc<str>,
+    resolver: &mut Resolver,
+    warnings: &mut Vec<Fault>,
+) -> Result<(ClusterId, Option<Duration>), Fault> {
+    let ExtensionServiceReference { api_version, namespace, name, rest } = reference;
+    let field = ".extensionRef";
+    if let Some(name) = rest.names().next() {
+        let message = format!("field {name:?} is not supported");
+        return Err((Block::Authorization.unsupported(), format!("{field}.{name}"), message));
+    }
+    let served = Kind::EXTENSION_SERVICE.api_version();
+    if !api_version.is_empty() && *api_version != served {
+        let message = format!("{api_version:?} is not {served:?}");
+        return Err((situation::auth("AuthBadResourceVersion"), format!("{field}.apiVersion"), message));
+    }
+    let namespace: Arc<str> = if namespace.is_empty() { own.clone() } else { namespace.as_str().into() };
+    let key = ObjectKey { namespace, name: name.as_str().into() };
+    let fault = |message: String| (situation::auth("ExtensionServiceNotFound"), field.to_owned(), message);
+    let found = resolver.included(&Kind::EXTENSION_SERVICE.id(key.clone()));
+    let Some(service) = found.and_then(|object| object.get::<ExtensionService>()) else {
+        return Err(fault(format!("ExtensionService \"{key}\" does not exist")));
+    };
+    let of_service = |message: &str| fault(format!("ExtensionService \"{key}\": {message}"));
+    let spec = &service.spec;
+    for name in spec.rest.names() {
+        match name {
+            "loadBalancerPolicy" | "circuitBreakerPolicy" => {
+                let message = format!("ExtensionService \"{key}\": field {name:?} is not supported");
+                warnings.push((Block::Authorization.ignored(), field.to_owned(), message));
+            }
+            _ => return Err(of_service(&format!("field {name:?} is not supported"))),
+        }
+    }
+    if !matches!(&*spec.protocol_version, "" | "v3") {
+        return Err(of_service(&format!("protocolVersion {:?} is not \"v3\"", spec.protocol_version)));
+    }
+    let target = target(&spec.services).ok_or_else(|| of_service("no Service has a share of the calls"))?;
+    if spec.services.len() > 1 {
+        let message = format!(
+            "ExtensionService \"{key}\": only one of its Services is called, \"{}\", which has the largest weight",
+            target.name
+        );
+        warnings.push((Block::Authorization.ignored(), field.to_owned(), message));
+    }
+    if let Some(name) = target.rest.names().next() {
+        return Err(of_service(&format!("field {name:?} of a Service is not supported")));
+    }
+    let port = u16::try_from(target.port).ok().filter(|port| *port > 0);
+    let port = port.ok_or_else(|| of_service(&format!("port {} is not a number from 1 to 65535", target.port)))?;
+    let over = match (spec.protocol.as_deref().unwrap_or_default(), protocol) {
+        ("" | "h2", _) => Some(UpstreamProtocol::H2),
+        ("h2c", _) => Some(UpstreamProtocol::H2c),
+        ("http/1.1", AuthorizationProtocol::Http) => None,
+        (other, _) => return Err(of_service(&format!("protocol {other:?} is neither \"h2\" nor \"h2c\""))),
+    };
+    let to = ObjectKey { namespace: key.namespace.clone(), name: target.name.as_str().into() };
+    let wanted = WantedPort::Number(port.into());
+    let cluster = match over {
+        Some(over) => resolver.cluster_as(to, wanted, over),
+        None => resolver.cluster(to, wanted, None),
+    };
+    let cluster = match cluster {
+        Ok((cluster, None)) => cluster,
+        Ok((_, Some(denied))) => return Err(of_service(denied.trim_end())),
+        Err(cause) => return Err(of_service(&cause.message.to_string())),
+    };
+    let timeout = spec.timeout_policy.as_ref().map(|policy| &*policy.response).unwrap_or_default();
+    let timeout = match duration::limit(timeout) {
+        Some(Limit::After(time)) => Some(time),
+        Some(Limit::Infinite) => Some(LONGEST),
+        Some(Limit::Default) | None => None,
+    };
+    Ok((cluster, timeout))
+}
+
+/// Returns the Service with the largest weight, or the first one without weights.
+fn target(services: &[ExtensionTarget]) -> Option<&ExtensionTarget> {
+    let has_weights = services.iter().any(|service| service.weight.is_some());
+    let weight = |service: &ExtensionTarget| if has_weights { service.weight.unwrap_or(0) } else { 1 };
+    let heaviest = services.iter().map(weight).max().filter(|weight| *weight > 0)?;
+    services.iter().find(|service| weight(service) == heaviest)
+}
+
+fn http(settings: &HttpAuthorizationSettings) -> Result<AuthorizationHttp, Fault> {
+    let HttpAuthorizationSettings { path_prefix, allowed_authorization_headers, allowed_upstream_headers, rest } =
+        settings;
+    let field = ".httpSettings";
+    if let Some(name) = rest.names().next() {
+        let message = format!("field {name:?} is not supported");
+        return Err((Block::Authorization.unsupported(), format!("{field}.{name}"), message));
+    }
+    let is_path = path_prefix.starts_with('/')
+        && path_prefix.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte));
+    if !path_prefix.is_empty() && (!is_path || path_prefix.len() > LONGEST_NAME) {
+        let message = format!("{path_prefix:?} is not the beginning of a path");
+        return Err((situation::auth("AuthBadPathPrefix"), format!("{field}.pathPrefix"), message));
+    }
+    Ok(AuthorizationHttp {
+        path_prefix: (!path_prefix.is_empty()).then(|| path_prefix.clone()),
+        request_patterns: patterns(&format!("{field}.allowedAuthorizationHeaders"), allowed_authorization_headers)?,
+        upstream_patterns: patterns(&format!("{field}.allowedUpstreamHeaders"), allowed_upstream_headers)?,
+        ..AuthorizationHttp::default()
+    })
+}
+
+fn patterns(field: &str, list: &[HeaderNames]) -> Result<Vec<HeaderPattern>, Fault> {
+    let fault = |field: String, message: String| (situation::auth("AuthBadAllowedHeader"), field, message);
+    if list.len() > PATTERNS {
+        return Err(fault(field.to_owned(), format!("more than {PATTERNS} entries")));
+    }
+    let pattern = |(index, names): (usize, &HeaderNames)| {
+        let HeaderNames { exact, prefix, suffix, contains, ignore_case: _, rest } = names;
+        let field = format!("{field}[{index}]");
+        if let Some(name) = rest.names().next() {
+            return Err(fault(format!("{field}.{name}"), format!("field {name:?} is not supported")));
+        }
+        let pattern = match [&**exact, prefix, suffix, contains] {
+            [text, "", "", ""] if !text.is_empty() => HeaderPattern::Exact(text.to_ascii_lowercase()),
+            ["", text, "", ""] if !text.is_empty() => HeaderPattern::Prefix(text.to_ascii_lowercase()),
+            ["", "", text, ""] if !text.is_empty() => HeaderPattern::Suffix(text.to_ascii_lowercase()),
+            ["", "", "", text] if !text.is_empty() => HeaderPattern::Contains(text.to_ascii_lowercase()),
+            _ => {
+                let message = "not exactly one of \"exact\", \"prefix\", \"suffix\", and \"contains\"".to_owned();
+                return Err(fault(field, message));
+            }
+        };
+        let texts = [exact, prefix, suffix, contains];
+        let is_name = |text: &&String| {
+            text.len() <= LONGEST_NAME && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':')
+        };
+        match texts.into_iter().find(|text| !is_name(text)) {
+            Some(text) => Err(fault(field, format!("{text:?} is no part of the name of a header"))),
+            None => Ok(pattern),
+        }
+    };
+    list.iter().enumerate().map(pattern).collect()
+}
+
+/// Returns the part of the body that the server receives. A smaller size than the object sets could hide a part of the body from the
+/// server.
+fn body(spec: &AuthorizationServerBody, resolver: &Resolver) -> Result<RequestBody, Fault> {
+    let AuthorizationServerBody { max_request_bytes, allow_partial_message, pack_as_bytes, rest } = spec;
+    let field = ".withRequestBody";
+    if let Some(name) = rest.names().next() {
+        let message = format!("field {name:?} is not supported");
+        return Err((Block::Authorization.unsupported(), format!("{field}.{name}"), message));
+    }
+    let most = resolver.context.settings.tenants.max_buffered_bytes;
+    let bytes = max_request_bytes.filter(|bytes| *bytes != 0).unwrap_or(1024);
+    let valid = u32::try_from(bytes).ok().filter(|bytes| (1..=most).contains(bytes));
+    let fault = || {
+        let message = format!("{bytes} is not between 1 and {most}, the setting tenants.maxBufferedBytes");
+        (situation::auth("AuthRequestBodyInvalid"), format!("{field}.maxRequestBytes"), message)
+    };
+    let max_bytes = Some(valid.ok_or_else(fault)?);
+    Ok(RequestBody { max_bytes, allow_partial: *allow_partial_message, pack_as_bytes: *pack_as_bytes })
+}

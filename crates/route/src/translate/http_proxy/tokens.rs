@@ -1,0 +1,249 @@
+//! JSON Web Tokens: the providers of a host, and the provider whose token a route needs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::report::Report;
+use super::situation::{self, Block, Situation};
+use crate::duration::{self, Limit};
+use crate::model::{Jwks, Jwt, JwtProvider, RemoteJwks, UpstreamProtocol};
+use crate::objects::http_proxy::{self as objects, JwtVerificationPolicy, LocalKeys, RemoteKeys};
+use crate::objects::{Kind, ObjectKey};
+use crate::translate::dialect::Resolver;
+use crate::translate::gateway::web_keys;
+use crate::translate::grants::Reference;
+use crate::translate::source::WantedPort;
+use crate::translate::uri::Uri;
+
+/// The maximum number of providers of a host.
+const PROVIDERS: usize = 32;
+/// The maximum number of audiences of a provider, and the longest text of a provider, in bytes.
+const AUDIENCES: usize = 32;
+const LONGEST: usize = 1024;
+/// The time limit of an answer: the default, and the maximum.
+const TIMEOUT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// The time after which keys are fetched again: the minimum, the default, and the maximum. Each route fetches them.
+const REFRESH: (Duration, Duration, Duration) =
+    (Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(24 * 3600));
+
+/// The consequence of a provider that is not valid.
+const CLOSED: &str = "routes that need its tokens are answered 503";
+
+/// The providers of a host.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    /// The providers. `None`: it is not valid.
+    providers: BTreeMap<String, Option<Arc<Jwt>>>,
+    /// The provider of routes without a policy. `None` within: there are several.
+    default: Option<Option<String>>,
+}
+
+/// The situation, the field below the provider, and a message.
+type Fault = (Situation, String, String);
+
+impl Tokens {
+    /// Parses the providers of a host.
+    pub fn parse(
+        providers: &[objects::JwtProvider],
+        origin: &ObjectRef,
+        report: &mut Report,
+        resolver: &mut Resolver,
+    ) -> Self {
+        let mut tokens = Self::default();
+        for (index, provider) in providers.iter().enumerate() {
+            let field = format!("spec.virtualhost.jwtProviders[{index}]");
+            let is_closed = report.add_rest(origin, &field, (&provider.rest, &[]), Block::Jwt, CLOSED);
+            let parsed = match self::provider(provider, index, &origin.namespace, resolver) {
+                Ok(parsed) => Some(parsed).filter(|_| !is_closed),
+                Err((situation, below, message)) => {
+                    report.add(origin, format!("{field}{below}"), &situation, message, CLOSED);
+                    None
+                }
+            };
+            if provider.default {
+                if tokens.default.is_some() {
+                    let message = "another provider is the default too";
+                    let closed = "routes without a policy for tokens are answered 503";
+                    report.add(origin, format!("{field}.default"), &situation::JWT_DEFAULTS, message, closed);
+                }
+                tokens.default = Some(tokens.default.is_none().then(|| provider.name.clone()));
+            }
+            let is_known = tokens.providers.insert(provider.name.clone(), parsed).is_some();
+            if is_known {
+                // It is unknown which one a route needs.
+                let message = format!("another provider has the name {:?}", provider.name);
+                report.add(origin, format!("{field}.name"), &situation::JWT_NAME_DUPLICATE, message, CLOSED);
+                tokens.providers.insert(provider.name.clone(), None);
+            }
+        }
+        tokens
+    }
+
+    /// Returns the tokens that a route needs. The error is reported, or the fault of the provider has been.
+    pub fn of_route(
+        &self,
+        policy: Option<&JwtVerificationPolicy>,
+        origin: &ObjectRef,
+        field: &str,
+        report: &mut Report,
+    ) -> Result<Option<Arc<Jwt>>, ()> {
+        let field = format!("{field}.jwtVerificationPolicy");
+        let closed = "answered 503";
+        if let Some(policy) = policy {
+            if report.add_rest(origin, &field, (&policy.rest, &[]), Block::Jwt, closed) {
+                return Err(());
+            }
+            if policy.disabled && !policy.require.is_empty() {
+                let message = "only one of \"require\" and \"disabled\" can be set";
+                report.add(origin, field, &situation::JWT_POLICY_NOT_VALID, message, closed);
+                return Err(());
+            }
+            if policy.disabled {
+                return Ok(None);
+            }
+            if !policy.require.is_empty() {
+                return match self.providers.get(&policy.require) {
+                    Some(provider) => provider.clone().map(Some).ok_or(()),
+                    None => {
+                        let message = format!("the host has no provider {:?}", policy.require);
+                        let field = format!("{field}.require");
+                        report.add(origin, field, &situation::JWT_PROVIDER_NOT_DEFINED, message, closed);
+                        Err(())
+                    }
+                };
+            }
+        }
+        match &self.default {
+            None => Ok(None),
+            Some(name) => {
+                let provider = name.as_ref().and_then(|name| self.providers.get(name)?.clone());
+                provider.map(Some).ok_or(())
+            }
+        }
+    }
+}
+
+fn provider(
+    provider: &objects::JwtProvider,
+    index: usize,
+    namespace: &Arc<str>,
+    resolver: &mut Resolver,
+) -> Result<Arc<Jwt>, Fault> {
+    let objects::JwtProvider { name, default: _, issuer, audiences, remote_jwks, local_jwks, forward_jwt, rest: _ } =
+        provider;
+    let fault = |below: &str, message: String| (situation::JWT_PROVIDER_NOT_VALID, below.to_owned(), message);
+    if index >= PROVIDERS {
+        return Err(fault("", format!("the host has more than {PROVIDERS} providers")));
+    }
+    if name.is_empty() {
+        return Err(fault(".name", "missing".to_owned()));
+    }
+    if audiences.len() > AUDIENCES {
+        return Err(fault(".audiences", format!("more than {AUDIENCES} audiences")));
+    }
+    if issuer.len() > LONGEST || audiences.iter().any(|one| one.len() > LONGEST) {
+        return Err(fault("", format!("a text is longer than {LONGEST} bytes")));
+    }
+    let jwks =
+        match (remote_jwks, local_jwks) {
+            (Some(_), Some(_)) => {
+                let message = "only one of \"remoteJWKS\" and \"localJWKS\" can be set".to_owned();
+                return Err((situation::jwt("JWKSSourceConflict"), String::new(), message));
+            }
+            (None, None) => {
+                let message = "neither \"remoteJWKS\" nor \"localJWKS\" is set".to_owned();
+                return Err((situation::jwt("JWKSSourceMissing"), String::new(), message));
+            }
+            (Some(keys), None) => Jwks::Remote(remote(keys, namespace, resolver)?),
+            (None, Some(keys)) => Jwks::Inline(local(keys, namespace, resolver).map_err(|(below, message)| {
+                (situation::jwt("LocalJWKSInvalid"), format!(".localJWKS{below}"), message)
+            })?),
+        };
+    let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
+    let (issuer, forwards) = (issuer.as_str().into(), *forward_jwt);
+    let provider = JwtProvider { issuer, audiences, jwks, forwards, reads_query: true };
+    Ok(Arc::new(Jwt { providers: vec![provider] }))
+}
+
+/// Returns the keys of a Secret. The error is the field below the keys, and a message without any content of the Secret.
+fn local(keys: &LocalKeys, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Arc<str>, (String, String)> {
+    let LocalKeys { secret_name, key, rest } = keys;
+    if let Some(name) = rest.names().next() {
+        return Err((format!(".{name}"), format!("field {name:?} is not supported")));
+    }
+    let secret = ObjectKey { namespace: namespace.clone(), name: secret_name.as_str().into() };
+    let Some(found) = resolver.secret(secret.clone()) else {
+        return Err((".secretName".to_owned(), format!("Secret \"{secret}\" does not exist")));
+    };
+    let text = found.key_sets.iter().find(|(name, _)| **name == **key);
+    let Some((_, text)) = text else {
+        let message = format!("Secret \"{secret}\" has no JSON Web Key Set at data[{key:?}]");
+        return Err((".key".to_owned(), message));
+    };
+    web_keys::parse(text)
+        .map_err(|message| (".key".to_owned(), format!("Secret \"{secret}\", data[{key:?}]: {message}")))
+}
+
+/// Returns the keys of a server, a Service.
+fn remote(keys: &RemoteKeys, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<RemoteJwks, Fault> {
+    let RemoteKeys { uri, timeout, cache_duration, dns_lookup_family, rest } = keys;
+    let fault = |reason: &'static str, below: &str, message: String| {
+        (situation::jwt(reason), format!(".remoteJWKS{below}"), message)
+    };
+    if let Some(name) = rest.names().next() {
+        let message = format!("field {name:?} is not supported");
+        let situation = Block::Jwt.unsupported();
+        return Err((situation, format!(".remoteJWKS.{name}"), message));
+    }
+    if !matches!(&**dns_lookup_family, "" | "auto" | "v4" | "v6") {
+        let message = format!("{dns_lookup_family:?} is none of \"auto\", \"v4\", and \"v6\"");
+        return Err(fault("RemoteJWKSDNSLookupFamilyInvalid", ".dnsLookupFamily", message));
+    }
+    let time = |text: &str, default: Duration| match text {
+        "" => Some(default),
+        text => match duration::limit(text)? {
+            Limit::Default => Some(default),
+            Limit::After(time) => Some(time),
+            Limit::Infinite => None,
+        },
+    };
+    let Some(timeout) = time(timeout, TIMEOUT.0).filter(|time| *time <= TIMEOUT.1) else {
+        let message = format!("{timeout:?} is not a time up to 1m, such as 500ms");
+        return Err(fault("RemoteJWKSTimeoutInvalid", ".timeout", message));
+    };
+    let Some(refresh) = time(cache_duration, REFRESH.1) else {
+        let message = format!("{cache_duration:?} is not a time such as 10m");
+        return Err(fault("RemoteJWKSCacheDurationInvalid", ".cacheDuration", message));
+    };
+    let Some(parsed) = Uri::parse(uri) else {
+        let message = format!("{uri:?} is not a URI such as https://login.example.com/keys");
+        return Err(fault("RemoteJWKSURIInvalid", ".uri", message));
+    };
+    let Some(service) = parsed.service() else {
+        let message = format!(
+            "{:?} is not the name of a Service, such as keys.{}.svc; a Service of type ExternalName can name another host",
+            parsed.host, namespace
+        );
+        return Err(fault("RemoteJWKSURIInvalid", ".uri", message));
+    };
+    let grant = Reference { from: Kind::HTTP_PROXY, namespace, group: "", kind: "Service", to: &service };
+    if !resolver.permits(&grant) {
+        let message = format!("no ReferenceGrant permits the reference to Service \"{service}\"");
+        return Err(fault("RemoteJWKSURIInvalid", ".uri", message));
+    }
+    let port = WantedPort::Number(parsed.port.into());
+    let cluster = match parsed.is_https {
+        true => resolver.cluster_as(service, port, UpstreamProtocol::Tls),
+        false => resolver.cluster(service, port, None),
+    };
+    let cluster = match cluster {
+        Ok((cluster, None)) => cluster,
+        Ok((_, Some(denied))) => return Err(fault("RemoteJWKSURIInvalid", ".uri", denied.trim_end().to_owned())),
+        Err(cause) => return Err(fault("RemoteJWKSURIInvalid", ".uri", cause.message.to_string())),
+    };
+    let refresh = refresh.clamp(REFRESH.0, REFRESH.2);
+    Ok(RemoteJwks { uri: uri.as_str().into(), cluster, timeout, refresh, fallback: None })
+}

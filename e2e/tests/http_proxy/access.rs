@@ -1,0 +1,188 @@
+//! The access policies of HTTPProxies with a real Envoy: addresses, limits of the request rate, tokens, and authorization.
+
+use e2e::authorizer::{Authorizer, DENIED, HttpAuthorizer};
+use e2e::manifests::{documents, service};
+use e2e::{Backend, Envoy, Issuer, Lockgate, Manifests, Mode, Source, Target};
+
+use super::answers;
+
+/// Routes below each of the policies of the host.
+const HOSTS: &str = "
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: addresses, namespace: default }
+spec:
+  virtualhost: { fqdn: addresses.test, ipDenyPolicy: [{ source: Peer, cidr: 127.0.0.1/8 }] }
+  includes: [{ name: team, conditions: [{ prefix: /team }] }]
+  routes:
+  - services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /open }]
+    ipAllowPolicy: [{ source: Remote, cidr: 127.0.0.1 }, { source: Remote, cidr: '::1' }]
+    services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /moved }]
+    requestRedirectPolicy: { path: /open }
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: team, namespace: default }
+spec:
+  routes: [{ services: [{ name: a, port: 80 }] }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: limits, namespace: default }
+spec:
+  virtualhost: { fqdn: limits.test, rateLimitPolicy: { local: { requests: 3, unit: hour } } }
+  routes:
+  - services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /two }]
+    services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /own }]
+    rateLimitPolicy:
+      local: { requests: 1, burst: 1, unit: hour, responseStatusCode: 418, responseHeadersToAdd: [{ name: x-limited, value: 100% }] }
+    services: [{ name: a, port: 80 }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: tokens, namespace: default }
+spec:
+  virtualhost:
+    fqdn: tokens.test
+    jwtProviders:
+    - { name: strict, default: true, issuer: 'https://issuer.test', audiences: [shop], localJWKS: { secretName: keys, key: set } }
+    - { name: other, issuer: 'https://other.test', localJWKS: { secretName: keys, key: set } }
+  routes:
+  - services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /open }]
+    jwtVerificationPolicy: { disabled: true }
+    services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /other }]
+    jwtVerificationPolicy: { require: other }
+    services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /unknown }]
+    jwtVerificationPolicy: { require: unknown }
+    services: [{ name: a, port: 80 }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: asked, namespace: default }
+spec:
+  virtualhost: { fqdn: asked.test, authorization: { extensionRef: { name: grpc } } }
+  includes: [{ name: team, conditions: [{ prefix: /team }] }]
+  routes:
+  - services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /open }]
+    authPolicy: { disabled: true }
+    services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /moved }]
+    requestRedirectPolicy: { path: /open }
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: http, namespace: default }
+spec:
+  virtualhost:
+    fqdn: http.test
+    authorization:
+      extensionRef: { name: http }
+      serviceType: http
+      httpSettings: { allowedAuthorizationHeaders: [{ prefix: X-Team }], allowedUpstreamHeaders: [{ exact: x-user }] }
+  routes: [{ services: [{ name: a, port: 80 }] }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: none, namespace: default }
+spec:
+  virtualhost: { fqdn: none.test, authorization: { extensionRef: { name: none }, failOpen: true } }
+  routes:
+  - services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /open }]
+    authPolicy: { disabled: true }
+    services: [{ name: a, port: 80 }]
+---
+apiVersion: projectcontour.io/v1alpha1
+kind: ExtensionService
+metadata: { name: grpc, namespace: default }
+spec: { protocol: h2c, services: [{ name: grpc, port: 80 }] }
+---
+apiVersion: projectcontour.io/v1alpha1
+kind: ExtensionService
+metadata: { name: http, namespace: default }
+spec: { protocol: http/1.1, services: [{ name: http, port: 80 }] }
+";
+
+async fn status(target: &Target, path: &str) -> u16 {
+    target.get(path).await.expect("an answer").status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn access_to_hosts_and_routes_is_restricted() {
+    for mode in [Mode::Delta, Mode::Sotw] {
+        let manifests = Manifests::new();
+        let (backend, grpc, http) =
+            (Backend::start("a").await, Authorizer::start().await, HttpAuthorizer::start().await);
+        let issuer = Issuer::new();
+        let servers = [("a", backend.address), ("grpc", grpc.address), ("http", http.address)];
+        let services = servers.map(|(name, address)| service(name, "", &[address]));
+        let keys = format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{ name: keys, namespace: default }}\nstringData:\n  set: '{}'\n",
+            issuer.keys()
+        );
+        manifests.write("base.yaml", &documents(&services));
+        manifests.write("keys.yaml", &keys);
+        manifests.write("proxies.yaml", HOSTS);
+        let source = Source::Manifests(manifests.path().into());
+        let lockgate = Lockgate::start(&source, &["--watch-ingress-without-class"]).await;
+        let _envoy = Envoy::start(&lockgate, mode).await;
+        let host = |name: &str| Target::http(lockgate.http, &format!("{name}.test"));
+
+        let addresses = host("addresses");
+        answers(&addresses, "/open", 200).await;
+        for (path, expected) in [("/", 403), ("/team", 403), ("/moved", 403), ("/open", 200)] {
+            assert_eq!(status(&addresses, path).await, expected, "addresses{path}");
+        }
+
+        let limits = host("limits");
+        let mut shared = Vec::new();
+        for path in ["/", "/two", "/", "/two", "/"] {
+            shared.push(status(&limits, path).await);
+        }
+        assert_eq!(shared, [200, 200, 200, 429, 429], "the routes share a bucket");
+        let own = [status(&limits, "/own").await, status(&limits, "/own").await];
+        let over = limits.get("/own").await.expect("an answer");
+        assert_eq!((own, over.status, over.header("x-limited")), ([200, 200], 418, "100%"));
+
+        let tokens = host("tokens");
+        let with = |token: String| host("tokens").field("authorization", &token);
+        let good = with(issuer.bearer("shop", 60));
+        for (target, path, expected) in [
+            (&tokens, "/", 401),
+            (&tokens, "/open", 200),
+            (&tokens, "/unknown", 503),
+            (&good, "/", 200),
+            (&good, "/other", 401),
+            (&with(issuer.bearer("other", 60)), "/", 403),
+            (&with(issuer.bearer("shop", -600)), "/", 401),
+            (&with(Issuer::new().bearer("shop", 60)), "/", 401),
+        ] {
+            assert_eq!(status(target, path).await, expected, "tokens{path}");
+        }
+        // Without its keys, the routes are closed.
+        manifests.write("keys.yaml", "");
+        answers(&good, "/", 503).await;
+        assert_eq!(status(&tokens, "/open").await, 200);
+
+        let asked = host("asked");
+        for (path, expected) in
+            [("/", 200), ("/?deny", DENIED.0), ("/team?deny", DENIED.0), ("/moved?deny", DENIED.0), ("/open?deny", 200)]
+        {
+            assert_eq!(status(&asked, path).await, expected, "asked{path}");
+        }
+        let over_http = host("http").field("x-team", "one").field("x-other", "two");
+        for (path, expected) in [("/http", 200), ("/http?deny", DENIED.0)] {
+            assert_eq!(status(&over_http, path).await, expected, "{path}");
+        }
+        let none = host("none");
+        assert_eq!([status(&none, "/").await, status(&none, "/open").await], [503, 200], "fails closed");
+    }
+}
