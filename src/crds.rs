@@ -59,13 +59,13 @@ fn http_policy() -> Value {
     let targets = &mut spec["properties"]["targetRefs"];
     targets["items"]["required"] = json!(["group", "kind", "name"]);
     targets["items"]["x-kubernetes-validations"] = json!([{
-        "rule": "(self.kind == 'Ingress' ? 'networking.k8s.io' : self.kind == 'Namespace' ? '' : 'gateway.networking.k8s.io') \
-            == self.group",
+        "rule": "(self.kind == 'Ingress' ? 'networking.k8s.io' : self.kind == 'HTTPProxy' ? 'projectcontour.io' : \
+            self.kind == 'Namespace' ? '' : 'gateway.networking.k8s.io') == self.group",
         "message": "the group must be that of the kind",
     }]);
     targets["x-kubernetes-list-type"] = json!("atomic");
-    let description = "HTTPPolicy sets limits, access restrictions, and compression for Ingresses and their hosts, Gateways, \
-        listeners, HTTPRoutes, GRPCRoutes, single rules, and namespaces. A feature that cannot be enforced closes the routes of the \
+    let description = "HTTPPolicy sets limits, access restrictions, and compression for Ingresses and their hosts, HTTPProxies, \
+        Gateways, listeners, HTTPRoutes, GRPCRoutes, single rules, and namespaces. A feature that cannot be enforced closes the routes of the \
         policy: their requests are answered 403.";
     policy(Kind::HTTP_POLICY, "Inherited", description, spec)
 }

@@ -100,18 +100,22 @@ pub struct HttpFeaturesSpec {
     pub unknown: BTreeMap<String, Value>,
 }
 
-/// A Gateway, a route, or an Ingress, or a part of it; or the namespace of the policy.
+/// A Gateway, a route, or an Ingress, or a part of it; an HTTPProxy; or the namespace of the policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpPolicyTarget {
-    /// The API group: `gateway.networking.k8s.io`, `networking.k8s.io` for an Ingress, and the empty string for a Namespace.
-    #[cfg_attr(feature = "testing", schemars(extend("enum" = ["gateway.networking.k8s.io", "networking.k8s.io", ""])))]
+    /// The API group: `gateway.networking.k8s.io`, `networking.k8s.io` for an Ingress, `projectcontour.io` for an HTTPProxy, and the empty
+    /// string for a Namespace.
+    #[cfg_attr(
+        feature = "testing",
+        schemars(extend("enum" = ["gateway.networking.k8s.io", "networking.k8s.io", "projectcontour.io", ""]))
+    )]
     pub group: String,
     /// The kind.
     #[cfg_attr(
         feature = "testing",
-        schemars(extend("enum" = ["Gateway", "HTTPRoute", "GRPCRoute", "Ingress", "Namespace"]))
+        schemars(extend("enum" = ["Gateway", "HTTPRoute", "GRPCRoute", "Ingress", "HTTPProxy", "Namespace"]))
     )]
     pub kind: String,
     /// The name. A Namespace must be the namespace of the policy.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::objects::gateway::{Gateway, GrpcRoute, HttpPolicyTarget, HttpRoute};
+use crate::objects::http_proxy::HttpProxy;
 use crate::objects::{Ingress, Kind, ObjectId, ObjectKey, Objects};
 use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
@@ -11,7 +12,7 @@ use crate::translate::policy_targets::Fault;
 use crate::translate::problem::Message;
 use crate::translate::source::section_of;
 
-/// A target of a policy: a Gateway, a route, an Ingress, a part of one of these, or a namespace.
+/// A target of a policy: a Gateway, a route, an Ingress, a part of one of these, an HTTPProxy, or a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     /// The object.
@@ -21,8 +22,13 @@ pub struct Target {
 }
 
 /// The kinds of targets with a name for their sections.
-const TARGETS: [(Kind, &str); 4] =
-    [(Kind::GATEWAY, "listener"), (Kind::HTTP_ROUTE, "rule"), (Kind::GRPC_ROUTE, "rule"), (Kind::INGRESS, "host")];
+const TARGETS: [(Kind, &str); 5] = [
+    (Kind::GATEWAY, "listener"),
+    (Kind::HTTP_ROUTE, "rule"),
+    (Kind::GRPC_ROUTE, "rule"),
+    (Kind::INGRESS, "host"),
+    (Kind::HTTP_PROXY, "section"),
+];
 
 /// Returns the target of a reference if it exists.
 pub fn parse(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Target, Fault> {
@@ -79,6 +85,9 @@ fn has_section(object: &ObjectId, name: Option<&str>, objects: &Objects) -> Opti
         objects.get::<HttpRoute>(key)?.spec.rules.iter().flatten().any(|rule| is(&rule.name))
     } else if object.kind == Kind::GRPC_ROUTE {
         objects.get::<GrpcRoute>(key)?.spec.rules.iter().any(|rule| is(&rule.name))
+    } else if object.kind == Kind::HTTP_PROXY {
+        objects.get::<HttpProxy>(key)?;
+        false
     } else {
         let hosts = objects.get::<Ingress>(key)?.spec.rules.iter().flatten().flat_map(|rule| &rule.host);
         let mut sections = hosts.filter_map(|text| section_of(&host::parse(text).ok()?));
