@@ -101,5 +101,5 @@ for suite in $suites; do
     --ginkgo.json-report "$results/$suite.json" ${FOCUS:+--ginkgo.focus "$FOCUS"} ${SKIP:+--ginkgo.skip "$SKIP"} "$@" \
     >"$results/$suite.txt" 2>&1 || status=1
 done
-"$BIN/venv/bin/python3" e2e/contour/report.py "$results" ${FOCUS:+--selected} || status=1
+"$BIN/venv/bin/python3" e2e/contour/report.py "$results" ${FOCUS:+--selected} ${SKIP:+--selected} || status=1
 [[ $status == 0 ]] || die "some tests failed"

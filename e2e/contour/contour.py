@@ -6,15 +6,18 @@ flag without a counterpart is reported on standard error, and has no effect.
 
 Environment: LOCKGATE (the program), SETTINGS (the directory for settings files), KUBECTL (the real kubectl).
 """
+import ctypes
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 
 import yaml
 
+PR_SET_PDEATHSIG = 1
 # What Contour does without being told, and Lockgate does not.
 DEFAULTS = {
     "namespaceOwnership": "InterNamespaceAllowed",
@@ -243,6 +246,8 @@ def serve(arguments):
     path = os.path.join(directory, re.sub(r"\W+", "-", os.path.basename(given["config-path"])).strip("-") + ".lockgate.yaml")
     with open(path, "w", encoding="utf-8") as file:
         yaml.safe_dump(settings, file, sort_keys=False)
+    # A suite leaves its controllers behind if it fails between tests.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     lockgate = os.environ["LOCKGATE"]
     os.execv(lockgate, [lockgate, "serve", "--kubeconfig", given["kubeconfig"], "--config", path])
 
