@@ -83,6 +83,9 @@ if [[ -z $reused ]]; then
   inside kubectl wait --for=condition=Established --timeout=60s -f "$programs/crds" >/dev/null
   inside kubectl apply -f e2e/contour/service.yaml >/dev/null
   : >"$DIR/contour-conformance"
+else
+  # The suites do not wait for the end of the namespaces that they delete.
+  inside kubectl delete namespace --selector contour-e2e-ns=true --timeout=120s >/dev/null 2>&1
 fi
 set -m # The issuer is a process group of its own, so that its end reaches its children.
 with_stand_ins python3 -u e2e/contour/issuer.py >"$results/issuer.log" 2>&1 &

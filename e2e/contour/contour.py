@@ -205,6 +205,11 @@ class Translation:
         service = config.pop("extensionService", None)
         if not service:
             return
+        policy = config.pop("defaultGlobalRateLimitPolicy", None)
+        if not policy:
+            # Without default descriptors, Lockgate would count nothing.
+            unsupported(f"rateLimitService.extensionService: {service!r} without defaultGlobalRateLimitPolicy")
+            return
         address, limit = endpoint(service)
         self.set("rateLimit.endpoint", address)
         self.set("rateLimit.domain", config.pop("domain", None) or "contour")
@@ -212,8 +217,7 @@ class Translation:
         self.set("rateLimit.failOpen", config.pop("failOpen", False))
         self.set("rateLimit.headers", config.pop("enableXRateLimitHeaders", False))
         self.set("rateLimit.resourceExhausted", config.pop("enableResourceExhaustedCode", False))
-        if policy := config.pop("defaultGlobalRateLimitPolicy", None):
-            self.set("rateLimit.descriptors", descriptors(policy).get("descriptors"))
+        self.set("rateLimit.descriptors", descriptors(policy).get("descriptors"))
 
     def metrics(self, envoy):
         certificate, authority = envoy.pop("server-certificate-path", None), envoy.pop("ca-certificate-path", None)

@@ -52,7 +52,7 @@ def main(directory, selected):
             failed = spec["State"] in FAILED
             if spec["LeafNodeType"] != "It" and not failed:
                 continue
-            if selected and spec["StartTime"].startswith("0001"):
+            if selected and not spec["NumAttempts"]:
                 continue
             state = "failed" if failed else spec["State"] if spec["State"] in counts else "skipped"
             counts[state] += 1
