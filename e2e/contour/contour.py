@@ -206,10 +206,7 @@ class Translation:
         if not service:
             return
         policy = config.pop("defaultGlobalRateLimitPolicy", None)
-        if not policy:
-            # Without default descriptors, Lockgate would count nothing.
-            unsupported(f"rateLimitService.extensionService: {service!r} without defaultGlobalRateLimitPolicy")
-            return
+        self.set("tenants.globalRateLimits", True)
         address, limit = endpoint(service)
         self.set("rateLimit.endpoint", address)
         self.set("rateLimit.domain", config.pop("domain", None) or "contour")
@@ -217,7 +214,8 @@ class Translation:
         self.set("rateLimit.failOpen", config.pop("failOpen", False))
         self.set("rateLimit.headers", config.pop("enableXRateLimitHeaders", False))
         self.set("rateLimit.resourceExhausted", config.pop("enableResourceExhaustedCode", False))
-        self.set("rateLimit.descriptors", descriptors(policy).get("descriptors"))
+        if policy:
+            self.set("rateLimit.descriptors", descriptors(policy).get("descriptors"))
 
     def metrics(self, envoy):
         certificate, authority = envoy.pop("server-certificate-path", None), envoy.pop("ca-certificate-path", None)

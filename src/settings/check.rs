@@ -248,10 +248,15 @@ impl Checks<'_> {
     fn check_rate_limit(&mut self) {
         const ENDPOINT: &str = "rateLimit.endpoint";
         const DESCRIPTORS: &str = "rateLimit.descriptors";
-        let settings = &self.resolved.settings.route.rate_limit;
+        let route = &self.resolved.settings.route;
+        let settings = &route.rate_limit;
         match (&settings.endpoint, settings.descriptors.is_empty()) {
+            // HTTPProxies have the descriptors.
+            (Some(_), true) if route.tenants.global_rate_limits => {}
             (Some(_), true) => {
-                let message = format!("rate limiting needs {DESCRIPTORS}, which has no descriptor");
+                let message = format!(
+                    "rate limiting needs {DESCRIPTORS}, which has no descriptor, or tenants.globalRateLimits for those of HTTPProxies"
+                );
                 self.add_fault(&[ENDPOINT, DESCRIPTORS], message);
             }
             (None, false) => {
