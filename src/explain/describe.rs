@@ -176,9 +176,11 @@ pub fn matches(matches: &Match) -> String {
     let mut parts = vec![path];
     if let Some(conditions) = matches.conditions() {
         parts.extend(conditions.method.iter().map(|method| format!("method {method}")));
-        parts.extend(conditions.headers.iter().map(|HeaderMatch { name, value, inverted }| {
+        parts.extend(conditions.headers.iter().map(|header| {
+            let HeaderMatch { name, value, inverted, missing_is_empty } = header;
             let not = if *inverted { "not " } else { "" };
-            format!("{not}header {name}{}", value_match(value))
+            let missing = if *missing_is_empty { " (or missing)" } else { "" };
+            format!("{not}header {name}{}{missing}", value_match(value))
         }));
         parts.extend(conditions.query.iter().map(|query| match &query.value {
             None => format!("no query parameter {}", query.name),

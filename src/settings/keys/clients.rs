@@ -24,8 +24,8 @@ pub const CLIENTS: &[Key] = &[
         "externalNames.clusterLocal",
         Bool,
         route.external_names.cluster_local,
-        "Allows external names within the Kubernetes cluster (`*.svc`, `*.cluster.local`), which bypass its \
-         isolation of namespaces."
+        "Allows external names within the Kubernetes cluster (`*.svc`, `*.cluster.local`, and relative names such as \
+         `cart.shop`), which bypass its isolation of namespaces."
     ),
     key!(
         "status.addresses",

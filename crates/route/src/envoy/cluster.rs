@@ -76,7 +76,7 @@ pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluste
         None => message,
         Some(features) => backend::apply(message, id, *protocol, features),
     };
-    discovered(message, id, discovery, settings.upstream.dns_lookup_family)
+    discovered(message, id, discovery, settings)
 }
 
 /// Sets how the cluster discovers its endpoints. All clusters of a Service port share one load assignment.
@@ -84,7 +84,7 @@ fn discovered(
     message: cluster_v3::Cluster,
     id: &ClusterId,
     discovery: &Discovery,
-    family: settings::DnsLookupFamily,
+    settings: &Settings,
 ) -> cluster_v3::Cluster {
     use cluster_v3::cluster::{ClusterDiscoveryType, CustomClusterType, DiscoveryType, EdsClusterConfig};
     match discovery {
@@ -101,8 +101,8 @@ fn discovered(
             cluster_discovery_type: Some(ClusterDiscoveryType::ClusterType(CustomClusterType {
                 name: "envoy.clusters.dns".to_owned(),
                 typed_config: Some(wire::any(&dns_v3::DnsCluster {
-                    typed_dns_resolver_config: Some(without_search_domains()),
-                    dns_lookup_family: lookup_family(family) as i32,
+                    typed_dns_resolver_config: (!settings.external_names.cluster_local).then(without_search_domains),
+                    dns_lookup_family: lookup_family(settings.upstream.dns_lookup_family) as i32,
                     ..strict_dns()
                 })),
             })),
@@ -141,8 +141,8 @@ fn lookup_family(family: settings::DnsLookupFamily) -> DnsLookupFamily {
 /// Builds a resolver that ignores search domains.
 ///
 /// The search domains of a pod would turn `cart.shop` into a Service inside the Kubernetes cluster, which an external
-/// name must not reach. Kubernetes itself answers with a CNAME, which is absolute too. Source: Service v1,
-/// `spec.externalName`.
+/// name must not reach unless `externalNames.clusterLocal` allows it. Kubernetes itself answers with a CNAME, which is
+/// absolute too. Source: Service v1, `spec.externalName`.
 fn without_search_domains() -> core_v3::TypedExtensionConfig {
     let options = core_v3::DnsResolverOptions { no_default_search_domain: true, ..Default::default() };
     let cares = cares_v3::CaresDnsResolverConfig { dns_resolver_options: Some(options), ..Default::default() };
@@ -292,6 +292,22 @@ mod tests {
         assert_eq!(cluster.connect_timeout.unwrap().nanos, 500_000_000);
         assert!(cluster.circuit_breakers.is_none() && cluster.transport_socket.is_none());
         assert!(cluster.typed_extension_protocol_options.is_empty());
+    }
+
+    #[test]
+    fn search_domains_apply_only_to_names_within_the_kubernetes_cluster() {
+        for cluster_local in [false, true] {
+            let external_names = settings::ExternalNames { allow: true, cluster_local };
+            let settings = Settings { external_names, ..Settings::default() };
+            let discovery = Discovery::Dns { hostname: "cart.shop".into(), port: 80 };
+            let cluster =
+                discovered(cluster_v3::Cluster::default(), &cluster_id("shop/cart/80"), &discovery, &settings);
+            let Some(ClusterDiscoveryType::ClusterType(dns)) = &cluster.cluster_discovery_type else {
+                panic!("not by DNS")
+            };
+            let dns = dns_v3::DnsCluster::decode(&*dns.typed_config.as_ref().unwrap().value).unwrap();
+            assert_eq!(dns.typed_dns_resolver_config.is_none(), cluster_local);
+        }
     }
 
     #[test]

@@ -82,11 +82,12 @@ impl<'r> Compared<'r> {
         clusters.find(|cluster| sent == SessionCookie::value_of(cluster))
     }
 
-    fn has_header(&self, HeaderMatch { name, value, inverted }: &HeaderMatch) -> bool {
+    fn has_header(&self, header: &HeaderMatch) -> bool {
+        let HeaderMatch { name, value, inverted, missing_is_empty } = header;
         let name = name.to_string();
         match (self.header(&name), value) {
             (found, ValueMatch::Present) => found.is_none() == *inverted,
-            (None, _) => false,
+            (None, value) => *missing_is_empty && is_met(value, "") != *inverted,
             (Some(found), value) => is_met(value, &found) != *inverted,
         }
     }

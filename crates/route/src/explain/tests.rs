@@ -85,7 +85,10 @@ fn routes_of_one_label_are_not_for_names_of_several() {
 
 #[test]
 fn the_first_matching_route_serves_a_request() {
-    let header = |name: &str, value, inverted| HeaderMatch { name: HeaderName::parse(name).unwrap(), value, inverted };
+    let header = |name: &str, value, inverted| {
+        let name = HeaderName::parse(name).unwrap();
+        HeaderMatch { name, value, inverted, missing_is_empty: false }
+    };
     let with = |conditions| Match::new(PathMatch::root(), conditions);
     let exact = |text: &str| ValueMatch::Exact(text.into());
     let query = |name: &str, value| QueryMatch { name: name.into(), value };
@@ -112,6 +115,16 @@ fn the_first_matching_route_serves_a_request() {
                 ..Conditions::default()
             }),
         ),
+        answering(
+            211,
+            Match::new(
+                PathMatch::Exact("/missing".into()),
+                Conditions {
+                    headers: vec![HeaderMatch { missing_is_empty: true, ..header("x-e", exact("1"), true) }],
+                    ..Conditions::default()
+                },
+            ),
+        ),
     ];
     let model = plain(vec![("*", VirtualHost::new(routes))]);
     let request = |path: &str, headers: &[(&str, &str)]| {
@@ -121,6 +134,9 @@ fn the_first_matching_route_serves_a_request() {
     for (path, headers, expected) in [
         ("/exact?x", &[][..], 201),
         ("/exact/", &[], 404),
+        ("/missing", &[], 211),
+        ("/missing", &[("X-E", "2")], 211),
+        ("/missing", &[("X-E", "1")], 404),
         ("/items/12", &[], 202),
         ("/items/12/a", &[], 404),
         ("/api", &[], 203),

@@ -49,8 +49,10 @@ pub struct HeaderMatch {
     /// The condition on its value.
     pub value: ValueMatch,
     /// Whether the condition must not hold. A request without the header meets an inverted [`ValueMatch::Present`] and no
-    /// other inverted condition.
+    /// other inverted condition, unless `missing_is_empty`.
     pub inverted: bool,
+    /// Whether a request without the header has an empty value for an inverted condition on the value.
+    pub missing_is_empty: bool,
 }
 
 /// A condition on a query parameter.
@@ -124,7 +126,12 @@ mod tests {
     use super::*;
 
     fn header(name: &str) -> HeaderMatch {
-        HeaderMatch { name: HeaderName::parse(name).unwrap(), value: ValueMatch::Present, inverted: false }
+        HeaderMatch {
+            name: HeaderName::parse(name).unwrap(),
+            value: ValueMatch::Present,
+            inverted: false,
+            missing_is_empty: false,
+        }
     }
 
     #[test]

@@ -187,6 +187,8 @@ pub struct ValueCondition {
     pub suffix: String,
     /// Whether the case of the value has no effect.
     pub ignore_case: bool,
+    /// Whether a missing header has an empty value for `notcontains` and `notexact`.
+    pub treat_missing_as_empty: bool,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,

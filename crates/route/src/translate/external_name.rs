@@ -69,7 +69,8 @@ fn check_name(name: &str) -> Result<(), &'static str> {
         return Err("is not a DNS name, and no IP address either");
     }
     if LOOPBACK_NAMES.contains(&name) || name.ends_with(".localhost") {
-        return Err("is a loopback name");
+        // The end is the text of Contour.
+        return Err("is a loopback name: the Service is an ExternalName service that points to localhost");
     }
     if METADATA_NAMES.contains(&name) {
         return Err("is a name of cloud metadata");

@@ -78,8 +78,13 @@ fn a_real_envoy_accepts_every_match() {
         ValueMatch::Regex("[0-9]+".into()),
     ];
     let headers = values.iter().flat_map(|value| {
-        let header = |inverted| HeaderMatch { name: name("x-team"), value: value.clone(), inverted };
-        [header(false), header(true)]
+        let header = |inverted, missing_is_empty| HeaderMatch {
+            name: name("x-team"),
+            value: value.clone(),
+            inverted,
+            missing_is_empty,
+        };
+        [header(false, false), header(true, false), header(true, *value != ValueMatch::Present)]
     });
     let query = values.iter().cloned().map(Some).chain([None]);
     let query = query.map(|value| QueryMatch { name: "q".into(), value });

@@ -128,6 +128,10 @@ impl Block {
             self.others.method = Some(exact.as_str().into());
             return Ok(());
         }
+        if condition.treat_missing_as_empty && (*present || *notpresent || !regex.is_empty()) {
+            let operators = "\"present\", \"notpresent\", or \"regex\"";
+            return Err(format!("\"treatMissingAsEmpty\" has no meaning with {operators}"));
+        }
         let name = HeaderName::parse(name)
             .ok_or_else(|| format!("{name:?} is not the name of a header that can be matched"))?;
         let mut pattern = |text: String| pattern(text, &mut self.cost, patterns);
@@ -150,13 +154,18 @@ impl Block {
                 false => (ValueMatch::Exact(bounded(text)?.into()), inverted),
             }
         };
-        self.others.headers.push(HeaderMatch { name, value, inverted });
+        // An empty value equals and contains no text of a condition, so that only inverted conditions depend on the field.
+        let missing_is_empty = condition.treat_missing_as_empty && inverted;
+        self.others.headers.push(HeaderMatch { name, value, inverted, missing_is_empty });
         Ok(())
     }
 
     fn add_query(&mut self, condition: &ValueCondition, patterns: &mut Patterns) -> Result<(), String> {
         check_rest(condition)?;
         let ValueCondition { name, present, contains, exact, regex, prefix, suffix, ignore_case, .. } = condition;
+        if condition.treat_missing_as_empty {
+            return Err("\"treatMissingAsEmpty\" has no meaning for a query parameter".to_owned());
+        }
         let operators = [contains, exact, regex, prefix, suffix].iter().filter(|text| !text.is_empty()).count();
         if operators + usize::from(*present) != 1 {
             return Err("exactly one operator must be set".to_owned());

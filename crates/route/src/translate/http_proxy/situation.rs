@@ -144,9 +144,11 @@ pub fn of_reason(reason: Reason) -> Situation {
         Reason::SecretNotValid => SECRET_NOT_VALID,
         Reason::TLSConfigNotValid => TLS_NOT_VALID,
         Reason::DuplicateVhost | Reason::Conflicted => error("VirtualHostError", reason.as_str(), reason),
-        Reason::ServiceUnresolvedReference | Reason::UnsupportedBackend | Reason::ExternalNameNotAllowed => {
+        Reason::ServiceUnresolvedReference | Reason::UnsupportedBackend => {
             error("ServiceError", reason.as_str(), reason)
         }
+        // The reason of Contour.
+        Reason::ExternalNameNotAllowed => error("ServiceError", "ServiceUnresolvedReference", reason),
         Reason::RegexTooExpensive => error("RouteError", reason.as_str(), reason),
         _ => error("SpecError", reason.as_str(), reason),
     }
