@@ -126,7 +126,9 @@ fn with_chains(
             Host::Any => listener.default_filter_chain = Some(own_chain()),
         }
     }
-    for host in &at.tls.refused {
+    // Over QUIC, there are no connections to forward.
+    let over_tcp = at.tls.connections.keys().filter(|_| codec == Codec::Http3);
+    for host in at.tls.refused.iter().chain(over_tcp) {
         // Envoy closes a connection if the selected chain does not exist.
         match host {
             Host::Exact(server_name) => choice.exact([&**server_name], names::REFUSED),
@@ -141,7 +143,7 @@ fn with_chains(
     });
     listener.filter_chains = shared.chain(own).collect();
     if codec == Codec::Tcp {
-        stream::forward(at.id, &at.tls.connections, &mut choice, &mut listener, settings);
+        stream::forward(at.id, &at.tls.connections, stream::Limit::ByChain, &mut choice, &mut listener, settings);
     }
     listener.filter_chain_matcher = choice.matcher();
     listener

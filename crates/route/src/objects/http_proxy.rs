@@ -7,6 +7,7 @@ mod delegation;
 mod rest;
 mod route;
 mod status;
+mod tcp_proxy;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub use route::{
     ReplacePrefix, RetryPolicy, TimeoutPolicy,
 };
 pub use status::{DetailedCondition, HttpProxyStatus, LoadBalancer, SubCondition};
+pub use tcp_proxy::{TcpInclude, TcpProxy};
 
 /// The API group of Contour.
 pub const CONTOUR: &str = "projectcontour.io";
@@ -48,6 +50,8 @@ pub struct HttpProxySpec {
     pub routes: Vec<ProxyRoute>,
     /// The included objects.
     pub includes: Vec<Include>,
+    /// The destination of TLS connections.
+    pub tcpproxy: Option<Box<TcpProxy>>,
     /// The class.
     pub ingress_class_name: Option<String>,
     /// The other fields.

@@ -11,6 +11,7 @@ mod root;
 mod route;
 mod services;
 mod situation;
+mod tcp;
 mod tls;
 mod tree;
 

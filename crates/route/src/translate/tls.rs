@@ -391,8 +391,8 @@ impl Asking<'_> {
         found.missed.push(Missed { object, field, fault, instead });
     }
 
-    /// Reports that the entry is ignored for `host`, because the routes belong to other namespaces.
-    fn ignored(&self, host: &Host, message: String) -> Problem {
+    /// Reports that the entry is ignored for `host`, with the reason.
+    pub fn ignored(&self, host: &Host, message: String) -> Problem {
         Problem {
             object: self.source.origin.clone(),
             field: self.entry.field.to_string(),

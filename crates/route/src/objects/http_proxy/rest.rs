@@ -54,10 +54,12 @@ mod tests {
         let spec: HttpProxySpec = serde_json::from_value(json!({
             "virtualhost": { "fqdn": "a.test", "authorization": {}, "jwtProviders": [], "new": 1 },
             "routes": [{ "conditions": [{ "prefix": "/a" }], "ipDenyPolicy": [{ "cidr": "10.0.0.1" }] }],
-            "tcpproxy": { "services": [] },
+            "tcpproxy": { "services": [], "healthCheckPolicy": {} },
+            "later": {},
         }))
         .unwrap();
-        assert_eq!(spec.rest.names().collect::<Vec<_>>(), ["tcpproxy"]);
+        assert_eq!(spec.rest.names().collect::<Vec<_>>(), ["later"]);
+        assert!(spec.tcpproxy.as_ref().unwrap().rest.has("healthCheckPolicy"));
         let host = spec.virtualhost.as_ref().unwrap();
         assert_eq!((&*host.fqdn, host.rest.names().collect::<Vec<_>>()), ("a.test", vec!["authorization", "new"]));
         assert!(spec.routes[0].rest.has("ipDenyPolicy") && spec.routes[0].conditions[0].prefix == "/a");

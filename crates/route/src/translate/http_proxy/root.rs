@@ -36,7 +36,8 @@ pub fn parse(proxy: &HttpProxy, resolver: Resolver) -> Source {
         let detail = Some(Detail { severity: Severity::Error, r#type: ORPHANED });
         let entry = Verdict { detail, status: Status::True, message: message(), ..orphaned.clone() };
         let verdicts = [Verdict { message: message(), ..orphaned }, entry].into();
-        return Source { asks: !proxy.spec.routes.is_empty(), verdicts, ..source };
+        let asks = !proxy.spec.routes.is_empty() || proxy.spec.tcpproxy.is_some();
+        return Source { asks, verdicts, ..source };
     };
     let mut report = Report::default();
     report.declare_valid(&origin);
@@ -77,8 +78,8 @@ fn serve(
 ) -> Source {
     let origin = &source.origin;
     let spec = &proxy.spec;
-    if spec.routes.is_empty() && spec.includes.is_empty() && !spec.rest.has("tcpproxy") {
-        let message = "there are neither routes nor includes";
+    if spec.routes.is_empty() && spec.includes.is_empty() && spec.tcpproxy.is_none() {
+        let message = "there are neither routes nor includes nor a TCP proxy";
         report.add(origin, "spec", &situation::NOTHING_DEFINED, message, "answered 404");
     }
     let closed = "answered 503 for all routes of the host";
@@ -102,12 +103,13 @@ fn serve(
     let redirect = tls.as_ref().map(|tls| tls.redirect);
     let mut tree = Tree::new(resolver, report, HostPolicies { is_closed, cors, redirect, section });
     tree.add(proxy, &Reached::default());
+    let stream = tree.stream(proxy, virtual_host);
     let (units, report, resolver) = tree.into_parts();
     let (problems, verdicts) = report.into_parts();
     let rule = Rule { field: Field::new(FQDN, &[]), host, units: units.into() };
     let versions = tls.as_ref().map(|tls| tls.versions);
     let entries = tls.and_then(|tls| tls.entry).into_iter().collect();
     let shared = Shared::new(vec![rule], entries);
-    let shared = Shared { tls_versions: versions.unwrap_or(shared.tls_versions), ..shared };
+    let shared = Shared { tls_versions: versions.unwrap_or(shared.tls_versions), stream, ..shared };
     Source { asks: true, shared, dependencies: resolver.into_dependencies(), problems, verdicts, ..source }
 }

@@ -34,21 +34,20 @@ pub fn parse(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, res
     Parsed { entry, versions, redirect: ToHttps::with_status(RedirectStatus::MovedPermanently, settings) }
 }
 
+/// Returns whether exactly one of the two kinds of TLS is set.
+pub fn is_valid(tls: &Tls) -> bool {
+    tls.passthrough == tls.secret_name.is_empty()
+}
+
 fn entry(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolver: &mut Resolver) -> Option<Entry> {
     let origin = proxy.meta.object_ref(Kind::HTTP_PROXY);
     let without = "no certificate for the host";
-    if tls.passthrough != tls.secret_name.is_empty() {
+    if !is_valid(tls) {
         let message = "exactly one of \"secretName\" and \"passthrough\" must be set";
         report.add(&origin, FIELD, &situation::TLS_NOT_VALID, message, without);
         return None;
     }
     if tls.passthrough {
-        let (field, situation) = (format!("{FIELD}.passthrough"), situation::Block::Tls.unsupported());
-        report.add(&origin, field, &situation, "TLS passthrough is not supported", "TLS of the host is not served");
-        return None;
-    }
-    // With a TCP proxy, the routes are for plain HTTP alone.
-    if proxy.spec.rest.has("tcpproxy") {
         return None;
     }
     let (field, key) = (Field::new(FIELD, &[]), secret_key(&tls.secret_name, &proxy.meta.key.namespace));

@@ -26,6 +26,8 @@ pub struct Site {
     pub sizes: BTreeMap<Arc<str>, u64>,
     /// The TLS properties of the host.
     pub chain: Option<Chain>,
+    /// Whether its TLS connections are forwarded without being decrypted.
+    pub is_passed_through: bool,
     /// The problems of sources that concern only this host.
     pub problems: Vec<Arc<Problem>>,
     /// The TLS entries for the host without a usable key pair.

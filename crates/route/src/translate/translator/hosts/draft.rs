@@ -44,6 +44,15 @@ pub struct Certificate {
     pub is_named: bool,
 }
 
+impl Certificate {
+    /// Returns the certificate of a host whose connections `by` forwards encrypted: there is none.
+    fn of_passthrough(host: &Host, by: &Source, naming: &[Asking]) -> Self {
+        let message = || format!("the TLS connections for \"{host}\" are forwarded by {}", by.origin);
+        let problems = naming.iter().map(|asking| asking.ignored(host, message())).collect();
+        Self { chain: None, found: Found { problems, ..Found::default() }, is_named: true }
+    }
+}
+
 impl Draft<'_> {
     /// Returns whether a served rule names the host.
     pub fn is_in_rules(&self) -> bool {
@@ -76,7 +85,10 @@ impl Translator {
         // A certificate for clients without a known server name follows from the settings.
         if *host != Host::Any && !naming.is_empty() {
             let (naming, beside) = asking(host, &draft.standing.with_entries(&naming));
-            draft.certificate = self.certificate(&draft, &naming, &beside, levels);
+            draft.certificate = match draft.standing.stream() {
+                Some((by, stream)) if !stream.is_decrypted => Certificate::of_passthrough(host, by, &naming),
+                _ => self.certificate(&draft, &naming, &beside, levels),
+            };
             draft.copier = copier(&draft, &naming);
             draft.charges = self.charges(&draft, settings);
         }
@@ -101,7 +113,7 @@ impl Translator {
         Certificate { chain, found, is_named }
     }
 
-    /// Returns the charges of a host for the rules and the policies that it copies, and for the filter chain of a wildcard.
+    /// Returns the charges of a host for the rules and the policies that it copies, and for a filter chain of its own.
     fn charges(&self, draft: &Draft, settings: &Settings) -> ByPart {
         let copied = draft.copied.as_ref().and_then(|copied| self.sites.get(copied));
         let mut charges =
@@ -114,8 +126,14 @@ impl Translator {
             let size = features.map_or(0, |features| size::of_features(&features, &Sizes::new(settings)));
             charges.extend(copier.charge(size).filter(|_| size > 0).map(|charge| (Part::DefaultBackend, charge)));
         }
-        if let (Host::Wildcard(_), Some(chain)) = (&draft.host, &draft.certificate.chain) {
-            charges.insert(Part::KeyPair, copies::of_key_pair(chain, settings));
+        match (draft.standing.stream(), &draft.host, &draft.certificate.chain) {
+            (Some((by, stream)), _, chain) => {
+                charges.insert(Part::KeyPair, copies::of_stream(by, stream, chain.as_ref()));
+            }
+            (None, Host::Wildcard(_), Some(chain)) => {
+                charges.insert(Part::KeyPair, copies::of_key_pair(chain, settings));
+            }
+            _ => {}
         }
         charges
     }
