@@ -264,7 +264,10 @@ mod tests {
 
     fn terminated(to: Destination) -> TlsConnections {
         let (minimum, maximum) = (TlsVersion::V1_2, TlsVersion::V1_3);
-        TlsConnections { terminated: Some(Termination { secrets: vec![model::pair_id("cert")], minimum, maximum }), to }
+        TlsConnections {
+            terminated: Some(Termination { secrets: vec![model::pair_id("cert")], minimum, maximum, clients: None }),
+            to,
+        }
     }
 
     /// Returns the model with these listeners: `other-10000`, `other-10001`, and so on.

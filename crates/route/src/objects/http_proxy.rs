@@ -3,6 +3,7 @@
 //! The types contain the fields that are served. The names of all other fields of a block are kept in its [`Rest`], so that no field is
 //! ignored.
 
+mod client_validation;
 mod delegation;
 mod rest;
 mod route;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Meta;
 
+pub use client_validation::{ClientVerification, ForwardClientCertificate};
 pub use delegation::{CertificateDelegation, TlsCertificateDelegation, TlsCertificateDelegationSpec};
 pub use rest::Rest;
 pub use route::{
@@ -86,6 +88,8 @@ pub struct Tls {
     pub maximum_protocol_version: String,
     /// Whether Envoy forwards TLS without terminating it.
     pub passthrough: bool,
+    /// The verification of client certificates.
+    pub client_validation: Option<Box<ClientVerification>>,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,

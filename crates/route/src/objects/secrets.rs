@@ -137,7 +137,8 @@ impl Objects {
         if self.deleted_secrets.contains(key) {
             return false;
         }
-        let mut secret = Secret { early: None, expired: None, credentials: None, ..Secret::clone(before) };
+        let mut secret =
+            Secret { early: None, expired: None, revocations: None, credentials: None, ..Secret::clone(before) };
         secret.fault = Some(SECRET_DELETED.into());
         secret.authorities_fault = Some(SECRET_DELETED.into());
         self.insert(Object::new(secret));

@@ -3,6 +3,7 @@
 //! Each fault costs the smallest part that contains it, and a field that is not served is reported. A field that may restrict access
 //! closes what it protects. Source: HTTPProxy v1 of Contour.
 
+mod client_validation;
 mod conditions;
 mod headers;
 mod policies;

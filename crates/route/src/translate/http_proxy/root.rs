@@ -86,13 +86,8 @@ fn serve(
     let mut is_closed =
         report.add_rest(origin, "spec.virtualhost", (&virtual_host.rest, &[]), Block::VirtualHost, closed);
     let tls = virtual_host.tls.as_ref().map(|tls| {
-        is_closed |= report.add_rest(
-            origin,
-            "spec.virtualhost.tls",
-            (&tls.rest, &["enableFallbackCertificate"]),
-            Block::Tls,
-            closed,
-        );
+        let harmless: &[&str] = &["enableFallbackCertificate"];
+        is_closed |= report.add_rest(origin, "spec.virtualhost.tls", (&tls.rest, harmless), Block::Tls, closed);
         tls::parse(proxy, tls, &host, &mut report, &mut resolver)
     });
     let cors = virtual_host
@@ -108,8 +103,9 @@ fn serve(
     let (problems, verdicts) = report.into_parts();
     let rule = Rule { field: Field::new(FQDN, &[]), host, units: units.into() };
     let versions = tls.as_ref().map(|tls| tls.versions);
+    let clients = tls.as_ref().and_then(|tls| tls.clients.clone());
     let entries = tls.and_then(|tls| tls.entry).into_iter().collect();
     let shared = Shared::new(vec![rule], entries);
-    let shared = Shared { tls_versions: versions.unwrap_or(shared.tls_versions), stream, ..shared };
+    let shared = Shared { tls_versions: versions.unwrap_or(shared.tls_versions), stream, clients, ..shared };
     Source { asks: true, shared, dependencies: resolver.into_dependencies(), problems, verdicts, ..source }
 }

@@ -69,7 +69,8 @@ impl<'r> Tree<'r> {
             return Some(closed);
         };
         let Some(tls) = tls else {
-            let message = "either \"spec.virtualhost.tls.passthrough\" or \"spec.virtualhost.tls.secretName\" must be set";
+            let message =
+                "either \"spec.virtualhost.tls.passthrough\" or \"spec.virtualhost.tls.secretName\" must be set";
             self.report.add(&origin, "spec.tcpproxy", &TLS_MUST_BE_CONFIGURED, message, CLOSED);
             return Some(closed);
         };

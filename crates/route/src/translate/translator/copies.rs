@@ -1,6 +1,7 @@
 //! The size of hosts that copy the content of others.
 //!
 //! - A wildcard with TLS, and a host whose connections are forwarded, has a filter chain, with a copy of its key pair. A certificate for 1,000 wildcards is copied 1,000 times.
+//! - A host that verifies clients has a filter chain with a copy of the authorities, unless others have the same chain.
 //! - A host that only a TLS entry names has a copy of the rules of the wildcard above it, or of the rules without a host.
 //! - A wildcard has a copy of the rules without a host, for the names of several labels below it.
 //! - Both have a copy of the default backend. Only its policies count, because they can be large.
@@ -21,7 +22,7 @@ use crate::model::{Host, ListenerId, TlsVersion};
 use crate::settings::Settings;
 use crate::translate::charges::{Charge, Charges, Size, State};
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::{Source, Stream};
+use crate::translate::source::{Clients, Source, Stream};
 use crate::translate::tls::{Asking, Chain};
 use crate::translate::unit::Field;
 
@@ -41,6 +42,8 @@ const OF_WILDCARD: u64 = 3;
 pub enum Part {
     /// The filter chain of a wildcard, or of a host whose connections are forwarded.
     KeyPair,
+    /// The authorities and the revocation lists that verify clients.
+    Clients,
     /// The rules of this namespace.
     Rules(Arc<str>),
     /// The default backend of hosts that no rule names.
@@ -84,7 +87,7 @@ impl Surplus {
                     let what = "the policies of the default backend";
                     surplus.problems.extend(copier.surplus(host, what, charge.size.open, false));
                 }
-                Part::KeyPair => {}
+                Part::KeyPair | Part::Clients => {}
             }
         }
         let first = copied.as_ref().and_then(|copied| levels.standing(copied)?.served.first());
@@ -213,6 +216,22 @@ pub fn too_many_streams(host: &Host, by: &Source, stream: &Stream, chain: Option
             "\"{host}\" takes {} KiB of configuration, more than older objects leave of the limit \
              tenants.maxConfigurationPerNamespace",
             of_stream(by, stream, chain).size.open >> 10,
+        )
+        .into(),
+        consequence: format!("TLS connections for \"{host}\" are closed"),
+    }
+}
+
+/// Returns the problem of a host whose authorities do not fit into the limit of the namespace of `object`.
+pub fn too_many_authorities(host: &Host, clients: &Clients, object: ObjectRef) -> Problem {
+    Problem {
+        object,
+        field: "spec.virtualhost.tls.clientValidation".to_owned(),
+        reason: Reason::TooManyCopies,
+        message: format!(
+            "the certificate authorities and revocation lists for \"{host}\" take {} KiB, more than older objects leave of the limit \
+             tenants.maxConfigurationPerNamespace",
+            clients.size >> 10,
         )
         .into(),
         consequence: format!("TLS connections for \"{host}\" are closed"),

@@ -90,7 +90,7 @@ impl Translator {
     /// Replaces all parts of a host with `made`.
     fn replace_host_parts(&mut self, host: &Host, made: Made, touched: &mut Touched) {
         let Made { http, https, stream, chain, problems, missed, claim, owner, sizes, .. } = made;
-        let Made { is_in_rules, is_refused, is_passed_through, .. } = made;
+        let Made { is_in_rules, is_refused, is_passed_through, clients, .. } = made;
         self.claims.settle(host, owner);
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.replace_conflicts(Place::Shared, &site.problems, &[]);
@@ -99,7 +99,7 @@ impl Translator {
         } else if let Some(site) = self.sites.get_mut(host) {
             self.outcomes.replace(host, &site.missed, &missed);
             (site.missed, site.chain, site.claim, site.sizes) = (missed, chain, claim, sizes);
-            site.is_passed_through = is_passed_through;
+            (site.is_passed_through, site.clients) = (is_passed_through, clients);
             let before = std::mem::replace(&mut site.problems, problems.clone());
             self.replace_conflicts(Place::Shared, &before, &problems);
             self.sites.set_in_rules(host, is_in_rules);

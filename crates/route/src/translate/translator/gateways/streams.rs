@@ -42,7 +42,7 @@ impl Translator {
         }
         let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
         let terminated = match &owner.protocol {
-            Some(Protocol::Tls(pairs)) => Some(Termination { secrets: pairs.clone(), minimum, maximum }),
+            Some(Protocol::Tls(pairs)) => Some(Termination { secrets: pairs.clone(), minimum, maximum, clients: None }),
             _ => None,
         };
         self.replace_connections(id, host, Some(TlsConnections { terminated, to }), update);
@@ -95,7 +95,7 @@ impl Translator {
     ) {
         self.replace_destinations(before.as_ref().map(|one| &one.to), now.as_ref().map(|one| &one.to));
         let secrets = |connections: Option<TlsConnections>| -> Vec<SecretId> {
-            connections.and_then(|one| one.terminated).map(|tls| tls.secrets).unwrap_or_default()
+            connections.iter().flat_map(TlsConnections::secrets).cloned().collect()
         };
         let (before, now) = (secrets(before), secrets(now));
         if before != now {

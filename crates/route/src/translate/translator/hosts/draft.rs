@@ -1,15 +1,18 @@
 //! The decisions on a host that precede its virtual hosts: its owner, the host whose rules it copies, its certificate, and the charges
 //! for its copies.
 
+use std::sync::Arc;
+
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
 use crate::envoy::route::Sizes;
 use crate::model::Host;
 use crate::settings::Settings;
+use crate::translate::charges::{Charge, Size};
 use crate::translate::gateway::size;
 use crate::translate::host::parent;
-use crate::translate::source::Source;
+use crate::translate::source::{Clients, Source};
 use crate::translate::tls::{self, Asking, Chain, Found, Routing};
 use crate::translate::translator::copies::{self, ByPart, Copier, Part};
 use crate::translate::translator::levels::Levels;
@@ -29,6 +32,8 @@ pub struct Draft<'t> {
     pub certificate: Certificate,
     /// The objects that make it copy rules.
     pub copier: Option<Copier<'t>>,
+    /// The verification of clients: that of the host, or that of the host whose rules it copies.
+    pub clients: Option<Arc<Clients>>,
     /// The charges for its copies.
     pub charges: ByPart,
 }
@@ -80,6 +85,7 @@ impl Translator {
             copied,
             certificate: Certificate::default(),
             copier: None,
+            clients: None,
             charges: ByPart::new(),
         };
         // A certificate for clients without a known server name follows from the settings.
@@ -90,6 +96,7 @@ impl Translator {
                 _ => self.certificate(&draft, &naming, &beside, levels),
             };
             draft.copier = copier(&draft, &naming);
+            draft.clients = self.clients(&draft);
             draft.charges = self.charges(&draft, settings);
         }
         draft
@@ -113,6 +120,14 @@ impl Translator {
         Certificate { chain, found, is_named }
     }
 
+    /// Returns the verification of the clients of a host. A host that copies the rules of another one must not be a way around it.
+    fn clients(&self, draft: &Draft) -> Option<Arc<Clients>> {
+        match draft.is_in_rules() {
+            true => draft.standing.clients().map(|(_, clients)| clients.clone()),
+            false => self.sites.get(draft.copied.as_ref()?)?.clients.clone(),
+        }
+    }
+
     /// Returns the charges of a host for the rules and the policies that it copies, and for a filter chain of its own.
     fn charges(&self, draft: &Draft, settings: &Settings) -> ByPart {
         let copied = draft.copied.as_ref().and_then(|copied| self.sites.get(copied));
@@ -134,6 +149,11 @@ impl Translator {
                 charges.insert(Part::KeyPair, copies::of_key_pair(chain, settings));
             }
             _ => {}
+        }
+        let chain = draft.certificate.chain.as_ref();
+        if let Some((clients, chain)) = draft.clients.as_ref().filter(|clients| clients.size > 0).zip(chain) {
+            let size = Size { open: clients.size, closed: 0 };
+            charges.insert(Part::Clients, Charge { rank: chain.provider.clone(), size });
         }
         charges
     }

@@ -9,14 +9,15 @@ use super::Translator;
 use super::draft::{Certificate, Draft};
 use crate::envoy::route::Sizes;
 use crate::model::{
-    Host, Others, SecretId, ServedHosts, Termination, TlsConnections, TlsHost, TlsVersion, VirtualHost,
+    ClientValidation, Host, Others, SecretId, ServedHosts, Termination, TlsConnections, TlsHost, TlsVersion,
+    VirtualHost,
 };
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 use crate::translate::charges::State;
 use crate::translate::plain_text::Side;
 use crate::translate::problem::Problem;
-use crate::translate::source::Stream;
+use crate::translate::source::{Clients, Stream};
 use crate::translate::tls::{self, Chain};
 use crate::translate::translator::copies::{self, Copies, Part, Surplus};
 use crate::translate::translator::levels::Levels;
@@ -32,6 +33,8 @@ pub struct Made {
     pub https: Option<TlsHost>,
     /// The forwarded TLS connections.
     pub stream: Option<TlsConnections>,
+    /// The verification of clients.
+    pub clients: Option<Arc<Clients>>,
     /// Whether TLS connections are forwarded without being decrypted.
     pub is_passed_through: bool,
     /// Whether TLS connections for the host are refused.
@@ -85,7 +88,12 @@ impl Translator {
                     (None, Some(chain)) => Some(copies::too_many_wildcards(host, chain, settings, nobody)),
                     (None, None) => None,
                 });
-                self.build_named(draft, around, surplus, levels, is_closed)
+                let is_unverified = copies.state(host, &Part::Clients) != State::Open;
+                if let Some((clients, chain)) = draft.clients.as_ref().filter(|_| is_unverified).zip(chain) {
+                    let object = chain.origins.first().cloned().unwrap_or_else(nobody);
+                    problems.push(copies::too_many_authorities(host, clients, object));
+                }
+                self.build_named(draft, around, surplus, levels, (is_closed, is_unverified))
             }
         };
         let problems = problems.into_iter().map(Arc::new).collect();
@@ -100,18 +108,24 @@ impl Translator {
     }
 
     /// Builds the parts of a named host. `is_closed`: its filter chain does not fit into the limit of its namespace.
+    /// `is_unverified`: the authorities for its clients do not.
     fn build_named<'l, 't>(
         &'t self,
         draft: &Draft<'t>,
         mut around: Around<'l, 't>,
         surplus: Surplus,
         levels: &'l Levels<'t>,
-        is_closed: bool,
+        (is_closed, is_unverified): (bool, bool),
     ) -> Made {
         let Certificate { chain, found, is_named } = &draft.certificate;
         let (host, is_in_rules) = (&draft.host, draft.is_in_rules());
         let streamed = draft.standing.stream().map(|(_, stream)| stream);
-        let stream = streamed.filter(|_| !is_closed).and_then(|stream| connections(stream, chain.as_ref()));
+        // Without authorities, TLS is closed, and plain text still redirects.
+        let validation = draft.clients.as_ref().map(|clients| clients.validation.as_ref().filter(|_| !is_unverified));
+        let is_unverified = validation == Some(None);
+        let clients = validation.flatten();
+        let stream = streamed.filter(|_| !is_closed && !is_unverified);
+        let stream = stream.and_then(|stream| connections(stream, chain.as_ref(), clients));
         let served = chain.as_ref().filter(|_| !is_closed && streamed.is_none());
         (around.left_out, around.is_catch_all_left_out) = (surplus.namespaces, surplus.has_default_backend);
         if !surplus.is_all && (is_in_rules || served.is_some()) {
@@ -130,7 +144,8 @@ impl Translator {
             Some(first) => Some(closed(first)),
             None => plain(&around),
         };
-        let https = served.map(|chain| self.tls_part(host, chain, around));
+        let https = served.filter(|_| !is_unverified);
+        let https = https.map(|chain| TlsHost { clients: clients.cloned(), ..self.tls_part(host, chain, around) });
         // Otherwise clients would get the certificate and the routes of the wildcard above.
         let above = draft.above.as_ref().and_then(|above| self.sites.get(above));
         let has_chain_above = above.is_some_and(|above| above.chain.is_some() || above.is_passed_through);
@@ -139,7 +154,8 @@ impl Translator {
         Made {
             http,
             https,
-            is_refused: stream.is_none() && (is_closed || is_below || streamed.is_some()),
+            is_refused: stream.is_none() && (is_closed || is_below || is_unverified || streamed.is_some()),
+            clients: draft.clients.clone(),
             is_passed_through: streamed.is_some_and(|stream| !stream.is_decrypted),
             stream,
             chain: chain.clone(),
@@ -179,12 +195,13 @@ impl Translator {
 }
 
 /// Returns the forwarded connections of a host. `None`: no connection may be accepted.
-fn connections(stream: &Stream, chain: Option<&Chain>) -> Option<TlsConnections> {
+fn connections(stream: &Stream, chain: Option<&Chain>, clients: Option<&ClientValidation>) -> Option<TlsConnections> {
     let terminated = match stream.is_decrypted {
         false => None,
         true => {
             let Chain { secret, minimum, maximum, .. } = chain?;
-            Some(Termination { secrets: vec![secret.clone()], minimum: *minimum, maximum: *maximum })
+            let (minimum, maximum, clients) = (*minimum, *maximum, clients.cloned());
+            Some(Termination { secrets: vec![secret.clone()], minimum, maximum, clients })
         }
     };
     (!stream.to.clusters.is_empty()).then(|| TlsConnections { terminated, to: stream.to.clone() })
