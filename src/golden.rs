@@ -205,9 +205,41 @@ fn out(reports: Reports, resources: &[Resource], show: &[String]) -> Out {
     out
 }
 
-/// Returns the variable parts of a TLS chain of `listener`. `None`: it has no TLS.
+/// Returns the variable parts of a chain of `listener` for TLS connections. `None`: it is for other connections.
 fn chain(chain: &Value, listener: &Value) -> Option<Value> {
-    let tls = chain.pointer("/transport_socket/typed_config/common_tls_context")?;
+    let forwards = forwards(chain).filter(|_| chain.get("name").is_some());
+    let Some(tls) = chain.pointer("/transport_socket/typed_config/common_tls_context") else {
+        return Some(json!({ "name": chain["name"], "server_names": server_names(chain, listener), "to": forwards? }));
+    };
+    let mut shown = json!({
+        "name": chain["name"],
+        "server_names": server_names(chain, listener),
+        "secret": tls.pointer("/tls_certificate_sds_secret_configs/0/name"),
+        "minimum": tls.pointer("/tls_params/tls_minimum_protocol_version"),
+        "maximum": tls.pointer("/tls_params/tls_maximum_protocol_version"),
+    });
+    if let Some(to) = forwards {
+        shown["to"] = to;
+    }
+    let validations = ["", "/combined_validation_context"];
+    let authorities = validations.map(|at| tls.pointer(&format!("{at}/validation_context_sds_secret_config/name")));
+    if let Some(required) = chain.pointer("/transport_socket/typed_config/require_client_certificate") {
+        let authorities = authorities.into_iter().flatten().next();
+        shown["clients"] = json!({ "authorities": authorities, "required": required });
+    }
+    Some(shown)
+}
+
+/// Returns the clusters to which a chain forwards connections.
+fn forwards(chain: &Value) -> Option<Value> {
+    let filters = chain["filters"].as_array()?;
+    let proxy = filters.iter().find(|filter| filter["name"] == "envoy.filters.network.tcp_proxy")?;
+    let weighted = proxy.pointer("/typed_config/weighted_clusters/clusters");
+    weighted.or(proxy.pointer("/typed_config/cluster")).cloned()
+}
+
+/// Returns the server names that select a chain.
+fn server_names(chain: &Value, listener: &Value) -> Value {
     let mut names = Vec::new();
     let mut matcher = listener.get("filter_chain_matcher");
     while let Some(level) = matcher {
@@ -221,20 +253,7 @@ fn chain(chain: &Value, listener: &Value) -> Option<Value> {
         }));
         matcher = level.pointer("/on_no_match/matcher");
     }
-    let mut shown = json!({
-        "name": chain["name"],
-        "server_names": if names.is_empty() { json!("default") } else { json!(names) },
-        "secret": tls.pointer("/tls_certificate_sds_secret_configs/0/name"),
-        "minimum": tls.pointer("/tls_params/tls_minimum_protocol_version"),
-        "maximum": tls.pointer("/tls_params/tls_maximum_protocol_version"),
-    });
-    let validations = ["", "/combined_validation_context"];
-    let authorities = validations.map(|at| tls.pointer(&format!("{at}/validation_context_sds_secret_config/name")));
-    if let Some(authorities) = authorities.into_iter().flatten().next() {
-        let required = chain.pointer("/transport_socket/typed_config/require_client_certificate");
-        shown["clients"] = json!({ "authorities": authorities, "required": required });
-    }
-    Some(shown)
+    if names.is_empty() { json!("default") } else { json!(names) }
 }
 
 /// Returns whether an action of a matcher selects `chain`.

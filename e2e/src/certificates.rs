@@ -4,7 +4,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod, KeyPair,
+    KeyUsagePurpose, RevocationReason, RevokedCertParams, SanType,
+};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
@@ -38,7 +41,8 @@ impl Authority {
         let number: String = key.public_key_raw()[1..5].iter().map(|byte| format!("{byte:02x}")).collect();
         params.distinguished_name.push(DnType::CommonName, format!("test authority {number}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages =
+            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
         let certificate = params.self_signed(&key).expect("a certificate");
         Self { certificate, issuer: Issuer::new(params, key) }
     }
@@ -58,6 +62,41 @@ impl Authority {
         let ca = BASE64_STANDARD.encode(self.pem());
         format!(
             "apiVersion: v1\nkind: Secret\nmetadata: {{ name: {name}, namespace: {namespace} }}\ndata:\n  ca.crt: {ca}\n"
+        )
+    }
+
+    /// Issues a key pair like [`Authority::issue`] with this serial number.
+    ///
+    /// # Panics
+    /// If a name is invalid.
+    pub fn issue_with_number(&self, names: &[&str], number: u64) -> Pair {
+        issue_with(&self.issuer, names, |params| params.serial_number = Some(number.into()))
+    }
+
+    /// Returns a Secret with a list of revoked serial numbers in `crl.pem`.
+    ///
+    /// # Panics
+    /// If the list cannot be signed.
+    pub fn revocations(&self, namespace: &str, name: &str, numbers: &[u64]) -> String {
+        let start = rcgen::date_time_ymd(2020, 1, 1);
+        let revoked = |number: &u64| RevokedCertParams {
+            serial_number: (*number).into(),
+            revocation_time: start,
+            reason_code: Some(RevocationReason::KeyCompromise),
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: start,
+            next_update: rcgen::date_time_ymd(2100, 1, 1),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: numbers.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).expect("a list");
+        let list = BASE64_STANDARD.encode(pem("X509 CRL", list.der()));
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{ name: {name}, namespace: {namespace} }}\ndata:\n  crl.pem: {list}\n"
         )
     }
 

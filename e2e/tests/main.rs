@@ -23,6 +23,7 @@ mod harness;
 mod hitless;
 mod hostile;
 mod http_proxy;
+mod http_proxy_tls;
 mod ingress_policies;
 mod isolation;
 mod library;

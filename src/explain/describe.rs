@@ -320,7 +320,11 @@ pub fn versions((minimum, maximum): (TlsVersion, TlsVersion)) -> String {
 /// Returns the validation of client certificates.
 pub fn clients(clients: &ClientValidation) -> String {
     let need = if clients.required { "required" } else { "optional" };
-    format!("{need}, issued by {}", clients.authorities)
+    match &clients.authorities {
+        Some(authorities) if clients.is_verified || !clients.required => format!("{need}, issued by {authorities}"),
+        Some(authorities) => format!("{need}, not verified, {authorities} is announced"),
+        None => format!("{need}, not verified"),
+    }
 }
 
 /// Returns a share in percent.

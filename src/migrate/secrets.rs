@@ -56,6 +56,7 @@ fn secret(key: ObjectKey, names: Vec<String>) -> Secret {
         fault: None,
         authorities: None,
         authorities_fault: None,
+        revocations: None,
         credentials: None,
         key_sets: Box::default(),
     }

@@ -24,7 +24,7 @@ use super::credentials::{credentials, key_sets};
 use super::gateway::{FLEET, service};
 use super::kinds::Row;
 use super::names::shared;
-use super::secret::{Unusable, authorities, key_pair};
+use super::secret::{Unusable, authorities, key_pair, revocations};
 
 /// Prefixes of the annotations that the translation reads.
 const ANNOTATIONS: [&str; 8] = [
@@ -47,8 +47,8 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The key of a ConfigMap's data that is read.
 pub const CONFIG_MAP_DATA: &str = "ca.crt";
 
-/// The keys of a Secret's data with a key pair, and with authorities.
-const SECRET_DATA: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
+/// The keys of a Secret's data with a key pair, authorities, and revocation lists.
+const SECRET_DATA: [&str; 4] = ["tls.crt", "tls.key", "ca.crt", "crl.pem"];
 
 /// Returns whether this key of a Secret's data is read.
 pub fn is_secret_data(kind: &[u8], key: &[u8]) -> bool {
@@ -311,13 +311,13 @@ impl Decode for core::Secret {
                 .into_iter()
                 .map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))),
         );
-        let [crt, key, ca] = SECRET_DATA.map(|key| data.get(key));
+        let [crt, key, ca, crl] = SECRET_DATA.map(|key| data.get(key));
         let kind = self.type_.as_deref().unwrap_or_default();
         let credentials = credentials(kind, &data).map(Arc::new);
         let key_sets = key_sets(&data);
         match kind {
             "kubernetes.io/tls" | API_KEYS_TYPE => {}
-            "Opaque" | "" if crt.is_some() || key.is_some() || ca.is_some() || credentials.is_some() => {}
+            "Opaque" | "" if [crt, key, ca, crl].iter().any(Option::is_some) || credentials.is_some() => {}
             "Opaque" | "" if !key_sets.is_empty() => {}
             _ => return None,
         }
@@ -335,6 +335,7 @@ impl Decode for core::Secret {
             Some(Err(fault)) => (None, Some(shared(&fault))),
             None => (None, Some(shared("data[\"ca.crt\"] is missing"))),
         };
+        let revocations = crl.map(|crl| revocations(&crl.0).as_deref().map(shared).map_err(|fault| shared(fault)));
         let meta = meta(self.metadata, Self::KIND);
         Some(Object::new(Secret {
             meta,
@@ -344,6 +345,7 @@ impl Decode for core::Secret {
             fault,
             authorities,
             authorities_fault,
+            revocations,
             credentials,
             key_sets,
         }))

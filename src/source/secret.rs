@@ -7,6 +7,7 @@
 mod certificate;
 mod der;
 mod key;
+mod revocation;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use x509_parser::public_key::PublicKey;
 
 use self::certificate::Certificate;
 use self::key::PrivateKey;
+pub use self::revocation::revocations;
 
 /// The shortest RSA key that Envoy accepts, in bits. Source: Envoy `ContextImpl`, tested with Envoy 1.40.
 const MIN_RSA_BITS: usize = 2048;

@@ -58,7 +58,7 @@ pub use route::{
 pub use session::{CookieName, Session, SessionCookie};
 pub use tls::{Others, ServedHosts, TlsHost, TlsVersion};
 pub use touched::Touched;
-pub use verification::{Authorities, ClientValidation, PeerName, Verification};
+pub use verification::{Authorities, ClientValidation, ForwardedParts, PeerName, Verification};
 
 /// The complete configuration that is served at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -252,4 +252,17 @@ pub enum Material {
     Pair(Arc<KeyPair>),
     /// The certificate authorities that verify peers, in PEM.
     Authorities(Arc<str>),
+    /// The certificate authorities that verify clients, and their revocation lists, in PEM.
+    Revoking(Revoking),
+}
+
+/// Certificate authorities with revocation lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revoking {
+    /// The certificate authorities, in PEM.
+    pub authorities: Arc<str>,
+    /// The revocation lists, in PEM. Without one for an authority, its certificates are not valid.
+    pub revocations: Arc<str>,
+    /// Whether only the certificate of the client is looked up.
+    pub is_leaf_only: bool,
 }

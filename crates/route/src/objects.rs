@@ -300,6 +300,8 @@ pub struct Secret {
     pub authorities: Option<Arc<str>>,
     /// The fault of the current `ca.crt`. An absent `ca.crt` is a fault too.
     pub authorities_fault: Option<Arc<str>>,
+    /// The certificate revocation lists in PEM, or their fault. `None`: there are none.
+    pub revocations: Option<Result<Arc<str>, Arc<str>>>,
     /// The current credentials of clients.
     pub credentials: Option<Arc<Credentials>>,
     /// The current values that may be JSON Web Key Sets, by data key, in order. They can contain private keys.

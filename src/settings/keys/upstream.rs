@@ -95,7 +95,7 @@ pub const UPSTREAM: &[Key] = &[
         Positive,
         route.tenants.max_connections_per_listener,
         "The maximum number of open connections of a listener of a Gateway that forwards TLS or TCP, unless \
-         `listeners.maxConnections` is set."
+         `listeners.maxConnections` is set, and of a host of an HTTPProxy with `tcpproxy`."
     ),
     key!(
         "tenants.maxRetries",

@@ -23,6 +23,7 @@ impl Spec for HttpProxySpec {
             route.services.shrink_to_fit();
         });
         self.routes.shrink_to_fit();
+        self.tcpproxy.iter_mut().for_each(|to| to.services.shrink_to_fit());
         status.conditions.shrink_to_fit();
         Object::new(HttpProxy { meta, spec: self, status, version })
     }

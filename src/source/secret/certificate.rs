@@ -124,13 +124,13 @@ impl<'a> Certificate<'a> {
 }
 
 /// Returns whether an element is an AlgorithmIdentifier.
-fn is_algorithm(element: &Element<'_>) -> bool {
+pub fn is_algorithm(element: &Element<'_>) -> bool {
     let fields = element.sequence().unwrap_or_default();
     matches!(fields.len(), 1 | 2) && fields[0].tag == Tag::ObjectIdentifier
 }
 
 /// Returns object identifier and value of each attribute of a Name.
-fn name<'a>(element: &Element<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> {
+pub fn name<'a>(element: &Element<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> {
     let mut attributes = Vec::new();
     for set in element.sequence().filter(|_| element.content.len() <= MAX_NAME)? {
         let members = set.children().filter(|members| set.tag == Tag::Set && !members.is_empty())?;
@@ -155,7 +155,7 @@ fn is_ecdsa(element: &Element<'_>) -> Option<bool> {
 }
 
 /// Returns the object identifier and the value of each extension, or `None` if one is malformed or repeated.
-fn extensions<'a>(field: &Element<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> {
+pub fn extensions<'a>(field: &Element<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> {
     let mut extensions: Vec<(&[u8], &[u8])> = Vec::new();
     for extension in Element::only(field.content)?.sequence()? {
         let fields = extension.sequence()?;

@@ -26,7 +26,7 @@ use super::listener::TlsListeners;
 use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
 use super::{downstream_tls, headers, listener, names, route};
-use crate::model::{Action, ClientValidation, Host, ListenerId, TlsHost, Touched, VirtualHost};
+use crate::model::{Action, Host, ListenerId, TlsHost, Touched, VirtualHost};
 use crate::settings::Settings;
 
 /// A listener for HTTP over TLS and the routes of its hosts, updated with the model.
@@ -38,8 +38,8 @@ pub struct Chains {
     excluded: BTreeMap<Host, u16>,
     /// The existing Envoy listeners, over TCP and over QUIC.
     listeners: BTreeSet<ListenerId>,
-    /// The connection manager of the chains that hosts share.
-    manager: Option<Arc<str>>,
+    /// The connection managers of the chains that hosts share.
+    managers: BTreeSet<Arc<str>>,
     /// The HTTP filters that the routes need in the listeners.
     filters: RouteFilters,
 }
@@ -126,8 +126,8 @@ impl Chains {
         let served = self.hosts.into_iter().filter(|(_, shape)| matches!(shape, Shape::Served(_)));
         let routes = served.map(|(host, _)| key_of_routes(listener, &host)).collect::<Vec<_>>();
         let listeners = self.listeners.into_iter().map(|id| (ResourceType::LISTENER, id.name().clone()));
-        let manager = self.manager.map(|name| (ResourceType::EXTENSION, name));
-        routes.into_iter().chain(listeners).chain(manager)
+        let managers = self.managers.into_iter().map(|name| (ResourceType::EXTENSION, name));
+        routes.into_iter().chain(listeners).chain(managers)
     }
 
     fn update_listeners(
@@ -137,19 +137,18 @@ impl Chains {
         everything: bool,
         update: &mut Update<Arc<Resource>>,
     ) {
-        let TlsListeners { listeners, manager } = listener::tls_listeners(listener, self.filters, settings);
+        let TlsListeners { listeners, managers } = listener::tls_listeners(listener, self.filters, settings);
         let names = listeners.iter().map(|(id, _)| id.clone()).collect();
         let gone = std::mem::replace(&mut self.listeners, names);
         let gone = gone.difference(&self.listeners).map(|id| (ResourceType::LISTENER, id.name().clone()));
         update.remove.extend(gone);
         update.set.extend(listeners.into_iter().map(|(_, resource)| Arc::new(resource)));
-        let name = manager.as_ref().map(|manager| manager.name().clone());
-        let is_same = self.manager == name;
-        if everything || !is_same {
-            update.set.extend(manager.map(Arc::new));
-        }
-        let before = std::mem::replace(&mut self.manager, name);
-        update.remove.extend(before.filter(|_| !is_same).map(|name| (ResourceType::EXTENSION, name)));
+        let now = managers.iter().map(|manager| manager.name().clone()).collect();
+        let before = std::mem::replace(&mut self.managers, now);
+        let new = managers.into_iter().filter(|manager| everything || !before.contains(manager.name()));
+        update.set.extend(new.map(Arc::new));
+        let gone = before.difference(&self.managers).cloned();
+        update.remove.extend(gone.map(|name| (ResourceType::EXTENSION, name)));
     }
 }
 
@@ -174,8 +173,7 @@ fn shape(host: &Host, listener: &TlsListener) -> Option<Shape> {
     let TlsHost { secrets, minimum, maximum, clients, virtual_hosts: _, others: _, misdirected: _, origins } = tls;
     let secrets = secrets.iter().map(|secret| format!("{secret} "));
     let objects = origins.iter().map(|origin| format!(" {origin}"));
-    let clients =
-        clients.as_ref().map(|ClientValidation { authorities, required }| format!(" {authorities} {required}"));
+    let clients = clients.as_ref().map(|clients| format!(" {clients:?}"));
     let (secrets, clients) = (secrets.collect::<String>(), clients.unwrap_or_default());
     let text = format!("{secrets}{minimum:?} {maximum:?}{clients}{}", objects.collect::<String>());
     Some(Shape::Served(hash(&text)))

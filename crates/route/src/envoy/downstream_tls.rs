@@ -28,7 +28,7 @@ pub fn inspector(settings: &Settings) -> listener_v3::ListenerFilter {
 pub fn for_scrapers(tls: &StatsTls, settings: &Settings) -> core_v3::TransportSocket {
     let parameters = &settings.tls.parameters;
     let secrets = std::slice::from_ref(&tls.secret);
-    let clients = tls.clients.clone().map(|authorities| ClientValidation { authorities, required: true });
+    let clients = tls.clients.clone().map(|authorities| ClientValidation::new(authorities, true));
     let (minimum, maximum) = (parameters.minimum, parameters.maximum);
     let presented = Presented { secrets, minimum, maximum, clients: clients.as_ref() };
     // Downstream HTTP settings do not apply to scrapers.
@@ -50,18 +50,21 @@ fn validating(
 ) -> tls_v3::DownstreamTlsContext {
     use tls_v3::certificate_validation_context::TrustChainVerification;
     use tls_v3::common_tls_context::{CombinedCertificateValidationContext, ValidationContextType};
-    let Some(ClientValidation { authorities, required }) = clients else { return context };
-    let authorities = wire::secret(authorities);
-    let validation = match required {
-        true => ValidationContextType::ValidationContextSdsSecretConfig(authorities),
-        false => ValidationContextType::CombinedValidationContext(CombinedCertificateValidationContext {
-            default_validation_context: Some(tls_v3::CertificateValidationContext {
-                trust_chain_verification: TrustChainVerification::AcceptUntrusted as i32,
+    let Some(ClientValidation { authorities, required, is_verified, forwarded: _ }) = clients else { return context };
+    let unverified = || tls_v3::CertificateValidationContext {
+        trust_chain_verification: TrustChainVerification::AcceptUntrusted as i32,
+        ..Default::default()
+    };
+    let validation = match (authorities.as_ref().map(wire::secret), is_verified) {
+        (Some(authorities), true) => ValidationContextType::ValidationContextSdsSecretConfig(authorities),
+        (Some(authorities), false) => {
+            ValidationContextType::CombinedValidationContext(CombinedCertificateValidationContext {
+                default_validation_context: Some(unverified()),
+                validation_context_sds_secret_config: Some(authorities),
                 ..Default::default()
-            }),
-            validation_context_sds_secret_config: Some(authorities),
-            ..Default::default()
-        }),
+            })
+        }
+        (None, _) => ValidationContextType::ValidationContext(unverified()),
     };
     if let Some(common) = &mut context.common_tls_context {
         common.validation_context_type = Some(validation);
@@ -74,7 +77,7 @@ fn validating(
 /// protocol.
 pub fn for_connections(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
     let context = context(tls, tls.minimum, tls.maximum, vec![], &settings.tls.parameters);
-    wire::transport_socket("envoy.transport_sockets.tls", &context)
+    wire::transport_socket("envoy.transport_sockets.tls", &validating(context, tls.clients))
 }
 
 fn alpn(settings: &Settings) -> Vec<String> {
@@ -85,9 +88,9 @@ fn alpn(settings: &Settings) -> Vec<String> {
     settings.http.versions.iter().map(name).collect()
 }
 
-/// Returns whether a host is served over QUIC, which supports only TLS 1.3.
+/// Returns whether a host is served over QUIC, which supports only TLS 1.3. Envoy rejects the validation of clients there.
 pub fn is_over_quic(tls: &TlsHost) -> bool {
-    tls.maximum >= TlsVersion::V1_3
+    tls.maximum >= TlsVersion::V1_3 && tls.clients.is_none()
 }
 
 /// Builds the transport socket of a chain over QUIC. Early data is off: it can be replayed, and backends do not expect

@@ -10,13 +10,13 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3 as header_mutation_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use lockgate_xds::snapshot::Resource;
-use prost::Name as _;
+use prost::{Message as _, Name as _};
 
 use super::{
     authority, authorization, body_limit, compression, cors, fallback, headers, loops, names, policy, rate_limit,
     stats, tracing, wire,
 };
-use crate::model::ListenerId;
+use crate::model::{ForwardedParts, ListenerId};
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
 
 /// The source of the routes of a connection manager.
@@ -150,6 +150,30 @@ pub fn http_connection_manager(
         name: "envoy.filters.network.http_connection_manager".to_owned(),
         config_type: Some(listener_v3::filter::ConfigType::TypedConfig(wire::any(&manager))),
     }
+}
+
+/// Adds to a connection manager that backends receive these parts of the certificates of clients. The header of clients is removed in any
+/// case.
+pub fn forwarding(filter: listener_v3::Filter, parts: ForwardedParts) -> listener_v3::Filter {
+    use hcm_v3::http_connection_manager::{ForwardClientCertDetails, SetCurrentClientCertDetails};
+    let Some(listener_v3::filter::ConfigType::TypedConfig(config)) = &filter.config_type else { return filter };
+    let (false, Ok(mut manager)) =
+        (parts == ForwardedParts::default(), hcm_v3::HttpConnectionManager::decode(&*config.value))
+    else {
+        return filter;
+    };
+    let ForwardedParts { subject, certificate, chain, dns, uri } = parts;
+    manager.forward_client_cert_details = ForwardClientCertDetails::SanitizeSet as i32;
+    manager.set_current_client_cert_details = Some(SetCurrentClientCertDetails {
+        subject: Some(wire::boolean(subject)),
+        cert: certificate,
+        chain,
+        dns,
+        uri,
+        ..Default::default()
+    });
+    let config_type = Some(listener_v3::filter::ConfigType::TypedConfig(wire::any(&manager)));
+    listener_v3::Filter { config_type, ..filter }
 }
 
 /// Builds a resource (ECDS) for a network filter that many filter chains of `listener` share. Its name contains a hash of its

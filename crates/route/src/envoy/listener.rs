@@ -1,6 +1,6 @@
 //! Listeners for clients: plain text, TLS, HTTP/3.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
@@ -11,7 +11,7 @@ use super::server_names::Choice;
 use super::socket::{listener, over_tcp, proxy_protocol};
 use super::tls_listener::{Presented, TlsListener};
 use super::{access_log, downstream_tls, names, stream};
-use crate::model::{Bind, Host, ListenerId, RouteDiscovery, TlsHosts};
+use crate::model::{Bind, ClientValidation, ForwardedParts, Host, ListenerId, RouteDiscovery, TlsHosts};
 use crate::settings::Settings;
 
 /// The resources of a listener for HTTP over TLS, without its routes.
@@ -19,9 +19,9 @@ use crate::settings::Settings;
 pub struct TlsListeners {
     /// The Envoy listeners: over TCP, and over QUIC. Without hosts, there are none.
     pub listeners: Vec<(ListenerId, Resource)>,
-    /// The connection manager of the chains that exact hosts share over TCP. Envoy reads all chains for every change of the
-    /// listener, and a chain with this reference takes an eighth of the time.
-    pub manager: Option<Resource>,
+    /// The connection managers of the chains that exact hosts share over TCP: one for each set of forwarded parts of client
+    /// certificates. Envoy reads all chains for every change of the listener, and a chain with this reference takes an eighth of the time.
+    pub managers: Vec<Resource>,
 }
 
 /// Builds the resources of a listener for HTTP over TLS.
@@ -34,12 +34,18 @@ pub fn tls_listeners(listener: &TlsListener, filters: RouteFilters, settings: &S
     let of_connections = connections.values().map(|connections| &connections.to.origin);
     let origins = hosts.values().flat_map(|host| &host.origins).chain(of_connections);
     let origins: Vec<_> = origins.map(|origin| origin.clone().at(0)).collect();
-    let manager = hcm::shared(listener.id, shared_manager(listener.id, Codec::Tcp, filters, settings));
-    let tcp = [(listener.id.clone(), https(listener, &hcm::discovered(manager.name()), filters, settings))];
+    let exact = hosts.iter().filter(|(host, _)| matches!(host, Host::Exact(_)));
+    let forwarded: BTreeSet<ForwardedParts> = exact.map(|(_, tls)| forwarded(tls.clients.as_ref())).collect();
+    let manager = shared_manager(listener.id, Codec::Tcp, filters, settings);
+    let shared = |parts: ForwardedParts| hcm::shared(listener.id, hcm::forwarding(manager.clone(), parts));
+    let managers: BTreeMap<_, _> = forwarded.into_iter().map(|parts| (parts, shared(parts))).collect();
+    let discovered =
+        |parts: ForwardedParts| managers.get(&parts).map_or_else(|| manager.clone(), |one| hcm::discovered(one.name()));
+    let tcp = [(listener.id.clone(), https(listener, &discovered, filters, settings))];
     let all = tcp.into_iter().chain(http3(listener, filters, settings));
     let listeners = all.map(|(id, message)| (id.clone(), Resource::new(id.as_str(), &message, origins.clone())));
-    let is_shared = hosts.keys().any(|host| matches!(host, Host::Exact(_)));
-    TlsListeners { listeners: listeners.collect(), manager: is_shared.then_some(manager) }
+    let listeners = listeners.collect();
+    TlsListeners { listeners, managers: managers.into_values().collect() }
 }
 
 /// Builds a listener for plain HTTP, with one filter chain. `discovery` determines the source of the routes.
@@ -63,13 +69,13 @@ pub fn http(
     }
 }
 
-/// Builds a listener for HTTP over TLS, with the filter chains that [`chains`](super::chains) describes. `shared` is the
-/// filter of the chains that hosts share.
+/// Builds a listener for HTTP over TLS, with the filter chains that [`chains`](super::chains) describes. `shared` returns
+/// the filter of the chains that hosts share, by the forwarded parts of client certificates.
 ///
 /// Clients without a known server name use the chain of [`Host::Any`]. Without it, their connection is closed.
 pub fn https(
     at: &TlsListener,
-    shared: &listener_v3::Filter,
+    shared: &dyn Fn(ForwardedParts) -> listener_v3::Filter,
     filters: RouteFilters,
     settings: &Settings,
 ) -> listener_v3::Listener {
@@ -92,7 +98,8 @@ pub fn http3(
         quic_options: Some(listener_v3::QuicProtocolOptions::default()),
         ..Default::default()
     });
-    let shared = shared_manager(at.id, Codec::Http3, filters, settings);
+    // Clients have no certificates.
+    let shared = |_| shared_manager(at.id, Codec::Http3, filters, settings);
     Some((id, with_chains(listener, at, &shared, Codec::Http3, filters, settings)))
 }
 
@@ -100,7 +107,7 @@ pub fn http3(
 fn with_chains(
     mut listener: listener_v3::Listener,
     at: &TlsListener,
-    manager_of_shared: &listener_v3::Filter,
+    manager_of_shared: &dyn Fn(ForwardedParts) -> listener_v3::Filter,
     codec: Codec,
     filters: RouteFilters,
     settings: &Settings,
@@ -114,6 +121,7 @@ fn with_chains(
         let own_chain = || {
             let name = names::tls_routes(at.id, host);
             let manager = manager(at.id, Routes::Rds(name.clone()), codec, filters, settings);
+            let manager = hcm::forwarding(manager, forwarded(presented.clients));
             chain(name, manager, &presented, codec, settings)
         };
         match host {
@@ -126,7 +134,10 @@ fn with_chains(
             Host::Any => listener.default_filter_chain = Some(own_chain()),
         }
     }
-    for host in &at.tls.refused {
+    // Over QUIC, there are no connections to forward, and clients cannot be validated.
+    let validating = at.tls.hosts.iter().filter(|(_, tls)| tls.clients.is_some()).map(|(host, _)| host);
+    let over_tcp = at.tls.connections.keys().chain(validating).filter(|_| codec == Codec::Http3);
+    for host in at.tls.refused.iter().chain(over_tcp) {
         // Envoy closes a connection if the selected chain does not exist.
         match host {
             Host::Exact(server_name) => choice.exact([&**server_name], names::REFUSED),
@@ -137,14 +148,19 @@ fn with_chains(
     let shared = shared.into_iter().map(|(presented, server_names)| {
         let name = names::shared_chain(at.id, &presented);
         choice.exact(server_names, &name);
-        chain(name, manager_of_shared.clone(), &presented, codec, settings)
+        chain(name, manager_of_shared(forwarded(presented.clients)), &presented, codec, settings)
     });
     listener.filter_chains = shared.chain(own).collect();
     if codec == Codec::Tcp {
-        stream::forward(at.id, &at.tls.connections, &mut choice, &mut listener, settings);
+        stream::forward(at.id, &at.tls.connections, stream::Limit::ByChain, &mut choice, &mut listener, settings);
     }
     listener.filter_chain_matcher = choice.matcher();
     listener
+}
+
+/// Returns the parts of client certificates that backends receive.
+fn forwarded(clients: Option<&ClientValidation>) -> ForwardedParts {
+    clients.map(|clients| clients.forwarded).unwrap_or_default()
 }
 
 /// Builds the connection manager of the chains that hosts share.

@@ -117,9 +117,17 @@ pub fn shared_chain(listener: &ListenerId, presented: &Presented) -> String {
         (TlsVersion::V1_2, TlsVersion::V1_2) => "/1.2",
         (TlsVersion::V1_2, TlsVersion::V1_3) => "",
     };
-    let clients = clients.map(|ClientValidation { authorities, required }| {
-        let optional = if *required { "" } else { "optional-" };
-        format!("/{optional}client-ca={authorities}")
+    let clients = clients.map(|ClientValidation { authorities, required, is_verified, forwarded }| {
+        let mode = match (required, is_verified) {
+            (true, true) => "",
+            (false, false) => "optional-",
+            (true, false) => "unverified-",
+            (false, true) => "absent-or-valid-",
+        };
+        let authorities = authorities.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string);
+        let parts = forwarded.names().collect::<Vec<_>>().join(",");
+        let forwarded = if parts.is_empty() { parts } else { format!("/xfcc={parts}") };
+        format!("/{mode}client-ca={authorities}{forwarded}")
     });
     format!("{listener}/{secrets}{versions}{}", clients.unwrap_or_default())
 }

@@ -4,7 +4,7 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use lockgate_xds::snapshot::Resource;
 
 use super::wire;
-use crate::model::{Material, Secret, SecretId};
+use crate::model::{Material, Revoking, Secret, SecretId};
 
 /// Builds the SDS resource of a secret.
 pub fn resource(id: &SecretId, secret: &Secret) -> Resource {
@@ -25,6 +25,14 @@ pub fn secret(id: &SecretId, material: &Material) -> tls_v3::Secret {
             trusted_ca: Some(wire::inline_string(pem)),
             ..Default::default()
         }),
+        Material::Revoking(Revoking { authorities, revocations, is_leaf_only }) => {
+            Type::ValidationContext(tls_v3::CertificateValidationContext {
+                trusted_ca: Some(wire::inline_string(authorities)),
+                crl: Some(wire::inline_string(revocations)),
+                only_verify_leaf_cert_crl: *is_leaf_only,
+                ..Default::default()
+            })
+        }
     };
     tls_v3::Secret { name: id.to_string(), r#type: Some(content) }
 }

@@ -1,13 +1,16 @@
 //! Listeners that forward connections and datagrams: TLS, TCP, UDP.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
+use envoy_types::pb::envoy::extensions::filters::network::connection_limit::v3 as connection_limit_v3;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp_proxy_v3;
 use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3 as udp_proxy_v3;
 use envoy_types::pb::envoy::extensions::matching::common_inputs::network::v3 as network_v3;
 use envoy_types::pb::envoy::extensions::matching::input_matchers::consistent_hashing::v3 as hashing_v3;
+use envoy_types::pb::google::protobuf as google;
 use envoy_types::pb::xds::core::v3 as xds_core_v3;
 use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
 use lockgate_xds::provenance::ObjectRef;
@@ -50,7 +53,7 @@ fn tls(
     let mut choice = Choice::default();
     let filters = proxy_protocol(settings).into_iter().chain([downstream_tls::inspector(settings)]);
     let mut listener = listener_v3::Listener { listener_filters: filters.collect(), ..over_tcp(id, bind, settings) };
-    forward(id, hosts, &mut choice, &mut listener, settings);
+    forward(id, hosts, Limit::ByListener, &mut choice, &mut listener, settings);
     listener.filter_chain_matcher = choice.matcher();
     if listener.filter_chains.is_empty() && listener.default_filter_chain.is_none() {
         // Envoy rejects a listener without filter chains.
@@ -59,10 +62,23 @@ fn tls(
     listener
 }
 
+/// How the connections of a listener that a loop could use up are limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// All connections of the listener, by a runtime flag.
+    ByListener,
+    /// The connections of each filter chain. The listener also serves hosts, whose connections are not limited.
+    ByChain,
+}
+
+/// The time without any bytes after which Envoy closes a connection of an HTTPProxy, as Contour does.
+const IDLE: Duration = Duration::from_secs(9001);
+
 /// Adds the filter chains that forward the connections for these server names.
 pub fn forward(
     id: &ListenerId,
     hosts: &BTreeMap<Host, TlsConnections>,
+    limit: Limit,
     choice: &mut Choice,
     listener: &mut listener_v3::Listener,
     settings: &Settings,
@@ -72,7 +88,10 @@ pub fn forward(
         // The destination of Envoys that close all connections for a name needs no chain.
         let chain = (!to.clusters.is_empty()).then(|| listener_v3::FilterChain {
             name: names::connection_chain(id, host),
-            filters: vec![tcp_proxy(id, to)],
+            filters: match limit {
+                Limit::ByListener => vec![tcp_proxy(id, to, None)],
+                Limit::ByChain => vec![connection_limit(id, settings), tcp_proxy(id, to, Some(IDLE))],
+            },
             transport_socket: tls,
             ..Default::default()
         });
@@ -93,7 +112,7 @@ pub fn forward(
 fn tcp(id: &ListenerId, bind: &Bind, to: &Destination, settings: &Settings) -> listener_v3::Listener {
     listener_v3::Listener {
         listener_filters: proxy_protocol(settings).into_iter().collect(),
-        filter_chains: vec![chain_of(tcp_proxy(id, to))],
+        filter_chains: vec![chain_of(tcp_proxy(id, to, None))],
         ..over_tcp(id, bind, settings)
     }
 }
@@ -103,12 +122,12 @@ fn chain_of(filter: listener_v3::Filter) -> listener_v3::FilterChain {
 }
 
 /// Builds the network filter that forwards a connection. Envoy closes a connection whose cluster does not exist.
-fn tcp_proxy(id: &ListenerId, to: &Destination) -> listener_v3::Filter {
+fn tcp_proxy(id: &ListenerId, to: &Destination, idle: Option<Duration>) -> listener_v3::Filter {
     use tcp_proxy_v3::tcp_proxy::weighted_cluster::ClusterWeight;
     use tcp_proxy_v3::tcp_proxy::{ClusterSpecifier, WeightedCluster};
     match shares(to).as_slice() {
         [] => refusing(id),
-        [(only, _)] => proxy(id, ClusterSpecifier::Cluster(only.clone())),
+        [(only, _)] => proxy(id, ClusterSpecifier::Cluster(only.clone()), idle),
         several => {
             let share = |(name, weight): &(String, u32)| ClusterWeight {
                 name: name.clone(),
@@ -116,25 +135,43 @@ fn tcp_proxy(id: &ListenerId, to: &Destination) -> listener_v3::Filter {
                 ..Default::default()
             };
             let clusters = several.iter().map(share).collect();
-            proxy(id, ClusterSpecifier::WeightedClusters(WeightedCluster { clusters }))
+            proxy(id, ClusterSpecifier::WeightedClusters(WeightedCluster { clusters }), idle)
         }
     }
 }
 
 /// Returns the size of the filter chain for the connections to a destination, in encoded bytes without TLS.
 pub fn size_of_chain(id: &ListenerId, to: &Destination) -> u64 {
-    chain_of(tcp_proxy(id, to)).encoded_len() as u64
+    chain_of(tcp_proxy(id, to, None)).encoded_len() as u64
 }
 
 /// Builds the network filter that closes connections.
 fn refusing(id: &ListenerId) -> listener_v3::Filter {
-    proxy(id, tcp_proxy_v3::tcp_proxy::ClusterSpecifier::Cluster(names::REFUSED.to_owned()))
+    proxy(id, tcp_proxy_v3::tcp_proxy::ClusterSpecifier::Cluster(names::REFUSED.to_owned()), None)
 }
 
-fn proxy(id: &ListenerId, cluster: tcp_proxy_v3::tcp_proxy::ClusterSpecifier) -> listener_v3::Filter {
+/// Builds the network filter that limits the connections of a filter chain.
+fn connection_limit(id: &ListenerId, settings: &Settings) -> listener_v3::Filter {
+    let limit = connection_limit_v3::ConnectionLimit {
+        stat_prefix: names::stat_prefix(id),
+        max_connections: Some(google::UInt64Value { value: settings.tenants.max_connections_per_listener.into() }),
+        ..Default::default()
+    };
+    listener_v3::Filter {
+        name: "envoy.filters.network.connection_limit".to_owned(),
+        config_type: Some(listener_v3::filter::ConfigType::TypedConfig(wire::any(&limit))),
+    }
+}
+
+fn proxy(
+    id: &ListenerId,
+    cluster: tcp_proxy_v3::tcp_proxy::ClusterSpecifier,
+    idle: Option<Duration>,
+) -> listener_v3::Filter {
     let proxy = tcp_proxy_v3::TcpProxy {
         stat_prefix: names::stat_prefix(id),
         cluster_specifier: Some(cluster),
+        idle_timeout: idle.map(wire::duration),
         ..Default::default()
     };
     listener_v3::Filter {
@@ -227,7 +264,10 @@ mod tests {
 
     fn terminated(to: Destination) -> TlsConnections {
         let (minimum, maximum) = (TlsVersion::V1_2, TlsVersion::V1_3);
-        TlsConnections { terminated: Some(Termination { secrets: vec![model::pair_id("cert")], minimum, maximum }), to }
+        TlsConnections {
+            terminated: Some(Termination { secrets: vec![model::pair_id("cert")], minimum, maximum, clients: None }),
+            to,
+        }
     }
 
     /// Returns the model with these listeners: `other-10000`, `other-10001`, and so on.

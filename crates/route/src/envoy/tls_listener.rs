@@ -30,8 +30,8 @@ impl<'a> From<&'a TlsHost> for Presented<'a> {
 
 impl<'a> From<&'a Termination> for Presented<'a> {
     fn from(terminated: &'a Termination) -> Self {
-        let Termination { secrets, minimum, maximum } = terminated;
-        Self { secrets, minimum: *minimum, maximum: *maximum, clients: None }
+        let Termination { secrets, minimum, maximum, clients } = terminated;
+        Self { secrets, minimum: *minimum, maximum: *maximum, clients: clients.as_ref() }
     }
 }
 

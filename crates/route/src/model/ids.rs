@@ -159,6 +159,15 @@ pub enum SecretSource {
     Secret(ObjectKey, SecretPart),
     /// The certificate authorities of one or several ConfigMaps.
     ConfigMaps(ObjectKey, Box<[ObjectKey]>),
+    /// The certificate authorities of a Secret, and the revocation lists of a Secret.
+    Revoking {
+        /// The Secret with the authorities.
+        authorities: ObjectKey,
+        /// The Secret with the revocation lists.
+        revocations: ObjectKey,
+        /// Whether only the certificate of the client is looked up in the lists.
+        is_leaf_only: bool,
+    },
 }
 
 /// A part of a Secret object.
@@ -188,6 +197,14 @@ impl SecretId {
         Some(Self(Arc::new(SecretSource::ConfigMaps(first, config_maps.collect()))))
     }
 
+    /// The identity of the certificate authorities of a Secret, with the revocation lists of another one.
+    pub fn of_authorities(authorities: ObjectKey, revocations: Option<ObjectKey>, is_leaf_only: bool) -> Self {
+        match revocations {
+            None => Self::new(authorities, SecretPart::Authorities),
+            Some(revocations) => Self(Arc::new(SecretSource::Revoking { authorities, revocations, is_leaf_only })),
+        }
+    }
+
     /// Returns the objects with the content.
     pub fn source(&self) -> &SecretSource {
         &self.0
@@ -196,7 +213,9 @@ impl SecretId {
     /// Returns the Secret, or the first ConfigMap.
     pub fn object(&self) -> &ObjectKey {
         match self.source() {
-            SecretSource::Secret(object, _) | SecretSource::ConfigMaps(object, _) => object,
+            SecretSource::Secret(object, _)
+            | SecretSource::ConfigMaps(object, _)
+            | SecretSource::Revoking { authorities: object, .. } => object,
         }
     }
 }
@@ -212,6 +231,10 @@ impl fmt::Display for SecretId {
                 first.fmt(f)?;
                 others.iter().try_for_each(|other| write!(f, ",{other}"))?;
                 f.write_str("/configmap")
+            }
+            SecretSource::Revoking { authorities, revocations, is_leaf_only } => {
+                let which = if *is_leaf_only { "leaf-crl" } else { "crl" };
+                write!(f, "{authorities}/ca.crt/{which}={revocations}")
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{ClusterId, Host, SecretId, TlsHost, TlsVersion, VirtualHost, WeightedCluster};
+use super::{ClientValidation, ClusterId, Host, SecretId, TlsHost, TlsVersion, VirtualHost, WeightedCluster};
 
 /// The name of a listener, unique in a model and in an Envoy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,9 +140,9 @@ impl TlsConnections {
         self.to.clusters.iter().map(|one| &one.cluster)
     }
 
-    /// Returns the key pairs, if TLS is terminated.
+    /// Returns the key pairs and the authorities that validate clients, if TLS is terminated.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretId> {
-        self.terminated.iter().flat_map(|tls| &tls.secrets)
+        self.terminated.iter().flat_map(Termination::all_secrets)
     }
 }
 
@@ -155,6 +155,15 @@ pub struct Termination {
     pub minimum: TlsVersion,
     /// Highest TLS version accepted.
     pub maximum: TlsVersion,
+    /// The validation of client certificates. `None`: no certificate is requested.
+    pub clients: Option<ClientValidation>,
+}
+
+impl Termination {
+    /// Returns the secrets: its key pairs, and the authorities that validate clients.
+    pub fn all_secrets(&self) -> impl Iterator<Item = &SecretId> {
+        self.secrets.iter().chain(self.clients.as_ref().and_then(|clients| clients.authorities.as_ref()))
+    }
 }
 
 /// The destination of connections, or of datagrams.

@@ -121,7 +121,7 @@ impl FromIterator<(Host, VirtualHost)> for ServedHosts {
 impl TlsHost {
     /// Returns the secrets: its key pairs, and the authorities that validate clients.
     pub fn all_secrets(&self) -> impl Iterator<Item = &SecretId> {
-        self.secrets.iter().chain(self.clients.as_ref().map(|clients| &clients.authorities))
+        self.secrets.iter().chain(self.clients.as_ref().and_then(|clients| clients.authorities.as_ref()))
     }
 }
 

@@ -47,13 +47,51 @@ impl fmt::Display for PeerName {
     }
 }
 
-/// Whether clients must present a certificate, and the authorities that verify it.
+/// How the certificates of clients are verified.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientValidation {
-    /// The authorities, by identity in [`Model::secrets`](super::Model::secrets).
-    pub authorities: SecretId,
-    /// Whether connections without a valid certificate are refused.
+    /// The authorities with their revocation lists, by identity in [`Model::secrets`](super::Model::secrets). `None`: certificates are
+    /// requested only.
+    pub authorities: Option<SecretId>,
+    /// Whether connections without a certificate are refused.
     pub required: bool,
+    /// Whether connections with a certificate that is not valid are refused.
+    pub is_verified: bool,
+    /// The parts of the certificate that backends receive.
+    pub forwarded: ForwardedParts,
+}
+
+impl ClientValidation {
+    /// Returns the validation by these authorities. Connections without a valid certificate are refused if it is `required`.
+    pub fn new(authorities: SecretId, required: bool) -> Self {
+        let forwarded = ForwardedParts::default();
+        Self { authorities: Some(authorities), required, is_verified: required, forwarded }
+    }
+}
+
+/// The parts of the certificate of a client that backends receive in the header `x-forwarded-client-cert`. Without any, they receive no
+/// header.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ForwardedParts {
+    /// The subject.
+    pub subject: bool,
+    /// The certificate.
+    pub certificate: bool,
+    /// The certificate with its chain.
+    pub chain: bool,
+    /// The DNS names.
+    pub dns: bool,
+    /// The URI.
+    pub uri: bool,
+}
+
+impl ForwardedParts {
+    /// Returns the names of the parts.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let Self { subject, certificate, chain, dns, uri } = self;
+        let parts = [("subject", subject), ("cert", certificate), ("chain", chain), ("dns", dns), ("uri", uri)];
+        parts.into_iter().filter(|(_, is_forwarded)| *is_forwarded).map(|(name, _)| name)
+    }
 }
 
 impl Verification {

@@ -3,12 +3,14 @@
 //! The types contain the fields that are served. The names of all other fields of a block are kept in its [`Rest`], so that no field is
 //! ignored.
 
+mod client_validation;
 mod delegation;
 mod extension_service;
 mod policies;
 mod rest;
 mod route;
 mod status;
+mod tcp_proxy;
 
 use std::sync::Arc;
 
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Meta;
 
+pub use client_validation::{ClientVerification, ForwardClientCertificate};
 pub use delegation::{CertificateDelegation, TlsCertificateDelegation, TlsCertificateDelegationSpec};
 pub use extension_service::{ExtensionService, ExtensionServiceSpec, ExtensionTarget};
 pub use policies::{
@@ -30,6 +33,7 @@ pub use route::{
     ReplacePrefix, RetryPolicy, TimeoutPolicy,
 };
 pub use status::{DetailedCondition, HttpProxyStatus, LoadBalancer, SubCondition};
+pub use tcp_proxy::{TcpInclude, TcpProxy};
 
 /// The API group of Contour.
 pub const CONTOUR: &str = "projectcontour.io";
@@ -57,6 +61,8 @@ pub struct HttpProxySpec {
     pub routes: Vec<ProxyRoute>,
     /// The included objects.
     pub includes: Vec<Include>,
+    /// The destination of TLS connections.
+    pub tcpproxy: Option<Box<TcpProxy>>,
     /// The class.
     pub ingress_class_name: Option<String>,
     /// The other fields.
@@ -101,6 +107,8 @@ pub struct Tls {
     pub maximum_protocol_version: String,
     /// Whether Envoy forwards TLS without terminating it.
     pub passthrough: bool,
+    /// The verification of client certificates.
+    pub client_validation: Option<Box<ClientVerification>>,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,

@@ -103,6 +103,7 @@ fn unknown(key: &ObjectKey) -> Secret {
         fault: Some(SECRET_DELETED.into()),
         authorities: None,
         authorities_fault: Some(SECRET_DELETED.into()),
+        revocations: None,
         credentials: None,
         key_sets: Box::default(),
     }

@@ -137,8 +137,14 @@ impl Objects {
         if self.deleted_secrets.contains(key) {
             return false;
         }
-        let mut secret =
-            Secret { early: None, expired: None, credentials: None, key_sets: Box::default(), ..Secret::clone(before) };
+        let mut secret = Secret {
+            early: None,
+            expired: None,
+            revocations: None,
+            credentials: None,
+            key_sets: Box::default(),
+            ..Secret::clone(before)
+        };
         secret.fault = Some(SECRET_DELETED.into());
         secret.authorities_fault = Some(SECRET_DELETED.into());
         self.insert(Object::new(secret));

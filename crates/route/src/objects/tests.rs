@@ -53,6 +53,7 @@ fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object
         fault,
         authorities: None,
         authorities_fault: None,
+        revocations: None,
         credentials: None,
         key_sets: Box::default(),
     })
@@ -209,6 +210,7 @@ fn the_last_good_authorities_are_retained_like_key_pairs() {
             fault,
             authorities,
             authorities_fault,
+            revocations: None,
             credentials: None,
             key_sets: Box::default(),
         })

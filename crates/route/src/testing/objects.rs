@@ -305,6 +305,7 @@ pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
         fault: None,
         authorities: None,
         authorities_fault,
+        revocations: None,
         credentials: None,
         key_sets: Box::default(),
     })
@@ -332,6 +333,12 @@ impl SecretBuilder {
     /// Sets the authorities.
     pub fn authorities(mut self, authorities: &str) -> Self {
         (self.0.authorities, self.0.authorities_fault) = (Some(authorities.into()), None);
+        self
+    }
+
+    /// Sets the revocation lists.
+    pub fn revocations(mut self, revocations: &str) -> Self {
+        self.0.revocations = Some(Ok(revocations.into()));
         self
     }
 

@@ -5,6 +5,7 @@
 
 mod access;
 mod authorization;
+mod client_validation;
 mod conditions;
 mod global_limits;
 mod headers;
@@ -14,6 +15,7 @@ mod root;
 mod route;
 mod services;
 mod situation;
+mod tcp;
 mod tls;
 mod tokens;
 mod tree;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{ClusterId, Host, KeyPair, SecretId, TlsVersion};
+use crate::model::{ClientValidation, ClusterId, Destination, Host, KeyPair, SecretId, TlsVersion};
 use crate::objects::{Precedence, Revision};
 
 pub use super::backend::WantedPort;
@@ -57,6 +57,10 @@ pub struct Shared {
     pub entries: Box<[Entry]>,
     /// The lowest and the highest TLS version of its hosts.
     pub tls_versions: (TlsVersion, TlsVersion),
+    /// Where the bytes of the TLS connections of its hosts go. `None`: Envoy reads requests from the connections.
+    pub stream: Option<Box<Stream>>,
+    /// The verification of the clients of its hosts. `None`: no certificate is requested.
+    pub clients: Option<Arc<Clients>>,
     /// The namespaces that may add paths to its hosts, sorted.
     pub delegates: Arc<[Arc<str>]>,
     /// The target of requests that match no rule.
@@ -101,6 +105,8 @@ impl Shared {
         Self {
             rule_less: rules.is_empty(),
             tls_versions: (TlsVersion::V1_2, TlsVersion::V1_3),
+            stream: None,
+            clients: None,
             beside: beside(&entries),
             hosts: places(&rules, &entries),
             rules: rules.into(),
@@ -137,6 +143,24 @@ impl Shared {
         let at = self.hosts.binary_search_by(|(other, _)| other.cmp(host)).ok()?;
         self.hosts.get(at).map(|(_, places)| places)
     }
+}
+
+/// Where the bytes of TLS connections go. Only an object that defines all of its hosts can have one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stream {
+    /// Whether Envoy decrypts the bytes, with the certificate of the host.
+    pub is_decrypted: bool,
+    /// The destination.
+    pub to: Destination,
+}
+
+/// The verification of the clients of hosts. Only an object that defines all of its hosts can have one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clients {
+    /// The verification. `None`: clients cannot be verified, so no TLS connection may be accepted.
+    pub validation: Option<ClientValidation>,
+    /// The size of the authorities and the revocation lists in the memory of an Envoy, in bytes.
+    pub size: u64,
 }
 
 /// The maximum number of TLS entries of a source that apply to hosts that they do not list. Each host of the source reads all of

@@ -92,12 +92,24 @@ pub fn secret(objects: &Objects, id: &SecretId) -> Option<Secret> {
     let (key, part) = match id.source() {
         SecretSource::Secret(key, part) => (key, part),
         SecretSource::ConfigMaps(first, others) => return authorities(objects, first, others),
+        SecretSource::Revoking { authorities, revocations, is_leaf_only } => {
+            return revoking(objects, authorities, revocations, *is_leaf_only);
+        }
     };
     let secret = objects.get::<objects::Secret>(key)?;
     let material = match part {
         SecretPart::Authorities => model::Material::Authorities(secret.authorities.clone()?),
         SecretPart::KeyPair => model::Material::Pair(secret.pair.clone()?),
     };
+    Some(Secret { material, origin: secret.meta.object_ref(Kind::SECRET) })
+}
+
+/// Returns the certificate authorities of a Secret with the revocation lists of another one.
+fn revoking(objects: &Objects, authorities: &ObjectKey, lists: &ObjectKey, is_leaf_only: bool) -> Option<Secret> {
+    let secret = objects.get::<objects::Secret>(authorities)?;
+    let authorities = secret.authorities.clone()?;
+    let revocations = objects.get::<objects::Secret>(lists)?.revocations.clone()?.ok()?;
+    let material = model::Material::Revoking(model::Revoking { authorities, revocations, is_leaf_only });
     Some(Secret { material, origin: secret.meta.object_ref(Kind::SECRET) })
 }
 
@@ -391,8 +403,8 @@ impl Asking<'_> {
         found.missed.push(Missed { object, field, fault, instead });
     }
 
-    /// Reports that the entry is ignored for `host`, because the routes belong to other namespaces.
-    fn ignored(&self, host: &Host, message: String) -> Problem {
+    /// Reports that the entry is ignored for `host`, with the reason.
+    pub fn ignored(&self, host: &Host, message: String) -> Problem {
         Problem {
             object: self.source.origin.clone(),
             field: self.entry.field.to_string(),

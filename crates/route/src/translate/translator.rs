@@ -149,6 +149,8 @@ pub struct Translator {
     endpoint_problems: BTreeMap<ServicePortId, Vec<Arc<Problem>>>,
     /// For each Secret, the number of TLS hosts, clusters, and statistics listeners that use it.
     uses_of_secrets: BTreeMap<SecretId, usize>,
+    /// The used authorities with revocation lists.
+    revoking: BTreeSet<SecretId>,
     /// The problem of each object that cannot be decoded completely.
     encoding_problems: BTreeMap<ObjectId, Arc<Problem>>,
 }
@@ -190,6 +192,7 @@ impl Translator {
             envoys: Envoys::default(),
             endpoint_problems: BTreeMap::new(),
             uses_of_secrets: BTreeMap::new(),
+            revoking: BTreeSet::new(),
             encoding_problems: BTreeMap::new(),
         }
     }

@@ -28,7 +28,7 @@ fn plain(settings: &Settings) -> listener_v3::Listener {
 }
 
 fn https(at: &TlsListener, settings: &Settings) -> listener_v3::Listener {
-    let shared = shared_manager(at.id, Codec::Tcp, RouteFilters::default(), settings);
+    let shared = |_| shared_manager(at.id, Codec::Tcp, RouteFilters::default(), settings);
     super::https(at, &shared, RouteFilters::default(), settings)
 }
 
@@ -75,9 +75,9 @@ fn there_is_a_tls_listener_only_with_a_tls_host() {
 fn the_chains_of_exact_hosts_share_a_connection_manager() {
     let hosts = model(&[Host::Exact("a.test".into()), Host::Wildcard("test".into())]);
     let made = |settings: &Settings| {
-        let TlsListeners { listeners, manager } = tls_listeners(&at(&hosts), RouteFilters::default(), settings);
+        let TlsListeners { listeners, managers } = tls_listeners(&at(&hosts), RouteFilters::default(), settings);
         let listener = listener_v3::Listener::decode(listeners[0].1.message()).unwrap();
-        (listener, manager.unwrap())
+        (listener, managers.into_iter().next().unwrap())
     };
     let (listener, manager) = made(&Settings::default());
     let [shared, own] = listener.filter_chains.as_slice() else { panic!("{listener:?}") };
@@ -89,7 +89,7 @@ fn the_chains_of_exact_hosts_share_a_connection_manager() {
     let (changed, other) = made(&settings);
     assert_ne!(other.name(), manager.name());
     assert_eq!(changed.filter_chains[0].filters[0].name, **other.name());
-    assert!(tls_listeners(&at(&model(&[Host::Any])), RouteFilters::default(), &settings).manager.is_none());
+    assert!(tls_listeners(&at(&model(&[Host::Any])), RouteFilters::default(), &settings).managers.is_empty());
 }
 
 /// Envoy reads the whole listener for each new host: 0.8 us for a name, and 80 us for a chain of this size.

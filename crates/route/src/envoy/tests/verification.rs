@@ -83,7 +83,7 @@ fn clients_are_validated_by_all_filter_chains_of_a_listener() {
         let mut model = verified(false, &[PeerName::Dns("cart.test".into())]);
         let authorities = SecretId::of_config_maps([ObjectKey::new("shop", "ca")].into()).unwrap();
         for tls in model.tls_mut(ListenerId::HTTPS).unwrap().hosts.values_mut() {
-            tls.clients = Some(ClientValidation { authorities: authorities.clone(), required });
+            tls.clients = Some(ClientValidation::new(authorities.clone(), required));
         }
         let resources = build(&model, &settings);
         let listener = resources.iter().find(|one| &**one.name() == "https").unwrap();
@@ -107,7 +107,7 @@ fn each_server_name_can_validate_clients_by_other_authorities() {
     let (first, host) = (first.clone(), host.clone());
     tls.hosts.insert(Host::Exact("other.test".into()), host);
     let authorities = SecretId::of_config_maps([ObjectKey::new("shop", "ca")].into()).unwrap();
-    tls.hosts.get_mut(&first).unwrap().clients = Some(ClientValidation { authorities, required: true });
+    tls.hosts.get_mut(&first).unwrap().clients = Some(ClientValidation::new(authorities, true));
     let resources = build(&model, &settings);
     let listener = resources.iter().find(|one| &**one.name() == "https").unwrap();
     let text = lockgate_xds::protobuf::to_json(listener.kind().full_name(), &listener.message()).to_string();

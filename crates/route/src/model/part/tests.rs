@@ -69,7 +69,7 @@ fn a_part_has_only_the_resources_of_its_listeners() {
 #[test]
 fn a_part_has_the_key_pairs_of_terminated_connections() {
     let (secrets, minimum, maximum) = (vec![pair_id("cert")], TlsVersion::V1_2, TlsVersion::V1_3);
-    let terminated = Some(Termination { secrets, minimum, maximum });
+    let terminated = Some(Termination { secrets, minimum, maximum, clients: None });
     let connections = TlsConnections { terminated, to: to("shop/ip/h2c") };
     let all = with_listener("tls", Traffic::Tls([(Host::Any, connections)].into()));
     let tls = part(&all, &ids(&["tls"]));

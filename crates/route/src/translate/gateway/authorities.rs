@@ -94,7 +94,7 @@ pub fn size(authorities: &Authorities, objects: &Objects) -> u64 {
         Authorities::Secret(secret) => match secret.source() {
             SecretSource::ConfigMaps(first, others) => [first].into_iter().chain(others).map(length).sum(),
             // The policy of a BackendTLSPolicy names ConfigMaps only.
-            SecretSource::Secret(..) => 0,
+            SecretSource::Secret(..) | SecretSource::Revoking { .. } => 0,
         },
     };
     (text as u64).next_multiple_of(UNIT)

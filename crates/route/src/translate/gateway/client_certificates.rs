@@ -44,7 +44,7 @@ pub fn of_port(gateway: &Gateway, port: u16, resolver: &mut Resolver) -> Clients
     };
     let resolved = authorities::resolve(ca_certificate_refs, referrer, resolver);
     let required = mode.as_deref() != Some(INSECURE);
-    let validation = resolved.authorities.map(|authorities| ClientValidation { authorities, required });
+    let validation = resolved.authorities.map(|authorities| ClientValidation::new(authorities, required));
     let is_empty = || ("InvalidCACertificateRef", format!("{field} is empty").into());
     let fault = resolved.fault.or_else(|| validation.is_none().then(is_empty));
     let unresolved = fault.clone().map(|(reason, message)| ("ResolvedRefs", reason, message));

@@ -37,7 +37,8 @@ pub fn parse(proxy: &HttpProxy, resolver: Resolver) -> Source {
         let detail = Some(Detail { severity: Severity::Error, r#type: ORPHANED });
         let entry = Verdict { detail, status: Status::True, message: message(), ..orphaned.clone() };
         let verdicts = [Verdict { message: message(), ..orphaned }, entry].into();
-        return Source { asks: !proxy.spec.routes.is_empty(), verdicts, ..source };
+        let asks = !proxy.spec.routes.is_empty() || proxy.spec.tcpproxy.is_some();
+        return Source { asks, verdicts, ..source };
     };
     let mut report = Report::default();
     report.declare_valid(&origin);
@@ -78,21 +79,16 @@ fn serve(
 ) -> Source {
     let origin = &source.origin;
     let spec = &proxy.spec;
-    if spec.routes.is_empty() && spec.includes.is_empty() && !spec.rest.has("tcpproxy") {
-        let message = "there are neither routes nor includes";
+    if spec.routes.is_empty() && spec.includes.is_empty() && spec.tcpproxy.is_none() {
+        let message = "there are neither routes nor includes nor a TCP proxy";
         report.add(origin, "spec", &situation::NOTHING_DEFINED, message, "answered 404");
     }
     let closed = "answered 503 for all routes of the host";
     let mut is_closed =
         report.add_rest(origin, "spec.virtualhost", (&virtual_host.rest, &[]), Block::VirtualHost, closed);
     let tls = virtual_host.tls.as_ref().map(|tls| {
-        is_closed |= report.add_rest(
-            origin,
-            "spec.virtualhost.tls",
-            (&tls.rest, &["enableFallbackCertificate"]),
-            Block::Tls,
-            closed,
-        );
+        let harmless: &[&str] = &["enableFallbackCertificate"];
+        is_closed |= report.add_rest(origin, "spec.virtualhost.tls", (&tls.rest, harmless), Block::Tls, closed);
         tls::parse(proxy, tls, &host, &mut report, &mut resolver)
     });
     let cors = virtual_host
@@ -105,12 +101,14 @@ fn serve(
     let redirect = tls.as_ref().map(|tls| tls.redirect);
     let mut tree = Tree::new(resolver, report, HostPolicies { is_closed, access, cors, redirect, section });
     tree.add(proxy, &Reached::default());
+    let stream = tree.stream(proxy, virtual_host);
     let (units, report, resolver) = tree.into_parts();
     let (problems, verdicts) = report.into_parts();
     let rule = Rule { field: Field::new(FQDN, &[]), host, units: units.into() };
     let versions = tls.as_ref().map(|tls| tls.versions);
+    let clients = tls.as_ref().and_then(|tls| tls.clients.clone());
     let entries = tls.and_then(|tls| tls.entry).into_iter().collect();
     let shared = Shared::new(vec![rule], entries);
-    let shared = Shared { tls_versions: versions.unwrap_or(shared.tls_versions), ..shared };
+    let shared = Shared { tls_versions: versions.unwrap_or(shared.tls_versions), stream, clients, ..shared };
     Source { asks: true, shared, dependencies: resolver.into_dependencies(), problems, verdicts, ..source }
 }

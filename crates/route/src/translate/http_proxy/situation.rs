@@ -14,11 +14,13 @@ pub struct Situation {
     pub problem: Reason,
 }
 
-const fn error(r#type: &'static str, reason: &'static str, problem: Reason) -> Situation {
+/// Returns an error.
+pub const fn error(r#type: &'static str, reason: &'static str, problem: Reason) -> Situation {
     Situation { detail: Detail { severity: Severity::Error, r#type }, reason, problem }
 }
 
-const fn warning(r#type: &'static str, reason: &'static str, problem: Reason) -> Situation {
+/// Returns a warning.
+pub const fn warning(r#type: &'static str, reason: &'static str, problem: Reason) -> Situation {
     Situation { detail: Detail { severity: Severity::Warning, r#type }, reason, problem }
 }
 
@@ -45,6 +47,7 @@ pub enum Block {
     IpFilter,
     Jwt,
     Authorization,
+    TcpProxy,
 }
 
 impl Block {
@@ -60,6 +63,7 @@ impl Block {
             Self::IpFilter => "IPFilterError",
             Self::Jwt => "JWTVerificationError",
             Self::Authorization => "AuthError",
+            Self::TcpProxy => "TCPProxyError",
         }
     }
 

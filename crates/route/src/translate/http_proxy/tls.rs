@@ -1,5 +1,8 @@
 //! TLS of a root: its Secret, its versions, and the redirect of plain HTTP.
 
+use std::sync::Arc;
+
+use super::client_validation;
 use super::report::Report;
 use super::situation;
 use crate::model::{Host, RedirectStatus, TlsVersion};
@@ -10,7 +13,7 @@ use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
 use crate::translate::plain_text::ToHttps;
 use crate::translate::problem::{Cause, Message};
-use crate::translate::source::{Entry, Material};
+use crate::translate::source::{Clients, Entry, Material};
 use crate::translate::unit::Field;
 
 /// The field of TLS.
@@ -22,6 +25,8 @@ pub struct Parsed {
     pub entry: Option<Entry>,
     /// The lowest and the highest TLS version.
     pub versions: (TlsVersion, TlsVersion),
+    /// The verification of clients.
+    pub clients: Option<Arc<Clients>>,
     /// The redirect of plain HTTP, which also applies without a usable certificate. Otherwise, routes would be served in clear text.
     pub redirect: ToHttps,
 }
@@ -31,24 +36,29 @@ pub fn parse(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, res
     let settings = resolver.context.settings;
     let entry = entry(proxy, tls, host, report, resolver);
     let versions = versions(proxy, tls, report, settings);
-    Parsed { entry, versions, redirect: ToHttps::with_status(RedirectStatus::MovedPermanently, settings) }
+    let clients = client_validation::parse(proxy, tls, report, resolver);
+    Parsed { entry, versions, clients, redirect: ToHttps::with_status(RedirectStatus::MovedPermanently, settings) }
+}
+
+/// Returns whether exactly one of the two kinds of TLS is set.
+pub fn is_valid(tls: &Tls) -> bool {
+    tls.passthrough == tls.secret_name.is_empty()
 }
 
 fn entry(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolver: &mut Resolver) -> Option<Entry> {
     let origin = proxy.meta.object_ref(Kind::HTTP_PROXY);
     let without = "no certificate for the host";
-    if tls.passthrough != tls.secret_name.is_empty() {
+    if !is_valid(tls) {
         let message = "exactly one of \"secretName\" and \"passthrough\" must be set";
         report.add(&origin, FIELD, &situation::TLS_NOT_VALID, message, without);
         return None;
     }
     if tls.passthrough {
-        let (field, situation) = (format!("{FIELD}.passthrough"), situation::Block::Tls.unsupported());
-        report.add(&origin, field, &situation, "TLS passthrough is not supported", "TLS of the host is not served");
-        return None;
-    }
-    // With a TCP proxy, the routes are for plain HTTP alone.
-    if proxy.spec.rest.has("tcpproxy") {
+        let fallback = Some("enableFallbackCertificate").filter(|name| tls.rest.has(name));
+        if let Some(name) = fallback {
+            let message = "Envoy does not present a certificate to clients whose TLS is passed through";
+            report.add(&origin, format!("{FIELD}.{name}"), &client_validation::INCOMPATIBLE, message, "left out");
+        }
         return None;
     }
     let (field, key) = (Field::new(FIELD, &[]), secret_key(&tls.secret_name, &proxy.meta.key.namespace));
@@ -75,7 +85,7 @@ pub fn secret_key(text: &str, namespace: &str) -> ObjectKey {
 }
 
 /// Returns whether a Secret is in `namespace`, or a TLSCertificateDelegation of its namespace permits the reference.
-fn is_delegated(secret: &ObjectKey, namespace: &str, resolver: &mut Resolver) -> bool {
+pub fn is_delegated(secret: &ObjectKey, namespace: &str, resolver: &mut Resolver) -> bool {
     if *secret.namespace == *namespace {
         return true;
     }

@@ -119,8 +119,7 @@ impl<'r> Tree<'r> {
             self.report.add_problem(problem, &situation);
         }
         let closed = "answered 503 for all routes of the object";
-        let harmless: &[&str] = &["tcpproxy"];
-        let rest = (&proxy.spec.rest, harmless);
+        let rest = (&proxy.spec.rest, &[][..]);
         let is_closed = self.report.add_rest(&origin, "spec", rest, situation::Block::Spec, closed);
         let object = Declaring { proxy, origin, is_closed, denied: foreign.denied };
         self.above.push(proxy.meta.key.clone());

@@ -294,7 +294,7 @@ fn a_listener_without_valid_authorities_for_clients_is_not_served() {
     let of_listener = world.conditions(Kind::GATEWAY, "public");
     assert!(of_listener.contains(&"https: Accepted=False NoValidCACertificate".to_owned()), "{of_listener:?}");
     world.apply(ca("one"));
-    let validation = |required| Some(Some(ClientValidation { authorities: bundle("ca"), required }));
+    let validation = |required| Some(Some(ClientValidation::new(bundle("ca"), required)));
     assert_eq!((clients(&world), serves(&world)), (validation(true), vec![true, true]));
     let insecure = public(gateway("public")).validation(None, "ca", Some("AllowInsecureFallback"));
     let update = world.apply(insecure);

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use super::http_proxy_tls::{any_authorities, any_clients, any_tcp_proxy};
 use super::incremental::{Step, any_object, any_settings, difference, lost_of, take};
 use crate::model::{Action, Host, Model, PathMatch};
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
@@ -16,10 +17,10 @@ use crate::translate::verdict::Severity;
 use crate::translate::{ChangedInputs, Translator};
 
 /// A translator beside the objects.
-struct World {
+pub(super) struct World {
     objects: Objects,
     settings: Settings,
-    translator: Translator,
+    pub(super) translator: Translator,
 }
 
 /// Returns the settings: objects without a class are served.
@@ -30,7 +31,7 @@ fn settings() -> Settings {
 }
 
 impl World {
-    fn new(list: &[Object]) -> Self {
+    pub(super) fn new(list: &[Object]) -> Self {
         let base =
             [class("ours").into(), service("a").port("http", 80).into(), service("other/a").port("http", 80).into()];
         let mut world = Self { objects: objects(&base), settings: settings(), translator: Translator::default() };
@@ -60,16 +61,16 @@ impl World {
         assert!(is_complete || both == update.touched, "untold changes");
     }
 
-    fn apply(&mut self, object: impl Into<Object>) {
+    pub(super) fn apply(&mut self, object: impl Into<Object>) {
         self.take(Step::Apply(object.into()));
     }
 
-    fn delete(&mut self, kind: Kind, name: &str) {
+    pub(super) fn delete(&mut self, kind: Kind, name: &str) {
         self.take(Step::Delete(kind, meta(name).key));
     }
 
     /// Returns the entries of the condition of an object: the reasons of errors, and of warnings with a mark.
-    fn reasons(&self, name: &str) -> Vec<String> {
+    pub(super) fn reasons(&self, name: &str) -> Vec<String> {
         let id = ObjectId { kind: Kind::HTTP_PROXY, key: meta(name).key };
         let verdicts = self.translator.verdicts().get(&id).cloned().unwrap_or_default();
         let entry = |(severity, reason): (Severity, &str)| match severity {
@@ -80,12 +81,12 @@ impl World {
     }
 
     /// Returns whether no route of an object is served.
-    fn has_lost(&self, name: &str) -> bool {
+    pub(super) fn has_lost(&self, name: &str) -> bool {
         self.translator.has_lost(&ObjectId { kind: Kind::HTTP_PROXY, key: meta(name).key })
     }
 
     /// Returns the routes of a host in plain HTTP: path, action, and object.
-    fn routes(&self, host: &str) -> Vec<String> {
+    pub(super) fn routes(&self, host: &str) -> Vec<String> {
         routes_of(self.translator.model(), host)
     }
 
@@ -114,7 +115,7 @@ fn routes_of(model: &Model, host: &str) -> Vec<String> {
     routes.map(text).collect()
 }
 
-fn to(service: &str) -> Value {
+pub(super) fn to(service: &str) -> Value {
     json!([{ "name": service, "port": 80 }])
 }
 
@@ -296,7 +297,6 @@ fn a_field_that_may_restrict_access_closes_what_it_protects() {
         json!({ "jwtProviders": [{ "name": "p", "default": true }] }),
         json!({ "ipAllowPolicy": [{ "source": "Peer", "cidr": "10.0.0.1" }, { "source": "Other", "cidr": "10.0.0.2" }] }),
         json!({ "rateLimitPolicy": { "another": 1 } }),
-        json!({ "tls": { "secretName": "good", "clientValidation": { "caSecret": "ca" } } }),
     ] {
         let mut spec = route(json!({ "permitInsecure": true }));
         spec["virtualhost"].as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -351,7 +351,7 @@ fn large_access_policies_close_the_host() {
 
 fn any_proxy() -> impl Strategy<Value = Object> {
     let host = select(vec![None, None, Some("x.com"), Some("a.x.com"), Some("*.x.com")]);
-    let secret = select(vec![None, Some("good"), Some("wild"), Some("other/good")]);
+    let secret = select(vec![None, Some(""), Some("good"), Some("wild"), Some("other/good")]);
     let namespace = select(vec!["", "", "other"]);
     let include = (select(vec!["one", "two", "three", "gone"]), namespace, select(vec!["", "/a", "/b", "bad"]));
     let header = select(vec![None, Some("x-one")]);
@@ -359,14 +359,20 @@ fn any_proxy() -> impl Strategy<Value = Object> {
     let (includes, routes) = (prop::collection::vec(include, 0..3), prop::collection::vec(route, 0..3));
     let class = select(vec![None, None, None, Some("ours"), Some("third"), Some("foreign")]);
     let names = select(vec!["one", "two", "three", "other/three", "other/one", "third/two"]);
-    let of_host = (host, secret, prop::bool::weighted(0.2));
+    let of_host = (host, secret, prop::bool::weighted(0.2), any_tcp_proxy(), any_clients());
     (names, 1i64..4, of_host, class, includes, routes).prop_map(
-        |(name, created, (host, secret, is_closed), class, includes, routes)| {
+        |(name, created, (host, secret, is_closed, tcp_proxy, clients), class, includes, routes)| {
             let mut spec = json!({ "includes": [], "routes": [] });
             if let Some(host) = host {
                 spec["virtualhost"] = json!({ "fqdn": host });
                 if let Some(secret) = secret {
-                    spec["virtualhost"]["tls"] = json!({ "secretName": secret });
+                    spec["virtualhost"]["tls"] = match secret {
+                        "" => json!({ "passthrough": true }),
+                        secret => json!({ "secretName": secret }),
+                    };
+                    if let Some(clients) = clients {
+                        spec["virtualhost"]["tls"]["clientValidation"] = clients;
+                    }
                 }
                 if is_closed {
                     spec["virtualhost"]["authorization"] = json!({ "extensionRef": { "name": "auth" } });
@@ -376,6 +382,9 @@ fn any_proxy() -> impl Strategy<Value = Object> {
                         { "name": "second", "remoteJWKS": { "uri": "http://a.shop.svc/keys" } },
                     ]);
                 }
+            }
+            if let Some(tcp_proxy) = tcp_proxy {
+                spec["tcpproxy"] = tcp_proxy;
             }
             if let Some(class) = class {
                 spec["ingressClassName"] = json!(class);
@@ -418,8 +427,7 @@ fn any_extension_service() -> impl Strategy<Value = Object> {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let object =
-        || prop_oneof![6 => any_proxy(), 1 => any_delegation(), 1 => any_extension_service(), 5 => any_object()];
+    let object = || prop_oneof![6 => any_proxy(), 1 => any_delegation(), 1 => any_authorities(), 5 => any_object()];
     prop_oneof![
         24 => object().prop_map(Step::Apply),
         8 => object().prop_map(|object| Step::Delete(object.kind(), object.meta().key.clone())),

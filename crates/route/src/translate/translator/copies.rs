@@ -1,6 +1,7 @@
 //! The size of hosts that copy the content of others.
 //!
-//! - A wildcard with TLS has a filter chain, with a copy of its key pair. A certificate for 1,000 wildcards is copied 1,000 times.
+//! - A wildcard with TLS, and a host whose connections are forwarded, has a filter chain, with a copy of its key pair. A certificate for 1,000 wildcards is copied 1,000 times.
+//! - A host that verifies clients has a filter chain with a copy of the authorities, unless others have the same chain.
 //! - A host that only a TLS entry names has a copy of the rules of the wildcard above it, or of the rules without a host.
 //! - A wildcard has a copy of the rules without a host, for the names of several labels below it.
 //! - Both have a copy of the default backend. Only its policies count, because they can be large.
@@ -16,16 +17,21 @@ use lockgate_xds::provenance::ObjectRef;
 use super::hosts::draft::Draft;
 use super::levels::Levels;
 use super::sites::Site;
-use crate::model::{Host, TlsVersion};
+use crate::envoy::stream::size_of_chain;
+use crate::model::{Host, ListenerId, TlsVersion};
 use crate::settings::Settings;
 use crate::translate::charges::{Charge, Charges, Size, State};
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::Source;
+use crate::translate::source::{Clients, Source, Stream};
 use crate::translate::tls::{Asking, Chain};
 use crate::translate::unit::Field;
 
 /// The size of the filter chain of a wildcard without its key pair, in bytes.
 const WILDCARD: u64 = 4 << 10;
+
+/// The size of the filter chain of a host whose connections are forwarded, without its key pair and its destination, in bytes. The size
+/// of the destination is a multiple of it.
+const STREAM: u64 = 4 << 10;
 
 /// The size of a copied route of a wildcard, as a multiple of that of other routes: it has a regular expression for the names of
 /// several labels.
@@ -34,8 +40,10 @@ const OF_WILDCARD: u64 = 3;
 /// A part of a host that is a copy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The filter chain of a wildcard.
+    /// The filter chain of a wildcard, or of a host whose connections are forwarded.
     KeyPair,
+    /// The authorities and the revocation lists that verify clients.
+    Clients,
     /// The rules of this namespace.
     Rules(Arc<str>),
     /// The default backend of hosts that no rule names.
@@ -79,7 +87,7 @@ impl Surplus {
                     let what = "the policies of the default backend";
                     surplus.problems.extend(copier.surplus(host, what, charge.size.open, false));
                 }
-                Part::KeyPair => {}
+                Part::KeyPair | Part::Clients => {}
             }
         }
         let first = copied.as_ref().and_then(|copied| levels.standing(copied)?.served.first());
@@ -104,6 +112,14 @@ pub fn of_key_pair(chain: &Chain, settings: &Settings) -> Charge {
     let is_over_quic = settings.http.http3.enabled && chain.maximum >= TlsVersion::V1_3;
     let open = (WILDCARD + chain.pair_size) * if is_over_quic { 2 } else { 1 };
     Charge { rank: chain.provider.clone(), size: Size { open, closed: 0 } }
+}
+
+/// Returns the charge of the filter chain of a host whose connections are forwarded. `chain` has its key pair.
+pub fn of_stream(by: &Source, stream: &Stream, chain: Option<&Chain>) -> Charge {
+    let size = size_of_chain(&ListenerId::new(ListenerId::HTTPS), &stream.to);
+    let pair = chain.filter(|_| stream.is_decrypted).map_or(0, |chain| chain.pair_size);
+    let open = STREAM.saturating_add(size.next_multiple_of(STREAM)).saturating_add(pair);
+    Charge { rank: by.precedence.clone(), size: Size { open, closed: 0 } }
 }
 
 /// The objects that make a host copy the rules of another host.
@@ -187,5 +203,37 @@ pub fn too_many_wildcards(host: &Host, chain: &Chain, settings: &Settings, nobod
             of_key_pair(chain, settings).size.open >> 10,
         ).into(),
         consequence: format!("TLS connections for \"{host}\" are closed, and its rules are answered 503"),
+    }
+}
+
+/// Returns the problem of a host whose connections are forwarded, beyond the limit of its namespace.
+pub fn too_many_streams(host: &Host, by: &Source, stream: &Stream, chain: Option<&Chain>) -> Problem {
+    Problem {
+        object: by.origin.clone(),
+        field: "spec.tcpproxy".to_owned(),
+        reason: Reason::TooManyCopies,
+        message: format!(
+            "\"{host}\" takes {} KiB of configuration, more than older objects leave of the limit \
+             tenants.maxConfigurationPerNamespace",
+            of_stream(by, stream, chain).size.open >> 10,
+        )
+        .into(),
+        consequence: format!("TLS connections for \"{host}\" are closed"),
+    }
+}
+
+/// Returns the problem of a host whose authorities do not fit into the limit of the namespace of `object`.
+pub fn too_many_authorities(host: &Host, clients: &Clients, object: ObjectRef) -> Problem {
+    Problem {
+        object,
+        field: "spec.virtualhost.tls.clientValidation".to_owned(),
+        reason: Reason::TooManyCopies,
+        message: format!(
+            "the certificate authorities and revocation lists for \"{host}\" take {} KiB, more than older objects leave of the limit \
+             tenants.maxConfigurationPerNamespace",
+            clients.size >> 10,
+        )
+        .into(),
+        consequence: format!("TLS connections for \"{host}\" are closed"),
     }
 }

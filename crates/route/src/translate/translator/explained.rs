@@ -431,7 +431,7 @@ fn refuses(listener: &Listener, protocol: Protocol) -> bool {
 fn tls(model: &Model, chain: &Chain) -> Tls {
     let clients = match chain {
         Chain::Http(_, tls) => tls.clients.clone(),
-        Chain::Forwarded(..) => None,
+        Chain::Forwarded(_, connections) => connections.terminated.as_ref().and_then(|tls| tls.clients.clone()),
     };
     let (server_name, secrets, versions, origins) = match chain {
         Chain::Http(name, tls) => (name, tls.secrets.as_slice(), Some((tls.minimum, tls.maximum)), tls.origins.clone()),
@@ -445,7 +445,7 @@ fn tls(model: &Model, chain: &Chain) -> Tls {
     let certificate = |id: &SecretId| {
         let pair = model.secrets.get(id).and_then(|secret| match &secret.material {
             Material::Pair(pair) => Some(pair),
-            Material::Authorities(_) => None,
+            Material::Authorities(_) | Material::Revoking(_) => None,
         });
         Certificate {
             secret: id.clone(),

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use super::copies::ByPart;
 use super::levels::Levels;
 use super::{AT_A_TIME, Translator, set};
-use crate::model::{Host, TlsHost, Touched, VirtualHost};
+use crate::model::{Host, TlsConnections, TlsHost, Touched, VirtualHost};
 use crate::objects::Objects;
 use crate::parallel;
 use crate::settings::Settings;
@@ -89,7 +89,8 @@ impl Translator {
 
     /// Replaces all parts of a host with `made`.
     fn replace_host_parts(&mut self, host: &Host, made: Made, touched: &mut Touched) {
-        let Made { http, https, chain, problems, missed, is_in_rules, is_refused, claim, owner, sizes } = made;
+        let Made { http, https, stream, chain, problems, missed, claim, owner, sizes, .. } = made;
+        let Made { is_in_rules, is_refused, is_passed_through, clients, .. } = made;
         self.claims.settle(host, owner);
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.replace_conflicts(Place::Shared, &site.problems, &[]);
@@ -98,6 +99,7 @@ impl Translator {
         } else if let Some(site) = self.sites.get_mut(host) {
             self.outcomes.replace(host, &site.missed, &missed);
             (site.missed, site.chain, site.claim, site.sizes) = (missed, chain, claim, sizes);
+            (site.is_passed_through, site.clients) = (is_passed_through, clients);
             let before = std::mem::replace(&mut site.problems, problems.clone());
             self.replace_conflicts(Place::Shared, &before, &problems);
             self.sites.set_in_rules(host, is_in_rules);
@@ -106,6 +108,19 @@ impl Translator {
         self.replace_host(plain.as_str(), host, http, touched);
         self.refuse(tls.as_str(), host, is_refused, touched);
         self.replace_tls(tls.as_str(), host, https, touched);
+        self.replace_stream(tls.as_str(), host, stream, touched);
+    }
+
+    /// Replaces the forwarded connections for a server name of a listener for HTTP over TLS.
+    fn replace_stream(&mut self, listener: &str, host: &Host, now: Option<TlsConnections>, touched: &mut Touched) {
+        let Some(tls) = self.model.tls_mut(listener) else { return };
+        let before = tls.connections.get(host).cloned();
+        if before == now {
+            return;
+        }
+        set(&mut tls.connections, host, now.clone());
+        touched.insert_host(listener, host.clone());
+        self.replace_connected(before, now, touched);
     }
 
     /// Replaces a host of a listener for plain HTTP.

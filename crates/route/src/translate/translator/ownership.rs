@@ -19,7 +19,7 @@ use crate::translate::dialect::{self, Dialect, Sharing};
 use crate::translate::few::set_of;
 use crate::translate::host::parent;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::Source;
+use crate::translate::source::{Clients, Source, Stream};
 use crate::translate::tls::Routing;
 use crate::translate::virtual_host::DefaultBackend;
 
@@ -142,6 +142,18 @@ impl<'a> Standing<'a> {
         self.duplicates = self.served.extract_if(.., is_duplicate).collect();
         let of_same_host = |source: &mut &Source| is_alone(source);
         self.duplicates.extend(self.rejected.extract_if(.., of_same_host));
+    }
+
+    /// Returns the object whose TLS connections for the host are forwarded, and where their bytes go.
+    pub fn stream(&self) -> Option<(&'a Source, &'a Stream)> {
+        let alone = self.alone?;
+        Some((alone, alone.shared.stream.as_deref()?))
+    }
+
+    /// Returns the object that verifies the clients of the host, and how.
+    pub fn clients(&self) -> Option<(&'a Source, &'a Arc<Clients>)> {
+        let alone = self.alone?;
+        Some((alone, alone.shared.clients.as_ref()?))
     }
 
     /// Returns the sources whose TLS entries may apply, of `naming`: those of an object that defines all of the host come first.

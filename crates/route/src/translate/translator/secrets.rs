@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Translator, set};
-use crate::model::{SecretId, SecretPart, StatsTls, Touched};
+use crate::model::{SecretId, SecretPart, SecretSource, StatsTls, Touched};
 use crate::objects::{Kind, ObjectKey, Objects};
 use crate::translate::{ChangedInputs, tls};
 
@@ -25,9 +25,9 @@ impl Translator {
     /// Updates key pairs and authorities. `touched` already contains the secrets that are newly used or no longer used.
     pub(super) fn update_secrets(&mut self, objects: &Objects, changed: &ChangedInputs, touched: &mut Touched) {
         let parts = |key: &ObjectKey| SecretPart::ALL.map(|part| SecretId::new(key.clone(), part));
-        let ids = changed.of_kind(Kind::SECRET).flat_map(parts);
-        let stale: BTreeSet<SecretId> =
-            ids.filter(|id| self.uses_of_secrets.contains_key(id)).chain(touched.secrets.iter().cloned()).collect();
+        let ids = changed.of_kind(Kind::SECRET).flat_map(parts).filter(|id| self.uses_of_secrets.contains_key(id));
+        let mut stale: BTreeSet<SecretId> = ids.chain(touched.secrets.iter().cloned()).collect();
+        stale.extend(self.revoking.iter().filter(|id| has_changed(id, changed)).cloned());
         for id in stale {
             let used = self.uses_of_secrets.contains_key(&id);
             let now = used.then(|| tls::secret(objects, &id)).flatten();
@@ -44,6 +44,9 @@ impl Translator {
             return;
         }
         if let Some(id) = now {
+            if matches!(id.source(), SecretSource::Revoking { .. }) {
+                self.revoking.insert(id.clone());
+            }
             *self.uses_of_secrets.entry(id.clone()).or_default() += 1;
             touched.secrets.insert(id);
         }
@@ -52,8 +55,19 @@ impl Translator {
             *uses = uses.saturating_sub(1);
             if *uses == 0 {
                 self.uses_of_secrets.remove(&id);
+                self.revoking.remove(&id);
             }
             touched.secrets.insert(id);
         }
+    }
+}
+
+/// Returns whether one of the Secrets of authorities with revocation lists has changed.
+fn has_changed(id: &SecretId, changed: &ChangedInputs) -> bool {
+    match id.source() {
+        SecretSource::Revoking { authorities, revocations, .. } => {
+            changed.of_kind(Kind::SECRET).any(|key| key == authorities || key == revocations)
+        }
+        SecretSource::Secret(..) | SecretSource::ConfigMaps(..) => false,
     }
 }

@@ -8,7 +8,7 @@ use crate::objects::Precedence;
 use crate::translate::few::Few;
 use crate::translate::host::parent;
 use crate::translate::problem::Problem;
-use crate::translate::source::Source;
+use crate::translate::source::{Clients, Source};
 use crate::translate::tls::{Chain, Missed};
 
 use super::ownership::Claim;
@@ -26,6 +26,10 @@ pub struct Site {
     pub sizes: BTreeMap<Arc<str>, u64>,
     /// The TLS properties of the host.
     pub chain: Option<Chain>,
+    /// Whether its TLS connections are forwarded without being decrypted.
+    pub is_passed_through: bool,
+    /// The verification of the clients of its rules.
+    pub clients: Option<Arc<Clients>>,
     /// The problems of sources that concern only this host.
     pub problems: Vec<Arc<Problem>>,
     /// The TLS entries for the host without a usable key pair.

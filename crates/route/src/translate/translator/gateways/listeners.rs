@@ -30,7 +30,7 @@ impl Translator {
         let now = now.ok().map(Arc::new);
         // The content of its ConfigMaps may have changed.
         let clients = now.iter().flat_map(|gateway| &gateway.listeners).filter_map(|one| one.clients.as_ref());
-        update.touched.secrets.extend(clients.map(|clients| clients.authorities.clone()));
+        update.touched.secrets.extend(clients.filter_map(|clients| clients.authorities.clone()));
         let before = self.gateways.gateways.get(&id.key).cloned();
         if before == now {
             return None;

@@ -2,7 +2,7 @@
 //! listener without server names, receives all connections.
 
 use super::{Translator, Update};
-use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConnections, Traffic};
+use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConnections, Touched, Traffic};
 use crate::objects::Precedence;
 use crate::settings::Settings;
 use crate::translate::gateway::attach::ListenerName;
@@ -42,7 +42,7 @@ impl Translator {
         }
         let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
         let terminated = match &owner.protocol {
-            Some(Protocol::Tls(pairs)) => Some(Termination { secrets: pairs.clone(), minimum, maximum }),
+            Some(Protocol::Tls(pairs)) => Some(Termination { secrets: pairs.clone(), minimum, maximum, clients: None }),
             _ => None,
         };
         self.replace_connections(id, host, Some(TlsConnections { terminated, to }), update);
@@ -83,14 +83,24 @@ impl Translator {
         }
         set(hosts, host, now.clone());
         update.touched.listeners.insert(id.clone());
+        self.replace_connected(before, now, &mut update.touched);
+    }
+
+    /// Replaces the users of the clusters and key pairs of forwarded connections.
+    pub(in crate::translate::translator) fn replace_connected(
+        &mut self,
+        before: Option<TlsConnections>,
+        now: Option<TlsConnections>,
+        touched: &mut Touched,
+    ) {
         self.replace_destinations(before.as_ref().map(|one| &one.to), now.as_ref().map(|one| &one.to));
         let secrets = |connections: Option<TlsConnections>| -> Vec<SecretId> {
-            connections.and_then(|one| one.terminated).map(|tls| tls.secrets).unwrap_or_default()
+            connections.iter().flat_map(TlsConnections::secrets).cloned().collect()
         };
         let (before, now) = (secrets(before), secrets(now));
         if before != now {
-            now.into_iter().for_each(|secret| self.use_secret(None, Some(secret), &mut update.touched));
-            before.into_iter().for_each(|secret| self.use_secret(Some(secret), None, &mut update.touched));
+            now.into_iter().for_each(|secret| self.use_secret(None, Some(secret), touched));
+            before.into_iter().for_each(|secret| self.use_secret(Some(secret), None, touched));
         }
     }
 

@@ -1,15 +1,18 @@
 //! The decisions on a host that precede its virtual hosts: its owner, the host whose rules it copies, its certificate, and the charges
 //! for its copies.
 
+use std::sync::Arc;
+
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
 use crate::envoy::route::Sizes;
 use crate::model::Host;
 use crate::settings::Settings;
+use crate::translate::charges::{Charge, Size};
 use crate::translate::gateway::size;
 use crate::translate::host::parent;
-use crate::translate::source::Source;
+use crate::translate::source::{Clients, Source};
 use crate::translate::tls::{self, Asking, Chain, Found, Routing};
 use crate::translate::translator::copies::{self, ByPart, Copier, Part};
 use crate::translate::translator::levels::Levels;
@@ -29,6 +32,8 @@ pub struct Draft<'t> {
     pub certificate: Certificate,
     /// The objects that make it copy rules.
     pub copier: Option<Copier<'t>>,
+    /// The verification of clients: that of the host, or that of the host whose rules it copies.
+    pub clients: Option<Arc<Clients>>,
     /// The charges for its copies.
     pub charges: ByPart,
 }
@@ -42,6 +47,15 @@ pub struct Certificate {
     pub found: Found,
     /// Whether a served rule or a permitted TLS entry names the host.
     pub is_named: bool,
+}
+
+impl Certificate {
+    /// Returns the certificate of a host whose connections `by` forwards encrypted: there is none.
+    fn of_passthrough(host: &Host, by: &Source, naming: &[Asking]) -> Self {
+        let message = || format!("the TLS connections for \"{host}\" are forwarded by {}", by.origin);
+        let problems = naming.iter().map(|asking| asking.ignored(host, message())).collect();
+        Self { chain: None, found: Found { problems, ..Found::default() }, is_named: true }
+    }
 }
 
 impl Draft<'_> {
@@ -71,13 +85,18 @@ impl Translator {
             copied,
             certificate: Certificate::default(),
             copier: None,
+            clients: None,
             charges: ByPart::new(),
         };
         // A certificate for clients without a known server name follows from the settings.
         if *host != Host::Any && !naming.is_empty() {
             let (naming, beside) = asking(host, &draft.standing.with_entries(&naming));
-            draft.certificate = self.certificate(&draft, &naming, &beside, levels);
+            draft.certificate = match draft.standing.stream() {
+                Some((by, stream)) if !stream.is_decrypted => Certificate::of_passthrough(host, by, &naming),
+                _ => self.certificate(&draft, &naming, &beside, levels),
+            };
             draft.copier = copier(&draft, &naming);
+            draft.clients = self.clients(&draft);
             draft.charges = self.charges(&draft, settings);
         }
         draft
@@ -101,7 +120,15 @@ impl Translator {
         Certificate { chain, found, is_named }
     }
 
-    /// Returns the charges of a host for the rules and the policies that it copies, and for the filter chain of a wildcard.
+    /// Returns the verification of the clients of a host. A host that copies the rules of another one must not be a way around it.
+    fn clients(&self, draft: &Draft) -> Option<Arc<Clients>> {
+        match draft.is_in_rules() {
+            true => draft.standing.clients().map(|(_, clients)| clients.clone()),
+            false => self.sites.get(draft.copied.as_ref()?)?.clients.clone(),
+        }
+    }
+
+    /// Returns the charges of a host for the rules and the policies that it copies, and for a filter chain of its own.
     fn charges(&self, draft: &Draft, settings: &Settings) -> ByPart {
         let copied = draft.copied.as_ref().and_then(|copied| self.sites.get(copied));
         let mut charges =
@@ -114,8 +141,19 @@ impl Translator {
             let size = features.map_or(0, |features| size::of_features(&features, &Sizes::new(settings)));
             charges.extend(copier.charge(size).filter(|_| size > 0).map(|charge| (Part::DefaultBackend, charge)));
         }
-        if let (Host::Wildcard(_), Some(chain)) = (&draft.host, &draft.certificate.chain) {
-            charges.insert(Part::KeyPair, copies::of_key_pair(chain, settings));
+        match (draft.standing.stream(), &draft.host, &draft.certificate.chain) {
+            (Some((by, stream)), _, chain) => {
+                charges.insert(Part::KeyPair, copies::of_stream(by, stream, chain.as_ref()));
+            }
+            (None, Host::Wildcard(_), Some(chain)) => {
+                charges.insert(Part::KeyPair, copies::of_key_pair(chain, settings));
+            }
+            _ => {}
+        }
+        let chain = draft.certificate.chain.as_ref();
+        if let Some((clients, chain)) = draft.clients.as_ref().filter(|clients| clients.size > 0).zip(chain) {
+            let size = Size { open: clients.size, closed: 0 };
+            charges.insert(Part::Clients, Charge { rank: chain.provider.clone(), size });
         }
         charges
     }

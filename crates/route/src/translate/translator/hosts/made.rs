@@ -8,12 +8,16 @@ use lockgate_xds::provenance::ObjectRef;
 use super::Translator;
 use super::draft::{Certificate, Draft};
 use crate::envoy::route::Sizes;
-use crate::model::{Host, Others, SecretId, ServedHosts, TlsHost, TlsVersion, VirtualHost};
+use crate::model::{
+    ClientValidation, Host, Others, SecretId, ServedHosts, Termination, TlsConnections, TlsHost, TlsVersion,
+    VirtualHost,
+};
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 use crate::translate::charges::State;
 use crate::translate::plain_text::Side;
 use crate::translate::problem::Problem;
+use crate::translate::source::{Clients, Stream};
 use crate::translate::tls::{self, Chain};
 use crate::translate::translator::copies::{self, Copies, Part, Surplus};
 use crate::translate::translator::levels::Levels;
@@ -27,6 +31,12 @@ pub struct Made {
     pub http: Option<VirtualHost>,
     /// The TLS part.
     pub https: Option<TlsHost>,
+    /// The forwarded TLS connections.
+    pub stream: Option<TlsConnections>,
+    /// The verification of clients.
+    pub clients: Option<Arc<Clients>>,
+    /// Whether TLS connections are forwarded without being decrypted.
+    pub is_passed_through: bool,
     /// Whether TLS connections for the host are refused.
     pub is_refused: bool,
     /// The TLS properties, on which names below a wildcard depend.
@@ -72,10 +82,18 @@ impl Translator {
                 problems.extend(surplus.problems.iter().cloned());
                 problems.extend(draft.certificate.found.problems.iter().cloned());
                 let is_closed = copies.state(host, &Part::KeyPair) != State::Open;
-                if let Some(chain) = draft.certificate.chain.as_ref().filter(|_| is_closed) {
-                    problems.push(copies::too_many_wildcards(host, chain, settings, nobody));
+                let chain = draft.certificate.chain.as_ref();
+                problems.extend(match (draft.standing.stream().filter(|_| is_closed), chain.filter(|_| is_closed)) {
+                    (Some((by, stream)), _) => Some(copies::too_many_streams(host, by, stream, chain)),
+                    (None, Some(chain)) => Some(copies::too_many_wildcards(host, chain, settings, nobody)),
+                    (None, None) => None,
+                });
+                let is_unverified = copies.state(host, &Part::Clients) != State::Open;
+                if let Some((clients, chain)) = draft.clients.as_ref().filter(|_| is_unverified).zip(chain) {
+                    let object = chain.origins.first().cloned().unwrap_or_else(nobody);
+                    problems.push(copies::too_many_authorities(host, clients, object));
                 }
-                self.build_named(draft, around, surplus, levels, is_closed)
+                self.build_named(draft, around, surplus, levels, (is_closed, is_unverified))
             }
         };
         let problems = problems.into_iter().map(Arc::new).collect();
@@ -90,17 +108,25 @@ impl Translator {
     }
 
     /// Builds the parts of a named host. `is_closed`: its filter chain does not fit into the limit of its namespace.
+    /// `is_unverified`: the authorities for its clients do not.
     fn build_named<'l, 't>(
         &'t self,
         draft: &Draft<'t>,
         mut around: Around<'l, 't>,
         surplus: Surplus,
         levels: &'l Levels<'t>,
-        is_closed: bool,
+        (is_closed, is_unverified): (bool, bool),
     ) -> Made {
         let Certificate { chain, found, is_named } = &draft.certificate;
         let (host, is_in_rules) = (&draft.host, draft.is_in_rules());
-        let served = chain.as_ref().filter(|_| !is_closed);
+        let streamed = draft.standing.stream().map(|(_, stream)| stream);
+        // Without authorities, TLS is closed, and plain text still redirects.
+        let validation = draft.clients.as_ref().map(|clients| clients.validation.as_ref().filter(|_| !is_unverified));
+        let is_unverified = validation == Some(None);
+        let clients = validation.flatten();
+        let stream = streamed.filter(|_| !is_closed && !is_unverified);
+        let stream = stream.and_then(|stream| connections(stream, chain.as_ref(), clients));
+        let served = chain.as_ref().filter(|_| !is_closed && streamed.is_none());
         (around.left_out, around.is_catch_all_left_out) = (surplus.namespaces, surplus.has_default_backend);
         if !surplus.is_all && (is_in_rules || served.is_some()) {
             let copied = draft.copied.as_ref();
@@ -110,22 +136,28 @@ impl Translator {
             };
         }
         let plain = |around: &Around| {
-            let side = Side::PlainText { behind_tls: served.is_some() };
+            let side = Side::PlainText { behind_tls: served.is_some() || streamed.is_some() };
             is_in_rules.then(|| around.virtual_host(host, side, &nobody()))
         };
-        let http = match draft.first().filter(|_| is_closed) {
+        // Without its stream, a host still serves its routes in plain text.
+        let http = match draft.first().filter(|_| is_closed && streamed.is_none()) {
             Some(first) => Some(closed(first)),
             None => plain(&around),
         };
-        let https = served.map(|chain| self.tls_part(host, chain, around));
+        let https = served.filter(|_| !is_unverified);
+        let https = https.map(|chain| TlsHost { clients: clients.cloned(), ..self.tls_part(host, chain, around) });
         // Otherwise clients would get the certificate and the routes of the wildcard above.
-        let has_chain_above = || self.sites.get(draft.above.as_ref()?)?.chain.as_ref();
-        let is_below = *is_named && https.is_none() && has_chain_above().is_some();
+        let above = draft.above.as_ref().and_then(|above| self.sites.get(above));
+        let has_chain_above = above.is_some_and(|above| above.chain.is_some() || above.is_passed_through);
+        let is_below = *is_named && https.is_none() && has_chain_above;
         let is_wildcard = matches!(host, Host::Wildcard(_));
         Made {
             http,
             https,
-            is_refused: is_closed || is_below,
+            is_refused: stream.is_none() && (is_closed || is_below || is_unverified || streamed.is_some()),
+            clients: draft.clients.clone(),
+            is_passed_through: streamed.is_some_and(|stream| !stream.is_decrypted),
+            stream,
             chain: chain.clone(),
             missed: found.missed.clone(),
             claim: draft.standing.claim.clone().filter(|_| is_wildcard),
@@ -160,6 +192,19 @@ impl Translator {
         let versions = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
         Some(tls_host(&Host::Any, name, versions, virtual_host, vec![secret.origin]))
     }
+}
+
+/// Returns the forwarded connections of a host. `None`: no connection may be accepted.
+fn connections(stream: &Stream, chain: Option<&Chain>, clients: Option<&ClientValidation>) -> Option<TlsConnections> {
+    let terminated = match stream.is_decrypted {
+        false => None,
+        true => {
+            let Chain { secret, minimum, maximum, .. } = chain?;
+            let (minimum, maximum, clients) = (*minimum, *maximum, clients.cloned());
+            Some(Termination { secrets: vec![secret.clone()], minimum, maximum, clients })
+        }
+    };
+    (!stream.to.clusters.is_empty()).then(|| TlsConnections { terminated, to: stream.to.clone() })
 }
 
 /// Returns a host behind TLS with one key pair, whose connections serve only this host.
