@@ -6,7 +6,9 @@ use regex::Regex;
 
 use super::hosts::without_port;
 use super::{Outcome, Request, path};
-use crate::model::{ClusterId, HeaderMatch, Host, Match, PathMatch, QueryMatch, Route, SessionCookie, ValueMatch};
+use crate::model::{
+    ClusterId, HeaderMatch, HeaderName, Host, Match, PathMatch, QueryMatch, Route, SessionCookie, ValueMatch,
+};
 use crate::settings::{EscapedSlashes, Settings, Underscores};
 
 /// A request in the form that Envoy compares with routes.
@@ -82,9 +84,13 @@ impl<'r> Compared<'r> {
         clusters.find(|cluster| sent == SessionCookie::value_of(cluster))
     }
 
-    fn has_header(&self, HeaderMatch { name, value, inverted }: &HeaderMatch) -> bool {
-        let name = name.to_string();
-        match (self.header(&name), value) {
+    fn has_header(&self, HeaderMatch { name, value, inverted, missing_is_empty }: &HeaderMatch) -> bool {
+        let found = match name.as_str() {
+            HeaderName::METHOD => Some(self.method.to_owned()),
+            name => self.header(name),
+        };
+        let found = found.or_else(|| missing_is_empty.then(String::new));
+        match (found, value) {
             (found, ValueMatch::Present) => found.is_none() == *inverted,
             (None, _) => false,
             (Some(found), value) => is_met(value, &found) != *inverted,

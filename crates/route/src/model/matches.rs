@@ -51,6 +51,8 @@ pub struct HeaderMatch {
     /// Whether the condition must not hold. A request without the header meets an inverted [`ValueMatch::Present`] and no
     /// other inverted condition.
     pub inverted: bool,
+    /// Whether a request without the header is treated like one with an empty value. Not with [`ValueMatch::Present`].
+    pub missing_is_empty: bool,
 }
 
 /// A condition on a query parameter.
@@ -124,7 +126,12 @@ mod tests {
     use super::*;
 
     fn header(name: &str) -> HeaderMatch {
-        HeaderMatch { name: HeaderName::parse(name).unwrap(), value: ValueMatch::Present, inverted: false }
+        HeaderMatch {
+            name: HeaderName::parse(name).unwrap(),
+            value: ValueMatch::Present,
+            inverted: false,
+            missing_is_empty: false,
+        }
     }
 
     #[test]

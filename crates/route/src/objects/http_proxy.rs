@@ -3,6 +3,8 @@
 //! The types contain the fields that are served. The names of all other fields of a block are kept in its [`Rest`], so that no field is
 //! ignored.
 
+mod backend;
+mod cookies;
 mod delegation;
 mod rest;
 mod route;
@@ -14,6 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Meta;
 
+pub use backend::{
+    HealthCheckPolicy, LoadBalancerPolicy, RequestHashPolicy, SlowStartPolicy, StatusRange, UpstreamValidation,
+};
+pub use cookies::{CookieRewritePolicy, CookieValue};
 pub use delegation::{CertificateDelegation, TlsCertificateDelegation, TlsCertificateDelegationSpec};
 pub use rest::Rest;
 pub use route::{
@@ -93,6 +99,8 @@ pub struct Tls {
 pub struct CorsPolicy {
     /// Whether requests may have credentials.
     pub allow_credentials: bool,
+    /// Whether scripts of public networks may send requests to private addresses.
+    pub allow_private_network: bool,
     /// The origins: `*`, `scheme://host:port`, or a regular expression.
     pub allow_origin: Vec<String>,
     /// The methods.
@@ -168,6 +176,8 @@ pub struct ValueCondition {
     pub suffix: String,
     /// Whether the case of the value has no effect.
     pub ignore_case: bool,
+    /// Whether a request without the header is treated like one with an empty value, with `notcontains` and `notexact`.
+    pub treat_missing_as_empty: bool,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,

@@ -281,17 +281,6 @@ impl<'a> Resolver<'a> {
         self.cluster(service, port, policy)
     }
 
-    /// Returns the cluster of a port of a Service like [`Self::cluster`], with this protocol.
-    pub fn cluster_as(
-        &mut self,
-        service: ObjectKey,
-        port: WantedPort,
-        protocol: UpstreamProtocol,
-    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
-        let policy = backend::policy_as(self.context, &service, port, protocol);
-        self.cluster(service, port, policy)
-    }
-
     /// Returns the cluster of a port of a Service like [`Self::cluster`]. Envoy forwards the bytes of clients unchanged.
     pub fn cluster_of_bytes(
         &mut self,

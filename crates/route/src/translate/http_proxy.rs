@@ -3,8 +3,11 @@
 //! Each fault costs the smallest part that contains it, and a field that is not served is reported. A field that may restrict access
 //! closes what it protects. Source: HTTPProxy v1 of Contour.
 
+mod balancing;
 mod conditions;
+mod cookies;
 mod headers;
+mod health;
 mod policies;
 mod report;
 mod root;
@@ -13,6 +16,8 @@ mod services;
 mod situation;
 mod tls;
 mod tree;
+mod upstream;
+mod validation;
 
 pub use root::ORPHANED;
 

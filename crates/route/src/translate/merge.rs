@@ -59,7 +59,12 @@ mod tests {
     use crate::model::{Conditions, HeaderMatch, HeaderName, PathMatch, QueryMatch, ValueMatch};
 
     fn header(name: &str) -> HeaderMatch {
-        HeaderMatch { name: HeaderName::parse(name).unwrap(), value: ValueMatch::Exact("1".into()), inverted: false }
+        HeaderMatch {
+            name: HeaderName::parse(name).unwrap(),
+            value: ValueMatch::Exact("1".into()),
+            inverted: false,
+            missing_is_empty: false,
+        }
     }
 
     fn matches(path: PathMatch, method: Option<&str>, headers: &[&str], query: &[&str]) -> Match {

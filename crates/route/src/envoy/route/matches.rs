@@ -30,7 +30,7 @@ pub(super) fn route_match(matches: &Match, Conditions { headers, cookie }: Condi
 
 /// Builds the matchers of `headers`.
 pub fn header_matchers(headers: &[HeaderMatch]) -> impl Iterator<Item = route_v3::HeaderMatcher> {
-    headers.iter().map(|HeaderMatch { name, value, inverted }| {
+    headers.iter().map(|HeaderMatch { name, value, inverted, missing_is_empty }| {
         let specifier = match pattern(value) {
             None => HeaderMatchSpecifier::PresentMatch(true),
             Some(pattern) => HeaderMatchSpecifier::StringMatch(string_matcher(pattern)),
@@ -38,8 +38,8 @@ pub fn header_matchers(headers: &[HeaderMatch]) -> impl Iterator<Item = route_v3
         route_v3::HeaderMatcher {
             name: name.to_string(),
             invert_match: *inverted,
+            treat_missing_header_as_empty: *missing_is_empty,
             header_match_specifier: Some(specifier),
-            ..Default::default()
         }
     })
 }

@@ -45,6 +45,7 @@ fn cors() -> ForwardFilter {
         expose_headers: vec![name("x-a"), name("x-b")],
         max_age: Some(Duration::from_secs(600)),
         allow_credentials: true,
+        allow_private_network: false,
     }))
 }
 
@@ -78,7 +79,8 @@ fn a_real_envoy_accepts_every_match() {
         ValueMatch::Regex("[0-9]+".into()),
     ];
     let headers = values.iter().flat_map(|value| {
-        let header = |inverted| HeaderMatch { name: name("x-team"), value: value.clone(), inverted };
+        let header =
+            |inverted| HeaderMatch { name: name("x-team"), value: value.clone(), inverted, missing_is_empty: false };
         [header(false), header(true)]
     });
     let query = values.iter().cloned().map(Some).chain([None]);

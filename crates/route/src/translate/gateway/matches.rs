@@ -30,7 +30,7 @@ pub fn parse(one: &HttpMatch, patterns: &mut Patterns) -> Result<(Match, Cost), 
         // If a match has two conditions on one header, the first condition applies. Source: Gateway API v1,
         // `HTTPHeaderMatch.name`.
         if headers.iter().all(|other| other.name != name) {
-            headers.push(HeaderMatch { name, value, inverted: false });
+            headers.push(HeaderMatch { name, value, inverted: false, missing_is_empty: false });
         }
     }
     let mut query = Vec::<QueryMatch>::new();

@@ -124,12 +124,19 @@ impl Block {
         if operators + usize::from(*present) + usize::from(*notpresent) != 1 {
             return Err("exactly one operator must be set".to_owned());
         }
-        if name.eq_ignore_ascii_case(":method") && !exact.is_empty() && !ignore_case && self.others.method.is_none() {
+        if name.eq_ignore_ascii_case(HeaderName::METHOD)
+            && !exact.is_empty()
+            && !ignore_case
+            && self.others.method.is_none()
+        {
             self.others.method = Some(exact.as_str().into());
             return Ok(());
         }
-        let name = HeaderName::parse(name)
-            .ok_or_else(|| format!("{name:?} is not the name of a header that can be matched"))?;
+        let parsed = match name.eq_ignore_ascii_case(HeaderName::METHOD) {
+            true => Some(HeaderName::method()),
+            false => HeaderName::parse(name),
+        };
+        let name = parsed.ok_or_else(|| format!("{name:?} is not the name of a header that can be matched"))?;
         let mut pattern = |text: String| pattern(text, &mut self.cost, patterns);
         let contained = |text: &str| format!("{}.*{}.*", flags(ignore_case), regex_syntax::escape(text));
         let (value, inverted) = if *present || *notpresent {
@@ -150,7 +157,9 @@ impl Block {
                 false => (ValueMatch::Exact(bounded(text)?.into()), inverted),
             }
         };
-        self.others.headers.push(HeaderMatch { name, value, inverted });
+        // An empty value meets no other condition, and `present` is a condition on the header itself.
+        let missing_is_empty = condition.treat_missing_as_empty && inverted && value != ValueMatch::Present;
+        self.others.headers.push(HeaderMatch { name, value, inverted, missing_is_empty });
         Ok(())
     }
 
@@ -160,6 +169,9 @@ impl Block {
         let operators = [contains, exact, regex, prefix, suffix].iter().filter(|text| !text.is_empty()).count();
         if operators + usize::from(*present) != 1 {
             return Err("exactly one operator must be set".to_owned());
+        }
+        if condition.treat_missing_as_empty {
+            return Err("field \"treatMissingAsEmpty\" is not supported".to_owned());
         }
         if name.is_empty() || name.len() > 1024 {
             return Err("the name is empty or longer than 1024 bytes".to_owned());

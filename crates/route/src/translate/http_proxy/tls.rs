@@ -75,7 +75,7 @@ pub fn secret_key(text: &str, namespace: &str) -> ObjectKey {
 }
 
 /// Returns whether a Secret is in `namespace`, or a TLSCertificateDelegation of its namespace permits the reference.
-fn is_delegated(secret: &ObjectKey, namespace: &str, resolver: &mut Resolver) -> bool {
+pub fn is_delegated(secret: &ObjectKey, namespace: &str, resolver: &mut Resolver) -> bool {
     if *secret.namespace == *namespace {
         return true;
     }

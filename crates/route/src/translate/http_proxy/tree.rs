@@ -12,6 +12,7 @@ use lockgate_xds::provenance::ObjectRef;
 use super::conditions::{Block, Fault};
 use super::report::Report;
 use super::situation::{self, Situation};
+use super::upstream::Policies;
 use super::{DIALECT, proxy_of};
 use crate::model::{Action, Cors, Match, Route};
 use crate::objects::http_proxy::{HttpProxy, Include};
@@ -59,6 +60,8 @@ pub struct Tree<'r> {
     objects: usize,
     /// The size of the included objects, in bytes.
     size: u64,
+    /// The policies for Service ports.
+    pub policies: Policies,
 }
 
 /// The object whose routes are parsed.
@@ -87,6 +90,7 @@ impl<'r> Tree<'r> {
             above: Vec::new(),
             objects: 0,
             size: 0,
+            policies: Policies::default(),
         }
     }
 

@@ -152,6 +152,7 @@ impl Tree<'_> {
                 name: HeaderName::parse(name).unwrap(),
                 value: ValueMatch::Present,
                 inverted: false,
+                missing_is_empty: false,
             });
             let conditions = Conditions { method: None, headers: headers.collect(), query: Vec::new(), share: None };
             let path = PathMatch::Prefix(format!("{prefix}{path}").into());
