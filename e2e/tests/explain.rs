@@ -1,6 +1,6 @@
 //! `lockgate explain` against a real Envoy: for generated objects and requests, the explanation is what Envoy does.
 
-mod backend;
+pub mod backend;
 mod generated;
 mod listeners;
 mod output;

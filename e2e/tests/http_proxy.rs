@@ -1,5 +1,7 @@
 //! HTTPProxies from manifests with a real Envoy: includes, conditions, header changes, TLS, and fields that close a route.
 
+mod backends;
+
 use e2e::manifests::{documents, service};
 use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
 
