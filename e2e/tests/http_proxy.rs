@@ -2,6 +2,7 @@
 //! route.
 
 mod access;
+mod backends;
 
 use e2e::manifests::{documents, service};
 use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};

@@ -176,11 +176,10 @@ pub fn matches(matches: &Match) -> String {
     let mut parts = vec![path];
     if let Some(conditions) = matches.conditions() {
         parts.extend(conditions.method.iter().map(|method| format!("method {method}")));
-        parts.extend(conditions.headers.iter().map(|header| {
-            let HeaderMatch { name, value, inverted, missing_is_empty } = header;
+        parts.extend(conditions.headers.iter().map(|HeaderMatch { name, value, inverted, missing_is_empty }| {
             let not = if *inverted { "not " } else { "" };
-            let missing = if *missing_is_empty { " (or missing)" } else { "" };
-            format!("{not}header {name}{}{missing}", value_match(value))
+            let or_missing = if *missing_is_empty { ", or no such header" } else { "" };
+            format!("{not}header {name}{}{or_missing}", value_match(value))
         }));
         parts.extend(conditions.query.iter().map(|query| match &query.value {
             None => format!("no query parameter {}", query.name),
@@ -222,6 +221,14 @@ pub fn filters(route: &Route) -> Vec<String> {
             ForwardFilter::Mirror(mirror) => {
                 all.push(format!("mirror {} of the requests to cluster {}", share(mirror.share), mirror.cluster));
             }
+            ForwardFilter::HostFromHeader(name) => all.push(format!("rewrite to the host in header {name}")),
+            ForwardFilter::Cookies(rewrites) => {
+                let mut names: Vec<String> =
+                    rewrites.lists.iter().flatten().map(|rewrite| rewrite.name.to_string()).collect();
+                names.sort();
+                names.dedup();
+                all.push(format!("change the cookies {}", names.join(", ")));
+            }
             ForwardFilter::Cors(_) => all.push("CORS: answer preflight requests".to_owned()),
             ForwardFilter::Session(session) => all.push(match &**session {
                 Session::Cookie(cookie) if cookie.keeps_cluster => format!(
@@ -247,6 +254,7 @@ pub fn filters(route: &Route) -> Vec<String> {
         let changes = weighted.filters.iter().flat_map(|filter| match filter {
             ClusterFilter::RequestHeaders(changes) => headers("request", changes).collect::<Vec<_>>(),
             ClusterFilter::ResponseHeaders(changes) => headers("response", changes).collect(),
+            ClusterFilter::Host(host) => vec![format!("rewrite the host to {}", host.as_str())],
             #[allow(unreachable_patterns)]
             _ => Vec::new(),
         });
@@ -259,7 +267,7 @@ pub fn filters(route: &Route) -> Vec<String> {
 
 fn headers<'a>(side: &'a str, changes: &'a [HeaderChange]) -> impl Iterator<Item = String> + 'a {
     changes.iter().map(move |change| match change {
-        HeaderChange::Set(name, _) => format!("set {side} header {name}"),
+        HeaderChange::Set(name, _) | HeaderChange::SetFormat(name, _) => format!("set {side} header {name}"),
         HeaderChange::Add(name, _) => format!("add {side} header {name}"),
         HeaderChange::Remove(name) => format!("remove {side} header {name}"),
     })

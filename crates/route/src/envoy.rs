@@ -16,6 +16,7 @@ pub mod chains;
 mod client_addresses;
 pub mod cluster;
 pub mod compression;
+mod cookies;
 mod cors;
 mod csrf;
 mod delegate;

@@ -7,8 +7,10 @@ mod authentication;
 mod authorization;
 mod backend;
 mod cluster;
+mod cookies;
 mod filter;
 mod header;
+mod header_format;
 mod ids;
 mod listener;
 mod matches;
@@ -33,14 +35,16 @@ pub use authorization::{
     Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderPattern, RequestBody,
 };
 pub use backend::{
-    Algorithm, BackendFeatures, HashOn, HealthCheck, LoadBalancing, OutlierDetection, Probe, ProbeMethod,
+    Algorithm, BackendFeatures, HashOn, HashPart, HealthCheck, LoadBalancing, OutlierDetection, Probe, ProbeMethod,
     ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive,
 };
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
+pub use cookies::{CookieAttribute, CookieRewrite, CookieRewrites, SameSite};
 pub use filter::{
     ClusterFilter, Cors, Filters, ForwardFilter, Mirror, OriginMatch, PathRewrite, Rewrite, RouteFilter, Share,
 };
 pub use header::{FRAMING, HeaderChange, HeaderName, HeaderValue, LOOP};
+pub use header_format::HeaderFormat;
 pub use ids::{ClusterId, ObjectKey, PolicyId, PortRef, SecretId, SecretPart, SecretSource, ServicePortId};
 pub use listener::{
     Bind, Destination, Listener, ListenerId, PlainHosts, RouteDiscovery, Termination, TlsConnections, TlsHosts, Traffic,

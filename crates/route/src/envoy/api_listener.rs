@@ -32,8 +32,9 @@ use prost::Message;
 
 use super::{cluster, hcm, names, route, wire};
 use crate::model::{
-    Action, Cluster, ClusterFilter, ClusterId, Discovery, Forward, ForwardFilter, Host, Listener, ListenerId, Match,
-    Model, ObjectKey, PathMatch, QueryMatch, Retry, Route, Traffic, TrafficPolicy, VirtualHost, WeightedCluster,
+    Action, Cluster, ClusterFilter, ClusterId, Discovery, Forward, ForwardFilter, HeaderMatch, HeaderName, Host,
+    Listener, ListenerId, Match, Model, ObjectKey, PathMatch, QueryMatch, Retry, Route, Traffic, TrafficPolicy,
+    VirtualHost, WeightedCluster,
 };
 use crate::settings::Settings;
 
@@ -281,7 +282,10 @@ fn route_matches(matches: &Match) -> Vec<route_v3::RouteMatch> {
     let mut built = path_matches(&matches.path);
     if let Some(conditions) = matches.conditions() {
         let present = |query: &QueryMatch| query.value.is_some();
-        if conditions.method.as_deref().is_some_and(|method| method != "POST") || conditions.query.iter().any(present) {
+        // gRPC matches neither methods nor missing headers.
+        let foreign = |header: &HeaderMatch| header.missing_is_empty || header.name.as_str() == HeaderName::METHOD;
+        let is_other_method = conditions.method.as_deref().is_some_and(|method| method != "POST");
+        if is_other_method || conditions.query.iter().any(present) || conditions.headers.iter().any(foreign) {
             return vec![];
         }
         built.iter_mut().for_each(|one| one.headers.extend(route::header_matchers(&conditions.headers)));
@@ -333,13 +337,14 @@ fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
 /// Returns whether a filter changes requests. Mirrors, time limits, sessions, and CORS, which is for browsers, do not.
 fn changes_requests(forward: &Forward) -> bool {
     let by_route = |filter: &ForwardFilter| match filter {
-        ForwardFilter::RequestHeaders(_) | ForwardFilter::Rewrite(_) => true,
+        ForwardFilter::RequestHeaders(_) | ForwardFilter::Rewrite(_) | ForwardFilter::HostFromHeader(_) => true,
         ForwardFilter::Mirror(_) | ForwardFilter::Cors(_) => false,
-        ForwardFilter::IdleTimeout(_) | ForwardFilter::Session(_) => false,
+        ForwardFilter::IdleTimeout(_) | ForwardFilter::Session(_) | ForwardFilter::Cookies(_) => false,
         // Answered before.
         ForwardFilter::Authorization(_) => false,
     };
-    let by_cluster = |filter: &ClusterFilter| matches!(filter, ClusterFilter::RequestHeaders(_));
+    let by_cluster =
+        |filter: &ClusterFilter| matches!(filter, ClusterFilter::RequestHeaders(_) | ClusterFilter::Host(_));
     let mut of_clusters = forward.clusters.iter().flat_map(|cluster| cluster.filters.iter());
     forward.filters.iter().any(by_route) || of_clusters.any(by_cluster)
 }

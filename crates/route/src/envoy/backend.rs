@@ -13,8 +13,8 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::wire;
 use crate::model::{
-    Algorithm, BackendFeatures, ClusterId, HashOn, HealthCheck, LoadBalancing, OutlierDetection, Probe, ProbeMethod,
-    ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive, UpstreamProtocol,
+    Algorithm, BackendFeatures, ClusterId, HashOn, HashPart, HealthCheck, LoadBalancing, OutlierDetection, Probe,
+    ProbeMethod, ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive, UpstreamProtocol,
 };
 
 /// The longest delay of the first check of an endpoint. Envoy confirms a new cluster after the first checks, and other changes
@@ -127,8 +127,16 @@ fn outlier_detection(detection: &OutlierDetection) -> cluster_v3::OutlierDetecti
 /// over. The interval is therefore the same with and without requests.
 fn health_check(check: &HealthCheck, id: &ClusterId, protocol: UpstreamProtocol) -> core_v3::HealthCheck {
     use core_v3::health_check::{GrpcHealthCheck, HealthChecker, HttpHealthCheck, TcpHealthCheck};
-    let HealthCheck { probe, port: _, interval, timeout, jitter_percent, healthy_threshold, unhealthy_threshold } =
-        check;
+    let HealthCheck {
+        probe,
+        port: _,
+        service_port: _,
+        interval,
+        timeout,
+        jitter_percent,
+        healthy_threshold,
+        unhealthy_threshold,
+    } = check;
     let service = id.port.service();
     let authority = || format!("{}.{}", service.name, service.namespace);
     let checker = match probe {
@@ -209,25 +217,28 @@ fn set_load_balancing(message: &mut cluster_v3::Cluster, balancing: &LoadBalanci
 }
 
 fn slow_start(slow_start: &SlowStart) -> cluster_v3::cluster::SlowStartConfig {
-    let SlowStart { window, min_weight_percent } = slow_start;
+    let SlowStart { window, min_weight_percent, aggression_thousandths } = slow_start;
     cluster_v3::cluster::SlowStartConfig {
         slow_start_window: Some(wire::duration(*window)),
         min_weight_percent: Some(type_v3::Percent { value: f64::from(*min_weight_percent) }),
-        ..Default::default()
+        aggression: (*aggression_thousandths != SlowStart::LINEAR).then(|| core_v3::RuntimeDouble {
+            default_value: f64::from(*aggression_thousandths) / 1000.0,
+            runtime_key: "lockgate.slow_start_aggression".to_owned(),
+        }),
     }
 }
 
-/// Builds the hash policies of a cluster. The first part that a request has decides, because each policy is terminal.
+/// Builds the hash policies of a cluster. The first part that a request has decides if its policy is terminal.
 pub fn hash_policies(features: Option<&BackendFeatures>) -> Vec<route_v3::route_action::HashPolicy> {
     let balancing = features.and_then(|features| features.load_balancing.as_ref());
     balancing.into_iter().flat_map(|balancing| &balancing.hash_on).map(hash_policy).collect()
 }
 
-fn hash_policy(part: &HashOn) -> route_v3::route_action::HashPolicy {
+fn hash_policy(part: &HashPart) -> route_v3::route_action::HashPolicy {
     use route_v3::route_action::hash_policy::{ConnectionProperties, Cookie, Header, PolicySpecifier, QueryParameter};
     let header =
         |name: &str, regex_rewrite| PolicySpecifier::Header(Header { header_name: name.to_owned(), regex_rewrite });
-    let specifier = match part {
+    let specifier = match &part.on {
         HashOn::Header(name) => header(name.as_str(), None),
         HashOn::Cookie { name, path, lifetime } => PolicySpecifier::Cookie(Cookie {
             name: name.to_string(),
@@ -239,7 +250,7 @@ fn hash_policy(part: &HashOn) -> route_v3::route_action::HashPolicy {
         HashOn::QueryParameter(name) => PolicySpecifier::QueryParameter(QueryParameter { name: name.to_string() }),
         HashOn::Path => header(":path", Some(without_query())),
     };
-    route_v3::route_action::HashPolicy { terminal: true, policy_specifier: Some(specifier) }
+    route_v3::route_action::HashPolicy { terminal: part.is_terminal, policy_specifier: Some(specifier) }
 }
 
 /// Builds the rewrite that removes the query of a path.

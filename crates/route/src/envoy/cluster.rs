@@ -44,7 +44,15 @@ pub fn resource(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> Resou
 /// 0, because Envoy's panic mode would send requests to draining endpoints.
 pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluster_v3::Cluster {
     let Cluster { discovery, port: _, policy, of_service: _, origin: _ } = cluster;
-    let TrafficPolicy { protocol, connect_timeout, limits, client_certificate: _, verification: _, features } = policy;
+    let TrafficPolicy {
+        protocol,
+        connect_timeout,
+        limits,
+        client_certificate: _,
+        verification: _,
+        server_name: _,
+        features,
+    } = policy;
     let features = features.as_deref();
     let message = cluster_v3::Cluster {
         name: id.to_string(),
@@ -263,8 +271,15 @@ mod tests {
     fn built(discovery: Discovery, protocol: UpstreamProtocol, limits: CircuitBreakers) -> cluster_v3::Cluster {
         let connect_timeout = Duration::from_millis(1500);
         let origin = ObjectRef::new("Service", "shop", "cart");
-        let (client_certificate, verification, features) = (None, None, None);
-        let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate, verification, features };
+        let policy = TrafficPolicy {
+            protocol,
+            connect_timeout,
+            limits,
+            client_certificate: None,
+            verification: None,
+            server_name: None,
+            features: None,
+        };
         let model = Cluster { discovery, port: 80, policy, of_service: true, origin };
         cluster(&cluster_id("shop/cart/http"), &model, &Settings::default())
     }

@@ -36,7 +36,15 @@ fn policy_of(filters: &[ForwardFilter]) -> Option<&Cors> {
 }
 
 fn policy(cors: &Cors) -> cors_v3::CorsPolicy {
-    let Cors { allow_origins, allow_methods, allow_headers, expose_headers, max_age, allow_credentials } = cors;
+    let Cors {
+        allow_origins,
+        allow_methods,
+        allow_headers,
+        expose_headers,
+        max_age,
+        allow_credentials,
+        allow_private_network,
+    } = cors;
     let origin = |origin: &OriginMatch| match origin {
         OriginMatch::Any => MatchPattern::SafeRegex(regex(".*".to_owned())),
         OriginMatch::Exact(text) => MatchPattern::Exact(text.to_string()),
@@ -50,6 +58,7 @@ fn policy(cors: &Cors) -> cors_v3::CorsPolicy {
         expose_headers: expose_headers.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
         max_age: max_age.map(|age| age.as_secs().to_string()).unwrap_or_default(),
         allow_credentials: Some(wire::boolean(*allow_credentials)),
+        allow_private_network_access: allow_private_network.then(|| wire::boolean(true)),
         // Otherwise the backend would answer the preflight requests of other origins, perhaps with its own permission.
         forward_not_matching_preflights: Some(wire::boolean(false)),
         ..Default::default()

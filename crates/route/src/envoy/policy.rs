@@ -1,4 +1,4 @@
-//! The HTTP filters that only routes configure: policies and sessions.
+//! The HTTP filters that only routes configure: policies, sessions, and changes of cookies.
 //!
 //! [Delegates](delegate) run the filters of a route. One is enough unless a request can wait for two servers, or for the keys of its token. The limits of request rates have a filter of their own, because the filter chain counts them.
 
@@ -9,7 +9,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::google::protobuf as google;
 
 use super::{
-    api_keys, authorization, basic_auth, body_limit, client_addresses, compression, csrf, delegate, jwt,
+    api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate, jwt,
     local_rate_limit, rate_limit, session,
 };
 use crate::model::{ForwardFilter, LocalRateLimit, RoutePolicy};
@@ -99,7 +99,8 @@ fn delegated(
         runs(session::of_route(filters)),
     ];
     let servers = of_filters.chain(server).map(|server| (authorization::of_route(server), true));
-    let all = compressed.map(|filter| (filter, false)).chain(checks.into_iter().flatten()).chain(servers);
+    let all = cookies::of_route(filters).into_iter().chain(compressed).map(|filter| (filter, false));
+    let all = all.chain(checks.into_iter().flatten()).chain(servers);
     divided(all.collect())
 }
 

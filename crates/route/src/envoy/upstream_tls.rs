@@ -24,10 +24,11 @@ pub fn transport_socket(cluster: &Cluster, settings: &Settings) -> Option<core_v
         UpstreamProtocol::H2 => vec!["h2".to_owned()],
     };
     let verification = cluster.policy.verification.as_deref();
-    let sni = match (verification, &cluster.discovery) {
-        (Some(verification), _) => verification.server_name.to_string(),
-        (None, Discovery::Dns { hostname, .. }) => hostname.trim_end_matches('.').to_owned(),
-        (None, Discovery::Eds | Discovery::Static { .. }) => String::new(),
+    let sni = match (verification, &cluster.policy.server_name, &cluster.discovery) {
+        (Some(verification), ..) => verification.server_name.to_string(),
+        (None, Some(name), _) => name.to_string(),
+        (None, None, Discovery::Dns { hostname, .. }) => hostname.trim_end_matches('.').to_owned(),
+        (None, None, Discovery::Eds | Discovery::Static { .. }) => String::new(),
     };
     let tls = &settings.upstream.tls;
     let context = tls_v3::UpstreamTlsContext {

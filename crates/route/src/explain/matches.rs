@@ -6,7 +6,9 @@ use regex::Regex;
 
 use super::hosts::without_port;
 use super::{Outcome, Request, path};
-use crate::model::{ClusterId, HeaderMatch, Host, Match, PathMatch, QueryMatch, Route, SessionCookie, ValueMatch};
+use crate::model::{
+    ClusterId, HeaderMatch, HeaderName, Host, Match, PathMatch, QueryMatch, Route, SessionCookie, ValueMatch,
+};
 use crate::settings::{EscapedSlashes, Settings, Underscores};
 
 /// A request in the form that Envoy compares with routes.
@@ -82,10 +84,12 @@ impl<'r> Compared<'r> {
         clusters.find(|cluster| sent == SessionCookie::value_of(cluster))
     }
 
-    fn has_header(&self, header: &HeaderMatch) -> bool {
-        let HeaderMatch { name, value, inverted, missing_is_empty } = header;
-        let name = name.to_string();
-        match (self.header(&name), value) {
+    fn has_header(&self, HeaderMatch { name, value, inverted, missing_is_empty }: &HeaderMatch) -> bool {
+        let found = match name.as_str() {
+            HeaderName::METHOD => Some(self.method.to_owned()),
+            name => self.header(name),
+        };
+        match (found, value) {
             (found, ValueMatch::Present) => found.is_none() == *inverted,
             (None, value) => *missing_is_empty && is_met(value, "") != *inverted,
             (Some(found), value) => is_met(value, &found) != *inverted,

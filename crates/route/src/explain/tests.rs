@@ -85,9 +85,11 @@ fn routes_of_one_label_are_not_for_names_of_several() {
 
 #[test]
 fn the_first_matching_route_serves_a_request() {
-    let header = |name: &str, value, inverted| {
-        let name = HeaderName::parse(name).unwrap();
-        HeaderMatch { name, value, inverted, missing_is_empty: false }
+    let header = |name: &str, value, inverted| HeaderMatch {
+        name: HeaderName::parse(name).unwrap(),
+        value,
+        inverted,
+        missing_is_empty: false,
     };
     let with = |conditions| Match::new(PathMatch::root(), conditions);
     let exact = |text: &str| ValueMatch::Exact(text.into());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{CookieName, HeaderName};
+use super::{CookieName, HeaderName, PortRef};
 
 /// The features of a Service port. A feature that is not set has Envoy's default, or that of the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct HealthCheck {
     pub probe: Probe,
     /// The port of the endpoints that receives the request. `None`: the port of the endpoints themselves.
     pub port: Option<u16>,
+    /// The port of the Service that receives the request, for a load assignment of its own. It takes precedence over `port`.
+    pub service_port: Option<PortRef>,
     /// The time between two checks of an endpoint.
     pub interval: Duration,
     /// The time limit of a check.
@@ -124,7 +126,7 @@ pub struct LoadBalancing {
     /// The slow start of new endpoints. Only with round robin and least request.
     pub slow_start: Option<SlowStart>,
     /// The parts of a request that select the endpoint. Only with ring hash and Maglev.
-    pub hash_on: Vec<HashOn>,
+    pub hash_on: Vec<HashPart>,
 }
 
 /// An algorithm of load balancing.
@@ -157,6 +159,28 @@ pub struct SlowStart {
     pub window: Duration,
     /// The share of the requests at the beginning, in percent.
     pub min_weight_percent: u32,
+    /// How fast the share increases at first, in thousandths: 1000 is a linear increase.
+    pub aggression_thousandths: u32,
+}
+
+impl SlowStart {
+    /// A linear increase.
+    pub const LINEAR: u32 = 1000;
+}
+
+/// A part of a request that is hashed, and the effect of the parts behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HashPart {
+    /// The part.
+    pub on: HashOn,
+    /// Whether the parts behind it have no effect on a request with this part. Otherwise, the hashes are combined.
+    pub is_terminal: bool,
+}
+
+impl From<HashOn> for HashPart {
+    fn from(on: HashOn) -> Self {
+        Self { on, is_terminal: true }
+    }
 }
 
 /// A part of a request that is hashed.
@@ -333,8 +357,16 @@ impl Identity<'_> {
     }
 
     fn health_check(&mut self, check: &HealthCheck) {
-        let HealthCheck { probe, port, interval, timeout, jitter_percent, healthy_threshold, unhealthy_threshold } =
-            check;
+        let HealthCheck {
+            probe,
+            port,
+            service_port,
+            interval,
+            timeout,
+            jitter_percent,
+            healthy_threshold,
+            unhealthy_threshold,
+        } = check;
         match probe {
             Probe::Http { host, path, method, statuses } => {
                 self.text("probe-host", host);
@@ -346,6 +378,9 @@ impl Identity<'_> {
             Probe::Tcp => self.text("probe-tcp", ""),
         }
         self.number("probe-port", port.map(u32::from));
+        if let Some(port) = service_port {
+            self.text("probe-service-port", &port.to_string());
+        }
         self.time("probe-interval", Some(*interval));
         self.time("probe-timeout", Some(*timeout));
         self.numbers("probe-thresholds", &[*jitter_percent, *healthy_threshold, *unhealthy_threshold]);
@@ -354,12 +389,13 @@ impl Identity<'_> {
     fn load_balancing(&mut self, balancing: &LoadBalancing) {
         let LoadBalancing { algorithm, slow_start, hash_on } = balancing;
         self.number("algorithm", Some(*algorithm as u32));
-        if let Some(SlowStart { window, min_weight_percent }) = slow_start {
+        if let Some(SlowStart { window, min_weight_percent, aggression_thousandths }) = slow_start {
             self.time("slow-start", Some(*window));
             self.number("slow-start-weight", Some(*min_weight_percent));
+            self.number("slow-start-aggression", Some(*aggression_thousandths).filter(|one| *one != SlowStart::LINEAR));
         }
-        for part in hash_on {
-            match part {
+        for HashPart { on, is_terminal } in hash_on {
+            match on {
                 HashOn::Header(name) => self.text("hash-header", name.as_str()),
                 HashOn::Cookie { name, path, lifetime } => {
                     self.text("hash-cookie", &name.to_string());
@@ -369,6 +405,9 @@ impl Identity<'_> {
                 HashOn::SourceAddress => self.text("hash-address", ""),
                 HashOn::QueryParameter(name) => self.text("hash-query", name),
                 HashOn::Path => self.text("hash-path", ""),
+            }
+            if !is_terminal {
+                self.text("hash-combined", "");
             }
         }
     }

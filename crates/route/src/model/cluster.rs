@@ -38,6 +38,8 @@ pub struct TrafficPolicy {
     pub client_certificate: Option<SecretId>,
     /// The verification of endpoints with TLS. `None`: endpoints are not verified.
     pub verification: Option<Arc<Verification>>,
+    /// The server name (SNI) of connections with TLS that are not verified. `None`: the external name of the Service, if it has one.
+    pub server_name: Option<Arc<str>>,
     /// The features that BackendPolicies set. `None`: there are none.
     pub features: Option<Arc<BackendFeatures>>,
 }
@@ -56,7 +58,7 @@ impl TrafficPolicy {
     /// that replaces another one.
     pub fn id(&self) -> PolicyId {
         // Without `..`, so that a new field does not compile until it is hashed.
-        let Self { protocol, connect_timeout, limits, client_certificate, verification, features } = self;
+        let Self { protocol, connect_timeout, limits, client_certificate, verification, server_name, features } = self;
         let CircuitBreakers {
             max_connections,
             max_pending_requests,
@@ -87,6 +89,9 @@ impl TrafficPolicy {
         }
         if let Some(verification) = verification {
             verification.write(&mut text);
+        }
+        if let Some(name) = server_name {
+            let _ = write!(text, ";server-name={}:{name}", name.len());
         }
         if let Some(features) = features {
             features.write(&mut text);
@@ -186,6 +191,7 @@ mod tests {
             limits,
             client_certificate: None,
             verification: None,
+            server_name: None,
             features: None,
         };
         let limited = |limits| TrafficPolicy { limits, ..policy.clone() };
@@ -222,6 +228,8 @@ mod tests {
             limited(CircuitBreakers { per_host_max_connections: Some(1), ..limits }),
             presenting("a"),
             presenting("b"),
+            TrafficPolicy { server_name: Some("a".into()), ..policy.clone() },
+            TrafficPolicy { server_name: Some("b".into()), ..policy.clone() },
         ];
         let ids: std::collections::BTreeSet<PolicyId> = policies.iter().map(TrafficPolicy::id).collect();
         assert_eq!(ids.len(), policies.len());

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Authorization, ClusterId, HeaderChange, HeaderName, HeaderValue, RoutePolicy, Session};
+use super::{Authorization, ClusterId, CookieRewrites, HeaderChange, HeaderName, HeaderValue, RoutePolicy, Session};
 
 /// Filters in the order in which they apply. If two filters set the same property, the later one applies.
 ///
@@ -48,11 +48,15 @@ pub enum ForwardFilter {
     RequestHeaders(Vec<HeaderChange>),
     /// Changes the URL of requests.
     Rewrite(Rewrite),
+    /// Replaces the host of requests by the value of a header, if there is one.
+    HostFromHeader(HeaderName),
     /// Sends copies of requests to another cluster.
     Mirror(Mirror),
     /// Answers preflight requests, and permits scripts of other origins to read responses. Envoy supports this only for
     /// requests that are forwarded.
     Cors(Box<Cors>),
+    /// Changes the cookies that backends set.
+    Cookies(Box<CookieRewrites>),
     /// Limits the time without any data of a request or its response; `None` is no limit.
     IdleTimeout(Option<Duration>),
     /// Sends the requests of a session to one endpoint.
@@ -68,6 +72,8 @@ pub enum ClusterFilter {
     RequestHeaders(Vec<HeaderChange>),
     /// Changes the headers of responses.
     ResponseHeaders(Vec<HeaderChange>),
+    /// Replaces the host of requests, instead of the rewrite of the route.
+    Host(HeaderValue),
 }
 
 /// A change of the URL of a request, or of the location of a redirect.
@@ -135,6 +141,8 @@ pub struct Cors {
     pub max_age: Option<Duration>,
     /// Whether requests may have credentials.
     pub allow_credentials: bool,
+    /// Whether scripts of public networks may send requests to private addresses. Source: the draft "Private Network Access".
+    pub allow_private_network: bool,
 }
 
 /// A condition on the origin of a script.

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The name of a header, in lower case. Never a pseudo-header such as `:path`, and never `host`: a host is matched by its
+use super::HeaderFormat;
+
+/// The name of a header, in lower case. Never a pseudo-header other than [`Self::method`], and never `host`: a host is matched by its
 /// virtual host, and changed by [`Rewrite`](super::Rewrite).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeaderName(Arc<str>);
@@ -21,6 +23,14 @@ pub const FRAMING: [&str; 8] =
     ["connection", "content-length", "http2-settings", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
 impl HeaderName {
+    /// Returns the name of the pseudo-header with the method, which conditions can name.
+    pub fn method() -> Self {
+        Self(Self::METHOD.into())
+    }
+
+    /// The name of the pseudo-header with the method.
+    pub const METHOD: &'static str = ":method";
+
     /// Parses a header name in any case. Returns `None` if `text` is not a header name. Source: RFC 9110 section 5.6.2,
     /// `token`.
     pub fn parse(text: &str) -> Option<Self> {
@@ -98,6 +108,8 @@ impl HeaderValue {
 pub enum HeaderChange {
     /// Sets a header to one value.
     Set(HeaderName, HeaderValue),
+    /// Sets a header to one value that depends on the request. It can be empty.
+    SetFormat(HeaderName, HeaderFormat),
     /// Adds a value to the existing values of a header.
     Add(HeaderName, HeaderValue),
     /// Removes a header.

@@ -75,12 +75,26 @@ pub struct ServicePortId(Arc<ServicePort>);
 struct ServicePort {
     service: ObjectKey,
     port: PortRef,
+    health: Option<PortRef>,
 }
 
 impl ServicePortId {
     /// The identity of `port` of `service`.
     pub fn new(service: ObjectKey, port: PortRef) -> Self {
-        Self(Arc::new(ServicePort { service, port }))
+        Self(Arc::new(ServicePort { service, port, health: None }))
+    }
+
+    /// Returns the identity of the same port whose endpoints are checked at another port of the Service. It has a load assignment of
+    /// its own.
+    #[must_use]
+    pub fn checked_at(&self, health: PortRef) -> Self {
+        let (service, port) = (self.service().clone(), self.port().clone());
+        Self(Arc::new(ServicePort { service, port, health: Some(health) }))
+    }
+
+    /// Returns the port of the Service at which the endpoints are checked, if it is a part of the identity.
+    pub fn health(&self) -> Option<&PortRef> {
+        self.0.health.as_ref()
     }
 
     /// Returns the Service.
@@ -94,10 +108,11 @@ impl ServicePortId {
     }
 }
 
-/// `shop/cart/http`: the name of the load assignment.
+/// `shop/cart/http`: the name of the load assignment. `shop/cart/http@admin` with checks at another port.
 impl fmt::Display for ServicePortId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.service(), self.port())
+        write!(f, "{}/{}", self.service(), self.port())?;
+        self.health().map_or(Ok(()), |port| write!(f, "@{port}"))
     }
 }
 

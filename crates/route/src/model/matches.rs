@@ -51,7 +51,7 @@ pub struct HeaderMatch {
     /// Whether the condition must not hold. A request without the header meets an inverted [`ValueMatch::Present`] and no
     /// other inverted condition, unless `missing_is_empty`.
     pub inverted: bool,
-    /// Whether a request without the header has an empty value for an inverted condition on the value.
+    /// Whether a request without the header is treated like one with an empty value. Not with [`ValueMatch::Present`].
     pub missing_is_empty: bool,
 }
 

@@ -131,6 +131,12 @@ impl Route {
         matches!(&self.action, Action::Forward(forward) if forward.filters.iter().any(is_asking))
     }
 
+    /// Returns whether each worker of Envoy has an interpreter for the route.
+    pub fn runs_program(&self) -> bool {
+        let runs = |filter: &ForwardFilter| matches!(filter, ForwardFilter::Cookies(_));
+        matches!(&self.action, Action::Forward(forward) if forward.filters.iter().any(runs))
+    }
+
     /// Returns the route with a policy.
     #[must_use]
     pub fn with_policy(&self, policy: Arc<RoutePolicy>) -> Self {

@@ -8,7 +8,7 @@ use super::SecretId;
 /// The verification of the certificates of endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
-    /// The server name (SNI) of connections.
+    /// The server name (SNI) of connections. Empty: none.
     pub server_name: Arc<str>,
     /// The authorities. One of them must have issued the certificate.
     pub authorities: Authorities,

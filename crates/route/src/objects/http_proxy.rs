@@ -3,7 +3,9 @@
 //! The types contain the fields that are served. The names of all other fields of a block are kept in its [`Rest`], so that no field is
 //! ignored.
 
+mod backend;
 mod client_validation;
+mod cookies;
 mod delegation;
 mod extension_service;
 mod policies;
@@ -18,7 +20,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Meta;
 
+pub use backend::{
+    HealthCheckPolicy, LoadBalancerPolicy, RequestHashPolicy, SlowStartPolicy, StatusRange, UpstreamValidation,
+};
 pub use client_validation::{ClientVerification, ForwardClientCertificate};
+pub use cookies::{CookieRewritePolicy, CookieValue};
 pub use delegation::{CertificateDelegation, TlsCertificateDelegation, TlsCertificateDelegationSpec};
 pub use extension_service::{ExtensionService, ExtensionServiceSpec, ExtensionTarget};
 pub use policies::{
@@ -120,6 +126,8 @@ pub struct Tls {
 pub struct CorsPolicy {
     /// Whether requests may have credentials.
     pub allow_credentials: bool,
+    /// Whether scripts of public networks may send requests to private addresses.
+    pub allow_private_network: bool,
     /// The origins: `*`, `scheme://host:port`, or a regular expression.
     pub allow_origin: Vec<String>,
     /// The methods.
@@ -195,7 +203,7 @@ pub struct ValueCondition {
     pub suffix: String,
     /// Whether the case of the value has no effect.
     pub ignore_case: bool,
-    /// Whether a missing header has an empty value for `notcontains` and `notexact`.
+    /// Whether a request without the header is treated like one with an empty value, with `notcontains` and `notexact`.
     pub treat_missing_as_empty: bool,
     /// The other fields.
     #[serde(flatten)]

@@ -81,8 +81,15 @@ fn cluster(discovery: Discovery, protocol: UpstreamProtocol) -> Cluster {
     let connect_timeout = Duration::from_secs(2);
     let origin = ObjectRef::new("Service", "shop", "cart");
     let pair = matches!(protocol, UpstreamProtocol::Tls).then(|| pair_id("cert"));
-    let (verification, features) = (None, None);
-    let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate: pair, verification, features };
+    let policy = TrafficPolicy {
+        protocol,
+        connect_timeout,
+        limits,
+        client_certificate: pair,
+        verification: None,
+        server_name: None,
+        features: None,
+    };
     Cluster { discovery, port: 80, policy, of_service: true, origin }
 }
 

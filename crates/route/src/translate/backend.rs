@@ -141,36 +141,54 @@ pub fn locate<'a>(
             return Err(fault(Reason::UnsupportedBackend, ".service.port", what.into()));
         }
     };
-    let of_service = policy.is_none();
     // UDP has neither responses nor connections.
-    let features = match transport {
+    let of_policies = match transport {
         Transport::Tcp => context.backend_policies.features(&key, number),
         Transport::Udp => None,
     };
-    let mut unchecked = None;
-    let policy = match features {
-        None => policy,
-        Some(features) => {
-            let base = match &policy {
-                Some(policy) => policy.clone(),
-                None => service_policy(object, number, context.settings).0,
-            };
-            let features = checkable(features, object);
-            // Envoy rejects such a cluster.
-            let is_http1 = needs_http2(&features) && !base.protocol.is_http2();
-            let features = if is_http1 { BackendFeatures { health_check: None, ..features } } else { features };
-            if is_http1 {
-                unchecked = context.backend_policies.with_health_check(&key, number);
-            }
-            // Without a valid feature, the cluster keeps its identity.
-            match features.is_empty() {
-                true => policy,
-                false => Some(TrafficPolicy { features: Some(Arc::new(features)), ..base }),
-            }
-        }
+    let with_features = |policy| with_features(policy, of_policies.as_ref(), (object, number), context.settings);
+    let is_given = policy.is_some();
+    let (policy, is_unchecked) = with_features(policy);
+    // A route can have the policy of the Service. Both have one cluster, whoever builds it.
+    let id = |policy: &Option<TrafficPolicy>| policy.as_ref().map(TrafficPolicy::id);
+    let of_service = !is_given || (of_policies.is_some() && id(&with_features(None).0) == id(&policy));
+    let unchecked = match is_unchecked {
+        true => context.backend_policies.with_health_check(&key, number),
+        false => None,
     };
-    let cluster = ClusterId { port: ServicePortId::new(key, port), policy: policy.as_ref().map(TrafficPolicy::id) };
+    let checked_at = policy.iter().flat_map(|policy| &policy.features).flat_map(|features| &features.health_check);
+    let checked_at = checked_at.filter_map(|check| check.service_port.clone()).next();
+    let port = ServicePortId::new(key, port);
+    let port = checked_at.map(|health| port.checked_at(health)).unwrap_or(port);
+    let cluster = ClusterId { port, policy: policy.as_ref().map(TrafficPolicy::id) };
     Ok(Located { cluster, service: object, number, policy, of_service, unchecked })
+}
+
+/// Returns the policy of a route with the features of BackendPolicies, and whether a health check is left out because it needs another
+/// protocol. The features of the route take precedence. Without a valid feature, the cluster keeps its identity.
+fn with_features(
+    policy: Option<TrafficPolicy>,
+    of_policies: Option<&BackendFeatures>,
+    (service, number): (&Service, u16),
+    settings: &Settings,
+) -> (Option<TrafficPolicy>, bool) {
+    let Some(of_policies) = of_policies else { return (policy, false) };
+    let base = match &policy {
+        Some(policy) => policy.clone(),
+        None => service_policy(service, number, settings).0,
+    };
+    let features = match &base.features {
+        Some(of_route) => of_route.or(of_policies),
+        None => of_policies.clone(),
+    };
+    let features = checkable(features, service);
+    // Envoy rejects such a cluster.
+    let is_unchecked = needs_http2(&features) && !base.protocol.is_http2();
+    let features = if is_unchecked { BackendFeatures { health_check: None, ..features } } else { features };
+    match features.is_empty() {
+        true => (policy, is_unchecked),
+        false => (Some(TrafficPolicy { features: Some(Arc::new(features)), ..base }), is_unchecked),
+    }
 }
 
 /// Returns the features without a health check if the Service has an external name: its owner could make Envoy probe hosts
@@ -277,16 +295,26 @@ pub fn policy_over(
     (!is_named).then(policy)
 }
 
-/// Returns the policy of a port with `protocol` instead of that of the Service, if the port exists.
-pub fn policy_as(
+/// Returns the policy of a port, if the port exists. `protocol` replaces that of the Service.
+pub fn policy_of_port(
     context: Context,
     service: &ObjectKey,
     port: WantedPort,
-    protocol: UpstreamProtocol,
+    protocol: Option<UpstreamProtocol>,
 ) -> Option<TrafficPolicy> {
     let service = context.objects.get::<Service>(service)?;
     let (number, _) = number_and_name(service, port)?;
-    Some(TrafficPolicy { protocol, ..service_policy(service, number, context.settings).0 })
+    let policy = service_policy(service, number, context.settings).0;
+    Some(TrafficPolicy { protocol: protocol.unwrap_or(policy.protocol), ..policy })
+}
+
+/// Returns the reference to a port of a Service by its number, if the port exists.
+pub fn port_of_number(objects: &Objects, service: &ObjectKey, number: u16) -> Option<PortRef> {
+    let service = objects.get::<Service>(service)?;
+    match find_port(service, WantedPort::Number(number.into()), Transport::Tcp) {
+        Found::Port(port) => Some(port_ref(port)),
+        _ => None,
+    }
 }
 
 /// Returns the policy of a port over TLS with this verification and client certificate, if the port exists. `protocol`
@@ -361,8 +389,16 @@ fn service_policy(service: &Service, number: u16, settings: &Settings) -> (Traff
     };
     let mut problems = reader.problems;
     problems.extend(annotations::unknown_of_service(&service.meta, settings));
-    let (client_certificate, verification, features) = (None, None, None);
-    (TrafficPolicy { protocol, connect_timeout, limits, client_certificate, verification, features }, problems)
+    let policy = TrafficPolicy {
+        protocol,
+        connect_timeout,
+        limits,
+        client_certificate: None,
+        verification: None,
+        server_name: None,
+        features: None,
+    };
+    (policy, problems)
 }
 
 /// The result of a search for a port.

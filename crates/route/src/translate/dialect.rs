@@ -288,7 +288,7 @@ impl<'a> Resolver<'a> {
         port: WantedPort,
         protocol: UpstreamProtocol,
     ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
-        let policy = backend::policy_as(self.context, &service, port, protocol);
+        let policy = backend::policy_of_port(self.context, &service, port, Some(protocol));
         self.cluster(service, port, policy)
     }
 

@@ -68,8 +68,8 @@ pub fn endpoints_of(
     service.external_name.is_none().then(|| endpoints(objects, envoys, service, &port.name, share))
 }
 
-/// Returns the port of the endpoints that receives the health checks, if a BackendPolicy sets one. An Envoy must not be
-/// checked at its own listeners.
+/// Returns the port of the endpoints that receives the health checks, if a BackendPolicy or an HTTPProxy sets one. An Envoy must not be
+/// checked at its own listeners. If endpoints have different numbers for a port of the Service, the lowest one receives the checks.
 pub fn health_check_port(
     objects: &Objects,
     envoys: &Envoys,
@@ -77,9 +77,17 @@ pub fn health_check_port(
     id: &ServicePortId,
     endpoints: &Endpoints,
 ) -> Option<u16> {
-    let port = backend::referenced_port(objects.get::<Service>(id.service())?, id.port())?;
+    let service = objects.get::<Service>(id.service())?;
+    let port = backend::referenced_port(service, id.port())?;
     let is_tcp = *port.protocol == *Transport::Tcp.as_str();
-    let check = policies.health_check_port(id.service(), port.port).filter(|_| is_tcp)?;
+    let check = match id.health() {
+        None => policies.health_check_port(id.service(), port.port),
+        Some(health) => {
+            let health = backend::referenced_port(service, health)?;
+            objects.slices_of(id.service()).flat_map(|slice| ports(slice, &health.name)).min()
+        }
+    };
+    let check = check.filter(|_| is_tcp)?;
     let mut members = endpoints.zones.iter().flat_map(|(_, members)| members);
     (!members.any(|endpoint| envoys.has(endpoint.address, check))).then_some(check)
 }

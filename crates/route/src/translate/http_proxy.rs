@@ -5,10 +5,13 @@
 
 mod access;
 mod authorization;
+mod balancing;
 mod client_validation;
 mod conditions;
+mod cookies;
 mod global_limits;
 mod headers;
+mod health;
 mod policies;
 mod report;
 mod root;
@@ -19,6 +22,8 @@ mod tcp;
 mod tls;
 mod tokens;
 mod tree;
+mod upstream;
+mod validation;
 
 pub use root::ORPHANED;
 

@@ -77,12 +77,8 @@ impl ToHttps {
 fn over_https(matches: &Match) -> Option<Match> {
     let name = HeaderName::parse("x-forwarded-proto")?;
     let mut conditions = matches.conditions().cloned().unwrap_or_default();
-    conditions.headers.push(HeaderMatch {
-        name,
-        value: ValueMatch::Exact("https".into()),
-        inverted: false,
-        missing_is_empty: false,
-    });
+    let (value, inverted, missing_is_empty) = (ValueMatch::Exact("https".into()), false, false);
+    conditions.headers.push(HeaderMatch { name, value, inverted, missing_is_empty });
     Some(Match::new(matches.path.clone(), conditions))
 }
 

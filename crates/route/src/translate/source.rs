@@ -117,9 +117,11 @@ impl Shared {
         }
     }
 
-    /// Returns whether the object itself sets features of its routes.
+    /// Returns whether the object itself sets features of its routes, or runs programs for them, so that they count toward the limit of its
+    /// namespace.
     pub fn has_features(&self) -> bool {
-        self.rules.iter().flat_map(|rule| &rule.units).any(|unit| unit.own.is_some())
+        let counts = |unit: &Unit| unit.own.is_some() || unit.route.runs_program();
+        self.rules.iter().flat_map(|rule| &rule.units).any(counts)
     }
 
     /// Returns its hosts, sorted.

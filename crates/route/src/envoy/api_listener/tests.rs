@@ -418,7 +418,7 @@ fn a_service_with_backend_policies_keeps_its_targets_without_the_features() {
     let id = cluster_id("shop/cart/http");
     let before = model.clusters.remove(&id).unwrap();
     let balancing =
-        LoadBalancing { algorithm: Algorithm::Maglev, slow_start: None, hash_on: vec![HashOn::SourceAddress] };
+        LoadBalancing { algorithm: Algorithm::Maglev, slow_start: None, hash_on: vec![HashOn::SourceAddress.into()] };
     let features = BackendFeatures { load_balancing: Some(balancing), ..BackendFeatures::default() };
     let policy = TrafficPolicy { features: Some(Arc::new(features)), ..before.policy.clone() };
     let with_features = ClusterId { policy: Some(policy.id()), ..id.clone() };

@@ -41,7 +41,34 @@ pub fn route_action(forward: &Forward, path: &PathMatch) -> route_v3::RouteActio
         ..Default::default()
     };
     filters.iter().for_each(|filter| apply(filter, path, &mut action));
+    rewrite_hosts_by_cluster(&mut action, clusters);
     action
+}
+
+/// Moves the rewrite of the host to the weighted clusters if one of them has its own: the rewrite of a route would replace theirs.
+fn rewrite_hosts_by_cluster(action: &mut route_v3::RouteAction, clusters: &[WeightedCluster]) {
+    use route_v3::route_action::{ClusterSpecifier, HostRewriteSpecifier};
+    use route_v3::weighted_cluster::cluster_weight::HostRewriteSpecifier as OfCluster;
+    let own = |cluster: &WeightedCluster| {
+        cluster.filters.iter().find_map(|filter| match filter {
+            ClusterFilter::Host(host) => Some(host.as_str().to_owned()),
+            _ => None,
+        })
+    };
+    let Some(ClusterSpecifier::WeightedClusters(weighted)) = &mut action.cluster_specifier else { return };
+    if clusters.iter().all(|cluster| own(cluster).is_none()) {
+        return;
+    }
+    let of_route = match &action.host_rewrite_specifier {
+        Some(HostRewriteSpecifier::HostRewriteLiteral(host)) => Some(host.clone()),
+        // A header of the request takes precedence.
+        Some(_) => return,
+        None => None,
+    };
+    action.host_rewrite_specifier = None;
+    for (weight, cluster) in weighted.clusters.iter_mut().zip(clusters) {
+        weight.host_rewrite_specifier = own(cluster).or(of_route.clone()).map(OfCluster::HostRewriteLiteral);
+    }
 }
 
 /// Applies `filter` to `action`. Header changes ([`add_header_changes`]), CORS, sessions, and authorization belong to the route.
@@ -49,7 +76,7 @@ fn apply(filter: &ForwardFilter, path: &PathMatch, action: &mut route_v3::RouteA
     use route_v3::route_action::HostRewriteSpecifier;
     match filter {
         ForwardFilter::RequestHeaders(_) | ForwardFilter::Cors(_) => {}
-        ForwardFilter::Session(_) | ForwardFilter::Authorization(_) => {}
+        ForwardFilter::Session(_) | ForwardFilter::Authorization(_) | ForwardFilter::Cookies(_) => {}
         ForwardFilter::Rewrite(rewrite) => {
             if let Some(host) = &rewrite.host {
                 let host = HostRewriteSpecifier::HostRewriteLiteral(host.as_str().to_owned());
@@ -62,6 +89,9 @@ fn apply(filter: &ForwardFilter, path: &PathMatch, action: &mut route_v3::RouteA
                     Rewritten::Full(path) => (String::new(), Some(Rewritten::full_by_regex(&path))),
                 };
             }
+        }
+        ForwardFilter::HostFromHeader(name) => {
+            action.host_rewrite_specifier = Some(HostRewriteSpecifier::HostRewriteHeader(name.to_string()));
         }
         ForwardFilter::Mirror(mirror) => action.request_mirror_policies.push(mirror_policy(mirror)),
         ForwardFilter::IdleTimeout(limit) => action.idle_timeout = Some(wire::limit(*limit)),
@@ -143,14 +173,14 @@ fn changes(
 fn request_headers(filter: &ClusterFilter) -> Option<&Vec<HeaderChange>> {
     match filter {
         ClusterFilter::RequestHeaders(changes) => Some(changes),
-        ClusterFilter::ResponseHeaders(_) => None,
+        ClusterFilter::ResponseHeaders(_) | ClusterFilter::Host(_) => None,
     }
 }
 
 fn response_headers(filter: &ClusterFilter) -> Option<&Vec<HeaderChange>> {
     match filter {
         ClusterFilter::ResponseHeaders(changes) => Some(changes),
-        ClusterFilter::RequestHeaders(_) => None,
+        ClusterFilter::RequestHeaders(_) | ClusterFilter::Host(_) => None,
     }
 }
 

@@ -25,6 +25,15 @@ impl Changes {
                     built.forget(&name);
                     built.add.push(headers::set(&name, &literal(value.as_str())));
                 }
+                HeaderChange::SetFormat(name, format) => {
+                    let name = name.to_string();
+                    built.forget(&name);
+                    // Envoy would otherwise keep the value of the client if the new one is empty.
+                    built.add.push(core_v3::HeaderValueOption {
+                        keep_empty_value: true,
+                        ..headers::set(&name, format.as_str())
+                    });
+                }
                 HeaderChange::Add(name, value) => built.add.push(core_v3::HeaderValueOption {
                     append_action: core_v3::header_value_option::HeaderAppendAction::AppendIfExistsOrAdd as i32,
                     ..headers::set(&name.to_string(), &literal(value.as_str()))

@@ -40,7 +40,6 @@ pub fn header_matchers(headers: &[HeaderMatch]) -> impl Iterator<Item = route_v3
             invert_match: *inverted,
             treat_missing_header_as_empty: *missing_is_empty,
             header_match_specifier: Some(specifier),
-            ..Default::default()
         }
     })
 }

@@ -45,6 +45,7 @@ fn cors() -> ForwardFilter {
         expose_headers: vec![name("x-a"), name("x-b")],
         max_age: Some(Duration::from_secs(600)),
         allow_credentials: true,
+        allow_private_network: false,
     }))
 }
 

@@ -29,6 +29,7 @@ fn check(probe: Probe) -> HealthCheck {
     HealthCheck {
         probe,
         port: None,
+        service_port: None,
         interval: Duration::from_secs(10),
         timeout: Duration::from_secs(1),
         jitter_percent: 10,
@@ -49,7 +50,7 @@ fn every_field_of_the_features_is_in_the_identity() {
         let load_balancing = Some(LoadBalancing { algorithm, slow_start, hash_on });
         BackendFeatures { load_balancing, ..Default::default() }
     };
-    let hashing = |part| balancing(Algorithm::Maglev, None, vec![part]);
+    let hashing = |on: HashOn| balancing(Algorithm::Maglev, None, vec![on.into()]);
     let keepalive = |probes, idle_seconds, interval_seconds| {
         let tcp_keepalive = Some(TcpKeepalive { probes, idle_seconds, interval_seconds });
         BackendFeatures { tcp_keepalive, ..Default::default() }
@@ -65,9 +66,13 @@ fn every_field_of_the_features_is_in_the_identity() {
     let cookie = |name, path: &str, lifetime| {
         hashing(HashOn::Cookie { name: CookieName::parse(name).unwrap(), path: path.into(), lifetime })
     };
-    let slow = |seconds, min_weight_percent| {
+    let slow = |seconds, min_weight_percent, aggression_thousandths| {
         let window = Duration::from_secs(seconds);
-        balancing(Algorithm::LeastRequest, Some(SlowStart { window, min_weight_percent }), vec![])
+        balancing(
+            Algorithm::LeastRequest,
+            Some(SlowStart { window, min_weight_percent, aggression_thousandths }),
+            vec![],
+        )
     };
     let second = Duration::from_secs(1);
     let header = |name| hashing(HashOn::Header(HeaderName::parse(name).unwrap()));
@@ -93,6 +98,7 @@ fn every_field_of_the_features_is_in_the_identity() {
         checking(check(http("", "/a"))),
         checking(check(http("", "/;probe-path=1:/"))),
         checking(HealthCheck { port: Some(1), ..check(Probe::Tcp) }),
+        checking(HealthCheck { service_port: Some(PortRef::Number(1)), ..check(Probe::Tcp) }),
         checking(HealthCheck { interval: second, ..check(Probe::Tcp) }),
         checking(HealthCheck { timeout: second * 2, ..check(Probe::Tcp) }),
         checking(HealthCheck { jitter_percent: 0, ..check(Probe::Tcp) }),
@@ -103,11 +109,13 @@ fn every_field_of_the_features_is_in_the_identity() {
         balancing(Algorithm::RoundRobin, None, vec![]),
         balancing(Algorithm::LeastRequest, None, vec![]),
         balancing(Algorithm::Random, None, vec![]),
-        balancing(Algorithm::RingHash, None, vec![HashOn::Path]),
-        slow(1, 1),
-        slow(2, 1),
-        slow(1, 2),
+        balancing(Algorithm::RingHash, None, vec![HashOn::Path.into()]),
+        slow(1, 1, SlowStart::LINEAR),
+        slow(2, 1, SlowStart::LINEAR),
+        slow(1, 2, SlowStart::LINEAR),
+        slow(1, 1, 2000),
         hashing(HashOn::Path),
+        balancing(Algorithm::Maglev, None, vec![HashPart { on: HashOn::Path, is_terminal: false }]),
         hashing(HashOn::SourceAddress),
         hashing(HashOn::QueryParameter("a".into())),
         hashing(HashOn::QueryParameter("b".into())),

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AuthorizationPolicy, Condition, IpFilterPolicy, JwtVerificationPolicy, RateLimitPolicy, Rest};
+use super::{
+    AuthorizationPolicy, Condition, CookieRewritePolicy, HealthCheckPolicy, IpFilterPolicy, JwtVerificationPolicy,
+    LoadBalancerPolicy, RateLimitPolicy, Rest, SlowStartPolicy, UpstreamValidation,
+};
 
 /// A route of an HTTPProxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +43,12 @@ pub struct ProxyRoute {
     pub ip_allow_policy: Vec<IpFilterPolicy>,
     /// The clients that may not send requests.
     pub ip_deny_policy: Vec<IpFilterPolicy>,
+    /// The selection of an endpoint.
+    pub load_balancer_policy: Option<LoadBalancerPolicy>,
+    /// The changes of the cookies that the Services set.
+    pub cookie_rewrite_policies: Vec<CookieRewritePolicy>,
+    /// The active health check of the endpoints.
+    pub health_check_policy: Option<HealthCheckPolicy>,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,
@@ -63,6 +72,14 @@ pub struct ProxyService {
     pub request_headers_policy: Option<HeadersPolicy>,
     /// The changes of the headers of responses.
     pub response_headers_policy: Option<HeadersPolicy>,
+    /// The changes of the cookies that it sets. They take precedence over those of the route.
+    pub cookie_rewrite_policies: Vec<CookieRewritePolicy>,
+    /// The verification of its certificates.
+    pub validation: Option<UpstreamValidation>,
+    /// The time in which a new endpoint receives fewer requests.
+    pub slow_start_policy: Option<SlowStartPolicy>,
+    /// The port of the Service that receives health checks. `None`: `port`.
+    pub health_port: Option<i64>,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,
@@ -76,6 +93,8 @@ pub struct TimeoutPolicy {
     pub response: String,
     /// The time without any data of a request or its response.
     pub idle: String,
+    /// The time after which an idle connection to an endpoint is closed.
+    pub idle_connection: String,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,

@@ -6,8 +6,8 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::duration;
 use crate::model::{
-    Algorithm, BackendFeatures, CookieName, HashOn, HeaderName, HealthCheck, LoadBalancing, OutlierDetection, Probe,
-    ProbeMethod, ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive,
+    Algorithm, BackendFeatures, CookieName, HashOn, HashPart, HeaderName, HealthCheck, LoadBalancing, OutlierDetection,
+    Probe, ProbeMethod, ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive,
 };
 use crate::objects::gateway::Lenient;
 use crate::objects::{
@@ -206,6 +206,7 @@ fn health_check(spec: &HealthCheckSpec) -> Result<HealthCheck, Fault> {
     Ok(HealthCheck {
         probe,
         port: *port,
+        service_port: None,
         interval: time_or(".interval", interval, 10 * SECOND, SECOND, HOUR)?,
         timeout: time_or(".timeout", timeout, SECOND, 100 * MILLISECOND, LONGEST_CHECK)?,
         jitter_percent: number(".jitterPercent", *jitter_percent, 10, 0, 100)?,
@@ -271,10 +272,12 @@ fn load_balancing(spec: &LoadBalancingSpec) -> Result<LoadBalancing, Fault> {
         Ok(SlowStart {
             window: time(".slowStart.window", window, SECOND, HOUR)?,
             min_weight_percent: number(".slowStart.minWeightPercent", *min_weight_percent, 10, 1, 100)?,
+            aggression_thousandths: SlowStart::LINEAR,
         })
     };
     let slow_start = spec.slow_start.as_ref().map(slow_start).transpose()?;
-    let hash_on = hash_on.iter().enumerate().map(self::hash_on).collect::<Result<_, _>>()?;
+    let hash_on =
+        hash_on.iter().enumerate().map(self::hash_on).map(|part| part.map(HashPart::from)).collect::<Result<_, _>>()?;
     Ok(LoadBalancing { algorithm, slow_start, hash_on })
 }
 

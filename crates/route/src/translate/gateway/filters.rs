@@ -210,6 +210,7 @@ fn cors(filter: &CorsFilter) -> Result<Cors, Fault> {
         expose_headers: expose.collect::<Result<_, _>>()?,
         max_age: Some(Duration::from_secs(filter.max_age.unwrap_or(5).into())),
         allow_credentials: credentials,
+        allow_private_network: false,
     })
 }
 

@@ -124,7 +124,11 @@ impl Block {
         if operators + usize::from(*present) + usize::from(*notpresent) != 1 {
             return Err("exactly one operator must be set".to_owned());
         }
-        if name.eq_ignore_ascii_case(":method") && !exact.is_empty() && !ignore_case && self.others.method.is_none() {
+        if name.eq_ignore_ascii_case(HeaderName::METHOD)
+            && !exact.is_empty()
+            && !ignore_case
+            && self.others.method.is_none()
+        {
             self.others.method = Some(exact.as_str().into());
             return Ok(());
         }
@@ -132,8 +136,11 @@ impl Block {
             let operators = "\"present\", \"notpresent\", or \"regex\"";
             return Err(format!("\"treatMissingAsEmpty\" has no meaning with {operators}"));
         }
-        let name = HeaderName::parse(name)
-            .ok_or_else(|| format!("{name:?} is not the name of a header that can be matched"))?;
+        let parsed = match name.eq_ignore_ascii_case(HeaderName::METHOD) {
+            true => Some(HeaderName::method()),
+            false => HeaderName::parse(name),
+        };
+        let name = parsed.ok_or_else(|| format!("{name:?} is not the name of a header that can be matched"))?;
         let mut pattern = |text: String| pattern(text, &mut self.cost, patterns);
         let contained = |text: &str| format!("{}.*{}.*", flags(ignore_case), regex_syntax::escape(text));
         let (value, inverted) = if *present || *notpresent {
@@ -169,6 +176,9 @@ impl Block {
         let operators = [contains, exact, regex, prefix, suffix].iter().filter(|text| !text.is_empty()).count();
         if operators + usize::from(*present) != 1 {
             return Err("exactly one operator must be set".to_owned());
+        }
+        if condition.treat_missing_as_empty {
+            return Err("field \"treatMissingAsEmpty\" is not supported".to_owned());
         }
         if name.is_empty() || name.len() > 1024 {
             return Err("the name is empty or longer than 1024 bytes".to_owned());

@@ -159,7 +159,12 @@ fn condition(one: &ValueCondition, patterns: &mut Patterns) -> Result<EntryHeade
             HeaderCondition::Regex(regex.to_owned())
         }
     };
-    Ok(EntryHeader { name, condition, ignore_case: one.ignore_case, treat_missing_as_empty: false })
+    Ok(EntryHeader {
+        name,
+        condition,
+        ignore_case: one.ignore_case,
+        treat_missing_as_empty: one.treat_missing_as_empty,
+    })
 }
 
 fn header(field: &str, name: &str) -> Result<String, Fault> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::situation;
 use super::tree::{Declaring, Tree};
-use crate::model::{HeaderChange, HeaderName, HeaderValue, Host};
+use crate::model::{HeaderChange, HeaderFormat, HeaderName, HeaderValue, Host};
 use crate::objects::http_proxy::{HeadersPolicy, ProxyService};
 use crate::translate::host;
 
@@ -24,6 +24,28 @@ pub enum Changes<'a> {
     },
 }
 
+/// The maximum number of operators of a policy. Each of them can insert a header of the size of all headers of a request.
+const MOST_OPERATORS: usize = 16;
+
+/// The host that replaces that of requests.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NewHost {
+    /// A DNS name.
+    Name(HeaderValue),
+    /// The value of a header of the request.
+    FromHeader(HeaderName),
+}
+
+impl NewHost {
+    /// Returns the DNS name.
+    pub fn name(&self) -> Option<&HeaderValue> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::FromHeader(_) => None,
+        }
+    }
+}
+
 /// Returns the changes of headers, and the host that replaces that of requests. A change that is not valid is left out.
 pub fn parse(
     tree: &mut Tree,
@@ -31,7 +53,7 @@ pub fn parse(
     field: &str,
     policy: &HeadersPolicy,
     changes: Changes,
-) -> (Vec<HeaderChange>, Option<HeaderValue>) {
+) -> (Vec<HeaderChange>, Option<NewHost>) {
     let (of_service, of_requests) = match changes {
         Changes::Requests => (false, true),
         Changes::Responses => (false, false),
@@ -41,32 +63,36 @@ pub fn parse(
     let block = if of_service { situation::Block::Service } else { situation::Block::Route };
     // An unknown change of headers restricts no access, but is no part of a message that is served.
     let mut faults: Vec<(String, String)> = Vec::new();
-    let (mut parsed, mut new_host, mut names) = (Vec::new(), None, BTreeSet::new());
+    let (mut parsed, mut new_host, mut names, mut operators) = (Vec::new(), None, BTreeSet::new(), 0);
     for (index, setting) in policy.set.iter().enumerate() {
         let field = format!("{field}.set[{index}]");
         if !names.insert(setting.name.to_ascii_lowercase()) {
             faults.push((format!("{field}.name"), format!("header {:?} is set twice", setting.name)));
             continue;
         }
-        let value = match value(&setting.value, object, changes) {
-            Ok(value) => value,
-            Err(message) => {
-                faults.push((format!("{field}.value"), message));
-                continue;
-            }
-        };
+        let text = replaced(&setting.value, object, changes);
         if setting.name.eq_ignore_ascii_case("host") {
-            match host_value(&value).filter(|_| matches!(changes, Changes::Requests)) {
-                Some(value) => new_host = Some(value),
+            match host_value(&text, changes) {
+                Some(host) => new_host = Some(host),
                 None => {
-                    let message = "\"Host\" can be set for the requests of a route, to a DNS name";
+                    let message = "\"Host\" can be set for requests, to a DNS name, or in a route to %REQ(NAME)%";
                     faults.push((field, message.to_owned()));
                 }
             }
             continue;
         }
+        let Some(format) = HeaderFormat::parse(&text) else {
+            faults.push((format!("{field}.value"), format!("{text:?} is not the value of a header")));
+            continue;
+        };
+        operators += format.operators();
+        if operators > MOST_OPERATORS {
+            faults.push((format!("{field}.value"), format!("the policy has more than {MOST_OPERATORS} operators")));
+            continue;
+        }
         match HeaderName::parse_changeable(&setting.name) {
-            Ok(name) => parsed.push(HeaderChange::Set(name, value)),
+            Ok(name) if format.operators() > 0 => parsed.push(HeaderChange::SetFormat(name, format)),
+            Ok(name) => parsed.extend(HeaderValue::parse(&text).map(|value| HeaderChange::Set(name, value))),
             Err(message) => faults.push((format!("{field}.name"), message)),
         }
     }
@@ -89,50 +115,26 @@ pub fn parse(
     (parsed, new_host)
 }
 
-fn host_value(value: &HeaderValue) -> Option<HeaderValue> {
-    match host::parse(value.as_str()) {
-        Ok(name @ Host::Exact(_)) => HeaderValue::parse(&name.to_string()),
+fn host_value(text: &str, changes: Changes) -> Option<NewHost> {
+    match changes {
+        Changes::Requests | Changes::OfService { of_requests: true, .. } => {}
+        Changes::Responses | Changes::OfService { of_requests: false, .. } => return None,
+    }
+    if let (Changes::Requests, Some(name)) = (changes, HeaderFormat::header_of_request(text)) {
+        return HeaderName::parse(name).map(NewHost::FromHeader);
+    }
+    match host::parse(text) {
+        Ok(name @ Host::Exact(_)) => HeaderValue::parse(&name.to_string()).map(NewHost::Name),
         _ => None,
     }
 }
 
-/// Returns the value of a header. The names of the object and its Service are replaced, and Envoy's operators are not supported.
-fn value(text: &str, object: &Declaring, changes: Changes) -> Result<HeaderValue, String> {
+/// Returns the value of a header with the names of the object and its Service.
+fn replaced(text: &str, object: &Declaring, changes: Changes) -> String {
     let mut text = text.replace("%CONTOUR_NAMESPACE%", &object.proxy.meta.key.namespace);
     if let Changes::OfService { service, .. } = changes {
         text = text.replace("%CONTOUR_SERVICE_NAME%", &service.name);
         text = text.replace("%CONTOUR_SERVICE_PORT%", &service.port.to_string());
     }
-    if let Some(operator) = operator(&text) {
-        return Err(format!("the operator {operator:?} is not supported"));
-    }
-    HeaderValue::parse(&text).ok_or_else(|| format!("{text:?} is not the value of a header"))
-}
-
-/// Returns the first operator of Envoy in a text: `%REQ(X-Name)%`.
-fn operator(text: &str) -> Option<&str> {
-    text.match_indices('%').find_map(|(start, _)| {
-        let rest = &text[start + 1..];
-        let name = rest.find(|one: char| !one.is_ascii_uppercase() && one != '_')?;
-        let after = &rest[name..];
-        let end = match after.strip_prefix('(') {
-            Some(arguments) => name + 1 + arguments.find(')')? + 1,
-            None => name,
-        };
-        (name > 0 && rest[end..].starts_with('%')).then(|| &text[start..=start + 1 + end])
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::operator;
-
-    #[test]
-    fn only_operators_are_found() {
-        assert_eq!(operator("a %REQ(X-Name)% b"), Some("%REQ(X-Name)%"));
-        assert_eq!(operator("50%%HOSTNAME%"), Some("%HOSTNAME%"));
-        for text in ["50%", "100% of it%", "%abc%", "%REQ(X", "%%", "a"] {
-            assert_eq!(operator(text), None, "{text}");
-        }
-    }
+    text
 }

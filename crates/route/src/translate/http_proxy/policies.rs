@@ -23,6 +23,8 @@ use crate::translate::patterns::Patterns;
 
 /// The longest body of an answer of Envoy itself. Source: Envoy `max_direct_response_body_size_bytes`.
 const LONGEST_BODY: usize = 4096;
+/// The longest time for which a connection to an endpoint may be idle.
+const LONGEST_IDLE: Duration = Duration::from_secs(24 * 3600);
 /// The largest size of the texts of CORS, in bytes. Each route of the host has a copy.
 const LARGEST_CORS: usize = 16 << 10;
 
@@ -37,7 +39,7 @@ pub struct Rewritten {
 /// Parses CORS of a host. Without it, no script of another origin reads a response.
 pub fn cors(policy: &CorsPolicy, object: &ObjectRef, report: &mut Report, patterns: &mut Patterns) -> Option<Cors> {
     let field = "spec.virtualhost.corsPolicy";
-    report.add_rest(object, field, (&policy.rest, &["allowPrivateNetwork"]), Block::Cors, "left out");
+    report.add_rest(object, field, (&policy.rest, &[]), Block::Cors, "left out");
     let parsed = parse_cors(policy, patterns);
     match parsed {
         Ok(cors) => {
@@ -55,8 +57,16 @@ pub fn cors(policy: &CorsPolicy, object: &ObjectRef, report: &mut Report, patter
 }
 
 fn parse_cors(policy: &CorsPolicy, patterns: &mut Patterns) -> Result<Cors, String> {
-    let CorsPolicy { allow_credentials, allow_origin, allow_methods, allow_headers, expose_headers, max_age, rest: _ } =
-        policy;
+    let CorsPolicy {
+        allow_credentials,
+        allow_private_network,
+        allow_origin,
+        allow_methods,
+        allow_headers,
+        expose_headers,
+        max_age,
+        rest: _,
+    } = policy;
     let lists = [allow_origin, allow_methods, allow_headers, expose_headers];
     if lists.into_iter().flatten().map(String::len).sum::<usize>() > LARGEST_CORS {
         return Err(format!("the policy has more than {LARGEST_CORS} bytes"));
@@ -90,6 +100,7 @@ fn parse_cors(policy: &CorsPolicy, patterns: &mut Patterns) -> Result<Cors, Stri
         expose_headers: expose.collect::<Result<_, _>>()?,
         max_age,
         allow_credentials: *allow_credentials,
+        allow_private_network: *allow_private_network,
     })
 }
 
@@ -114,7 +125,7 @@ pub fn timeouts(
     let default = tree.resolver.context.settings.timeouts.response;
     let Some(policy) = policy else { return (default, None) };
     let field = format!("{field}.timeoutPolicy");
-    tree.report.add_rest(&object.origin, &field, (&policy.rest, &["idleConnection"]), Block::Route, "left out");
+    tree.report.add_rest(&object.origin, &field, (&policy.rest, &[]), Block::Route, "left out");
     let mut limit = |name: &str, text: &str| match text {
         "" => None,
         text => duration::limit(text).or_else(|| {
@@ -135,6 +146,32 @@ pub fn timeouts(
         Some(Limit::After(limit)) => Some(Some(limit)),
     };
     (response, idle)
+}
+
+/// Returns the time after which an idle connection to an endpoint is closed, if the policy sets it.
+pub fn idle_connection(
+    tree: &mut Tree,
+    object: &Declaring,
+    field: &str,
+    policy: Option<&TimeoutPolicy>,
+) -> Option<Duration> {
+    let text = policy.map(|policy| policy.idle_connection.as_str()).filter(|text| !text.is_empty())?;
+    let field = format!("{field}.timeoutPolicy.idleConnection");
+    match duration::limit(text) {
+        Some(Limit::Default) => None,
+        Some(Limit::After(limit)) if limit <= LONGEST_IDLE => Some(limit),
+        Some(Limit::After(_) | Limit::Infinite) => {
+            let hours = LONGEST_IDLE.as_secs() / 3600;
+            let (message, applied) = (format!("{text:?} is longer than {hours}h"), format!("{hours}h applied"));
+            tree.report.add(&object.origin, field, &Block::Route.ignored(), message, &applied);
+            Some(LONGEST_IDLE)
+        }
+        None => {
+            let message = format!("{text:?} is not a duration");
+            tree.report.add(&object.origin, field, &situation::TIMEOUT_NOT_VALID, message, "default applied");
+            None
+        }
+    }
 }
 
 /// Returns the retry policy.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::conditions::{Block, Reached};
-use super::headers::{self, Changes};
+use super::headers::{self, Changes, NewHost};
 use super::policies::{self, Rewritten};
 use super::situation;
 use super::tree::{Declaring, Tree};
+use super::upstream;
 use crate::model::{
     Action, Filters, Forward, ForwardFilter, Match, PathMatch, PathRewrite, Rewrite, Route, RouteFilter,
 };
@@ -14,8 +15,7 @@ use crate::objects::http_proxy::ProxyRoute;
 use crate::translate::unit::Field;
 
 /// The fields of a route that are left out without harm.
-const HARMLESS: &[&str] =
-    &["cookieRewritePolicies", "healthCheckPolicy", "internalRedirectPolicy", "loadBalancerPolicy"];
+const HARMLESS: &[&str] = &["internalRedirectPolicy"];
 
 /// The action of a route. With a rewritten prefix, the paths with and without a slash at its end have actions of their own.
 struct Answer {
@@ -110,18 +110,25 @@ impl Tree<'_> {
     }
 
     fn forward(&mut self, object: &Declaring, field: &str, route: &ProxyRoute, path: &PathMatch) -> Answer {
-        let services = self.services(object, field, &route.services);
         let (timeout, idle) = policies::timeouts(self, object, field, route.timeout_policy.as_ref());
         let retry = policies::retry(self, object, field, route.retry_policy.as_ref());
         let mut filters = Vec::new();
-        let mut host = None;
+        let (mut host, mut from_header) = (None, None);
         if let Some(policy) = &route.request_headers_policy {
             let field = format!("{field}.requestHeadersPolicy");
             let (changes, rewritten) = headers::parse(self, object, &field, policy, Changes::Requests);
-            host = rewritten;
+            (host, from_header) = match rewritten {
+                Some(NewHost::Name(name)) => (Some(name), None),
+                Some(NewHost::FromHeader(header)) => (None, Some(header)),
+                None => (None, None),
+            };
             filters.extend((!changes.is_empty()).then_some(ForwardFilter::RequestHeaders(changes)));
         }
+        filters.extend(from_header.map(ForwardFilter::HostFromHeader));
+        let wanted = upstream::wanted(self, object, field, route, host.clone());
+        let services = self.services(object, field, &route.services, &wanted);
         filters.extend(services.mirror.map(ForwardFilter::Mirror));
+        filters.extend(services.cookies.map(Box::new).map(ForwardFilter::Cookies));
         filters.extend(self.host.cors.clone().map(ForwardFilter::Cors));
         filters.extend(idle.map(ForwardFilter::IdleTimeout));
         let rewritten = match policies::rewritten(self, object, field, route.path_rewrite_policy.as_ref(), path) {

@@ -89,6 +89,7 @@ impl Block {
 }
 
 pub const ALLOWED_FOR_ANY_ORIGIN: Situation = warning("CORSError", "CredentialsForAnyOrigin", Reason::Ambiguous);
+pub const CA_NOT_DELEGATED: Situation = error("TLSError", "CACertificateNotDelegated", Reason::ReferenceNotPermitted);
 pub const CORS_NOT_VALID: Situation = error("CORSError", "PolicyDidNotParse", Reason::ProxyNotValid);
 pub const DELEGATION_NOT_PERMITTED: Situation =
     error("TLSError", "DelegationNotPermitted", Reason::ReferenceNotPermitted);
@@ -97,6 +98,8 @@ pub const DIRECT_RESPONSE_NOT_VALID: Situation =
 pub const DUPLICATE_MATCH: Situation = error("IncludeError", "DuplicateMatchConditions", Reason::IncludeNotValid);
 pub const FQDN_NOT_SPECIFIED: Situation = error("VirtualHostError", "FQDNNotSpecified", Reason::HostNotValid);
 pub const FQDN_NOT_VALID: Situation = error("VirtualHostError", "FQDNNotValid", Reason::HostNotValid);
+pub const HASH_IGNORED: Situation = warning("SpecError", "IgnoredField", Reason::IgnoredField);
+pub const HEALTH_CHECK_NOT_VALID: Situation = error("RouteError", "HealthCheckPolicyInvalid", Reason::ProxyNotValid);
 pub const HOST_NOT_GRANTED: Situation = error("VirtualHostError", "HostNotGranted", Reason::HostNotGranted);
 pub const INCLUDE_CYCLE: Situation = error("IncludeError", "IncludeCreatesCycle", Reason::IncludeNotValid);
 pub const INCLUDE_NOT_FOUND: Situation = error("IncludeError", "IncludeNotFound", Reason::IncludeNotValid);
@@ -128,8 +131,11 @@ pub const SERVICE_PORT_NOT_VALID: Situation =
     error("ServiceError", "ServicePortInvalid", Reason::ServiceUnresolvedReference);
 pub const SERVICE_PROTOCOL: Situation = error("ServiceError", "UnsupportedProtocol", Reason::UnsupportedBackend);
 pub const SHADOWED_ROUTE: Situation = warning("RouteError", "ShadowedRoute", Reason::Ambiguous);
+pub const SLOW_START_NOT_VALID: Situation = error("ServiceError", "SlowStartInvalid", Reason::ProxyNotValid);
 pub const TIMEOUT_NOT_VALID: Situation = error("RouteError", "TimeoutPolicyNotValid", Reason::ProxyNotValid);
 pub const TLS_NOT_VALID: Situation = error("TLSError", "TLSConfigNotValid", Reason::TLSConfigNotValid);
+pub const TOO_MANY_POLICIES: Situation = error("ServiceError", "TooManyPolicies", Reason::ProxyNotValid);
+pub const UPSTREAM_VALIDATION: Situation = error("ServiceError", "TLSUpstreamValidation", Reason::ProxyNotValid);
 
 /// Returns the error of a header policy, of requests or responses.
 pub fn headers_not_valid(of_service: bool, of_requests: bool) -> Situation {

@@ -13,6 +13,7 @@ use super::access::HostAccess;
 use super::conditions::{Block, Fault};
 use super::report::Report;
 use super::situation::{self, Situation};
+use super::upstream::Policies;
 use super::{DIALECT, proxy_of};
 use crate::model::{Action, Cors, Match, Route};
 use crate::objects::http_proxy::{HttpProxy, Include};
@@ -65,6 +66,8 @@ pub struct Tree<'r> {
     size: u64,
     /// The features of the last route that has any. Most routes of a host have the same.
     pub(super) last_features: Option<Arc<Features>>,
+    /// The policies for Service ports.
+    pub policies: Policies,
 }
 
 /// The object whose routes are parsed.
@@ -94,6 +97,7 @@ impl<'r> Tree<'r> {
             objects: 0,
             size: 0,
             last_features: None,
+            policies: Policies::default(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::gateway::{conditions, world_of};
-use crate::model::{Algorithm, BackendFeatures, Cluster, ClusterId, HashOn, Model, Probe};
+use crate::model::{Algorithm, BackendFeatures, Cluster, ClusterId, HashOn, HashPart, Model, Probe};
 use crate::objects::{Kind, LoadBalancingAlgorithm, Object, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::testing::backend_policies::backend_policy;
@@ -198,7 +198,9 @@ fn every_part_of_a_request_can_be_hashed_only_with_a_hashing_algorithm() {
     let translator = translated(&shop([policy(LoadBalancingAlgorithm::RingHash)]));
     let balancing = features(translator.model(), 80).unwrap().load_balancing.clone().unwrap();
     assert_eq!(balancing.algorithm, Algorithm::RingHash);
-    assert!(matches!(&balancing.hash_on[..], [HashOn::Header(name)] if name.as_str() == "x-user"));
+    assert!(
+        matches!(&balancing.hash_on[..], [HashPart { on: HashOn::Header(name), is_terminal: true }] if name.as_str() == "x-user")
+    );
     let translator = translated(&shop([policy(LoadBalancingAlgorithm::Random)]));
     assert_eq!(features(translator.model(), 80), None);
 }

@@ -282,9 +282,9 @@ fn a_field_that_may_restrict_access_closes_what_it_protects() {
         (
             json!({ "services": [{ "name": "a", "port": 80, "validation": { "caSecret": "ca" } }] }),
             "503",
-            "UnsupportedField",
+            "TLSUpstreamValidation",
         ),
-        (json!({ "loadBalancerPolicy": { "strategy": "Random" } }), "forward", "warning IgnoredField"),
+        (json!({ "loadBalancerPolicy": { "strategy": "Unknown" } }), "forward", "warning IgnoredField"),
         (json!({ "healthCheckPolicy": { "path": "/" } }), "forward", "warning IgnoredField"),
     ] {
         let world = World::new(&[http_proxy("root", &route(extra.clone()))]);
@@ -349,13 +349,70 @@ fn large_access_policies_close_the_host() {
     assert!(world.routes("x.test").iter().all(|route| route.contains(" 503 ")));
 }
 
+/// Returns the verifications of all clusters: the server name and the Secret.
+fn verifications(world: &World) -> Vec<String> {
+    let clusters = world.translator.model().clusters.values();
+    let found = clusters.filter_map(|cluster| {
+        let verification = cluster.policy.verification.as_ref()?;
+        Some(format!("{} {}", verification.server_name, verification.secret()?))
+    });
+    found.collect()
+}
+
+#[test]
+fn a_service_is_verified_with_delegated_authorities_until_they_are_withdrawn() {
+    let service = |secret: &str| json!({ "name": "a", "port": 80, "protocol": "tls", "validation": { "caSecret": secret, "subjectName": "web" } });
+    let of =
+        |secret: &str| json!({ "virtualhost": { "fqdn": "x.test" }, "routes": [{ "services": [service(secret)] }] });
+    let mut world = World::new(&[http_proxy("root", &of("other/ca"))]);
+    let closed = ["/ 503 root"];
+    assert_eq!(
+        (world.routes("x.test"), world.reasons("root")),
+        (closed.map(Into::into).to_vec(), vec!["CACertificateNotDelegated".into()])
+    );
+    world.apply(delegation("other/d", "ca", &["shop"]));
+    assert_eq!(
+        (world.routes("x.test"), world.reasons("root")),
+        (closed.map(Into::into).to_vec(), vec!["TLSUpstreamValidation".into()])
+    );
+    world.apply(secret("other/ca", &[]).without_pair().authorities("one"));
+    assert_eq!((world.routes("x.test"), world.reasons("root").len()), (vec!["/ forward root".into()], 0));
+    assert_eq!(verifications(&world).len(), 1);
+    assert_eq!(world.translator.model().secrets.len(), 1);
+    world.apply(secret("other/ca", &[]).without_pair().authorities("other"));
+    assert_eq!(world.routes("x.test"), ["/ forward root"]);
+    world.delete(Kind::TLS_CERTIFICATE_DELEGATION, "other/d");
+    assert_eq!((world.routes("x.test"), verifications(&world).len()), (closed.map(Into::into).to_vec(), 0));
+    assert!(world.translator.model().secrets.is_empty());
+}
+
+#[test]
+fn a_root_has_a_limit_of_policies_for_services() {
+    let route = |index: usize| {
+        let validation = json!({ "caSecret": "ca", "subjectName": format!("web-{index}") });
+        let service = json!({ "name": "a", "port": 80, "protocol": "tls", "validation": validation });
+        json!({ "conditions": [{ "prefix": format!("/{index:03}") }], "services": [service] })
+    };
+    let routes: Vec<Value> = (0..110).map(route).collect();
+    let of = json!({ "virtualhost": { "fqdn": "x.test" }, "routes": routes });
+    let mut world = World::new(&[secret("ca", &[]).without_pair().authorities("one").into(), http_proxy("root", &of)]);
+    let open = |world: &World| world.routes("x.test").iter().filter(|route| route.contains("forward")).count();
+    assert_eq!((open(&world), verifications(&world).len()), (100, 100));
+    assert!(world.reasons("root").contains(&"TooManyPolicies".to_owned()));
+    // The authorities of each policy count.
+    world.settings.tenants.max_configuration_per_namespace = 1 << 20;
+    world.apply(secret("ca", &[]).without_pair().authorities(&"x".repeat(300 << 10)));
+    world.translator.update(&world.objects, &world.settings, &ChangedInputs::everything());
+    assert_eq!(open(&world), 3);
+}
+
 fn any_proxy() -> impl Strategy<Value = Object> {
     let host = select(vec![None, None, Some("x.com"), Some("a.x.com"), Some("*.x.com")]);
     let secret = select(vec![None, Some(""), Some("good"), Some("wild"), Some("other/good")]);
     let namespace = select(vec!["", "", "other"]);
     let include = (select(vec!["one", "two", "three", "gone"]), namespace, select(vec!["", "/a", "/b", "bad"]));
     let header = select(vec![None, Some("x-one")]);
-    let route = (select(vec!["/", "/a", "/b", "bad"]), header, select(vec!["a", "b", "gone"]), 0..8u8);
+    let route = (select(vec!["/", "/a", "/b", "bad"]), header, select(vec!["a", "b", "gone"]), 0..16u8);
     let (includes, routes) = (prop::collection::vec(include, 0..3), prop::collection::vec(route, 0..3));
     let class = select(vec![None, None, None, Some("ours"), Some("third"), Some("foreign")]);
     let names = select(vec!["one", "two", "three", "other/three", "other/one", "third/two"]);
@@ -405,6 +462,18 @@ fn any_proxy() -> impl Strategy<Value = Object> {
                     4 => route["jwtVerificationPolicy"] = json!({ "require": "second" }),
                     5 => route["jwtVerificationPolicy"] = json!({ "disabled": true }),
                     6 => route["rateLimitPolicy"] = json!({ "local": { "requests": 5, "unit": "second", "burst": 1 } }),
+                    7..=9 => {
+                        let secret = ["good", "other/good", "issuer"][usize::from(form - 7)];
+                        route["services"][0]["protocol"] = json!("tls");
+                        route["services"][0]["validation"] = json!({ "caSecret": secret, "subjectName": "a" });
+                    }
+                    10 => route["loadBalancerPolicy"] = json!({ "strategy": "Random" }),
+                    11 => route["services"][0]["slowStartPolicy"] = json!({ "window": "1s" }),
+                    12 => route["healthCheckPolicy"] = json!({ "path": "/" }),
+                    13 => {
+                        route["healthCheckPolicy"] = json!({ "path": "/" });
+                        route["services"][0]["healthPort"] = json!(81);
+                    }
                     _ => {}
                 }
                 route
@@ -427,7 +496,7 @@ fn any_extension_service() -> impl Strategy<Value = Object> {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let object = || prop_oneof![6 => any_proxy(), 1 => any_delegation(), 1 => any_authorities(), 5 => any_object()];
+    let object = || prop_oneof![6 => any_proxy(), 1 => any_delegation(), 1 => any_authorities(), 1 => any_extension_service(), 5 => any_object()];
     prop_oneof![
         24 => object().prop_map(Step::Apply),
         8 => object().prop_map(|object| Step::Delete(object.kind(), object.meta().key.clone())),

@@ -27,6 +27,9 @@ use crate::translate::unit::Unit;
 /// The number of listeners on which a host is served: for plain HTTP, and for HTTP over TLS.
 const LISTENERS: u64 = 2;
 
+/// The size of the interpreter of a route. It takes about 100 KB of each worker of Envoy, and a byte of configuration up to 40.
+const PROGRAM: u64 = 8 << 10;
+
 /// The sizes of the policies of all sources on the listeners that all objects share.
 #[derive(Debug, Default)]
 pub struct SharedPolicies {
@@ -105,7 +108,10 @@ impl Translator {
             let is_same = |a: &Unit, b: &Unit| a.route.origin == b.route.origin && a.own == b.own;
             let of_objects = rule.units.chunk_by(is_same).map(|units| {
                 let paths = units.iter().map(|unit| u64::from(unit.route.copies())).sum::<u64>();
-                size(scope.features_without_challenges(&source.precedence, &units[0])).saturating_mul(paths)
+                let programs = units.iter().filter(|unit| unit.route.runs_program()).count() as u64;
+                size(scope.features_without_challenges(&source.precedence, &units[0]))
+                    .saturating_mul(paths)
+                    .saturating_add(programs.saturating_mul(PROGRAM))
             });
             of_objects.fold(0, u64::saturating_add)
         });

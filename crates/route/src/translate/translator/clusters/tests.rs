@@ -94,6 +94,7 @@ fn policy(protocol: UpstreamProtocol) -> TrafficPolicy {
         limits: Default::default(),
         client_certificate: None,
         verification: None,
+        server_name: None,
         features: None,
     }
 }

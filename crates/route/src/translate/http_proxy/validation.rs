@@ -1,0 +1,144 @@
+//! The verification of the certificates of Services.
+
+use std::sync::Arc;
+
+use super::situation::{self, Block, Situation};
+use super::tls;
+use super::tree::{Declaring, Tree};
+use crate::model::{Authorities, Host, PeerName, SecretId, SecretPart, Verification};
+use crate::objects::http_proxy::UpstreamValidation;
+use crate::translate::host;
+use crate::translate::problem::{Cause, Message};
+
+/// The maximum number of names, and the longest one in bytes. Source: CustomResourceDefinition of Contour. Manifests are not
+/// validated against it.
+const MOST: (usize, usize) = (8, 250);
+
+/// The reason why a certificate cannot be verified: the field below the validation, the situation, and the message.
+type Fault = (&'static str, Situation, Message);
+
+/// Returns the verification of a Service, and the size of its certificate authorities in bytes. On an error, which is reported, no
+/// request may be sent to the Service. `server_name` takes precedence over the name in the certificate.
+pub fn parse(
+    tree: &mut Tree,
+    object: &Declaring,
+    field: &str,
+    validation: &UpstreamValidation,
+    server_name: Option<Arc<str>>,
+    closed: &str,
+) -> Result<(Verification, usize), ()> {
+    let field = format!("{field}.validation");
+    if tree.report.add_rest(&object.origin, &field, (&validation.rest, &[]), Block::Service, closed) {
+        return Err(());
+    }
+    let names = names(validation).map_err(|message| ("", situation::UPSTREAM_VALIDATION, message.into()));
+    let parsed = names.and_then(|names| {
+        let (secret, size) = authorities(tree, object, &field, &validation.ca_secret)?;
+        Ok((names, secret, size))
+    });
+    match parsed {
+        Ok((names, secret, size)) => {
+            let first = match names.first() {
+                Some(PeerName::Dns(name)) if !name.starts_with('*') => Some(name.clone()),
+                _ => None,
+            };
+            let server_name = server_name.or(first).unwrap_or_default();
+            Ok((Verification { server_name, authorities: Authorities::Secret(secret), names }, size))
+        }
+        Err((below, situation, message)) => {
+            tree.report.add(&object.origin, format!("{field}{below}"), &situation, message, closed);
+            Err(())
+        }
+    }
+}
+
+/// Returns the Secret with the certificate authorities, and their size in bytes.
+fn authorities(tree: &mut Tree, object: &Declaring, field: &str, secret: &str) -> Result<(SecretId, usize), Fault> {
+    let invalid = |message: Message| (".caSecret", situation::UPSTREAM_VALIDATION, message);
+    if secret.is_empty() {
+        return Err(invalid("no Secret with certificate authorities is named".into()));
+    }
+    let namespace = &object.proxy.meta.key.namespace;
+    let key = tls::secret_key(secret, namespace);
+    if !tls::is_delegated(&key, namespace, &mut tree.resolver) {
+        let message = format!("no TLSCertificateDelegation permits the reference to Secret \"{key}\"");
+        let message = Message::from(message).because(Cause::NotDelegated(key.namespace));
+        return Err((".caSecret", situation::CA_NOT_DELEGATED, message));
+    }
+    let found = tree.resolver.secret(key.clone());
+    let Some(secret) = found else {
+        let why = "does not exist, has no key \"ca.crt\", or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
+        return Err(invalid(format!("Secret \"{key}\" {why}").into()));
+    };
+    let fault = secret.authorities_fault.as_deref().map(|fault| format!("Secret \"{key}\": {fault}"));
+    match (&secret.authorities, fault) {
+        (Some(authorities), fault) => {
+            if let Some(message) = fault {
+                let (field, kept) = (format!("{field}.caSecret"), "last good certificate authorities kept");
+                tree.report.add(&object.origin, field, &situation::UPSTREAM_VALIDATION, message, kept);
+            }
+            // Long-lived data uses the text of the stored object, so that it is shared.
+            Ok((SecretId::new(secret.meta.key.clone(), SecretPart::Authorities), authorities.len()))
+        }
+        (None, fault) => Err(invalid(fault.unwrap_or_default().into())),
+    }
+}
+
+/// Returns the names of which the certificate must have one, in their order.
+fn names(validation: &UpstreamValidation) -> Result<Vec<PeerName>, String> {
+    let UpstreamValidation { ca_secret: _, subject_name, subject_names, rest: _ } = validation;
+    let texts: Vec<&str> = match (subject_name.as_str(), subject_names.as_slice()) {
+        ("", []) => return Err("neither \"subjectName\" nor \"subjectNames\" is set".to_owned()),
+        (name, []) => vec![name],
+        (name, [first, ..]) if !name.is_empty() && name != first => {
+            return Err(format!("\"subjectName\" {name:?} is not the first of \"subjectNames\", {first:?}"));
+        }
+        (_, names) => names.iter().map(String::as_str).collect(),
+    };
+    if texts.len() > MOST.0 {
+        return Err(format!("more than {} subject names", MOST.0));
+    }
+    let mut names = Vec::new();
+    for text in texts {
+        let name = match host::parse(text) {
+            _ if text.len() > MOST.1 => return Err(format!("a subject name is longer than {} bytes", MOST.1)),
+            Ok(Host::Exact(name)) => PeerName::Dns(name),
+            // The certificate must have exactly this name.
+            Ok(host @ Host::Wildcard(_)) => PeerName::Dns(host.to_string().into()),
+            _ if text.contains("://") && text.bytes().all(|byte| byte.is_ascii_graphic()) => PeerName::Uri(text.into()),
+            _ => return Err(format!("subject name {text:?} is neither a DNS name nor a URI")),
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(subject_name: &str, subject_names: &[&str]) -> Result<Vec<String>, String> {
+        let subject_names = subject_names.iter().map(ToString::to_string).collect();
+        let validation =
+            UpstreamValidation { subject_name: subject_name.to_owned(), subject_names, ..Default::default() };
+        names(&validation).map(|names| names.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn the_names_of_a_certificate_are_listed_in_their_order() {
+        assert_eq!(of("Web", &[]), Ok(vec!["dns:web".to_owned()]));
+        assert_eq!(of("b.test", &["b.test", "a.test"]), Ok(vec!["dns:b.test".to_owned(), "dns:a.test".to_owned()]));
+        assert_eq!(
+            of("", &["*.test", "spiffe://shop/a"]),
+            Ok(vec!["dns:*.test".to_owned(), "uri:spiffe://shop/a".to_owned()])
+        );
+        let long = "a".repeat(251);
+        for (name, names) in [("", &[][..]), ("a", &["b"]), ("a b", &[]), ("*", &[]), (&long, &[]), ("", &[""])] {
+            assert!(of(name, names).is_err(), "{name} {names:?}");
+        }
+        let many: Vec<String> = (0..9).map(|at| format!("a{at}")).collect();
+        assert!(of("", &many.iter().map(String::as_str).collect::<Vec<_>>()).is_err());
+    }
+}
