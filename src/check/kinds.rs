@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(is("v1", "Ingress").0, Level::Error);
         assert_eq!(is("gateway.networking.k8s.io/v1alpha9", "HTTPRoute").0, Level::Error);
         assert_eq!(is("gateway.networking.k8s.io/v1alpha2", "Mesh").0, Level::Warning);
-        assert_eq!(is("projectcontour.io/v1alpha1", "ExtensionService").0, Level::Note);
+        assert_eq!(is("projectcontour.io/v1alpha1", "ContourConfiguration").0, Level::Note);
     }
 
     #[test]

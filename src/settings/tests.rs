@@ -266,7 +266,7 @@ fn every_field_has_a_key() {
         // namespaceOwnership, hosts
         + 2
         // tenants
-        + 6
+        + 7
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
         + 2
         // gateway.controller, gateway.restrictingPolicies, gateway.ignoredPolicies, gateway.dedicatedFleets

@@ -39,7 +39,7 @@ spec:
     services: [{ name: a, port: 80 }]
   - conditions: [{ prefix: /own }]
     rateLimitPolicy:
-      local: { requests: 1, burst: 1, unit: hour, responseStatusCode: 418, responseHeadersToAdd: [{ name: x-limited, value: 100% }] }
+      local: { requests: 1, burst: 1, unit: hour, responseStatusCode: 503, responseHeadersToAdd: [{ name: x-limited, value: 100% }] }
     services: [{ name: a, port: 80 }]
 ---
 apiVersion: projectcontour.io/v1
@@ -150,7 +150,7 @@ async fn access_to_hosts_and_routes_is_restricted() {
         assert_eq!(shared, [200, 200, 200, 429, 429], "the routes share a bucket");
         let own = [status(&limits, "/own").await, status(&limits, "/own").await];
         let over = limits.get("/own").await.expect("an answer");
-        assert_eq!((own, over.status, over.header("x-limited")), ([200, 200], 418, "100%"));
+        assert_eq!((own, over.status, over.header("x-limited")), ([200, 200], 503, "100%"));
 
         let tokens = host("tokens");
         let with = |token: String| host("tokens").field("authorization", &token);

@@ -208,6 +208,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn envoy_knows_the_statuses_of_answers() {
+        let known = |status: &u16| type_v3::StatusCode::try_from(i32::from(*status)).is_ok();
+        let all: Vec<u16> = (400..600).filter(known).collect();
+        assert_eq!(LimitAnswer::STATUSES.to_vec(), all);
+    }
+
+    #[test]
     fn a_request_takes_its_share_of_a_bucket() {
         let origin = ObjectRef::new("HTTPRoute", "shop", "cart");
         let limit = |requests, per_client_address| {

@@ -108,10 +108,18 @@ pub struct LocalRateLimit {
 /// The answer to requests over a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitAnswer {
-    /// The status, from 400 to 599.
+    /// The status, one of [`LimitAnswer::STATUSES`].
     pub status: u16,
     /// The headers that are set.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl LimitAnswer {
+    /// The statuses of errors that Envoy knows. It rejects a complete host for another one. Source: Envoy, `envoy.type.v3.StatusCode`.
+    pub const STATUSES: [u16; 37] = [
+        400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412, 413, 414, 415, 416, 417, 421, 422, 423, 424,
+        426, 428, 429, 431, 500, 501, 502, 503, 504, 505, 506, 507, 508, 510, 511,
+    ];
 }
 
 impl LocalRateLimit {

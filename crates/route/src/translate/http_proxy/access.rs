@@ -246,10 +246,14 @@ fn parse_limit(policy: &LocalRateLimitPolicy, root: Option<&ObjectRef>) -> Resul
         }
     };
     let code = response_status_code.filter(|code| *code != 0);
-    let status = code.map(|code| u16::try_from(code).ok().filter(|code| (400..600).contains(code)).ok_or(code));
-    let status = status
-        .transpose()
-        .map_err(|code| (".responseStatusCode".to_owned(), format!("{code} is not between 400 and 599")))?;
+    let status =
+        code.map(|code| u16::try_from(code).ok().filter(|code| LimitAnswer::STATUSES.contains(code)).ok_or(code));
+    let status = status.transpose().map_err(|code| {
+        (
+            ".responseStatusCode".to_owned(),
+            format!("{code} is not a status of errors that Envoy knows, such as 429 or 503"),
+        )
+    })?;
     let at = ".responseHeadersToAdd";
     if response_headers_to_add.len() > HEADERS {
         return Err((at.to_owned(), format!("more than {HEADERS} headers")));

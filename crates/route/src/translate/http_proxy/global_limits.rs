@@ -63,7 +63,8 @@ impl Descriptors {
                 }
             }
         }
-        Some(Self { is_disabled: *disabled, own })
+        // Without a valid descriptor, those of the more general level are sent.
+        (*disabled || !own.is_empty()).then_some(Self { is_disabled: *disabled, own })
     }
 
     /// Returns the descriptors of a route: its own, and those of its host or of the installation. `None`: only the settings apply.
