@@ -38,7 +38,7 @@ pub fn filter(settings: &RateLimit) -> Option<hcm_v3::HttpFilter> {
             transport_api_version: core_v3::ApiVersion::V3 as i32,
         }),
         enable_x_ratelimit_headers: headers as i32,
-        rate_limits: descriptors.iter().map(descriptor).collect(),
+        rate_limits: descriptors.iter().map(|entries| descriptor(entries)).collect(),
         ..Default::default()
     };
     Some(hcm_v3::HttpFilter {
@@ -54,7 +54,7 @@ pub fn per_route(limit: &GlobalRateLimit) -> (String, google::Any) {
     let config = match limit.descriptors.is_empty() {
         true => wire::any(&route_v3::FilterConfig { disabled: true, ..Default::default() }),
         false => wire::any(&ratelimit_v3::RateLimitPerRoute {
-            rate_limits: limit.descriptors.iter().map(descriptor).collect(),
+            rate_limits: limit.descriptors.iter().map(|entries| descriptor(entries)).collect(),
             ..Default::default()
         }),
     };
@@ -62,7 +62,7 @@ pub fn per_route(limit: &GlobalRateLimit) -> (String, google::Any) {
 }
 
 /// Builds a descriptor.
-fn descriptor(entries: &Vec<Entry>) -> route_v3::RateLimit {
+fn descriptor(entries: &[Entry]) -> route_v3::RateLimit {
     route_v3::RateLimit { actions: entries.iter().map(action).collect(), ..Default::default() }
 }
 

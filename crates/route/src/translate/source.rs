@@ -67,6 +67,8 @@ pub struct Shared {
     pub default_backend: Option<Box<Target>>,
     /// Whether the default backend is also the backend of a rule.
     pub default_backend_in_rules: bool,
+    /// The size of the clusters that the object has for itself alone, in bytes. It counts toward the limit of the namespace.
+    pub size_of_clusters: u64,
     /// The indexes of the entries that can apply to hosts that they do not list: the first entry of each key pair, and the
     /// first entry without hosts and key pair. At most [`MAX_BESIDE`].
     pub(super) beside: Box<[u32]>,
@@ -114,14 +116,15 @@ impl Shared {
             delegates: Arc::default(),
             default_backend: None,
             default_backend_in_rules: false,
+            size_of_clusters: 0,
         }
     }
 
-    /// Returns whether the object itself sets features of its routes, or runs programs for them, so that they count toward the limit of its
+    /// Returns whether the object itself sets features of its routes, has clusters for itself alone, or runs programs, so that they count toward the limit of its
     /// namespace.
     pub fn has_features(&self) -> bool {
         let counts = |unit: &Unit| unit.own.is_some() || unit.route.runs_program();
-        self.rules.iter().flat_map(|rule| &rule.units).any(counts)
+        self.size_of_clusters > 0 || self.rules.iter().flat_map(|rule| &rule.units).any(counts)
     }
 
     /// Returns its hosts, sorted.

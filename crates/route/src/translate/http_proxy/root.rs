@@ -102,6 +102,7 @@ fn serve(
     let mut tree = Tree::new(resolver, report, HostPolicies { is_closed, access, cors, redirect, section });
     tree.add(proxy, &Reached::default());
     let stream = tree.stream(proxy, virtual_host);
+    let size_of_clusters = tree.policies.size();
     let (units, report, resolver) = tree.into_parts();
     let (problems, verdicts) = report.into_parts();
     let rule = Rule { field: Field::new(FQDN, &[]), host, units: units.into() };
@@ -109,6 +110,7 @@ fn serve(
     let clients = tls.as_ref().and_then(|tls| tls.clients.clone());
     let entries = tls.and_then(|tls| tls.entry).into_iter().collect();
     let shared = Shared::new(vec![rule], entries);
-    let shared = Shared { tls_versions: versions.unwrap_or(shared.tls_versions), stream, clients, ..shared };
+    let shared =
+        Shared { tls_versions: versions.unwrap_or(shared.tls_versions), stream, clients, size_of_clusters, ..shared };
     Source { asks: true, shared, dependencies: resolver.into_dependencies(), problems, verdicts, ..source }
 }

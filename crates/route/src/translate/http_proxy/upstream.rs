@@ -20,6 +20,9 @@ use crate::translate::source::WantedPort;
 /// port for each of them.
 const MOST: usize = 100;
 
+/// The size of a cluster without its certificate authorities, in bytes.
+const CLUSTER: u64 = 1 << 10;
+
 /// The policies of a route for all its Services.
 #[derive(Debug, Default)]
 pub struct Wanted {
@@ -40,6 +43,13 @@ pub struct Policies {
     authorities: u64,
     /// The number of routes with an interpreter of their own.
     pub interpreters: usize,
+}
+
+impl Policies {
+    /// Returns the size of the clusters with these policies, in bytes.
+    pub fn size(&self) -> u64 {
+        (self.known.len() as u64).saturating_mul(CLUSTER).saturating_add(self.authorities)
+    }
 }
 
 /// A Service of a route, parsed.

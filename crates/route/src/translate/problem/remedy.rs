@@ -90,7 +90,7 @@ impl Reason {
                 "Create a Secret of type \"kubernetes.io/tls\" with a certificate for the host and its key, in the same \
                  namespace."
             }
-            Self::TLSConfigNotValid => "Set a lowest TLS version that is not above the highest.",
+            Self::TLSConfigNotValid => "Correct the fields of TLS that the message names.",
             Self::Ambiguous => {
                 "Write the intended form explicitly, such as the path type ImplementationSpecific for a regular expression. If the \
                  served form is intended, no action is needed."

@@ -116,6 +116,7 @@ impl Translator {
             of_objects.fold(0, u64::saturating_add)
         });
         let open = of_rules.fold(of_default, u64::saturating_add).saturating_mul(LISTENERS);
+        let open = open.saturating_add(shared.size_of_clusters);
         (open > 0).then(|| Charge { rank: source.precedence.clone(), size: Size { open, closed: 0 } })
     }
 
