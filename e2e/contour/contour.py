@@ -29,6 +29,7 @@ DEFAULTS = {
     "timeouts": {"response": "15s", "requestHeaders": "off"},
     "status": {"envoyService": "projectcontour/envoy"},
     "watch": {"gatewayApi": False},
+    "tenants": {"activeHealthChecks": True},
     "xds": {"tls": "off"},
     "leaderElection": {"enabled": False},
     "log": {"level": "info"},

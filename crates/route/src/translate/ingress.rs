@@ -299,7 +299,7 @@ impl Parser<'_, '_> {
                 }
             };
             let hosts = hosts.into_iter().collect();
-            entries.push(Entry { field, hosts, hostless: texts.is_empty(), material });
+            entries.push(Entry { field, hosts, hostless: texts.is_empty(), ignores_names: false, material });
         }
         if left_out > 0 {
             let message = format!("more than {MAX_BESIDE} entries list no hosts");

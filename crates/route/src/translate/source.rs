@@ -260,6 +260,8 @@ pub struct Entry {
     pub hosts: Vec<Host>,
     /// Whether it lists no hosts, so that the names of its certificate apply.
     pub hostless: bool,
+    /// Whether its certificate is presented for the hosts that it lists whatever names it has.
+    pub ignores_names: bool,
     /// The key pair of its Secret.
     pub material: Material,
 }

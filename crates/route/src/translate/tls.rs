@@ -65,7 +65,8 @@ impl Material {
         (Self::Pair(SecretId::new(secret.meta.key.clone(), SecretPart::KeyPair), pair), problem)
     }
 
-    fn pair(&self) -> Option<(&SecretId, &KeyPair)> {
+    /// Returns the Secret and its key pair, if there is one.
+    pub fn pair(&self) -> Option<(&SecretId, &KeyPair)> {
         match self {
             Material::Pair(name, pair) => Some((name, pair)),
             _ => None,
@@ -344,10 +345,10 @@ impl Asking<'_> {
         &self.source.origin.namespace
     }
 
-    /// Returns the Secret if its certificate covers `host`.
+    /// Returns the Secret if its certificate covers `host`, or is presented whatever names it has.
     fn covering(&self, host: &Host) -> Option<&SecretId> {
         let (secret, pair) = self.entry.material.pair()?;
-        host::covered(host, &pair.names).then_some(secret)
+        self.entry.presents(host, pair).then_some(secret)
     }
 
     /// Returns the chain of the entry with `secret`.
@@ -370,7 +371,7 @@ impl Asking<'_> {
         let secret = chain.map(|chain| &chain.secret);
         let fault = match &self.entry.material {
             Material::Foreign => return,
-            Material::Pair(wanted, pair) if host::covered(host, &pair.names) => {
+            Material::Pair(wanted, pair) if self.entry.presents(host, pair) => {
                 if let Some(other) = secret.filter(|other| *other != wanted) {
                     found.problems.push(Problem {
                         object: self.source.origin.clone(),
@@ -416,6 +417,11 @@ impl Asking<'_> {
 }
 
 impl Entry {
+    /// Returns whether the certificate of this key pair may be presented for a host.
+    fn presents(&self, host: &Host, pair: &KeyPair) -> bool {
+        self.ignores_names && self.hosts.contains(host) || host::covered(host, &pair.names)
+    }
+
     /// Returns whether the entry applies to all hosts of its Ingress: it lists no hosts, and no certificate provides
     /// their names.
     pub fn is_blind(&self) -> bool {

@@ -90,6 +90,7 @@ impl Block {
 
 pub const ALLOWED_FOR_ANY_ORIGIN: Situation = warning("CORSError", "CredentialsForAnyOrigin", Reason::Ambiguous);
 pub const CA_NOT_DELEGATED: Situation = error("TLSError", "CACertificateNotDelegated", Reason::ReferenceNotPermitted);
+pub const CERTIFICATE_NAMES: Situation = warning("TLSError", "CertificateNamesDiffer", Reason::SecretNotValid);
 pub const CORS_NOT_VALID: Situation = error("CORSError", "PolicyDidNotParse", Reason::ProxyNotValid);
 pub const DELEGATION_NOT_PERMITTED: Situation =
     error("TLSError", "DelegationNotPermitted", Reason::ReferenceNotPermitted);

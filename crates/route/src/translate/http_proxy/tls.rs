@@ -11,6 +11,7 @@ use crate::objects::{Kind, ObjectKey};
 use crate::settings::Settings;
 use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
+use crate::translate::host;
 use crate::translate::plain_text::ToHttps;
 use crate::translate::problem::{Cause, Message};
 use crate::translate::source::{Clients, Entry, Material};
@@ -73,7 +74,13 @@ fn entry(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolve
     if let Some(problem) = problem {
         report.add_problem(problem, &situation::SECRET_NOT_VALID);
     }
-    Some(Entry { field, hosts: vec![host.clone()], hostless: false, material })
+    // Contour presents it as well, and some clients do not verify names.
+    if let Some((secret, _)) = material.pair().filter(|(_, pair)| !host::covered(host, &pair.names)) {
+        let message = format!("the certificate of Secret \"{secret}\" has no name that covers \"{host}\"");
+        let field = format!("{field}.secretName");
+        report.add(&origin, field, &situation::CERTIFICATE_NAMES, message, "presented, and most clients refuse it");
+    }
+    Some(Entry { field, hosts: vec![host.clone()], hostless: false, ignores_names: true, material })
 }
 
 /// Returns the key of a Secret: `name` in `namespace`, or `namespace/name`.

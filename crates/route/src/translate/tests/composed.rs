@@ -127,7 +127,13 @@ fn parse(proxy: &Proxy, resolver: Resolver) -> Result<Source, Dependencies> {
     if let Some(name) = proxy.secret {
         let (field, key) = (Field::new("spec.secret", &[]), ObjectKey { name: name.into(), ..proxy.meta.key.clone() });
         let (material, _) = Material::read(&origin, &field, key, &mut tree.resolver);
-        entries.push(Entry { field, hosts: vec![Host::Exact(host.into())], hostless: false, material });
+        entries.push(Entry {
+            field,
+            hosts: vec![Host::Exact(host.into())],
+            hostless: false,
+            ignores_names: false,
+            material,
+        });
     }
     let rule = Rule { field: Field::new("spec.host", &[]), host: Host::Exact(host.into()), units: tree.units.into() };
     Ok(Source {
