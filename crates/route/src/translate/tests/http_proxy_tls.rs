@@ -38,7 +38,10 @@ fn a_tcp_proxy_takes_the_connections_and_not_the_requests_in_plain_text() {
     assert_eq!((tls_of(&world, "x.test"), world.reasons("team")), ("decrypted", vec!["Orphaned".into()]));
     world.delete(Kind::SECRET, "good");
     world.apply(secret("good", &["y.test"]));
-    assert_eq!((tls_of(&world, "x.test"), world.reasons("root")), ("refused", vec!["SecretNotValid".into()]));
+    assert_eq!(
+        (tls_of(&world, "x.test"), world.reasons("root")),
+        ("decrypted", vec!["warning CertificateNamesDiffer".into()])
+    );
     world.apply(http_proxy("root", &of(passthrough, services)));
     world.delete(Kind::SERVICE, "a");
     assert_eq!(tls_of(&world, "x.test"), "refused");
