@@ -33,6 +33,7 @@ LIMITS = {
     "every_case_runs": 600,
     "explain::shares::": 360,
     "gateway_load::": 300,
+    "golden::": 360,
     "hitless::": 600,
     "hostile::": 360,
     "status::": 300,
