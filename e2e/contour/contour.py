@@ -103,14 +103,14 @@ def camel(word):
 
 
 def descriptors(value):
-    """The descriptors of a global rate limit, without what is not set."""
+    """Returns the descriptors of a global rate limit without empty fields."""
     if isinstance(value, dict):
         return {camel(key): descriptors(one) for key, one in value.items() if one is not None and key.lower() != "disabled"}
     return [descriptors(one) for one in value] if isinstance(value, list) else value
 
 
 class Translation:
-    """The settings for a configuration file of Contour. Each method handles one key, and pops what it has handled."""
+    """The settings for a configuration file of Contour. Each method translates one key and removes it."""
 
     def __init__(self):
         self.settings = json.loads(json.dumps(DEFAULTS))
@@ -120,7 +120,7 @@ class Translation:
             assign(self.settings, path, value)
 
     def rest(self, path, value):
-        """Reports what is left and set."""
+        """Reports the remaining keys that have a value."""
         if isinstance(value, dict):
             for key, one in value.items():
                 self.rest(f"{path}.{key}" if path else key, one)

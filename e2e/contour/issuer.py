@@ -78,7 +78,7 @@ class Issuer:
         return {key: base64.b64decode(value) for key, value in (secret.data or {}).items()}
 
     def run(self):
-        """Issues what is missing. An object whose turn has not come stays for the next time."""
+        """Issues the missing certificates. Objects that are not due yet wait for the next round."""
         for certificate in self.objects.list_cluster_custom_object(*GROUP, "certificates")["items"]:
             meta = certificate["metadata"]
             if self.issued.get(meta["uid"]) != meta["generation"] and "deletionTimestamp" not in meta:

@@ -48,8 +48,7 @@ pub fn filter(settings: &RateLimit) -> Option<hcm_v3::HttpFilter> {
     })
 }
 
-/// Builds the configuration of a route with descriptors of its own, by the name of the filter. It has no effect if no service is
-/// configured.
+/// Returns the name of the filter, and the configuration of a route that has its own descriptors. Without a service, it has no effect.
 pub fn per_route(limit: &GlobalRateLimit) -> (String, google::Any) {
     let config = match limit.descriptors.is_empty() {
         true => wire::any(&route_v3::FilterConfig { disabled: true, ..Default::default() }),

@@ -98,8 +98,8 @@ pub struct LocalRateLimit {
     pub burst: u32,
     /// Whether the requests of each client address are counted separately.
     pub per_client_address: bool,
-    /// The name of the bucket that routes share. `None`: each route has a bucket of its own. Limits with a burst or an answer of their own
-    /// are never shared.
+    /// The name of a bucket that several routes share. `None`: each route has its own bucket. A limit with a burst or its own answer is
+    /// never shared.
     pub shared: Option<Arc<str>>,
     /// The answer to requests over the limit. `None`: 429.
     pub answer: Option<Box<LimitAnswer>>,

@@ -1,6 +1,6 @@
 //! The access policies of a host and its routes: addresses of clients, limits of the request rate, tokens, and authorization.
 //!
-//! The policies of a route replace those of its host. A policy that is not valid closes what it protects.
+//! The policies of a route replace those of its host. An invalid policy closes what it protects.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -155,6 +155,10 @@ fn condition(one: &ValueCondition, patterns: &mut Patterns) -> Result<EntryHeade
         ["", notcontains, "", "", ""] => HeaderCondition::NotContains(text(".notcontains", notcontains)?),
         ["", "", exact, "", ""] => HeaderCondition::Exact(text(".exact", exact)?),
         ["", "", "", notexact, ""] => HeaderCondition::NotExact(text(".notexact", notexact)?),
+        // Envoy rejects a complete host for it.
+        [.., _] if one.ignore_case => {
+            return Err((".ignoreCase".to_owned(), "has no effect on \"regex\"".to_owned()));
+        }
         [.., regex] => {
             patterns.cost(regex).map_err(|_| (".regex".to_owned(), format!("{regex:?} is not accepted by Envoy")))?;
             HeaderCondition::Regex(regex.to_owned())
