@@ -40,6 +40,7 @@ const LONGEST_NAME: usize = 256;
 pub struct HeaderFormat {
     text: Arc<str>,
     operators: usize,
+    of_clients: usize,
 }
 
 impl HeaderFormat {
@@ -47,7 +48,8 @@ impl HeaderFormat {
     /// value.
     pub fn parse(text: &str) -> Option<Self> {
         HeaderValue::parse(text)?;
-        let (mut built, mut rest, mut operators) = (String::with_capacity(text.len()), text, 0);
+        let (mut built, mut rest) = (String::with_capacity(text.len()), text);
+        let (mut operators, mut of_clients) = (0, 0);
         while let Some(start) = rest.find('%') {
             let (before, from) = rest.split_at(start);
             built.push_str(before);
@@ -56,6 +58,7 @@ impl HeaderFormat {
                 Some(end) => {
                     built.push_str(&from[..end]);
                     operators += 1;
+                    of_clients += usize::from(is_of_client(&from[1..end - 1]));
                     &from[end..]
                 }
                 None => {
@@ -67,7 +70,7 @@ impl HeaderFormat {
         built.push_str(rest);
         // A `%` is written twice.
         HeaderValue::parse(&built)?;
-        Some(Self { text: built.into(), operators })
+        Some(Self { text: built.into(), operators, of_clients })
     }
 
     /// Returns the text in Envoy's format.
@@ -80,6 +83,11 @@ impl HeaderFormat {
         self.operators
     }
 
+    /// Returns the number of operators with values of any size that clients choose: headers and certificates.
+    pub fn operators_of_clients(&self) -> usize {
+        self.of_clients
+    }
+
     /// Returns the name of the header if the value is `%REQ(NAME)%`.
     pub fn header_of_request(text: &str) -> Option<&str> {
         let operator = text.strip_prefix('%')?.strip_suffix('%')?;
@@ -89,6 +97,10 @@ impl HeaderFormat {
 
 fn is_allowed(operator: &str) -> bool {
     OPERATORS.contains(&operator) || request_header(operator).is_some()
+}
+
+fn is_of_client(operator: &str) -> bool {
+    operator.starts_with("DOWNSTREAM_PEER_") || operator.starts_with("REQ(")
 }
 
 fn request_header(operator: &str) -> Option<&str> {
@@ -121,6 +133,8 @@ mod tests {
             let format = HeaderFormat::parse(text).unwrap();
             assert_eq!((format.as_str(), format.operators()), (expected, operators), "{text}");
         }
+        let format = HeaderFormat::parse("%REQ(X-A)%%PROTOCOL%%DOWNSTREAM_PEER_CERT%").unwrap();
+        assert_eq!((format.operators(), format.operators_of_clients()), (3, 2));
         assert_eq!(HeaderFormat::parse("a\n%HOSTNAME%"), None);
         assert_eq!(HeaderFormat::header_of_request("%REQ(X-A)%"), Some("X-A"));
         for text in ["%REQ(X-A)%b", "%HOSTNAME%", "X-A", "%REQ()%"] {

@@ -57,7 +57,7 @@ fn rewrite(policy: &CookieRewritePolicy) -> Result<CookieRewrite, String> {
     let is_domain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
     let rewrite = CookieRewrite {
         name: CookieName::parse(name).ok_or_else(|| format!("{name:?} is not the name of a cookie"))?,
-        path: attribute(path_rewrite, |text| text.starts_with('/'))?,
+        path: attribute(path_rewrite, |_| true)?,
         domain: attribute(domain_rewrite, is_domain)?,
         secure: *secure,
         same_site: match same_site.as_deref() {
@@ -95,7 +95,23 @@ impl Cookies {
     }
 }
 
-/// Parses the changes of a route and of its Services, which take precedence for each cookie.
+/// Adds the changes of a route to those of a Service, which take precedence for each attribute.
+fn merged(mut own: Vec<CookieRewrite>, of_route: &[CookieRewrite]) -> Vec<CookieRewrite> {
+    for inherited in of_route {
+        let Some(one) = own.iter_mut().find(|one| one.name == inherited.name) else {
+            own.push(inherited.clone());
+            continue;
+        };
+        let CookieRewrite { name: _, path, domain, secure, same_site } = inherited;
+        one.path = one.path.take().or_else(|| path.clone());
+        one.domain = one.domain.take().or_else(|| domain.clone());
+        one.secure = one.secure.or(*secure);
+        one.same_site = one.same_site.or(*same_site);
+    }
+    own
+}
+
+/// Parses the changes of a route and of its Services, which take precedence for each attribute.
 pub fn of_services(
     tree: &mut Tree,
     object: &Declaring,
@@ -111,8 +127,7 @@ pub fn of_services(
             numbers.push(0);
             continue;
         }
-        let inherited = of_route.iter().filter(|one| own.iter().all(|own| own.name != one.name));
-        let list: Vec<CookieRewrite> = own.iter().chain(inherited).cloned().collect();
+        let list = merged(own, of_route);
         let at = lists.iter().position(|one| *one == list).unwrap_or(lists.len());
         if at == lists.len() {
             lists.push(list);

@@ -24,8 +24,10 @@ pub enum Changes<'a> {
     },
 }
 
-/// The maximum number of operators of a policy. Each of them can insert a header of the size of all headers of a request.
-const MOST_OPERATORS: usize = 16;
+/// The maximum number of operators of a policy.
+const MOST_OPERATORS: usize = 64;
+/// The maximum number of operators whose values clients choose. Each of them can insert a text of the size of all headers of a request.
+const MOST_OPERATORS_OF_CLIENTS: usize = 16;
 
 /// The host that replaces that of requests.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +65,8 @@ pub fn parse(
     let block = if of_service { situation::Block::Service } else { situation::Block::Route };
     // An unknown change of headers restricts no access, but is no part of a message that is served.
     let mut faults: Vec<(String, String)> = Vec::new();
-    let (mut parsed, mut new_host, mut names, mut operators) = (Vec::new(), None, BTreeSet::new(), 0);
+    let (mut parsed, mut new_host, mut names) = (Vec::new(), None, BTreeSet::new());
+    let (mut operators, mut of_clients) = (0, 0);
     for (index, setting) in policy.set.iter().enumerate() {
         let field = format!("{field}.set[{index}]");
         if !names.insert(setting.name.to_ascii_lowercase()) {
@@ -86,8 +89,14 @@ pub fn parse(
             continue;
         };
         operators += format.operators();
-        if operators > MOST_OPERATORS {
-            faults.push((format!("{field}.value"), format!("the policy has more than {MOST_OPERATORS} operators")));
+        of_clients += format.operators_of_clients();
+        let excess = if of_clients > MOST_OPERATORS_OF_CLIENTS {
+            Some(format!("more than {MOST_OPERATORS_OF_CLIENTS} operators with headers or certificates of clients"))
+        } else {
+            (operators > MOST_OPERATORS).then(|| format!("more than {MOST_OPERATORS} operators"))
+        };
+        if let Some(excess) = excess {
+            faults.push((format!("{field}.value"), format!("the policy has {excess}")));
             continue;
         }
         match HeaderName::parse_changeable(&setting.name) {
