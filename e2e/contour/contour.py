@@ -129,6 +129,7 @@ class Translation:
 
     def file(self, config):
         config.pop("debug", None)
+        self.set("httpProxy.permitInsecure", False if config.pop("disablePermitInsecure", False) else None)
         self.set("http.mergeSlashes", not config.pop("disableMergeSlashes", False))
         self.set("http.allowChunkedLength", not config.pop("disableAllowChunkedLength", False))
         self.set("http.serverHeader", config.pop("serverHeaderTransformation", None) or None)
@@ -195,6 +196,7 @@ class Translation:
         if not service:
             return
         address, limit = endpoint(service)
+        self.set("tenants.disableAuthorization", True)
         self.set("externalAuthorization.endpoint", address)
         self.set("externalAuthorization.timeout", config.pop("responseTimeout", None) or limit)
         self.set("externalAuthorization.failOpen", config.pop("failOpen", False))
@@ -241,7 +243,7 @@ def serve(arguments):
     if namespaces := given.pop("watch-namespaces", None):
         assign(settings, "watch.namespaces", namespaces.split(","))
     if namespaces := given.pop("root-namespaces", None):
-        root_namespaces(settings, namespaces.split(","))
+        assign(settings, "httpProxy.rootNamespaces", namespaces.split(","))
     for flag in given:
         if flag not in WITHOUT_EFFECT:
             unsupported(f"the flag --{flag}")
@@ -253,10 +255,6 @@ def serve(arguments):
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     lockgate = os.environ["LOCKGATE"]
     os.execv(lockgate, [lockgate, "serve", "--kubeconfig", given["kubeconfig"], "--config", path])
-
-
-def root_namespaces(_settings, namespaces):
-    unsupported(f"--root-namespaces={','.join(namespaces)}")
 
 
 def bootstrap(arguments):

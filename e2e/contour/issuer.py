@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stands in for cert-manager: issues the certificates of Certificates with an Issuer `selfSigned` or `ca`, by openssl.
 
-It serves what Contour's end-to-end tests use: names, usages, authorities, and the subject. There are no renewals.
+It serves what Contour's end-to-end tests use: names, usages, authorities, the subject, and a new certificate for a deleted Secret.
 """
 import base64
 import os
@@ -79,9 +79,11 @@ class Issuer:
 
     def run(self):
         """Issues the missing certificates. Objects that are not due yet wait for the next round."""
+        existing = {(secret.metadata.namespace, secret.metadata.name) for secret in self.secrets.list_secret_for_all_namespaces().items}
         for certificate in self.objects.list_cluster_custom_object(*GROUP, "certificates")["items"]:
-            meta = certificate["metadata"]
-            if self.issued.get(meta["uid"]) != meta["generation"] and "deletionTimestamp" not in meta:
+            meta, secret = certificate["metadata"], certificate["spec"]["secretName"]
+            is_issued = self.issued.get(meta["uid"]) == meta["generation"] and (meta["namespace"], secret) in existing
+            if not is_issued and "deletionTimestamp" not in meta:
                 try:
                     self.serve(meta, certificate["spec"])
                 except client.ApiException as error:

@@ -2,6 +2,7 @@
 //! route.
 
 mod access;
+mod advisories;
 mod backends;
 
 use e2e::manifests::{documents, service};

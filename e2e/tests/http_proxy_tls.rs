@@ -257,3 +257,68 @@ async fn clients_are_verified_by_server_name() {
     assert_eq!(Target::http(lockgate.http, "verified.test").get("/").await.expect("an answer").status, 301);
     drop(envoy);
 }
+
+/// The addresses in a settings file.
+const PORTS: &str = "
+xds: { address: '127.0.0.1:XDS' }
+admin: { address: '127.0.0.1:ADMIN' }
+listeners: { http: { port: HTTP_PORT }, https: { port: HTTPS_PORT }, stats: { port: STATS } }
+";
+
+/// A host that clients without a server name reach, and one that they do not.
+const FALLBACK: &str = "
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: shop, namespace: default }
+spec:
+  virtualhost:
+    fqdn: shop.test
+    tls: { secretName: cert, enableFallbackCertificate: true }
+    ipDenyPolicy: [{ source: Peer, cidr: 10.0.0.0/8 }]
+    jwtProviders: [{ name: keys, localJWKS: { secretName: missing, key: jwks } }]
+  routes:
+  - services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /token }]
+    jwtVerificationPolicy: { require: keys }
+    services: [{ name: a, port: 80 }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: other, namespace: default }
+spec:
+  virtualhost: { fqdn: other.test, tls: { secretName: cert } }
+  routes: [{ services: [{ name: a, port: 80 }] }]
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_without_a_server_name_reach_the_hosts_that_ask_for_them() {
+    let (manifests, authority) = (Manifests::new(), Authority::new());
+    let backends = [Backend::start("a").await, Backend::start("b").await];
+    let services = ["a", "b"].into_iter().zip(&backends).map(|(name, at)| service(name, "", &[at.address]));
+    let fallback = authority.issue(&["127.0.0.1", "unknown.test"]).secret("default", "fallback");
+    let pairs = [authority.issue(&["shop.test", "other.test"]).secret("default", "cert"), fallback];
+    manifests.write("base.yaml", &documents(&services.chain(pairs).collect::<Vec<_>>()));
+    manifests.write("proxies.yaml", FALLBACK);
+    let settings = "ingress: { withoutClass: true }\ntls: { fallbackSecret: default/fallback }\n";
+    let path = manifests.path().display().to_string();
+    let mut lockgate = Lockgate::launch_by_file(&["--manifests", &path], &format!("{PORTS}{settings}"));
+    lockgate.wait_ready().await;
+    let _envoy = Envoy::start(&lockgate, Mode::Delta).await;
+    let without = |host: &str, name: &str| Target::https(lockgate.https, host, authority.der()).opened_for(name);
+    let status = async |target: Target| target.get("/").await.ok().map(|answer| answer.status);
+    for name in ["127.0.0.1", "unknown.test"] {
+        wait_until("the fallback", async || without("shop.test", name).backend("/").await.as_deref() == Some("a"))
+            .await;
+        assert_eq!(status(without("other.test", name)).await, Some(404), "{name}");
+        let token = without("shop.test", name).get("/token").await.expect("an answer");
+        assert_eq!(token.status, 503, "the policies of the host apply");
+    }
+    // A change of the host changes both of its ways.
+    manifests.replace("proxies.yaml", "routes:\n  - services: [{ name: a", "routes:\n  - services: [{ name: b");
+    wait_until("b", async || without("shop.test", "127.0.0.1").backend("/").await.as_deref() == Some("b")).await;
+    let named = Target::https(lockgate.https, "shop.test", authority.der());
+    wait_until("b", async || named.backend("/").await.as_deref() == Some("b")).await;
+    manifests.replace("proxies.yaml", "enableFallbackCertificate: true", "enableFallbackCertificate: false");
+    wait_until("404", async || status(without("shop.test", "127.0.0.1")).await == Some(404)).await;
+    assert_eq!(named.backend("/").await.as_deref(), Some("b"));
+}

@@ -11,6 +11,7 @@ mod gateway;
 mod http_proxy;
 mod ingress;
 mod many;
+mod root_namespaces;
 
 use e2e::{ApiServer, Lockgate, Source};
 use serde_json::Value;

@@ -60,6 +60,7 @@ fn server_name(secrets: &[&str], hosts: &[(&str, &str)]) -> TlsHost {
         clients: None,
         virtual_hosts: served(hosts),
         others: Others::Misdirected,
+        is_without_server_name: false,
         misdirected: Default::default(),
         origins: vec![ObjectRef::new("Gateway", "shop", "web")],
     }

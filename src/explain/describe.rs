@@ -2,8 +2,8 @@
 
 use lockgate_route::model::{
     Action, ClientValidation, Cluster, ClusterFilter, Discovery, Endpoints, ForwardFilter, HeaderChange, HeaderMatch,
-    Health, Match, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Session, Share, TlsVersion,
-    UpstreamProtocol, ValueMatch,
+    Health, Match, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Session,
+    SettingsAuthorization, Share, TlsVersion, UpstreamProtocol, ValueMatch,
 };
 use lockgate_route::translate::explained::{Answer, Backend, Done, Step};
 use lockgate_xds::provenance::ObjectRef;
@@ -241,6 +241,14 @@ pub fn filters(route: &Route) -> Vec<String> {
             }),
             ForwardFilter::Authorization(server) => {
                 all.push(format!("external authorization by cluster {}", server.cluster))
+            }
+            ForwardFilter::GrpcWeb => all.push("gRPC-Web is translated into gRPC".to_owned()),
+            ForwardFilter::SettingsAuthorization(SettingsAuthorization::Off) => {
+                all.push("no external authorization by the server of the settings".to_owned());
+            }
+            ForwardFilter::SettingsAuthorization(SettingsAuthorization::Context(context)) => {
+                let keys: Vec<&str> = context.keys().map(String::as_str).collect();
+                all.push(format!("context for the authorization server of the settings: {}", keys.join(", ")));
             }
             ForwardFilter::IdleTimeout(limit) => all.push(match limit {
                 Some(limit) => format!("idle timeout {limit:?}"),

@@ -78,6 +78,7 @@ fn every_field_has_a_key() {
             },
         namespace_ownership: _,
         hosts: Hosts { require_grant: _ },
+        http_proxies: route::HttpProxies { root_namespaces: _, permit_insecure: _ },
         envoy_service: _,
         external_names: ExternalNames { allow: _, cluster_local: _ },
         listeners:
@@ -202,6 +203,7 @@ fn every_field_has_a_key() {
                 max_buffered_bytes: _,
                 active_health_checks: _,
                 global_rate_limits: _,
+                disable_authorization: _,
                 max_configuration_per_namespace: _,
             },
         runtime: _,

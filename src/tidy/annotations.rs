@@ -53,7 +53,7 @@ const ROWS: [Row; 26] = [
     row("projectcontour.io/request-timeout", "Ingress", "duration", "`timeouts.response`", "30s", "the same as `response-timeout`"),
     row("projectcontour.io/response-timeout", "Ingress", "duration or `infinity`", "`timeouts.response`", "30s", "time limit of a response"),
     row("projectcontour.io/retry-on", "Ingress", "retry conditions of Envoy, separated by commas", "`retries.conditions`", "connect-failure,refused-stream", "retries, instead of the [setting](settings.md#retries); an empty value disables retries"),
-    row("projectcontour.io/tls-cert-namespace", "Ingress", "namespace", "its own", "default", "only its own namespace is possible: Secrets of another namespace are not used, with the Event `InvalidAnnotation`"),
+    row("projectcontour.io/tls-cert-namespace", "Ingress", "namespace", "its own", "default", "Secrets of another namespace need a TLSCertificateDelegation there; otherwise they are not used, with the Event `ReferenceNotPermitted`"),
     row("projectcontour.io/tls-maximum-protocol-version", "Ingress", "`1.2` or `1.3`", "`tls.maximumVersion`", "1.3", "the highest TLS version; it can only lower the setting"),
     row("projectcontour.io/tls-minimum-protocol-version", "Ingress", "`1.2` or `1.3`", "`tls.minimumVersion`", "1.3", "the lowest TLS version; it can only raise the setting"),
     row("projectcontour.io/websocket-routes", "Ingress", "paths", "", "/chat", "accepted without effect: websockets work on all routes"),

@@ -33,6 +33,7 @@ use lockgate_xds::provenance::ObjectRef;
 pub use authentication::{ApiKeys, BasicAuthentication, Confidential, Csrf, KeySource, OriginHost};
 pub use authorization::{
     Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderPattern, RequestBody,
+    SettingsAuthorization,
 };
 pub use backend::{
     Algorithm, BackendFeatures, HashOn, HashPart, HealthCheck, LoadBalancing, OutlierDetection, Probe, ProbeMethod,

@@ -4,6 +4,7 @@ mod access_log;
 mod downstream;
 mod gateway;
 mod hosts;
+mod http_proxies;
 mod names;
 mod regexes;
 mod retries;
@@ -24,6 +25,7 @@ pub use downstream::{
 };
 pub use gateway::{Fleets, Gateway, RestrictingPolicies};
 pub use hosts::Hosts;
+pub use http_proxies::HttpProxies;
 pub use names::{is_label, is_subdomain};
 pub use regexes::Regexes;
 pub use retries::{RETRY_CONDITIONS, Retries};
@@ -48,6 +50,8 @@ pub struct Settings {
     pub namespace_ownership: NamespaceOwnership,
     /// The namespaces that may define hosts.
     pub hosts: Hosts,
+    /// HTTPProxies.
+    pub http_proxies: HttpProxies,
     /// `namespace/name` of the Service in front of the Envoys.
     pub envoy_service: Option<(String, String)>,
     /// Services of type ExternalName.

@@ -9,6 +9,7 @@ mod backend_policy;
 mod charges;
 mod class;
 mod conflicts;
+mod delegations;
 pub mod dialect;
 mod endpoints;
 mod envoys;

@@ -2,7 +2,7 @@
 
 use e2e::authorizer::{Authorizer, DENIED, HttpAuthorizer};
 use e2e::manifests::{documents, service};
-use e2e::{Backend, Envoy, Issuer, Lockgate, Manifests, Mode, Source, Target};
+use e2e::{Authority, Backend, Envoy, Issuer, Lockgate, Manifests, Mode, Source, Target};
 
 use super::answers;
 
@@ -185,4 +185,94 @@ async fn access_to_hosts_and_routes_is_restricted() {
         let none = host("none");
         assert_eq!([status(&none, "/").await, status(&none, "/open").await], [503, 200], "fails closed");
     }
+}
+
+/// Routes that send a context, on an exact host in plain HTTP and over TLS, and on a wildcard host over TLS.
+const CONTEXTS: &str = "
+apiVersion: projectcontour.io/v1alpha1
+kind: ExtensionService
+metadata: { name: grpc, namespace: default }
+spec: { protocol: h2c, services: [{ name: grpc, port: 80 }] }
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: plain, namespace: default }
+spec:
+  virtualhost:
+    fqdn: plain.test
+    authorization: { extensionRef: { name: grpc }, authPolicy: { context: { host: plain, target: all } } }
+  routes:
+  - services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /one }]
+    authPolicy: { context: { target: one } }
+    services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /open }]
+    authPolicy: { disabled: true }
+    services: [{ name: a, port: 80 }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: tls, namespace: default }
+spec:
+  virtualhost:
+    fqdn: tls.test
+    tls: { secretName: cert }
+    authorization: { extensionRef: { name: grpc }, failOpen: true, authPolicy: { context: { host: tls } } }
+  routes:
+  - services: [{ name: a, port: 80 }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: wild, namespace: default }
+spec:
+  virtualhost:
+    fqdn: '*.wild.test'
+    tls: { secretName: cert }
+    authorization: { extensionRef: { name: grpc }, authPolicy: { context: { host: wild } } }
+  routes:
+  - services: [{ name: a, port: 80 }]
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_is_sent_and_no_request_avoids_the_server() {
+    let (manifests, authority) = (Manifests::new(), Authority::new());
+    let (backend, grpc) = (Backend::start("a").await, Authorizer::start().await);
+    let services = [("a", backend.address), ("grpc", grpc.address)].map(|(name, at)| service(name, "", &[at]));
+    let pair = authority.issue(&["tls.test", "*.wild.test"]).secret("default", "cert");
+    manifests.write("base.yaml", &documents(&services.into_iter().chain([pair.clone()]).collect::<Vec<_>>()));
+    manifests.write("proxies.yaml", CONTEXTS);
+    let source = Source::Manifests(manifests.path().into());
+    let lockgate = Lockgate::start(&source, &["--watch-ingress-without-class"]).await;
+    let _envoy = Envoy::start(&lockgate, Mode::Delta).await;
+    let plain = Target::http(lockgate.http, "plain.test");
+    let https = |host: &str| Target::https(lockgate.https, host, authority.der());
+    let (tls, wild) = (https("tls.test"), https("a.wild.test"));
+    for target in [&plain, &tls, &wild] {
+        answers(target, "/", 200).await;
+    }
+    let context = |path: &str| {
+        let mut context: Vec<_> = grpc.asked(path).0.context_extensions.into_iter().collect();
+        context.sort();
+        context.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    for (target, path, expected) in [
+        (&plain, "/two", "host=plain target=all"),
+        (&plain, "/one", "host=plain target=one"),
+        (&tls, "/tls", "host=tls"),
+        (&wild, "/wild", "host=wild"),
+    ] {
+        assert_eq!((status(target, path).await, context(path)), (200, expected.to_owned()), "{path}");
+        assert_eq!(status(target, &format!("{path}?deny")).await, DENIED.0, "{path}");
+    }
+    assert_eq!((status(&plain, "/open").await, grpc.was_asked("/open")), (200, false));
+    // The fallback selects the route of a host in upper case.
+    assert_eq!(status(&Target::http(lockgate.http, "PLAIN.test"), "/two?deny").await, 403);
+    assert_eq!(status(&Target::http(lockgate.http, "Plain.Test:80"), "/one").await, 403);
+    assert_eq!(status(&Target::http(lockgate.http, "plain.test:80"), "/one?deny").await, DENIED.0);
+    // Without the server, only `failOpen` permits requests.
+    let dead = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, e2e::ports::free()));
+    let services = [("a", backend.address), ("grpc", dead)].map(|(name, at)| service(name, "", &[at]));
+    manifests.write("base.yaml", &documents(&services.into_iter().chain([pair]).collect::<Vec<_>>()));
+    answers(&plain, "/", 403).await;
+    assert_eq!((status(&tls, "/").await, status(&wild, "/").await), (200, 403));
 }

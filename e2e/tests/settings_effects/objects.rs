@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use super::HOST;
 
 /// The settings that reference an object, and the test with a real API server that shows their effect.
-const TESTED: [(&str, &str); 13] = [
+const TESTED: [(&str, &str); 14] = [
     ("ingress.controllerName", "here"),
     ("ingress.classNames", "here"),
     ("gateway.controller", "status"),
+    ("httpProxy.rootNamespaces", "status"),
     ("status.envoyService", "here"),
     ("listeners.stats.tls.secret", "here"),
     ("listeners.stats.tls.clientCa", "here"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{get, start};
 
 /// The CustomResourceDefinitions, with any content.
-const DEFINITIONS: &str = "
+pub const DEFINITIONS: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: { name: httpproxies.projectcontour.io }

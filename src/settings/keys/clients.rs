@@ -19,6 +19,20 @@ pub const CLIENTS: &[Key] = &[
         "A host that no HostGrant covers may be defined by nobody: Ingresses and routes are served without it. Rules without a \
          host, and default backends, need a HostGrant with the host `**`."
     ),
+    key!(
+        "httpProxy.rootNamespaces",
+        List<Namespace>,
+        route.http_proxies.root_namespaces,
+        "The namespaces whose HTTPProxies may define a host (`spec.virtualhost`). HTTPProxies of other namespaces serve only the parts of \
+         hosts for which a root includes them. All namespaces if the list is empty."
+    ),
+    key!(
+        "httpProxy.permitInsecure",
+        Bool,
+        route.http_proxies.permit_insecure,
+        "Whether HTTPProxies can serve a route in plain text with `permitInsecure`, although their host has TLS. Otherwise, plain HTTP is \
+         redirected to HTTPS."
+    ),
     key!("externalNames.allow", Bool, route.external_names.allow, "Allows Services of type ExternalName as backends."),
     key!(
         "externalNames.clusterLocal",

@@ -126,6 +126,13 @@ pub const UPSTREAM: &[Key] = &[
          trusted: the service counts equal descriptors together, so one tenant can use up the limit of another."
     ),
     key!(
+        "tenants.disableAuthorization",
+        Bool,
+        route.tenants.disable_authorization,
+        "Allows HTTPProxies to switch off `externalAuthorization` for their routes, with `authPolicy.disabled`. Set it only if the authors \
+         of all namespaces are trusted."
+    ),
+    key!(
         "tenants.maxConfigurationPerNamespace",
         NamespaceSize,
         route.tenants.max_configuration_per_namespace,

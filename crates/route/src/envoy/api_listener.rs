@@ -341,7 +341,9 @@ fn changes_requests(forward: &Forward) -> bool {
         ForwardFilter::Mirror(_) | ForwardFilter::Cors(_) => false,
         ForwardFilter::IdleTimeout(_) | ForwardFilter::Session(_) | ForwardFilter::Cookies(_) => false,
         // Answered before.
-        ForwardFilter::Authorization(_) => false,
+        ForwardFilter::Authorization(_) | ForwardFilter::SettingsAuthorization(_) => false,
+        // Clients of gRPC do not send it.
+        ForwardFilter::GrpcWeb => false,
     };
     let by_cluster =
         |filter: &ClusterFilter| matches!(filter, ClusterFilter::RequestHeaders(_) | ClusterFilter::Host(_));

@@ -6,19 +6,27 @@ use envoy_types::pb::envoy::config::common::mutation_rules::v3 as mutation_rules
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::ext_authz::v3 as ext_authz_v3;
+use envoy_types::pb::envoy::extensions::filters::http::rbac::v3 as rbac_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use envoy_types::pb::google::protobuf as google;
 
 use super::{delegate, names, services, wire};
 use crate::model::{
-    Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderName, HeaderPattern, LOOP,
-    RequestBody,
+    Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, ClusterId, ForwardFilter, HeaderName,
+    HeaderPattern, LOOP, RequestBody, SettingsAuthorization,
 };
 use crate::settings::ExternalAuthorization;
 
 /// The name of the filter, to which routes refer.
 const FILTER: &str = "envoy.filters.http.ext_authz";
+
+/// The filters of routes that send a context, by whether a server that does not answer permits requests. Envoy takes a context only from the
+/// configuration of a route for a filter of the listener, not in a [`delegate`], and the other one only from the listener.
+const WITH_CONTEXT: [(&str, bool); 2] = [("lockgate.authorization", false), ("lockgate.authorization-or-permit", true)];
+
+/// The cluster of these filters without a route. It does not exist.
+const NO_CLUSTER: &str = "lockgate.no-authorization";
 
 /// Builds the HTTP filter if a server is configured.
 ///
@@ -38,13 +46,98 @@ pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
     })
 }
 
+/// Builds the filters of routes that send a context. They are always disabled: an enabled one would ask a server for all requests.
+///
+/// Envoy selects them with the first route of a request. If the fallback selects another route, that route must deny the request:
+/// [`only_lower_case`].
+pub fn filters_with_context() -> impl Iterator<Item = hcm_v3::HttpFilter> {
+    WITH_CONTEXT.into_iter().map(|(name, fail_open)| {
+        let check = AuthorizationCheck { fail_open, ..AuthorizationCheck::default() };
+        let config = ext_authz_v3::ExtAuthz {
+            decoder_header_mutation_rules: Some(changeable()),
+            ..asking(&check, NO_CLUSTER, NO_CLUSTER)
+        };
+        hcm_v3::HttpFilter {
+            name: name.to_owned(),
+            disabled: true,
+            config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&config))),
+            ..Default::default()
+        }
+    })
+}
+
+/// Returns whether a filter of the listener is one for routes that send a context.
+pub fn is_with_context(filter: &str) -> bool {
+    WITH_CONTEXT.iter().any(|(name, _)| *name == filter)
+}
+
+/// Builds the configuration of a route that sends a context, by filter.
+pub fn of_route_with_context(authorization: &Authorization) -> Option<(String, google::Any)> {
+    use ext_authz_v3::check_settings::ServiceOverride;
+    let Authorization { cluster, check, context, grpc_headers: _, copies_answer: _ } = authorization;
+    let (name, _) =
+        WITH_CONTEXT.into_iter().find(|(_, fail_open)| !context.is_empty() && *fail_open == check.fail_open)?;
+    let mut service = services::grpc(&cluster.to_string(), check.timeout);
+    services::set_authority(&mut service, &host(cluster));
+    let check = ext_authz_v3::CheckSettings {
+        context_extensions: context.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+        with_request_body: body(check.request_body),
+        service_override: Some(ServiceOverride::GrpcService(service)),
+        ..Default::default()
+    };
+    let check = ext_authz_v3::ext_authz_per_route::Override::CheckSettings(check);
+    let check = ext_authz_v3::ExtAuthzPerRoute { r#override: Some(check) };
+    Some((name.to_owned(), wire::any(&check)))
+}
+
+/// Builds the filter of a route that sends a context: requests for hosts in upper case, whose route the fallback selects, are denied.
+pub fn only_lower_case(authorization: &Authorization) -> Option<core_v3::TypedExtensionConfig> {
+    use envoy_types::pb::envoy::config::rbac::v3 as rbac_config_v3;
+    use rbac_config_v3::{permission, principal};
+    if authorization.context.is_empty() {
+        return None;
+    }
+    let upper_case = route_v3::HeaderMatcher {
+        name: ":authority".to_owned(),
+        header_match_specifier: Some(route_v3::header_matcher::HeaderMatchSpecifier::StringMatch(
+            matcher_v3::StringMatcher {
+                match_pattern: Some(matcher_v3::string_matcher::MatchPattern::SafeRegex(matcher_v3::RegexMatcher {
+                    regex: ".*[A-Z].*".to_owned(),
+                    ..Default::default()
+                })),
+                ..Default::default()
+            },
+        )),
+        ..Default::default()
+    };
+    let rule = Some(permission::Rule::Header(upper_case));
+    let any = rbac_config_v3::Principal { identifier: Some(principal::Identifier::Any(true)) };
+    let policy = rbac_config_v3::Policy {
+        permissions: vec![rbac_config_v3::Permission { rule }],
+        principals: vec![any],
+        ..Default::default()
+    };
+    let rules = rbac_config_v3::Rbac {
+        action: rbac_config_v3::rbac::Action::Deny as i32,
+        policies: HashMap::from([("upper-case".to_owned(), policy)]),
+        ..Default::default()
+    };
+    let rbac = rbac_v3::Rbac { rules: Some(rules), ..Default::default() };
+    Some(delegate::part("envoy.filters.http.rbac", &rbac))
+}
+
+/// Returns the host of a server.
+fn host(cluster: &ClusterId) -> String {
+    let service = cluster.port.service();
+    format!("{}.{}", service.name, service.namespace)
+}
+
 /// Builds the filter of a route with a separate server.
 ///
 /// The response never changes the route: the policies of another route would not apply.
 pub fn of_route(authorization: &Authorization) -> core_v3::TypedExtensionConfig {
-    let Authorization { cluster, check, grpc_headers, copies_answer } = authorization;
-    let service = cluster.port.service();
-    let host = format!("{}.{}", service.name, service.namespace);
+    let Authorization { cluster, check, grpc_headers, copies_answer, context: _ } = authorization;
+    let host = host(cluster);
     let mut config = ext_authz_v3::ExtAuthz {
         decoder_header_mutation_rules: Some(changeable()),
         ..asking(check, &cluster.to_string(), &host)
@@ -87,20 +180,21 @@ fn asking(check: &AuthorizationCheck, cluster: &str, host: &str) -> ext_authz_v3
     // The header with the mark ends a loop through the server.
     let mark = (*protocol == AuthorizationProtocol::Http).then(|| LOOP.to_owned());
     let sent: Vec<String> = allowed_request_headers.iter().cloned().chain(mark).collect();
-    let RequestBody { max_bytes, allow_partial, pack_as_bytes } = *request_body;
     ext_authz_v3::ExtAuthz {
         services: Some(services),
         transport_api_version: core_v3::ApiVersion::V3 as i32,
         failure_mode_allow: *fail_open,
-        with_request_body: max_bytes.map(|max_request_bytes| ext_authz_v3::BufferSettings {
-            max_request_bytes,
-            allow_partial_message: allow_partial,
-            pack_as_bytes,
-        }),
+        with_request_body: body(*request_body),
         include_peer_certificate: true,
         allowed_headers: matching(&sent, request_patterns),
         ..Default::default()
     }
+}
+
+fn body(part: RequestBody) -> Option<ext_authz_v3::BufferSettings> {
+    let RequestBody { max_bytes, allow_partial, pack_as_bytes } = part;
+    let max_request_bytes = max_bytes?;
+    Some(ext_authz_v3::BufferSettings { max_request_bytes, allow_partial_message: allow_partial, pack_as_bytes })
 }
 
 /// Builds the rules for headers that the server of a tenant sets, adds, or removes. Envoy ignores the other changes, and by default
@@ -149,6 +243,26 @@ pub fn with_context(
         routes.typed_per_filter_config.extend(overriding(Override::CheckSettings(check)));
     }
     routes
+}
+
+/// Builds the configuration of a route that differs from other routes for the server of the settings.
+pub fn of_settings(filters: &[ForwardFilter]) -> HashMap<String, google::Any> {
+    use ext_authz_v3::ext_authz_per_route::Override;
+    let difference = filters.iter().find_map(|filter| match filter {
+        ForwardFilter::SettingsAuthorization(difference) => Some(difference),
+        _ => None,
+    });
+    match difference {
+        None => HashMap::new(),
+        Some(SettingsAuthorization::Off) => overriding(Override::Disabled(true)),
+        Some(SettingsAuthorization::Context(context)) => {
+            let context_extensions = context.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+            overriding(Override::CheckSettings(ext_authz_v3::CheckSettings {
+                context_extensions,
+                ..Default::default()
+            }))
+        }
+    }
 }
 
 /// Builds the configuration that disables authorization on a route. It is empty if no server is configured.

@@ -36,6 +36,8 @@ pub struct Chains {
     hosts: BTreeMap<Host, Shape>,
     /// The hosts that the routes of [`Host::Any`] exclude. Empty while these routes have no backend.
     excluded: BTreeMap<Host, u16>,
+    /// The hosts that the routes of [`Host::Any`] contain.
+    without_server_name: BTreeSet<Host>,
     /// The existing Envoy listeners, over TCP and over QUIC.
     listeners: BTreeSet<ListenerId>,
     /// The connection managers of the chains that hosts share.
@@ -85,11 +87,20 @@ impl Chains {
                 update.remove.push(key_of_routes(listener.id, host));
             }
             listeners |= before != shape;
+            let is_without = listener.tls.hosts.get(*host).is_some_and(|tls| tls.is_without_server_name);
+            let was_without = match is_without {
+                true => !self.without_server_name.insert((*host).clone()),
+                false => self.without_server_name.remove(*host),
+            };
+            if is_without || was_without {
+                above.insert(Host::Any);
+            }
         }
         stale.extend(&above);
         for host in stale {
             if let Some(tls) = listener.tls.hosts.get(host) {
-                update.set.push(Arc::new(routes(host, tls, &listener, settings, statistics)));
+                let more = if *host == Host::Any { &self.without_server_name } else { &BTreeSet::new() };
+                update.set.push(Arc::new(routes(host, tls, more, &listener, settings, statistics)));
             }
         }
         if listeners {
@@ -170,7 +181,17 @@ fn shape(host: &Host, listener: &TlsListener) -> Option<Shape> {
         let forwarded = forwarded.map(Shape::Forwarded);
         return forwarded.or_else(|| listener.tls.refused.contains(host).then_some(Shape::Refused));
     };
-    let TlsHost { secrets, minimum, maximum, clients, virtual_hosts: _, others: _, misdirected: _, origins } = tls;
+    let TlsHost {
+        secrets,
+        minimum,
+        maximum,
+        clients,
+        virtual_hosts: _,
+        others: _,
+        misdirected: _,
+        is_without_server_name: _,
+        origins,
+    } = tls;
     let secrets = secrets.iter().map(|secret| format!("{secret} "));
     let objects = origins.iter().map(|origin| format!(" {origin}"));
     let clients = clients.as_ref().map(|clients| format!(" {clients:?}"));
@@ -219,18 +240,33 @@ fn is_scope(host: &Host) -> bool {
     matches!(host, Host::Exact(_))
 }
 
-/// Builds the routes of one host: a scope, or a route configuration.
+/// The virtual hosts of a server name, by the host of the request.
+type Served<'a> = BTreeMap<&'a Host, &'a VirtualHost>;
+
+/// Returns the virtual hosts of a server name: its own, and those that `more` names.
+fn served<'a>(tls: &'a TlsHost, more: &'a BTreeSet<Host>, listener: &TlsListener<'a>) -> Served<'a> {
+    let content = |host: &Host| listener.tls.hosts.get(host)?.virtual_hosts.get(host);
+    let more = more.iter().filter_map(|host| Some((host, content(host)?)));
+    more.chain(tls.virtual_hosts.iter()).collect()
+}
+
+/// Builds the routes of one host: a scope, or a route configuration. `more` are the other hosts that its connections serve.
 pub fn routes(
     host: &Host,
     tls: &TlsHost,
+    more: &BTreeSet<Host>,
     listener: &TlsListener,
     settings: &Settings,
     statistics: &Statistics,
 ) -> Resource {
     let name = names::tls_routes(listener.id, host);
-    let origins = tls.virtual_hosts.values().flat_map(route::origins).chain(tls.origins.iter().cloned()).collect();
-    let answered = answered(host, tls, listener);
-    let mut routes = route_configuration(listener.id, host, tls, answered, settings, statistics);
+    let served = served(tls, more, listener);
+    let origins = served.values().flat_map(|content| route::origins(content)).chain(tls.origins.iter().cloned());
+    let origins = origins.collect();
+    let mut answered = answered(host, tls, listener);
+    answered.values_mut().for_each(|names| names.retain(|name| !more.contains(*name)));
+    answered.retain(|_, names| !names.is_empty());
+    let mut routes = route_configuration(listener.id, host, (tls, &served), answered, settings, statistics);
     match host {
         Host::Exact(server_name) => {
             // The header with the key is not for backends.
@@ -255,14 +291,14 @@ pub fn routes(
 fn route_configuration(
     listener: &ListenerId,
     host: &Host,
-    tls: &TlsHost,
+    (tls, served): (&TlsHost, &Served),
     mut answered: BTreeMap<u16, BTreeSet<&Host>>,
     settings: &Settings,
     statistics: &Statistics,
 ) -> route_v3::RouteConfiguration {
-    let served = tls.virtual_hosts.iter().filter(|(served, _)| !answered.values().any(|hosts| hosts.contains(served)));
-    let build = |(served, content)| virtual_host(served, content, settings, statistics);
-    let mut virtual_hosts: Vec<_> = served.map(build).collect();
+    let served = served.iter().filter(|(served, _)| !answered.values().any(|hosts| hosts.contains(*served)));
+    let mut virtual_hosts: Vec<_> =
+        served.map(|(served, content)| virtual_host(served, content, settings, statistics)).collect();
     if tls.virtual_hosts.get(host).is_none() {
         virtual_hosts.push(route::answering_host(host, 404, settings));
     }

@@ -366,7 +366,9 @@ fn http_filters(
 
 /// Returns the names of the filters that Envoy creates only for routes that configure them, in listeners without a fallback.
 pub(super) fn filters_of_routes(filters: RouteFilters, settings: &Settings) -> impl Iterator<Item = String> {
-    http_filters(filters, None, settings).into_iter().filter(|one| one.disabled).map(|one| one.name)
+    let filters = http_filters(filters, None, settings).into_iter().filter(|one| one.disabled).map(|one| one.name);
+    // Those are disabled with a fallback too.
+    filters.filter(|name| !authorization::is_with_context(name))
 }
 
 /// Builds the last HTTP filter. It is required: gRPC clients and Envoy reject a connection manager without it.

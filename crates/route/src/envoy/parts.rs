@@ -169,7 +169,7 @@ mod tests {
         let plain = route::http_routes(&id, &BTreeMap::from([(host.clone(), content.clone())]), &settings);
         let listener = TlsListener::of(&model, ListenerId::HTTPS).expect("the listener");
         let tls = model::TlsHost { origins: vec![], ..tls_host(&["cert"], [(host.clone(), content)]) };
-        vec![plain, chains::routes(&host, &tls, &listener, &settings, &Statistics::default())]
+        vec![plain, chains::routes(&host, &tls, &BTreeSet::new(), &listener, &settings, &Statistics::default())]
     }
 
     /// Returns the changed objects of each resource, which are equal.

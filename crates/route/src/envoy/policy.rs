@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::extensions::filters::http::grpc_web::v3 as grpc_web_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::google::protobuf as google;
 
@@ -21,9 +22,10 @@ const DELEGATES: [&str; 2] = ["lockgate.first", "lockgate.route"];
 /// Builds the HTTP filters in order. They have no effect on routes without a configuration.
 ///
 /// If they are `disabled`, Envoy creates them only for routes that configure them.
-pub fn filters(disabled: bool) -> [hcm_v3::HttpFilter; 3] {
-    let [tokens, route] = DELEGATES.map(|name| delegate::filter(name, disabled));
-    [tokens, route, local_rate_limit::filter(disabled)]
+pub fn filters(disabled: bool) -> impl Iterator<Item = hcm_v3::HttpFilter> {
+    let delegates = DELEGATES.map(|name| delegate::filter(name, disabled));
+    // Before the delegates: filters behind a delegate that waits do not see the request.
+    authorization::filters_with_context().chain(delegates).chain([local_rate_limit::filter(disabled)])
 }
 
 /// Builds the configuration of a route with this policy and these filters, by filter of the listener. `has_streams`: see
@@ -53,7 +55,9 @@ pub fn per_route(
     let global = policy.and_then(|policy| policy.global_rate_limit.as_deref()).map(rate_limit::per_route);
     let wanted = policy.and_then(|policy| policy.compression.as_deref());
     let off = wanted.map(|wanted| compression::off(wanted, compression)).unwrap_or_default();
-    delegated.chain(rate).chain(global).chain(off).collect()
+    let server = policy.and_then(|policy| policy.authorization.as_deref());
+    let with_context = server.and_then(authorization::of_route_with_context);
+    delegated.chain(with_context).chain(rate).chain(global).chain(off).collect()
 }
 
 /// Builds the filters of each delegate in order, with this limit of bodies. A client that is not authenticated or authorized costs nothing but
@@ -90,6 +94,7 @@ fn delegated(
     let compressed = wanted.iter().flat_map(|wanted| compression::of_route(wanted, compression));
     let runs = |filter: Option<core_v3::TypedExtensionConfig>| filter.map(|filter| (filter, false));
     let checks = [
+        runs(server.as_deref().and_then(authorization::only_lower_case)),
         runs(addresses.as_deref().map(client_addresses::of_route)),
         runs(users.as_deref().map(basic_auth::of_route)),
         runs(keys.as_deref().map(api_keys::of_route)),
@@ -98,8 +103,11 @@ fn delegated(
         runs(body.map(body_limit::of_route)),
         runs(session::of_route(filters)),
     ];
-    let servers = of_filters.chain(server).map(|server| (authorization::of_route(server), true));
-    let all = cookies::of_route(filters).into_iter().chain(compressed).map(|filter| (filter, false));
+    let without_context = server.as_ref().filter(|server| server.context.is_empty());
+    let servers = of_filters.chain(without_context).map(|server| (authorization::of_route(server), true));
+    let is_web = filters.contains(&ForwardFilter::GrpcWeb);
+    let web = is_web.then(|| delegate::part("envoy.filters.http.grpc_web", &grpc_web_v3::GrpcWeb {}));
+    let all = cookies::of_route(filters).into_iter().chain(compressed).chain(web).map(|filter| (filter, false));
     let all = all.chain(checks.into_iter().flatten()).chain(servers);
     divided(all.collect())
 }

@@ -282,6 +282,7 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
     };
     let of_forward = forward.map(|forward| &*forward.filters).unwrap_or_default();
     let config = policy::per_route(policy.map(|policy| &**policy), of_forward, has_streams, &marks.compression);
+    let config: HashMap<_, _> = config.into_iter().chain(authorization::of_settings(of_forward)).collect();
     routes.iter_mut().for_each(|route| route.typed_per_filter_config.extend(config.clone()));
     if let Some(policy) = policy {
         let limit = policy.local_rate_limit.as_deref();

@@ -22,8 +22,17 @@ pub struct Presented<'a> {
 
 impl<'a> From<&'a TlsHost> for Presented<'a> {
     fn from(host: &'a TlsHost) -> Self {
-        let TlsHost { secrets, minimum, maximum, clients, virtual_hosts: _, others: _, misdirected: _, origins: _ } =
-            host;
+        let TlsHost {
+            secrets,
+            minimum,
+            maximum,
+            clients,
+            virtual_hosts: _,
+            others: _,
+            misdirected: _,
+            is_without_server_name: _,
+            origins: _,
+        } = host;
         Self { secrets, minimum: *minimum, maximum: *maximum, clients: clients.as_ref() }
     }
 }

@@ -81,7 +81,14 @@ pub fn domain<'a>(
             _ => None,
         }
     };
+    let without_server_name = |host: &Host| {
+        let (host, named) = tls.hosts.get_key_value(host).filter(|(_, named)| named.is_without_server_name)?;
+        (*server_name == Host::Any).then(|| Some((host, named.virtual_hosts.get(host)?)))?
+    };
     for host in patterns(name).chain([Host::Any]) {
+        if let Some((domain, served)) = without_server_name(&host).filter(|(_, served)| !served.routes.is_empty()) {
+            return Domain::Served(domain, served);
+        }
         if let Some((status, why)) = elsewhere(&host) {
             return Domain::Answered(Some(host), status, why);
         }

@@ -215,6 +215,7 @@ fn a_connection_for_one_server_name_is_not_for_hosts_of_another() {
             .map(|(name, status)| (host(name), VirtualHost::new([answering(*status, PathMatch::root())])))
             .collect::<ServedHosts>(),
         others,
+        is_without_server_name: false,
         misdirected: Default::default(),
         origins: vec![],
     };

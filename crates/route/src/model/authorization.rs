@@ -1,5 +1,7 @@
 //! External authorization: the calls to a server that permits or denies requests.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::ClusterId;
@@ -15,6 +17,17 @@ pub struct Authorization {
     pub grpc_headers: Vec<String>,
     /// Whether the forwarded request has all headers of a permitting answer over HTTP.
     pub copies_answer: bool,
+    /// The values that a server over gRPC receives with each request.
+    pub context: Arc<BTreeMap<String, String>>,
+}
+
+/// How a route differs from other routes for the authorization server of the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SettingsAuthorization {
+    /// The server is not asked.
+    Off,
+    /// The server, over gRPC, receives these values in addition to those of the settings.
+    Context(Arc<BTreeMap<String, String>>),
 }
 
 /// The calls to an authorization server.

@@ -4,7 +4,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Authorization, ClusterId, CookieRewrites, HeaderChange, HeaderName, HeaderValue, RoutePolicy, Session};
+use super::{
+    Authorization, ClusterId, CookieRewrites, HeaderChange, HeaderName, HeaderValue, RoutePolicy, Session,
+    SettingsAuthorization,
+};
 
 /// Filters in the order in which they apply. If two filters set the same property, the later one applies.
 ///
@@ -57,12 +60,16 @@ pub enum ForwardFilter {
     Cors(Box<Cors>),
     /// Changes the cookies that backends set.
     Cookies(Box<CookieRewrites>),
+    /// Translates gRPC-Web of browsers into gRPC.
+    GrpcWeb,
     /// Limits the time without any data of a request or its response; `None` is no limit.
     IdleTimeout(Option<Duration>),
     /// Sends the requests of a session to one endpoint.
     Session(Box<Session>),
     /// Asks a server whether it permits a request, in addition to the server of a policy.
     Authorization(Arc<Authorization>),
+    /// Changes the questions to the authorization server of the settings.
+    SettingsAuthorization(SettingsAuthorization),
 }
 
 /// A filter for the requests to one of several weighted clusters. It applies after the filters of the route.

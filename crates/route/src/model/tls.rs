@@ -31,6 +31,8 @@ pub struct TlsHost {
     ///
     /// Server names of the listener that are more specific than this one need no entry. They are always answered 421.
     pub misdirected: BTreeSet<Host>,
+    /// Whether connections without a known server name serve the host too, with the certificate of [`Host::Any`].
+    pub is_without_server_name: bool,
     /// The objects that request TLS for this host.
     pub origins: Vec<ObjectRef>,
 }
@@ -195,6 +197,7 @@ mod tests {
             virtual_hosts: names.iter().map(|name| (host(name), content(number))).collect(),
             others: Others::default(),
             misdirected: misdirected.iter().map(|name| host(name)).collect(),
+            is_without_server_name: false,
             origins: vec![],
         };
         let hosts = [

@@ -115,6 +115,8 @@ pub struct Tls {
     pub passthrough: bool,
     /// The verification of client certificates.
     pub client_validation: Option<Box<ClientVerification>>,
+    /// Whether clients that send no server name, or an unknown one, reach the host with the fallback certificate.
+    pub enable_fallback_certificate: bool,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,

@@ -17,6 +17,8 @@ pub struct Tenants {
     /// Whether HTTPProxies may send descriptors to the service that counts requests. All tenants share its limits: a descriptor of one may
     /// be that of another.
     pub global_rate_limits: bool,
+    /// Whether HTTPProxies may switch off the external authorization of the settings for their routes.
+    pub disable_authorization: bool,
     /// The size of the configuration that the objects of one namespace can cause, in bytes.
     pub max_configuration_per_namespace: u64,
 }
@@ -30,6 +32,7 @@ impl Default for Tenants {
             max_buffered_bytes: 1 << 20,
             active_health_checks: false,
             global_rate_limits: false,
+            disable_authorization: false,
             max_configuration_per_namespace: 8 << 20,
         }
     }

@@ -128,6 +128,7 @@ pub fn tls_host(secrets: &[&str], hosts: impl IntoIterator<Item = (Host, Virtual
         virtual_hosts: hosts.into_iter().collect(),
         others: Others::default(),
         misdirected: BTreeSet::new(),
+        is_without_server_name: false,
         origins: vec![origin()],
     }
 }

@@ -64,7 +64,8 @@ const PER_TRY_TIMEOUT: &str = "projectcontour.io/per-try-timeout";
 const REQUEST_TIMEOUT: &str = "projectcontour.io/request-timeout";
 const RESPONSE_TIMEOUT: &str = "projectcontour.io/response-timeout";
 const RETRY_ON: &str = "projectcontour.io/retry-on";
-const TLS_CERT_NAMESPACE: &str = "projectcontour.io/tls-cert-namespace";
+/// The annotation with the namespace of the Secrets for TLS.
+pub const TLS_CERT_NAMESPACE: &str = "projectcontour.io/tls-cert-namespace";
 const TLS_MAXIMUM: &str = "projectcontour.io/tls-maximum-protocol-version";
 const TLS_MINIMUM: &str = "projectcontour.io/tls-minimum-protocol-version";
 
@@ -81,8 +82,8 @@ pub struct Annotations {
     pub tls_minimum: TlsVersion,
     /// Highest TLS version, within the bounds of the settings.
     pub tls_maximum: TlsVersion,
-    /// Whether an annotation refers to Secrets in another namespace, which is not supported yet.
-    pub foreign_secrets: bool,
+    /// The other namespace that has the Secrets for TLS.
+    pub secret_namespace: Option<Arc<str>>,
     /// The namespaces that may add paths to the hosts of the Ingress, sorted.
     pub delegates: Arc<[Arc<str>]>,
     /// The body of a 403 for all paths, if an annotation of another controller restricts access.
@@ -115,7 +116,7 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
         retry: retry(&mut reader, settings).map(Box::new),
         tls_minimum,
         tls_maximum,
-        foreign_secrets: foreign_secrets(&mut reader, &ingress.meta),
+        secret_namespace: secret_namespace(&ingress.meta),
         delegates: delegates(&mut reader),
         denied: foreign.denied,
     };
@@ -252,16 +253,10 @@ fn text_of(version: TlsVersion) -> &'static str {
     }
 }
 
-/// Returns whether the Secrets are in another namespace. That requires a TLSCertificateDelegation, which is not
-/// supported.
-fn foreign_secrets(reader: &mut Reader, meta: &Meta) -> bool {
-    let Some(namespace) = reader.get(TLS_CERT_NAMESPACE) else { return false };
-    if namespace.is_empty() || *namespace == *meta.key.namespace {
-        return false;
-    }
-    let message = format!("Secrets of namespace {namespace:?} are not delegated to {:?}", &*meta.key.namespace);
-    reader.wrong(TLS_CERT_NAMESPACE, message, "its Secrets are not used");
-    true
+/// Returns the other namespace that has the Secrets for TLS of an Ingress.
+pub fn secret_namespace(meta: &Meta) -> Option<Arc<str>> {
+    let namespace = meta.annotations.get(TLS_CERT_NAMESPACE)?;
+    (!namespace.is_empty() && **namespace != *meta.key.namespace).then(|| (&**namespace).into())
 }
 
 /// Reads the annotations of one object and records their problems.

@@ -14,11 +14,11 @@ use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
 use super::class;
 use super::dialect::{Competition, Dialect, Resolver, Selection, Sharing};
-use super::problem::{Message, Problem, Reason, bounded};
+use super::problem::{Cause, Message, Problem, Reason, bounded};
 use super::rules::Contender;
 use super::source::{self, Dependencies, Entry, MAX_BESIDE, Material, Rule, Shared, Source};
 use super::unit::{Field, Target, Unit};
-use super::{host, path};
+use super::{delegations, host, path};
 
 /// The dialect of Ingresses.
 pub const DIALECT: Dialect = Dialect {
@@ -46,7 +46,8 @@ pub const DIALECT: Dialect = Dialect {
 fn key_pairs(ingress: &Ingress) -> Vec<ObjectKey> {
     let names = ingress.spec.tls.iter().flatten().filter_map(|tls| tls.secret_name.as_deref());
     let named = names.filter(|name| !name.is_empty());
-    named.map(|name| ObjectKey { namespace: ingress.meta.key.namespace.clone(), name: name.into() }).collect()
+    let namespace = annotations::secret_namespace(&ingress.meta).unwrap_or_else(|| ingress.meta.key.namespace.clone());
+    named.map(|name| ObjectKey { namespace: namespace.clone(), name: name.into() }).collect()
 }
 
 /// Returns the field of a rule.
@@ -290,13 +291,7 @@ impl Parser<'_, '_> {
             let field = Field::new("spec.tls[#]", &[at]);
             let material = match tls.secret_name.as_deref().filter(|name| !name.is_empty()) {
                 None => Material::Default,
-                Some(_) if self.annotations.foreign_secrets => Material::Foreign,
-                Some(name) => {
-                    let key = ObjectKey::new(&self.ingress.meta.key.namespace, name);
-                    let (material, problem) = Material::read(self.origin, &field, key, &mut self.resolver);
-                    self.problems.extend(problem);
-                    material
-                }
+                Some(name) => self.material(&field, name),
             };
             let hosts = hosts.into_iter().collect();
             entries.push(Entry { field, hosts, hostless: texts.is_empty(), ignores_names: false, material });
@@ -313,6 +308,23 @@ impl Parser<'_, '_> {
             self.problem("spec.tls".to_owned(), Reason::TLSConfigNotValid, message, &consequence);
         }
         entries
+    }
+
+    /// Returns the content of a Secret. A Secret of another namespace needs a TLSCertificateDelegation there.
+    fn material(&mut self, field: &Field, name: &str) -> Material {
+        let own = &self.ingress.meta.key.namespace;
+        let namespace = self.annotations.secret_namespace.as_ref().unwrap_or(own).clone();
+        let key = ObjectKey { namespace, name: name.into() };
+        if !delegations::permit(&key, own, &mut self.resolver) {
+            let field = format!("metadata.annotations[\"{}\"]", annotations::TLS_CERT_NAMESPACE);
+            let message = format!("no TLSCertificateDelegation permits \"{own}\" to use Secret \"{key}\"");
+            let message = Message::from(message).because(Cause::NotDelegated(key.namespace));
+            self.problem(field, Reason::ReferenceNotPermitted, message, "the Secret is not used");
+            return Material::Foreign;
+        }
+        let (material, problem) = Material::read(self.origin, field, key, &mut self.resolver);
+        self.problems.extend(problem);
+        material
     }
 
     /// Returns whether the namespace may define `host`. Reports a host that it must not define.

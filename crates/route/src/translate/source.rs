@@ -61,6 +61,8 @@ pub struct Shared {
     pub stream: Option<Box<Stream>>,
     /// The verification of the clients of its hosts. `None`: no certificate is requested.
     pub clients: Option<Arc<Clients>>,
+    /// Whether clients without a known server name reach its hosts too.
+    pub is_without_server_name: bool,
     /// The namespaces that may add paths to its hosts, sorted.
     pub delegates: Arc<[Arc<str>]>,
     /// The target of requests that match no rule.
@@ -109,6 +111,7 @@ impl Shared {
             tls_versions: (TlsVersion::V1_2, TlsVersion::V1_3),
             stream: None,
             clients: None,
+            is_without_server_name: false,
             beside: beside(&entries),
             hosts: places(&rules, &entries),
             rules: rules.into(),

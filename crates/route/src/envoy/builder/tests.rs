@@ -82,7 +82,8 @@ fn behind_tls(name: &Host, dice: &mut Dice, tls: TlsHost) -> TlsHost {
     let misdirected = (0..dice.below(3)).map(|_| host(dice)).collect();
     let others = [Others::Misdirected, Others::NotFound][dice.below(2)];
     let own = Some((name.clone(), routes(dice))).filter(|_| dice.below(4) > 0);
-    TlsHost { virtual_hosts: more.into_iter().chain(own).collect(), misdirected, others, ..tls }
+    let is_without_server_name = dice.below(3) == 0;
+    TlsHost { virtual_hosts: more.into_iter().chain(own).collect(), misdirected, others, is_without_server_name, ..tls }
 }
 
 /// Returns the forwarding of TLS connections as clients send them.

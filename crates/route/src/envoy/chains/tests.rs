@@ -90,6 +90,7 @@ fn an_exact_host_is_the_scope_of_its_server_name() {
     let resource = routes(
         &exact("shop.example.com"),
         &tls("cert"),
+        &BTreeSet::new(),
         &https(&empty()),
         &Settings::default(),
         &Statistics::default(),
@@ -105,7 +106,9 @@ fn an_exact_host_is_the_scope_of_its_server_name() {
 
 #[test]
 fn another_host_on_a_tls_connection_is_misdirected() {
-    let of = |host: &Host| routes(host, &tls("cert"), &https(&empty()), &Settings::default(), &Statistics::default());
+    let of = |host: &Host| {
+        routes(host, &tls("cert"), &BTreeSet::new(), &https(&empty()), &Settings::default(), &Statistics::default())
+    };
     let resource = of(&exact("shop.example.com"));
     assert_eq!(domains(&resource), ["shop.example.com", "*"]);
     let rest = configuration(&resource).virtual_hosts.remove(1).routes.remove(0);

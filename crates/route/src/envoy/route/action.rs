@@ -77,6 +77,7 @@ fn apply(filter: &ForwardFilter, path: &PathMatch, action: &mut route_v3::RouteA
     match filter {
         ForwardFilter::RequestHeaders(_) | ForwardFilter::Cors(_) => {}
         ForwardFilter::Session(_) | ForwardFilter::Authorization(_) | ForwardFilter::Cookies(_) => {}
+        ForwardFilter::SettingsAuthorization(_) | ForwardFilter::GrpcWeb => {}
         ForwardFilter::Rewrite(rewrite) => {
             if let Some(host) = &rewrite.host {
                 let host = HostRewriteSpecifier::HostRewriteLiteral(host.as_str().to_owned());

@@ -45,7 +45,13 @@ pub fn parse(field: &str, filter: &ExternalAuthFilter, parser: &mut Parser) -> R
         }
     };
     let check = AuthorizationCheck { protocol, request_body, http: of_http, ..AuthorizationCheck::default() };
-    Ok(Some(Authorization { cluster, check, grpc_headers, copies_answer: allowed_response_headers.is_empty() }))
+    Ok(Some(Authorization {
+        cluster,
+        check,
+        grpc_headers,
+        copies_answer: allowed_response_headers.is_empty(),
+        context: Default::default(),
+    }))
 }
 
 fn is_path(text: &str) -> bool {

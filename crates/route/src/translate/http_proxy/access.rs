@@ -30,7 +30,8 @@ pub struct HostAccess {
     limit: Option<Arc<LocalRateLimit>>,
     descriptors: Option<Descriptors>,
     tokens: Tokens,
-    authorization: HostAuthorization,
+    /// The authorization.
+    pub authorization: HostAuthorization,
     /// The object that sets them.
     root: Option<ObjectRef>,
 }
@@ -68,7 +69,7 @@ impl HostAccess {
         let is_closed = addresses.is_err() || limit.is_err();
         let descriptors = descriptors(field, host.rate_limit_policy.as_ref(), owner, report, resolver);
         let tokens = Tokens::parse(&host.jwt_providers, origin, report, resolver);
-        let authorization = HostAuthorization::parse(host.authorization.as_ref(), origin, report, resolver);
+        let authorization = HostAuthorization::parse(host, origin, report, resolver);
         let (addresses, limit) = (addresses.unwrap_or_default(), limit.unwrap_or_default());
         (Self { addresses, limit, descriptors, tokens, authorization, root: Some(origin.clone()) }, is_closed)
     }
@@ -82,7 +83,9 @@ impl Tree<'_> {
         let addresses = addresses(field, [&route.ip_allow_policy, &route.ip_deny_policy], owner, report);
         let limit = limit(field, route.rate_limit_policy.as_ref(), None, owner, report);
         let jwt = host.tokens.of_route(route.jwt_verification_policy.as_ref(), &object.origin, field, report);
-        let server = host.authorization.of_route(route.auth_policy.as_ref(), &object.origin, field, report);
+        let is_in_plain_text = self.host.redirect.is_none() || route.permit_insecure;
+        let at = (&object.origin, field);
+        let server = host.authorization.of_route(route.auth_policy.as_ref(), is_in_plain_text, at, report);
         let (Ok(addresses), Ok(limit), Ok(jwt), Ok(server)) = (addresses, limit, jwt, server) else {
             return Access { features: None, is_closed: true };
         };

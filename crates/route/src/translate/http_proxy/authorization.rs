@@ -1,11 +1,13 @@
 //! External authorization: the server of a host, and the routes that it authorizes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
 use super::report::Report;
+use super::settings_server::{HostPolicy, context};
 use super::situation::{self, Block, Situation};
 use crate::duration::{self, Limit};
 use crate::model::{
@@ -14,7 +16,7 @@ use crate::model::{
 };
 use crate::objects::http_proxy::{
     AuthorizationPolicy, AuthorizationServer, AuthorizationServerBody, ExtensionService, ExtensionServiceReference,
-    ExtensionTarget, HeaderNames, HttpAuthorizationSettings,
+    ExtensionTarget, HeaderNames, HttpAuthorizationSettings, VirtualHost,
 };
 use crate::objects::{Kind, ObjectKey};
 use crate::translate::dialect::Resolver;
@@ -38,22 +40,36 @@ pub struct HostAuthorization {
     server: Option<Option<Arc<Authorization>>>,
     /// Whether routes without a policy are not authorized.
     is_disabled: bool,
-    /// Whether the host sends a context, which is not supported.
-    has_context: bool,
+    /// Whether Envoy can send a context to the server.
+    sends: Sends,
+    /// The policy for the server of the settings, if the host has no server.
+    of_settings: HostPolicy,
 }
 
 /// The situation, the field below the server, and a message.
 type Fault = (Situation, String, String);
 
+/// Whether Envoy can send a context to the server of a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Sends {
+    /// For all requests.
+    #[default]
+    All,
+    /// Only for requests over TLS: a wildcard host in plain HTTP has no scope of its own.
+    OverTls,
+    /// For no request: the server of the settings can change the route of a request.
+    Nothing,
+}
+
 impl HostAuthorization {
     /// Parses the authorization of a host.
-    pub fn parse(
-        spec: Option<&AuthorizationServer>,
-        origin: &ObjectRef,
-        report: &mut Report,
-        resolver: &mut Resolver,
-    ) -> Self {
-        let Some(spec) = spec else { return Self::default() };
+    pub fn parse(host: &VirtualHost, origin: &ObjectRef, report: &mut Report, resolver: &mut Resolver) -> Self {
+        let Some(spec) = &host.authorization else { return Self::default() };
+        if HostPolicy::concerns(spec, resolver.context.settings) {
+            let (policy, field) = (spec.auth_policy.as_ref(), format!("{FIELD}.authPolicy"));
+            let of_settings = HostPolicy::parse(policy, &field, origin, report, resolver.context.settings);
+            return Self { of_settings, ..Self::default() };
+        }
         let mut is_closed = report.add_rest(origin, FIELD, (&spec.rest, &[]), Block::Authorization, CLOSED);
         if let Some(policy) = &spec.auth_policy {
             let field = format!("{FIELD}.authPolicy");
@@ -73,20 +89,30 @@ impl HostAuthorization {
             }
         };
         let policy = spec.auth_policy.as_ref();
-        let mut has_context = policy.is_some_and(|policy| !policy.context.is_empty());
-        if has_context {
-            let field = format!("{FIELD}.authPolicy.context");
-            has_context = !report_context(is_http, origin, field, report);
-        }
-        Self { server: Some(server), is_disabled: policy.is_some_and(|policy| policy.disabled), has_context }
+        let field = format!("{FIELD}.authPolicy");
+        let context = policy.map(|policy| context(policy, is_http, (origin, &field), CLOSED, report));
+        let server = server.zip(context.unwrap_or_else(|| Ok(BTreeMap::new())).ok());
+        let server = server.map(|(server, context)| with_context(server, context));
+        let is_disabled = policy.is_some_and(|policy| policy.disabled);
+        let sends = match resolver.context.settings.external_authorization.endpoint {
+            Some(_) => Sends::Nothing,
+            None if host.fqdn.starts_with("*.") => Sends::OverTls,
+            None => Sends::All,
+        };
+        Self { server: Some(server), is_disabled, sends, ..Self::default() }
     }
 
-    /// Returns the server of a route. The error is reported, or the fault of the server has been.
+    /// Returns the policy for the server of the settings. `None`: the host has a server of its own.
+    pub fn of_settings(&self) -> Option<&HostPolicy> {
+        self.server.is_none().then_some(&self.of_settings)
+    }
+
+    /// Returns the server of a route. `is_in_plain_text`: the route is served over plain HTTP. The error is reported, or the fault of the server has been.
     pub fn of_route(
         &self,
         policy: Option<&AuthorizationPolicy>,
-        origin: &ObjectRef,
-        field: &str,
+        is_in_plain_text: bool,
+        (origin, field): (&ObjectRef, &str),
         report: &mut Report,
     ) -> Result<Option<Arc<Authorization>>, ()> {
         let field = format!("{field}.authPolicy");
@@ -100,28 +126,35 @@ impl HostAuthorization {
             return Ok(None);
         }
         let server = server.clone().ok_or(())?;
-        let mut has_context = self.has_context;
-        if policy.is_some_and(|policy| !policy.context.is_empty()) {
-            let is_http = server.check.protocol == AuthorizationProtocol::Http;
-            has_context |= !report_context(is_http, origin, format!("{field}.context"), report);
+        let is_http = server.check.protocol == AuthorizationProtocol::Http;
+        let own = policy.map(|policy| context(policy, is_http, (origin, &field), "answered 503", report));
+        let own = own.unwrap_or_else(|| Ok(BTreeMap::new()))?;
+        let server = with_context(server, own);
+        if server.context.is_empty() {
+            return Ok(Some(server));
         }
-        if has_context { Err(()) } else { Ok(Some(server)) }
+        let message = match self.sends {
+            Sends::All => return Ok(Some(server)),
+            Sends::OverTls if !is_in_plain_text => return Ok(Some(server)),
+            Sends::OverTls => "a wildcard host sends no context for requests over plain HTTP",
+            Sends::Nothing => "no context can be sent beside the server of the setting \"externalAuthorization\"",
+        };
+        let field = format!("{field}.context");
+        report.add(origin, field, &Block::Authorization.unsupported(), message, "answered 503");
+        Err(())
     }
 }
 
-/// Reports a context. Returns whether it is only left out: a server over HTTP receives none in Contour either.
-fn report_context(is_http: bool, origin: &ObjectRef, field: String, report: &mut Report) -> bool {
-    match is_http {
-        true => {
-            let message = "a server over HTTP receives no context";
-            report.add(origin, field, &situation::auth("AuthContextForHTTP"), message, "context left out");
-        }
-        false => {
-            let message = "field \"context\" is not supported";
-            report.add(origin, field, &Block::Authorization.unsupported(), message, CLOSED);
-        }
+/// Adds values to the context of a server.
+fn with_context(server: Arc<Authorization>, own: BTreeMap<String, String>) -> Arc<Authorization> {
+    if own.is_empty() {
+        return server;
     }
-    is_http
+    let mut server = Arc::unwrap_or_clone(server);
+    let mut context = Arc::unwrap_or_clone(server.context);
+    context.extend(own);
+    server.context = Arc::new(context);
+    Arc::new(server)
 }
 
 /// Returns the server, and the warnings.
@@ -173,7 +206,16 @@ fn server(
     };
     let check =
         AuthorizationCheck { protocol, timeout: timeout.min(LONGEST), fail_open: *fail_open, request_body, http };
-    Ok((Arc::new(Authorization { cluster, check, grpc_headers: Vec::new(), copies_answer: false }), warnings))
+    Ok((
+        Arc::new(Authorization {
+            cluster,
+            check,
+            grpc_headers: Vec::new(),
+            copies_answer: false,
+            context: Arc::default(),
+        }),
+        warnings,
+    ))
 }
 
 /// Returns the cluster of an ExtensionService, and the time limit of its answers.

@@ -54,7 +54,15 @@ pub fn parse(proxy: &HttpProxy, resolver: Resolver) -> Source {
             None
         }
     };
-    let granted = host.filter(|host| match resolver.check_host(host, &proxy.meta.key.namespace) {
+    let allowed = host.filter(|_| {
+        let may_be_root = resolver.context.settings.http_proxies.may_be_root(&proxy.meta.key.namespace);
+        if !may_be_root {
+            let message = "the setting \"httpProxy.rootNamespaces\" does not contain the namespace";
+            report.add(&origin, "spec.virtualhost", &situation::ROOT_NAMESPACE, message, "nothing is served");
+        }
+        may_be_root
+    });
+    let granted = allowed.filter(|host| match resolver.check_host(host, &proxy.meta.key.namespace) {
         Ok(()) => true,
         Err(message) => {
             report.add(&origin, FQDN, &situation::HOST_NOT_GRANTED, message, "nothing is served");
@@ -87,8 +95,7 @@ fn serve(
     let mut is_closed =
         report.add_rest(origin, "spec.virtualhost", (&virtual_host.rest, &[]), Block::VirtualHost, closed);
     let tls = virtual_host.tls.as_ref().map(|tls| {
-        let harmless: &[&str] = &["enableFallbackCertificate"];
-        is_closed |= report.add_rest(origin, "spec.virtualhost.tls", (&tls.rest, harmless), Block::Tls, closed);
+        is_closed |= report.add_rest(origin, "spec.virtualhost.tls", (&tls.rest, &[]), Block::Tls, closed);
         tls::parse(proxy, tls, &host, &mut report, &mut resolver)
     });
     let cors = virtual_host
@@ -108,9 +115,10 @@ fn serve(
     let rule = Rule { field: Field::new(FQDN, &[]), host, units: units.into() };
     let versions = tls.as_ref().map(|tls| tls.versions);
     let clients = tls.as_ref().and_then(|tls| tls.clients.clone());
+    let is_without_server_name = tls.as_ref().is_some_and(|tls| tls.is_without_server_name);
     let entries = tls.and_then(|tls| tls.entry).into_iter().collect();
     let shared = Shared::new(vec![rule], entries);
-    let shared =
-        Shared { tls_versions: versions.unwrap_or(shared.tls_versions), stream, clients, size_of_clusters, ..shared };
+    let tls_versions = versions.unwrap_or(shared.tls_versions);
+    let shared = Shared { tls_versions, stream, clients, is_without_server_name, size_of_clusters, ..shared };
     Source { asks: true, shared, dependencies: resolver.into_dependencies(), problems, verdicts, ..source }
 }

@@ -11,7 +11,7 @@ use super::upstream;
 use crate::model::{
     Action, Filters, Forward, ForwardFilter, Match, PathMatch, PathRewrite, Rewrite, Route, RouteFilter,
 };
-use crate::objects::http_proxy::ProxyRoute;
+use crate::objects::http_proxy::{ProxyRoute, ProxyService};
 use crate::translate::unit::Field;
 
 /// The fields of a route that are left out without harm.
@@ -53,6 +53,7 @@ impl Tree<'_> {
         let changes = responses.map(|(changes, _)| changes).filter(|changes| !changes.is_empty());
         let filters: Filters<RouteFilter> =
             changes.map(RouteFilter::ResponseHeaders).into_iter().collect::<Vec<_>>().into();
+        let permits_insecure = self.permits_insecure(object, &field, route);
         let Answer { action, pair } = self.action(object, &field, route, &matches.path);
         let built = |tree: &Self, matches: Match, action: Action| Route {
             matches,
@@ -63,12 +64,22 @@ impl Tree<'_> {
         let field = Field::new("spec.routes[#]", &[index]);
         if let Some((path, action)) = pair {
             let pair = Match::new(path, matches.conditions().cloned().unwrap_or_default());
-            let pair =
-                self.unit(field.clone(), cost, built(self, pair, action), route.permit_insecure, features.clone());
+            let pair = self.unit(field.clone(), cost, built(self, pair, action), permits_insecure, features.clone());
             self.push_pair(pair);
         }
-        let unit = self.unit(field, cost, built(self, matches, action), route.permit_insecure, features);
+        let unit = self.unit(field, cost, built(self, matches, action), permits_insecure, features);
         self.push(unit, true);
+    }
+
+    /// Returns whether a route is served in plain text although its host has TLS.
+    fn permits_insecure(&mut self, object: &Declaring, field: &str, route: &ProxyRoute) -> bool {
+        let is_allowed = self.resolver.context.settings.http_proxies.permit_insecure;
+        if route.permit_insecure && !is_allowed && self.host.redirect.is_some() {
+            let message = "the setting \"httpProxy.permitInsecure\" is off";
+            let (field, situation) = (format!("{field}.permitInsecure"), situation::Block::Route.ignored());
+            self.report.add(&object.origin, field, &situation, message, "plain HTTP is redirected to HTTPS");
+        }
+        route.permit_insecure && is_allowed
     }
 
     /// Returns the action of a route. A route without a valid action answers 503, so that its requests do not reach another route.
@@ -130,7 +141,9 @@ impl Tree<'_> {
         filters.extend(services.mirror.map(ForwardFilter::Mirror));
         filters.extend(services.cookies.map(Box::new).map(ForwardFilter::Cookies));
         filters.extend(self.host.cors.clone().map(ForwardFilter::Cors));
+        filters.extend(receives_grpc(&route.services).then_some(ForwardFilter::GrpcWeb));
         filters.extend(idle.map(ForwardFilter::IdleTimeout));
+        filters.extend(self.settings_authorization(object, field, route).map(ForwardFilter::SettingsAuthorization));
         let rewritten = match policies::rewritten(self, object, field, route.path_rewrite_policy.as_ref(), path) {
             Ok(rewritten) => rewritten,
             Err(()) => return Action::respond(503).into(),
@@ -157,4 +170,10 @@ impl Tree<'_> {
             }
         }
     }
+}
+
+/// Returns whether all Services of a route may be gRPC servers: they receive HTTP/2.
+fn receives_grpc(services: &[ProxyService]) -> bool {
+    let mut serving = services.iter().filter(|service| !service.mirror).peekable();
+    serving.peek().is_some() && serving.all(|service| matches!(service.protocol.as_deref(), Some("h2" | "h2c")))
 }

@@ -123,6 +123,8 @@ pub const PREFIX_MISSING: Situation = error("PrefixReplaceError", "MustHavePrefi
 pub const PREFIX_NOT_VALID: Situation = error("PrefixReplaceError", "ReplacementNotValid", Reason::ProxyNotValid);
 pub const REDIRECT_NOT_VALID: Situation = error("RouteError", "RequestRedirectPolicy", Reason::ProxyNotValid);
 pub const RETRY_NOT_VALID: Situation = error("RouteError", "RetryPolicyNotValid", Reason::ProxyNotValid);
+pub const ROOT_NAMESPACE: Situation =
+    error("RootNamespaceError", "RootProxyNotAllowedInNamespace", Reason::HostNotGranted);
 pub const ROOT_INCLUDES_ROOT: Situation = error("IncludeError", "RootIncludesRoot", Reason::IncludeNotValid);
 pub const ROUTE_ACTION_COUNT: Situation = error("RouteError", "RouteActionCountNotValid", Reason::ProxyNotValid);
 pub const SECRET_NOT_VALID: Situation = error("TLSError", "SecretNotValid", Reason::SecretNotValid);

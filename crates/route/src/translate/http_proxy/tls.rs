@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use super::client_validation;
+use super::fallback;
 use super::report::Report;
 use super::situation;
 use crate::model::{Host, RedirectStatus, TlsVersion};
-use crate::objects::http_proxy::{HttpProxy, Tls, TlsCertificateDelegation};
+use crate::objects::http_proxy::{HttpProxy, Tls};
 use crate::objects::{Kind, ObjectKey};
 use crate::settings::Settings;
+pub use crate::translate::delegations::permit as is_delegated;
 use crate::translate::dialect::Resolver;
-use crate::translate::graph::Input;
 use crate::translate::host;
 use crate::translate::plain_text::ToHttps;
 use crate::translate::problem::{Cause, Message};
@@ -28,6 +29,8 @@ pub struct Parsed {
     pub versions: (TlsVersion, TlsVersion),
     /// The verification of clients.
     pub clients: Option<Arc<Clients>>,
+    /// Whether clients without a known server name reach the host too.
+    pub is_without_server_name: bool,
     /// The redirect of plain HTTP, which also applies without a usable certificate. Otherwise, routes would be served in clear text.
     pub redirect: ToHttps,
 }
@@ -38,7 +41,9 @@ pub fn parse(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, res
     let entry = entry(proxy, tls, host, report, resolver);
     let versions = versions(proxy, tls, report, settings);
     let clients = client_validation::parse(proxy, tls, report, resolver);
-    Parsed { entry, versions, clients, redirect: ToHttps::with_status(RedirectStatus::MovedPermanently, settings) }
+    let is_without_server_name = tls.enable_fallback_certificate && fallback::parse(proxy, tls, host, report, resolver);
+    let redirect = ToHttps::with_status(RedirectStatus::MovedPermanently, settings);
+    Parsed { entry, versions, clients, is_without_server_name, redirect }
 }
 
 /// Returns whether exactly one of the two kinds of TLS is set.
@@ -55,11 +60,6 @@ fn entry(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolve
         return None;
     }
     if tls.passthrough {
-        let fallback = Some("enableFallbackCertificate").filter(|name| tls.rest.has(name));
-        if let Some(name) = fallback {
-            let message = "Envoy does not present a certificate to clients whose TLS is passed through";
-            report.add(&origin, format!("{FIELD}.{name}"), &client_validation::INCOMPATIBLE, message, "left out");
-        }
         return None;
     }
     let (field, key) = (Field::new(FIELD, &[]), secret_key(&tls.secret_name, &proxy.meta.key.namespace));
@@ -89,20 +89,6 @@ pub fn secret_key(text: &str, namespace: &str) -> ObjectKey {
         Some((namespace, name)) => ObjectKey::new(namespace, name),
         None => ObjectKey::new(namespace, text),
     }
-}
-
-/// Returns whether a Secret is in `namespace`, or a TLSCertificateDelegation of its namespace permits the reference.
-pub fn is_delegated(secret: &ObjectKey, namespace: &str, resolver: &mut Resolver) -> bool {
-    if *secret.namespace == *namespace {
-        return true;
-    }
-    let all = ObjectKey { namespace: "".into(), name: secret.namespace.clone() };
-    resolver.record(Input::new(Kind::TLS_CERTIFICATE_DELEGATION, all));
-    let first = ObjectKey { namespace: secret.namespace.clone(), name: "".into() };
-    let delegations = resolver.context.objects.of_kind(Kind::TLS_CERTIFICATE_DELEGATION).range(first..);
-    let delegations = delegations.take_while(|(key, _)| key.namespace == secret.namespace);
-    let mut delegations = delegations.filter_map(|(_, object)| object.get::<TlsCertificateDelegation>());
-    delegations.any(|one| one.spec.delegations.iter().any(|one| one.permits(&secret.name, namespace)))
 }
 
 /// Returns the TLS versions, within the bounds of the settings. An unknown version is the default.

@@ -425,7 +425,7 @@ fn any_proxy() -> impl Strategy<Value = Object> {
                 if let Some(secret) = secret {
                     spec["virtualhost"]["tls"] = match secret {
                         "" => json!({ "passthrough": true }),
-                        secret => json!({ "secretName": secret }),
+                        secret => json!({ "secretName": secret, "enableFallbackCertificate": name.len() % 2 == 1 }),
                     };
                     if let Some(clients) = clients {
                         spec["virtualhost"]["tls"]["clientValidation"] = clients;

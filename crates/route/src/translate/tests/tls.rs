@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::{Cluster, Host, TlsVersion};
 use crate::objects::Object;
+use crate::testing::http_proxies::delegation;
 use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 
@@ -204,7 +205,7 @@ fn tls_versions() {
 }
 
 #[test]
-fn secrets_of_another_namespace_are_not_used() {
+fn secrets_of_another_namespace_need_a_delegation() {
     let with = |namespace: &str| {
         world().with(secret("cert", &["x.com"])).with(
             rule("i", "x.com").tls(&["x.com"], "cert").annotation("projectcontour.io/tls-cert-namespace", namespace),
@@ -213,6 +214,10 @@ fn secrets_of_another_namespace_are_not_used() {
     assert_eq!(with("shop").chains(), ["x.com shop/cert"]);
     assert_eq!(with("other").chains(), [""; 0]);
     assert_eq!(with("other").problems().len(), 1);
+    let with_secret = with("other").with(secret("other/cert", &["x.com"]));
+    assert_eq!((with_secret.chains(), with_secret.problems().len()), (Vec::<String>::new(), 1));
+    let delegated = with_secret.with(delegation("other/d", "cert", &["shop"]));
+    assert_eq!((delegated.chains(), delegated.problems().len()), (vec!["x.com other/cert".to_owned()], 0));
 }
 
 #[test]

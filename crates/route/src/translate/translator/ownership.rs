@@ -156,6 +156,11 @@ impl<'a> Standing<'a> {
         Some((alone, alone.shared.clients.as_ref()?))
     }
 
+    /// Returns whether clients that send no server name reach the host.
+    pub fn is_without_server_name(&self) -> bool {
+        self.alone.is_some_and(|alone| alone.shared.is_without_server_name)
+    }
+
     /// Returns the sources whose TLS entries may apply, of `naming`: those of an object that defines all of the host come first.
     pub fn with_entries(&self, naming: &[&'a Source]) -> Vec<&'a Source> {
         let is_alone = |source: &Source| self.alone.is_some_and(|alone| alone.precedence == source.precedence);

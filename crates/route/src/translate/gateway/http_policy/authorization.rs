@@ -49,7 +49,13 @@ pub fn parse(
     let over = (protocol == AuthorizationProtocol::Grpc).then_some(UpstreamProtocol::H2c);
     let Called { cluster, .. } = backend(backend_ref, over, namespace, resolver)?;
     let check = AuthorizationCheck { protocol, timeout, fail_open: *fail_open, request_body, http };
-    Ok(Arc::new(Authorization { cluster, check, grpc_headers: Vec::new(), copies_answer: false }))
+    Ok(Arc::new(Authorization {
+        cluster,
+        check,
+        grpc_headers: Vec::new(),
+        copies_answer: false,
+        context: Arc::default(),
+    }))
 }
 
 fn http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp, (String, String)> {

@@ -129,6 +129,7 @@ impl Translator {
                         false => Others::NotFound,
                     },
                     misdirected: others.filter(|other| !covers(name, other)).cloned().collect(),
+                    is_without_server_name: false,
                     origins: vec![listener.origin.clone()],
                 })
             });

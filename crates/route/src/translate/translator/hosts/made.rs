@@ -145,7 +145,12 @@ impl Translator {
             None => plain(&around),
         };
         let https = served.filter(|_| !is_unverified);
-        let https = https.map(|chain| TlsHost { clients: clients.cloned(), ..self.tls_part(host, chain, around) });
+        // Without a server name, no client is verified.
+        let is_without_server_name = clients.is_none() && draft.standing.is_without_server_name();
+        let https = https.map(|chain| {
+            let part = self.tls_part(host, chain, around);
+            TlsHost { clients: clients.cloned(), is_without_server_name, ..part }
+        });
         // Otherwise clients would get the certificate and the routes of the wildcard above.
         let above = draft.above.as_ref().and_then(|above| self.sites.get(above));
         let has_chain_above = above.is_some_and(|above| above.chain.is_some() || above.is_passed_through);
@@ -223,6 +228,7 @@ fn tls_host(
         virtual_hosts: ServedHosts::one(host.clone(), content),
         others: Others::Misdirected,
         misdirected: BTreeSet::new(),
+        is_without_server_name: false,
         origins,
     }
 }
