@@ -80,7 +80,7 @@ pub enum Command {
     /// Show the state of all replicas: Envoys and their progress, objects not yet served, problems
     #[command(long_about = status::LONG_ABOUT)]
     Status(Box<status::Options>),
-    /// Write objects of Gateway API for Ingresses, with a report of what cannot be migrated
+    /// Move Ingresses to Gateway API, or from Contour to Lockgate, with a report of the differences
     #[command(subcommand, after_help = migrate::EXAMPLES)]
     Migrate(migrate::Command),
     /// Check a settings file, or print the effective settings
@@ -110,6 +110,9 @@ Examples:
 
   Move Ingresses to Gateway API:
     lockgate migrate ingress --context current > gateway.yaml
+
+  Move from Contour:
+    lockgate migrate contour --settings-file lockgate.yaml all.yaml
 
   Start an Envoy that is configured by it:
     lockgate bootstrap > envoy.yaml

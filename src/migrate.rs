@@ -1,10 +1,11 @@
-//! The migration from Ingresses to Gateway API: `lockgate migrate ingress`.
+//! The migration from Ingresses to Gateway API: `lockgate migrate ingress`. [`contour`] is the migration from Contour.
 //!
 //! The module translates the Ingresses like the controller, and writes the served routes as a Gateway and HTTPRoutes.
 //! [`lockgate_route::translate`] therefore decides conflicts, the ownership of hosts, certificates, and redirects. This module
 //! expresses the result in Gateway API ([`paths`], [`rules`], [`routes`], [`listeners`]) and reports the parts that Gateway API
 //! cannot express ([`losses`]). It translates the written objects once more, and reports their problems, too ([`proof`]). No I/O.
 
+pub mod contour;
 mod listeners;
 mod losses;
 mod names;

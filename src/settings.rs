@@ -121,6 +121,11 @@ pub fn check_value(path: &str, value: &Node) -> Result<(), String> {
     wrong.into_iter().next().map_or(Ok(()), |wrong| Err(wrong.message))
 }
 
+/// Checks whether `value` is valid for the key `path`, as in a file. The error is the first fault.
+pub fn check_json(path: &str, value: &serde_json::Value) -> Result<(), String> {
+    check_value(path, &Node::of_json(value))
+}
+
 /// Returns the value of the key `path` in the format of the file.
 pub fn written(settings: &Settings, path: &str) -> String {
     keys::key(path).map(|key| print::written(&(key.show)(settings))).unwrap_or_default()

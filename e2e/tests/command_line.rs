@@ -146,6 +146,26 @@ const CALLS: &[Calls] = &[
         ],
     },
     Calls {
+        command: "migrate contour",
+        fine: &[
+            "DIR/good",
+            "-",
+            "--manifests DIR/good --output json",
+            "--contour-config DIR/contour.yaml --settings-file DIR/written.yaml",
+            "DIR/good --rows attention --contour-config DIR/contour.yaml",
+        ],
+        findings: &["--contour-config DIR/unknown.yaml", "DIR/bad --rows better"],
+        failed: &[
+            "",
+            "DIR/missing.yaml",
+            "DIR/empty",
+            "DIR/binary.yaml",
+            "DIR/good --contour-config DIR/missing.yaml",
+            "DIR/good --contour-config DIR/binary.yaml",
+            "DIR/good --settings-file DIR/missing/settings.yaml",
+        ],
+    },
+    Calls {
         command: "config check",
         fine: &["DIR/settings.yaml", "--config DIR/settings.yaml"],
         findings: &["DIR/faults.yaml", "-o json DIR/faults.yaml"],
@@ -185,6 +205,8 @@ fn files() -> Manifests {
     let answers = [ingress_class(), service("shop", "", &[]), shop, secure, closed, lost, tls];
     write("answers/all.yaml", documents(&answers).as_bytes());
     write("settings.yaml", b"timeouts: { connect: 3s }\n");
+    write("contour.yaml", b"timeouts: { connect-timeout: 3s }\n");
+    write("unknown.yaml", b"timeouts: { conect-timeout: 3s }\n");
     write("faults.yaml", b"timeouts: { connect: soon }\n");
     write("binary.yaml", &[0x7f, b'\n', 0xff]);
     write("file", b"");

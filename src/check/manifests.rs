@@ -152,6 +152,11 @@ impl Manifests {
         }
     }
 
+    /// Returns the names and the contents of the files.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts.iter().map(|text| (&*text.name, text.content.as_str()))
+    }
+
     /// Returns the objects, in the order of the texts.
     pub fn objects(&self) -> &[Object] {
         &self.objects

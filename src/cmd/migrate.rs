@@ -1,5 +1,6 @@
-//! `lockgate migrate ingress`: writes objects of Gateway API for Ingresses.
+//! `lockgate migrate ingress`: writes objects of Gateway API for Ingresses. `contour` is the other command.
 
+pub(super) mod contour;
 mod files;
 
 use std::io::{self, IsTerminal, Write};
@@ -21,12 +22,15 @@ use crate::check::output::{Colors, json, summary, text};
 use crate::check::{Finding, Level, Manifests, Scope, remove_harmless};
 use crate::migrate::{self, Migration, migrate};
 
-/// The kinds of objects that can be migrated.
+/// The origins of a migration.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Write a Gateway and HTTPRoutes for Ingresses, and report what cannot be migrated
     #[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
     Ingress(Box<Options>),
+    /// Compare objects and configuration with Contour, and write the settings of Lockgate
+    #[command(long_about = contour::LONG_ABOUT, after_help = contour::EXAMPLES)]
+    Contour(Box<contour::Options>),
 }
 
 /// Options of `lockgate migrate ingress`.
@@ -178,7 +182,14 @@ fn class(text: &str) -> Result<String, String> {
 
 /// Runs `lockgate migrate`.
 pub fn run(command: Command) -> anyhow::Result<Outcome> {
-    let Command::Ingress(options) = command;
+    match command {
+        Command::Ingress(options) => ingress(&options),
+        Command::Contour(options) => contour::run(&options),
+    }
+}
+
+/// Runs `lockgate migrate ingress`.
+fn ingress(options: &Options) -> anyhow::Result<Outcome> {
     let settings = options.settings.load()?.resolved.settings;
     let progress = Progress::start("reading manifests");
     let (manifests, scope, is_partial) = match options.cluster.is_given() {
@@ -215,7 +226,7 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
     drop(progress);
     // A program must not take the objects for complete if the report cannot be written.
     if let Some(path) = &options.report {
-        let text = form(&options, &findings, Colors::Off);
+        let text = form(options, &findings, Colors::Off);
         std::fs::write(path, text).with_context(|| format!("cannot write --report {}", path.display()))?;
     }
     match &options.output_directory {
@@ -226,7 +237,7 @@ pub fn run(command: Command) -> anyhow::Result<Outcome> {
         let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colors = if io::stderr().is_terminal() && !is_unwanted { Colors::On } else { Colors::Off };
         // A closed pipe is not an error.
-        let _ = io::stderr().lock().write_all(form(&options, &findings, colors).as_bytes());
+        let _ = io::stderr().lock().write_all(form(options, &findings, colors).as_bytes());
     }
     let mut errors = io::stderr().lock();
     let summary = summary(&findings, manifests.counts());

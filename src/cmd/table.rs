@@ -5,9 +5,9 @@ use clap::{Arg, Command};
 use super::exit::COMMANDS;
 
 /// The options that name the input.
-const INPUT: [&str; 4] = ["manifests", "resources", "config", "admin-address"];
+const INPUT: [&str; 5] = ["manifests", "resources", "config", "contour-config", "admin-address"];
 /// The options that determine the output.
-const OUTPUT: [&str; 5] = ["output", "output-file", "output-directory", "report", "report-format"];
+const OUTPUT: [&str; 6] = ["output", "output-file", "output-directory", "report", "report-format", "settings-file"];
 /// The options that select a Kubernetes cluster and, in it, the controller.
 const CLUSTER: [&str; 4] = ["kubeconfig", "context", "namespace", "selector"];
 
@@ -82,8 +82,8 @@ mod tests {
             ("kubeconfig", &["FILE"][..], 6),
             ("context", &["CONTEXT"], 6),
             ("cluster", &["CONTEXT"], 6),
-            ("manifests", &["FILE|DIR|-"], 5),
-            ("output", &["FORM", "FORMAT"], 9),
+            ("manifests", &["FILE|DIR|-"], 6),
+            ("output", &["FORM", "FORMAT"], 10),
             ("output-directory", &["DIR"], 2),
             ("output-file", &["FILE"], 1),
         ] {

@@ -3,6 +3,7 @@
 //! Scalars stay text, and the key defines their meaning: `1.2` can be a version, and `off` a word. Aliases are rejected.
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput};
+use serde_json::Value;
 
 /// The maximum nesting depth; the deepest setting needs five levels.
 const MAX_DEPTH: usize = 32;
@@ -78,6 +79,25 @@ impl Node {
     /// Creates a list of texts that are not from a file.
     pub fn texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> Self {
         Self { place: Place::default(), content: Content::List(texts.into_iter().map(Self::text).collect()) }
+    }
+
+    /// Creates a value that is not from a file. Scalars become text, as in a file.
+    pub fn of_json(value: &Value) -> Self {
+        let content = match value {
+            Value::Null => Content::Nothing,
+            Value::Bool(_) | Value::Number(_) => Content::Scalar(value.to_string()),
+            Value::String(text) => Content::Scalar(text.clone()),
+            Value::Array(items) => Content::List(items.iter().map(Self::of_json).collect()),
+            Value::Object(fields) => {
+                let field = |(key, value): (&String, &Value)| Field {
+                    place: Place::default(),
+                    key: key.clone(),
+                    value: Self::of_json(value),
+                };
+                Content::Object(fields.iter().map(field).collect())
+            }
+        };
+        Self { place: Place::default(), content }
     }
 }
 

@@ -72,7 +72,7 @@ const PROGRAM: Arrows = &[
     ("admin", &["explain", "inspection", "metrics", "telemetry"]),
     ("controller", &["admin", "fleet", "inspection", "metrics", "source"]),
     ("check", &["source", "telemetry"]),
-    ("migrate", &["check", "source"]),
+    ("migrate", &["check", "settings", "source", "telemetry"]),
     (
         "cmd",
         &[

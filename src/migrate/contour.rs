@@ -1,0 +1,163 @@
+//! The migration from Contour: `lockgate migrate contour`.
+//!
+//! The module converts Contour's configuration ([`configuration`], [`keys`]) into a settings file ([`draft`]), together with the
+//! defaults of Contour that differ ([`defaults`]). It then checks the objects with these settings, like the controller would
+//! ([`objects`]), and compares each of them with Contour. [`crate::check`] decides every fault. No I/O.
+
+mod configuration;
+mod convert;
+mod defaults;
+mod deviations;
+mod draft;
+mod durations;
+mod faults;
+mod keys;
+mod objects;
+mod operators;
+mod parts;
+mod row;
+mod services;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+use crate::check::{Manifests, Scope};
+
+pub use configuration::{Configuration, find, parse};
+pub use row::{Row, Verdict, counted, json, text};
+
+use convert::convert;
+use deviations::Facts;
+use draft::Draft;
+use keys::{KEYS, Key, To};
+
+/// The first lines of the settings file.
+const HEADING: &str = "\
+# The settings with which Lockgate serves objects like Contour. Written by `lockgate migrate contour`.
+# Every key: docs/settings.md. Comments name the lines that you can remove for a safer default.
+";
+
+/// The flags of Contour that the configuration file lacks. Empty values stand for the defaults.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    /// `--ingress-class-name`.
+    pub ingress_class_name: Vec<String>,
+    /// `--root-namespaces`.
+    pub root_namespaces: Vec<String>,
+    /// `--watch-namespaces`.
+    pub watch_namespaces: Vec<String>,
+}
+
+/// The result of a migration.
+#[derive(Debug)]
+pub struct Migration {
+    /// The text of the settings file.
+    pub settings: String,
+    /// The rows of the report: keys, defaults, and objects, by file and line.
+    pub rows: Vec<Row>,
+}
+
+/// Compares the objects of `manifests`, and writes settings. Without a configuration, Contour has its defaults. `now` is the time in seconds
+/// since the Unix epoch, for the certificates.
+pub fn migrate(
+    manifests: &Manifests,
+    configuration: Option<&Configuration>,
+    flags: &Flags,
+    scope: &Scope,
+    now: i64,
+) -> Migration {
+    let facts = facts(configuration, flags);
+    let mut draft = Draft::default();
+    defaults::set(&mut draft, &facts.classes, configuration.is_some_and(Configuration::is_object));
+    if let Some(configuration) = configuration {
+        class_names(configuration, &facts.classes, &mut draft);
+        // They decide which settings of services are written.
+        services::set(configuration, manifests.objects(), &mut draft);
+        KEYS.iter().for_each(|key| set(configuration, key, &mut draft));
+        parts::set(configuration, &mut draft);
+        configuration.unknown().into_iter().for_each(|row| draft.report(row));
+    }
+    set_flags(flags, &mut draft);
+    let (settings, resolved, mut rows) = draft.finish(HEADING);
+    rows.extend(objects::rows(manifests, &resolved.settings.route, scope, &facts, now));
+    rows.sort();
+    rows.dedup();
+    Migration { settings, rows }
+}
+
+/// Sets the setting of a key, or reports that there is none.
+fn set(configuration: &Configuration, key: &Key, draft: &mut Draft) {
+    let Some((path, value)) = configuration.get(key) else { return };
+    match key.to {
+        To::Part => {}
+        To::Nothing(why) => {
+            let message = format!("no counterpart is needed: {why}");
+            draft.report(configuration.row(path, Verdict::Same, message, ""));
+        }
+        To::Lost(consequence, remedy) => {
+            let has_effect = !matches!(value, Value::Bool(false)) && value != &json!([]);
+            let (verdict, message, remedy) = match has_effect {
+                true => (Verdict::Attention, format!("there is no counterpart: {consequence}"), remedy),
+                false => (Verdict::Same, "this is the default of Lockgate".to_owned(), ""),
+            };
+            draft.report(configuration.row(path, verdict, message, remedy));
+        }
+        To::Set(setting, how) => match convert(how, setting, value) {
+            Ok(converted) => {
+                let is_whole = converted.notes.is_empty();
+                for note in converted.notes {
+                    let remedy = "Compare the value with docs/settings.md.";
+                    draft.report(configuration.row(path, Verdict::Attention, note, remedy));
+                }
+                match converted.value {
+                    Some(value) => draft.set(setting, value, "", configuration.row(path, Verdict::Same, "", "")),
+                    None if !is_whole => {}
+                    None => {
+                        draft.report(configuration.row(path, Verdict::Same, "the value stands for the default", ""))
+                    }
+                }
+            }
+            Err(why) => draft.report(parts::invalid(configuration, path, &why)),
+        },
+    }
+}
+
+/// Reports the classes of a ContourConfiguration.
+fn class_names(configuration: &Configuration, classes: &[String], draft: &mut Draft) {
+    let Some((path, _)) = configuration.part("", "ingress.classNames") else { return };
+    let row = configuration.row(path, Verdict::Same, "", "");
+    match classes {
+        [] => draft.report(Row { message: "the value stands for the default".to_owned(), ..row }),
+        classes => draft.set("ingress.classNames", json!(classes), "", row),
+    }
+}
+
+/// Sets the settings of flags, and reports the flag without a counterpart.
+fn set_flags(flags: &Flags, draft: &mut Draft) {
+    if !flags.watch_namespaces.is_empty() {
+        draft.set("watch.namespaces", json!(flags.watch_namespaces), "", defaults::row("--watch-namespaces", ""));
+    }
+    let counterpart = KEYS.iter().find(|key| key.object == "httpproxy.rootNamespaces").map(|key| key.to);
+    if let (Some(To::Lost(consequence, remedy)), false) = (counterpart, flags.root_namespaces.is_empty()) {
+        let row = defaults::row("--root-namespaces", &format!("there is no counterpart: {consequence}"));
+        draft.report(Row { verdict: Verdict::Attention, remedy: remedy.to_owned(), ..row });
+    }
+}
+
+/// Returns what the configuration and the flags say about objects. Flags precede.
+fn facts(configuration: Option<&Configuration>, flags: &Flags) -> Facts {
+    let part = |file: &str, object: &str| configuration.and_then(|one| one.part(file, object)).map(|(_, value)| value);
+    let texts = |value: Option<&Value>| -> Vec<String> {
+        let items = value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let or = |flag: &Vec<String>, other: Vec<String>| if flag.is_empty() { other } else { flag.clone() };
+    let is_true = |value: Option<&Value>| value == Some(&Value::Bool(true));
+    Facts {
+        classes: or(&flags.ingress_class_name, texts(part("", "ingress.classNames"))),
+        root_namespaces: or(&flags.root_namespaces, texts(part("", "httpproxy.rootNamespaces"))),
+        ignores_permit_insecure: is_true(part("disablePermitInsecure", "httpproxy.disablePermitInsecure")),
+        authorizes_all: part("globalExtAuth.extensionService", "globalExtAuth.extensionRef").is_some(),
+    }
+}

@@ -1,0 +1,181 @@
+//! The settings file: values with comments, and the rows that report them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::row::{Row, Verdict};
+use crate::settings::{self, Resolved};
+
+/// The settings so far.
+#[derive(Debug, Default)]
+pub struct Draft {
+    entries: BTreeMap<&'static str, Entry>,
+    rows: Vec<Row>,
+    /// The beginnings of settings that are not written, because the endpoint of their service is unknown.
+    closed: Vec<&'static str>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    value: Value,
+    comment: String,
+    /// The position of the row that reports the value.
+    row: usize,
+}
+
+/// The remedy for a value that no setting accepts.
+const REMEDY: &str = "Choose a value of docs/settings.md, and add it to the settings file.";
+
+impl Draft {
+    /// Sets a value. `row` is about the key or the default behind it; it gets the value as its message.
+    pub fn set(&mut self, path: &'static str, value: Value, comment: &str, mut row: Row) {
+        if self.closed.iter().any(|group| path.starts_with(group)) {
+            row.message = format!("{path} is not written, because the endpoint of the service is unknown");
+            row.remedy = "Set it with the endpoint.".to_owned();
+            row.verdict = Verdict::Attention;
+            return self.rows.push(row);
+        }
+        let shown = format!("setting {path}: {}", written(&value));
+        row.message = if row.message.is_empty() { shown } else { format!("{shown}; {}", row.message) };
+        // A key takes the place of a default, whose row would contradict it.
+        if let Some(entry) = self.entries.remove(path)
+            && let Some(before) = self.rows.get_mut(entry.row)
+        {
+            match before.file.is_empty() {
+                true => before.message.clear(),
+                false if entry.value != value => before.message = format!("no effect: {} precedes", row.field),
+                false => {}
+            }
+        }
+        self.entries.insert(path, Entry { value, comment: comment.to_owned(), row: self.rows.len() });
+        self.rows.push(row);
+    }
+
+    /// Adds a row that sets nothing.
+    pub fn report(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// Does not write the settings that begin with `group`.
+    pub fn close(&mut self, group: &'static str) {
+        self.closed.push(group);
+    }
+
+    /// Returns whether a value is set.
+    pub fn has(&self, path: &str) -> bool {
+        self.entries.contains_key(path)
+    }
+
+    /// Returns the text of the settings file, the settings, and the rows. Values that contradict others are left out and reported.
+    pub fn finish(mut self, heading: &str) -> (String, Resolved, Vec<Row>) {
+        loop {
+            let text = self.text(heading);
+            let faults = match settings::resolve("", &text, &[]) {
+                Ok(resolved) => {
+                    self.rows.retain(|row| !row.message.is_empty());
+                    return (text, resolved, self.rows);
+                }
+                Err(faults) => faults.faults,
+            };
+            let fault = faults.into_iter().next();
+            let at = |key: &str| self.entries.keys().find(|path| **path == key).copied();
+            // Each round removes a value, so the loop ends, at the latest without any value.
+            let key = fault.as_ref().and_then(|fault| at(&fault.key)).or_else(|| self.entries.keys().next().copied());
+            let Some(entry) = key.and_then(|key| self.entries.remove(key)) else {
+                return (String::new(), Resolved::default(), self.rows);
+            };
+            if let (Some(row), Some(fault)) = (self.rows.get_mut(entry.row), fault) {
+                row.verdict = Verdict::Attention;
+                row.message = format!("{} is not written: {}", key.unwrap_or_default(), fault.message);
+                row.remedy = REMEDY.to_owned();
+            }
+        }
+    }
+
+    /// Returns the text of the file: a line for each value, below the lines of its groups.
+    fn text(&self, heading: &str) -> String {
+        let mut text = heading.to_owned();
+        let mut open: Vec<&str> = Vec::new();
+        for (path, Entry { value, comment, .. }) in &self.entries {
+            let parts: Vec<&str> = path.split('.').collect();
+            let Some((name, groups)) = parts.split_last() else { continue };
+            let shared = open.iter().zip(groups).take_while(|(one, other)| one == other).count();
+            for (depth, group) in groups.iter().enumerate().skip(shared) {
+                let _ = writeln!(text, "{:indent$}{group}:", "", indent = 2 * depth);
+            }
+            let comment = if comment.is_empty() { String::new() } else { format!(" # {comment}") };
+            let _ = writeln!(text, "{:indent$}{name}: {}{comment}", "", written(value), indent = 2 * groups.len());
+            open = groups.to_vec();
+        }
+        text
+    }
+}
+
+/// Returns a value in YAML on one line: plain if that is possible, otherwise as JSON, which is YAML.
+pub fn written(value: &Value) -> String {
+    match value {
+        Value::String(text) => {
+            let is_plain = |text: &str| {
+                text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
+                    && text.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c))
+            };
+            let means_another = text.parse::<f64>().is_ok()
+                || ["null", "true", "false", "off", "on", "yes", "no"].contains(&text.as_str());
+            if is_plain(text) && !means_another { text.clone() } else { value.to_string() }
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(written).collect();
+            format!("[{}]", items.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn row() -> Row {
+        Row {
+            file: "contour.yaml".to_owned(),
+            line: 1,
+            kind: String::new(),
+            namespace: String::new(),
+            name: String::new(),
+            field: "key".to_owned(),
+            verdict: Verdict::Same,
+            message: String::new(),
+            remedy: String::new(),
+        }
+    }
+
+    #[test]
+    fn values_stand_below_their_groups() {
+        let mut draft = Draft::default();
+        draft.set("timeouts.response", json!("15s"), "Why.", row());
+        draft.set("tls.minimumVersion", json!("1.3"), "", row());
+        draft.set("tls.fingerprints.ja3", json!(true), "", row());
+        let (text, resolved, rows) = draft.finish("# Head\n");
+        let expected = "# Head\ntimeouts:\n  response: 15s # Why.\ntls:\n  fingerprints:\n    ja3: true\n  \
+                        minimumVersion: \"1.3\"\n";
+        assert_eq!(text, expected);
+        assert!(resolved.settings.route.tls.ja3);
+        assert_eq!(rows[0].message, "setting timeouts.response: 15s");
+    }
+
+    #[test]
+    fn contradictions_are_left_out_and_reported() {
+        let mut draft = Draft::default();
+        draft.set("tls.minimumVersion", json!("1.3"), "", row());
+        draft.set("tls.maximumVersion", json!("1.2"), "", row());
+        let (text, _, rows) = draft.finish("");
+        assert!(settings::resolve("", &text, &[]).is_ok());
+        assert_eq!(rows.iter().filter(|row| row.verdict == Verdict::Attention).count(), 1);
+    }
+}
