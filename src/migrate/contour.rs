@@ -28,7 +28,6 @@ pub use configuration::{Configuration, find, parse};
 pub use row::{Row, Verdict, counted, json, text};
 
 use convert::convert;
-use deviations::Facts;
 use draft::Draft;
 use keys::{KEYS, Key, To};
 
@@ -67,11 +66,11 @@ pub fn migrate(
     scope: &Scope,
     now: i64,
 ) -> Migration {
-    let facts = facts(configuration, flags);
+    let classes = served_classes(configuration, flags);
     let mut draft = Draft::default();
-    defaults::set(&mut draft, &facts.classes, configuration.is_some_and(Configuration::is_object));
+    defaults::set(&mut draft, &classes, configuration.is_some_and(Configuration::is_object));
     if let Some(configuration) = configuration {
-        class_names(configuration, &facts.classes, &mut draft);
+        class_names(configuration, &classes, &mut draft);
         // They decide which settings of services are written.
         services::set(configuration, manifests.objects(), &mut draft);
         KEYS.iter().for_each(|key| set(configuration, key, &mut draft));
@@ -80,7 +79,7 @@ pub fn migrate(
     }
     set_flags(flags, &mut draft);
     let (settings, resolved, mut rows) = draft.finish(HEADING);
-    rows.extend(objects::rows(manifests, &resolved.settings.route, scope, &facts, now));
+    rows.extend(objects::rows(manifests, &resolved.settings.route, scope, &classes, now));
     rows.sort();
     rows.dedup();
     Migration { settings, rows }
@@ -133,31 +132,23 @@ fn class_names(configuration: &Configuration, classes: &[String], draft: &mut Dr
     }
 }
 
-/// Sets the settings of flags, and reports the flag without a counterpart.
+/// Sets the settings of flags.
 fn set_flags(flags: &Flags, draft: &mut Draft) {
     if !flags.watch_namespaces.is_empty() {
         draft.set("watch.namespaces", json!(flags.watch_namespaces), "", defaults::row("--watch-namespaces", ""));
     }
-    let counterpart = KEYS.iter().find(|key| key.object == "httpproxy.rootNamespaces").map(|key| key.to);
-    if let (Some(To::Lost(consequence, remedy)), false) = (counterpart, flags.root_namespaces.is_empty()) {
-        let row = defaults::row("--root-namespaces", &format!("there is no counterpart: {consequence}"));
-        draft.report(Row { verdict: Verdict::Attention, remedy: remedy.to_owned(), ..row });
+    if !flags.root_namespaces.is_empty() {
+        let row = defaults::row("--root-namespaces", "");
+        draft.set("httpProxy.rootNamespaces", json!(flags.root_namespaces), "", row);
     }
 }
 
-/// Returns what the configuration and the flags say about objects. Flags precede.
-fn facts(configuration: Option<&Configuration>, flags: &Flags) -> Facts {
-    let part = |file: &str, object: &str| configuration.and_then(|one| one.part(file, object)).map(|(_, value)| value);
-    let texts = |value: Option<&Value>| -> Vec<String> {
-        let items = value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    let or = |flag: &Vec<String>, other: Vec<String>| if flag.is_empty() { other } else { flag.clone() };
-    let is_true = |value: Option<&Value>| value == Some(&Value::Bool(true));
-    Facts {
-        classes: or(&flags.ingress_class_name, texts(part("", "ingress.classNames"))),
-        root_namespaces: or(&flags.root_namespaces, texts(part("", "httpproxy.rootNamespaces"))),
-        ignores_permit_insecure: is_true(part("disablePermitInsecure", "httpproxy.disablePermitInsecure")),
-        authorizes_all: part("globalExtAuth.extensionService", "globalExtAuth.extensionRef").is_some(),
+/// Returns the classes that Contour serves. Empty: `contour`, and objects without a class. The flag precedes.
+fn served_classes(configuration: Option<&Configuration>, flags: &Flags) -> Vec<String> {
+    if !flags.ingress_class_name.is_empty() {
+        return flags.ingress_class_name.clone();
     }
+    let found = configuration.and_then(|one| one.part("", "ingress.classNames"));
+    let items = found.and_then(|(_, value)| value.as_array()).map_or(&[][..], Vec::as_slice);
+    items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }

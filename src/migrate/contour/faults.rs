@@ -21,6 +21,7 @@ use Cost::{Host, Routes, Same};
 const COSTS: &[(&str, Cost)] = &[
     ("AmbiguousReplacement", Routes),
     ("AuthBadResourceVersion", Host),
+    ("AuthContextForHTTP", Host),
     ("CACertificateNotDelegated", Routes),
     ("CertificateNamesDiffer", Same("Contour presents the certificate, too")),
     ("ClientValidationInvalid", Host),
@@ -30,6 +31,9 @@ const COSTS: &[(&str, Cost)] = &[
     ("DuplicateReplacement", Routes),
     ("DuplicateVhost", Same("Contour does not serve the object either")),
     ("ExtensionServiceNotFound", Host),
+    ("FallbackNotDelegated", Host),
+    ("FallbackNotPresent", Host),
+    ("FallbackNotValid", Host),
     ("FQDNNotSpecified", Same("Contour does not serve the object either")),
     ("FQDNNotValid", Same("Contour does not serve the object either")),
     ("HeaderMatchConditionsNotValid", Routes),
@@ -49,6 +53,7 @@ const COSTS: &[(&str, Cost)] = &[
     ("QueryParameterMatchConditionsNotValid", Routes),
     ("RequestRedirectPolicy", Routes),
     ("RootIncludesRoot", Same("Contour answers its requests 502")),
+    ("RootProxyNotAllowedInNamespace", Same("Contour does not serve the object either")),
     ("RouteActionCountNotValid", Routes),
     ("SecretNotValid", Host),
     ("ServicePortInvalid", Routes),
@@ -62,6 +67,9 @@ const COSTS: &[(&str, Cost)] = &[
 
 /// Returns the consequence of a fault with Contour, if it is known. `field` is the faulty field.
 pub fn cost(reason: &str, field: &str) -> Option<Cost> {
+    if reason == "IgnoredField" && field.ends_with(".permitInsecure") {
+        return Some(Same("Contour redirects to HTTPS, too"));
+    }
     let (_, cost) = COSTS.iter().find(|(known, _)| *known == reason)?;
     // A fault of a list of addresses or of a TCP proxy costs the host of the object.
     let of_host = field.starts_with("spec.virtualhost") || field.starts_with("spec.tcpproxy");

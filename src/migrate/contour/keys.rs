@@ -84,12 +84,8 @@ pub const KEYS: &[Key] = &[
     key("ingress-status-address", "ingress.statusAddress", Set("status.addresses", One)),
     key("envoy-service-name", "envoy.service.name", Nothing(SERVICE)),
     key("envoy-service-namespace", "envoy.service.namespace", Nothing(SERVICE)),
-    key("disablePermitInsecure", "httpproxy.disablePermitInsecure", Lost(
-        "Lockgate serves routes with permitInsecure in plain HTTP",
-        "Remove permitInsecure from the routes; the rows of the HTTPProxies name them.")),
-    key("", "httpproxy.rootNamespaces", Lost(
-        "Lockgate serves HTTPProxies with a host in all namespaces",
-        "Set hosts.requireGrant, and write HostGrants for these namespaces (docs/security.md), which apply to Ingresses too.")),
+    key("disablePermitInsecure", "httpproxy.disablePermitInsecure", Set("httpProxy.permitInsecure", Not)),
+    key("", "httpproxy.rootNamespaces", Set("httpProxy.rootNamespaces", Texts)),
     key("enableExternalNameService", "enableExternalNameService", Part),
     // Listeners.
     key("", "envoy.http.address", Set("listeners.http.address", Text)),

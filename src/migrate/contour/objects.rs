@@ -9,7 +9,7 @@ use lockgate_route::translate::problem::Reason;
 use lockgate_route::translate::verdict::Severity;
 use lockgate_route::translate::{Input, ORPHANED, Selection, dialect_of};
 
-use super::deviations::{self, Facts};
+use super::deviations;
 use super::faults::{cost, judge};
 use super::row::{Row, Verdict};
 use crate::check::{Finding, Level, Manifests, Rule, Scope, Translated, check, locate, translated};
@@ -25,7 +25,7 @@ const KINDS: [Kind; 5] =
     [Kind::INGRESS, Kind::HTTP_PROXY, Kind::TLS_CERTIFICATE_DELEGATION, Kind::EXTENSION_SERVICE, Kind::SERVICE];
 
 /// Compares the objects of `manifests`. `now` is the time in seconds since the Unix epoch, for the certificates.
-pub fn rows(manifests: &Manifests, settings: &Settings, scope: &Scope, facts: &Facts, now: i64) -> Vec<Row> {
+pub fn rows(manifests: &Manifests, settings: &Settings, scope: &Scope, classes: &[String], now: i64) -> Vec<Row> {
     let translated = translated(manifests, settings, scope, |_| {});
     let mut by_object = BTreeMap::<(String, String, String), Vec<Finding>>::new();
     for finding in check(manifests, settings, scope, now) {
@@ -34,7 +34,7 @@ pub fn rows(manifests: &Manifests, settings: &Settings, scope: &Scope, facts: &F
     }
     let mut comparison = Comparison {
         translated: &translated,
-        facts,
+        classes,
         losers: losers(&translated, manifests.objects()),
         rows: Vec::new(),
         unplaced: Vec::new(),
@@ -116,7 +116,7 @@ fn told(finding: &Finding) -> String {
 
 struct Comparison<'a> {
     translated: &'a Translated,
-    facts: &'a Facts,
+    classes: &'a [String],
     /// The roots that lose their host, by host.
     losers: BTreeMap<String, Vec<ObjectKey>>,
     /// The rows of findings, which have places.
@@ -134,7 +134,7 @@ impl Comparison<'_> {
         }
         let rows: Vec<Row> = findings.iter().filter_map(|finding| self.finding(&id, object, finding)).collect();
         let deviations = match (object.get::<HttpProxy>(), object.get::<ExtensionService>()) {
-            (Some(proxy), _) => deviations::of_proxy(proxy, self.facts),
+            (Some(proxy), _) => deviations::of_proxy(proxy),
             (_, Some(service)) => deviations::of_extension_service(service),
             _ => Vec::new(),
         };
@@ -157,7 +157,7 @@ impl Comparison<'_> {
     /// Returns the class of an object that Contour does not serve.
     fn foreign_class(&self, object: &Object) -> Option<String> {
         let Selection::Class { named } = dialect_of(object.kind())?.selection else { return None };
-        let classes = &self.facts.classes;
+        let classes = self.classes;
         match named(object) {
             Some(class) if classes.is_empty() && class == CLASS => None,
             Some(class) if classes.iter().any(|served| served == class) => None,

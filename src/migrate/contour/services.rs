@@ -166,6 +166,9 @@ fn authorization(configuration: &Configuration, objects: &[Object], draft: &mut 
     match found {
         Ok((address, limit)) => {
             draft.set(endpoint, json!(address), "", configuration.row(path, Verdict::Same, "", ""));
+            let permission = "tenants.disableAuthorization";
+            let comment = "For authPolicy.disabled of HTTPProxies. Remove this line if the authors of all namespaces must be authorized.";
+            draft.set(permission, json!(true), comment, defaults::row(permission, ""));
             let own = configuration.part("globalExtAuth.responseTimeout", "globalExtAuth.responseTimeout");
             if own.is_none() {
                 let limit = limit_or(limit, "externalAuthorization.timeout", "200ms");
