@@ -9,6 +9,7 @@ mod balancing;
 mod client_validation;
 mod conditions;
 mod cookies;
+mod extension;
 mod global_limits;
 mod headers;
 mod health;
