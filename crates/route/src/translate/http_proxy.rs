@@ -17,6 +17,7 @@ mod policies;
 mod report;
 mod root;
 mod route;
+mod server;
 mod services;
 mod situation;
 mod tcp;
@@ -26,6 +27,7 @@ mod tree;
 mod upstream;
 mod validation;
 
+pub use extension::DIALECT as EXTENSION_DIALECT;
 pub use root::ORPHANED;
 
 use super::class;

@@ -8,6 +8,7 @@ use lockgate_xds::provenance::ObjectRef;
 use super::extension;
 use super::report::Report;
 use super::situation::{self, Block, Situation};
+use super::upstream::Policies;
 use crate::duration::{self, Limit};
 use crate::model::{
     Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderPattern, RequestBody,
@@ -49,6 +50,7 @@ impl HostAuthorization {
         origin: &ObjectRef,
         report: &mut Report,
         resolver: &mut Resolver,
+        policies: &mut Policies,
     ) -> Self {
         let Some(spec) = spec else { return Self::default() };
         let mut is_closed = report.add_rest(origin, FIELD, (&spec.rest, &[]), Block::Authorization, CLOSED);
@@ -57,7 +59,7 @@ impl HostAuthorization {
             is_closed |= report.add_rest(origin, &field, (&policy.rest, &[]), Block::Authorization, CLOSED);
         }
         let is_http = spec.service_type == "http";
-        let server = match server(spec, &origin.namespace, resolver) {
+        let server = match server(spec, &origin.namespace, resolver, policies) {
             Ok((server, warnings)) => {
                 for (situation, below, message) in warnings {
                     report.add(origin, format!("{FIELD}{below}"), &situation, message, "left out");
@@ -126,6 +128,7 @@ fn server(
     spec: &AuthorizationServer,
     namespace: &Arc<str>,
     resolver: &mut Resolver,
+    policies: &mut Policies,
 ) -> Result<(Arc<Authorization>, Vec<Fault>), Fault> {
     let AuthorizationServer {
         extension_ref,
@@ -155,7 +158,7 @@ fn server(
     };
     let request_body = with_request_body.as_ref().map(|spec| body(spec, resolver)).transpose()?.unwrap_or_default();
     let mut warnings = Vec::new();
-    let (cluster, of_service) = extension::cluster(extension_ref, protocol, namespace, resolver, &mut warnings)?;
+    let (cluster, of_service) = extension::cluster(extension_ref, protocol, namespace, resolver, policies)?;
     let default = of_service.unwrap_or(AuthorizationCheck::default().timeout);
     let timeout = match duration::limit(response_timeout) {
         None if response_timeout.is_empty() => default,

@@ -1,16 +1,56 @@
-//! ExtensionServices: the clusters of the servers that Envoy asks about requests.
+//! ExtensionServices: the servers that Envoy asks about requests.
+//!
+//! An ExtensionService is a source without routes: it declares the verdicts on itself. The root that refers to it parses it again, and
+//! its routes depend on the cluster. So a server that no root needs has no cluster.
+
+mod parser;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::authorization::{Fault, LONGEST};
+use super::authorization::Fault;
+use super::report::Report;
+use super::server::{Refusal, Server};
 use super::situation::{self, Block};
-use crate::duration::{self, Limit};
-use crate::model::{AuthorizationProtocol, ClusterId, UpstreamProtocol};
-use crate::objects::http_proxy::{ExtensionService, ExtensionServiceReference, ExtensionTarget};
-use crate::objects::{Kind, ObjectKey};
-use crate::translate::dialect::Resolver;
-use crate::translate::source::WantedPort;
+use super::upstream::{self, Policies};
+use crate::model::{AuthorizationProtocol, ClusterId};
+use crate::objects::http_proxy::{ExtensionService, ExtensionServiceReference};
+use crate::objects::{Kind, Object, ObjectKey, Revision};
+use crate::translate::dialect::{Dialect, Resolver, Selection};
+use crate::translate::source::{Dependencies, Source};
+
+/// The dialect of ExtensionServices.
+pub const DIALECT: Dialect = Dialect {
+    kind: Kind::EXTENSION_SERVICE,
+    selection: Selection::Referenced,
+    parse,
+    conflicts: None,
+    hosts: |_| Vec::new(),
+    key_pairs: |_| Vec::new(),
+    ..super::DIALECT
+};
+
+/// A server that can be called.
+#[derive(Debug)]
+struct Extension {
+    server: Server,
+    /// The time limit of an answer.
+    timeout: Option<Duration>,
+    /// Whether the server does not understand HTTP/2, so that it cannot be called over gRPC.
+    is_http1: bool,
+}
+
+fn parse(object: &Object, mut resolver: Resolver) -> Result<Source, Dependencies> {
+    let service: &ExtensionService = object.get().ok_or_else(Dependencies::default)?;
+    let mut report = Report::default();
+    report.declare_valid(&object.object_ref());
+    // The parser reports why the server cannot be called.
+    let _ = parser::parse(service, &mut report, &mut resolver);
+    let (problems, verdicts) = report.into_parts();
+    let precedence = resolver.context.objects.precedence(Kind::EXTENSION_SERVICE, &service.meta);
+    let source = Source::new(precedence, object.object_ref(), Revision::new(&service.meta, &service.spec));
+    Ok(Source { dependencies: resolver.into_dependencies(), problems, verdicts, ..source })
+}
 
 /// Returns the cluster of an ExtensionService, and the time limit of its answers.
 pub fn cluster(
@@ -18,7 +58,7 @@ pub fn cluster(
     protocol: AuthorizationProtocol,
     own: &Arc<str>,
     resolver: &mut Resolver,
-    warnings: &mut Vec<Fault>,
+    policies: &mut Policies,
 ) -> Result<(ClusterId, Option<Duration>), Fault> {
     let ExtensionServiceReference { api_version, namespace, name, rest } = reference;
     let field = ".extensionRef";
@@ -39,62 +79,15 @@ pub fn cluster(
         return Err(fault(format!("ExtensionService \"{key}\" does not exist")));
     };
     let of_service = |message: &str| fault(format!("ExtensionService \"{key}\": {message}"));
-    let spec = &service.spec;
-    for name in spec.rest.names() {
-        match name {
-            "loadBalancerPolicy" | "circuitBreakerPolicy" => {
-                let message = format!("ExtensionService \"{key}\": field {name:?} is not supported");
-                warnings.push((Block::Authorization.ignored(), field.to_owned(), message));
-            }
-            _ => return Err(of_service(&format!("field {name:?} is not supported"))),
-        }
+    // The object itself reports its faults.
+    let Extension { server, timeout, is_http1 } =
+        parser::parse(service, &mut Report::default(), resolver).map_err(|message| of_service(&message))?;
+    if is_http1 && protocol == AuthorizationProtocol::Grpc {
+        return Err(of_service("spec.protocol: a server with \"http/1.1\" cannot be called over gRPC"));
     }
-    if !matches!(&*spec.protocol_version, "" | "v3") {
-        return Err(of_service(&format!("protocolVersion {:?} is not \"v3\"", spec.protocol_version)));
-    }
-    let target = target(&spec.services).ok_or_else(|| of_service("no Service has a share of the calls"))?;
-    if spec.services.len() > 1 {
-        let message = format!(
-            "ExtensionService \"{key}\": only one of its Services is called, \"{}\", which has the largest weight",
-            target.name
-        );
-        warnings.push((Block::Authorization.ignored(), field.to_owned(), message));
-    }
-    if let Some(name) = target.rest.names().next() {
-        return Err(of_service(&format!("field {name:?} of a Service is not supported")));
-    }
-    let port = u16::try_from(target.port).ok().filter(|port| *port > 0);
-    let port = port.ok_or_else(|| of_service(&format!("port {} is not a number from 1 to 65535", target.port)))?;
-    let over = match (spec.protocol.as_deref().unwrap_or_default(), protocol) {
-        ("" | "h2", _) => Some(UpstreamProtocol::H2),
-        ("h2c", _) => Some(UpstreamProtocol::H2c),
-        ("http/1.1", AuthorizationProtocol::Http) => None,
-        (other, _) => return Err(of_service(&format!("protocol {other:?} is neither \"h2\" nor \"h2c\""))),
-    };
-    let to = ObjectKey { namespace: key.namespace.clone(), name: target.name.as_str().into() };
-    let wanted = WantedPort::Number(port.into());
-    let cluster = match over {
-        Some(over) => resolver.cluster_as(to, wanted, over),
-        None => resolver.cluster(to, wanted, None),
-    };
-    let cluster = match cluster {
-        Ok((cluster, None)) => cluster,
-        Ok((_, Some(denied))) => return Err(of_service(denied.trim_end())),
-        Err(cause) => return Err(of_service(&cause.message.to_string())),
-    };
-    let timeout = spec.timeout_policy.as_ref().map(|policy| &*policy.response).unwrap_or_default();
-    let timeout = match duration::limit(timeout) {
-        Some(Limit::After(time)) => Some(time),
-        Some(Limit::Infinite) => Some(LONGEST),
-        Some(Limit::Default) | None => None,
-    };
+    let cluster = server.cluster(policies, resolver).map_err(|refusal| match refusal {
+        Refusal::TooMany => (situation::auth("TooManyPolicies"), field.to_owned(), upstream::too_many()),
+        Refusal::Fault(message) => of_service(&message),
+    })?;
     Ok((cluster, timeout))
-}
-
-/// Returns the Service with the largest weight, or the first one without weights.
-fn target(services: &[ExtensionTarget]) -> Option<&ExtensionTarget> {
-    let has_weights = services.iter().any(|service| service.weight.is_some());
-    let weight = |service: &ExtensionTarget| if has_weights { service.weight.unwrap_or(0) } else { 1 };
-    let heaviest = services.iter().map(weight).max().filter(|weight| *weight > 0)?;
-    services.iter().find(|service| weight(service) == heaviest)
 }
