@@ -3,6 +3,7 @@
 
 mod access;
 mod backends;
+mod servers;
 
 use e2e::manifests::{documents, service};
 use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
