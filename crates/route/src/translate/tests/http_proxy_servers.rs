@@ -133,8 +133,8 @@ fn a_server_of_keys_is_verified_or_its_routes_are_closed() {
     world.apply(secret("other/ca", &[]).without_pair().authorities("one"));
     assert_eq!(state(&world), (vec![OPEN.to_owned()], vec![]));
     assert_eq!(verifications(&world), ["a.shop.svc other/ca/ca.crt"]);
-    world.delete(Kind::SECRET, "other/ca");
-    assert_eq!(state(&world), closed("RemoteJWKSUpstreamValidationInvalid"));
+    world.delete(Kind::TLS_CERTIFICATE_DELEGATION, "other/d");
+    assert_eq!((state(&world), verifications(&world).len()), (closed("RemoteJWKSCACertificateNotDelegated"), 0));
 }
 
 /// Each cluster has a copy of the authorities.
