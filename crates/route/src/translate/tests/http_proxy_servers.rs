@@ -90,8 +90,8 @@ fn a_server_has_the_policies_of_its_extension_service() {
         extension_service("auth", &spec),
     ]);
     let policy = |world: &World| {
-        let clusters = world.translator.model().clusters.values();
-        let found = clusters.filter(|cluster| !cluster.of_service && &*cluster.origin.name == "b").next().cloned();
+        let mut clusters = world.translator.model().clusters.values();
+        let found = clusters.find(|cluster| !cluster.of_service && &*cluster.origin.name == "b").cloned();
         found.expect("a cluster of its own").policy.clone()
     };
     let features = policy(&world).features.expect("features");
