@@ -36,7 +36,7 @@ use lockgate_route::objects::gateway::{
     BackendTlsPolicy, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet, TcpRoute, TlsRoute,
     UdpRoute,
 };
-use lockgate_route::objects::http_proxy::HttpProxy;
+use lockgate_route::objects::http_proxy::{ExtensionService, HttpProxy};
 use lockgate_route::objects::{BackendPolicy, HostGrant, Ingress, Kind};
 use lockgate_route::translate::problem::Problems;
 use tokio::sync::{mpsc, watch};
@@ -65,7 +65,7 @@ const PROGRAMMED_CAPACITY: usize = 1000;
 type RunWriter = fn(Writer, StatusInputs<AllEnvoys>) -> BoxFuture<'static, ()>;
 
 /// The status writer of each kind that has a status in the table of kinds. A row is a type that implements `HasStatus`.
-const WRITERS: [(Kind, RunWriter); 14] = [
+const WRITERS: [(Kind, RunWriter); 15] = [
     (Kind::INGRESS, run::<Ingress>),
     (Kind::GATEWAY_CLASS, run::<GatewayClass>),
     (Kind::GATEWAY, run::<Gateway>),
@@ -80,6 +80,7 @@ const WRITERS: [(Kind, RunWriter); 14] = [
     (Kind::HOST_GRANT, run::<HostGrant>),
     (Kind::BACKEND_POLICY, run::<BackendPolicy>),
     (Kind::HTTP_PROXY, run::<HttpProxy>),
+    (Kind::EXTENSION_SERVICE, run::<ExtensionService>),
 ];
 
 /// Runs the writer of the status of kind `T`.

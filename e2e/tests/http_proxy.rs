@@ -4,6 +4,7 @@
 mod access;
 mod advisories;
 mod backends;
+mod servers;
 
 use e2e::manifests::{documents, service};
 use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};

@@ -55,6 +55,8 @@ fn notes_on(object: &Object, selection: Selection, state: &ObjectState) -> Vec<N
         _ if (state.serves)(&id) => refusals(&id, &name, state),
         Selection::Class { named, .. } => return vec![of_another_class(&id, name, named(object), state)],
         Selection::Parents { .. } => return vec![without_parent(name)],
+        // They name no hosts.
+        Selection::Referenced => return Vec::new(),
     };
     if object.meta().terminating || state.objects.is_terminating(&id.key.namespace) {
         notes.push(deleted(name));

@@ -8,7 +8,7 @@ use lockgate_route::objects::gateway::{
     RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
 };
 use lockgate_route::objects::http_proxy::{
-    ExtensionServiceSpec, HttpProxySpec, HttpProxyStatus, TlsCertificateDelegationSpec,
+    ExtensionServiceSpec, ExtensionServiceStatus, HttpProxySpec, HttpProxyStatus, TlsCertificateDelegationSpec,
 };
 use lockgate_route::objects::{BackendPolicySpec, HostGrantSpec, HostGrantStatus, Kind, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -86,7 +86,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<BackendPolicySpec, PolicyStatus>>(),
     Row::custom::<Custom<HttpProxySpec, HttpProxyStatus>>(),
     Row::custom::<Custom<TlsCertificateDelegationSpec, IgnoredAny>>(),
-    Row::custom::<Custom<ExtensionServiceSpec, IgnoredAny>>(),
+    Row::custom::<Custom<ExtensionServiceSpec, ExtensionServiceStatus>>(),
     Row::custom::<Custom<ForeignPolicySpec<0>, IgnoredAny>>(),
     Row::custom::<Custom<ForeignPolicySpec<1>, IgnoredAny>>(),
     Row::custom::<Custom<ForeignPolicySpec<2>, IgnoredAny>>(),

@@ -7,7 +7,9 @@
 mod backend_policy;
 mod class;
 mod conditions;
+mod detailed;
 mod entries;
+mod extension_service;
 mod facts;
 mod host_grant;
 mod http_policy;

@@ -34,6 +34,20 @@ spec:
     served: true
     storage: true
     schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: extensionservices.projectcontour.io }
+spec:
+  group: projectcontour.io
+  names: { kind: ExtensionService, listKind: ExtensionServiceList, plural: extensionservices, singular: extensionservice }
+  scope: Namespaced
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }
+    subresources: { status: {} }
 ";
 
 /// Formats an HTTPProxy in `default`.
@@ -43,9 +57,14 @@ fn proxy(name: &str, spec: &str) -> String {
     )
 }
 
-/// Returns the state of an object: `currentStatus`, the conditions, the reasons of errors, and the addresses.
+/// Returns the state of an HTTPProxy: `currentStatus`, the conditions, the reasons of errors, and the addresses.
 async fn state(server: &ApiServer, name: &str) -> String {
-    let status = get(server, &["httpproxy", name]).await["status"].take();
+    state_of(server, "httpproxy", name).await
+}
+
+/// Returns the state of an object of any kind like [`state`].
+async fn state_of(server: &ApiServer, kind: &str, name: &str) -> String {
+    let status = get(server, &[kind, name]).await["status"].take();
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     let reasons = |condition: &Value| {
         let errors = condition["errors"].as_array().cloned().unwrap_or_default();
@@ -95,4 +114,32 @@ async fn a_proxy_has_the_status_of_contour_and_whether_envoys_accept_it() {
     server.kubectl(&["delete", "httpproxy", "root"], "").await;
     until(&server, "late", valid).await;
     until(&server, "team", "orphaned Valid=False Orphaned:Orphaned lockgate.dev/Programmed=False").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_service_has_the_status_of_contour() {
+    let server = ApiServer::start().await;
+    server.apply(DEFINITIONS).await;
+    server.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"], "").await;
+    let _lockgate = start(&server, &["--watch-ingress-without-class"]).await;
+    let extension = |spec: &str| {
+        format!(
+            "apiVersion: projectcontour.io/v1alpha1\nkind: ExtensionService\nmetadata: {{ name: auth, namespace: default }}\nspec: {spec}\n"
+        )
+    };
+    let until = async |expected: &str| {
+        let is_expected = async || state_of(&server, "extensionservice", "auth").await == expected;
+        wait_until(expected, is_expected).await;
+    };
+    server.apply(&extension("{ services: [{ name: auth, port: 80 }], protocol: h2c }")).await;
+    until("null Valid=False ServiceError:ServiceUnresolvedReference").await;
+    server.apply(&service("auth", "", &["192.0.2.1:8080".parse().expect("an address")])).await;
+    until("null Valid=True").await;
+    let status = get(&server, &["extensionservice", "auth"]).await["status"].take();
+    assert_eq!(status["conditions"][0]["message"], "Valid ExtensionService");
+    let validation = "validation: { caSecret: ca, subjectName: auth }";
+    server.apply(&extension(&format!("{{ services: [{{ name: auth, port: 80 }}], {validation} }}"))).await;
+    until("null Valid=False SpecError:TLSUpstreamValidation").await;
+    let object = get(&server, &["extensionservice", "auth"]).await;
+    assert_eq!(object["status"]["conditions"][0]["observedGeneration"], object["metadata"]["generation"]);
 }

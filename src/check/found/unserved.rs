@@ -83,6 +83,9 @@ impl Found<'_> {
         match dialect_of(object.kind()).map(|dialect| dialect.selection) {
             Some(Selection::Class { named, .. }) => self.why_class(object.kind(), named(object)),
             Some(Selection::Parents { of, .. }) => self.why_parents(object, of(object)),
+            Some(Selection::Referenced) => {
+                Why::of_another("", "no object that Lockgate serves refers to it".to_owned())
+            }
             None => object.get().map_or_else(
                 || Why::of_another("", "the kind declares no routes".to_owned()),
                 |gateway| self.why_gateway(gateway),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lockgate_route::objects::http_proxy::{
-    ExtensionService, ExtensionServiceSpec, HttpProxy, HttpProxySpec, HttpProxyStatus, TlsCertificateDelegation,
-    TlsCertificateDelegationSpec,
+    ExtensionService, ExtensionServiceSpec, ExtensionServiceStatus, HttpProxy, HttpProxySpec, HttpProxyStatus,
+    TlsCertificateDelegation, TlsCertificateDelegationSpec,
 };
 use lockgate_route::objects::{Kind, Meta, Object};
 use serde::de::IgnoredAny;
@@ -41,12 +41,13 @@ impl Spec for TlsCertificateDelegationSpec {
 }
 
 impl Spec for ExtensionServiceSpec {
-    type Status = IgnoredAny;
+    type Status = ExtensionServiceStatus;
 
     const KIND: Kind = Kind::EXTENSION_SERVICE;
 
-    fn object(mut self, meta: Meta, _: Arc<str>, _: IgnoredAny) -> Object {
+    fn object(mut self, meta: Meta, version: Arc<str>, mut status: ExtensionServiceStatus) -> Object {
         self.services.shrink_to_fit();
-        Object::new(ExtensionService { meta, spec: self })
+        status.conditions.shrink_to_fit();
+        Object::new(ExtensionService { meta, spec: self, status, version })
     }
 }

@@ -6,23 +6,18 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use lockgate_route::objects::gateway::Condition;
 use lockgate_route::objects::http_proxy::{DetailedCondition, HttpProxy, SubCondition};
+use lockgate_route::translate::ORPHANED;
 use lockgate_route::translate::verdict::{Severity, Status};
-use lockgate_route::translate::{ORPHANED, Verdict};
 use serde_json::{Value, json};
 
 use super::conditions::{self, DesiredCondition, Message, are_current, merge};
+use super::detailed::{self, entries};
 use super::listeners::{Progress, next};
 use crate::status::fault::Fault;
 use crate::status::kind::{Address, Facts, Goal, HasStatus};
 
 /// The type of the condition that reports whether the Envoys serve the object.
 pub const PROGRAMMED: &str = "lockgate.dev/Programmed";
-
-/// The type of the condition with errors and warnings.
-const VALID: &str = "Valid";
-
-/// The maximum number of errors, and of warnings.
-const MOST: usize = 100;
 
 /// The status that an HTTPProxy should have.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,17 +51,11 @@ impl HasStatus for HttpProxy {
     fn patch(&self, desired: &DesiredStatus, envoys: usize, now: Timestamp) -> Value {
         let DesiredStatus { current, conditions, errors, warnings, addresses } = desired;
         let merged = merge(&existing(self), conditions, envoys, now);
-        let detailed = merged.into_iter().map(|condition| match condition.r#type == VALID && current.is_some() {
-            true => DetailedCondition { condition, errors: errors.clone(), warnings: warnings.clone() },
-            false => {
-                let before = self.status.conditions.iter().find(|one| one.condition.r#type == condition.r#type);
-                let DetailedCondition { errors, warnings, .. } = before.cloned().unwrap_or_default();
-                DetailedCondition { condition, errors, warnings }
-            }
-        });
+        let entries = current.is_some().then_some((&**errors, &**warnings));
+        let detailed = detailed::with_entries(merged, &self.status.conditions, entries);
         let addresses = (!addresses.is_empty()).then_some(addresses);
         let mut status = json!({
-            "conditions": detailed.collect::<Vec<_>>(),
+            "conditions": detailed,
             "loadBalancer": { "ingress": addresses },
         });
         if let Some((current, description)) = current {
@@ -91,21 +80,8 @@ impl HasStatus for HttpProxy {
 /// Returns the status at this stage of the progress.
 fn status(proxy: &HttpProxy, facts: &Facts<'_>, progress: &Progress) -> DesiredStatus {
     let generation = proxy.meta.generation;
-    let list = |severity: Severity| -> Vec<SubCondition> {
-        let of_list = facts.verdicts.iter().filter_map(|verdict| {
-            let detail = verdict.detail.filter(|detail| detail.severity == severity)?;
-            Some(SubCondition {
-                r#type: detail.r#type.to_owned(),
-                status: verdict.status.as_str().to_owned(),
-                reason: verdict.reason.to_owned(),
-                message: verdict.message.to_string(),
-            })
-        });
-        of_list.take(MOST).collect()
-    };
-    let (errors, warnings) = (list(Severity::Error), list(Severity::Warning));
-    let is_valid = |verdict: &&Verdict| verdict.condition == VALID && verdict.detail.is_none();
-    let valid = facts.verdicts.iter().find(is_valid);
+    let (errors, warnings) = (entries(facts.verdicts, Severity::Error), entries(facts.verdicts, Severity::Warning));
+    let valid = detailed::valid(facts.verdicts);
     let current = match (&*errors, valid) {
         ([], _) => "valid",
         ([error, ..], _) if error.r#type == ORPHANED => "orphaned",
@@ -170,13 +146,12 @@ fn withdrawn(proxy: &HttpProxy, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>
 /// Returns whether the object has the desired status.
 fn is_current(proxy: &HttpProxy, desired: &DesiredStatus) -> bool {
     let current = &proxy.status;
-    let valid = current.conditions.iter().find(|one| one.condition.r#type == VALID);
     let has_details = match &desired.current {
         None => true,
         Some((status, description)) => {
             current.current_status == *status
                 && current.description == *description
-                && valid.is_some_and(|valid| valid.errors == desired.errors && valid.warnings == desired.warnings)
+                && detailed::has_entries(&current.conditions, &desired.errors, &desired.warnings)
         }
     };
     has_details
@@ -186,7 +161,7 @@ fn is_current(proxy: &HttpProxy, desired: &DesiredStatus) -> bool {
 
 /// Returns the existing conditions without errors and warnings.
 fn existing(proxy: &HttpProxy) -> Vec<Condition> {
-    proxy.status.conditions.iter().map(|one| one.condition.clone()).collect()
+    detailed::conditions(&proxy.status.conditions)
 }
 
 #[cfg(test)]

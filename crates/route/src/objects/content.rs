@@ -179,7 +179,6 @@ typed!(Namespace, Kind::NAMESPACE);
 typed!(ConfigMap, Kind::CONFIG_MAP);
 typed!(EnvoyFleet, Kind::ENVOY_FLEET);
 typed!(TlsCertificateDelegation, Kind::TLS_CERTIFICATE_DELEGATION);
-typed!(ExtensionService, Kind::EXTENSION_SERVICE);
 
 /// Implements [`Typed`] for a type whose status the translation does not read.
 macro_rules! with_status {
@@ -216,6 +215,7 @@ with_status!(HttpPolicy, Kind::HTTP_POLICY);
 with_status!(HostGrant, Kind::HOST_GRANT);
 with_status!(BackendPolicy, Kind::BACKEND_POLICY);
 with_status!(HttpProxy, Kind::HTTP_PROXY);
+with_status!(ExtensionService, Kind::EXTENSION_SERVICE);
 
 impl Typed for Service {
     const KIND: Kind = Kind::SERVICE;

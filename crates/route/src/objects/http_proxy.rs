@@ -26,7 +26,9 @@ pub use backend::{
 pub use client_validation::{ClientVerification, ForwardClientCertificate};
 pub use cookies::{CookieRewritePolicy, CookieValue};
 pub use delegation::{CertificateDelegation, TlsCertificateDelegation, TlsCertificateDelegationSpec};
-pub use extension_service::{ExtensionService, ExtensionServiceSpec, ExtensionTarget};
+pub use extension_service::{
+    CircuitBreakerPolicy, ExtensionService, ExtensionServiceSpec, ExtensionServiceStatus, ExtensionTarget,
+};
 pub use policies::{
     AuthorizationPolicy, AuthorizationServer, AuthorizationServerBody, DescriptorEntry, ExtensionServiceReference,
     GenericKey, GlobalRateLimitPolicy, HeaderNames, HeaderValueMatch, HttpAuthorizationSettings, IpFilterPolicy,

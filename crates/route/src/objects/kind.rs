@@ -312,8 +312,13 @@ impl Kind {
     });
 
     /// projectcontour.io/v1alpha1
-    pub const EXTENSION_SERVICE: Self =
-        Self(&KindInfo { name: "ExtensionService", version: "v1alpha1", plural: "extensionservices", ..CONTOUR_KIND });
+    pub const EXTENSION_SERVICE: Self = Self(&KindInfo {
+        name: "ExtensionService",
+        version: "v1alpha1",
+        plural: "extensionservices",
+        has_status: true,
+        ..CONTOUR_KIND
+    });
 
     /// gateway.envoyproxy.io/v1alpha1. Its policies are not applied; see [`ForeignPolicy`](super::ForeignPolicy).
     pub const SECURITY_POLICY: Self =

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::objects::meta;
-use crate::objects::http_proxy::{ExtensionService, HttpProxy, HttpProxyStatus, TlsCertificateDelegation};
+use crate::objects::http_proxy::{
+    ExtensionService, ExtensionServiceStatus, HttpProxy, HttpProxyStatus, TlsCertificateDelegation,
+};
 use crate::objects::{Meta, Object};
 
 /// Returns an HTTPProxy with this spec.
@@ -20,7 +22,8 @@ pub fn http_proxy_created(name: &str, created: i64, spec: &Value) -> Object {
 
 /// Returns an ExtensionService with this spec.
 pub fn extension_service(name: &str, spec: &Value) -> Object {
-    Object::new(ExtensionService { meta: meta(name), spec: serde_json::from_value(spec.clone()).unwrap() })
+    let (spec, status) = (serde_json::from_value(spec.clone()).unwrap(), ExtensionServiceStatus::default());
+    Object::new(ExtensionService { meta: meta(name), spec, status, version: "".into() })
 }
 
 /// Returns a TLSCertificateDelegation of a Secret to namespaces.

@@ -18,7 +18,7 @@ use super::gateway::policies::Policies;
 use super::grants::{Grants, Reference};
 use super::graph::Input;
 use super::host_grants::HostGrants;
-pub use super::http_proxy::DIALECT as HTTP_PROXY;
+pub use super::http_proxy::{DIALECT as HTTP_PROXY, EXTENSION_DIALECT as EXTENSION_SERVICE};
 pub use super::ingress::DIALECT as INGRESS;
 use super::order::{Order, PathRank};
 use super::patterns::Patterns;
@@ -58,6 +58,7 @@ impl Dialect {
         match self.selection {
             Selection::Class { named } => classes.serve(named(object)),
             Selection::Parents { .. } => true,
+            Selection::Referenced => classes.serve(None),
         }
     }
 }
@@ -77,6 +78,8 @@ pub enum Selection {
         /// The `protocol` of a listener that accepts the objects.
         protocol: &'static str,
     },
+    /// By a served object that reads them. They have no class, so they are also served if objects without a class are.
+    Referenced,
 }
 
 /// Whether several objects of a dialect may define a host.
@@ -107,7 +110,8 @@ pub struct Competition {
 }
 
 /// Every dialect. The order has no meaning.
-pub static DIALECTS: [Dialect; 7] = [INGRESS, HTTP_ROUTE, GRPC_ROUTE, TLS_ROUTE, TCP_ROUTE, UDP_ROUTE, HTTP_PROXY];
+pub static DIALECTS: [Dialect; 8] =
+    [INGRESS, HTTP_ROUTE, GRPC_ROUTE, TLS_ROUTE, TCP_ROUTE, UDP_ROUTE, HTTP_PROXY, EXTENSION_SERVICE];
 
 /// Returns the dialect of a kind.
 pub fn of(dialects: &[Dialect], kind: Kind) -> Option<&Dialect> {
@@ -128,7 +132,7 @@ pub fn kinds_with_class() -> impl Iterator<Item = Kind> {
 pub fn is_classless(object: &Object) -> bool {
     match dialect_of(object.kind()).map(|dialect| dialect.selection) {
         Some(Selection::Class { named, .. }) => named(object).is_none(),
-        Some(Selection::Parents { .. }) | None => false,
+        Some(Selection::Parents { .. } | Selection::Referenced) | None => false,
     }
 }
 

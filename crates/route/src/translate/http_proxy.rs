@@ -9,6 +9,7 @@ mod balancing;
 mod client_validation;
 mod conditions;
 mod cookies;
+mod extension;
 mod fallback;
 mod global_limits;
 mod headers;
@@ -17,6 +18,7 @@ mod policies;
 mod report;
 mod root;
 mod route;
+mod server;
 mod services;
 mod settings_server;
 mod situation;
@@ -27,6 +29,7 @@ mod tree;
 mod upstream;
 mod validation;
 
+pub use extension::DIALECT as EXTENSION_DIALECT;
 pub use root::ORPHANED;
 
 use super::class;

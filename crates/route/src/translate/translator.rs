@@ -345,6 +345,9 @@ impl Translator {
         }
         if before.client_certificate != now.client_certificate {
             due.services.extend(self.clusters.readers_of_client_certificate());
+            // They have no cluster of their own.
+            let extensions = self.sources.iter().filter(|(id, _)| id.kind == Kind::EXTENSION_SERVICE);
+            due.sources.extend(extensions.map(|(id, _)| id.clone()));
         }
         due.presented_to_all =
             before.default_secret != now.default_secret || before.presented_to_all() != now.presented_to_all();

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use lockgate_route::testing::http_proxies::http_proxy;
+use lockgate_route::translate::Verdict;
 use lockgate_route::translate::verdict::Detail;
 use lockgate_xds::provenance::ObjectRef;
 use serde_json::json;
@@ -15,7 +16,7 @@ fn proxy() -> HttpProxy {
 
 fn verdict(status: Status, reason: &'static str, message: &str) -> Verdict {
     let object = ObjectRef::new("HTTPProxy", "shop", "cart");
-    Verdict { message: message.into(), ..Verdict::new(object, VALID, status, reason) }
+    Verdict { message: message.into(), ..Verdict::new(object, "Valid", status, reason) }
 }
 
 fn entry(severity: Severity, r#type: &'static str, reason: &'static str) -> Verdict {

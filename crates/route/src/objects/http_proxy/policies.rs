@@ -269,6 +269,8 @@ pub struct RemoteKeys {
     pub cache_duration: String,
     /// The address family of the server.
     pub dns_lookup_family: String,
+    /// The verification of the certificate of the server.
+    pub validation: Option<super::UpstreamValidation>,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,

@@ -13,6 +13,7 @@ use super::report::Report;
 use super::situation::{self, Block, Situation};
 use super::tokens::Tokens;
 use super::tree::{Declaring, Tree};
+use super::upstream::Policies;
 use crate::model::{AddressRange, ClientAddresses, ClientRange, HeaderName, HeaderValue, LimitAnswer, LocalRateLimit};
 use crate::objects::http_proxy::{IpFilterPolicy, LocalRateLimitPolicy, ProxyRoute, RateLimitPolicy, VirtualHost};
 use crate::translate::dialect::Resolver;
@@ -32,6 +33,8 @@ pub struct HostAccess {
     tokens: Tokens,
     /// The authorization.
     pub authorization: HostAuthorization,
+    /// The policies for the servers that the access policies call.
+    pub servers: Policies,
     /// The object that sets them.
     root: Option<ObjectRef>,
 }
@@ -68,10 +71,12 @@ impl HostAccess {
         let limit = limit(field, host.rate_limit_policy.as_ref(), Some(origin), owner, report);
         let is_closed = addresses.is_err() || limit.is_err();
         let descriptors = descriptors(field, host.rate_limit_policy.as_ref(), owner, report, resolver);
-        let tokens = Tokens::parse(&host.jwt_providers, origin, report, resolver);
-        let authorization = HostAuthorization::parse(host, origin, report, resolver);
+        let mut servers = Policies::default();
+        let tokens = Tokens::parse(&host.jwt_providers, origin, report, resolver, &mut servers);
+        let authorization = HostAuthorization::parse(host, origin, report, resolver, &mut servers);
         let (addresses, limit) = (addresses.unwrap_or_default(), limit.unwrap_or_default());
-        (Self { addresses, limit, descriptors, tokens, authorization, root: Some(origin.clone()) }, is_closed)
+        let root = Some(origin.clone());
+        (Self { addresses, limit, descriptors, tokens, authorization, servers, root }, is_closed)
     }
 }
 

@@ -33,10 +33,10 @@ pub fn of_route(
         let field = format!("{field}.requestHashPolicies");
         tree.report.add(&object.origin, field, &situation::HASH_IGNORED, message, "left out");
     }
+    if let Some(algorithm) = unhashed(&policy.strategy) {
+        return Some(balancing(algorithm));
+    }
     Some(match policy.strategy.as_str() {
-        "" | "RoundRobin" => balancing(Algorithm::RoundRobin),
-        "WeightedLeastRequest" => balancing(Algorithm::LeastRequest),
-        "Random" => balancing(Algorithm::Random),
         "Cookie" => LoadBalancing {
             algorithm: Algorithm::RingHash,
             slow_start: None,
@@ -60,6 +60,16 @@ pub fn of_route(
             balancing(Algorithm::RoundRobin)
         }
     })
+}
+
+/// Returns the algorithm of a strategy that hashes no part of requests.
+pub fn unhashed(strategy: &str) -> Option<Algorithm> {
+    match strategy {
+        "" | "RoundRobin" => Some(Algorithm::RoundRobin),
+        "WeightedLeastRequest" => Some(Algorithm::LeastRequest),
+        "Random" => Some(Algorithm::Random),
+        _ => None,
+    }
 }
 
 /// Returns the cookie of a session, which Envoy sets if it is missing.

@@ -24,7 +24,7 @@ use crate::translate::patterns::Patterns;
 /// The longest body of an answer of Envoy itself. Source: Envoy `max_direct_response_body_size_bytes`.
 const LONGEST_BODY: usize = 4096;
 /// The longest time for which a connection to an endpoint may be idle.
-const LONGEST_IDLE: Duration = Duration::from_secs(24 * 3600);
+pub const LONGEST_IDLE: Duration = Duration::from_secs(24 * 3600);
 /// The largest size of the texts of CORS, in bytes. Each route of the host has a copy.
 const LARGEST_CORS: usize = 16 << 10;
 

@@ -28,7 +28,7 @@ impl Report {
     /// Declares that an object is valid, apart from its errors.
     pub fn declare_valid(&mut self, object: &ObjectRef) {
         let valid = Verdict::new(object.clone(), VALID, Status::True, "Valid");
-        self.verdicts.push(Verdict { message: "Valid HTTPProxy".into(), ..valid });
+        self.verdicts.push(Verdict { message: format!("Valid {}", object.kind).into(), ..valid });
     }
 
     /// Adds an error or a warning of an object.

@@ -7,15 +7,18 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::report::Report;
+use super::server::{Refusal, Server, Wanted};
 use super::situation::{self, Block, Situation};
+use super::upstream::{self, Policies};
+use super::validation::{self, Place};
 use crate::duration::{self, Limit};
-use crate::model::{Jwks, Jwt, JwtProvider, RemoteJwks, UpstreamProtocol};
+use crate::model::{Jwks, Jwt, JwtProvider, RemoteJwks, UpstreamProtocol, Verification};
 use crate::objects::http_proxy::{self as objects, JwtVerificationPolicy, LocalKeys, RemoteKeys};
 use crate::objects::{Kind, ObjectKey};
 use crate::translate::dialect::Resolver;
 use crate::translate::gateway::web_keys;
 use crate::translate::grants::Reference;
-use crate::translate::source::WantedPort;
+use crate::translate::problem::Reason;
 use crate::translate::uri::Uri;
 
 /// The maximum number of providers of a host.
@@ -28,6 +31,11 @@ const TIMEOUT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 /// The time after which keys are fetched again: the minimum, the default, and the maximum. Each route fetches them.
 const REFRESH: (Duration, Duration, Duration) =
     (Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(24 * 3600));
+
+/// The errors of the verification of a server.
+const VALIDATION_NOT_VALID: Situation = situation::jwt("RemoteJWKSUpstreamValidationInvalid");
+const CA_NOT_DELEGATED: Situation =
+    situation::error("JWTVerificationError", "RemoteJWKSCACertificateNotDelegated", Reason::ReferenceNotPermitted);
 
 /// The consequence of a provider that is not valid.
 const CLOSED: &str = "routes that need its tokens are answered 503";
@@ -51,12 +59,19 @@ impl Tokens {
         origin: &ObjectRef,
         report: &mut Report,
         resolver: &mut Resolver,
+        policies: &mut Policies,
     ) -> Self {
         let mut tokens = Self::default();
         for (index, provider) in providers.iter().enumerate() {
             let field = format!("spec.virtualhost.jwtProviders[{index}]");
-            let is_closed = report.add_rest(origin, &field, (&provider.rest, &[]), Block::Jwt, CLOSED);
-            let parsed = match self::provider(provider, index, &origin.namespace, resolver) {
+            let mut is_closed = report.add_rest(origin, &field, (&provider.rest, &[]), Block::Jwt, CLOSED);
+            let keys = provider.remote_jwks.as_ref();
+            let verification = keys.and_then(|keys| verification(keys, (origin, &field), report, resolver).transpose());
+            let verification = verification.transpose().unwrap_or_else(|()| {
+                is_closed = true;
+                None
+            });
+            let parsed = match self::provider(provider, index, &origin.namespace, verification, resolver, policies) {
                 Ok(parsed) => Some(parsed).filter(|_| !is_closed),
                 Err((situation, below, message)) => {
                     report.add(origin, format!("{field}{below}"), &situation, message, CLOSED);
@@ -130,7 +145,9 @@ fn provider(
     provider: &objects::JwtProvider,
     index: usize,
     namespace: &Arc<str>,
+    verification: Option<(Verification, usize)>,
     resolver: &mut Resolver,
+    policies: &mut Policies,
 ) -> Result<Arc<Jwt>, Fault> {
     let objects::JwtProvider { name, default: _, issuer, audiences, remote_jwks, local_jwks, forward_jwt, rest: _ } =
         provider;
@@ -157,7 +174,7 @@ fn provider(
                 let message = "neither \"remoteJWKS\" nor \"localJWKS\" is set".to_owned();
                 return Err((situation::jwt("JWKSSourceMissing"), String::new(), message));
             }
-            (Some(keys), None) => Jwks::Remote(remote(keys, namespace, resolver)?),
+            (Some(keys), None) => Jwks::Remote(remote(keys, namespace, verification, resolver, policies)?),
             (None, Some(keys)) => Jwks::Inline(local(keys, namespace, resolver).map_err(|(below, message)| {
                 (situation::jwt("LocalJWKSInvalid"), format!(".localJWKS{below}"), message)
             })?),
@@ -187,9 +204,44 @@ fn local(keys: &LocalKeys, namespace: &Arc<str>, resolver: &mut Resolver) -> Res
         .map_err(|message| (".key".to_owned(), format!("Secret \"{secret}\", data[{key:?}]: {message}")))
 }
 
+/// Returns the verification of a server, if there is one, and the size of its certificate authorities in bytes. The error is reported.
+fn verification(
+    keys: &RemoteKeys,
+    (origin, field): (&ObjectRef, &str),
+    report: &mut Report,
+    resolver: &mut Resolver,
+) -> Result<Option<(Verification, usize)>, ()> {
+    let Some(validation) = &keys.validation else { return Ok(None) };
+    let field = format!("{field}.remoteJWKS.validation");
+    let uri = Uri::parse(&keys.uri);
+    if uri.is_some_and(|uri| !uri.is_https) {
+        let message = "a server with the scheme \"http\" has no certificate";
+        report.add(origin, field, &VALIDATION_NOT_VALID, message, CLOSED);
+        return Err(());
+    }
+    // As with Contour, the server name is the host that Envoy connects to.
+    let external = uri.and_then(|uri| upstream::external_name(resolver.context.objects, &uri.service()?));
+    let server_name = external.or_else(|| uri.map(|uri| uri.host.into()));
+    let place = Place {
+        origin,
+        field: &field,
+        block: Block::Jwt,
+        not_valid: VALIDATION_NOT_VALID,
+        not_delegated: CA_NOT_DELEGATED,
+        closed: CLOSED,
+    };
+    validation::parse(validation, server_name, place, report, resolver).map(Some)
+}
+
 /// Returns the keys of a server, a Service.
-fn remote(keys: &RemoteKeys, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<RemoteJwks, Fault> {
-    let RemoteKeys { uri, timeout, cache_duration, dns_lookup_family, rest } = keys;
+fn remote(
+    keys: &RemoteKeys,
+    namespace: &Arc<str>,
+    verification: Option<(Verification, usize)>,
+    resolver: &mut Resolver,
+    policies: &mut Policies,
+) -> Result<RemoteJwks, Fault> {
+    let RemoteKeys { uri, timeout, cache_duration, dns_lookup_family, validation: _, rest } = keys;
     let fault = |reason: &'static str, below: &str, message: String| {
         (situation::jwt(reason), format!(".remoteJWKS{below}"), message)
     };
@@ -234,16 +286,13 @@ fn remote(keys: &RemoteKeys, namespace: &Arc<str>, resolver: &mut Resolver) -> R
         let message = format!("no ReferenceGrant permits the reference to Service \"{service}\"");
         return Err(fault("RemoteJWKSURIInvalid", ".uri", message));
     }
-    let port = WantedPort::Number(parsed.port.into());
-    let cluster = match parsed.is_https {
-        true => resolver.cluster_as(service, port, UpstreamProtocol::Tls),
-        false => resolver.cluster(service, port, None),
-    };
-    let cluster = match cluster {
-        Ok((cluster, None)) => cluster,
-        Ok((_, Some(denied))) => return Err(fault("RemoteJWKSURIInvalid", ".uri", denied.trim_end().to_owned())),
-        Err(cause) => return Err(fault("RemoteJWKSURIInvalid", ".uri", cause.message.to_string())),
-    };
+    let protocol = parsed.is_https.then_some(UpstreamProtocol::Tls);
+    let wanted = Wanted { protocol, verification, ..Wanted::default() };
+    let server = Server::new(service, parsed.port, wanted, resolver.context);
+    let cluster = server.cluster(policies, resolver).map_err(|refusal| match refusal {
+        Refusal::TooMany => fault("TooManyPolicies", ".validation", upstream::too_many()),
+        Refusal::Fault(message) => fault("RemoteJWKSURIInvalid", ".uri", message),
+    })?;
     let refresh = refresh.clamp(REFRESH.0, REFRESH.2);
     Ok(RemoteJwks { uri: uri.as_str().into(), cluster, timeout, refresh, fallback: None })
 }

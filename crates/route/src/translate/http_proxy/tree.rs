@@ -85,7 +85,8 @@ pub struct Declaring<'p> {
 
 impl<'r> Tree<'r> {
     /// Creates an empty tree.
-    pub fn new(resolver: Resolver<'r>, report: Report, host: HostPolicies) -> Self {
+    pub fn new(resolver: Resolver<'r>, report: Report, mut host: HostPolicies) -> Self {
+        let policies = std::mem::take(&mut host.access.servers);
         Self {
             resolver,
             report,
@@ -97,7 +98,7 @@ impl<'r> Tree<'r> {
             objects: 0,
             size: 0,
             last_features: None,
-            policies: Policies::default(),
+            policies,
         }
     }
 

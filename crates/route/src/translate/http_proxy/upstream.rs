@@ -11,7 +11,7 @@ use crate::model::{
     UpstreamProtocol,
 };
 use crate::objects::http_proxy::{ProxyRoute, ProxyService};
-use crate::objects::{ObjectKey, Service};
+use crate::objects::{ObjectKey, Objects, Service};
 use crate::translate::backend::{self, Fault};
 use crate::translate::host;
 use crate::translate::source::WantedPort;
@@ -46,9 +46,42 @@ pub struct Policies {
 }
 
 impl Policies {
+    /// Returns whether a policy of a Service port is within the limits of the root. `size`: that of the certificate authorities, which
+    /// each cluster has a copy of. `limit`: that of all certificate authorities. Both are in bytes.
+    pub fn admit(&mut self, (service, port, policy): (&ObjectKey, u16, PolicyId), size: usize, limit: u64) -> bool {
+        let known = (service.clone(), port, policy);
+        if self.known.contains(&known) {
+            return true;
+        }
+        let sum = self.authorities.saturating_add(size as u64);
+        let is_admitted = self.known.len() < MOST && (size == 0 || sum <= limit);
+        if is_admitted {
+            self.known.insert(known);
+            self.authorities = sum;
+        }
+        is_admitted
+    }
+
     /// Returns the size of the clusters with these policies, in bytes.
     pub fn size(&self) -> u64 {
         (self.known.len() as u64).saturating_mul(CLUSTER).saturating_add(self.authorities)
+    }
+}
+
+/// Returns the message on a policy beyond the limits of a root.
+pub fn too_many() -> String {
+    format!(
+        "the root has more than {MOST} different policies for Services, or their certificate authorities take more than \
+         tenants.maxConfigurationPerNamespace"
+    )
+}
+
+/// Returns the external name of a Service, if it is a DNS name.
+pub fn external_name(objects: &Objects, service: &ObjectKey) -> Option<Arc<str>> {
+    let name = objects.get::<Service>(service)?.external_name.as_deref()?;
+    match host::parse(name.trim_end_matches('.')) {
+        Ok(Host::Exact(name)) => Some(name),
+        _ => None,
     }
 }
 
@@ -109,18 +142,24 @@ pub fn cluster(
         // The Service or the port does not exist.
         return tree.resolver.cluster(key, wanted_port, None).map_err(Unreached::Fault);
     };
-    let external = context.objects.get::<Service>(&key).and_then(|found| found.external_name.as_deref());
+    let is_external = context.objects.get::<Service>(&key).is_some_and(|found| found.external_name.is_some());
     let mut policy = base;
-    let features = features(tree, object, wanted, (&key, reached), external.is_some());
+    let features = features(tree, object, wanted, (&key, reached), is_external);
     policy.features = (!features.is_empty()).then(|| Arc::new(features));
     let host = host.or(wanted.host.as_ref()).map(|host| Arc::<str>::from(host.as_str()));
     let mut size = 0;
     if let Some(validation) = &service.validation {
-        let external = external.map(|name| name.trim_end_matches('.')).and_then(|name| match host::parse(name) {
-            Ok(Host::Exact(name)) => Some(name),
-            _ => None,
-        });
-        let parsed = validation::parse(tree, object, field, validation, host.or(external), closed);
+        let place = validation::Place {
+            origin: &object.origin,
+            field: &format!("{field}.validation"),
+            block: situation::Block::Service,
+            not_valid: situation::UPSTREAM_VALIDATION,
+            not_delegated: situation::CA_NOT_DELEGATED,
+            closed,
+        };
+        let (report, resolver) = (&mut tree.report, &mut tree.resolver);
+        let parsed =
+            validation::parse(validation, host.or(external_name(context.objects, &key)), place, report, resolver);
         let (verification, of_authorities) = parsed.map_err(|()| Unreached::Closed)?;
         if !policy.protocol.is_tls() {
             let message = "the protocol of the Service is neither \"tls\" nor \"h2\", so there is no certificate";
@@ -133,14 +172,12 @@ pub fn cluster(
         policy.server_name = host;
     }
     let is_own = policy.features.is_none() && policy.verification.is_none() && policy.server_name.is_none();
-    if is_own || admit(tree, &key, port, &policy, size) {
+    let limit = context.settings.tenants.max_configuration_per_namespace;
+    if is_own || tree.policies.admit((&key, port, policy.id()), size, limit) {
         let policy = (!is_own || protocol.is_some()).then_some(policy);
         return tree.resolver.cluster(key, wanted_port, policy).map_err(Unreached::Fault);
     }
-    let message = format!(
-        "the root has more than {MOST} different policies for Services, or their certificate authorities take more than \
-         tenants.maxConfigurationPerNamespace"
-    );
+    let message = too_many();
     let situation = situation::TOO_MANY_POLICIES;
     if policy.verification.is_some() {
         tree.report.add(&object.origin, field, &situation, message, closed);
@@ -150,24 +187,6 @@ pub fn cluster(
     tree.report.add(&object.origin, field, &situation, message, consequence);
     let policy = protocol.map(|_| TrafficPolicy { features: None, server_name: None, ..policy });
     tree.resolver.cluster(key, wanted_port, policy).map_err(Unreached::Fault)
-}
-
-/// Returns whether a policy of a Service port is within the limits of the root. `size`: that of the certificate authorities, which each
-/// cluster has a copy of.
-fn admit(tree: &mut Tree, service: &ObjectKey, port: u16, policy: &TrafficPolicy, size: usize) -> bool {
-    let known = (service.clone(), port, policy.id());
-    let limit = tree.resolver.context.settings.tenants.max_configuration_per_namespace;
-    let policies = &mut tree.policies;
-    if policies.known.contains(&known) {
-        return true;
-    }
-    let sum = policies.authorities.saturating_add(size as u64);
-    let is_admitted = policies.known.len() < MOST && (size == 0 || sum <= limit);
-    if is_admitted {
-        policies.known.insert(known);
-        policies.authorities = sum;
-    }
-    is_admitted
 }
 
 fn features(

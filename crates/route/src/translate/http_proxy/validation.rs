@@ -1,12 +1,15 @@
-//! The verification of the certificates of Services.
+//! The verification of the certificates of Services, and of the servers of policies.
 
 use std::sync::Arc;
 
-use super::situation::{self, Block, Situation};
+use lockgate_xds::provenance::ObjectRef;
+
+use super::report::Report;
+use super::situation::{Block, Situation};
 use super::tls;
-use super::tree::{Declaring, Tree};
 use crate::model::{Authorities, Host, PeerName, SecretId, SecretPart, Verification};
 use crate::objects::http_proxy::UpstreamValidation;
+use crate::translate::dialect::Resolver;
 use crate::translate::host;
 use crate::translate::problem::{Cause, Message};
 
@@ -14,26 +17,42 @@ use crate::translate::problem::{Cause, Message};
 /// validated against it.
 const MOST: (usize, usize) = (8, 250);
 
+/// The field of a validation, and how its faults are reported.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The object.
+    pub origin: &'a ObjectRef,
+    /// The field.
+    pub field: &'a str,
+    /// The block of a field that is not served.
+    pub block: Block,
+    /// The error of authorities or names that are not valid.
+    pub not_valid: Situation,
+    /// The error of a Secret that is not delegated to the namespace of the object.
+    pub not_delegated: Situation,
+    /// The consequence of a fault.
+    pub closed: &'a str,
+}
+
 /// The reason why a certificate cannot be verified: the field below the validation, the situation, and the message.
 type Fault = (&'static str, Situation, Message);
 
-/// Returns the verification of a Service, and the size of its certificate authorities in bytes. On an error, which is reported, no
-/// request may be sent to the Service. `server_name` takes precedence over the name in the certificate.
+/// Returns the verification of a server, and the size of its certificate authorities in bytes. On an error, which is reported, no
+/// request may be sent to the server. `server_name` takes precedence over the name in the certificate.
 pub fn parse(
-    tree: &mut Tree,
-    object: &Declaring,
-    field: &str,
     validation: &UpstreamValidation,
     server_name: Option<Arc<str>>,
-    closed: &str,
+    place: Place,
+    report: &mut Report,
+    resolver: &mut Resolver,
 ) -> Result<(Verification, usize), ()> {
-    let field = format!("{field}.validation");
-    if tree.report.add_rest(&object.origin, &field, (&validation.rest, &[]), Block::Service, closed) {
+    let Place { origin, field, block, not_valid, not_delegated: _, closed } = place;
+    if report.add_rest(origin, field, (&validation.rest, &[]), block, closed) {
         return Err(());
     }
-    let names = names(validation).map_err(|message| ("", situation::UPSTREAM_VALIDATION, message.into()));
+    let names = names(validation).map_err(|message| ("", not_valid, message.into()));
     let parsed = names.and_then(|names| {
-        let (secret, size) = authorities(tree, object, &field, &validation.ca_secret)?;
+        let (secret, size) = authorities(&validation.ca_secret, place, report, resolver)?;
         Ok((names, secret, size))
     });
     match parsed {
@@ -46,26 +65,32 @@ pub fn parse(
             Ok((Verification { server_name, authorities: Authorities::Secret(secret), names }, size))
         }
         Err((below, situation, message)) => {
-            tree.report.add(&object.origin, format!("{field}{below}"), &situation, message, closed);
+            report.add(origin, format!("{field}{below}"), &situation, message, closed);
             Err(())
         }
     }
 }
 
 /// Returns the Secret with the certificate authorities, and their size in bytes.
-fn authorities(tree: &mut Tree, object: &Declaring, field: &str, secret: &str) -> Result<(SecretId, usize), Fault> {
-    let invalid = |message: Message| (".caSecret", situation::UPSTREAM_VALIDATION, message);
+fn authorities(
+    secret: &str,
+    place: Place,
+    report: &mut Report,
+    resolver: &mut Resolver,
+) -> Result<(SecretId, usize), Fault> {
+    let Place { origin, field, not_valid, not_delegated, .. } = place;
+    let invalid = |message: Message| (".caSecret", not_valid, message);
     if secret.is_empty() {
         return Err(invalid("no Secret with certificate authorities is named".into()));
     }
-    let namespace = &object.proxy.meta.key.namespace;
+    let namespace = &origin.namespace;
     let key = tls::secret_key(secret, namespace);
-    if !tls::is_delegated(&key, namespace, &mut tree.resolver) {
+    if !tls::is_delegated(&key, namespace, resolver) {
         let message = format!("no TLSCertificateDelegation permits the reference to Secret \"{key}\"");
         let message = Message::from(message).because(Cause::NotDelegated(key.namespace));
-        return Err((".caSecret", situation::CA_NOT_DELEGATED, message));
+        return Err((".caSecret", not_delegated, message));
     }
-    let found = tree.resolver.secret(key.clone());
+    let found = resolver.secret(key.clone());
     let Some(secret) = found else {
         let why = "does not exist, has no key \"ca.crt\", or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
         return Err(invalid(format!("Secret \"{key}\" {why}").into()));
@@ -75,7 +100,7 @@ fn authorities(tree: &mut Tree, object: &Declaring, field: &str, secret: &str) -
         (Some(authorities), fault) => {
             if let Some(message) = fault {
                 let (field, kept) = (format!("{field}.caSecret"), "last good certificate authorities kept");
-                tree.report.add(&object.origin, field, &situation::UPSTREAM_VALIDATION, message, kept);
+                report.add(origin, field, &not_valid, message, kept);
             }
             // Long-lived data uses the text of the stored object, so that it is shared.
             Ok((SecretId::new(secret.meta.key.clone(), SecretPart::Authorities), authorities.len()))

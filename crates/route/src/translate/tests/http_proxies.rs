@@ -19,7 +19,7 @@ use crate::translate::{ChangedInputs, Translator};
 /// A translator beside the objects.
 pub(super) struct World {
     objects: Objects,
-    settings: Settings,
+    pub(super) settings: Settings,
     pub(super) translator: Translator,
 }
 
@@ -43,7 +43,7 @@ impl World {
     }
 
     /// Takes a step, and compares the result with a translation from scratch.
-    fn take(&mut self, step: Step) {
+    pub(super) fn take(&mut self, step: Step) {
         let (mut changed, before) = (ChangedInputs::default(), self.translator.model().clone());
         let (is_complete, lost) = (matches!(step, Step::Settings(_)), lost_of(&self.translator));
         take(step, &mut self.objects, &mut self.settings, &mut changed);
@@ -71,7 +71,12 @@ impl World {
 
     /// Returns the entries of the condition of an object: the reasons of errors, and of warnings with a mark.
     pub(super) fn reasons(&self, name: &str) -> Vec<String> {
-        let id = ObjectId { kind: Kind::HTTP_PROXY, key: meta(name).key };
+        self.reasons_of(Kind::HTTP_PROXY, name)
+    }
+
+    /// Returns the entries of the condition of an object of any kind like [`Self::reasons`].
+    pub(super) fn reasons_of(&self, kind: Kind, name: &str) -> Vec<String> {
+        let id = ObjectId { kind, key: meta(name).key };
         let verdicts = self.translator.verdicts().get(&id).cloned().unwrap_or_default();
         let entry = |(severity, reason): (Severity, &str)| match severity {
             Severity::Error => reason.to_owned(),
@@ -350,7 +355,7 @@ fn large_access_policies_close_the_host() {
 }
 
 /// Returns the verifications of all clusters: the server name and the Secret.
-fn verifications(world: &World) -> Vec<String> {
+pub(super) fn verifications(world: &World) -> Vec<String> {
     let clusters = world.translator.model().clusters.values();
     let found = clusters.filter_map(|cluster| {
         let verification = cluster.policy.verification.as_ref()?;
@@ -416,9 +421,9 @@ fn any_proxy() -> impl Strategy<Value = Object> {
     let (includes, routes) = (prop::collection::vec(include, 0..3), prop::collection::vec(route, 0..3));
     let class = select(vec![None, None, None, Some("ours"), Some("third"), Some("foreign")]);
     let names = select(vec!["one", "two", "three", "other/three", "other/one", "third/two"]);
-    let of_host = (host, secret, prop::bool::weighted(0.2), any_tcp_proxy(), any_clients());
+    let of_host = (host, secret, prop::option::weighted(0.25, 0..5u8), any_tcp_proxy(), any_clients());
     (names, 1i64..4, of_host, class, includes, routes).prop_map(
-        |(name, created, (host, secret, is_closed, tcp_proxy, clients), class, includes, routes)| {
+        |(name, created, (host, secret, access, tcp_proxy, clients), class, includes, routes)| {
             let mut spec = json!({ "includes": [], "routes": [] });
             if let Some(host) = host {
                 spec["virtualhost"] = json!({ "fqdn": host });
@@ -431,12 +436,22 @@ fn any_proxy() -> impl Strategy<Value = Object> {
                         spec["virtualhost"]["tls"]["clientValidation"] = clients;
                     }
                 }
-                if is_closed {
-                    spec["virtualhost"]["authorization"] = json!({ "extensionRef": { "name": "auth" } });
+                if let Some(form) = access {
+                    let namespace = if form < 2 { "" } else { "other" };
+                    let reference = json!({ "namespace": namespace, "name": "auth" });
+                    spec["virtualhost"]["authorization"] = json!({ "extensionRef": reference });
+                    let mut keys = json!({ "uri": "http://a.shop.svc/keys" });
+                    if form > 0 {
+                        keys["uri"] = json!("https://a.shop.svc:80/keys");
+                    }
+                    if form > 1 {
+                        let secret = ["ca", "other/ca", "issuer"][usize::from(form - 2)];
+                        keys["validation"] = json!({ "caSecret": secret, "subjectName": "keys" });
+                    }
                     spec["virtualhost"]["ipDenyPolicy"] = json!([{ "source": "Remote", "cidr": "10.0.0.0/8" }]);
                     spec["virtualhost"]["jwtProviders"] = json!([
                         { "name": "first", "default": true, "localJWKS": { "secretName": "good", "key": "keys" } },
-                        { "name": "second", "remoteJWKS": { "uri": "http://a.shop.svc/keys" } },
+                        { "name": "second", "remoteJWKS": keys },
                     ]);
                 }
             }
@@ -486,17 +501,39 @@ fn any_proxy() -> impl Strategy<Value = Object> {
 
 fn any_delegation() -> impl Strategy<Value = Object> {
     let namespaces = select(vec![vec!["*"], vec!["shop"], vec!["third", "shop"], vec![]]);
-    (select(vec!["other/one", "other/two"]), select(vec!["good", "wild"]), namespaces)
+    (select(vec!["other/one", "other/two"]), select(vec!["good", "wild", "ca"]), namespaces)
         .prop_map(|(name, secret, namespaces)| delegation(name, secret, &namespaces))
 }
 
 fn any_extension_service() -> impl Strategy<Value = Object> {
-    (select(vec!["auth", "other/auth"]), select(vec!["a", "gone"]))
-        .prop_map(|(name, service)| extension_service(name, &json!({ "services": to(service) })))
+    let service = (select(vec!["a", "b", "gone"]), select(vec![None, Some(0), Some(1), Some(2)]));
+    let services = prop::collection::vec(service, 0..3);
+    (select(vec!["auth", "other/auth"]), services, 0..12u8).prop_map(|(name, services, form)| {
+        let service = |(name, weight): (&str, Option<i64>)| json!({ "name": name, "port": 80, "weight": weight });
+        let mut spec = json!({ "services": services.into_iter().map(service).collect::<Vec<_>>() });
+        match form {
+            0..=2 => {
+                let secret = ["ca", "other/ca", "issuer"][usize::from(form)];
+                spec["validation"] = json!({ "caSecret": secret, "subjectName": "a" });
+            }
+            3 => spec["protocol"] = json!("h2c"),
+            4 => {
+                spec["protocol"] = json!("h2c");
+                spec["validation"] = json!({ "caSecret": "good", "subjectName": "a" });
+            }
+            5 => spec["loadBalancerPolicy"] = json!({ "strategy": "Random" }),
+            6 => spec["loadBalancerPolicy"] = json!({ "strategy": "Cookie" }),
+            7 => spec["circuitBreakerPolicy"] = json!({ "maxRequests": 7, "maxConnections": 100_000_000 }),
+            8 => spec["timeoutPolicy"] = json!({ "response": "1s", "idle": "1s", "idleConnection": "x" }),
+            9 => spec["protocolVersion"] = json!("v2"),
+            _ => {}
+        }
+        extension_service(name, &spec)
+    })
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let object = || prop_oneof![6 => any_proxy(), 1 => any_delegation(), 1 => any_authorities(), 1 => any_extension_service(), 5 => any_object()];
+    let object = || prop_oneof![6 => any_proxy(), 1 => any_delegation(), 2 => any_authorities(), 2 => any_extension_service(), 5 => any_object()];
     prop_oneof![
         24 => object().prop_map(Step::Apply),
         8 => object().prop_map(|object| Step::Delete(object.kind(), object.meta().key.clone())),

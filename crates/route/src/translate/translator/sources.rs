@@ -9,8 +9,8 @@ use crate::objects::{Object, ObjectId, ObjectKey, Objects, Precedence};
 use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::backend::{Context, Located};
-use crate::translate::dialect::{self, Dialect, Resolver};
-use crate::translate::few::Few;
+use crate::translate::dialect::{self, Dialect, Resolver, Selection};
+use crate::translate::few::{Few, beyond};
 use crate::translate::graph::Input;
 use crate::translate::source::{Dependencies, Source};
 
@@ -106,19 +106,41 @@ impl Translator {
         update: &mut Update,
     ) {
         let due: Vec<ObjectId> = due.into_iter().collect();
+        let mut referenced = BTreeSet::new();
         for batch in due.chunks(AT_A_TIME) {
             let parsed = parallel::map(batch, |id| self.parse(id, objects, settings));
             for (id, (now, made)) in batch.iter().zip(parsed) {
                 self.clusters.add(made, &mut self.ledger);
                 let is_known = |sources: &Sources| sources.get(id).is_some() || sources.waiting.contains_key(id);
                 let was_known = is_known(&self.sources);
-                self.replace_source(id, now, affected);
+                referenced.extend(self.replace_source(id, now, affected));
                 if was_known || is_known(&self.sources) {
                     affected.replaced.insert(id.clone());
                     update.sources.insert(id.clone());
                 }
             }
         }
+        // A reference can start or stop the service of an object. Such an object reads no other one.
+        referenced.retain(|id| self.sources.get(id).is_some() != self.is_served(id, objects));
+        if !referenced.is_empty() {
+            self.parse_sources(referenced, objects, settings, affected, update);
+        }
+    }
+
+    /// Returns whether an object exists and is served.
+    fn is_served(&self, id: &ObjectId, objects: &Objects) -> bool {
+        let object = objects.of_kind(id.kind).get(&id.key);
+        let dialect = dialect::of(self.dialects, id.kind);
+        dialect.zip(object).is_some_and(|(dialect, object)| self.selects(dialect, object))
+    }
+
+    /// Returns whether the class of an object is served, or a served source refers to the object.
+    fn selects(&self, dialect: &Dialect, object: &Object) -> bool {
+        let is_referenced = || {
+            let id = object.id();
+            matches!(dialect.selection, Selection::Referenced) && self.graph.is_used(&Input::new(id.kind, id.key))
+        };
+        dialect.serves(object, &self.classes) || is_referenced()
     }
 
     /// Parses a source and builds its clusters. Errors: the dependencies of an object that this controller does not serve.
@@ -130,7 +152,7 @@ impl Translator {
     ) -> (Result<Source, Dependencies>, NewClusters) {
         let dialect = dialect::of(self.dialects, id.kind);
         let object = objects.of_kind(id.kind).get(&id.key);
-        match dialect.zip(object).filter(|(dialect, object)| dialect.serves(object, &self.classes)) {
+        match dialect.zip(object).filter(|(dialect, object)| self.selects(dialect, object)) {
             Some((dialect, object)) => self.read(objects, settings, |resolver| (dialect.parse)(object, resolver)),
             None => (Err(Dependencies::default()), NewClusters::new()),
         }
@@ -155,11 +177,24 @@ impl Translator {
         (result, made)
     }
 
-    /// Replaces a source in all collections.
-    fn replace_source(&mut self, id: &ObjectId, now: Result<Source, Dependencies>, affected: &mut Affected) {
+    /// Replaces a source in all collections. Returns the objects that are served because sources refer to them, and whose references may
+    /// have changed.
+    fn replace_source(
+        &mut self,
+        id: &ObjectId,
+        now: Result<Source, Dependencies>,
+        affected: &mut Affected,
+    ) -> BTreeSet<ObjectId> {
         let none = Dependencies::default();
         let before = self.sources.get(id).cloned();
         let new = now.as_ref().map_or_else(|reads| reads, |source| &source.dependencies);
+        let old_inputs = self.sources.inputs(id);
+        let differing = beyond(&new.inputs, old_inputs).chain(beyond(old_inputs, &new.inputs));
+        let referenced = differing.filter(|input| {
+            let dialect = dialect::of(self.dialects, input.kind());
+            dialect.is_some_and(|dialect| matches!(dialect.selection, Selection::Referenced))
+        });
+        let referenced = referenced.map(|input| input.kind().id(input.key().clone())).collect();
         self.graph.replace(id, self.sources.inputs(id), &new.inputs);
         // The readers of each cluster are updated in any case, because a cluster that was dropped has been built again.
         let old = before.as_ref().map_or(&none, |source| &source.dependencies);
@@ -174,7 +209,7 @@ impl Translator {
             }
         };
         if before == now {
-            return;
+            return referenced;
         }
         let problems =
             |source: &Option<Arc<Source>>| source.as_ref().map_or_else(Box::default, |source| source.problems.clone());
@@ -191,6 +226,7 @@ impl Translator {
             }
             None => drop(self.sources.served.remove(id)),
         }
+        referenced
     }
 
     /// Adds a source to its hosts on the shared listeners. The limit of its namespace adds it to its hosts on listeners of Gateways.
