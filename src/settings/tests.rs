@@ -268,7 +268,9 @@ fn every_field_has_a_key() {
         // namespaceOwnership, hosts
         + 2
         // tenants
-        + 7
+        + 8
+        // httpProxy
+        + 2
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
         + 2
         // gateway.controller, gateway.restrictingPolicies, gateway.ignoredPolicies, gateway.dedicatedFleets

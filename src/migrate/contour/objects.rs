@@ -200,7 +200,7 @@ impl Comparison<'_> {
     }
 
     /// Returns the reason of a fault in the status of its HTTPProxy, which is more precise than that of the finding. A warning has one
-    /// only if Contour has the same.
+    /// only if Contour has the same, or the same setting.
     fn situation(&self, id: &ObjectId, finding: &Finding) -> Option<&'static str> {
         const WARNINGS: [&str; 2] = ["CertificateNamesDiffer", "ShadowedRoute"];
         let field = if finding.field.is_empty() { String::new() } else { format!("{}: ", finding.field) };
@@ -208,7 +208,8 @@ impl Comparison<'_> {
         let verdicts = self.translated.translator.verdicts().get(id)?;
         let verdict = verdicts.iter().find(|verdict| verdict.detail.is_some() && *verdict.message == *message)?;
         let is_error = verdict.detail.is_some_and(|detail| detail.severity == Severity::Error);
-        (is_error || WARNINGS.contains(&verdict.reason)).then_some(verdict.reason)
+        let is_of_settings = finding.field.ends_with(".permitInsecure");
+        (is_error || is_of_settings || WARNINGS.contains(&verdict.reason)).then_some(verdict.reason)
     }
 
     /// Adds the row of the root that serves a host of several roots.

@@ -212,7 +212,7 @@ fn unknown_keys_are_faults() {
         ("timeouts: {Connect: 5s}", "1:12", &["did you mean connect?"]),
         ("defaultSecret: a/b", "1:1", &["did you mean tls.defaultSecret?"]),
         ("timeouts: {minimum-protocol-version: 1.2}", "1:12", &["here it is tls.minimumVersion"]),
-        ("banana: 1", "1:1", &["known here: ingress, gateway, namespaceOwnership, hosts, externalNames"]),
+        ("banana: 1", "1:1", &["known here: ingress, gateway, namespaceOwnership, hosts, httpProxy, externalNames"]),
         ("rateLimitService: {domain: a}", "1:1", &["unknown key; here it is rateLimit"]),
         ("rateLimit: {enableXRateLimitHeaders: true}", "1:13", &["here it is rateLimit.headers"]),
         ("globalExtAuth: {}", "1:1", &["unknown key; here it is externalAuthorization"]),
