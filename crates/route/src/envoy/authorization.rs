@@ -200,7 +200,7 @@ fn body(part: RequestBody) -> Option<ext_authz_v3::BufferSettings> {
 /// Builds the rules for headers that the server of a tenant sets, adds, or removes. Envoy ignores the other changes, and by default
 /// also those of pseudo-headers and `host`.
 fn changeable() -> mutation_rules_v3::HeaderMutationRules {
-    let regex = format!("(?i)({})", HeaderName::unchangeable());
+    let regex = format!("(?i)({})", HeaderName::UNCHANGEABLE);
     mutation_rules_v3::HeaderMutationRules {
         disallow_expression: Some(matcher_v3::RegexMatcher { regex, ..Default::default() }),
         ..Default::default()

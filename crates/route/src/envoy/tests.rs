@@ -22,6 +22,18 @@ fn a_real_envoy_accepts_every_form_of_every_resource_without_a_warning() {
     }
 }
 
+/// An Envoy with a bootstrap of its own, or with exported files, has no runtime flags. Without a listener, it serves nothing.
+#[test]
+fn an_envoy_without_runtime_flags_accepts_the_listeners() {
+    let settings = Settings::default();
+    let mut resources = build(&model(), &settings);
+    resources
+        .retain(|one| [ResourceType::LISTENER, ResourceType::EXTENSION, ResourceType::SECRET].contains(&one.kind()));
+    let mut bootstrap = standalone(&resources, &settings);
+    bootstrap.layered_runtime = None;
+    validate(&bootstrap).unwrap();
+}
+
 #[test]
 fn a_real_envoy_rejects_invalid_resources() {
     let settings = Settings::default();
