@@ -106,12 +106,7 @@ fn certificates(configuration: &Configuration, draft: &mut Draft) {
     }
     match secret(configuration, "tls.fallback-certificate", "httpproxy.fallbackCertificate") {
         Some((path, Ok(secret))) => {
-            let message = "clients without a known server name are answered 404; Contour serves them the routes of \
-                           hosts with enableFallbackCertificate";
-            let remedy = "If clients without a server name need these routes, set tls.defaultSecret, and write the routes \
-                          without a host.";
-            let row = configuration.row(path, Verdict::Attention, message, remedy);
-            draft.set("tls.fallbackSecret", json!(secret), "", row);
+            draft.set("tls.fallbackSecret", json!(secret), "", same(configuration, path, ""));
         }
         Some((path, Err(why))) => draft.report(invalid(configuration, path, &why)),
         None => {}

@@ -36,7 +36,7 @@ pub enum Routes {
 pub struct RouteFilters {
     /// The filters of policies and sessions. All listeners of the model have these filters from the start: a listener that changes drains its
     /// connections, on which a new policy would not be enforced meanwhile. Eight disabled filters cost a request without a configuration
-    /// 1 to 2 %; there are two. They are enabled if the fallback selects the scope of the request.
+    /// 1 to 2 %; there are five. They are enabled if the fallback selects the scope of the request.
     pub policies: bool,
     /// The filter for CORS, which only routes of Gateways configure.
     pub cors: bool,
