@@ -284,7 +284,6 @@ fn invalid_unknown_and_misplaced_annotations_are_reported_and_ignored() {
         ("lockgate.dev/nonsense", ""),
         ("ingress.kubernetes.io/force-ssl-redirect", "yes"),
         ("kubernetes.io/ingress.allow-http", "no"),
-        ("projectcontour.io/tls-cert-namespace", "other"),
     ];
     let builder = keys.iter().fold(ingress("i"), |builder, (key, value)| builder.annotation(key, value));
     let world = world().with(
