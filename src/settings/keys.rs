@@ -129,10 +129,7 @@ pub static GROUPS: &[(&str, &str)] = &[
         "hosts",
         "HostGrants: the namespaces that may define a host. [security.md](security.md#host-grants) describes them.",
     ),
-    (
-        "httpProxy",
-        "HTTPProxies: who may define a host, and what they may permit. [httpproxy.md](httpproxy.md) describes them.",
-    ),
+    ("httpProxy", "Restrictions of [HTTPProxies](httpproxy.md)."),
     ("externalNames", "Services of type ExternalName. Their authors can reach every destination that Envoy can reach."),
     ("status", "The status of objects."),
     ("listeners", "Envoy's listeners and their connections."),

@@ -50,7 +50,7 @@ pub struct Settings {
     pub namespace_ownership: NamespaceOwnership,
     /// The namespaces that may define hosts.
     pub hosts: Hosts,
-    /// HTTPProxies.
+    /// Restrictions of HTTPProxies.
     pub http_proxies: HttpProxies,
     /// `namespace/name` of the Service in front of the Envoys.
     pub envoy_service: Option<(String, String)>,

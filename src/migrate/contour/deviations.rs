@@ -39,7 +39,7 @@ pub fn of_proxy(proxy: &HttpProxy) -> Vec<Deviation> {
                 found.push(better("spec.virtualhost.jwtProviders", message));
             }
         } else if !host.jwt_providers.is_empty() {
-            let message = "each route has keys of its own; with Contour, the keys of two hosts can replace each other \
+            let message = "each route has its own key set; in Contour, one host can replace the key set of another \
                            (GHSA-9x3c-68m7-f3x4)";
             found.push(better("spec.virtualhost.jwtProviders", message));
         }

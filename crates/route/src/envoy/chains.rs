@@ -240,15 +240,8 @@ fn is_scope(host: &Host) -> bool {
     matches!(host, Host::Exact(_))
 }
 
-/// The virtual hosts of a server name, by the host of the request.
-type Served<'a> = BTreeMap<&'a Host, &'a VirtualHost>;
-
-/// Returns the virtual hosts of a server name: its own, and those that `more` names.
-fn served<'a>(tls: &'a TlsHost, more: &'a BTreeSet<Host>, listener: &TlsListener<'a>) -> Served<'a> {
-    let content = |host: &Host| listener.tls.hosts.get(host)?.virtual_hosts.get(host);
-    let more = more.iter().filter_map(|host| Some((host, content(host)?)));
-    more.chain(tls.virtual_hosts.iter()).collect()
-}
+/// A virtual host, by the host of the request.
+type Served<'a> = (&'a Host, &'a VirtualHost);
 
 /// Builds the routes of one host: a scope, or a route configuration. `more` are the other hosts that its connections serve.
 pub fn routes(
@@ -260,8 +253,10 @@ pub fn routes(
     statistics: &Statistics,
 ) -> Resource {
     let name = names::tls_routes(listener.id, host);
-    let served = served(tls, more, listener);
-    let origins = served.values().flat_map(|content| route::origins(content)).chain(tls.origins.iter().cloned());
+    let content = |host: &Host| listener.tls.hosts.get(host)?.virtual_hosts.get(host);
+    let more_served = more.iter().filter_map(|host| Some((host, content(host)?)));
+    let served: Vec<Served> = tls.virtual_hosts.iter().chain(more_served).collect();
+    let origins = served.iter().flat_map(|(_, content)| route::origins(content)).chain(tls.origins.iter().cloned());
     let origins = origins.collect();
     let mut answered = answered(host, tls, listener);
     answered.values_mut().for_each(|names| names.retain(|name| !more.contains(*name)));
@@ -291,7 +286,7 @@ pub fn routes(
 fn route_configuration(
     listener: &ListenerId,
     host: &Host,
-    (tls, served): (&TlsHost, &Served),
+    (tls, served): (&TlsHost, &[Served]),
     mut answered: BTreeMap<u16, BTreeSet<&Host>>,
     settings: &Settings,
     statistics: &Statistics,

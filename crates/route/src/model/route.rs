@@ -7,6 +7,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{
     ClusterFilter, ClusterId, Filters, ForwardFilter, Match, Rewrite, RouteFilter, RoutePolicy, Session, SessionCookie,
+    SettingsAuthorization,
 };
 
 /// The routes of one host, in the order in which they are tried.
@@ -135,6 +136,20 @@ impl Route {
     pub fn runs_program(&self) -> bool {
         let runs = |filter: &ForwardFilter| matches!(filter, ForwardFilter::Cookies(_));
         matches!(&self.action, Action::Forward(forward) if forward.filters.iter().any(runs))
+    }
+
+    /// Returns the size of the context for the authorization server of the settings, in bytes.
+    pub fn context_size(&self) -> u64 {
+        let size = |filter: &ForwardFilter| match filter {
+            ForwardFilter::SettingsAuthorization(SettingsAuthorization::Context(context)) => {
+                context.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+            }
+            _ => 0,
+        };
+        match &self.action {
+            Action::Forward(forward) => forward.filters.iter().map(size).sum(),
+            Action::Redirect(_) | Action::Respond { .. } => 0,
+        }
     }
 
     /// Returns the route with a policy.

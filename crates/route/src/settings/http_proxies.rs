@@ -1,6 +1,6 @@
-//! The HTTPProxies that may define hosts, and what they may permit.
+//! Restrictions of HTTPProxies.
 
-/// The HTTPProxies that may define hosts, and what they may permit.
+/// Restrictions of HTTPProxies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpProxies {
     /// The namespaces whose HTTPProxies may be roots. All namespaces if empty.

@@ -123,10 +123,10 @@ impl Shared {
         }
     }
 
-    /// Returns whether the object itself sets features of its routes, has clusters for itself alone, or runs programs, so that they count toward the limit of its
-    /// namespace.
+    /// Returns whether the object itself sets features of its routes, sends a context, has clusters for itself alone, or runs programs. These
+    /// count toward the limit of its namespace.
     pub fn has_features(&self) -> bool {
-        let counts = |unit: &Unit| unit.own.is_some() || unit.route.runs_program();
+        let counts = |unit: &Unit| unit.own.is_some() || unit.route.runs_program() || unit.route.context_size() > 0;
         self.size_of_clusters > 0 || self.rules.iter().flat_map(|rule| &rule.units).any(counts)
     }
 

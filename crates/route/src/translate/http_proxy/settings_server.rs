@@ -23,7 +23,8 @@ const CONTEXT_NOT_VALID: Situation = situation::auth("AuthContextInvalid");
 pub struct HostPolicy {
     /// Whether routes without a policy are not authorized.
     is_disabled: bool,
-    context: BTreeMap<String, String>,
+    /// The values of all routes, which share them.
+    context: Arc<BTreeMap<String, String>>,
 }
 
 impl HostPolicy {
@@ -45,7 +46,7 @@ impl HostPolicy {
         let Some(policy) = policy else { return Self::default() };
         Self {
             is_disabled: policy.disabled && may_disable(origin, field, report, settings),
-            context: context_beside(policy, field, origin, report, settings),
+            context: Arc::new(context_beside(policy, field, origin, report, settings)),
         }
     }
 }
@@ -79,14 +80,18 @@ impl Tree<'_> {
         }
         let own = context_beside(policy, &field, &object.origin, report, settings);
         let is_off = policy.disabled && may_disable(&object.origin, &field, report, settings);
-        difference(is_off, host.context.iter().map(|(key, value)| (key.clone(), value.clone())).chain(own).collect())
+        let mut context = host.context.clone();
+        if !own.is_empty() {
+            Arc::make_mut(&mut context).extend(own);
+        }
+        difference(is_off, context)
     }
 }
 
-fn difference(is_off: bool, context: BTreeMap<String, String>) -> Option<SettingsAuthorization> {
+fn difference(is_off: bool, context: Arc<BTreeMap<String, String>>) -> Option<SettingsAuthorization> {
     match is_off {
         true => Some(SettingsAuthorization::Off),
-        false => (!context.is_empty()).then(|| SettingsAuthorization::Context(Arc::new(context))),
+        false => (!context.is_empty()).then_some(SettingsAuthorization::Context(context)),
     }
 }
 

@@ -46,8 +46,8 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// Returns whether a policy of a Service port is within the limits of the root. `size`: that of the certificate authorities, which
-    /// each cluster has a copy of. `limit`: that of all certificate authorities. Both are in bytes.
+    /// Returns whether a policy of a Service port is within the limits of the root. `size`: the bytes of its certificate
+    /// authorities, which each cluster copies. `limit`: the maximum for all certificate authorities of the root, in bytes.
     pub fn admit(&mut self, (service, port, policy): (&ObjectKey, u16, PolicyId), size: usize, limit: u64) -> bool {
         let known = (service.clone(), port, policy);
         if self.known.contains(&known) {

@@ -108,10 +108,13 @@ impl Translator {
             let is_same = |a: &Unit, b: &Unit| a.route.origin == b.route.origin && a.own == b.own;
             let of_objects = rule.units.chunk_by(is_same).map(|units| {
                 let paths = units.iter().map(|unit| u64::from(unit.route.copies())).sum::<u64>();
+                let context = |unit: &Unit| unit.route.context_size().saturating_mul(unit.route.copies().into());
+                let contexts = units.iter().map(context).fold(0, u64::saturating_add);
                 let programs = units.iter().filter(|unit| unit.route.runs_program()).count() as u64;
                 size(scope.features_without_challenges(&source.precedence, &units[0]))
                     .saturating_mul(paths)
                     .saturating_add(programs.saturating_mul(PROGRAM))
+                    .saturating_add(contexts)
             });
             of_objects.fold(0, u64::saturating_add)
         });
