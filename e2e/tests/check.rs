@@ -14,8 +14,8 @@ use e2e::process::repository;
 use e2e::{ApiServer, Manifests, lockgate};
 use serde_json::Value;
 
-/// The time limit of a check of 2,000 manifests, in a debug build on a busy machine.
-const LIMIT: Duration = Duration::from_secs(30);
+/// The time limit of a check of 2,000 manifests, in a debug build on a busy machine. Alone, it takes 5 s.
+const LIMIT: Duration = Duration::from_secs(150);
 
 /// The result of the program.
 struct Answer {
