@@ -4,6 +4,7 @@
 mod access;
 mod advisories;
 mod backends;
+mod internal_redirects;
 mod servers;
 
 use e2e::manifests::{documents, service};

@@ -242,6 +242,10 @@ pub fn filters(route: &Route) -> Vec<String> {
             ForwardFilter::Authorization(server) => {
                 all.push(format!("external authorization by cluster {}", server.cluster))
             }
+            ForwardFilter::InternalRedirects(redirects) => {
+                let statuses: Vec<String> = redirects.statuses.iter().map(|one| one.code().to_string()).collect();
+                all.push(format!("follow up to {} redirects with {}", redirects.most, statuses.join(", ")));
+            }
             ForwardFilter::GrpcWeb => all.push("gRPC-Web is translated into gRPC".to_owned()),
             ForwardFilter::SettingsAuthorization(SettingsAuthorization::Off) => {
                 all.push("no external authorization by the server of the settings".to_owned());

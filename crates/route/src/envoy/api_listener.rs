@@ -342,8 +342,8 @@ fn changes_requests(forward: &Forward) -> bool {
         ForwardFilter::IdleTimeout(_) | ForwardFilter::Session(_) | ForwardFilter::Cookies(_) => false,
         // Answered before.
         ForwardFilter::Authorization(_) | ForwardFilter::SettingsAuthorization(_) => false,
-        // Clients of gRPC do not send it.
-        ForwardFilter::GrpcWeb => false,
+        // Clients of gRPC do not send it, and servers do not redirect.
+        ForwardFilter::GrpcWeb | ForwardFilter::InternalRedirects(_) => false,
     };
     let by_cluster =
         |filter: &ClusterFilter| matches!(filter, ClusterFilter::RequestHeaders(_) | ClusterFilter::Host(_));
@@ -352,7 +352,7 @@ fn changes_requests(forward: &Forward) -> bool {
 }
 
 fn route_action(forward: &Forward) -> route_v3::route::Action {
-    let made = route::route_action(forward, &PathMatch::root());
+    let made = route::route_action(forward, "", &PathMatch::root());
     let retry_policy = made.retry_policy.map(|retry| route_v3::RetryPolicy {
         retry_on: retry.retry_on,
         num_retries: retry.num_retries,

@@ -264,8 +264,10 @@ pub fn routes(
     let mut routes = route_configuration(listener.id, host, (tls, &served), answered, settings, statistics);
     match host {
         Host::Exact(server_name) => {
-            // The header with the key is not for backends.
-            routes.request_headers_to_remove.insert(0, names::SERVER_NAME.to_owned());
+            if !served.iter().any(|(_, content)| route::keeps_key(content)) {
+                // The header with the key is not for backends.
+                routes.request_headers_to_remove.insert(0, names::SERVER_NAME.to_owned());
+            }
             let key = format!("{}{server_name}", names::scope_key_prefix(listener.id));
             route::scope(&name, key, routes.encode_to_vec(), origins)
         }

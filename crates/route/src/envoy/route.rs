@@ -5,6 +5,7 @@ mod encoded;
 mod groups;
 mod header_changes;
 mod hosts;
+mod internal_redirects;
 mod matches;
 mod redirect;
 mod rewrite;
@@ -29,6 +30,7 @@ use crate::settings::{AccessLogFormat, Compression, HeaderPolicies, Settings};
 
 pub(super) use action::{direct_response, route_action};
 pub use hosts::VirtualHosts;
+pub(super) use internal_redirects::keeps_key;
 pub(super) use matches::header_matchers;
 pub use scopes::{ScopedHosts, Scopes, scope};
 pub use size::Sizes;
@@ -245,9 +247,12 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
     }
     let policy = route.policy();
     let Route { matches, filters, action, origin } = route;
+    // The object of the route.
+    let name = names::route(origin);
     let (built, forward) = match action {
         Action::Forward(forward) => {
-            (Some(route_v3::route::Action::Route(route_action(forward, &matches.path))), Some(&**forward))
+            let built = route_action(forward, &name, &matches.path);
+            (Some(route_v3::route::Action::Route(built)), Some(&**forward))
         }
         Action::Redirect(_) => (None, None),
         Action::Respond { status, body } => {
@@ -260,11 +265,10 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
     };
     let has_streams = body_limit::has_streams(route);
     let mut route = route_v3::Route {
-        // The object of the route.
-        name: names::route(origin),
         r#match: Some(matches::route_match(matches, conditions)),
         metadata: marks.named.then(|| metadata(origin)),
-        stat_prefix: if counted { names::of_statistics(names::route(origin)) } else { String::new() },
+        stat_prefix: if counted { names::of_statistics(name.clone()) } else { String::new() },
+        name,
         action: built,
         typed_per_filter_config: forward.and_then(|forward| cors::per_route(&forward.filters)).into_iter().collect(),
         ..Default::default()

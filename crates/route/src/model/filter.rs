@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Authorization, ClusterId, CookieRewrites, HeaderChange, HeaderName, HeaderValue, RoutePolicy, Session,
-    SettingsAuthorization,
+    Authorization, ClusterId, CookieRewrites, HeaderChange, HeaderName, HeaderValue, RedirectStatus, RoutePolicy,
+    Session, SettingsAuthorization,
 };
 
 /// Filters in the order in which they apply. If two filters set the same property, the later one applies.
@@ -62,6 +62,8 @@ pub enum ForwardFilter {
     Cookies(Box<CookieRewrites>),
     /// Translates gRPC-Web of browsers into gRPC.
     GrpcWeb,
+    /// Follows redirects of the backends.
+    InternalRedirects(Box<InternalRedirects>),
     /// Limits the time without any data of a request or its response; `None` is no limit.
     IdleTimeout(Option<Duration>),
     /// Sends the requests of a session to one endpoint.
@@ -99,6 +101,28 @@ pub enum PathRewrite {
     Prefix(HeaderValue),
     /// Replaces the path.
     Full(HeaderValue),
+}
+
+/// The redirects of backends that Envoy follows itself, to routes of the same object on the same host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InternalRedirects {
+    /// The most redirects of a request.
+    pub most: u32,
+    /// The statuses that are followed.
+    pub statuses: Vec<RedirectStatus>,
+    /// Whether the scheme may change.
+    pub schemes: SchemeChange,
+}
+
+/// Whether Envoy follows a redirect to another scheme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemeChange {
+    /// Never.
+    Never,
+    /// Only from https to http.
+    ToPlainText,
+    /// Always.
+    Always,
 }
 
 /// Copies of requests for another cluster, whose responses are dropped.

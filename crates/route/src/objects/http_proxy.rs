@@ -37,8 +37,8 @@ pub use policies::{
 };
 pub use rest::Rest;
 pub use route::{
-    DirectResponsePolicy, HeaderSetting, HeadersPolicy, PathRewritePolicy, ProxyRoute, ProxyService, RedirectPolicy,
-    ReplacePrefix, RetryPolicy, TimeoutPolicy,
+    DirectResponsePolicy, HeaderSetting, HeadersPolicy, InternalRedirectPolicy, PathRewritePolicy, ProxyRoute,
+    ProxyService, RedirectPolicy, ReplacePrefix, RetryPolicy, TimeoutPolicy,
 };
 pub use status::{DetailedCondition, HttpProxyStatus, LoadBalancer, SubCondition};
 pub use tcp_proxy::{TcpInclude, TcpProxy};

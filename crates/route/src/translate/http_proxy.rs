@@ -14,6 +14,7 @@ mod fallback;
 mod global_limits;
 mod headers;
 mod health;
+mod internal_redirects;
 mod policies;
 mod report;
 mod root;

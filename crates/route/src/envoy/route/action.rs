@@ -8,6 +8,7 @@ use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previ
 use route_v3::weighted_cluster::ClusterWeight;
 
 use super::header_changes::Changes;
+use super::internal_redirects;
 use super::rewrite::Rewritten;
 use crate::envoy::wire;
 use crate::model::{
@@ -15,9 +16,9 @@ use crate::model::{
     WeightedCluster,
 };
 
-/// Builds the action that forwards requests whose path is matched by `path`. No timeout is written as 0, because
+/// Builds the action of the route `name`, which forwards requests whose path is matched by `path`. No timeout is written as 0, because
 /// Envoy's default is 15 s.
-pub fn route_action(forward: &Forward, path: &PathMatch) -> route_v3::RouteAction {
+pub fn route_action(forward: &Forward, name: &str, path: &PathMatch) -> route_v3::RouteAction {
     use route_v3::route_action::{ClusterSpecifier, UpgradeConfig};
     let Forward { clusters, timeout, retry, websocket, filters } = forward;
     let cluster = match clusters.as_slice() {
@@ -40,7 +41,7 @@ pub fn route_action(forward: &Forward, path: &PathMatch) -> route_v3::RouteActio
         upgrade_configs: if *websocket { vec![] } else { vec![refused] },
         ..Default::default()
     };
-    filters.iter().for_each(|filter| apply(filter, path, &mut action));
+    filters.iter().for_each(|filter| apply(filter, (name, path), &mut action));
     rewrite_hosts_by_cluster(&mut action, clusters);
     action
 }
@@ -72,12 +73,15 @@ fn rewrite_hosts_by_cluster(action: &mut route_v3::RouteAction, clusters: &[Weig
 }
 
 /// Applies `filter` to `action`. Header changes ([`add_header_changes`]), CORS, sessions, and authorization belong to the route.
-fn apply(filter: &ForwardFilter, path: &PathMatch, action: &mut route_v3::RouteAction) {
+fn apply(filter: &ForwardFilter, (name, path): (&str, &PathMatch), action: &mut route_v3::RouteAction) {
     use route_v3::route_action::HostRewriteSpecifier;
     match filter {
         ForwardFilter::RequestHeaders(_) | ForwardFilter::Cors(_) => {}
         ForwardFilter::Session(_) | ForwardFilter::Authorization(_) | ForwardFilter::Cookies(_) => {}
         ForwardFilter::SettingsAuthorization(_) | ForwardFilter::GrpcWeb => {}
+        ForwardFilter::InternalRedirects(redirects) => {
+            action.internal_redirect_policy = Some(internal_redirects::policy(redirects, name));
+        }
         ForwardFilter::Rewrite(rewrite) => {
             if let Some(host) = &rewrite.host {
                 let host = HostRewriteSpecifier::HostRewriteLiteral(host.as_str().to_owned());

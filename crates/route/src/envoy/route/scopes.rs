@@ -151,7 +151,7 @@ impl Scopes {
         let mut virtual_host = head.encode_to_vec();
         virtual_host.extend(table);
         let name = names::scope(&self.listener, host);
-        let mut routes = self.routes(&name, settings);
+        let mut routes = self.routes(&name, super::keeps_key(content), settings);
         routes.typed_per_filter_config.extend(self.off.clone());
         let encoded = super::encoded_configuration(routes, [Bytes::from(virtual_host)].into_iter());
         (scope(&name, name.clone(), encoded, super::origins(content).collect()), retained)
@@ -161,15 +161,17 @@ impl Scopes {
     fn scope_of_others(&self, settings: &Settings) -> Resource {
         let name = names::scope_of_others(&self.listener);
         let virtual_hosts = self.others.all().map(|one| one.message());
-        let encoded = super::encoded_configuration(self.routes(&name, settings), virtual_hosts);
+        let encoded = super::encoded_configuration(self.routes(&name, false, settings), virtual_hosts);
         let origins = self.others.all().flat_map(|one| one.origins().iter().cloned()).collect();
         scope(&name, name.clone(), encoded, origins)
     }
 
-    fn routes(&self, name: &str, settings: &Settings) -> route_v3::RouteConfiguration {
+    fn routes(&self, name: &str, keeps_key: bool, settings: &Settings) -> route_v3::RouteConfiguration {
         let mut routes = super::with_settings(super::route_configuration(name, vec![]), settings);
-        // The header with the key is not for backends.
-        routes.request_headers_to_remove.insert(0, names::HOST.to_owned());
+        if !keeps_key {
+            // The header with the key is not for backends.
+            routes.request_headers_to_remove.insert(0, names::HOST.to_owned());
+        }
         routes
     }
 }

@@ -34,7 +34,7 @@ fn forward(weights: &[(&str, u32)]) -> Forward {
 }
 
 fn action_of(forward: &Forward) -> route_v3::RouteAction {
-    route_action(forward, &PathMatch::root())
+    route_action(forward, "route", &PathMatch::root())
 }
 
 fn marks() -> Marks {

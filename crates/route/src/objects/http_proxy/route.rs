@@ -49,6 +49,8 @@ pub struct ProxyRoute {
     pub cookie_rewrite_policies: Vec<CookieRewritePolicy>,
     /// The active health check of the endpoints.
     pub health_check_policy: Option<HealthCheckPolicy>,
+    /// The redirects of the Services that Envoy follows.
+    pub internal_redirect_policy: Option<InternalRedirectPolicy>,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,
@@ -196,6 +198,23 @@ pub struct DirectResponsePolicy {
     pub status_code: i64,
     /// The body. Empty if absent.
     pub body: String,
+    /// The other fields.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// The redirects of the Services that Envoy follows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InternalRedirectPolicy {
+    /// The most redirects of a request. 0 and absent are 1.
+    pub max_internal_redirects: i64,
+    /// The statuses of redirects that are followed. Empty: 302.
+    pub redirect_response_codes: Vec<i64>,
+    /// Whether the scheme may change: `Always`, `Never`, or `SafeOnly`, from https to http. Empty: `Never`.
+    pub allow_cross_scheme_redirect: String,
+    /// Whether a redirect to a route is followed once.
+    pub deny_repeated_route_redirect: bool,
     /// The other fields.
     #[serde(flatten)]
     pub rest: Rest,

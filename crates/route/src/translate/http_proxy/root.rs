@@ -106,7 +106,9 @@ fn serve(
     let is_closed = is_closed || closes;
     let section: Option<Arc<str>> = section_of(&host);
     let redirect = tls.as_ref().map(|tls| tls.redirect);
-    let mut tree = Tree::new(resolver, report, HostPolicies { is_closed, access, cors, redirect, section });
+    let is_wildcard = matches!(host, Host::Wildcard(_));
+    let policies = HostPolicies { is_closed, is_wildcard, access, cors, redirect, section };
+    let mut tree = Tree::new(resolver, report, policies);
     tree.add(proxy, &Reached::default());
     let stream = tree.stream(proxy, virtual_host);
     let size_of_clusters = tree.policies.size();

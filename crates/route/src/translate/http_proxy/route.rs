@@ -14,9 +14,6 @@ use crate::model::{
 use crate::objects::http_proxy::{ProxyRoute, ProxyService};
 use crate::translate::unit::Field;
 
-/// The fields of a route that are left out without harm.
-const HARMLESS: &[&str] = &["internalRedirectPolicy"];
-
 /// The action of a route. With a rewritten prefix, the paths with and without a slash at its end have actions of their own.
 struct Answer {
     action: Action,
@@ -41,7 +38,7 @@ impl Tree<'_> {
                 return self.report_condition(object, &field, situation::Block::Route, fault, "route left out");
             }
         };
-        let rest = (&route.rest, HARMLESS);
+        let rest: (_, &[&str]) = (&route.rest, &[]);
         let is_closed = self.report.add_rest(&object.origin, &field, rest, situation::Block::Route, "answered 503");
         let access = self.access(object, &field, route);
         let is_closed = is_closed || access.is_closed;
@@ -143,6 +140,7 @@ impl Tree<'_> {
         filters.extend(self.host.cors.clone().map(ForwardFilter::Cors));
         filters.extend(receives_grpc(&route.services).then_some(ForwardFilter::GrpcWeb));
         filters.extend(idle.map(ForwardFilter::IdleTimeout));
+        filters.extend(self.internal_redirects(object, field, route).map(ForwardFilter::InternalRedirects));
         filters.extend(self.settings_authorization(object, field, route).map(ForwardFilter::SettingsAuthorization));
         let rewritten = match policies::rewritten(self, object, field, route.path_rewrite_policy.as_ref(), path) {
             Ok(rewritten) => rewritten,

@@ -36,6 +36,8 @@ const MOST_OBJECTS: usize = 1000;
 pub struct HostPolicies {
     /// Whether a field that is not served may restrict access to the host.
     pub is_closed: bool,
+    /// Whether the host is a wildcard.
+    pub is_wildcard: bool,
     /// The access policies.
     pub access: HostAccess,
     /// The permissions of scripts of other origins.
