@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Benchmarks of the whole system beside Contour and Envoy Gateway, on a real API server; about 40 minutes without the case propagation,
 # which takes two hours more.
-# env: CASES=ingress,endpoint (cold ingress endpoint burst churn memory fanout tls envoy request routes gateways shared propagation),
+# env: CASES=ingress,endpoint (cold ingress endpoint burst churn memory fanout tls envoy request routes proxies gateways shared propagation),
 #      SIZES=1k,10k, MAIN=10k, WHO=lockgate (lockgate contour envoy-gateway lockgate-sotw contour-delta), CLIENTS=100, ENVOYS=1, CHURN=5 (seconds),
 #      BUDGET=10 (seconds for a series), ROUNDS=1, QUICK=1 for a small run, OUTPUT=file. BENCHMARKS.md and its plots are written
 #      when everything is measured.
@@ -55,10 +55,12 @@ go_program() { (cd "$1" && go build -mod=readonly -o "$target/peers/$3" -ldflags
 go_files() { (cd "$1" && go mod download "$2" && go list -mod=readonly -m -f '{{.Dir}}' "$2"); }
 
 arguments=()
+contour=github.com/projectcontour/contour
 if measures "$who" contour || measures "$who" contour-delta; then
-  contour=github.com/projectcontour/contour
   [[ -n ${CONTOUR:-} ]] || go_program bench/contour $contour/cmd/contour contour
   arguments+=(--contour "${CONTOUR:-$target/peers/contour}")
+fi
+if measures "$who" contour || measures "$who" contour-delta || measures "$cases" proxies; then
   arguments+=(--contour-types "$(go_files bench/contour $contour)/examples/contour/01-crds.yaml")
 fi
 if measures "$cases" routes || measures "$cases" gateways || measures "$cases" propagation; then

@@ -9,6 +9,7 @@ mod envoys;
 mod fanout;
 mod gateways;
 mod propagation;
+mod proxies;
 mod requests;
 mod routes;
 mod session;
@@ -58,6 +59,8 @@ pub enum Case {
     Request,
     /// HTTPRoutes: a cold start, new ones, changes of endpoints, memory.
     Routes,
+    /// HTTPProxies: a cold start, new ones, changes of included ones and of endpoints, memory.
+    Proxies,
     /// Many Gateways.
     Gateways,
     /// A host that many Ingresses share.
@@ -68,7 +71,7 @@ pub enum Case {
 
 impl Case {
     /// All cases in the order of the page.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Cold,
         Self::Ingress,
         Self::Endpoint,
@@ -80,6 +83,7 @@ impl Case {
         Self::Envoy,
         Self::Request,
         Self::Routes,
+        Self::Proxies,
         Self::Gateways,
         Self::Shared,
         Self::Propagation,
@@ -99,6 +103,7 @@ impl Case {
             Case::Envoy => "envoy",
             Case::Request => "request",
             Case::Routes => "routes",
+            Case::Proxies => "proxies",
             Case::Gateways => "gateways",
             Case::Shared => "shared",
             Case::Propagation => "propagation",
@@ -119,6 +124,7 @@ impl Case {
             Case::Envoy => "Through real Envoys",
             Case::Request => "The cost of a request",
             Case::Routes => "HTTPRoutes of Gateway API",
+            Case::Proxies => "HTTPProxies",
             Case::Gateways => "Many Gateways",
             Case::Shared => "One host shared by 1,000 Ingresses",
             Case::Propagation => "The public Gateway API benchmark",
@@ -144,6 +150,7 @@ impl Case {
             Case::Envoy => envoys::ABOUT,
             Case::Request => requests::ABOUT,
             Case::Routes => routes::ABOUT,
+            Case::Proxies => proxies::ABOUT,
             Case::Gateways => gateways::ABOUT,
             Case::Shared => shared::ABOUT,
             Case::Propagation => propagation::ABOUT,
@@ -157,7 +164,7 @@ impl Case {
 
     /// Returns whether the case is measured at every size.
     fn at_every_size(self) -> bool {
-        matches!(self, Case::Cold | Case::Ingress | Case::Endpoint | Case::Memory | Case::Routes)
+        matches!(self, Case::Cold | Case::Ingress | Case::Endpoint | Case::Memory | Case::Routes | Case::Proxies)
     }
 }
 
@@ -286,6 +293,7 @@ pub async fn run(options: &Options, page: &mut Page, mut written: impl FnMut(&Pa
         // The issue of interest is the growth to the main size; what is beyond it takes others too long.
         if (options.main / 10..=options.main).contains(&size) {
             bench.routes_and_gateways(size, page, &mut written).await;
+            bench.all_proxies(size, page, &mut written).await;
         }
     }
     if options.cases.contains(&Case::Shared) {
@@ -409,6 +417,7 @@ impl Bench {
             settings: party.routes.map(|routes| format!("routes: {{ discovery: {routes} }}\n")).unwrap_or_default(),
             against: party.against,
             gateways: false,
+            many_statuses: false,
         }
     }
 

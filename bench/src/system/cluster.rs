@@ -18,7 +18,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::controller::envoy_gateway;
-use super::names::{CLASS, NAMESPACE, address, gateway, host, name};
+use super::names::{CLASS, NAMESPACE, TEAM, address, gateway, host, name};
 use super::objects::{self, Kind};
 
 /// The number of objects in one write to etcd.
@@ -70,7 +70,10 @@ impl Cluster {
         let server = ApiServer::start_with(&etcd_flags, &flags).await;
         if let Some(path) = contour_types {
             server.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()], "").await;
-            server.kubectl(&["create", "namespace", "projectcontour"], "").await;
+            for namespace in ["projectcontour", TEAM] {
+                server.kubectl(&["create", "namespace", namespace], "").await;
+            }
+            server.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=120s"], "").await;
         }
         for directory in gateway_types {
             // A policy in the directory of Gateway API forbids changes of the definitions.
@@ -81,11 +84,13 @@ impl Cluster {
                 }
             }
         }
+        if !gateway_types.is_empty() || contour_types.is_some() {
+            // The Service of Lockgate's Envoys.
+            server.apply(&Kind::Service.object(ENVOYS).to_string()).await;
+        }
         if !gateway_types.is_empty() {
             server.kubectl(&["create", "namespace", envoy_gateway::NAMESPACE], "").await;
             server.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=120s"], "").await;
-            // The Service of Lockgate's Envoys.
-            server.apply(&Kind::Service.object(ENVOYS).to_string()).await;
         }
         let class = format!(
             "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {{ name: {CLASS} }}\n\
@@ -102,7 +107,8 @@ impl Cluster {
         let (templates, secure_template) = (BTreeMap::new(), String::new());
         let mut cluster = Self { server, templates, secure_template, gateways: 1, etcd, api, authority };
         let routes = (!gateway_types.is_empty()).then_some(Kind::HttpRoute);
-        for kind in Kind::ALL.into_iter().chain(routes) {
+        let proxies = contour_types.map(|_| Kind::PROXIES).into_iter().flatten();
+        for kind in Kind::ALL.into_iter().chain(routes).chain(proxies) {
             let template = cluster.template(kind, kind.object(TEMPLATE)).await?;
             cluster.templates.insert(kind, template);
         }
@@ -121,7 +127,9 @@ impl Cluster {
     /// # Errors
     /// The connection fails.
     pub async fn api(&self) -> anyhow::Result<Api> {
-        Ok(Api { connection: connect(&self.server.target()).await? })
+        let target = self.server.target();
+        let patches = target.clone().field("content-type", "application/merge-patch+json").connect().await;
+        Ok(Api { connection: connect(&target).await?, patches: patches.map_err(|error| anyhow!("{error}"))? })
     }
 
     /// Returns an object as the API server stores it.
@@ -175,14 +183,16 @@ impl Cluster {
         self.server.apply(&objects::gateways(class, controller, count)).await;
     }
 
-    /// Returns the number of requests that wrote a status of Gateway API, from the API server's metrics.
+    /// Returns the number of requests that wrote a status of Gateway API or Contour, from the API server's metrics.
     ///
     /// # Errors
     /// The metrics are unavailable.
     pub async fn status_writes(&self) -> anyhow::Result<f64> {
         let mut api = connect(&self.server.target()).await?;
         let page = api.send(Method::GET, "/metrics", Default::default()).await.map_err(|error| anyhow!("{error}"))?;
-        Ok(status_writes(&page.text(), "group=\"gateway.networking.k8s.io\""))
+        let page = page.text();
+        let groups = ["gateway.networking.k8s.io", "projectcontour.io"];
+        Ok(groups.iter().map(|group| status_writes(&page, &format!("group=\"{group}\""))).sum())
     }
 
     /// Waits until no status is written for two seconds. Returns the number of writes and the time of the last one.
@@ -292,6 +302,8 @@ impl Cluster {
 /// Writes through the API server.
 pub struct Api {
     connection: Connection,
+    /// The same API server, for merge patches.
+    patches: Connection,
 }
 
 impl Api {
@@ -311,6 +323,28 @@ impl Api {
     pub async fn route(&mut self, index: usize) -> anyhow::Result<Written> {
         let object = objects::route(index, index, &gateway(0));
         Ok(write(&mut self.connection, Method::POST, &Kind::HttpRoute.path(), &object).await?.0)
+    }
+
+    /// Creates HTTPProxy number `index`, and the one that it includes.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn proxy(&mut self, index: usize) -> anyhow::Result<Written> {
+        let included = objects::included_proxy(index, "/");
+        let (first, _) = write(&mut self.connection, Method::POST, &Kind::IncludedProxy.path(), &included).await?;
+        let (second, _) =
+            write(&mut self.connection, Method::POST, &Kind::HttpProxy.path(), &objects::proxy(index)).await?;
+        Ok(Written { sent: first.sent, ..second })
+    }
+
+    /// Changes the path to which the included HTTPProxy number `index` redirects.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn edit_included(&mut self, index: usize, change: usize) -> anyhow::Result<Written> {
+        let path = format!("{}/{}", Kind::IncludedProxy.path(), name(index));
+        let spec = objects::included_proxy(index, &super::names::marked_path(change));
+        Ok(write(&mut self.patches, Method::PATCH, &path, &json!({ "spec": spec["spec"] })).await?.0)
     }
 
     /// Changes the endpoints of Service number `index`.

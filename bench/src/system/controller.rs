@@ -65,6 +65,8 @@ pub struct Choice {
     pub against: bool,
     /// Whether it serves Gateways. Contour and a client of Envoy Gateway serve one, the first.
     pub gateways: bool,
+    /// Whether Contour may write many statuses per second.
+    pub many_statuses: bool,
 }
 
 /// A running controller. It stops when dropped.
@@ -142,11 +144,10 @@ impl Controller {
                     let file = directory.path().join("contour.yaml");
                     let reference = format!("{{ namespace: {NAMESPACE}, name: {} }}", gateway(0));
                     std::fs::write(&file, format!("gateway: {{ gatewayRef: {reference} }}\n"))?;
-                    args.extend([
-                        format!("--config-path={}", file.display()),
-                        "--kubernetes-client-qps=1000".into(),
-                        "--kubernetes-client-burst=2000".into(),
-                    ]);
+                    args.push(format!("--config-path={}", file.display()));
+                }
+                if choice.many_statuses {
+                    args.extend(["--kubernetes-client-qps=1000".into(), "--kubernetes-client-burst=2000".into()]);
                 }
                 let process = Process::start("contour", &path, &args, &directory.path().join("contour.log"));
                 // The listeners of a Gateway on ports 80 and 443 are at these plus 8,000, whatever the flags say.

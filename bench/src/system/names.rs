@@ -2,7 +2,9 @@
 
 /// Namespace of all objects.
 pub const NAMESPACE: &str = "default";
-/// The class of all Ingresses.
+/// Namespace of included HTTPProxies.
+pub const TEAM: &str = "team";
+/// The class of all Ingresses and HTTPProxies.
 pub const CLASS: &str = "bench";
 /// A name is this and [`NAME_DIGITS`] digits.
 pub const HOST_PREFIX: &str = "b-";

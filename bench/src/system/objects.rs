@@ -1,8 +1,8 @@
-//! The objects of the cluster: Ingress, Service, and EndpointSlice. They differ only in names, hosts, and addresses.
+//! The objects of the cluster: Ingress, Service, and EndpointSlice; HTTPRoute and HTTPProxy. They differ only in names, hosts, and addresses.
 
 use serde_json::{Value, json};
 
-use super::names::{CLASS, NAMESPACE, address, gateway, host, marked_address, marked_path, name};
+use super::names::{CLASS, NAMESPACE, TEAM, address, gateway, host, marked_address, marked_path, name};
 
 /// A kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,21 +15,34 @@ pub enum Kind {
     Ingress,
     /// `HTTPRoute`.
     HttpRoute,
+    /// An `HTTPProxy` with a host, which includes another one.
+    HttpProxy,
+    /// The included `HTTPProxy`, in a namespace of its own.
+    IncludedProxy,
 }
 
 impl Kind {
     /// The kinds of a cluster with Ingresses, in the order of writes.
     pub const ALL: [Self; 3] = [Self::Service, Self::EndpointSlice, Self::Ingress];
 
+    /// The kinds of a cluster with HTTPProxies, in the order of writes.
+    pub const PROXIES: [Self; 2] = [Self::IncludedProxy, Self::HttpProxy];
+
+    fn namespace(self) -> &'static str {
+        if self == Kind::IncludedProxy { TEAM } else { NAMESPACE }
+    }
+
     /// Returns the path of the kind at the API server.
     pub fn path(self) -> String {
+        let namespace = self.namespace();
         let (group, plural) = match self {
             Kind::Service => ("api/v1", "services"),
             Kind::EndpointSlice => ("apis/discovery.k8s.io/v1", "endpointslices"),
             Kind::Ingress => ("apis/networking.k8s.io/v1", "ingresses"),
             Kind::HttpRoute => ("apis/gateway.networking.k8s.io/v1", "httproutes"),
+            Kind::HttpProxy | Kind::IncludedProxy => ("apis/projectcontour.io/v1", "httpproxies"),
         };
-        format!("/{group}/namespaces/{NAMESPACE}/{plural}")
+        format!("/{group}/namespaces/{namespace}/{plural}")
     }
 
     /// Returns the prefix of the kind's keys in etcd.
@@ -39,8 +52,9 @@ impl Kind {
             Kind::EndpointSlice => "endpointslices",
             Kind::Ingress => "ingress",
             Kind::HttpRoute => "gateway.networking.k8s.io/httproutes",
+            Kind::HttpProxy | Kind::IncludedProxy => "projectcontour.io/httpproxies",
         };
-        format!("/registry/{place}/{NAMESPACE}/")
+        format!("/registry/{place}/{}/", self.namespace())
     }
 
     /// Returns object number `index` as a user writes it.
@@ -50,6 +64,8 @@ impl Kind {
             Kind::EndpointSlice => slice(index, [address(index, 0), address(index, 1)], 8080),
             Kind::Ingress => ingress(index, index, None),
             Kind::HttpRoute => route(index, index, &gateway(index)),
+            Kind::HttpProxy => proxy(index),
+            Kind::IncludedProxy => included_proxy(index, "/"),
         }
     }
 }
@@ -66,6 +82,32 @@ pub fn route(index: usize, backend: usize, gateway: &str) -> Value {
                 "matches": [{ "path": { "type": "PathPrefix", "value": "/" } }],
                 "backendRefs": [{ "name": name(backend), "port": 80 }],
             }],
+        },
+    })
+}
+
+/// Returns HTTPProxy number `index` with the host of that number, which includes the one of that number.
+pub fn proxy(index: usize) -> Value {
+    json!({
+        "apiVersion": "projectcontour.io/v1", "kind": "HTTPProxy",
+        "metadata": { "name": name(index), "namespace": NAMESPACE },
+        "spec": {
+            "ingressClassName": CLASS,
+            "virtualhost": { "fqdn": host(index) },
+            "includes": [{ "name": name(index), "namespace": TEAM, "conditions": [{ "prefix": "/team" }] }],
+            "routes": [{ "services": [{ "name": name(index), "port": 80 }] }],
+        },
+    })
+}
+
+/// Returns the included HTTPProxy number `index`, whose route redirects to a path.
+pub fn included_proxy(index: usize, path: &str) -> Value {
+    json!({
+        "apiVersion": "projectcontour.io/v1", "kind": "HTTPProxy",
+        "metadata": { "name": name(index), "namespace": TEAM },
+        "spec": {
+            "ingressClassName": CLASS,
+            "routes": [{ "requestRedirectPolicy": { "path": path } }],
         },
     })
 }

@@ -23,7 +23,7 @@ pub const ABOUT: &str = "\
     which does not run here. \"Idle CPU\" is CPU time per second without a change.";
 
 /// The time limit of a first sync and of the statuses of all routes.
-const PATIENCE: Duration = Duration::from_secs(400);
+pub(super) const PATIENCE: Duration = Duration::from_secs(400);
 
 impl Bench {
     /// Runs the cases with Gateways at this size, without the Ingresses of the cluster.
@@ -63,15 +63,26 @@ impl Bench {
         self.cluster.fill(&[Kind::HttpRoute], 0..routes, false).await
     }
 
-    /// Starts a controller of Gateways with several clients.
+    /// Starts a controller of Gateways with a client.
     pub(super) async fn open_gateways(&mut self, party: &Party, size: usize) -> anyhow::Result<(Session, Vec<Figure>)> {
+        self.open_with_statuses(party, size, true).await
+    }
+
+    /// Starts a controller with a client, and waits until it has written all statuses.
+    pub(super) async fn open_with_statuses(
+        &mut self,
+        party: &Party,
+        size: usize,
+        gateways: bool,
+    ) -> anyhow::Result<(Session, Vec<Figure>)> {
         let choice = Choice {
             settings: format!(
                 "leaderElection: {{ enabled: true }}\nstatus: {{ envoyService: {NAMESPACE}/{} }}\n",
                 name(ENVOYS)
             ),
             against: false,
-            gateways: true,
+            gateways,
+            many_statuses: true,
         };
         let before = self.cluster.status_writes().await?;
         let (session, start) = self.open_with(party, size, 1, &choice, PATIENCE).await?;
@@ -136,7 +147,8 @@ impl Bench {
         self.with_status_writes(figures, before).await
     }
 
-    async fn endpoint_changes_of_routes(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
+    /// Measures changes of endpoints, with the writes of statuses.
+    pub(super) async fn endpoint_changes_of_routes(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
         let (before, _) = self.cluster.settled(PATIENCE).await?;
         session.api = self.cluster.api().await?;
         let figures = self.endpoint_changes(session).await?;
@@ -144,7 +156,11 @@ impl Bench {
     }
 
     /// Adds the number of status writes for each change of a series.
-    async fn with_status_writes(&self, mut figures: Vec<Figure>, before: f64) -> anyhow::Result<Vec<Figure>> {
+    pub(super) async fn with_status_writes(
+        &self,
+        mut figures: Vec<Figure>,
+        before: f64,
+    ) -> anyhow::Result<Vec<Figure>> {
         let (after, _) = self.cluster.settled(PATIENCE).await?;
         let changes = figures.iter().find(|(metric, ..)| *metric == "changes").map_or(1.0, |(.., count)| *count);
         figures.push(("status writes", Unit::Count, (after - before) / changes));
@@ -152,7 +168,7 @@ impl Bench {
     }
 }
 
-async fn at_rest(session: &mut Session) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn at_rest(session: &mut Session) -> anyhow::Result<Vec<Figure>> {
     let idle = session.idle().await?;
     let mut figures = memory(session)?;
     figures.push(("idle CPU", Unit::Ms, idle * 1e3));

@@ -125,6 +125,7 @@ impl Bench {
     pub(super) async fn tidy(&mut self) {
         let mut kinds = vec![Kind::Ingress];
         kinds.extend((!self.options.gateway_types.is_empty()).then_some(Kind::HttpRoute));
+        kinds.extend(self.options.contour_types.iter().flat_map(|_| Kind::PROXIES));
         let cleared = self.cluster.clear(&kinds, FIRST_SPARE..FIRST_SPARE + SPARES);
         if let Err(error) = self.guard.clone().over(cleared).await {
             self.say(&format!("new objects could not be removed: {error:#}"));

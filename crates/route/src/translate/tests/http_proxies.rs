@@ -505,6 +505,7 @@ fn any_proxy() -> impl Strategy<Value = Object> {
                         route["healthCheckPolicy"] = json!({ "path": "/" });
                         route["services"][0]["healthPort"] = json!(81);
                     }
+                    14 => route["internalRedirectPolicy"] = json!({ "maxInternalRedirects": 2 }),
                     _ => {}
                 }
                 route
