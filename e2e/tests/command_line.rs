@@ -163,6 +163,9 @@ const CALLS: &[Calls] = &[
             "DIR/good --contour-config DIR/missing.yaml",
             "DIR/good --contour-config DIR/binary.yaml",
             "DIR/good --settings-file DIR/missing/settings.yaml",
+            "--kubeconfig DIR/missing",
+            "--context other --kubeconfig DIR/kubeconfig",
+            "--context current DIR/good",
         ],
     },
     Calls {

@@ -89,6 +89,11 @@ impl Manifests {
         }
     }
 
+    /// Adds a text without objects that are read here, for [`Manifests::texts`].
+    pub fn add_text(&mut self, name: &str, content: String) {
+        self.texts.push(Text { name: name.into(), content });
+    }
+
     /// Records that the file `name` cannot be read.
     pub fn add_unreadable(&mut self, name: &str, message: String) {
         self.counts.files += 1;

@@ -1,5 +1,7 @@
 //! `lockgate migrate contour`: compares objects and configuration with Contour, and writes a settings file.
 
+mod cluster_configuration;
+
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,31 +11,38 @@ use clap::{Args, ValueEnum};
 
 use crate::check::output::Colors;
 use crate::check::{Manifests, Scope};
-use crate::cmd::check::input;
+use crate::cmd::check::{cluster, input};
+use crate::cmd::cluster_args::ClusterArgs;
 use crate::cmd::exit::{ExitCodes, Outcome};
 use crate::cmd::output;
 use crate::cmd::progress::Progress;
 use crate::migrate::contour::{self, Configuration, Flags, Migration, Verdict, counted, json, migrate, text};
-use crate::source::file;
+use crate::settings::Watch;
+use crate::source::{self, file};
 
 /// Options of `lockgate migrate contour`.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Files, directories (all *.yaml, *.yml, and *.json below), or `-` for standard input
-    #[arg(value_name = "FILE|DIR|-", required_unless_present_any = ["manifests", "contour_config"])]
+    #[arg(value_name = "FILE|DIR|-")]
+    #[arg(required_unless_present_any = ["manifests", "contour_config", "context", "kubeconfig"])]
+    #[arg(conflicts_with_all = ["context", "kubeconfig"])]
     inputs: Vec<PathBuf>,
 
     /// The same as the arguments, as for `lockgate serve`
-    #[arg(long, value_name = "FILE|DIR|-")]
+    #[arg(long, value_name = "FILE|DIR|-", conflicts_with_all = ["context", "kubeconfig"])]
     manifests: Vec<PathBuf>,
 
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
     /// The input is complete: a missing Service or Secret needs attention
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["context", "kubeconfig"])]
     complete: bool,
 
     /// Contour's configuration: its configuration file, or the manifest of a ConfigMap or a ContourConfiguration
-    /// [default: the ConfigMap `contour` with the key contour.yaml, or the ContourConfiguration of the input; the defaults of
-    /// Contour without both]
+    /// [default: the ConfigMap `contour` with the key contour.yaml, or the ContourConfiguration of the input or the cluster; the
+    /// defaults of Contour without both]
     #[arg(long, value_name = "FILE", help_heading = "Contour")]
     contour_config: Option<PathBuf>,
 
@@ -90,17 +99,22 @@ pub(super) const LONG_ABOUT: &str = "Compare the objects and the configuration o
     \x20 same       it has the same effect\n\
     \x20 better     Lockgate serves more of it, or serves it more safely\n\
     \x20 attention  it differs or has no counterpart: the field, the consequence, and the remedy\n\n\
-    Nothing is applied, and no cluster is read. docs/migration/contour.md describes the move.";
+    With --context or --kubeconfig, the objects and the configuration come from a Kubernetes cluster, which is only read. Nothing is \
+    applied. docs/migration/contour.md describes the move.";
 
 pub(in crate::cmd) const EXIT_CODES: ExitCodes = ExitCodes {
     fine: "every row is the same or better",
     findings: Some("rows need attention"),
-    failed: "wrong usage, a file that cannot be read or written, or a configuration of Contour that is not valid YAML",
+    failed: "wrong usage, a file that cannot be read or written, a configuration of Contour that is not valid YAML, or no access to the \
+             cluster",
 };
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  The objects of a cluster with Contour, and its ConfigMap, which is found by its name:
+  The objects of the current cluster, and Contour's ConfigMap, which is found by its name:
+    lockgate migrate contour --context current --settings-file lockgate.yaml
+
+  The same without access to the cluster:
     kubectl get ingress,httpproxy,tlscertificatedelegation,extensionservice,service,secret,configmap \\
       --all-namespaces --output yaml > all.yaml
     lockgate migrate contour --settings-file lockgate.yaml all.yaml
@@ -118,10 +132,17 @@ Examples:
 /// Runs `lockgate migrate contour`.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let progress = Progress::start("reading manifests");
-    let input = input::read(options.inputs.iter().chain(&options.manifests), &progress)?;
-    let manifests = &input.manifests;
-    let configuration = configuration(options, manifests)?;
-    let scope = if options.complete { Scope::Complete } else { Scope::Part };
+    let (manifests, scope, is_partial) = match options.cluster.is_given() {
+        false => {
+            let input = input::read(options.inputs.iter().chain(&options.manifests), &progress)?;
+            (input.manifests, if options.complete { Scope::Complete } else { Scope::Part }, input.is_partial)
+        }
+        true => {
+            let (manifests, scope) = crate::cmd::runtime()?.block_on(of_cluster(options, &progress))?;
+            (manifests, scope, false)
+        }
+    };
+    let configuration = configuration(options, &manifests)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     let flags = Flags {
@@ -130,7 +151,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         watch_namespaces: options.watch_namespaces.clone(),
     };
     progress.step(format!("comparing {} objects", manifests.counts().objects));
-    let Migration { settings, mut rows } = migrate(manifests, configuration.as_ref(), &flags, &scope, now);
+    let Migration { settings, mut rows } = migrate(&manifests, configuration.as_ref(), &flags, &scope, now);
     drop(progress);
     if let Some(path) = &options.settings_file {
         std::fs::write(path, settings).with_context(|| format!("cannot write --settings-file {}", path.display()))?;
@@ -153,13 +174,28 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     };
     let source = match &configuration {
         Some(configuration) => format!("the configuration of {}", configuration.place()),
-        None => "the defaults of Contour, because the input has no configuration".to_owned(),
+        None => "the defaults of Contour, because there is no configuration of it".to_owned(),
     };
     let _ = writeln!(io::stderr().lock(), "{summary}, with {source}{written}");
-    if input.is_partial {
+    if is_partial {
         bail!("a file cannot be read, so the comparison is incomplete");
     }
     Ok(Outcome::with_findings(needs_attention))
+}
+
+/// Returns the objects of a cluster, and the texts of the configurations that it has.
+async fn of_cluster(options: &Options, progress: &Progress) -> anyhow::Result<(Manifests, Scope)> {
+    let watch = Watch { namespaces: options.watch_namespaces.clone(), ..Watch::default() };
+    let listed = cluster::list(options.cluster.clone(), &watch, progress).await?;
+    let (mut manifests, scope) = super::of_cluster(listed);
+    if options.contour_config.is_none() {
+        let client =
+            source::cluster::client(options.cluster.kubeconfig.clone(), options.cluster.context.clone()).await?;
+        for configuration in cluster_configuration::list(&client, progress).await {
+            manifests.add_text("", configuration);
+        }
+    }
+    Ok((manifests, scope))
 }
 
 /// Returns Contour's configuration: the file that the user names, or the only one of the input.
@@ -172,7 +208,7 @@ fn configuration(options: &Options, manifests: &Manifests) -> anyhow::Result<Opt
     let mut found = contour::find(manifests.texts()).map_err(anyhow::Error::msg)?;
     if found.len() > 1 {
         let places: Vec<String> = found.iter().map(Configuration::place).collect();
-        bail!("the input has several configurations of Contour: {}; name one with --contour-config", places.join(", "));
+        bail!("there are several configurations of Contour: {}; name one with --contour-config", places.join(", "));
     }
     Ok(found.pop())
 }

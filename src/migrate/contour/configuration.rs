@@ -15,6 +15,7 @@ const CONFIG_KEY: &str = "contour.yaml";
 /// Contour's configuration.
 #[derive(Debug)]
 pub struct Configuration {
+    /// The file. Empty for an object of a Kubernetes cluster.
     file: String,
     form: Form,
     /// The kind and the key of the object. Without an object, it is a file.
@@ -135,6 +136,7 @@ impl Configuration {
     /// Describes where the configuration is: `ConfigMap projectcontour/contour in all.yaml`.
     pub fn place(&self) -> String {
         match &self.object {
+            Some((kind, key)) if self.file.is_empty() => format!("{kind} {key}"),
             Some((kind, key)) => format!("{kind} {key} in {}", self.file),
             None => self.file.clone(),
         }
@@ -172,6 +174,7 @@ impl Configuration {
     pub fn row(&self, path: &str, verdict: Verdict, message: impl Into<String>, remedy: &str) -> Row {
         let Lines { document, outer, before, at } = &self.lines;
         let line = match before {
+            _ if self.file.is_empty() => 0,
             Some(before) => before + document.line_of(&join(outer, path)),
             None => *at,
         };

@@ -34,7 +34,7 @@ impl Verdict {
 /// A row of the report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Row {
-    /// The file as the user named it; `-` is standard input. Empty for a default of Contour.
+    /// The file as the user named it; `-` is standard input. Empty for a default of Contour, and for an object of a Kubernetes cluster.
     pub file: String,
     /// The line, from 1. 0 if there is none.
     pub line: usize,
@@ -67,8 +67,12 @@ impl Row {
             Colors::On => format!("\x1b[{code}m{text}\x1b[0m"),
             Colors::Off => text.to_owned(),
         };
-        let file = printable(if file.is_empty() { "(default)" } else { file });
-        let place = if *line > 0 { format!("{file}:{line}:") } else { format!("{file}:") };
+        let shown = match (file.as_str(), kind.as_str()) {
+            ("", "") => "(default)",
+            ("", _) => "(cluster)",
+            (file, _) => file,
+        };
+        let place = if *line > 0 { format!("{}:{line}:", printable(shown)) } else { format!("{}:", printable(shown)) };
         let color = match verdict {
             Verdict::Attention => "1;33",
             Verdict::Better => "1;32",
