@@ -58,7 +58,7 @@ struct Difference {
 pub fn assert_as_strict(ours: &BTreeMap<String, Value>, theirs: &BTreeMap<String, Value>) {
     let mut all = Vec::new();
     for (name, ours) in ours {
-        let [ours, theirs] = [ours, &theirs[name]].map(|one| definition(one));
+        let [ours, theirs] = [ours, &theirs[name]].map(definition);
         compare(ours["names"]["kind"].as_str().expect("a kind"), &ours, &theirs, &mut all);
     }
     let mut used = BTreeSet::new();
