@@ -28,6 +28,7 @@ from pathlib import Path
 # for all tests that measure times.
 LIMITS = {
     "certificates::secrets::": 360,
+    "chart::definitions": 300,
     "cluster::": 900,
     "drain::": 600,
     "every_case_runs": 600,

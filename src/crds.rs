@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod contour;
 mod fields;
 
 use std::fs;
@@ -446,11 +447,11 @@ fn definitions() -> [(Kind, &'static str, Value); 4] {
     ]
 }
 
-#[test]
-fn crds_are_those_of_the_types() {
-    let all = definitions();
+/// Compares the files of definitions with the types, or writes them.
+#[track_caller]
+fn assert_files(directories: &[&str], head: fn(&str) -> String, definitions: &[(Kind, &str, Value)]) {
     for ((kind, module, definition), directory) in
-        all.iter().flat_map(|one| DIRECTORIES.map(|directory| (one, directory)))
+        definitions.iter().flat_map(|one| directories.iter().map(move |directory| (one, directory)))
     {
         let yaml = format!("{}{}", head(module), serde_saphyr::to_string(definition).unwrap());
         let name = format!("{}_{}.yaml", kind.info().group, kind.info().plural);
@@ -462,4 +463,14 @@ fn crds_are_those_of_the_types() {
         let is = fs::read_to_string(&path).unwrap_or_default();
         assert!(is == yaml, "{} differs from the types: run `make crds`", path.display());
     }
+}
+
+#[test]
+fn crds_are_those_of_the_types() {
+    assert_files(&DIRECTORIES, head, &definitions());
+}
+
+#[test]
+fn crds_of_contour_are_those_of_the_types() {
+    assert_files(&contour::DIRECTORIES, contour::head, &contour::definitions());
 }

@@ -3,6 +3,7 @@
 
 mod crds;
 mod dashboard;
+mod definitions;
 mod rendered;
 mod values;
 

@@ -186,6 +186,7 @@ const SETS: &[(&str, &[&str])] = &[
             "gatewayAPI.gatewayClass.annotations.team=edge",
         ],
     ),
+    ("the definitions of Contour's kinds", &["httpProxy.installDefinitions=true"]),
     ("certificates by cert-manager", &["xdsTls.mode=cert-manager"]),
     (
         "certificates by an issuer of the cluster",

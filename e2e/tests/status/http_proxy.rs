@@ -6,49 +6,12 @@ use serde_json::Value;
 
 use super::{get, start};
 
-/// The CustomResourceDefinitions, with any content.
-pub const DEFINITIONS: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: { name: httpproxies.projectcontour.io }
-spec:
-  group: projectcontour.io
-  names: { kind: HTTPProxy, listKind: HTTPProxyList, plural: httpproxies, singular: httpproxy }
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }
-    subresources: { status: {} }
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: { name: tlscertificatedelegations.projectcontour.io }
-spec:
-  group: projectcontour.io
-  names: { kind: TLSCertificateDelegation, listKind: TLSCertificateDelegationList, plural: tlscertificatedelegations, singular: tlscertificatedelegation }
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: { name: extensionservices.projectcontour.io }
-spec:
-  group: projectcontour.io
-  names: { kind: ExtensionService, listKind: ExtensionServiceList, plural: extensionservices, singular: extensionservice }
-  scope: Namespaced
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }
-    subresources: { status: {} }
-";
+/// The CustomResourceDefinitions, whose schemas the status has to satisfy.
+pub const DEFINITIONS: &str = concat!(
+    include_str!("../../../crds/contour/projectcontour.io_httpproxies.yaml"),
+    include_str!("../../../crds/contour/projectcontour.io_extensionservices.yaml"),
+    include_str!("../../../crds/contour/projectcontour.io_tlscertificatedelegations.yaml"),
+);
 
 /// Formats an HTTPProxy in `default`.
 fn proxy(name: &str, spec: &str) -> String {

@@ -61,6 +61,7 @@ pub struct HttpProxy {
 
 /// The spec of an HTTPProxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpProxySpec {
     /// The host. An object with a host is a root, and other objects are served only if a root includes them.
@@ -75,11 +76,13 @@ pub struct HttpProxySpec {
     pub ingress_class_name: Option<String>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The host of a root.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualHost {
     /// The name, exact or with a leading `*.`.
@@ -100,11 +103,13 @@ pub struct VirtualHost {
     pub ip_deny_policy: Vec<IpFilterPolicy>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// TLS of a root.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Tls {
     /// The Secret: `name` or `namespace/name`. Empty if absent.
@@ -121,11 +126,13 @@ pub struct Tls {
     pub enable_fallback_certificate: bool,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The permissions of scripts of other origins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct CorsPolicy {
     /// Whether requests may have credentials.
@@ -144,11 +151,13 @@ pub struct CorsPolicy {
     pub max_age: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// An included object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Include {
     /// The name.
@@ -159,11 +168,13 @@ pub struct Include {
     pub conditions: Vec<Condition>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A condition on requests. Empty texts are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// A string prefix of the path.
@@ -178,11 +189,13 @@ pub struct Condition {
     pub query_parameter: Option<ValueCondition>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A condition on a header or a query parameter. Empty texts are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ValueCondition {
     /// The name.
@@ -211,5 +224,6 @@ pub struct ValueCondition {
     pub treat_missing_as_empty: bool,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }

@@ -6,6 +6,7 @@ use super::Rest;
 
 /// The verification of the certificates of a Service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpstreamValidation {
     /// The Secret with the certificate authorities: `name` or `namespace/name`.
@@ -16,11 +17,13 @@ pub struct UpstreamValidation {
     pub subject_names: Vec<String>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The selection of an endpoint for a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoadBalancerPolicy {
     /// `RoundRobin`, `WeightedLeastRequest`, `Random`, `Cookie`, or `RequestHash`. Empty if absent.
@@ -29,11 +32,13 @@ pub struct LoadBalancerPolicy {
     pub request_hash_policies: Vec<RequestHashPolicy>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A part of a request that selects the endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RequestHashPolicy {
     /// Whether the parts behind it have no effect on a request with this part.
@@ -47,33 +52,39 @@ pub struct RequestHashPolicy {
     pub hash_source_ip: bool,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A header that selects the endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeaderHashOptions {
     /// The name.
     pub header_name: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A query parameter that selects the endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct QueryParameterHashOptions {
     /// The name.
     pub parameter_name: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The active health check of the endpoints of a route. A number of 0 is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthCheckPolicy {
     /// The path of the request.
@@ -92,11 +103,13 @@ pub struct HealthCheckPolicy {
     pub expected_statuses: Vec<StatusRange>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A range of statuses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusRange {
     /// The first status.
@@ -105,20 +118,23 @@ pub struct StatusRange {
     pub end: i64,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The time in which a new endpoint receives fewer requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlowStartPolicy {
     /// The time.
     pub window: String,
     /// The exponent of the share of the requests: above 1, they increase faster at first. Empty: 1.
     pub aggression: String,
-    /// The share of the requests at the beginning, in percent. `None`: 10.
+    /// The share of the requests at the beginning, in percent; 10 if absent.
     pub min_weight_percent: Option<i64>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }

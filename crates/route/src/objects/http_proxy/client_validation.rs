@@ -6,6 +6,7 @@ use super::Rest;
 
 /// The verification of client certificates. Empty texts are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientVerification {
     /// The Secret with the certificate authorities: `name` or `namespace/name`.
@@ -22,11 +23,13 @@ pub struct ClientVerification {
     pub forward_client_certificate: Option<ForwardClientCertificate>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The parts of the certificate of a client that backends receive in the header `x-forwarded-client-cert`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ForwardClientCertificate {
     /// The subject.
@@ -41,5 +44,6 @@ pub struct ForwardClientCertificate {
     pub uri: bool,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }

@@ -6,6 +6,7 @@ use super::Rest;
 
 /// The change of the attributes of a cookie that a Service sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct CookieRewritePolicy {
     /// The name of the cookie.
@@ -20,16 +21,19 @@ pub struct CookieRewritePolicy {
     pub same_site: Option<String>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The new value of an attribute of a cookie.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct CookieValue {
     /// The value.
     pub value: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }

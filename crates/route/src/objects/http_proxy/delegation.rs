@@ -15,6 +15,7 @@ pub struct TlsCertificateDelegation {
 
 /// The spec of a TLSCertificateDelegation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct TlsCertificateDelegationSpec {
     /// The delegated Secrets.
@@ -23,6 +24,7 @@ pub struct TlsCertificateDelegationSpec {
 
 /// A delegated Secret of the namespace of the object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct CertificateDelegation {
     /// The name of the Secret.

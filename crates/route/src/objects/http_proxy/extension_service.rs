@@ -22,13 +22,14 @@ pub struct ExtensionService {
 
 /// The spec of an ExtensionService.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExtensionServiceSpec {
     /// The Services of its namespace.
     pub services: Vec<ExtensionTarget>,
     /// The verification of the certificates of the Services.
     pub validation: Option<UpstreamValidation>,
-    /// `h2` or `h2c`; `h2` if absent.
+    /// `h2`, `h2c`, or `http/1.1`; `h2` if absent.
     pub protocol: Option<String>,
     /// The selection of an endpoint.
     pub load_balancer_policy: Option<LoadBalancerPolicy>,
@@ -40,11 +41,13 @@ pub struct ExtensionServiceSpec {
     pub protocol_version: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A Service of the namespace of the ExtensionService.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExtensionTarget {
     /// The name.
@@ -55,11 +58,13 @@ pub struct ExtensionTarget {
     pub weight: Option<i64>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The limits of connections and requests. A limit of 0 is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct CircuitBreakerPolicy {
     /// Connections.
@@ -74,6 +79,7 @@ pub struct CircuitBreakerPolicy {
     pub per_host_max_connections: i64,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 

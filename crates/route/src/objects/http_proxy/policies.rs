@@ -8,6 +8,7 @@ use super::Rest;
 
 /// Addresses of clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct IpFilterPolicy {
     /// Which address of a client counts: `Peer` or `Remote`.
@@ -16,11 +17,13 @@ pub struct IpFilterPolicy {
     pub cidr: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// Limits of the request rate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RateLimitPolicy {
     /// The limit that each Envoy counts by itself.
@@ -29,11 +32,13 @@ pub struct RateLimitPolicy {
     pub global: Option<GlobalRateLimitPolicy>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A limit that each Envoy counts by itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct LocalRateLimitPolicy {
     /// The number of requests in each unit.
@@ -48,11 +53,13 @@ pub struct LocalRateLimitPolicy {
     pub response_headers_to_add: Vec<super::HeaderSetting>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The descriptors that a service counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct GlobalRateLimitPolicy {
     /// Whether the descriptors of the host, or of the settings, are not sent.
@@ -61,22 +68,26 @@ pub struct GlobalRateLimitPolicy {
     pub descriptors: Vec<RateLimitDescriptor>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A descriptor. It is sent only if a request has a value for each entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RateLimitDescriptor {
     /// The entries.
     pub entries: Vec<DescriptorEntry>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// An entry of a descriptor: exactly one of its fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct DescriptorEntry {
     /// A constant.
@@ -89,15 +100,18 @@ pub struct DescriptorEntry {
     pub remote_address: Option<NoFields>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A block without fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct NoFields {}
 
 /// A constant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct GenericKey {
     /// The key; `generic_key` if empty.
@@ -108,6 +122,7 @@ pub struct GenericKey {
 
 /// The value of a header.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RequestHeaderEntry {
     /// The header.
@@ -118,6 +133,7 @@ pub struct RequestHeaderEntry {
 
 /// A constant for requests whose headers match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeaderValueMatch {
     /// The conditions on headers. All must hold.
@@ -128,11 +144,13 @@ pub struct HeaderValueMatch {
     pub value: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The server that permits or denies the requests of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuthorizationServer {
     /// The ExtensionService.
@@ -151,11 +169,13 @@ pub struct AuthorizationServer {
     pub with_request_body: Option<AuthorizationServerBody>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A reference to an ExtensionService.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExtensionServiceReference {
     /// The version of the API. Empty: that which is served.
@@ -166,11 +186,13 @@ pub struct ExtensionServiceReference {
     pub name: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The settings of an authorization server over HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpAuthorizationSettings {
     /// The beginning of the path.
@@ -181,11 +203,13 @@ pub struct HttpAuthorizationSettings {
     pub allowed_upstream_headers: Vec<HeaderNames>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// Names of headers. Empty texts are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeaderNames {
     /// A name.
@@ -200,11 +224,13 @@ pub struct HeaderNames {
     pub ignore_case: bool,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// Whether and how requests are authorized.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuthorizationPolicy {
     /// Whether requests pass without the server. Absent: as the host says.
@@ -213,11 +239,13 @@ pub struct AuthorizationPolicy {
     pub context: BTreeMap<String, String>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The part of the body that an authorization server receives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuthorizationServerBody {
     /// The size in bytes; 1024 if absent.
@@ -228,11 +256,13 @@ pub struct AuthorizationServerBody {
     pub pack_as_bytes: bool,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// An issuer of tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct JwtProvider {
     /// The name, which routes refer to.
@@ -254,11 +284,13 @@ pub struct JwtProvider {
     pub forward_jwt: bool,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// Keys that Envoy fetches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RemoteKeys {
     /// The URI.
@@ -273,11 +305,13 @@ pub struct RemoteKeys {
     pub validation: Option<super::UpstreamValidation>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// Keys of a Secret of the namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct LocalKeys {
     /// The Secret.
@@ -286,11 +320,13 @@ pub struct LocalKeys {
     pub key: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// Which token a route needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct JwtVerificationPolicy {
     /// The name of the provider.
@@ -299,5 +335,6 @@ pub struct JwtVerificationPolicy {
     pub disabled: bool,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }

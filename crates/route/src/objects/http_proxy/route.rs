@@ -9,6 +9,7 @@ use super::{
 
 /// A route of an HTTPProxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProxyRoute {
     /// The conditions on requests. All must hold.
@@ -53,11 +54,13 @@ pub struct ProxyRoute {
     pub internal_redirect_policy: Option<InternalRedirectPolicy>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A Service of the namespace of the HTTPProxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProxyService {
     /// The name.
@@ -80,15 +83,17 @@ pub struct ProxyService {
     pub validation: Option<UpstreamValidation>,
     /// The time in which a new endpoint receives fewer requests.
     pub slow_start_policy: Option<SlowStartPolicy>,
-    /// The port of the Service that receives health checks. `None`: `port`.
+    /// The port of the Service that receives health checks; `port` if absent.
     pub health_port: Option<i64>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// Time limits. Empty texts are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct TimeoutPolicy {
     /// The time limit of the complete response.
@@ -99,11 +104,13 @@ pub struct TimeoutPolicy {
     pub idle_connection: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// When a request is tried again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RetryPolicy {
     /// The number of retries; -1 is none, and 0 is 1.
@@ -116,22 +123,26 @@ pub struct RetryPolicy {
     pub retriable_status_codes: Vec<i64>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The change of the path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct PathRewritePolicy {
     /// The replacements of the matched prefix.
     pub replace_prefix: Vec<ReplacePrefix>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A replacement of the matched prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplacePrefix {
     /// The matched prefix to which the replacement applies. Empty: every prefix without a replacement of its own.
@@ -140,11 +151,13 @@ pub struct ReplacePrefix {
     pub replacement: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// Changes of headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeadersPolicy {
     /// The headers that are set to one value.
@@ -153,11 +166,13 @@ pub struct HeadersPolicy {
     pub remove: Vec<String>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A header and its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeaderSetting {
     /// The name.
@@ -166,11 +181,13 @@ pub struct HeaderSetting {
     pub value: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// A redirect. An absent part is that of the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RedirectPolicy {
     /// `http` or `https`.
@@ -187,11 +204,13 @@ pub struct RedirectPolicy {
     pub prefix: Option<String>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// An answer of Envoy itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct DirectResponsePolicy {
     /// The status.
@@ -200,6 +219,7 @@ pub struct DirectResponsePolicy {
     pub body: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 

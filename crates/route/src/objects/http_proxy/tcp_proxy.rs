@@ -6,6 +6,7 @@ use super::{ProxyService, Rest};
 
 /// The destination of the TLS connections of a host, decrypted or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct TcpProxy {
     /// The Services that receive the connections.
@@ -16,11 +17,13 @@ pub struct TcpProxy {
     pub includes: Option<TcpInclude>,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
 
 /// The object whose TCP proxy applies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct TcpInclude {
     /// The name.
@@ -29,5 +32,6 @@ pub struct TcpInclude {
     pub namespace: String,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
