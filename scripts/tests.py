@@ -29,6 +29,7 @@ from pathlib import Path
 LIMITS = {
     "certificates::secrets::": 360,
     "cluster::": 900,
+    "contour::": 600,
     "drain::": 600,
     "every_case_runs": 600,
     "explain::shares::": 360,
