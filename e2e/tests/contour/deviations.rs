@@ -204,6 +204,8 @@ fn without_secret(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
 /// Returns the row of the deviation that explains two statuses, that of Contour first.
 pub fn row_of_status(set: &Set, contour: &State, lockgate: &State) -> Option<&'static str> {
     match set.fault {
+        // The objects that a root without TLS includes.
+        Some(Fault::MissingSecret) if contour.0 == "orphaned" => Some("virtualhost.tls with a faulty Secret"),
         // The first root, and the objects that it includes.
         Some(Fault::DuplicateHost)
             if contour.1.contains("VirtualHostError/DuplicateVhost") || contour.0 == "orphaned" =>
