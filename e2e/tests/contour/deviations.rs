@@ -154,16 +154,16 @@ fn replaced_slash(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
     }
     let joined = |line: &str| line.replace('/', "");
     let is_only_split = |theirs: &str, ours: &str| theirs != ours && joined(theirs) == joined(ours);
-    if let (Some(theirs), Some(ours)) = (contour.body.first_mut(), lockgate.body.first()) {
-        if is_only_split(theirs, ours) {
-            theirs.clone_from(ours);
-        }
+    if let (Some(theirs), Some(ours)) = (contour.body.first_mut(), lockgate.body.first())
+        && is_only_split(theirs, ours)
+    {
+        theirs.clone_from(ours);
     }
-    if let (Some(theirs), Some(ours)) = (contour.location(), lockgate.location()) {
-        if is_only_split(&theirs, &ours) {
-            contour.headers.retain(|line| *line != theirs);
-            lockgate.headers.retain(|line| *line != ours);
-        }
+    if let (Some(theirs), Some(ours)) = (contour.location(), lockgate.location())
+        && is_only_split(&theirs, &ours)
+    {
+        contour.headers.retain(|line| *line != theirs);
+        lockgate.headers.retain(|line| *line != ours);
     }
 }
 
@@ -179,7 +179,7 @@ fn default_port(_: &Case, contour: &mut Parts, lockgate: &mut Parts) {
 
 /// A host with TLS and without routes answers 404. Contour closes its connections.
 fn without_routes(_: &Case, contour: &mut Parts, lockgate: &mut Parts) {
-    if contour.status == "no connection" && lockgate.status == "404" {
+    if contour.status == "no connection" && ["404", "421"].contains(&&*lockgate.status) {
         *contour = lockgate.clone();
     }
 }
