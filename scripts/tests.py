@@ -30,6 +30,7 @@ LIMITS = {
     "certificates::secrets::": 360,
     "chart::definitions": 300,
     "cluster::": 900,
+    "contour::": 600,
     "drain::": 600,
     "every_case_runs": 600,
     "explain::shares::": 360,

@@ -47,7 +47,20 @@ impl Server {
         F: Future<Output = Response<B>> + Send + 'static,
         B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
     {
-        Self::start(ANY_PORT.into(), async move |listener: TcpListener| {
+        Self::http_at(ANY_PORT, answer).await
+    }
+
+    /// The same at another address: EndpointSlices of an API server cannot have those of the loopback interface.
+    ///
+    /// # Panics
+    /// If the address is taken.
+    pub async fn http_at<A, F, B>(address: impl Into<SocketAddr>, answer: A) -> Self
+    where
+        A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
+    {
+        Self::start(address.into(), async move |listener: TcpListener| {
             loop {
                 let Ok((stream, _)) = listener.accept().await else { continue };
                 let answer = answer.clone();

@@ -10,6 +10,7 @@ mod check;
 mod cluster;
 mod command_line;
 mod connections;
+mod contour;
 mod contour_definitions;
 mod discovery;
 mod documentation;

@@ -69,6 +69,11 @@ impl Drop for Failure<'_> {
 pub struct Random(u64);
 
 impl Random {
+    /// Returns a source for a seed. Adjacent seeds give unrelated choices.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);

@@ -114,6 +114,15 @@ pub enum HeaderChange {
     Remove(HeaderName),
 }
 
+impl HeaderChange {
+    /// Returns the changed header.
+    pub fn name(&self) -> &HeaderName {
+        match self {
+            Self::Set(name, _) | Self::SetFormat(name, _) | Self::Add(name, _) | Self::Remove(name) => name,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::expect_used)]

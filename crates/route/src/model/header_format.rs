@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::HeaderValue;
 
-/// The operators that a tenant may use, apart from `%REQ(NAME)%`. None of them has an argument.
+/// The operators that a tenant may use, apart from `%REQ(NAME)%` with its variants. None of them has an argument.
 const OPERATORS: [&str; 24] = [
     "DOWNSTREAM_LOCAL_ADDRESS",
     "DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT",
@@ -31,6 +31,9 @@ const OPERATORS: [&str; 24] = [
     "RESPONSE_FLAGS",
     "UPSTREAM_REMOTE_ADDRESS",
 ];
+
+/// The pseudo-headers of requests.
+const PSEUDO_HEADERS: [&str; 4] = [":authority", ":method", ":path", ":scheme"];
 
 /// The longest name of a header in `%REQ(NAME)%`.
 const LONGEST_NAME: usize = 256;
@@ -96,17 +99,32 @@ impl HeaderFormat {
 }
 
 fn is_allowed(operator: &str) -> bool {
-    OPERATORS.contains(&operator) || request_header(operator).is_some()
+    OPERATORS.contains(&operator) || is_request_header(operator)
 }
 
 fn is_of_client(operator: &str) -> bool {
     operator.starts_with("DOWNSTREAM_PEER_") || operator.starts_with("REQ(")
 }
 
+/// Returns the name of the header in `REQ(NAME)`.
 fn request_header(operator: &str) -> Option<&str> {
-    let name = operator.strip_prefix("REQ(")?.strip_suffix(')')?;
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    (1..=LONGEST_NAME).contains(&name.len()).then_some(name).filter(|name| name.bytes().all(is_name))
+    operator.strip_prefix("REQ(")?.strip_suffix(')').filter(|name| is_name(name))
+}
+
+fn is_name(text: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    (1..=LONGEST_NAME).contains(&text.len()) && text.bytes().all(is_of_name)
+}
+
+/// Returns whether an operator is `REQ(NAME)`, or one with a second name or a maximum length: `REQ(NAME?OTHER):10`. Names can be
+/// pseudo-headers.
+fn is_request_header(operator: &str) -> bool {
+    let Some((names, length)) = operator.strip_prefix("REQ(").and_then(|rest| rest.split_once(')')) else {
+        return false;
+    };
+    let is_length = |digits: &str| (1..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_valid = |name: &str| PSEUDO_HEADERS.contains(&name) || is_name(name);
+    (length.is_empty() || length.strip_prefix(':').is_some_and(is_length)) && names.splitn(2, '?').all(is_valid)
 }
 
 #[cfg(test)]
@@ -123,7 +141,13 @@ mod tests {
             ("%HOSTNAME%", "%HOSTNAME%", 1),
             ("50%%HOSTNAME%", "50%%%HOSTNAME%", 1),
             ("%REQ(X-A)%-%REQ(x_b)%", "%REQ(X-A)%-%REQ(x_b)%", 2),
-            ("%REQ(:path)%", "%%REQ(:path)%%", 0),
+            ("%REQ(:path)%", "%REQ(:path)%", 1),
+            ("%REQ(X?Y)%%REQ(X?:authority):10%", "%REQ(X?Y)%%REQ(X?:authority):10%", 2),
+            ("%REQ(:other)%", "%%REQ(:other)%%", 0),
+            ("%REQ(X?Y?Z)%", "%%REQ(X?Y?Z)%%", 0),
+            ("%REQ(X):%", "%%REQ(X):%%", 0),
+            ("%REQ(X):1x%", "%%REQ(X):1x%%", 0),
+            ("%REQ(X?)%", "%%REQ(X?)%%", 0),
             ("%REQ(X?Y:Z)%", "%%REQ(X?Y:Z)%%", 0),
             ("%START_TIME%", "%%START_TIME%%", 0),
             ("%ENVIRONMENT(HOME)%", "%%ENVIRONMENT(HOME)%%", 0),
@@ -137,7 +161,7 @@ mod tests {
         assert_eq!((format.operators(), format.operators_of_clients()), (3, 2));
         assert_eq!(HeaderFormat::parse("a\n%HOSTNAME%"), None);
         assert_eq!(HeaderFormat::header_of_request("%REQ(X-A)%"), Some("X-A"));
-        for text in ["%REQ(X-A)%b", "%HOSTNAME%", "X-A", "%REQ()%"] {
+        for text in ["%REQ(X-A)%b", "%HOSTNAME%", "X-A", "%REQ()%", "%REQ(X-A?X-B)%"] {
             assert_eq!(HeaderFormat::header_of_request(text), None, "{text}");
         }
     }

@@ -124,6 +124,13 @@ pub fn parse(
     (parsed, new_host)
 }
 
+/// Returns the headers that a policy changes.
+pub fn changed(policy: Option<&HeadersPolicy>) -> BTreeSet<HeaderName> {
+    let names =
+        policy.into_iter().flat_map(|policy| policy.set.iter().map(|setting| &setting.name).chain(&policy.remove));
+    names.filter_map(|name| HeaderName::parse_changeable(name).ok()).collect()
+}
+
 fn host_value(text: &str, changes: Changes) -> Option<NewHost> {
     match changes {
         Changes::Requests | Changes::OfService { of_requests: true, .. } => {}

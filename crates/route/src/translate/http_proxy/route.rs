@@ -59,13 +59,12 @@ impl Tree<'_> {
             origin: object.origin.clone(),
         };
         let field = Field::new("spec.routes[#]", &[index]);
-        if let Some((path, action)) = pair {
+        let pair = pair.map(|(path, action)| {
             let pair = Match::new(path, matches.conditions().cloned().unwrap_or_default());
-            let pair = self.unit(field.clone(), cost, built(self, pair, action), permits_insecure, features.clone());
-            self.push_pair(pair);
-        }
+            self.unit(field.clone(), cost, built(self, pair, action), permits_insecure, features.clone())
+        });
         let unit = self.unit(field, cost, built(self, matches, action), permits_insecure, features);
-        self.push(unit, true);
+        self.push(unit, true, pair);
     }
 
     /// Returns whether a route is served in plain text although its host has TLS.

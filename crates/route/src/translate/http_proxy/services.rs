@@ -81,7 +81,7 @@ impl Tree<'_> {
             }
             let weight = if has_weights { service.weight.unwrap_or(0) } else { 1 };
             let weight = u32::try_from(weight.clamp(0, HEAVIEST)).unwrap_or(0);
-            let (mut filters, host) = self.service_headers(object, &field, service);
+            let (mut filters, host) = self.service_headers(object, wanted, &field, service);
             filters.extend(cookies.filter(index));
             let filters = filters.into();
             let consequences = Consequences {
@@ -184,10 +184,12 @@ impl Tree<'_> {
         Some(Mirror { cluster, share: Share::new(percent, 100)? })
     }
 
-    /// Returns the changes of headers, and the host that replaces that of requests.
+    /// Returns the changes of headers, and the host that replaces that of requests. The changes of the route precede those of the
+    /// Service, as with Contour.
     fn service_headers(
         &mut self,
         object: &Declaring,
+        wanted: &Wanted,
         field: &str,
         service: &ProxyService,
     ) -> (Vec<ClusterFilter>, Option<HeaderValue>) {
@@ -195,14 +197,16 @@ impl Tree<'_> {
         let of = |changes| Changes::OfService { service, of_requests: changes };
         if let Some(policy) = &service.request_headers_policy {
             let field = format!("{field}.requestHeadersPolicy");
-            let (changes, rewritten) = headers::parse(self, object, &field, policy, of(true));
+            let (mut changes, rewritten) = headers::parse(self, object, &field, policy, of(true));
+            changes.retain(|change| !wanted.requests.contains(change.name()));
             host = rewritten.as_ref().and_then(NewHost::name).cloned();
             filters.extend(host.clone().map(ClusterFilter::Host));
             filters.extend((!changes.is_empty()).then_some(ClusterFilter::RequestHeaders(changes)));
         }
         if let Some(policy) = &service.response_headers_policy {
             let field = format!("{field}.responseHeadersPolicy");
-            let (changes, _) = headers::parse(self, object, &field, policy, of(false));
+            let (mut changes, _) = headers::parse(self, object, &field, policy, of(false));
+            changes.retain(|change| !wanted.responses.contains(change.name()));
             filters.extend((!changes.is_empty()).then_some(ClusterFilter::ResponseHeaders(changes)));
         }
         (filters, host)

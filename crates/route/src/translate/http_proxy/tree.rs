@@ -57,10 +57,9 @@ pub struct Tree<'r> {
     /// The policies of the host.
     pub host: HostPolicies,
     units: Vec<Unit>,
-    /// The index of the unit of each match, and whether a route declares it.
-    by_match: HashMap<Match, (usize, bool)>,
-    /// The units that apply unless another unit has their match.
-    pairs: Vec<Unit>,
+    by_match: HashMap<Match, Declared>,
+    /// The units that apply unless another unit has their match. `None`: the route of the unit is replaced.
+    pairs: Vec<Option<Unit>>,
     /// The objects from the root to the current one.
     above: Vec<ObjectKey>,
     objects: usize,
@@ -70,6 +69,17 @@ pub struct Tree<'r> {
     pub(super) last_features: Option<Arc<Features>>,
     /// The policies for Service ports.
     pub policies: Policies,
+}
+
+/// The unit of a match.
+#[derive(Debug, Clone, Copy)]
+struct Declared {
+    /// The index of the unit.
+    at: usize,
+    /// Whether a route declares it.
+    is_route: bool,
+    /// The index of its pair: the same route for the paths with a slash at the end of its prefix.
+    pair: Option<usize>,
 }
 
 /// The object whose routes are parsed.
@@ -107,9 +117,9 @@ impl<'r> Tree<'r> {
     /// Returns the units, the report, and the inputs.
     pub fn into_parts(self) -> (Vec<Unit>, Report, Resolver<'r>) {
         let Self { mut units, mut by_match, pairs, report, resolver, .. } = self;
-        for pair in pairs {
+        for pair in pairs.into_iter().flatten() {
             if let Entry::Vacant(entry) = by_match.entry(pair.matches().clone()) {
-                entry.insert((units.len(), true));
+                entry.insert(Declared { at: units.len(), is_route: true, pair: None });
                 units.push(pair);
             }
         }
@@ -162,16 +172,21 @@ impl<'r> Tree<'r> {
         self.report.add(&object.origin, format!("{field}{below}"), &block.condition(reason), message, consequence);
     }
 
-    /// Adds a unit. It replaces an earlier one with the same match. `is_route`: a route declares it.
-    pub fn push(&mut self, unit: Unit, is_route: bool) {
+    /// Adds a unit. It replaces an earlier one with the same match, with its pair. `is_route`: a route declares it.
+    pub fn push(&mut self, unit: Unit, is_route: bool, pair: Option<Unit>) {
+        let of_pair = pair.is_some().then_some(self.pairs.len());
+        self.pairs.extend(pair.map(Some));
         match self.by_match.entry(unit.matches().clone()) {
             Entry::Vacant(entry) => {
-                entry.insert((self.units.len(), is_route));
+                entry.insert(Declared { at: self.units.len(), is_route, pair: of_pair });
                 self.units.push(unit);
             }
             Entry::Occupied(mut entry) => {
-                let (at, was_route) = *entry.get();
-                entry.insert((at, is_route));
+                let Declared { at, is_route: was_route, pair } = *entry.get();
+                entry.insert(Declared { at, is_route, pair: of_pair });
+                if let Some(pair) = pair {
+                    self.pairs[pair] = None;
+                }
                 let replaced = std::mem::replace(&mut self.units[at], unit);
                 if was_route && is_route {
                     let by = &self.units[at];
@@ -181,11 +196,6 @@ impl<'r> Tree<'r> {
                 }
             }
         }
-    }
-
-    /// Adds a unit that applies unless another one has its match.
-    pub fn push_pair(&mut self, unit: Unit) {
-        self.pairs.push(unit);
     }
 
     /// Returns the unit of a route with these features, in plain text and behind TLS.
@@ -289,6 +299,6 @@ impl<'r> Tree<'r> {
     fn push_answer(&mut self, object: &Declaring, index: usize, below: &Reached, status: u16) {
         let route = Route::new(below.everything(), Action::respond(status), object.origin.clone());
         let unit = self.unit(Field::new("spec.includes[#]", &[index]), below.cost(), route, false, None);
-        self.push(unit, false);
+        self.push(unit, false, None);
     }
 }

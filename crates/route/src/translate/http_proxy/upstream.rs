@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::tree::{Declaring, Tree};
-use super::{balancing, cookies, health, policies, situation, validation};
+use super::{balancing, cookies, headers, health, policies, situation, validation};
 use crate::model::{
-    BackendFeatures, ClusterId, CookieRewrite, HeaderValue, HealthCheck, Host, LoadBalancing, PolicyId, TrafficPolicy,
-    UpstreamProtocol,
+    BackendFeatures, ClusterId, CookieRewrite, HeaderName, HeaderValue, HealthCheck, Host, LoadBalancing, PolicyId,
+    TrafficPolicy, UpstreamProtocol,
 };
 use crate::objects::http_proxy::{ProxyRoute, ProxyService};
 use crate::objects::{ObjectKey, Objects, Service};
@@ -33,6 +33,10 @@ pub struct Wanted {
     host: Option<HeaderValue>,
     /// The changes of cookies.
     pub cookies: Vec<CookieRewrite>,
+    /// The headers of requests that the route changes, whatever a Service does.
+    pub requests: BTreeSet<HeaderName>,
+    /// The headers of responses that the route changes.
+    pub responses: BTreeSet<HeaderName>,
 }
 
 /// The policies of a root for Service ports, and what its routes take of Envoy's memory.
@@ -123,6 +127,8 @@ pub fn wanted(
         idle_timeout: policies::idle_connection(tree, object, field, route.timeout_policy.as_ref()),
         host,
         cookies: cookies::parse(tree, object, field, &route.cookie_rewrite_policies, situation::Block::Route),
+        requests: headers::changed(route.request_headers_policy.as_ref()),
+        responses: headers::changed(route.response_headers_policy.as_ref()),
     }
 }
 
