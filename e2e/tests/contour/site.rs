@@ -120,7 +120,12 @@ impl Site {
     pub async fn open() -> Self {
         let flags = ["--max-requests-inflight=3000", "--max-mutating-requests-inflight=1000"];
         let server = ApiServer::start_with(&[], &flags).await;
-        server.kubectl(&["apply", "--server-side", "-f", &lab("contour-crds").join("contour.yaml").display().to_string()], "").await;
+        server
+            .kubectl(
+                &["apply", "--server-side", "-f", &lab("contour-crds").join("contour.yaml").display().to_string()],
+                "",
+            )
+            .await;
         server.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"], "").await;
         server.kubectl(&["create", "namespace", "projectcontour"], "").await;
         let mut backends = Vec::new();

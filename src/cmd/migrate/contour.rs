@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
+use lockgate_route::objects::Kind;
 
 use crate::check::output::Colors;
 use crate::check::{Manifests, Scope};
@@ -139,7 +140,8 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         }
         true => {
             let (manifests, scope) = crate::cmd::runtime()?.block_on(of_cluster(options, &progress))?;
-            (manifests, scope, false)
+            let is_partial = scope.is_unknown(Kind::INGRESS) || scope.is_unknown(Kind::HTTP_PROXY);
+            (manifests, scope, is_partial)
         }
     };
     let configuration = configuration(options, &manifests)?;
@@ -178,7 +180,8 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     };
     let _ = writeln!(io::stderr().lock(), "{summary}, with {source}{written}");
     if is_partial {
-        bail!("a file cannot be read, so the comparison is incomplete");
+        let unread = if options.cluster.is_given() { "Ingresses or HTTPProxies" } else { "a file" };
+        bail!("{unread} cannot be read, so the comparison is incomplete");
     }
     Ok(Outcome::with_findings(needs_attention))
 }

@@ -225,6 +225,7 @@ pub struct DirectResponsePolicy {
 
 /// The redirects of the Services that Envoy follows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct InternalRedirectPolicy {
     /// The most redirects of a request. 0 and absent are 1.
@@ -237,5 +238,6 @@ pub struct InternalRedirectPolicy {
     pub deny_repeated_route_redirect: bool,
     /// The other fields.
     #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
     pub rest: Rest,
 }
