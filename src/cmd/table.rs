@@ -79,9 +79,9 @@ mod tests {
         let mut cli = command_line();
         cli.build();
         for (name, values, commands) in [
-            ("kubeconfig", &["FILE"][..], 6),
-            ("context", &["CONTEXT"], 6),
-            ("cluster", &["CONTEXT"], 6),
+            ("kubeconfig", &["FILE"][..], 7),
+            ("context", &["CONTEXT"], 7),
+            ("cluster", &["CONTEXT"], 7),
             ("manifests", &["FILE|DIR|-"], 6),
             ("output", &["FORM", "FORMAT"], 10),
             ("output-directory", &["DIR"], 2),
@@ -107,6 +107,7 @@ mod tests {
             "check --against a --kubeconfig b deploy/",
             "migrate ingress --cluster current",
             "migrate ingress --cluster current --kubeconfig b",
+            "migrate contour --context current --contour-config contour.yaml",
             "bootstrap --output envoy.yaml --format json",
             "bootstrap --output envoy",
             "bootstrap -o json",
