@@ -39,7 +39,7 @@ fn run(cases: &[Case]) -> Page {
         routes: vec![5, 20],
         probe: None,
         programs: Programs::default(),
-        contour_types: None,
+        contour_types: Some(e2e::apiserver::lab("contour-crds").join("contour.yaml")),
         gateway_types: vec![runtime.block_on(gateway_types())],
     };
     let mut page = Page { main: options.main, ..Page::default() };

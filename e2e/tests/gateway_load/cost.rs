@@ -20,8 +20,8 @@ use tokio::net::TcpStream;
 
 use super::site::{Site, answers, serves};
 
-/// The limit of the CPU time of a request. The goal is 5 ms. A machine that other programs use needs more time.
-const LIMIT: Duration = Duration::from_millis(10);
+/// The limit of the CPU time of a request. The goal is 5 ms. CORS takes 6 ms alone, and 10 ms on a machine that other programs use.
+const LIMIT: Duration = Duration::from_millis(18);
 /// The number of measured requests of a case.
 const REQUESTS: u32 = 20;
 /// The memory that an authorization server may need for a request by default, and Envoy's own.
