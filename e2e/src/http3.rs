@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use h3::error::{Code, StreamError};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::CertificateDer;
 
@@ -65,7 +66,11 @@ impl Connection {
         let request = http::Request::get(format!("https://{host}{path}"));
         let request = fields.iter().fold(request, |request, (name, value)| request.header(*name, *value)).body(())?;
         let mut stream = self.sender.send_request(request).await?;
-        stream.finish().await?;
+        // A server that answers before the request ends may ask to stop it: the answer is whole (RFC 9114, 4.1).
+        match stream.finish().await {
+            Err(StreamError::RemoteTerminate { code, .. }) if code == Code::H3_NO_ERROR => {}
+            finished => finished?,
+        }
         let (head, ()) = stream.recv_response().await?.into_parts();
         let mut body = bytes::BytesMut::new();
         while let Some(mut part) = stream.recv_data().await? {
