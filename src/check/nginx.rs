@@ -72,7 +72,7 @@ const CLIENT_CERTIFICATES: &str =
     "Use a Gateway with spec.tls.frontend and an HTTPRoute, or verify client certificates in the application.";
 const FIREWALL: &str = "Run the firewall in front of Lockgate or in the application, then remove the annotation.";
 const SNIPPET: &str = "Replace each directive by a setting or an HTTPRoute, then remove the annotation.";
-const CORS: &str = "Use an HTTPRoute with the filter CORS, or answer CORS requests in the application.";
+const CORS: &str = "Use an HTTPPolicy (cors) with the Ingress as its target.";
 const CANARY: &str = "Use one HTTPRoute with two backendRefs and weights, or with a rule that matches the header.";
 const LIMIT: &str =
     "Use an HTTPRoute with an HTTPPolicy (localRateLimit), or set rateLimit with a rate limit service as an operator.";

@@ -7,6 +7,7 @@
 mod actions;
 mod conditions;
 mod faults;
+mod scripts;
 
 use fuzzing::Random;
 use serde_json::{Map, Value, json};
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 pub use actions::SERVICES;
 pub use conditions::{HEADERS, PARAMETERS, PATHS, VALUES};
 pub use faults::Fault;
+pub use scripts::ORIGINS;
 
 /// The key of the value that stands in the place of a fault in the twin.
 const ISOLATED: &str = "$isolated";
@@ -96,6 +98,9 @@ impl Generator<'_> {
         let mut virtual_host = json!({ "fqdn": host });
         if self.random.one_in(2) {
             virtual_host["tls"] = json!({ "secretName": "cert" });
+        }
+        if self.random.one_in(3) {
+            virtual_host["corsPolicy"] = self.scripts();
         }
         let includes = self.includes(0, children, 1);
         let least = usize::from(includes.is_empty());

@@ -6,7 +6,7 @@ use e2e::client::Answer;
 use fuzzing::Random;
 use hyper::Method;
 
-use super::generator::{HEADERS, PARAMETERS, PATHS, Set, VALUES};
+use super::generator::{HEADERS, ORIGINS, PARAMETERS, PATHS, Set, VALUES};
 use super::site::{Party, Side, Site};
 
 /// A request, with placeholders in its names.
@@ -79,8 +79,20 @@ impl Sent {
                 fields.push((name, value.to_owned()));
             }
         }
-        let method = random.choose(&[Method::GET, Method::GET, Method::GET, Method::POST, Method::DELETE]).clone();
+        let mut method = random.choose(&[Method::GET, Method::GET, Method::GET, Method::POST, Method::DELETE]).clone();
+        if random.one_in(4) {
+            fields.push(("origin".into(), (*random.choose(ORIGINS)).to_owned()));
+            if random.one_in(2) {
+                method = Method::OPTIONS;
+                fields.push(("access-control-request-method".into(), "PUT".into()));
+            }
+        }
         Self { method, is_https, host, server_name, path, fields }
+    }
+
+    /// Returns whether a browser asks for the permission of a script.
+    pub fn is_preflight(&self) -> bool {
+        self.method == Method::OPTIONS
     }
 
     /// Sends the request to the Envoy of a party, and returns the comparable form of the answer.
@@ -133,7 +145,12 @@ fn comparable(answer: &Answer) -> String {
     let mut headers: Vec<String> = answer
         .headers
         .iter()
-        .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
+        .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
+        // Names of headers have no case.
+        .map(|(name, value)| match name {
+            "access-control-expose-headers" => format!("{name}: {}", value.to_ascii_lowercase()),
+            _ => format!("{name}: {value}"),
+        })
         .filter(|line| !is_variable(line) && !line.starts_with("content-length"))
         .collect();
     headers.sort();

@@ -6,10 +6,10 @@ use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::google::protobuf as google;
 
 use super::wire::{self, regex, string_matcher};
-use crate::model::{Cors, ForwardFilter, HeaderValue, OriginMatch};
+use crate::model::{Cors, ForwardFilter, HeaderValue, OriginMatch, RoutePolicy};
 
 /// The name of the filter, to which routes refer.
-const FILTER: &str = "envoy.filters.http.cors";
+pub const FILTER: &str = "envoy.filters.http.cors";
 
 /// Builds the HTTP filter, which has no effect on routes without a policy. If it is `disabled`, only routes with a policy create
 /// it.
@@ -22,13 +22,15 @@ pub fn filter(disabled: bool) -> hcm_v3::HttpFilter {
     }
 }
 
-/// Returns the configuration of a route with `filters`, with the name of the filter.
-pub fn per_route(filters: &[ForwardFilter]) -> Option<(String, google::Any)> {
-    policy_of(filters).map(|cors| (FILTER.to_owned(), wire::any(&policy(cors))))
+/// Returns the configuration of a route that forwards requests, with the name of the filter. The permissions of a policy replace those of
+/// the filters of the route.
+pub fn per_route(filters: &[ForwardFilter], policy: Option<&RoutePolicy>) -> Option<(String, google::Any)> {
+    let of_policy = policy.and_then(|policy| policy.cors.as_deref());
+    of_policy.or_else(|| of_filters(filters)).map(|cors| (FILTER.to_owned(), wire::any(&self::policy(cors))))
 }
 
-/// Returns the effective policy.
-fn policy_of(filters: &[ForwardFilter]) -> Option<&Cors> {
+/// Returns the permissions of the last filter.
+fn of_filters(filters: &[ForwardFilter]) -> Option<&Cors> {
     filters.iter().rev().find_map(|filter| match filter {
         ForwardFilter::Cors(cors) => Some(&**cors),
         _ => None,

@@ -76,6 +76,7 @@ fn delegated(
         api_keys: keys,
         jwt: tokens,
         csrf: pages,
+        cors: _,
         authorization: server,
         local_rate_limit: _,
         global_rate_limit: _,

@@ -264,13 +264,14 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
         }
     };
     let has_streams = body_limit::has_streams(route);
+    let cors = forward.and_then(|forward| cors::per_route(&forward.filters, policy.map(|policy| &**policy)));
     let mut route = route_v3::Route {
         r#match: Some(matches::route_match(matches, conditions)),
         metadata: marks.named.then(|| metadata(origin)),
         stat_prefix: if counted { names::of_statistics(name.clone()) } else { String::new() },
         name,
         action: built,
-        typed_per_filter_config: forward.and_then(|forward| cors::per_route(&forward.filters)).into_iter().collect(),
+        typed_per_filter_config: cors.into_iter().collect(),
         ..Default::default()
     };
     if has_streams && marks.limits_bodies {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::{
-    ApiKeys, Authorization, BasicAuthentication, ClusterId, Csrf, GlobalRateLimit, HeaderChange, HeaderName,
+    ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, GlobalRateLimit, HeaderChange, HeaderName,
     HeaderValue,
 };
 
@@ -25,6 +25,8 @@ pub struct RoutePolicy {
     pub jwt: Option<Arc<Jwt>>,
     /// The web pages whose requests may change something.
     pub csrf: Option<Arc<Csrf>>,
+    /// The permissions of scripts of other origins, instead of those of the route.
+    pub cors: Option<Arc<Cors>>,
     /// The server that permits or denies requests.
     pub authorization: Option<Arc<Authorization>>,
     /// The limit of the request rate.
@@ -57,6 +59,7 @@ impl RoutePolicy {
             api_keys,
             jwt,
             csrf,
+            cors: _,
             authorization,
             local_rate_limit,
             global_rate_limit,

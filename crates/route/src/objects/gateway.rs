@@ -5,6 +5,7 @@
 //! the API server. Source: Gateway API v1.6, `apis/v1`.
 
 mod authentication;
+mod cors;
 mod definition;
 mod envoy_fleet;
 mod grpc_route;
@@ -26,6 +27,7 @@ pub use authentication::{
     ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, CsrfSpec, JwksSpec, JwtProviderSpec, JwtSpec, PolicySecret,
     RemoteJwksSpec,
 };
+pub use cors::CorsSpec;
 pub use definition::{BUNDLE, CHANNEL, Definition, Installed, SUPPORTED};
 pub use envoy_fleet::{
     EnvoyFleet, EnvoyFleetSpec, FleetAutoscaling, FleetDisruptionBudget, FleetQuantities, FleetResources, FleetService,

@@ -4,7 +4,7 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message;
 
 use super::{Conditions, Marks, action};
-use crate::envoy::{local_rate_limit, names, policy};
+use crate::envoy::{cors, local_rate_limit, names, policy};
 use crate::model::{Host, Route, RoutePolicy};
 use crate::settings::Settings;
 
@@ -28,6 +28,7 @@ impl Sizes {
         let mut typed_per_filter_config = policy::per_route(Some(policy), &[], false, &self.0.compression);
         // The metadata of a counted route is not larger than a bucket of the route.
         let limit = policy.local_rate_limit.as_deref().map(local_rate_limit::per_route);
+        typed_per_filter_config.extend(cors::per_route(&[], Some(policy)));
         typed_per_filter_config.extend(limit.map(|limit| (local_rate_limit::FILTER.to_owned(), limit)));
         let mut route = route_v3::Route { typed_per_filter_config, ..Default::default() };
         action::add_changes_of_policy(&mut route, Some(policy), [].into_iter(), [].into_iter());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::{ApiKeysSpec, BasicAuthenticationSpec, CsrfSpec, JwtSpec, PolicyStatus};
+use super::{ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, PolicyStatus};
 use crate::objects::Meta;
 
 /// An HTTPPolicy.
@@ -71,6 +71,10 @@ pub struct HttpFeaturesSpec {
     /// another host, or do not tell their page, are answered 403 (cross-site request forgery).
     #[cfg_attr(feature = "testing", schemars(with = "Option<CsrfSpec>"))]
     pub csrf: Option<Lenient<CsrfSpec>>,
+    /// The permissions of scripts of web pages of other origins (cross-origin resource sharing). Envoy answers preflight requests itself. The
+    /// filter `CORS` of an HTTPRoute and the `corsPolicy` of an HTTPProxy precede it, unless it is in `overrides`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<CorsSpec>"))]
+    pub cors: Option<Lenient<CorsSpec>>,
     /// A server that permits or denies each request. If it does not respond, requests are answered 403.
     #[cfg_attr(feature = "testing", schemars(with = "Option<ExternalAuthorizationSpec>"))]
     pub external_authorization: Option<Lenient<ExternalAuthorizationSpec>>,

@@ -2,7 +2,7 @@
 
 use crate::objects::Object;
 use crate::objects::gateway::{
-    ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CsrfSpec,
+    ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec, CsrfSpec,
     HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
     JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, PolicyBackend, PolicySecret, RateUnit, RemoteJwksSpec,
 };
@@ -93,6 +93,12 @@ impl HttpPolicyBuilder {
     pub fn pages(self, hosts: &[&str]) -> Self {
         let additional_origins = hosts.iter().map(|host| (*host).to_owned()).collect();
         self.spec(|spec| spec.csrf = Some(CsrfSpec { additional_origins }.into()))
+    }
+
+    /// Admits scripts of pages of these origins.
+    pub fn scripts_of(self, origins: &[&str]) -> Self {
+        let allow_origins = origins.iter().map(|origin| (*origin).to_owned()).collect();
+        self.spec(|spec| spec.cors = Some(CorsSpec { allow_origins, ..CorsSpec::default() }.into()))
     }
 
     /// Sets a header of requests and of responses.

@@ -1,6 +1,7 @@
 //! The parser of a single HTTPPolicy.
 
 mod authorization;
+mod cors;
 mod credentials;
 mod features;
 mod headers;
@@ -28,8 +29,8 @@ use crate::translate::policy_targets::Fault;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Dependencies;
 
-use features::Feature;
 pub(in crate::translate) use features::Unenforceable;
+use features::{CorsFeature, Feature};
 pub use features::{Features, Layers, over};
 pub use targets::{Target, of_namespace};
 
@@ -64,6 +65,9 @@ impl Policy {
 /// The consequence of a feature that cannot be enforced.
 const CONSEQUENCE: &str = "requests to its targets are answered 403";
 
+/// The path of the features that no other policy can replace.
+const OVERRIDES: &str = "spec.overrides.";
+
 /// The maximum number of address ranges. Source: CustomResourceDefinition. Manifests are not validated against it.
 const RANGES: usize = 256;
 
@@ -86,7 +90,7 @@ pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
     if let Some(defaults) = part("spec.defaults.", &spec.defaults) {
         features = features.or(&defaults);
     }
-    let overrides = part("spec.overrides.", &spec.overrides).unwrap_or_default().decided_by(&origin);
+    let overrides = part(OVERRIDES, &spec.overrides).unwrap_or_default().decided_by(&origin);
     // The origin of a policy counts once.
     let features = Features { origins: vec![origin.clone()], ..features.decided_by(&origin) };
     let layers = Layers { features, overrides };
@@ -124,6 +128,7 @@ impl Parser<'_> {
             api_keys,
             jwt,
             csrf,
+            cors,
             external_authorization,
             local_rate_limit,
             max_request_body,
@@ -132,6 +137,7 @@ impl Parser<'_> {
             compression,
             unknown,
         } = spec;
+        let is_override = self.at == OVERRIDES;
         let mut faulty = Vec::new();
         let features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
@@ -142,6 +148,9 @@ impl Parser<'_> {
                 .feature("apiKeys", api_keys, |spec| credentials::api_keys(spec, namespace, resolver, &mut faulty)),
             jwt: self.feature("jwt", jwt, |spec| tokens::jwt(spec, namespace, resolver)),
             csrf: self.feature("csrf", csrf, credentials::csrf),
+            cors: self.feature("cors", cors, |spec| {
+                Ok(CorsFeature { permissions: cors::parse(spec)?, replaces: is_override })
+            }),
             authorization: self.feature("externalAuthorization", external_authorization, |spec| {
                 authorization::parse(spec, namespace, resolver)
             }),

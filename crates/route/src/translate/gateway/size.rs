@@ -63,7 +63,8 @@ pub fn of_route(route: &Route, Cost { size, steps }: Cost, sizes: &Sizes) -> u64
 pub fn of_features(features: &Features, sizes: &Sizes) -> u64 {
     let Ok(policy) = features.resolve() else { return 0 };
     let is_per_client = policy.local_rate_limit.as_ref().is_some_and(|limit| limit.per_client_address);
-    sizes.of_policy(&policy) + if is_per_client { CLIENT_LIMIT } else { 0 }
+    let of_patterns = policy.cors.iter().flat_map(|cors| &cors.allow_origins).map(of_origin).sum::<u64>();
+    sizes.of_policy(&policy) + of_patterns + if is_per_client { CLIENT_LIMIT } else { 0 }
 }
 
 /// Returns the size of these features. `last` are the features of the last call, with their size.

@@ -47,6 +47,11 @@ pub fn cors(policy: &CorsPolicy, object: &ObjectRef, report: &mut Report, patter
                 let message = "scripts of every origin may send requests with credentials";
                 report.add(object, field, &situation::ALLOWED_FOR_ANY_ORIGIN, message, "served");
             }
+            let is_idle = |text: &&String| is_origin(text) && !is_of_a_page(text);
+            if let Some(text) = policy.allow_origin.iter().find(is_idle) {
+                let message = format!("{text:?} is no origin of a page, and no regular expression either");
+                report.add(object, field, &situation::ORIGIN_OF_NO_PAGE, message, "no script has this origin");
+            }
             Some(cors)
         }
         Err(message) => {
@@ -104,15 +109,25 @@ fn parse_cors(policy: &CorsPolicy, patterns: &mut Patterns) -> Result<Cors, Stri
     })
 }
 
-/// Returns whether a text is `scheme://host`, perhaps with a port.
+/// Returns whether a text is an origin, `scheme://host` with an optional port, and not a regular expression. The host can have any
+/// characters of a URL, such as `*`. As an expression, `https://*.example.com` would permit `https://xexample.com`. Source: Contour 1.33.
 fn is_origin(text: &str) -> bool {
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=<>\"".contains(&byte);
     let Some((scheme, rest)) = text.split_once("://") else { return false };
-    let (name, port) = rest.rsplit_once(':').unwrap_or((rest, "0"));
+    let (name, port) = rest.rsplit_once(':').unwrap_or((rest, ""));
     is_scheme(scheme)
         && !scheme.is_empty()
-        && port.parse::<u16>().is_ok()
-        && matches!(host::parse(name), Ok(Host::Exact(_)))
+        && !name.is_empty()
+        && name.bytes().all(is_name)
+        && port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Returns whether the host of an origin can be that of a page.
+fn is_of_a_page(origin: &str) -> bool {
+    let authority = origin.split_once("://").map_or(origin, |(_, rest)| rest);
+    let (name, port) = authority.rsplit_once(':').unwrap_or((authority, "0"));
+    port.parse::<u16>().is_ok() && matches!(host::parse(name), Ok(Host::Exact(_)))
 }
 
 /// Returns the time limit of a response, and the time without data if the policy sets it.

@@ -146,7 +146,9 @@ impl Tree<'_> {
             Err(()) => return Action::respond(503).into(),
         };
         if services.clusters.is_empty() {
-            return services.closed.into();
+            // The paths are the same as with its Services: other routes do not take them over.
+            let pair = rewritten.and_then(|rewritten| rewritten.pair).map(|(path, _)| (path, services.closed.clone()));
+            return Answer { action: services.closed, pair };
         }
         let forward = |path: Option<PathRewrite>| {
             let rewrite = Rewrite { host: host.clone(), path };

@@ -117,6 +117,7 @@ pub const JWT_PROVIDER_NOT_VALID: Situation = jwt("JWTProviderNotValid");
 pub const MIRROR_WITHOUT_SHARE: Situation = warning("ServiceError", "MirrorWeightIsZero", Reason::Ambiguous);
 pub const NOTHING_DEFINED: Situation = error("SpecError", "NothingDefined", Reason::ProxyNotValid);
 pub const ONLY_ONE_MIRROR: Situation = error("ServiceError", "OnlyOneMirror", Reason::ProxyNotValid);
+pub const ORIGIN_OF_NO_PAGE: Situation = warning("CORSError", "OriginOfNoPage", Reason::Ambiguous);
 pub const PREFIX_AMBIGUOUS: Situation = error("PrefixReplaceError", "AmbiguousReplacement", Reason::ProxyNotValid);
 pub const PREFIX_DUPLICATE: Situation = error("PrefixReplaceError", "DuplicateReplacement", Reason::ProxyNotValid);
 pub const PREFIX_MISSING: Situation = error("PrefixReplaceError", "MustHavePrefix", Reason::ProxyNotValid);

@@ -159,6 +159,15 @@ fn a_feature_without_usable_credentials_closes_its_targets() {
             )),
         ),
         ("pages", vec![], policy().pages(&["app.test", "*.test", "app.test:8443"]), None),
+        ("scripts", vec![], policy().scripts_of(&["https://app.test", "http://*.app.test:8080", "*"]), None),
+        (
+            "no origin",
+            vec![],
+            policy().scripts_of(&["https://app.test", "https://app.test/"]),
+            Some(format!(
+                "cors.allowOrigins[1]: \"https://app.test/\" is not an origin such as https://app.example.com, https://*.example.com, or *; {CLOSED}"
+            )),
+        ),
         (
             "no page",
             vec![],

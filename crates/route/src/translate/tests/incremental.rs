@@ -140,9 +140,9 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
     )
 }
 
-/// Generates a way to authenticate clients, see [`with_authentication`].
+/// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..9u8)
+    prop::option::weighted(0.4, 0..11u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -156,7 +156,9 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         5 => policy.keys_of("https://login.test/keys", "a"),
         6 => policy.keys_of("http://login.test/keys", "other/gone"),
         7 => policy.headers("x-team", "front"),
-        _ => policy.pages(&["*.x.com", "app.x.com:8443"]),
+        8 => policy.pages(&["*.x.com", "app.x.com:8443"]),
+        9 => policy.scripts_of(&["https://app.x.com", "https://*.x.com:8443"]),
+        _ => policy.scripts_of(&["*"]).overriding(),
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
-    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Csrf, GlobalRateLimit,
-    HeaderChange, Jwt, LocalRateLimit, Route, RoutePolicy,
+    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Cors, Csrf,
+    ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Route, RoutePolicy,
 };
 
 /// The features of a policy, or of the policies of several levels.
@@ -45,6 +45,15 @@ pub(in crate::translate) type Feature<T> = Option<Result<T, Unenforceable>>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unenforceable;
 
+/// The permissions of scripts of other origins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::translate) struct CorsFeature {
+    /// The permissions.
+    pub permissions: Arc<Cors>,
+    /// Whether they also replace the permissions that a route itself sets: those of `overrides`.
+    pub replaces: bool,
+}
+
 /// The features of a policy, or of several policies in the order of precedence.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Features {
@@ -53,6 +62,7 @@ pub struct Features {
     pub(in crate::translate) api_keys: Feature<Arc<ApiKeys>>,
     pub(in crate::translate) jwt: Feature<Arc<Jwt>>,
     pub(in crate::translate) csrf: Feature<Arc<Csrf>>,
+    pub(in crate::translate) cors: Feature<CorsFeature>,
     pub(in crate::translate) authorization: Feature<Arc<Authorization>>,
     pub(in crate::translate) local_rate_limit: Feature<Arc<LocalRateLimit>>,
     pub(in crate::translate) global_rate_limit: Feature<Arc<GlobalRateLimit>>,
@@ -91,6 +101,7 @@ impl Features {
             api_keys,
             jwt,
             csrf,
+            cors,
             authorization,
             local_rate_limit,
             global_rate_limit,
@@ -109,6 +120,7 @@ impl Features {
             (api_keys.is_some(), "apiKeys"),
             (jwt.is_some(), "jwt"),
             (csrf.is_some(), "csrf"),
+            (cors.is_some(), "cors"),
             (authorization.is_some(), "externalAuthorization"),
             (local_rate_limit.is_some(), "localRateLimit"),
             (global_rate_limit.is_some(), "globalRateLimit"),
@@ -130,6 +142,7 @@ impl Features {
             api_keys,
             jwt,
             csrf,
+            cors,
             authorization,
             local_rate_limit,
             global_rate_limit,
@@ -149,6 +162,7 @@ impl Features {
             api_keys: api_keys.clone().or_else(|| general.api_keys.clone()),
             jwt: jwt.clone().or_else(|| general.jwt.clone()),
             csrf: csrf.clone().or_else(|| general.csrf.clone()),
+            cors: cors.clone().or_else(|| general.cors.clone()),
             authorization: authorization.clone().or_else(|| general.authorization.clone()),
             local_rate_limit: local_rate_limit.clone().or_else(|| general.local_rate_limit.clone()),
             global_rate_limit: global_rate_limit.clone().or_else(|| general.global_rate_limit.clone()),
@@ -171,6 +185,7 @@ impl Features {
             api_keys,
             jwt,
             csrf,
+            cors,
             authorization,
             local_rate_limit,
             global_rate_limit,
@@ -190,6 +205,7 @@ impl Features {
             api_keys: api_keys.clone().transpose()?,
             jwt: jwt.clone().transpose()?,
             csrf: csrf.clone().transpose()?,
+            cors: cors.clone().transpose()?.map(|cors| cors.permissions),
             authorization: authorization.clone().transpose()?,
             local_rate_limit: local_rate_limit.clone().transpose()?,
             global_rate_limit: global_rate_limit.clone().transpose()?,
@@ -205,7 +221,7 @@ impl Features {
 
     /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
-        match self.resolve() {
+        match self.resolve().map(|policy| self.without_cors_of_route(policy, route)) {
             // There are delegates for two filters that wait.
             Ok(policy)
                 if route.asks()
@@ -218,6 +234,19 @@ impl Features {
             Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
             Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
             Err(Unenforceable) => Err(self.close(route)),
+        }
+    }
+
+    /// Returns the policy without its permissions of scripts if those of the route itself precede them.
+    fn without_cors_of_route(&self, policy: RoutePolicy, route: &Route) -> RoutePolicy {
+        let is_cors = |filter: &ForwardFilter| matches!(filter, ForwardFilter::Cors(_));
+        let is_set = matches!(&route.action, Action::Forward(forward) if forward.filters.iter().any(is_cors));
+        match &self.cors {
+            Some(Ok(CorsFeature { replaces: false, .. })) if is_set => {
+                let decided = policy.decided.into_iter().filter(|(name, _)| *name != "cors").collect();
+                RoutePolicy { cors: None, decided, ..policy }
+            }
+            _ => policy,
         }
     }
 
