@@ -4,6 +4,7 @@
 mod access;
 mod advisories;
 mod backends;
+mod cors;
 mod internal_redirects;
 mod servers;
 

@@ -130,12 +130,7 @@ impl Builder {
         for (id, listener) in &model.listeners {
             let first = !self.listeners.contains_key(id);
             let state = self.listeners.entry(id.clone()).or_insert_with(|| State::new(id, &listener.traffic, wanted));
-            let filters = RouteFilters {
-                policies: true,
-                cors: !id.serves_ingresses(),
-                installation: model.installation,
-                ..RouteFilters::default()
-            };
+            let filters = RouteFilters { policies: true, installation: model.installation, ..RouteFilters::default() };
             let everything = everything || first;
             let listener_changed = everything || touched.listeners.contains(id.as_str());
             let statistics = &self.statistics;

@@ -34,12 +34,10 @@ pub enum Routes {
 /// The HTTP filters in addition to the filters of the settings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RouteFilters {
-    /// The filters of policies and sessions. All listeners of the model have these filters from the start: a listener that changes drains its
-    /// connections, on which a new policy would not be enforced meanwhile. Eight disabled filters cost a request without a configuration
-    /// 1 to 2 %; there are five. They are enabled if the fallback selects the scope of the request.
+    /// The filters of policies, sessions, and CORS. All listeners of the model have these filters from the start: a listener that changes drains
+    /// its connections, on which a new policy would not be enforced meanwhile. Eight disabled filters cost a request without a configuration
+    /// 1 to 2 %; there are six. They are enabled if the fallback selects the scope of the request.
     pub policies: bool,
-    /// The filter for CORS, which only routes of Gateways configure.
-    pub cors: bool,
     /// The filter for `/ready`.
     pub health: bool,
     /// The installation whose requests must not return.
@@ -345,7 +343,7 @@ fn http_filters(
     // Envoy creates a disabled filter only for routes that configure it, and selects the filters of a request once. External
     // authorization and the fallback can change the route after that, so the filters are enabled then.
     let disabled = settings.external_authorization.endpoint.is_none() && fallback.is_none();
-    let cors = filters.cors.then(|| cors::filter(disabled));
+    let cors = filters.policies.then(|| cors::filter(disabled));
     let authorization = authorization::filter(&settings.external_authorization);
     let rate_limit = rate_limit::filter(&settings.rate_limit);
     let compression = compression::filters(&settings.compression);

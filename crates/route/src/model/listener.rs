@@ -27,11 +27,6 @@ impl ListenerId {
         Self(name.into())
     }
 
-    /// Returns whether this is a listener of the settings, which all Ingresses share. All others belong to Gateways.
-    pub fn serves_ingresses(&self) -> bool {
-        [Self::HTTP, Self::HTTPS, Self::HTTP3].contains(&self.as_str())
-    }
-
     /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
