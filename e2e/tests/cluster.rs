@@ -15,5 +15,6 @@ mod hostile;
 mod lab;
 mod platforms;
 mod rbac;
+mod reader;
 mod ways_in;
 mod zero_downtime;
