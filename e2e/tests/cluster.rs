@@ -5,6 +5,7 @@ mod audit;
 mod broken;
 mod certificates;
 mod conformance;
+mod contour_swap;
 mod documentation;
 mod explain;
 mod families;
