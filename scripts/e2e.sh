@@ -55,8 +55,8 @@ cluster() {
     LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
   fi
   export LOCKGATE
-  # The application of the documentation.
-  export IMAGES="${IMAGES:+$IMAGES;}nginx=env HTTP_PORT=80 echo-basic"
+  # The application of the documentation, and the program of one spec.
+  export IMAGES="${IMAGES:+$IMAGES;}nginx=env HTTP_PORT=80 echo-basic;projectcontour/contour=contour"
   trap 'finish $?' EXIT
   trap 'exit 130' INT TERM HUP
   say "the lab: etcd, API server, controller manager, kube-proxy, two nodes, DNS ..."
@@ -68,7 +68,10 @@ cluster() {
   say "the lab is up after $((SECONDS - start)) s"
   # Requests that the API server denied to the controller are known after all specs.
   local status=0
-  spec --skip cluster::audit:: ${filter:+"$filter"} 8>&- || status=$?
+  local others=(--skip cluster::audit::)
+  # Contour would serve the Ingresses of other specs, so it has a lab of its own.
+  [[ -n $filter ]] || others+=(--skip cluster::contour_swap::)
+  spec "${others[@]}" ${filter:+"$filter"} 8>&- || status=$?
   [[ -n $filter ]] || spec cluster::audit:: 8>&- || status=$?
   exit "$status"
 }
@@ -104,11 +107,12 @@ finish() {
 # After a failure, the specs in the lab still run. The exit code covers both.
 failed=0
 [[ $file == cluster ]] || ordinary || failed=$?
-# One spec runs in separate labs, with other addresses.
+# One spec runs in separate labs, with other addresses, and one beside Contour.
 if [[ (-z $file || $file == cluster) && -z $filter && -z ${FAMILIES:-} ]]; then
   for families in dual ipv6; do
     FAMILIES=$families LAB=${LAB:0:8}$families DIR='' "$0" cluster families:: || failed=$?
   done
+  LAB=${LAB:0:8}swap DIR='' "$0" cluster contour_swap:: || failed=$?
 fi
 [[ -n $file && $file != cluster ]] || cluster
 exit "$failed"

@@ -7,6 +7,7 @@
 //! | `<!-- run in the lab -->` | console | the spec `cluster::documentation` types the commands and compares the output |
 //! | `<!-- file: NAME -->` | yaml | the same spec writes this file first, for the commands of the page |
 //! | `<!-- tested by TEST -->` | any | the test TEST runs the block, or writes it |
+//! | `<!-- step: NAME -->` | console | the test that the other mark names types the commands of this step |
 //! | `<!-- not run: REASON -->` | console | nothing runs the commands |
 //! | `<!-- findings: RULE, RULE -->` | yaml | `lockgate check` reports problems with these rules, and no others |
 //! | `<!-- not checked: REASON -->` | yaml | no object of Kubernetes and no settings |
@@ -71,17 +72,19 @@ fn is_continued(command: &str) -> bool {
 
 /// Returns the blocks of a page.
 pub fn blocks(page: &str, text: &str) -> Vec<Block> {
-    let (mut blocks, mut marks, mut open) = (Vec::new(), Vec::new(), None::<Block>);
+    let (mut blocks, mut marks, mut open, mut indentation) = (Vec::new(), Vec::new(), None::<Block>, 0);
     for (index, line) in text.lines().enumerate() {
         let code = line.trim_start();
         if let Some(block) = &mut open {
             match code.trim_end() == "```" {
                 true => blocks.extend(open.take()),
-                false => block.text = format!("{}{line}\n", block.text),
+                // The indentation of a block within a list is not part of its text.
+                false => block.text = format!("{}{}\n", block.text, &line[indentation.min(line.len() - code.len())..]),
             }
         } else if let Some(language) = code.strip_prefix("```") {
             let place = format!("{page}:{}", index + 1);
             let marks = std::mem::take(&mut marks);
+            indentation = line.len() - code.len();
             open = Some(Block { place, language: language.to_owned(), marks, text: String::new() });
         } else if let Some(mark) = code.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->")) {
             marks.push(mark.to_owned());
@@ -157,6 +160,12 @@ mod tests {
         assert_eq!((first.mark("file:"), first.mark("findings:")), (Some("a.yaml"), Some("X")));
         assert_eq!((&*first.place, &*first.language, &*first.text), ("p.md:4", "yaml", "a: 1\n"));
         assert_eq!((second.marks.len(), &*second.text), (0, "b\n"));
+    }
+
+    #[test]
+    fn a_block_in_a_list_has_no_indentation() {
+        let [block] = &blocks("p.md", "1. a\n   ```console\n   $ a\n\n     b\n   ```\n")[..] else { panic!("a block") };
+        assert_eq!(block.text, "$ a\n\n  b\n");
     }
 
     #[test]
