@@ -27,6 +27,8 @@ const DEVIATIONS: &[Deviation] = &[
     Deviation { row: "answers without a backend", remove: texts },
     Deviation { row: "responseHeadersPolicy without a Service", remove: headers_of_redirects },
     Deviation { row: "an operator without a value", remove: empty_values },
+    Deviation { row: "an operator with a header that a Service changes", remove: changed_values },
+    Deviation { row: "Host of a route and of its Service", remove: original_hosts },
     Deviation { row: "services that all have weight: 0", remove: without_weight },
     Deviation { row: "replacePrefix of one of several routes", remove: slashes },
     Deviation { row: "replacePrefix with a slash at the end of the prefix", remove: widened },
@@ -116,6 +118,31 @@ fn empty_values(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
             contour.body.retain(|line| !line.starts_with(&empty));
             lockgate.body.retain(|line| !line.starts_with(&empty));
         }
+    }
+}
+
+/// An operator of a route has the value that the client sent. With Contour, the changes of its Service precede it.
+fn changed_values(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
+    if !case.text.contains("\"%REQ(x-a") || !case.text.contains("\"name\":\"X-A\"") {
+        return;
+    }
+    let is_of_client = |line: &String| case.sent.has_value(line.split_once(": ").map_or("", |(_, value)| value));
+    for name in OF_REQUESTS {
+        let start = format!("{name}: ");
+        let ours =
+            lockgate.body.iter().find(|line| line.starts_with(&start)).filter(|line| is_of_client(line)).cloned();
+        let Some(ours) = ours else { continue };
+        contour.body.iter_mut().filter(|line| line.starts_with(&start)).for_each(|line| line.clone_from(&ours));
+    }
+}
+
+/// If a Service changes the host, it does not receive the original one. With Contour, it does, and it is that of the route if that changes it.
+fn original_hosts(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
+    let original = "x-envoy-original-host: ";
+    let is_changed = contour.body.iter().any(|line| *line == format!("{original}rewritten.test"));
+    if is_changed && case.text.matches("\"name\":\"Host\"").count() > 1 {
+        contour.body.retain(|line| !line.starts_with(original));
+        lockgate.body.retain(|line| !line.starts_with(original));
     }
 }
 

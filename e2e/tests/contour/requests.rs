@@ -90,6 +90,11 @@ impl Sent {
         Self { method, is_https, host, server_name, path, fields }
     }
 
+    /// Returns whether a header has this value.
+    pub fn has_value(&self, value: &str) -> bool {
+        self.fields.iter().any(|(_, other)| other == value)
+    }
+
     /// Returns whether a browser asks for the permission of a script.
     pub fn is_preflight(&self) -> bool {
         self.method == Method::OPTIONS
