@@ -227,14 +227,18 @@ fn responds(place: Place, status: u16, losses: &mut Losses) {
 }
 
 /// The texts of a rule without a backend.
-struct Without {
-    message: &'static str,
-    consequence: &'static str,
-    remedy: &'static str,
+pub struct Without {
+    /// The fault.
+    pub message: &'static str,
+    /// The consequence.
+    pub consequence: &'static str,
+    /// The remedy.
+    pub remedy: &'static str,
 }
 
 impl Without {
-    fn text(&self) -> Text<'static> {
+    /// Returns the texts of the finding.
+    pub fn text(&self) -> Text<'static> {
         Text { message: self.message.to_owned(), consequence: self.consequence, remedy: self.remedy }
     }
 }

@@ -42,7 +42,7 @@ pub fn written(source: &Translated, jwt: &Jwt, place: Place, losses: &mut Losses
             ];
             place.report_change(losses, PART, texts);
         }
-        let mut provider = json!({ "issuer": &**issuer, "jwks": keys(source, jwks, place)? });
+        let mut provider = json!({ "issuer": &**issuer, "jwks": keys(source, jwks, place, losses)? });
         if !audiences.is_empty() {
             provider["audiences"] = audiences.iter().map(|audience| json!(&**audience)).collect();
         }
@@ -51,9 +51,17 @@ pub fn written(source: &Translated, jwt: &Jwt, place: Place, losses: &mut Losses
     Ok(json!({ "providers": providers }))
 }
 
-fn keys(source: &Translated, jwks: &Jwks, place: Place) -> Result<Value, Option<Fault>> {
+fn keys(source: &Translated, jwks: &Jwks, place: Place, losses: &mut Losses) -> Result<Value, Option<Fault>> {
     let RemoteJwks { uri, cluster, timeout, refresh, fallback } = match jwks {
-        Jwks::Inline(keys) => return Ok(json!({ "inline": &**keys })),
+        Jwks::Inline(keys) => {
+            let texts = [
+                "an HTTPPolicy contains the keys themselves, not the name of a Secret",
+                "a later change of the Secret has no effect",
+                "Write new keys to the HTTPPolicy when they change, or let it fetch them with jwks.remote.",
+            ];
+            place.report_change(losses, PART, texts);
+            return Ok(json!({ "inline": &**keys }));
+        }
         Jwks::Remote(remote) => remote,
     };
     if uri.starts_with("https:") && !is_targeted(source, cluster.port.service()) {

@@ -13,7 +13,7 @@ use super::super::Migrated;
 use super::super::conditions::Others;
 use super::super::losses::{Losses, Text};
 use super::super::paths::{self, Condition};
-use super::super::rules::{Content, Writer};
+use super::super::rules::{Content, Without, Writer};
 use super::super::served::Served;
 use super::{HostRules, Rule};
 
@@ -55,6 +55,7 @@ fn rules(host: &Host, routes: &[&Route], writer: &mut Writer, losses: &mut Losse
                     },
                 };
                 losses.add_lost(&owner, field, text);
+                close_widened(host, &mut rules, (route, &condition), losses);
                 unwritten.push((route, condition));
                 continue;
             }
@@ -66,6 +67,7 @@ fn rules(host: &Host, routes: &[&Route], writer: &mut Writer, losses: &mut Losse
                     remedy: "Change the condition, or keep the HTTPProxy.",
                 };
                 losses.add_lost(&owner, format!("{field}.conditions"), text);
+                close_widened(host, &mut rules, (route, &condition), losses);
                 unwritten.push((route, condition));
                 continue;
             }
@@ -97,23 +99,46 @@ fn rules(host: &Host, routes: &[&Route], writer: &mut Writer, losses: &mut Losse
             continue;
         }
         if unwritten.iter().any(|(lost, at)| at.may_overlap(&rule.condition) && admits_more(route, lost)) {
-            let text = Text {
-                message: "an earlier route of the host that restricts access is left out, and this one would take its requests"
-                    .to_owned(),
-                consequence: "the rule has no backend, and its requests are answered 500",
-                remedy: "Change the conditions of the other route, or keep the HTTPProxy.",
-            };
-            losses.add_lost(&rule.owner, field, text);
+            losses.add_lost(&rule.owner, field, TAKES_RESTRICTED.text());
         } else {
             let Content { fields, policy } = writer.rule(&rule.owner, host, route, &rule.condition, losses);
             (rule.content, rule.policy) = (fields, policy.map(|features| features.to_string().into()));
         }
         rules.push((route, rule));
     }
-    let rules = rules.into_iter().map(|(_, rule)| rule).collect();
+    let mut rules: Vec<Rule> = rules.into_iter().map(|(_, rule)| rule).collect();
+    let lost = unwritten.first().and_then(|(route, _)| losses.owner(&route.origin)).filter(|_| rules.is_empty());
+    // Without a rule, a wildcard above the host would take its requests.
+    rules.extend(lost.map(|owner| Rule {
+        owner,
+        condition: Condition::everything(),
+        others: Others::default(),
+        content: json!({}),
+        policy: None,
+    }));
     match losses.migrated() {
         Migrated::HttpProxies => without_redundant_redirects(rules),
         Migrated::Ingresses => rules,
+    }
+}
+
+/// The report of a rule that would take the requests of a route that is left out.
+const TAKES_RESTRICTED: Without = Without {
+    message: "another route of the host that restricts access is left out, and this one would take its requests",
+    consequence: "the rule has no backend, and its requests are answered 500",
+    remedy: "Change the conditions of the other route, or keep the HTTPProxy.",
+};
+
+/// Removes the backends of earlier rules that would take the requests of a route that is left out, because they match the path without the
+/// slash at the end of their prefix too.
+fn close_widened(host: &Host, rules: &mut [(&Route, Rule)], (lost, at): (&Route, &Condition), losses: &mut Losses) {
+    for (route, rule) in rules {
+        let is_widened = matches!(&route.matches.path, PathMatch::Prefix(text) if text.len() > 1 && text.ends_with('/'))
+            && rule.condition.kind == paths::Kind::PathPrefix;
+        if is_widened && rule.condition.may_overlap(at) && admits_more(route, lost) {
+            close(rule);
+            losses.add_lost(&rule.owner, losses.field(&rule.owner, host, route), TAKES_RESTRICTED.text());
+        }
     }
 }
 

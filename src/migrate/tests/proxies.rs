@@ -222,12 +222,13 @@ fn compare(proxies: &[Object], change: impl Fn(&mut Value)) -> BTreeMap<&'static
                 pattern.iter().any(|pattern| finding.message.starts_with(pattern))
                     && finding.message.contains(" tries ")
             });
+            let is_of_elements = findings.iter().any(|finding| differs_by_elements(&finding.message, path));
             let is_left_out = is_reported("negative condition");
             // A route that is left out changes others, yet opens nothing.
             let is_same = one == other
                 || is_left_out && (["closed", "404"].contains(&&*other) || is_as_restricted(first, second));
             assert!(
-                is_same || is_reordered,
+                is_same || is_reordered || is_of_elements,
                 "{request:?}: {one} before, {other} after\n{findings:#?}\n{}",
                 documents(&written)
             );
@@ -243,9 +244,21 @@ fn compare(proxies: &[Object], change: impl Fn(&mut Value)) -> BTreeMap<&'static
     counts
 }
 
+/// Returns whether a path meets one of a prefix of characters and the prefix of elements that replaces it, as reported.
+fn differs_by_elements(message: &str, path: &str) -> bool {
+    let prefix = message.strip_prefix("prefix \"").filter(|_| message.contains(" becomes PathPrefix"));
+    let Some((prefix, _)) = prefix.and_then(|rest| rest.split_once('"')) else { return false };
+    let elements =
+        path.strip_prefix(prefix.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    path.starts_with(prefix) != elements
+}
+
 /// Returns whether the second route is at least as restricted as the first.
 fn is_as_restricted(first: Option<&Route>, second: Option<&Route>) -> bool {
     let addresses = |route: Option<&Route>| route?.policy()?.client_addresses.clone();
+    if second.is_some_and(|route| matches!(route.action, Action::Redirect(_))) {
+        return true;
+    }
     let Some(first) = first else { return second.is_none() };
     match (&first.action, addresses(Some(first))) {
         (Action::Respond { .. }, _) => false,
@@ -255,7 +268,7 @@ fn is_as_restricted(first: Option<&Route>, second: Option<&Route>) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn requests_are_routed_alike(roots in prop::collection::vec(root(), 1..4), included in included()) {
