@@ -99,7 +99,7 @@ spec:
       permitInsecure: true
       services: [{ name: shop, port: 80 }]
     - conditions: [{ exact: /exact }]
-      requestRedirectPolicy: { hostname: other.test, path: /new }
+      requestRedirectPolicy: { scheme: https, hostname: other.test, path: /new }
     - conditions: [{ regex: '/v[0-9]+/.*' }]
       ipDenyPolicy: [{ source: Remote, cidr: 127.0.0.0/8 }]
       services: [{ name: cart, port: 80 }]
