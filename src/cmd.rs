@@ -80,7 +80,7 @@ pub enum Command {
     /// Show the state of all replicas: Envoys and their progress, objects not yet served, problems
     #[command(long_about = status::LONG_ABOUT)]
     Status(Box<status::Options>),
-    /// Move Ingresses to Gateway API, or from Contour to Lockgate, with a report of the differences
+    /// Move Ingresses and HTTPProxies to Gateway API, or from Contour to Lockgate, with a report of the differences
     #[command(subcommand, after_help = migrate::EXAMPLES)]
     Migrate(migrate::Command),
     /// Check a settings file, or print the effective settings
@@ -108,8 +108,9 @@ Examples:
     lockgate explain https://shop.example.com/cart
     lockgate explain https://shop.example.com/cart --manifests examples
 
-  Move Ingresses to Gateway API:
+  Move Ingresses or HTTPProxies to Gateway API:
     lockgate migrate ingress --context current > gateway.yaml
+    lockgate migrate httpproxy --context current > gateway.yaml
 
   Move from Contour:
     lockgate migrate contour --settings-file lockgate.yaml all.yaml

@@ -1,15 +1,22 @@
-//! The migration from Ingresses to Gateway API: `lockgate migrate ingress`. [`contour`] is the migration from Contour.
+//! The migration to Gateway API: `lockgate migrate ingress` and `lockgate migrate httpproxy`. [`contour`] is the report for those who
+//! keep their HTTPProxies.
 //!
-//! The module translates the Ingresses like the controller, and writes the served routes as a Gateway and HTTPRoutes.
-//! [`lockgate_route::translate`] therefore decides conflicts, the ownership of hosts, certificates, and redirects. This module
-//! expresses the result in Gateway API ([`paths`], [`rules`], [`routes`], [`listeners`]) and reports the parts that Gateway API
-//! cannot express ([`losses`]). It translates the written objects once more, and reports their problems, too ([`proof`]). No I/O.
+//! The module translates the Ingresses or the HTTPProxies like the controller, and writes the served routes as a Gateway and
+//! HTTPRoutes. [`lockgate_route::translate`] therefore decides conflicts, the ownership of hosts, includes, certificates, and redirects.
+//! This module expresses the result in Gateway API ([`paths`], [`conditions`], [`rules`], [`filters`], [`routes`], [`listeners`]) and in
+//! Lockgate's policies ([`policies`], [`backends`]), and reports the parts that these cannot express ([`losses`]). A route whose
+//! restriction of access cannot be expressed is written without a backend. The module translates the written objects once more, and
+//! reports their problems, too ([`proof`]). No I/O.
 
+mod backends;
+mod conditions;
 pub mod contour;
+mod filters;
 mod listeners;
 mod losses;
 mod names;
 mod paths;
+mod policies;
 mod proof;
 mod routes;
 mod rules;
@@ -27,6 +34,7 @@ use serde_json::{Value, json};
 
 use crate::check::{Finding, Level, Manifests, Rule, Scope, check, translated};
 
+use backends::Backends;
 use listeners::Listeners;
 use losses::Losses;
 use served::Served;
@@ -34,6 +42,8 @@ use served::Served;
 /// The options for the written objects.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The migrated objects.
+    pub migrated: Migrated,
     /// The namespace and the name of the Gateway.
     pub gateway: ObjectKey,
     /// The name of its GatewayClass.
@@ -44,18 +54,40 @@ pub struct Options {
     pub https_port: u16,
     /// Whether fields of the experimental channel are written.
     pub experimental: bool,
+    /// Whether prefixes of characters become prefixes of whole elements.
+    pub whole_elements: bool,
+}
+
+/// The objects that are migrated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migrated {
+    /// Ingresses.
+    Ingresses,
+    /// HTTPProxies, with the objects that they include.
+    HttpProxies,
+}
+
+impl Migrated {
+    /// Returns the kind.
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Ingresses => Kind::INGRESS,
+            Self::HttpProxies => Kind::HTTP_PROXY,
+        }
+    }
 }
 
 /// The result of a migration.
 #[derive(Debug, Default)]
 pub struct Migration {
-    /// The objects of Gateway API: the Gateway, ListenerSets, ReferenceGrants, and HTTPRoutes, from older Ingresses first.
+    /// The objects of Gateway API: the Gateway, ListenerSets, ReferenceGrants, and HTTPRoutes, from older migrated objects first. Then
+    /// Lockgate's policies.
     pub objects: Vec<Value>,
-    /// The findings about the Ingresses, and the parts that Gateway API does not express, sorted.
+    /// The findings about the migrated objects, and the parts that Gateway API does not express, sorted.
     pub findings: Vec<Finding>,
 }
 
-/// Writes the Ingresses of `manifests` as objects of Gateway API. `now` is the time in seconds since the Unix epoch, for the
+/// Writes the Ingresses or the HTTPProxies of `manifests` as objects of Gateway API. `now` is the time in seconds since the Unix epoch, for the
 /// certificates.
 pub fn migrate(manifests: &Manifests, settings: &Settings, scope: &Scope, options: &Options, now: i64) -> Migration {
     let known = |kind: Kind, key: &ObjectKey| !scope.is_unknown(kind) || manifests.has_unread(kind, key);
@@ -66,18 +98,24 @@ pub fn migrate(manifests: &Manifests, settings: &Settings, scope: &Scope, option
         .filter(|object| object.kind() == Kind::SERVICE)
         .map(|one| one.meta().key.clone())
         .collect();
-    let mut losses = Losses::new(&source.objects);
-    losses.report_delegations(&source.translator);
-    let served = Served::new(source.translator.model());
+    let mut losses = Losses::new(&source.objects, options.migrated);
+    if options.migrated == Migrated::Ingresses {
+        losses.report_delegations(&source.translator);
+    }
+    let served = Served::new(source.translator.model(), options.migrated);
     served.report(&source.settings, &source.translator, &mut losses);
     if settings.http.http3.enabled && !served.tls.is_empty() {
         losses.report_http3(&options.gateway);
     }
-    let rules = rules::Writer { source: &source, given: &given, options };
-    let hosts = routes::hosts(&served, &rules, &mut losses);
+    let mut writer = rules::Writer { source: &source, given: &given, options, backends: Backends::default() };
+    let hosts = routes::hosts(&served, &mut writer, &mut losses);
     let listeners = Listeners::new(&served, &hosts, options, &mut losses);
     let mut objects = listeners.objects(&hosts);
-    objects.extend(routes::write(&hosts, &listeners, &source.objects, options, &mut losses));
+    let routes::Written { routes, policies } = routes::write(&hosts, &listeners, &source.objects, options, &mut losses);
+    objects.extend(policies::grants(&policies));
+    objects.extend(routes);
+    objects.extend(policies);
+    objects.extend(writer.backends.objects(&source.objects));
     proof::report(&objects, &source, &mut losses);
     let mut findings: Vec<Finding> = check(manifests, settings, scope, now);
     // A missing object is no loss, and an annotation that the controller reads may be one.

@@ -146,6 +146,23 @@ const CALLS: &[Calls] = &[
         ],
     },
     Calls {
+        command: "migrate httpproxy",
+        fine: &["DIR/good", "-", "DIR/good --whole-elements --output json", "DIR/good --output-directory DIR/migrated"],
+        findings: &["DIR/bad"],
+        failed: &[
+            "",
+            "DIR/missing.yaml",
+            "DIR/empty",
+            "DIR/binary.yaml",
+            "DIR/good --report DIR/missing/report",
+            "DIR/good --output-directory DIR/file",
+            "DIR/good --config DIR/faults.yaml",
+            "--kubeconfig DIR/missing",
+            "--context other --kubeconfig DIR/kubeconfig",
+            "--context current DIR/good",
+        ],
+    },
+    Calls {
         command: "migrate contour",
         fine: &[
             "DIR/good",

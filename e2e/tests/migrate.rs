@@ -1,4 +1,4 @@
-//! `lockgate migrate ingress`: the answers to requests are the same before, during, and after a migration with a real
+//! `lockgate migrate ingress` and `lockgate migrate httpproxy`: the answers to requests are the same before, during, and after a migration with a real
 //! Envoy. Also exit codes, outputs, and the input from a real API server.
 
 use std::fs;
@@ -12,7 +12,12 @@ use serde_json::Value;
 
 /// Runs `lockgate migrate ingress`.
 fn migrate(args: &[&str]) -> Output {
-    Command::new(lockgate::binary()).args(["migrate", "ingress"]).args(args).output().expect("the program")
+    migrate_from("ingress", args)
+}
+
+/// Runs `lockgate migrate ingress` or `lockgate migrate httpproxy`.
+fn migrate_from(kind: &str, args: &[&str]) -> Output {
+    Command::new(lockgate::binary()).args(["migrate", kind]).args(args).output().expect("the program")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -77,6 +82,57 @@ spec:
   defaultBackend: { service: { name: shop, port: { number: 80 } } }
 ";
 
+const PROXIES: &str = "\
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: shop, namespace: default }
+spec:
+  ingressClassName: lockgate
+  virtualhost: { fqdn: shop.test, tls: { secretName: shop } }
+  includes:
+    - { name: cart, conditions: [{ prefix: /cart }] }
+  routes:
+    - services: [{ name: shop, port: 80 }]
+    - conditions: [{ prefix: /img }]
+      services: [{ name: cart, port: 80 }]
+    - conditions: [{ prefix: /img/shop }]
+      permitInsecure: true
+      services: [{ name: shop, port: 80 }]
+    - conditions: [{ exact: /exact }]
+      requestRedirectPolicy: { scheme: https, hostname: other.test, path: /new }
+    - conditions: [{ regex: '/v[0-9]+/.*' }]
+      ipDenyPolicy: [{ source: Remote, cidr: 127.0.0.0/8 }]
+      services: [{ name: cart, port: 80 }]
+    - conditions: [{ prefix: /gone }]
+      services: [{ name: gone, port: 80 }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: cart, namespace: default }
+spec:
+  ingressClassName: lockgate
+  routes:
+    - services: [{ name: cart, port: 80 }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: secure, namespace: default }
+spec:
+  ingressClassName: lockgate
+  virtualhost: { fqdn: '*.secure.test', tls: { secretName: secure }, ipAllowPolicy: [{ source: Peer, cidr: 192.0.2.0/24 }] }
+  routes:
+    - services: [{ name: cart, port: 80 }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: other, namespace: default }
+spec:
+  ingressClassName: lockgate
+  virtualhost: { fqdn: other.test }
+  routes:
+    - services: [{ name: shop, port: 80 }]
+";
+
 /// Returns the requests: whether over TLS, the host, and the path.
 fn requests() -> Vec<(bool, &'static str, &'static str)> {
     let paths = [
@@ -120,36 +176,54 @@ async fn answers(http: u16, https: u16, authority: &Authority) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_requests_have_the_same_answers() {
+    let before = compare("ingress", INGRESSES).await;
+    assert!(before.iter().any(|answer| answer.ends_with("closed")), "{before:#?}");
+    assert!(before.iter().any(|answer| answer.contains("308 https://a.secure.test/cart")), "{before:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_requests_to_httpproxies_have_the_same_answers() {
+    let before = compare("httpproxy", PROXIES).await;
+    for expected in ["301 https://shop.test/cart", "302 https://other.test/new", "403 ", "closed"] {
+        assert!(before.iter().any(|answer| answer.contains(expected)), "{expected}: {before:#?}");
+    }
+}
+
+/// Migrates these objects, and compares the answers before, during, and after the migration. Returns the answers.
+async fn compare(kind: &str, objects: &str) -> Vec<String> {
     let (shop, cart) = (Backend::start("shop").await, Backend::start("cart").await);
     let (manifests, input, authority) = (Manifests::new(), Manifests::new(), Authority::new());
     let secret = |name: &str, host: &str| authority.issue(&[host]).secret("default", name);
     let base = documents(&[base(&shop, &cart), secret("shop", "shop.test"), secret("secure", "*.secure.test")]);
     for directory in [&manifests, &input] {
         directory.write("base.yaml", &base);
-        directory.write("ingresses.yaml", INGRESSES);
+        directory.write("objects.yaml", objects);
     }
     let controller = Lockgate::start(&Source::Manifests(manifests.path().into()), &[]).await;
     let mut envoy = Envoy::start(&controller, Mode::Delta).await;
     envoy.wait_ready().await;
     let (http, https) = (controller.http, controller.https);
-    wait_everywhere("the Ingresses", async || {
+    wait_everywhere("the migrated objects", async || {
         Target::https(https, "shop.test", authority.der()).backend("/cart").await.as_deref() == Some("cart")
     })
     .await;
     let before = answers(http, https, &authority).await;
-    assert!(before.iter().any(|answer| answer.ends_with("closed")), "{before:#?}");
-    assert!(before.iter().any(|answer| answer.contains("308 https://a.secure.test/cart")), "{before:#?}");
 
     let (new_http, new_https) = (ports::free(), ports::free());
     let ports = [new_http, new_https].map(|port| port.to_string());
     let directory = input.path().display().to_string();
     let flags = ["--complete", "--gateway", "infra/ingress", "--http-port", &ports[0], "--https-port", &ports[1]];
-    let output = migrate(&[flags.as_slice(), &[&directory]].concat());
+    let output = migrate_from(kind, &[flags.as_slice(), &[&directory]].concat());
     // The missing Service is a problem.
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let report = text(&output.stderr);
-    assert!(report.contains("Ingress default/shop spec.rules[0].http.paths[6]"), "{report}");
-    assert!(report.contains("wrote 1 Gateway, 5 HTTPRoutes, 1 ReferenceGrant"), "{report}");
+    let expected = match kind {
+        "ingress" => {
+            ["Ingress default/shop spec.rules[0].http.paths[6]", "wrote 1 Gateway, 5 HTTPRoutes, 1 ReferenceGrant"]
+        }
+        _ => ["HTTPProxy default/shop spec.routes[5]", "wrote 1 Gateway, 2 HTTPPolicies, "],
+    };
+    assert!(expected.iter().all(|expected| report.contains(expected)), "{report}");
 
     // Both kinds are served at the same time.
     manifests.write("gateway.yaml", &text(&output.stdout));
@@ -160,12 +234,13 @@ async fn the_same_requests_have_the_same_answers() {
     assert_eq!(answers(http, https, &authority).await, before);
     assert_eq!(answers(new_http, new_https, &authority).await, before);
 
-    manifests.remove("ingresses.yaml");
-    wait_everywhere("the end of the Ingresses", async || {
+    manifests.remove("objects.yaml");
+    wait_everywhere("the end of the migrated objects", async || {
         Target::http(http, "shop.test").get("/").await.is_ok_and(|answer| answer.status == 404)
     })
     .await;
     assert_eq!(answers(new_http, new_https, &authority).await, before);
+    before
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -180,8 +180,8 @@ impl Rule {
             Self::NotServed => "No action is needed if another controller serves the object.",
             Self::SupportedAnnotation => "No action is needed.",
             Self::HarmlessAnnotation => "No action is needed; the annotation can be removed.",
-            Self::NotMigrated => "Write an HTTPRoute by hand, or keep the Ingress.",
-            Self::ChangedByMigration => "Compare the HTTPRoute with the Ingress before you move traffic.",
+            Self::NotMigrated => "Write an HTTPRoute by hand, or keep the migrated object.",
+            Self::ChangedByMigration => "Compare the HTTPRoute with the migrated object before you move traffic.",
             Self::MigrationNote => "No action is needed.",
         }
     }

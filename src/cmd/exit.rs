@@ -51,7 +51,7 @@ pub struct ExitCodes {
 }
 
 /// The exit codes of all commands, in the order of the help.
-pub const COMMANDS: [(&str, &ExitCodes); 14] = [
+pub const COMMANDS: [(&str, &ExitCodes); 15] = [
     ("serve", &serve_args::EXIT_CODES),
     ("export", &export::EXIT_CODES),
     ("bootstrap", &bootstrap::EXIT_CODES),
@@ -60,6 +60,7 @@ pub const COMMANDS: [(&str, &ExitCodes); 14] = [
     ("explain", &explain::EXIT_CODES),
     ("status", &status::EXIT_CODES),
     ("migrate ingress", &migrate::EXIT_CODES),
+    ("migrate httpproxy", &migrate::EXIT_CODES),
     ("migrate contour", &migrate::contour::EXIT_CODES),
     ("config check", &config::CHECK_EXIT_CODES),
     ("config print", &config::PRINT_EXIT_CODES),

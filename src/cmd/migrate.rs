@@ -1,4 +1,4 @@
-//! `lockgate migrate ingress`: writes objects of Gateway API for Ingresses. `contour` is the other command.
+//! `lockgate migrate ingress` and `lockgate migrate httpproxy`: write objects of Gateway API. `contour` is the other command.
 
 pub(super) mod contour;
 mod files;
@@ -20,7 +20,7 @@ use super::progress::Progress;
 use super::settings_args::TranslationArgs;
 use crate::check::output::{Colors, json, summary, text};
 use crate::check::{Finding, Level, Manifests, Scope, remove_harmless};
-use crate::migrate::{self, Migration, migrate};
+use crate::migrate::{self, Migrated, Migration, migrate};
 
 /// The origins of a migration.
 #[derive(Debug, Subcommand)]
@@ -28,12 +28,15 @@ pub enum Command {
     /// Write a Gateway and HTTPRoutes for Ingresses, and report what cannot be migrated
     #[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
     Ingress(Box<Options>),
+    /// Write a Gateway, HTTPRoutes, and policies for HTTPProxies, and report what cannot be migrated
+    #[command(name = "httpproxy", long_about = PROXIES, after_help = EXAMPLES_OF_PROXIES)]
+    HttpProxy(Box<ProxyOptions>),
     /// Compare objects and configuration with Contour, and write the settings of Lockgate
     #[command(long_about = contour::LONG_ABOUT, after_help = contour::EXAMPLES)]
     Contour(Box<contour::Options>),
 }
 
-/// Options of `lockgate migrate ingress`.
+/// Options of `lockgate migrate ingress`, and most of those of `lockgate migrate httpproxy`.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Files, directories (all *.yaml, *.yml, and *.json below), or `-` for standard input
@@ -103,6 +106,19 @@ pub struct Options {
     settings: TranslationArgs,
 }
 
+/// Options of `lockgate migrate httpproxy`.
+#[derive(Debug, Args)]
+#[command(mut_arg("gateway", |option| option.default_value("lockgate/httpproxy")))]
+#[command(mut_arg("experimental", |option| option.help(EXPERIMENTAL)))]
+pub struct ProxyOptions {
+    #[command(flatten)]
+    shared: Options,
+
+    /// Write PathPrefix for prefixes: /shop then matches /shop and /shop/a, but no longer /shopping
+    #[arg(long, help_heading = "Written objects")]
+    whole_elements: bool,
+}
+
 /// The format of the written objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Written {
@@ -140,6 +156,18 @@ const LONG_ABOUT: &str = "Write a Gateway and HTTPRoutes of Gateway API for Ingr
     The report has one line for each part that is lost or changes, with object, field, consequence, and remedy. It goes to \
     standard error. docs/migrate.md describes how to move without downtime.";
 
+const PROXIES: &str = "Write a Gateway, HTTPRoutes, and policies for HTTPProxies, and report what cannot be migrated.\n\n\
+    The HTTPProxies come from files, or with --context or --kubeconfig from a Kubernetes cluster, which is only read. They are \
+    translated as by `lockgate serve`, and the served routes are written as YAML: one Gateway with a listener for HTTP and one \
+    for each host behind TLS, HTTPRoutes in the namespaces of the HTTPProxies, HTTPPolicies for access restrictions and limits, \
+    BackendPolicies for load balancing and health checks, and ReferenceGrants. The routes of an included HTTPProxy are written in \
+    its namespace. Nothing is applied.\n\n\
+    The report has one line for each part that is lost or changes, with object, field, consequence, and remedy. It goes to \
+    standard error. A route whose restriction of access cannot be expressed is written without a backend, and is answered 500. \
+    docs/migrate.md describes how to move without downtime.";
+
+const EXPERIMENTAL: &str = "Write fields of the experimental channel of Gateway API: retries and CORS";
+
 pub(super) const EXIT_CODES: ExitCodes = ExitCodes {
     fine: "everything is migrated; notes are no problems",
     findings: Some("problems: a part is lost, or changes"),
@@ -164,6 +192,20 @@ Examples:
     kubectl diff -f gateway.yaml
     kubectl apply -f gateway.yaml";
 
+pub(super) const EXAMPLES_OF_PROXIES: &str = "\
+Examples:
+  The HTTPProxies of the current cluster, and what changes:
+    lockgate migrate httpproxy --context current > gateway.yaml
+
+  Without access to the cluster, with the Services and Contour's other objects:
+    kubectl get httpproxies,tlscertificatedelegations,extensionservices,service --all-namespaces --output yaml | lockgate migrate httpproxy - > gateway.yaml
+
+  PathPrefix instead of regular expressions for prefixes, and retries and CORS:
+    lockgate migrate httpproxy --context current --whole-elements --experimental > gateway.yaml
+
+  HTTPProxies of the class contour, as if Lockgate served them:
+    lockgate migrate httpproxy --context current --ingress-class contour > gateway.yaml";
+
 /// Parses the namespace and the name of a Gateway.
 fn gateway(text: &str) -> Result<ObjectKey, String> {
     match text.split_once('/') {
@@ -183,13 +225,14 @@ fn class(text: &str) -> Result<String, String> {
 /// Runs `lockgate migrate`.
 pub fn run(command: Command) -> anyhow::Result<Outcome> {
     match command {
-        Command::Ingress(options) => ingress(&options),
+        Command::Ingress(options) => write(&options, Migrated::Ingresses, false),
+        Command::HttpProxy(options) => write(&options.shared, Migrated::HttpProxies, options.whole_elements),
         Command::Contour(options) => contour::run(&options),
     }
 }
 
-/// Runs `lockgate migrate ingress`.
-fn ingress(options: &Options) -> anyhow::Result<Outcome> {
+/// Runs `lockgate migrate ingress` and `lockgate migrate httpproxy`.
+fn write(options: &Options, migrated: Migrated, whole_elements: bool) -> anyhow::Result<Outcome> {
     let settings = options.settings.load()?.resolved.settings;
     let progress = Progress::start("reading manifests");
     let (manifests, scope, is_partial) = match options.cluster.is_given() {
@@ -204,15 +247,18 @@ fn ingress(options: &Options) -> anyhow::Result<Outcome> {
         }
     };
     let written = migrate::Options {
+        migrated,
         gateway: options.gateway.clone(),
         class: options.gateway_class.clone(),
         http_port: options.http_port,
         https_port: options.https_port,
         experimental: options.experimental,
+        whole_elements,
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    progress.step(format!("migrating the Ingresses of {} objects", manifests.counts().objects));
+    let name = if migrated == Migrated::Ingresses { "Ingresses" } else { "HTTPProxies" };
+    progress.step(format!("migrating the {name} of {} objects", manifests.counts().objects));
     let Migration { objects, mut findings } = migrate(&manifests, &settings.route, &scope, &written, now);
     let lowest = match options.level {
         Lowest::Note => Level::Note,

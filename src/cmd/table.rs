@@ -79,12 +79,12 @@ mod tests {
         let mut cli = command_line();
         cli.build();
         for (name, values, commands) in [
-            ("kubeconfig", &["FILE"][..], 7),
-            ("context", &["CONTEXT"], 7),
-            ("cluster", &["CONTEXT"], 7),
-            ("manifests", &["FILE|DIR|-"], 6),
-            ("output", &["FORM", "FORMAT"], 10),
-            ("output-directory", &["DIR"], 2),
+            ("kubeconfig", &["FILE"][..], 8),
+            ("context", &["CONTEXT"], 8),
+            ("cluster", &["CONTEXT"], 8),
+            ("manifests", &["FILE|DIR|-"], 7),
+            ("output", &["FORM", "FORMAT"], 11),
+            ("output-directory", &["DIR"], 3),
             ("output-file", &["FILE"], 1),
         ] {
             let paths = COMMANDS.map(|(path, _)| path);
@@ -107,6 +107,7 @@ mod tests {
             "check --against a --kubeconfig b deploy/",
             "migrate ingress --cluster current",
             "migrate ingress --cluster current --kubeconfig b",
+            "migrate httpproxy --cluster current --whole-elements --experimental",
             "migrate contour --context current --contour-config contour.yaml",
             "bootstrap --output envoy.yaml --format json",
             "bootstrap --output envoy",

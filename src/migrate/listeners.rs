@@ -13,7 +13,7 @@ use super::losses::{Losses, Text};
 use super::names::{Names, of_listener};
 use super::routes::HostRules;
 use super::served::Served;
-use super::{Options, object};
+use super::{Migrated, Options, object};
 use crate::check::Rule;
 
 /// The maximum number of listeners of a Gateway, and of a ListenerSet. Source: Gateway API v1, `GatewaySpec.listeners`.
@@ -51,10 +51,12 @@ impl<'m> Listeners<'m> {
             let index = https.len() + 1;
             if index >= ALL_LISTENERS {
                 let of_host = hosts.iter().find(|one| one.host == *host);
-                let ingresses: BTreeSet<&ObjectKey> =
-                    of_host.iter().flat_map(|one| &one.tls).map(|rule| &rule.ingress).collect();
-                for ingress in ingresses {
-                    losses.add_lost(ingress, "spec.tls".to_owned(), too_many(host));
+                let owners: BTreeSet<&ObjectKey> =
+                    of_host.iter().flat_map(|one| &one.tls).map(|rule| &rule.owner).collect();
+                let field =
+                    if losses.migrated() == Migrated::HttpProxies { "spec.virtualhost.tls" } else { "spec.tls" };
+                for owner in owners {
+                    losses.add_lost(owner, field.to_owned(), too_many(host));
                 }
                 continue;
             }
@@ -62,7 +64,7 @@ impl<'m> Listeners<'m> {
             at.insert(*host, https.len());
             https.push(Https { name: names.take(&of_listener(host)), host, secret: tls.secret, set });
         }
-        if !https.is_empty() {
+        if !https.is_empty() && losses.migrated() == Migrated::Ingresses {
             let text = Text {
                 message: "the Secrets of the listeners may be issued for the Ingresses, such as by cert-manager"
                     .to_owned(),
@@ -84,7 +86,7 @@ impl<'m> Listeners<'m> {
     /// Returns the Gateway, the ListenerSets, and the ReferenceGrants. `hosts` have the namespaces whose routes attach.
     pub fn objects(&self, hosts: &[HostRules]) -> Vec<Value> {
         let Options { gateway, class, http_port, https_port, .. } = self.options;
-        let plain = namespaces(hosts.iter().flat_map(|host| &host.plain).map(|rule| &rule.ingress));
+        let plain = namespaces(hosts.iter().flat_map(|host| &host.plain).map(|rule| &rule.owner));
         let http = json!({
             "name": Self::HTTP,
             "port": http_port,
@@ -104,7 +106,7 @@ impl<'m> Listeners<'m> {
                 "port": https_port,
                 "protocol": "HTTPS",
                 "tls": { "mode": "Terminate", "certificateRefs": [certificate] },
-                "allowedRoutes": self.allowed(&namespaces(rules.iter().map(|rule| &rule.ingress))),
+                "allowedRoutes": self.allowed(&namespaces(rules.iter().map(|rule| &rule.owner))),
             });
             if **host != Host::Any {
                 listener["hostname"] = json!(host.to_string());
@@ -176,8 +178,8 @@ impl<'m> Listeners<'m> {
     }
 }
 
-fn namespaces<'a>(ingresses: impl Iterator<Item = &'a ObjectKey>) -> BTreeSet<Arc<str>> {
-    ingresses.map(|ingress| ingress.namespace.clone()).collect()
+fn namespaces<'a>(owners: impl Iterator<Item = &'a ObjectKey>) -> BTreeSet<Arc<str>> {
+    owners.map(|owner| owner.namespace.clone()).collect()
 }
 
 fn too_many(host: &Host) -> Text<'static> {

@@ -1,12 +1,17 @@
-//! The parts of Ingresses that Gateway API does not express, as findings about the Ingresses.
+//! The parts of Ingresses and HTTPProxies that Gateway API does not express, as findings about these objects. `fields` finds the
+//! field of a route.
+
+mod fields;
 
 use std::collections::BTreeSet;
 
-use lockgate_route::model::{Host, PathMatch};
+use lockgate_route::model::Host;
+use lockgate_route::objects::http_proxy::HttpProxy;
 use lockgate_route::objects::{Ingress, Kind, ObjectId, ObjectKey, Objects};
 use lockgate_route::translate::{Translator, host};
 use lockgate_xds::provenance::ObjectRef;
 
+use super::Migrated;
 use crate::check::{Finding, Level, Manifests, Rule, locate};
 
 /// The annotations of TLS versions.
@@ -22,8 +27,10 @@ const WRITTEN: &str = "(output)";
 /// The findings so far.
 pub struct Losses<'a> {
     objects: &'a Objects,
+    /// The kind of the migrated objects.
+    migrated: Migrated,
     findings: Vec<(ObjectId, Finding)>,
-    /// The Ingresses whose wildcard is reported.
+    /// The objects with a text that is reported once.
     seen: BTreeSet<(ObjectKey, String)>,
 }
 
@@ -37,23 +44,33 @@ pub struct Text<'a> {
     pub remedy: &'a str,
 }
 
-/// Returns the Ingress that a reference names.
-pub fn ingress_of(origin: &ObjectRef) -> Option<ObjectKey> {
-    let is_ingress = origin.kind == Kind::INGRESS.as_str();
-    is_ingress.then(|| ObjectKey { namespace: origin.namespace.clone(), name: origin.name.clone() })
-}
-
 impl<'a> Losses<'a> {
     /// Starts without findings.
-    pub fn new(objects: &'a Objects) -> Self {
-        Self { objects, findings: Vec::new(), seen: BTreeSet::new() }
+    pub fn new(objects: &'a Objects, migrated: Migrated) -> Self {
+        Self { objects, migrated, findings: Vec::new(), seen: BTreeSet::new() }
+    }
+
+    /// Returns the migrated objects.
+    pub fn migrated(&self) -> Migrated {
+        self.migrated
+    }
+
+    /// Returns the migrated object that a reference names.
+    pub fn owner(&self, origin: &ObjectRef) -> Option<ObjectKey> {
+        is_of(self.migrated.kind(), origin)
+            .then(|| ObjectKey { namespace: origin.namespace.clone(), name: origin.name.clone() })
+    }
+
+    /// Returns whether `text` is new for an object.
+    pub fn is_first(&mut self, owner: &ObjectKey, text: impl Into<String>) -> bool {
+        self.seen.insert((owner.clone(), text.into()))
     }
 
     /// Adds a finding about a field of an object.
     pub fn add(&mut self, kind: Kind, key: &ObjectKey, field: String, (rule, level): (Rule, Level), text: Text) {
         let Text { message, consequence, remedy } = text;
         let finding = Finding {
-            file: if kind == Kind::INGRESS { "".into() } else { WRITTEN.into() },
+            file: if kind == self.migrated.kind() { "".into() } else { WRITTEN.into() },
             line: 0,
             level,
             rule,
@@ -68,49 +85,63 @@ impl<'a> Losses<'a> {
         self.findings.push((kind.id(key.clone()), finding));
     }
 
-    /// Adds a finding about an Ingress that is served differently after the migration.
-    pub fn add_changed(&mut self, ingress: &ObjectKey, field: String, text: Text) {
+    /// Adds a finding about an object that is served differently after the migration.
+    pub fn add_changed(&mut self, owner: &ObjectKey, field: String, text: Text) {
         let rule = Rule::ChangedByMigration;
-        self.add(Kind::INGRESS, ingress, field, (rule, rule.level()), text);
+        self.add(self.migrated.kind(), owner, field, (rule, rule.level()), text);
     }
 
-    /// Adds a finding about a part of an Ingress that is not migrated.
-    pub fn add_lost(&mut self, ingress: &ObjectKey, field: String, text: Text) {
+    /// Adds a finding about a part of an object that is not migrated.
+    pub fn add_lost(&mut self, owner: &ObjectKey, field: String, text: Text) {
         let rule = Rule::NotMigrated;
-        self.add(Kind::INGRESS, ingress, field, (rule, rule.level()), text);
+        self.add(self.migrated.kind(), owner, field, (rule, rule.level()), text);
     }
 
-    /// Adds a note about an Ingress.
-    pub fn add_note(&mut self, ingress: &ObjectKey, field: String, text: Text) {
+    /// Adds a note about an object.
+    pub fn add_note(&mut self, owner: &ObjectKey, field: String, text: Text) {
         let rule = Rule::MigrationNote;
-        self.add(Kind::INGRESS, ingress, field, (rule, rule.level()), text);
+        self.add(self.migrated.kind(), owner, field, (rule, rule.level()), text);
     }
 
     /// Reports TLS versions that differ from the settings.
-    pub fn report_tls_versions(&mut self, ingress: &ObjectKey, host: &Host) {
-        let Some(object) = self.objects.get::<Ingress>(ingress) else { return };
-        for key in TLS_VERSIONS.into_iter().filter(|key| object.meta.annotations.contains_key(*key)) {
-            if !self.seen.insert((ingress.clone(), key.to_owned())) {
+    pub fn report_tls_versions(&mut self, owner: &ObjectKey, host: &Host) {
+        let fields: Vec<String> = match self.migrated {
+            Migrated::HttpProxies => vec!["spec.virtualhost.tls".to_owned()],
+            _ => {
+                let Some(object) = self.objects.get::<Ingress>(owner) else { return };
+                let keys = TLS_VERSIONS.into_iter().filter(|key| object.meta.annotations.contains_key(*key));
+                keys.map(annotation).collect()
+            }
+        };
+        for field in fields {
+            if !self.is_first(owner, field.as_str()) {
                 continue;
             }
             let text = Text {
                 message: format!("listeners of Gateway API have no TLS versions (host \"{host}\")"),
                 consequence: "the versions of the settings apply",
-                remedy: "Set tls.minimumVersion and tls.maximumVersion as an operator, or keep the Ingress.",
+                remedy: match self.migrated {
+                    Migrated::HttpProxies => {
+                        "Set tls.minimumVersion and tls.maximumVersion as an operator, or keep the HTTPProxy."
+                    }
+                    _ => "Set tls.minimumVersion and tls.maximumVersion as an operator, or keep the Ingress.",
+                },
             };
-            self.add_changed(ingress, annotation(key), text);
+            self.add_changed(owner, field, text);
         }
     }
 
-    /// Reports a wildcard, which matches one label in Ingresses.
-    pub fn report_several_labels(&mut self, ingress: &ObjectKey, host: &Host) {
-        if self.seen.insert((ingress.clone(), host.to_string())) {
+    /// Reports a wildcard, which matches one label in Ingresses and HTTPProxies.
+    pub fn report_several_labels(&mut self, owner: &ObjectKey, host: &Host) {
+        let has_host = self.objects.get::<HttpProxy>(owner).is_none_or(|proxy| proxy.spec.virtualhost.is_some())
+            || self.migrated != Migrated::HttpProxies;
+        if has_host && self.is_first(owner, host.to_string()) {
             let text = Text {
                 message: format!("host \"{host}\" matches one or several labels in Gateway API"),
                 consequence: "names of several labels are served too",
                 remedy: "No action is needed unless such names resolve to the load balancer.",
             };
-            self.add_note(ingress, self.host_field(ingress, host), text);
+            self.add_note(owner, self.host_field(owner, host), text);
         }
     }
 
@@ -121,7 +152,7 @@ impl<'a> Losses<'a> {
             consequence: "the listener of the default certificate sends their requests to this default backend",
             remedy: "Give these hosts a TLS entry, or leave tls.defaultSecret out of the Gateway.",
         };
-        self.add_changed(ingress, self.field(ingress, &Host::Any, &PathMatch::root()), text);
+        self.add_changed(ingress, self.default_field(ingress), text);
     }
 
     /// Reports that Gateways do not offer HTTP/3.
@@ -182,42 +213,15 @@ impl<'a> Losses<'a> {
         }
     }
 
-    /// Returns the field of a path of an Ingress.
-    pub fn field(&self, ingress: &ObjectKey, host: &Host, path: &PathMatch) -> String {
-        let Some(object) = self.objects.get::<Ingress>(ingress) else { return String::new() };
-        let rules = || object.spec.rules.iter().flatten().enumerate();
-        let of_host = |one: &Option<String>| host::parse(one.as_deref().unwrap_or_default()).as_ref() == Ok(host);
-        let in_rules = |any_host: bool| {
-            let rules = rules().filter(|(_, rule)| any_host || of_host(&rule.host));
-            let mut paths = rules.flat_map(|(at, rule)| {
-                let paths = rule.http.iter().flat_map(|http| &http.paths).enumerate();
-                paths.map(move |(path, content)| (at, path, content))
-            });
-            let is_meant = |text: &str, path_type: &str| match path {
-                PathMatch::Exact(one) => path_type == "Exact" && **one == *text,
-                PathMatch::Regex(one) => **one == *text,
-                PathMatch::SeparatedPrefix(one) => path_type == "Prefix" && **one == *text.trim_end_matches('/'),
-                PathMatch::Prefix(one) => **one == *text || **one == *"/" && text.trim_end_matches('/').is_empty(),
-            };
-            let found = paths.find(|(.., one)| is_meant(one.path.as_deref().unwrap_or_default(), &one.path_type));
-            found.map(|(rule, path, _)| format!("spec.rules[{rule}].http.paths[{path}]"))
-        };
-        in_rules(false).or_else(|| in_rules(true)).unwrap_or_else(|| "spec.defaultBackend".to_owned())
-    }
-
-    /// Returns the field of a host of an Ingress.
-    fn host_field(&self, ingress: &ObjectKey, host: &Host) -> String {
-        let rules =
-            self.objects.get::<Ingress>(ingress).and_then(|object| object.spec.rules.as_deref()).unwrap_or_default();
-        let is_meant = |one: &Option<String>| host::parse(one.as_deref().unwrap_or_default()).as_ref() == Ok(host);
-        let at = rules.iter().position(|rule| is_meant(&rule.host));
-        at.map_or_else(|| "spec.tls".to_owned(), |at| format!("spec.rules[{at}].host"))
-    }
-
     /// Returns the findings with their places.
     pub fn located(self, manifests: &Manifests) -> Vec<Finding> {
         locate(manifests, self.findings)
     }
+}
+
+/// Returns whether a reference names an object of this kind.
+pub fn is_of(kind: Kind, origin: &ObjectRef) -> bool {
+    origin.kind == kind.as_str()
 }
 
 /// Returns the field of an annotation.

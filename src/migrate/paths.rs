@@ -1,7 +1,7 @@
-//! Paths of Ingresses as matches of HTTPRoutes.
+//! Paths of Ingresses and HTTPProxies as matches of HTTPRoutes.
 //!
-//! In Lockgate, a path of type `ImplementationSpecific` is a prefix of characters, which Gateway API does not have. Such a path
-//! becomes a regular expression. Regular expressions precede prefixes, and longer expressions precede shorter ones. Each longer
+//! In Lockgate, a path of type `ImplementationSpecific`, and a prefix of an HTTPProxy, is a prefix of characters, which Gateway API does
+//! not have. Such a path becomes a regular expression. Regular expressions precede prefixes, and longer expressions precede shorter ones. Each longer
 //! prefix that the expression would hide therefore becomes a regular expression, too.
 
 use lockgate_route::model::PathMatch;
@@ -11,12 +11,20 @@ use lockgate_route::re2;
 const LONGEST: usize = 1024;
 
 /// The condition of an HTTPRoute on a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Condition {
     /// The type.
     pub kind: Kind,
     /// The value.
     pub value: String,
+    /// The characters with which all matched paths begin, which follow from the type and the value.
+    start: String,
+}
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.value) == (other.kind, &other.value)
+    }
 }
 
 /// The type of a condition, in the order in which conditions are tried.
@@ -44,7 +52,7 @@ impl Kind {
 impl Condition {
     /// The condition that every path meets.
     pub fn everything() -> Self {
-        Self { kind: Kind::PathPrefix, value: "/".to_owned() }
+        Self { kind: Kind::PathPrefix, value: "/".to_owned(), start: String::new() }
     }
 
     /// Returns whether the API server accepts it.
@@ -52,13 +60,9 @@ impl Condition {
         self.value.len() <= LONGEST
     }
 
-    /// Returns whether a path may meet both conditions. Two regular expressions are compared by their literal beginnings.
-    fn may_overlap(&self, other: &Self) -> bool {
-        let [one, other] = [self, other].map(|condition| match condition.kind {
-            Kind::RegularExpression => re2::elements(&condition.value),
-            Kind::Exact | Kind::PathPrefix => condition.value.trim_end_matches('/').to_owned(),
-        });
-        one.starts_with(&other) || other.starts_with(&one)
+    /// Returns whether a path may meet both conditions. They are compared by the beginnings of the paths.
+    pub fn may_overlap(&self, other: &Self) -> bool {
+        self.start.starts_with(&other.start) || other.start.starts_with(&self.start)
     }
 
     /// Returns whether it precedes `other` although it should follow, or whether their order is undefined.
@@ -71,6 +75,24 @@ impl Condition {
         let is_before = rank(self) < rank(other) || rank(self) == rank(other) && !are_in_order;
         is_before && self.may_overlap(other)
     }
+}
+
+/// Returns the paths of a host with whole elements instead of characters where `is_forced`, and for every shorter prefix that would
+/// otherwise become a regular expression and precede it.
+pub fn with_elements(paths: &[&PathMatch], is_forced: &[bool]) -> Vec<PathMatch> {
+    let texts = paths.iter().zip(is_forced).filter(|(_, is_forced)| **is_forced);
+    let forced: Vec<&str> = texts.filter_map(|(path, _)| string_prefix(path)).collect();
+    let is_hiding = |text: &str| forced.iter().any(|other| other.trim_end_matches('/').starts_with(text));
+    let of_elements = |path: &&PathMatch| match path {
+        PathMatch::Prefix(text) if **text != *"/" && (forced.contains(&&**text) || is_hiding(text)) => {
+            match text.trim_end_matches('/') {
+                "" => PathMatch::root(),
+                elements => PathMatch::SeparatedPrefix(elements.into()),
+            }
+        }
+        other => (*other).clone(),
+    };
+    paths.iter().map(of_elements).collect()
 }
 
 /// Returns the conditions of all paths of a host, which are in the order in which they are tried.
@@ -94,14 +116,21 @@ fn string_prefix(path: &PathMatch) -> Option<&str> {
 }
 
 fn condition(path: &PathMatch, is_hidden: &dyn Fn(&str) -> bool, padded: bool, all: &[&PathMatch]) -> Condition {
-    let regex = |value: String| Condition { kind: Kind::RegularExpression, value };
+    let start = match path {
+        PathMatch::Regex(text) => re2::elements(text).to_owned(),
+        PathMatch::Exact(text) | PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {
+            text.trim_end_matches('/').to_owned()
+        }
+    };
+    let of = |kind: Kind, value: String| Condition { kind, value, start: start.clone() };
+    let regex = |value: String| of(Kind::RegularExpression, value);
     let escape = regex_escape;
     match path {
-        PathMatch::Exact(text) if is_plain(text) => Condition { kind: Kind::Exact, value: text.to_string() },
+        PathMatch::Exact(text) if is_plain(text) => of(Kind::Exact, text.to_string()),
         PathMatch::Exact(text) => regex(escape(text)),
         PathMatch::Regex(text) => regex(text.to_string()),
         PathMatch::SeparatedPrefix(text) if is_hidden(text) => regex(format!("{}(/.*)?", escape(text))),
-        PathMatch::SeparatedPrefix(text) => Condition { kind: Kind::PathPrefix, value: text.to_string() },
+        PathMatch::SeparatedPrefix(text) => of(Kind::PathPrefix, text.to_string()),
         PathMatch::Prefix(text) if **text == *"/" => Condition::everything(),
         PathMatch::Prefix(text) => {
             let has_elements = all.iter().any(|other| matches!(other, PathMatch::SeparatedPrefix(one) if one == text));
@@ -127,7 +156,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Returns a regular expression that matches `text` alone.
-fn regex_escape(text: &str) -> String {
+pub fn regex_escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if r"\.+*?()|[]{}^$".contains(c) {
@@ -184,6 +213,14 @@ mod tests {
     #[test]
     fn a_string_prefix_beside_the_same_elements_takes_the_rest() {
         assert_eq!(written(&[elements("/a"), string("/a")])[1], "RegularExpression /a[^/].*");
+    }
+
+    #[test]
+    fn prefixes_before_a_prefix_of_elements_become_elements() {
+        let paths = [string("/foo/"), string("/f"), string("/bar"), string("/")];
+        let paths: Vec<&PathMatch> = paths.iter().collect();
+        let forced = with_elements(&paths, &[true, false, false, false]);
+        assert_eq!(forced, [elements("/foo"), elements("/f"), string("/bar"), string("/")]);
     }
 
     #[test]

@@ -1,24 +1,30 @@
-//! HTTPRoutes: the rules of each Ingress, divided by hosts that have the same rules on the same listeners.
+//! HTTPRoutes: the rules of each migrated object, divided by hosts that have the same rules on the same listeners, and by the
+//! policies of the rules.
 
-use std::collections::BTreeMap;
+mod host;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockgate_route::model::{Host, PathMatch, Route};
-use lockgate_route::objects::gateway::HttpRoute;
-use lockgate_route::objects::{Ingress, Kind, ObjectKey, Objects};
+use lockgate_route::model::Host;
+use lockgate_route::objects::gateway::{HttpPolicy, HttpRoute};
+use lockgate_route::objects::http_proxy::HttpProxy;
+use lockgate_route::objects::{Ingress, Kind, Meta, ObjectKey, Objects};
 use serde_json::{Value, json};
 
+use super::conditions::Others;
 use super::listeners::Listeners;
-use super::losses::{Losses, Text, ingress_of};
+use super::losses::{Losses, Text};
 use super::names::Names;
 use super::paths::{self, Condition};
-use super::rules::Writer;
-use super::served::Served;
-use super::{Options, object};
+use super::policies;
+use super::{Migrated, Options, object};
 use crate::check::Rule as FindingRule;
 
-/// The annotation with the name of the Ingress.
-const MIGRATED_FROM: &str = "lockgate.dev/migrated-from";
+pub use host::hosts;
+
+/// The annotation with the name of the migrated object.
+pub const MIGRATED_FROM: &str = "lockgate.dev/migrated-from";
 
 // Limits of HTTPRoutes. Source: Gateway API v1, `HTTPRouteSpec`: 16 hostnames, 16 rules, and 128 matches.
 const HOSTS: usize = 16;
@@ -28,12 +34,28 @@ const MATCHES: usize = 8;
 /// A rule for one host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// The Ingress.
-    pub ingress: ObjectKey,
+    /// The migrated object.
+    pub owner: ObjectKey,
     /// The condition on the path.
     pub condition: Condition,
+    /// The other conditions.
+    pub others: Others,
     /// The other fields of the rule.
     pub content: Value,
+    /// The features of the HTTPPolicy, as JSON.
+    pub policy: Option<Arc<str>>,
+}
+
+impl Rule {
+    /// Returns the match of the rule.
+    fn matches(&self) -> Value {
+        let Condition { kind, value, .. } = &self.condition;
+        let mut matches = json!({ "path": { "type": kind.as_str(), "value": value } });
+        for (name, field) in &self.others.fields {
+            matches[name] = field.clone();
+        }
+        matches
+    }
 }
 
 /// The rules of a host, in the order in which they are tried.
@@ -46,45 +68,12 @@ pub struct HostRules<'m> {
     pub tls: Vec<Rule>,
 }
 
-/// Returns the rules of all hosts.
-pub fn hosts<'m>(served: &Served<'m>, writer: &Writer, losses: &mut Losses) -> Vec<HostRules<'m>> {
-    let mut hosts = Vec::new();
-    for host in served.hosts() {
-        let mut rules = |routes: &[&Route]| rules(host, routes, writer, losses);
-        let plain = served.plain.get(host).map(|routes| rules(routes)).unwrap_or_default();
-        let tls = served.tls.get(host).map(|tls| rules(&tls.routes)).unwrap_or_default();
-        hosts.push(HostRules { host, plain, tls });
-    }
-    hosts
-}
-
-fn rules(host: &Host, routes: &[&Route], writer: &Writer, losses: &mut Losses) -> Vec<Rule> {
-    let paths: Vec<_> = routes.iter().map(|route| &route.matches.path).collect();
-    let mut rules = Vec::new();
-    for (route, condition) in routes.iter().zip(paths::conditions(&paths)) {
-        let Some(ingress) = ingress_of(&route.origin) else { continue };
-        let field = || losses.field(&ingress, host, &route.matches.path);
-        if !condition.is_valid() {
-            let text = Text {
-                message: "the path is longer than HTTPRoutes permit, 1024 characters".to_owned(),
-                consequence: "path left out, and its requests may reach a shorter path",
-                remedy: "Shorten the path, or keep the Ingress.",
-            };
-            losses.add_lost(&ingress, field(), text);
-            continue;
-        }
-        if condition.kind == paths::Kind::RegularExpression && !matches!(route.matches.path, PathMatch::Regex(_)) {
-            let text = Text {
-                message: "PathPrefix and Exact do not express this path beside the others of its host".to_owned(),
-                consequence: "it is written as the regular expression that matches the same requests",
-                remedy: "Write PathPrefix instead if no request differs, such as /apix for the path /api.",
-            };
-            losses.add_note(&ingress, format!("{}.path", field()), text);
-        }
-        let content = writer.rule(&ingress, host, route, losses);
-        rules.push(Rule { ingress, condition, content });
-    }
-    rules
+/// The written routes, and their policies.
+pub struct Written {
+    /// The HTTPRoutes, from older migrated objects first.
+    pub routes: Vec<Value>,
+    /// The HTTPPolicies.
+    pub policies: Vec<Value>,
 }
 
 /// The listeners of a group.
@@ -95,95 +84,128 @@ enum Sides {
     Plain,
 }
 
-/// Hosts for which an Ingress has the same rules on the same listeners.
+/// Hosts for which a migrated object has the same rules on the same listeners. The rules have one policy.
 struct Group<'h> {
     sides: Sides,
     hosts: Vec<&'h Host>,
     rules: Vec<Rule>,
 }
 
+/// A migrated object, and one of the policies of its rules.
+type Part = (ObjectKey, Option<Arc<str>>);
+
 /// The place of a rule: its HTTPRoute and its position there.
 type Placed = (ObjectKey, usize);
 
-/// Returns the HTTPRoutes, from older Ingresses first.
+/// Returns the HTTPRoutes and the HTTPPolicies.
 pub fn write(
     hosts: &[HostRules],
     listeners: &Listeners,
     objects: &Objects,
     options: &Options,
     losses: &mut Losses,
-) -> Vec<Value> {
+) -> Written {
     let groups = groups(hosts);
     let mut taken = BTreeMap::<Arc<str>, Names>::new();
-    groups.keys().for_each(|ingress| taken.entry(ingress.namespace.clone()).or_default().reserve(&ingress.name));
-    let mut ingresses: Vec<&ObjectKey> = groups.keys().collect();
-    ingresses.sort_by_cached_key(|key| {
-        objects.get::<Ingress>(key).map(|ingress| objects.precedence(Kind::INGRESS, &ingress.meta))
+    groups.keys().for_each(|(owner, _)| taken.entry(owner.namespace.clone()).or_default().reserve(&owner.name));
+    let mut names_of_policies = reserved(objects);
+    let mut parts: Vec<&Part> = groups.keys().collect();
+    let behind_tls: BTreeSet<&Part> = groups
+        .iter()
+        .filter(|(_, groups)| groups.iter().any(|group| group.sides != Sides::Plain))
+        .map(|(part, _)| part)
+        .collect();
+    let owners_behind_tls: BTreeSet<&ObjectKey> = behind_tls.iter().map(|(owner, _)| owner).collect();
+    parts.sort_by_cached_key(|part| {
+        let (owner, policy) = part;
+        let meta: Option<&Meta> = match options.migrated {
+            Migrated::HttpProxies => objects.get::<HttpProxy>(owner).map(|proxy| &proxy.meta),
+            _ => objects.get::<Ingress>(owner).map(|ingress| &ingress.meta),
+        };
+        (meta.map(|meta| objects.precedence(options.migrated.kind(), meta)), !behind_tls.contains(part), policy.clone())
     });
-    let (mut written, mut places) = (Vec::new(), BTreeMap::new());
-    for ingress in ingresses {
-        let names = taken.entry(ingress.namespace.clone()).or_default();
-        let mut is_first = true;
-        let groups = groups.get(ingress).map(Vec::as_slice).unwrap_or_default();
-        let has_tls = groups.iter().any(|group| group.sides != Sides::Plain);
+    let mut places = BTreeMap::new();
+    let mut started = BTreeSet::new();
+    let mut written = Written { routes: Vec::new(), policies: Vec::new() };
+    for part in parts {
+        let (owner, policy) = part;
+        let names = taken.entry(owner.namespace.clone()).or_default();
+        let groups = groups.get(part).map(Vec::as_slice).unwrap_or_default();
+        let has_tls = owners_behind_tls.contains(owner);
+        let mut targets = Vec::new();
         for group in groups {
             let merged = merged(&group.rules);
             for (hosts, rules) in chunks(&group.hosts, &merged) {
                 let wanted = match group.sides == Sides::Plain && has_tls {
-                    true => format!("{}-http", ingress.name),
-                    false => ingress.name.to_string(),
+                    true => format!("{}-http", owner.name),
+                    false => owner.name.to_string(),
                 };
-                let name =
-                    if std::mem::take(&mut is_first) { names.take_reserved(&wanted) } else { names.take(&wanted) };
-                let key = super::key(&ingress.namespace, &name);
+                let name = if started.insert(owner) { names.take_reserved(&wanted) } else { names.take(&wanted) };
+                let key = super::key(&owner.namespace, &name);
                 let parents = parents(hosts, group.sides, listeners, &key, options);
                 if parents.is_empty() {
                     continue;
                 }
-                for (position, condition) in rules.iter().flat_map(|rule| &rule.0) {
+                for (position, rule) in rules.iter().flat_map(|rule| &rule.0) {
                     for host in hosts {
-                        places.insert((*host, group.sides, ingress, &condition.value), (key.clone(), *position));
+                        let place = (*host, group.sides, owner, rule.matches().to_string());
+                        places.insert(place, (key.clone(), *position));
                     }
                 }
-                written.push(route(&key, ingress, hosts, parents, rules));
+                written.routes.push(route(&key, owner, hosts, parents, rules));
+                targets.push(name);
                 if objects.get::<HttpRoute>(&key).is_some() {
                     replaced(&key, losses);
                 }
             }
+        }
+        if let Some(features) = policy {
+            let names = names_of_policies.entry(owner.namespace.clone()).or_default();
+            written.policies.extend(policies::objects(owner, features, &targets, names));
         }
     }
     hosts.iter().for_each(|host| report_order(host, &places, losses));
     written
 }
 
-/// Returns the groups of each Ingress.
-fn groups<'h>(hosts: &'h [HostRules]) -> BTreeMap<ObjectKey, Vec<Group<'h>>> {
-    let mut groups = BTreeMap::<ObjectKey, Vec<Group>>::new();
+/// Returns the names of the HTTPPolicies that no earlier migration has written, by namespace.
+fn reserved(objects: &Objects) -> BTreeMap<Arc<str>, Names> {
+    let mut names = BTreeMap::<Arc<str>, Names>::new();
+    let others = objects.all::<HttpPolicy>().filter(|policy| !policy.meta.annotations.contains_key(MIGRATED_FROM));
+    others.for_each(|policy| {
+        names.entry(policy.meta.key.namespace.clone()).or_default().reserve(&policy.meta.key.name);
+    });
+    names
+}
+
+/// Returns the groups of each migrated object and policy.
+fn groups<'h>(hosts: &'h [HostRules]) -> BTreeMap<Part, Vec<Group<'h>>> {
+    let mut groups = BTreeMap::<Part, Vec<Group>>::new();
     for HostRules { host, plain, tls } in hosts {
-        let (plain, tls) = (by_ingress(plain), by_ingress(tls));
-        let mut add = |ingress: &ObjectKey, sides: Sides, rules: &[&Rule]| {
-            let of_ingress = groups.entry(ingress.clone()).or_default();
+        let (plain, tls) = (by_part(plain), by_part(tls));
+        let mut add = |part: &Part, sides: Sides, rules: &[&Rule]| {
+            let of_part = groups.entry(part.clone()).or_default();
             let is_same = |group: &&mut Group| {
                 // A route without host names takes all names of its listeners.
                 let alone = **host == Host::Any || group.hosts.contains(&&Host::Any);
                 group.sides == sides && !alone && group.rules.iter().eq(rules.iter().copied())
             };
-            match of_ingress.iter_mut().find(is_same) {
+            match of_part.iter_mut().find(is_same) {
                 Some(group) => group.hosts.push(host),
                 None => {
                     let rules = rules.iter().map(|rule| (*rule).clone()).collect();
-                    of_ingress.push(Group { sides, hosts: vec![host], rules });
+                    of_part.push(Group { sides, hosts: vec![host], rules });
                 }
             }
         };
-        for (ingress, rules) in &plain {
-            match tls.get(ingress) {
-                Some(of_tls) if of_tls == rules => add(ingress, Sides::Both, rules),
-                _ => add(ingress, Sides::Plain, rules),
+        for (part, rules) in &plain {
+            match tls.get(part) {
+                Some(of_tls) if of_tls == rules => add(part, Sides::Both, rules),
+                _ => add(part, Sides::Plain, rules),
             }
         }
-        for (ingress, rules) in tls.iter().filter(|(ingress, rules)| plain.get(*ingress) != Some(rules)) {
-            add(ingress, Sides::Tls, rules);
+        for (part, rules) in tls.iter().filter(|(part, rules)| plain.get(*part) != Some(rules)) {
+            add(part, Sides::Tls, rules);
         }
     }
     groups
@@ -192,27 +214,36 @@ fn groups<'h>(hosts: &'h [HostRules]) -> BTreeMap<ObjectKey, Vec<Group<'h>>> {
     groups
 }
 
-fn by_ingress(rules: &[Rule]) -> BTreeMap<&ObjectKey, Vec<&Rule>> {
-    let mut of_ingress = BTreeMap::<&ObjectKey, Vec<&Rule>>::new();
-    rules.iter().for_each(|rule| of_ingress.entry(&rule.ingress).or_default().push(rule));
-    of_ingress
+fn by_part(rules: &[Rule]) -> BTreeMap<Part, Vec<&Rule>> {
+    let mut of_part = BTreeMap::<Part, Vec<&Rule>>::new();
+    rules.iter().for_each(|rule| of_part.entry((rule.owner.clone(), rule.policy.clone())).or_default().push(rule));
+    of_part
 }
 
-/// Conditions with their positions, and the other fields of their rule.
-type Merged<'r> = (Vec<(usize, &'r Condition)>, &'r Value);
+/// Rules that differ in their matches alone, with their positions, and the other fields.
+type Merged<'r> = (Vec<(usize, &'r Rule)>, &'r Value);
 
-/// Merges consecutive rules that differ in their conditions alone.
+/// Merges consecutive rules that differ in their matches alone.
 fn merged(rules: &[Rule]) -> Vec<Merged<'_>> {
     let mut merged = Vec::<Merged>::new();
     for (position, rule) in rules.iter().enumerate() {
         match merged.last_mut() {
-            Some((conditions, content)) if **content == rule.content && conditions.len() < MATCHES => {
-                conditions.push((position, &rule.condition));
+            Some((same, content)) if **content == rule.content && same.len() < MATCHES && may_merge(content) => {
+                same.push((position, rule));
             }
-            _ => merged.push((vec![(position, &rule.condition)], &rule.content)),
+            _ => merged.push((vec![(position, rule)], &rule.content)),
         }
     }
     merged
+}
+
+/// Returns whether a rule may have several matches. A filter that replaces the matched prefix permits one.
+fn may_merge(content: &Value) -> bool {
+    let filters = content["filters"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_of_prefix = |filter: &Value| {
+        ["urlRewrite", "requestRedirect"].iter().any(|name| filter[*name]["path"]["type"] == "ReplacePrefixMatch")
+    };
+    !filters.iter().any(is_of_prefix)
 }
 
 /// Divides hosts and rules by the limits of one HTTPRoute.
@@ -247,19 +278,17 @@ fn parents(hosts: &[&Host], sides: Sides, listeners: &Listeners, key: &ObjectKey
     parents
 }
 
-fn route(key: &ObjectKey, ingress: &ObjectKey, hosts: &[&Host], parents: Vec<Value>, rules: &[Merged]) -> Value {
-    let rule = |(conditions, content): &Merged| {
+fn route(key: &ObjectKey, owner: &ObjectKey, hosts: &[&Host], parents: Vec<Value>, rules: &[Merged]) -> Value {
+    let rule = |(same, content): &Merged| {
         let mut rule = (*content).clone();
-        let matches =
-            conditions.iter().map(|(_, one)| json!({ "path": { "type": one.kind.as_str(), "value": one.value } }));
-        rule["matches"] = matches.collect();
+        rule["matches"] = same.iter().map(|(_, one)| one.matches()).collect();
         rule
     };
     let mut spec = json!({ "parentRefs": parents, "rules": rules.iter().map(rule).collect::<Vec<_>>() });
     if hosts != [&Host::Any] {
         spec["hostnames"] = hosts.iter().map(|host| json!(host.to_string())).collect();
     }
-    object(Kind::HTTP_ROUTE, key, &[(MIGRATED_FROM, &ingress.name)], spec)
+    object(Kind::HTTP_ROUTE, key, &[(MIGRATED_FROM, &owner.name)], spec)
 }
 
 fn replaced(key: &ObjectKey, losses: &mut Losses) {
@@ -272,36 +301,59 @@ fn replaced(key: &ObjectKey, losses: &mut Losses) {
     losses.add(Kind::HTTP_ROUTE, key, String::new(), (rule, rule.level()), text);
 }
 
-/// Reports rules of a host whose order changes. Only regular expressions change their order: exact paths and prefixes have the
-/// same order in Gateway API.
-fn report_order(host: &HostRules, places: &BTreeMap<(&Host, Sides, &ObjectKey, &String), Placed>, losses: &mut Losses) {
+/// Reports rules of a host whose order changes. Without regular expressions and other conditions, exact paths and prefixes have the same
+/// order in Gateway API.
+fn report_order(host: &HostRules, places: &BTreeMap<(&Host, Sides, &ObjectKey, String), Placed>, losses: &mut Losses) {
     for (rules, alone) in [(&host.plain, Sides::Plain), (&host.tls, Sides::Tls)] {
-        if rules.iter().all(|rule| rule.condition.kind != paths::Kind::RegularExpression) {
+        let is_regex = |one: &Rule| one.condition.kind == paths::Kind::RegularExpression;
+        if !rules.iter().any(|rule| is_regex(rule) || !rule.others.fields.is_empty()) {
             continue;
         }
         let mut at = Vec::<Option<&Placed>>::new();
         for rule in rules {
-            let of = |sides| places.get(&(host.host, sides, &rule.ingress, &rule.condition.value));
+            let of = |sides| places.get(&(host.host, sides, &rule.owner, rule.matches().to_string()));
             at.push(of(Sides::Both).or_else(|| of(alone)));
         }
-        let namespaces = |one: &Rule, other: &Rule| one.ingress.namespace != other.ingress.namespace;
         for (index, (rule, own)) in rules.iter().zip(&at).enumerate() {
             let overtaken = rules[..index].iter().zip(&at).find(|(earlier, place)| {
-                let is_regex = |one: &Rule| one.condition.kind == paths::Kind::RegularExpression;
+                if rule.others.excludes(&earlier.others) {
+                    return false;
+                }
+                let is_other = rule.owner.namespace != earlier.owner.namespace;
+                let is_before = *place < own;
+                if rule.condition == earlier.condition {
+                    let (rank, of_earlier) = (rule.others.rank(), earlier.others.rank());
+                    return rank < of_earlier || rank == of_earlier && (is_other || !is_before);
+                }
                 // Which of two namespaces is tried first depends on the age of their HTTPRoutes.
-                let is_uncertain = namespaces(rule, earlier) && (is_regex(rule) || is_regex(earlier));
-                is_uncertain || rule.condition.overtakes(&earlier.condition, *place < own)
+                let is_uncertain = is_other && (is_regex(rule) || is_regex(earlier));
+                is_uncertain && losses.migrated() == Migrated::Ingresses
+                    || rule.condition.overtakes(&earlier.condition, is_before)
             });
             let Some((earlier, _)) = overtaken else { continue };
             let text = Text {
                 message: format!(
-                    "host \"{}\" tries {:?} before {:?} of Ingress {} in Gateway API",
-                    host.host, rule.condition.value, earlier.condition.value, earlier.ingress
+                    "host \"{}\" tries {} before {} of {} {} in Gateway API",
+                    host.host,
+                    shown(rule),
+                    shown(earlier),
+                    losses.migrated().kind().as_str(),
+                    earlier.owner
                 ),
                 consequence: "requests that match both reach this backend",
-                remedy: "Make the paths of the host differ, or use Prefix and Exact instead of regular expressions.",
+                remedy: match losses.migrated() {
+                    Migrated::HttpProxies => "Make the conditions of the routes differ, or keep the HTTPProxy.",
+                    _ => "Make the paths of the host differ, or use Prefix and Exact instead of regular expressions.",
+                },
             };
-            losses.add_changed(&rule.ingress, String::new(), text);
+            losses.add_changed(&rule.owner, String::new(), text);
         }
     }
+}
+
+/// Returns a match for a message.
+fn shown(rule: &Rule) -> String {
+    let path = format!("{:?}", rule.condition.value);
+    let others = &rule.others.fields;
+    if others.is_empty() { path } else { format!("{path} with {}", Value::Object(others.clone())) }
 }

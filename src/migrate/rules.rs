@@ -1,121 +1,244 @@
-//! The rules of HTTPRoutes without their matches: backends, redirects, time limits, and retries.
+//! The rules of HTTPRoutes without their matches: backends, filters, time limits, retries, and the features of their policies.
+
+mod limits;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use lockgate_route::model::{Action, Forward, Host, PathMatch, PortRef, Redirect, Retry, Route};
-use lockgate_route::objects::{Ingress, ObjectKey};
+use lockgate_route::model::{Action, ClusterFilter, Forward, Host, PortRef, Route, WeightedCluster};
+use lockgate_route::objects::ObjectKey;
 use serde_json::{Value, json};
 
-use super::Options;
-use super::losses::{Losses, Text, annotation};
+use super::backends::Backends;
+use super::filters;
+use super::losses::{Losses, Text};
+use super::paths::Condition;
+use super::{Migrated, Options, policies};
 use crate::check::Translated;
 
-const RETRY_ON: &str = "projectcontour.io/retry-on";
-const TIMEOUTS: [&str; 2] = ["projectcontour.io/response-timeout", "projectcontour.io/request-timeout"];
+pub use limits::duration;
 
 /// Writes the rules.
 pub struct Writer<'a> {
-    /// The Ingresses and their translation.
+    /// The migrated objects and their translation.
     pub source: &'a Translated,
     /// The Services of the input. Others are assumed to exist.
     pub given: &'a BTreeSet<ObjectKey>,
     /// The options.
     pub options: &'a Options,
+    /// The policies for Services.
+    pub backends: Backends,
+}
+
+/// The content of a rule.
+#[derive(Debug)]
+pub struct Content {
+    /// The fields of the rule without its matches. A rule without backends is answered 500: it keeps requests from a shorter path.
+    pub fields: Value,
+    /// The features of the HTTPPolicy.
+    pub policy: Option<Value>,
+}
+
+impl Content {
+    /// Returns a rule that is answered 500.
+    fn closed() -> Self {
+        Self { fields: json!({}), policy: None }
+    }
+}
+
+/// The reason why a rule gets no backend.
+#[derive(Debug)]
+pub struct Fault {
+    /// The part of the route, such as `jwtVerificationPolicy`.
+    pub part: &'static str,
+    /// The fault.
+    pub message: String,
+    /// The remedy.
+    pub remedy: String,
+}
+
+/// The route of a rule, for reports.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The migrated object.
+    pub owner: &'a ObjectKey,
+    /// The field of the route.
+    pub field: &'a str,
+}
+
+impl Place<'_> {
+    /// Returns the field of a part of the route, if routes of the kind have it.
+    pub fn below(&self, losses: &Losses, part: &str) -> String {
+        match losses.migrated() {
+            Migrated::HttpProxies => format!("{}.{part}", self.field),
+            _ => self.field.to_owned(),
+        }
+    }
+
+    /// Reports a part of the route that changes.
+    pub fn report_change(&self, losses: &mut Losses, part: &str, [message, consequence, remedy]: [&str; 3]) {
+        let message = message.to_owned();
+        losses.add_changed(self.owner, self.below(losses, part), Text { message, consequence, remedy });
+    }
 }
 
 impl Writer<'_> {
-    /// Returns the fields of a rule for the action of a route of `ingress`. A rule without backends is answered 500: it keeps
-    /// requests from a shorter path.
-    pub fn rule(&self, ingress: &ObjectKey, host: &Host, route: &Route, losses: &mut Losses) -> Value {
-        match &route.action {
-            Action::Forward(forward) => self.forward(ingress, host, &route.matches.path, forward, losses),
-            Action::Redirect(redirect) => redirected(redirect),
-            Action::Respond { status, .. } => {
-                let field = losses.field(ingress, host, &route.matches.path);
-                match status {
-                    404 => losses.add_changed(ingress, field, CLOSED.text()),
-                    403 => losses.add_lost(ingress, field, DENIED.text()),
-                    _ => losses.add_lost(ingress, field, UNUSABLE.text()),
-                }
-                json!({})
+    /// Returns the content of a rule for the action of a route of `owner`.
+    pub fn rule(
+        &mut self,
+        owner: &ObjectKey,
+        host: &Host,
+        route: &Route,
+        condition: &Condition,
+        losses: &mut Losses,
+    ) -> Content {
+        let field = losses.field(owner, host, route);
+        let place = Place { owner, field: &field };
+        match self.content(place, route, condition, losses) {
+            Ok(content) => content,
+            Err(None) => Content::closed(),
+            Err(Some(Fault { part, message, remedy })) => {
+                let consequence = "the rule has no backend, and its requests are answered 500";
+                losses.add_lost(owner, place.below(losses, part), Text { message, consequence, remedy: &remedy });
+                Content::closed()
             }
         }
     }
 
-    fn forward(
-        &self,
-        ingress: &ObjectKey,
-        host: &Host,
-        path: &PathMatch,
-        forward: &Forward,
+    /// Returns the content of a rule. The error is `None` if it is reported.
+    fn content(
+        &mut self,
+        place: Place,
+        route: &Route,
+        condition: &Condition,
         losses: &mut Losses,
-    ) -> Value {
-        let Some(cluster) = forward.clusters.first().map(|weighted| &weighted.cluster) else { return json!({}) };
+    ) -> Result<Content, Option<Fault>> {
+        let mut fields = match &route.action {
+            Action::Forward(forward) => self.forward(place, forward, losses)?,
+            Action::Redirect(_) => json!({}),
+            Action::Respond { status, .. } => {
+                responds(place, *status, losses);
+                return Err(None);
+            }
+        };
+        let filters = filters::of_route(self, route, condition, place, losses)?;
+        if !filters.is_empty() {
+            fields["filters"] = Value::Array(filters);
+        }
+        let policy = policies::features(self.source, route, place, losses)?;
+        if losses.migrated() == Migrated::HttpProxies
+            && matches!(&route.action, Action::Forward(forward) if !forward.websocket)
+            && losses.is_first(place.owner, "websockets")
+        {
+            let text = Text {
+                message: "HTTPRoutes pass on WebSockets, also without \"enableWebsockets\"".to_owned(),
+                consequence: "clients can open WebSockets if the Service accepts them",
+                remedy: "No action is needed unless the Service offers WebSockets that clients must not use.",
+            };
+            losses.add_note(place.owner, place.field.to_owned(), text);
+        }
+        Ok(Content { fields, policy })
+    }
+
+    fn forward(&mut self, place: Place, forward: &Forward, losses: &mut Losses) -> Result<Value, Option<Fault>> {
+        let mut backends = Vec::new();
+        for weighted in &forward.clusters {
+            backends.push(self.backend(place, weighted, forward.clusters.len() > 1, losses)?);
+        }
+        let mut rule = json!({ "backendRefs": backends });
+        self.limits(place, forward, &mut rule, losses);
+        Ok(rule)
+    }
+
+    fn backend(
+        &mut self,
+        place: Place,
+        weighted: &WeightedCluster,
+        is_weighted: bool,
+        losses: &mut Losses,
+    ) -> Result<Value, Option<Fault>> {
+        let WeightedCluster { cluster, weight, filters } = weighted;
         let service = cluster.port.service();
-        let number = self.source.translator.model().clusters.get(cluster).map(|cluster| cluster.port);
-        let is_unknown = !self.given.contains(service) && matches!(cluster.port.port(), PortRef::Name(_));
-        let Some(number) = number.filter(|_| !is_unknown) else {
+        let found = self.source.translator.model().clusters.get(cluster);
+        // A port of an HTTPProxy is a number.
+        let is_unknown = losses.migrated() == Migrated::Ingresses
+            && !self.given.contains(service)
+            && matches!(cluster.port.port(), PortRef::Name(_));
+        let Some(found) = found.filter(|_| !is_unknown) else {
+            let (below, remedy) = match losses.migrated() {
+                Migrated::HttpProxies => ("services", "Add the Service to the input."),
+                _ => (
+                    "backend.service.port.name",
+                    "Add the Service to the input, or write the number of the port into the Ingress.",
+                ),
+            };
             let text = Text {
                 message: format!("Service \"{service}\" is not in the input, so the number of its port is unknown"),
                 consequence: "the rule has no backend, and its requests are answered 500",
-                remedy: "Add the Service to the input, or write the number of the port into the Ingress.",
+                remedy,
             };
-            losses.add_lost(ingress, format!("{}.backend.service.port.name", losses.field(ingress, host, path)), text);
-            return json!({});
+            losses.add_lost(place.owner, format!("{}.{below}", place.field), text);
+            return Err(None);
         };
-        let mut rule = json!({ "backendRefs": [{ "name": &*service.name, "port": number }] });
-        self.limits(ingress, forward, &mut rule, losses);
-        rule
+        if losses.migrated() == Migrated::HttpProxies {
+            self.backends.add(self.source, found, cluster, place, losses)?;
+        }
+        let mut backend = json!({ "name": &*service.name, "port": found.port });
+        if is_weighted {
+            backend["weight"] = json!(weight);
+        }
+        let (mut requests, mut responses) = (Vec::new(), Vec::new());
+        for filter in filters.iter() {
+            match filter {
+                ClusterFilter::RequestHeaders(changes) => requests.extend(changes.iter().cloned()),
+                ClusterFilter::ResponseHeaders(changes) => responses.extend(changes.iter().cloned()),
+                // The filters of the route contain it.
+                ClusterFilter::Host(_) => {}
+            }
+        }
+        let filters = filters::headers([&requests, &responses], place, "services", losses)?;
+        if !filters.is_empty() {
+            backend["filters"] = Value::Array(filters);
+        }
+        Ok(backend)
     }
+}
 
-    /// Adds the time limits and the retries.
-    fn limits(&self, ingress: &ObjectKey, forward: &Forward, rule: &mut Value, losses: &mut Losses) {
-        let object = self.source.objects.get::<Ingress>(ingress);
-        let has = |name: &&str| object.is_some_and(|object| object.meta.annotations.contains_key(*name));
-        let is_default = forward.timeout == self.source.settings.timeouts.response;
-        if TIMEOUTS.iter().any(&has) || !is_default {
-            rule["timeouts"]["request"] = json!(duration(forward.timeout));
-        }
-        let Some(retry) = &forward.retry else { return };
-        let field = if has(&RETRY_ON) { annotation(RETRY_ON) } else { String::new() };
-        if !self.options.experimental {
+/// Reports an answer of Envoy itself.
+fn responds(place: Place, status: u16, losses: &mut Losses) {
+    // An include that is missing answers 502.
+    let is_include = (losses.migrated(), status) == (Migrated::HttpProxies, 502);
+    let field = if is_include { "spec.includes".to_owned() } else { place.field.to_owned() };
+    match (losses.migrated(), status) {
+        (Migrated::HttpProxies, _) => {
             let text = Text {
-                message: format!("retries ({}) are a field of the experimental channel of Gateway API", retry.on),
-                consequence: "requests are not retried",
-                remedy: "Install the experimental channel and migrate with --experimental, or retry in clients.",
+                message: format!("Envoy answers the requests with {status} itself, which HTTPRoutes do not express"),
+                consequence: "the rule has no backend, and its requests are answered 500",
+                remedy: match status {
+                    502..=504 => "Correct the HTTPProxy, and migrate again.",
+                    _ => "Send these requests to a Service that answers so.",
+                },
             };
-            return losses.add_changed(ingress, field, text);
+            losses.add_lost(place.owner, field, text);
         }
-        let (codes, lost) = codes(retry);
-        rule["retry"] = json!({ "attempts": retry.retries });
-        if !codes.is_empty() {
-            rule["retry"]["codes"] = json!(codes);
-        }
-        let limit = retry.per_try_timeout;
-        if let Some(limit) = limit.filter(|limit| forward.timeout.is_none_or(|timeout| *limit <= timeout)) {
-            rule["timeouts"]["backendRequest"] = json!(duration(Some(limit)));
-        }
-        if !lost.is_empty() {
-            let text = Text {
-                message: format!("HTTPRoutes do not have the retry condition {}", lost.join(", ")),
-                consequence: "requests are retried on the other conditions, and if no connection is made",
-                remedy: "No action is needed unless the application relies on this condition.",
-            };
-            losses.add_changed(ingress, field, text);
-        }
+        (_, 404) => losses.add_changed(place.owner, field, CLOSED.text()),
+        (_, 403) => losses.add_lost(place.owner, field, DENIED.text()),
+        _ => losses.add_lost(place.owner, field, UNUSABLE.text()),
     }
 }
 
 /// The texts of a rule without a backend.
-struct Without {
-    message: &'static str,
-    consequence: &'static str,
-    remedy: &'static str,
+pub struct Without {
+    /// The fault.
+    pub message: &'static str,
+    /// The consequence.
+    pub consequence: &'static str,
+    /// The remedy.
+    pub remedy: &'static str,
 }
 
 impl Without {
-    fn text(&self) -> Text<'static> {
+    /// Returns the texts of the finding.
+    pub fn text(&self) -> Text<'static> {
         Text { message: self.message.to_owned(), consequence: self.consequence, remedy: self.remedy }
     }
 }
@@ -135,56 +258,3 @@ const UNUSABLE: Without = Without {
     consequence: "the rule has no backend, and its requests are answered 500 instead of 503",
     remedy: "Correct the backend in the Ingress, and migrate again.",
 };
-
-fn redirected(redirect: &Redirect) -> Value {
-    let filter = json!({ "scheme": "https", "statusCode": redirect.status.code() });
-    json!({ "filters": [{ "type": "RequestRedirect", "requestRedirect": filter }] })
-}
-
-/// Returns the statuses of retry conditions, and the conditions that HTTPRoutes do not have. Without a status, HTTPRoutes
-/// retry requests for which no connection is made.
-fn codes(retry: &Retry) -> (Vec<u16>, Vec<&str>) {
-    let (mut codes, mut lost) = (BTreeSet::new(), Vec::new());
-    for condition in retry.on.split(',') {
-        match condition {
-            "5xx" => codes.extend([500, 502, 503, 504]),
-            "gateway-error" => codes.extend([502, 503, 504]),
-            "retriable-4xx" => codes.extend([409]),
-            "connect-failure" | "refused-stream" | "unavailable" | "cancelled" => {}
-            other => lost.push(other),
-        }
-    }
-    (codes.into_iter().collect(), lost)
-}
-
-/// Returns a duration in the form of Gateway API; `0s` is no limit. Source: GEP-2257, at most 5 digits and 4 units.
-fn duration(limit: Option<Duration>) -> String {
-    const LONGEST: u128 = 99_999 * 3_600_000;
-    let Some(limit) = limit else { return "0s".to_owned() };
-    let millis = limit.as_nanos().div_ceil(1_000_000);
-    if millis > LONGEST {
-        return "0s".to_owned();
-    }
-    let parts =
-        [("h", millis / 3_600_000), ("m", millis / 60_000 % 60), ("s", millis / 1000 % 60), ("ms", millis % 1000)];
-    let parts = parts.into_iter().filter(|(_, number)| *number > 0);
-    parts.map(|(unit, number)| format!("{number}{unit}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_the_units_of_gateway_api() {
-        let of = |millis| duration(Some(Duration::from_millis(millis)));
-        assert_eq!([of(1), of(1500), of(90_000), of(3_600_000)], ["1ms", "1s500ms", "1m30s", "1h"]);
-        assert_eq!((duration(None), duration(Some(Duration::from_secs(u64::MAX)))), ("0s".into(), "0s".into()));
-    }
-
-    #[test]
-    fn conditions_without_a_status_are_lost() {
-        let retry = Retry { on: "gateway-error,connect-failure,reset".to_owned(), ..Retry::default() };
-        assert_eq!(codes(&retry), (vec![502, 503, 504], vec!["reset"]));
-    }
-}

@@ -1,14 +1,15 @@
 //! Secrets that the input does not contain. Users rarely write them to files, so each is assumed to contain a certificate for the
-//! hosts of its TLS entry.
+//! hosts of its TLS entry, or of its HTTPProxy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockgate_route::model::KeyPair;
+use lockgate_route::objects::http_proxy::HttpProxy;
 use lockgate_route::objects::{Ingress, Kind, Meta, Object, ObjectKey, Objects, Secret};
 use lockgate_route::settings::Settings;
 
-/// Adds the Secrets that Ingresses and the settings name, that are not in `objects`, and that are not `known` to be absent.
+/// Adds the Secrets that Ingresses, HTTPProxies, and the settings name, that are not in `objects`, and that are not `known` to be absent.
 pub fn assume(objects: &mut Objects, settings: &Settings, known: impl Fn(Kind, &ObjectKey) -> bool) {
     let mut missing = BTreeMap::<ObjectKey, Vec<String>>::new();
     let configured = [&settings.tls.default_secret, &settings.tls.fallback_secret];
@@ -23,6 +24,17 @@ pub fn assume(objects: &mut Objects, settings: &Settings, known: impl Fn(Kind, &
             let names = missing.entry(ObjectKey::new(&ingress.meta.key.namespace, name)).or_default();
             names.extend(hosts.iter().map(|host| host.to_ascii_lowercase()));
         }
+    }
+    for proxy in objects.all::<HttpProxy>() {
+        let Some(host) = &proxy.spec.virtualhost else { continue };
+        let Some(name) = host.tls.as_ref().map(|tls| &*tls.secret_name).filter(|name| !name.is_empty()) else {
+            continue;
+        };
+        let key = match name.split_once('/') {
+            Some((namespace, name)) => ObjectKey::new(namespace, name),
+            None => ObjectKey::new(&proxy.meta.key.namespace, name),
+        };
+        missing.entry(key).or_default().push(host.fqdn.to_ascii_lowercase());
     }
     missing.retain(|key, _| objects.get::<Secret>(key).is_none() && !known(Kind::SECRET, key));
     for (key, names) in missing {

@@ -1,18 +1,20 @@
-//! The served routes of Ingresses: the hosts of the shared listeners of the model.
+//! The served routes of Ingresses or HTTPProxies: the hosts of the shared listeners of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockgate_route::model::{Action, Host, ListenerId, Model, Route, SecretId, TlsHost, VirtualHost};
+use lockgate_route::model::{Action, Host, ListenerId, Model, Route, SecretId, TlsConnections, TlsHost, VirtualHost};
+use lockgate_route::objects::Kind;
 use lockgate_route::settings::Settings;
 use lockgate_route::translate::Translator;
 
-use super::losses::{Losses, ingress_of};
+use super::Migrated;
+use super::losses::{Losses, Text, is_of};
 
 /// The answer of a request without a matching route.
 const NOT_FOUND: Action = Action::respond(404);
 
-/// The hosts of Ingresses, by their patterns.
+/// The hosts of the migrated objects, by their patterns.
 pub struct Served<'m> {
     /// The routes for plain HTTP.
     pub plain: BTreeMap<&'m Host, Vec<&'m Route>>,
@@ -20,6 +22,8 @@ pub struct Served<'m> {
     pub tls: BTreeMap<&'m Host, Tls<'m>>,
     /// The hosts whose TLS connections are refused, with the first route of each. A host that only a TLS entry names has none.
     refused: Vec<(&'m Host, Option<&'m Route>)>,
+    /// The server names whose connections are forwarded as bytes.
+    connections: Vec<(&'m Host, &'m TlsConnections)>,
 }
 
 /// A host behind TLS.
@@ -31,32 +35,53 @@ pub struct Tls<'m> {
     host: &'m TlsHost,
 }
 
+impl Tls<'_> {
+    /// Returns whether clients need a certificate.
+    pub fn needs_client_certificate(&self) -> bool {
+        self.host.clients.as_ref().is_some_and(|clients| clients.required)
+    }
+}
+
 impl<'m> Served<'m> {
-    /// Returns the hosts of the Ingresses of a model.
-    pub fn new(model: &'m Model) -> Self {
+    /// Returns the hosts of the objects of this kind.
+    pub fn new(model: &'m Model, migrated: Migrated) -> Self {
+        let kind = migrated.kind();
         let mut plain: BTreeMap<&Host, Vec<&Route>> = BTreeMap::new();
-        for (host, content) in model.plain(ListenerId::HTTP).iter().flat_map(|plain| &plain.hosts) {
-            plain.insert(host, reached(host, content));
+        let of_plain: Vec<(&Host, &VirtualHost)> = match model.plain(ListenerId::HTTP) {
+            Some(hosts) => hosts.hosts.iter().filter(|(_, content)| has(content, kind)).collect(),
+            None => Vec::new(),
+        };
+        for (host, content) in of_plain.iter().copied() {
+            plain.insert(host, reached(host, content, kind));
         }
         // A host that is closed in plain text must not get the routes of a wildcard above it.
         let open: Vec<&Host> = plain.iter().filter(|(_, routes)| !routes.is_empty()).map(|(host, _)| *host).collect();
-        for (host, content) in model.plain(ListenerId::HTTP).iter().flat_map(|plain| &plain.hosts) {
+        for (host, content) in of_plain {
             let is_covered = open.iter().any(|other| *other != host && covers(other, host));
             if let Some(routes) = plain.get_mut(host).filter(|routes| routes.is_empty() && is_covered) {
-                routes.extend(content.routes.first().map(|route| &**route));
+                routes.extend(content.routes.iter().map(|route| &**route).find(|route| is_of(kind, &route.origin)));
             }
         }
         let mut tls = BTreeMap::new();
         for (name, host) in model.tls(ListenerId::HTTPS).iter().flat_map(|tls| &tls.hosts) {
-            let routes = host.virtual_hosts.get(name).map(|content| reached(name, content)).unwrap_or_default();
+            // The default certificate belongs to no object.
+            let is_default = migrated == Migrated::Ingresses && *name == Host::Any;
+            let is_asked = host.origins.iter().any(|origin| is_of(kind, origin));
+            if !is_default && !is_asked && !host.virtual_hosts.values().any(|content| has(content, kind)) {
+                continue;
+            }
+            let routes = host.virtual_hosts.get(name).map(|content| reached(name, content, kind)).unwrap_or_default();
             let Some(secret) = host.secrets.first() else { continue };
             tls.insert(name, Tls { secret, routes, host });
         }
-        let refused = model.tls(ListenerId::HTTPS).into_iter().flat_map(|tls| &tls.refused);
+        let of_tls = model.tls(ListenerId::HTTPS);
+        let refused = of_tls.into_iter().flat_map(|tls| &tls.refused);
         // The route may be missing from `plain`: a host that is served over TLS alone is closed there.
         let first = |host| model.plain(ListenerId::HTTP)?.hosts.get(host)?.routes.first().map(|route| &**route);
         let refused = refused.map(|host| (host, first(host))).collect();
-        Self { plain, tls, refused }
+        let connections = of_tls.into_iter().flat_map(|tls| &tls.connections);
+        let connections = connections.filter(|(_, one)| is_of(kind, &one.to.origin)).collect();
+        Self { plain, tls, refused, connections }
     }
 
     /// Returns the patterns of all hosts.
@@ -72,45 +97,94 @@ impl<'m> Served<'m> {
         let bounds = &settings.tls.parameters;
         for (host, tls) in &self.tls {
             if (tls.host.minimum, tls.host.maximum) != (bounds.minimum, bounds.maximum) {
-                tls.host
-                    .origins
-                    .iter()
-                    .filter_map(ingress_of)
-                    .for_each(|ingress| losses.report_tls_versions(&ingress, host));
+                let owners: Vec<_> = tls.host.origins.iter().filter_map(|origin| losses.owner(origin)).collect();
+                for owner in owners {
+                    losses.report_tls_versions(&owner, host);
+                }
+            }
+            self.report_clients(tls, losses);
+        }
+        for (host, connections) in &self.connections {
+            if let Some(owner) = losses.owner(&connections.to.origin) {
+                let text = Text {
+                    message: format!("the bytes of TLS connections for host \"{host}\" are forwarded"),
+                    consequence: "the TCP proxy is not written, and no listener accepts these connections",
+                    remedy: "Write a TLSRoute and a listener of the protocol TLS by hand, or keep the HTTPProxy.",
+                };
+                losses.add_lost(&owner, "spec.tcpproxy".to_owned(), text);
             }
         }
         for host in self.hosts().filter(|host| matches!(host, Host::Wildcard(_))) {
             let of_tls = self.tls.get(host).map(|tls| &tls.routes);
             let routes = self.plain.get(host).into_iter().chain(of_tls).flatten();
-            let mut origins: Vec<_> = routes.filter_map(|route| ingress_of(&route.origin)).collect();
+            let mut origins: Vec<_> = routes.filter_map(|route| losses.owner(&route.origin)).collect();
             origins.sort();
             origins.dedup();
-            origins.iter().for_each(|ingress| losses.report_several_labels(ingress, host));
+            origins.iter().for_each(|owner| losses.report_several_labels(owner, host));
         }
         let mut only_in_entries = BTreeSet::new();
         for (host, route) in &self.refused {
-            match route.and_then(|route| ingress_of(&route.origin)) {
-                Some(ingress) => losses.report_refused(&ingress, host),
+            // Without a wildcard above it, nothing accepts its connections afterwards.
+            if losses.migrated() == Migrated::HttpProxies && !self.tls.keys().any(|other| covers(other, host)) {
+                continue;
+            }
+            match route.and_then(|route| losses.owner(&route.origin)) {
+                Some(owner) => losses.report_refused(&owner, host),
                 None => _ = only_in_entries.insert(*host),
             }
+        }
+        if losses.migrated() != Migrated::Ingresses {
+            return;
         }
         losses.report_refused_entries(&only_in_entries, translator);
         let default = self.tls.get(&Host::Any).filter(|tls| !tls.routes.is_empty());
         let unnamed = self.plain.keys().filter(|host| !self.tls.contains_key(**host) && ***host != Host::Any);
         if let (Some(tls), Some(host)) = (default, unnamed.into_iter().next()) {
-            tls.routes.iter().take(1).filter_map(|route| ingress_of(&route.origin)).for_each(|ingress| {
-                losses.report_default_certificate(&ingress, host);
-            });
+            let ingresses = tls.routes.iter().take(1).filter_map(|route| losses.owner(&route.origin));
+            let ingresses: Vec<_> = ingresses.collect();
+            ingresses.iter().for_each(|ingress| losses.report_default_certificate(ingress, host));
+        }
+    }
+
+    /// Reports the verification of clients, and clients without a server name.
+    fn report_clients(&self, tls: &Tls, losses: &mut Losses) {
+        let owners: Vec<_> = tls.host.origins.iter().filter_map(|origin| losses.owner(origin)).collect();
+        for owner in owners {
+            if tls.host.clients.is_some() {
+                let text = Text {
+                    message: "Gateway API verifies certificates of clients by port, not by host".to_owned(),
+                    consequence: match tls.needs_client_certificate() {
+                        true => "the rules of the host have no backend behind TLS, and its requests are answered 500",
+                        false => "clients are not asked for a certificate",
+                    },
+                    remedy: "Set spec.tls.frontend of a Gateway for this host alone, or keep the HTTPProxy.",
+                };
+                losses.add_lost(&owner, "spec.virtualhost.tls.clientValidation".to_owned(), text);
+            }
+            if tls.host.is_without_server_name {
+                let text = Text {
+                    message: "listeners of Gateway API have no fallback certificate for one host".to_owned(),
+                    consequence: "connections without a server name are closed",
+                    remedy: "Let clients send a server name (SNI), or keep the HTTPProxy.",
+                };
+                losses.add_changed(&owner, "spec.virtualhost.tls.enableFallbackCertificate".to_owned(), text);
+            }
         }
     }
 }
 
-/// Returns the routes that requests for `host` can reach. Requests for names of several labels below a wildcard are not
+/// Returns whether an object of this kind declares a route of a host.
+fn has(content: &VirtualHost, kind: Kind) -> bool {
+    content.routes.iter().any(|route| is_of(kind, &route.origin))
+}
+
+/// Returns the routes of the objects of this kind that requests for `host` can reach. Requests for names of several labels below a wildcard are not
 /// considered. Trailing routes that answer 404 are left out: a Gateway answers so without a route.
-fn reached<'m>(host: &Host, content: &'m VirtualHost) -> Vec<&'m Route> {
+fn reached<'m>(host: &Host, content: &'m VirtualHost, kind: Kind) -> Vec<&'m Route> {
     let count = if matches!(host, Host::Wildcard(_)) { content.one_label } else { content.routes.len() };
     let mut routes = Vec::new();
-    for route in content.routes.iter().take(count).map(Arc::as_ref) {
+    let of_kind = content.routes.iter().take(count).map(Arc::as_ref).filter(|route| is_of(kind, &route.origin));
+    for route in of_kind {
         routes.push(route);
         if route.matches.is_everything() {
             break;

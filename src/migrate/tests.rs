@@ -1,11 +1,15 @@
-//! Golden cases, a directory of `cases` each: `in.yaml` is the input, `out.yaml` are the written objects, and `report.txt` is the
-//! report. `settings.yaml` is a settings file, and an empty file `experimental` stands for the option.
+//! Golden cases, a directory of `cases` or `proxy_cases` each: `in.yaml` is the input, `out.yaml` are the written objects, and
+//! `report.txt` is the report. `settings.yaml` is a settings file, and empty files `experimental` and `whole-elements` stand for the
+//! options.
 //!
-//! `BLESS=1 cargo test migrate::tests` rewrites `out.yaml` and `report.txt`. `equivalence` compares the routing before and after.
+//! `BLESS=1 cargo test migrate::tests` rewrites `out.yaml` and `report.txt`. `equivalence` compares the routing of Ingresses before and
+//! after, `proxies` that of HTTPProxies, and `access` the access to the routes of all golden HTTPProxies.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod access;
 mod equivalence;
+mod proxies;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +18,7 @@ use lockgate_route::objects::ObjectKey;
 use lockgate_route::settings::Settings;
 use serde_json::Value;
 
-use super::{Migration, Options, migrate};
+use super::{Migrated, Migration, Options, migrate};
 use crate::check::output::{Colors, text};
 use crate::check::{Level, Manifests, Rule, Scope};
 use crate::settings::resolve;
@@ -24,12 +28,19 @@ const NOW: i64 = 1_793_491_200;
 
 fn options() -> Options {
     Options {
+        migrated: Migrated::Ingresses,
         gateway: ObjectKey::new("infra", "ingress"),
         class: "lockgate".to_owned(),
         http_port: 80,
         https_port: 443,
         experimental: false,
+        whole_elements: false,
     }
+}
+
+/// Returns the options for HTTPProxies.
+fn options_of_proxies() -> Options {
+    Options { migrated: Migrated::HttpProxies, ..options() }
 }
 
 fn migrated(input: &str, settings: &Settings, options: &Options) -> Migration {
@@ -42,24 +53,30 @@ fn documents(objects: &[Value]) -> String {
     objects.iter().map(|object| serde_saphyr::to_string(object).unwrap()).collect::<Vec<_>>().join("---\n")
 }
 
-fn cases() -> Vec<PathBuf> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/migrate/cases");
-    let mut cases: Vec<PathBuf> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    cases.sort();
+fn cases() -> Vec<(PathBuf, Options)> {
+    let mut cases = Vec::new();
+    for (directory, options) in [("cases", options()), ("proxy_cases", options_of_proxies())] {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/migrate").join(directory);
+        let mut paths: Vec<PathBuf> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        assert!(paths.len() >= 12, "only {} cases", paths.len());
+        cases.extend(paths.into_iter().map(|path| {
+            let is_set = |name: &str| path.join(name).exists();
+            let (experimental, whole_elements) = (is_set("experimental"), is_set("whole-elements"));
+            (path, Options { experimental, whole_elements, ..options.clone() })
+        }));
+    }
     cases
 }
 
 #[test]
 fn golden() {
-    let cases = cases();
-    assert!(cases.len() >= 12, "only {} cases", cases.len());
     let mut faults = Vec::new();
-    for case in cases {
+    for (case, options) in cases() {
         let read = |name: &str| fs::read_to_string(case.join(name)).unwrap_or_default();
         let settings =
             resolve("settings.yaml", &read("settings.yaml"), &[]).unwrap_or_else(|faults| panic!("{faults}"));
         let settings = settings.settings.route;
-        let options = Options { experimental: case.join("experimental").exists(), ..options() };
         let input = read("in.yaml");
         let Migration { objects, findings } = migrated(&input, &settings, &options);
         assert!(!objects.is_empty(), "{}", case.display());
@@ -127,12 +144,12 @@ fn hosts_beyond_all_listener_sets_are_reported() {
 
 #[test]
 fn the_order_of_the_input_has_no_effect() {
-    for case in cases() {
+    for (case, options) in cases() {
         let input = fs::read_to_string(case.join("in.yaml")).unwrap();
         let mut parts: Vec<&str> = input.split("\n---\n").collect();
         parts.reverse();
         let [one, other] = [input.clone(), parts.join("\n---\n")]
-            .map(|input| documents(&migrated(&input, &Settings::default(), &options()).objects));
+            .map(|input| documents(&migrated(&input, &Settings::default(), &options).objects));
         assert_eq!(one, other, "{}", case.display());
     }
 }

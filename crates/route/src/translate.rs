@@ -59,8 +59,8 @@ pub use translator::claims::{Unsettled, UnsettledHosts};
 pub use translator::{Dedicated, Translator, Update, explained};
 pub use verdict::Verdict;
 
-use crate::model::Model;
-use crate::objects::{ObjectId, Objects};
+use crate::model::{Model, TrafficPolicy, UpstreamProtocol};
+use crate::objects::{ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
 
 /// The result of a translation: the model, and the problems of the objects.
@@ -72,6 +72,21 @@ pub struct Translation {
     pub problems: Vec<Problem>,
     /// The sources that are served by class.
     pub sources: BTreeSet<ObjectId>,
+}
+
+/// Returns the traffic policy of a port of a Service by its annotations and the settings, without BackendPolicies. `default` is the
+/// protocol if the Service names none. Returns `None` if the port does not exist.
+pub fn traffic_policy(
+    (objects, settings): (&Objects, &Settings),
+    service: &ObjectKey,
+    number: u16,
+    default: Option<UpstreamProtocol>,
+) -> Option<TrafficPolicy> {
+    let backend_policies = &backend_policies::BackendPolicies::default();
+    let context = backend::Context { objects, settings, backend_policies, client_certificate: None };
+    let port = source::WantedPort::Number(number.into());
+    let over = default.and_then(|protocol| backend::policy_over(context, service, port, protocol));
+    over.or_else(|| backend::policy_of_port(context, service, port, None))
 }
 
 /// Translates `objects`. Faulty objects are tolerated: a fault affects only the part that contains it.

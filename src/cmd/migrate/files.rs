@@ -53,6 +53,10 @@ pub fn counted(objects: &[Value]) -> String {
     for object in objects {
         *counts.entry(object["kind"].as_str().unwrap_or_default()).or_default() += 1;
     }
-    let counts = counts.iter().map(|(kind, count)| format!("{count} {kind}{}", if *count == 1 { "" } else { "s" }));
+    let plural = |kind: &str| kind.strip_suffix('y').map_or(format!("{kind}s"), |stem| format!("{stem}ies"));
+    let counts = counts.iter().map(|(kind, count)| match count {
+        1 => format!("1 {kind}"),
+        _ => format!("{count} {}", plural(kind)),
+    });
     counts.collect::<Vec<_>>().join(", ")
 }

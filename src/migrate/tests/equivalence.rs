@@ -1,7 +1,7 @@
 //! Requests are routed alike before and after a migration: the Ingresses and the written objects are translated, and the routing
 //! decisions of the two models are compared for generated requests. Reported differences are excluded.
 
-mod decision;
+pub mod decision;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -182,7 +182,7 @@ fn compare_with(
     for name in NAMES {
         for path in REQUESTS {
             for is_tls in [false, true] {
-                let request = Request { name, path, is_tls };
+                let request = Request { name, path, is_tls, headers: &[] };
                 let (ids, gateway) = match is_tls {
                     false => (ListenerId::HTTP, "gateway/infra/ingress/80"),
                     true => (ListenerId::HTTPS, "gateway/infra/ingress/443"),

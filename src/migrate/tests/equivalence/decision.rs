@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use lockgate_route::model::{Action, Host, Model, Others, PathMatch, VirtualHost};
+use lockgate_route::model::{
+    Action, Conditions, Host, Match, Model, Others, PathMatch, Route, ValueMatch, VirtualHost,
+};
 use regex::Regex;
 
 /// A request. Its server name is the host.
@@ -11,6 +13,7 @@ pub struct Request<'a> {
     pub name: &'a str,
     pub path: &'a str,
     pub is_tls: bool,
+    pub headers: &'a [(&'a str, &'a str)],
 }
 
 /// The result of a request.
@@ -81,15 +84,38 @@ fn of_hosts(hosts: &BTreeMap<Host, VirtualHost>, request: Request) -> (Decision,
         Host::Exact(_) | Host::Any => true,
     };
     let of_labels = if is_one_label { &host.routes[..] } else { host.for_several_labels() };
-    let route = of_labels.iter().find(|route| {
-        assert!(route.matches.conditions().is_none());
-        matches(&route.matches.path, request.path)
-    });
+    let route = first(of_labels.iter().map(AsRef::as_ref), request);
     (route.map_or(Decision::Nothing, |route| Decision::Route(route.action.clone())), Some(pattern.to_string()))
 }
 
+/// Returns the first route that takes a request.
+pub fn first<'m>(mut routes: impl Iterator<Item = &'m Route>, request: Request) -> Option<&'m Route> {
+    routes.find(|route| matches(&route.matches.path, request.path) && meets(&route.matches, request.headers))
+}
+
+/// Returns whether a request meets the conditions on headers.
+fn meets(matches: &Match, headers: &[(&str, &str)]) -> bool {
+    let Some(Conditions { method, headers: conditions, query, share }) = matches.conditions() else { return true };
+    assert!(method.is_none() && query.is_empty() && share.is_none());
+    conditions.iter().all(|condition| {
+        let found = headers.iter().find(|(name, _)| *name == condition.name.as_str()).map(|(_, value)| *value);
+        let found = found.or_else(|| condition.missing_is_empty.then_some(""));
+        let is_met = found.is_some_and(|value| match &condition.value {
+            ValueMatch::Present => true,
+            ValueMatch::Exact(text) => **text == *value,
+            ValueMatch::Prefix(text) => value.starts_with(&**text),
+            ValueMatch::Regex(text) => Regex::new(&format!("^(?:{text})$")).unwrap().is_match(value),
+        });
+        match (condition.inverted, &condition.value) {
+            (false, _) => is_met,
+            (true, ValueMatch::Present) => found.is_none(),
+            (true, _) => found.is_some() && !is_met,
+        }
+    })
+}
+
 /// Returns the most specific host that `name` matches. In Envoy, a wildcard matches several labels.
-fn best<'m, T>(hosts: &'m BTreeMap<Host, T>, name: &str) -> Option<(&'m Host, &'m T)> {
+pub fn best<'m, T>(hosts: &'m BTreeMap<Host, T>, name: &str) -> Option<(&'m Host, &'m T)> {
     let suffixes = name.match_indices('.').map(|(at, _)| Host::Wildcard(name[at + 1..].into()));
     let patterns = [Host::Exact(name.into())].into_iter().chain(suffixes).chain([Host::Any]);
     patterns.into_iter().find_map(|pattern| hosts.get_key_value(&pattern))

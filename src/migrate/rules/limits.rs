@@ -1,0 +1,109 @@
+//! The time limits and the retries of rules.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lockgate_route::model::{Forward, Retry};
+use lockgate_route::objects::Ingress;
+use serde_json::{Value, json};
+
+use super::super::Migrated;
+use super::super::losses::{Losses, Text, annotation};
+use super::{Place, Writer};
+
+const RETRY_ON: &str = "projectcontour.io/retry-on";
+const TIMEOUTS: [&str; 2] = ["projectcontour.io/response-timeout", "projectcontour.io/request-timeout"];
+
+impl Writer<'_> {
+    /// Adds the time limits and the retries.
+    pub(super) fn limits(&self, place: Place, forward: &Forward, rule: &mut Value, losses: &mut Losses) {
+        let object =
+            self.source.objects.get::<Ingress>(place.owner).filter(|_| losses.migrated() == Migrated::Ingresses);
+        let has = |name: &&str| object.is_some_and(|object| object.meta.annotations.contains_key(*name));
+        let is_default = forward.timeout == self.source.settings.timeouts.response;
+        if TIMEOUTS.iter().any(&has) || !is_default {
+            rule["timeouts"]["request"] = json!(duration(forward.timeout));
+        }
+        let Some(retry) = &forward.retry else { return };
+        let field = match losses.migrated() {
+            Migrated::HttpProxies => format!("{}.retryPolicy", place.field),
+            _ if has(&RETRY_ON) => annotation(RETRY_ON),
+            _ => String::new(),
+        };
+        if !self.options.experimental {
+            let text = Text {
+                message: format!("retries ({}) are a field of the experimental channel of Gateway API", retry.on),
+                consequence: "requests are not retried",
+                remedy: "Install the experimental channel and migrate with --experimental, or retry in clients.",
+            };
+            return losses.add_changed(place.owner, field, text);
+        }
+        let (codes, lost) = codes(retry);
+        rule["retry"] = json!({ "attempts": retry.retries });
+        if !codes.is_empty() {
+            rule["retry"]["codes"] = json!(codes);
+        }
+        let limit = retry.per_try_timeout;
+        if let Some(limit) = limit.filter(|limit| forward.timeout.is_none_or(|timeout| *limit <= timeout)) {
+            rule["timeouts"]["backendRequest"] = json!(duration(Some(limit)));
+        }
+        if !lost.is_empty() {
+            let text = Text {
+                message: format!("HTTPRoutes do not have the retry condition {}", lost.join(", ")),
+                consequence: "requests are retried on the other conditions, and if no connection is made",
+                remedy: "No action is needed unless the application relies on this condition.",
+            };
+            losses.add_changed(place.owner, field, text);
+        }
+    }
+}
+
+/// Returns the statuses of retry conditions, and the conditions that HTTPRoutes do not have. Without a status, HTTPRoutes
+/// retry requests for which no connection is made.
+fn codes(retry: &Retry) -> (Vec<u16>, Vec<&str>) {
+    let (mut codes, mut lost) = (BTreeSet::new(), Vec::new());
+    for condition in retry.on.split(',') {
+        match condition {
+            "5xx" => codes.extend([500, 502, 503, 504]),
+            "gateway-error" => codes.extend([502, 503, 504]),
+            "retriable-4xx" => codes.extend([409]),
+            "retriable-status-codes" => codes.extend(retry.status_codes.iter().copied()),
+            "connect-failure" | "refused-stream" | "unavailable" | "cancelled" => {}
+            other => lost.push(other),
+        }
+    }
+    (codes.into_iter().collect(), lost)
+}
+
+/// Returns a duration in the form of Gateway API; `0s` is no limit. Source: GEP-2257, at most 5 digits and 4 units.
+pub fn duration(limit: Option<Duration>) -> String {
+    const LONGEST: u128 = 99_999 * 3_600_000;
+    let Some(limit) = limit else { return "0s".to_owned() };
+    // Less than a unit is rounded up.
+    let millis = limit.as_nanos().div_ceil(1_000_000);
+    if millis > LONGEST || millis == 0 {
+        return "0s".to_owned();
+    }
+    let parts =
+        [("h", millis / 3_600_000), ("m", millis / 60_000 % 60), ("s", millis / 1000 % 60), ("ms", millis % 1000)];
+    let parts = parts.into_iter().filter(|(_, number)| *number > 0);
+    parts.map(|(unit, number)| format!("{number}{unit}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_the_units_of_gateway_api() {
+        let of = |millis| duration(Some(Duration::from_millis(millis)));
+        assert_eq!([of(1), of(1500), of(90_000), of(3_600_000)], ["1ms", "1s500ms", "1m30s", "1h"]);
+        assert_eq!((duration(None), duration(Some(Duration::from_secs(u64::MAX)))), ("0s".into(), "0s".into()));
+    }
+
+    #[test]
+    fn conditions_without_a_status_are_lost() {
+        let retry = Retry { on: "gateway-error,connect-failure,reset".to_owned(), ..Retry::default() };
+        assert_eq!(codes(&retry), (vec![502, 503, 504], vec!["reset"]));
+    }
+}
