@@ -41,6 +41,7 @@ pub fn features(
         api_keys,
         jwt,
         csrf,
+        cors,
         authorization,
         local_rate_limit,
         global_rate_limit,
@@ -105,6 +106,14 @@ pub fn features(
     }
     for (name, changes) in [("requestHeaders", requests), ("responseHeaders", responses)] {
         written.extend(changes.map(|changes| (name.to_owned(), headers_spec(changes))));
+    }
+    if cors.as_ref().is_some_and(|_| is_new("cors")) {
+        let text = Text {
+            message: "the origins of an HTTPPolicy of another namespace cannot be copied".to_owned(),
+            consequence: "scripts of other origins are refused",
+            remedy: "Write an HTTPPolicy with `cors` in the namespace of the route.",
+        };
+        losses.add_lost(place.owner, place.below(losses, "policy"), text);
     }
     if let Some(algorithms) = algorithms {
         let names = algorithms.iter().map(|algorithm| match algorithm {

@@ -30,7 +30,7 @@ pub fn written(cors: &Cors, experimental: bool, place: Place, losses: &mut Losse
         let texts = [
             "CORS is a filter of the experimental channel of Gateway API",
             "scripts of other origins do not read responses",
-            "Install the experimental channel and migrate with --experimental, or answer preflight requests in the Service.",
+            "Write an HTTPPolicy with cors, or install the experimental channel and migrate with --experimental.",
         ];
         report(place, losses, texts);
         return None;
@@ -39,6 +39,8 @@ pub fn written(cors: &Cors, experimental: bool, place: Place, losses: &mut Losse
     for origin in allow_origins {
         match origin {
             OriginMatch::Any => origins.push("*"),
+            // With Contour, this is no pattern and permits nothing. In an HTTPRoute, it would permit all subdomains.
+            OriginMatch::Exact(origin) if origin.contains('*') => {}
             OriginMatch::Exact(origin) => origins.push(origin),
             OriginMatch::Regex(text) => {
                 let message = format!("HTTPRoutes have no regular expression for origins, such as {text:?}");
