@@ -40,7 +40,11 @@ pub fn of_route(
             filters.push(redirected(redirect, condition)?);
             filters
         }
-        Action::Forward(forward) => forwarded(writer, forward, &responses, (condition, place), losses)?,
+        Action::Forward(forward) => {
+            // The written policy would not replace the filter, as overrides of a policy replace that of the route.
+            let has_cors = route.policy().is_some_and(|policy| policy.cors.is_some());
+            forwarded(writer, forward, &responses, (condition, place, has_cors), losses)?
+        }
         Action::Respond { .. } => Vec::new(),
     };
     Ok(filters)
@@ -50,7 +54,7 @@ fn forwarded(
     writer: &mut Writer,
     forward: &Forward,
     responses: &[HeaderChange],
-    (condition, place): (&Condition, Place),
+    (condition, place, has_cors): (&Condition, Place, bool),
     losses: &mut Losses,
 ) -> Result<Vec<Value>, Option<Fault>> {
     let (mut requests, mut rewrite, mut filters) = (Vec::new(), Rewrite::default(), Vec::new());
@@ -59,6 +63,7 @@ fn forwarded(
             ForwardFilter::RequestHeaders(changes) => requests.extend(changes.iter().cloned()),
             ForwardFilter::Rewrite(one) => rewrite = one.clone(),
             ForwardFilter::Mirror(mirror) => filters.extend(mirrored(writer, mirror, place, losses)),
+            ForwardFilter::Cors(_) if has_cors => {}
             ForwardFilter::Cors(cors) => {
                 filters.extend(cors::written(cors, writer.options.experimental, place, losses))
             }
