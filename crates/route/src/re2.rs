@@ -136,8 +136,12 @@ pub fn cost(pattern: &str, limits: Limits) -> Result<Cost, Rejection> {
     Ok(Cost { size, steps })
 }
 
-/// Estimates the size of the compiled program. The error is the reason why RE2 rejects `pattern`.
+/// Estimates the size of the compiled program. The error is the reason why Envoy or RE2 rejects `pattern`.
 fn program_size(pattern: &str) -> Result<u64, String> {
+    // RE2 accepts it, and Envoy does not. Source: Envoy, `envoy.type.matcher.v3.RegexMatcher`.
+    if pattern.is_empty() {
+        return Err("it is empty".to_owned());
+    }
     let ast = Parser::new().parse(pattern).map_err(|error| error.kind().to_string())?;
     // A flag applies to the end of its group. The presence of any flag is a sufficient upper bound.
     let sizes = Sizes { pattern, folds: pattern.contains("(?") };
@@ -286,6 +290,7 @@ mod tests {
 
     #[test]
     fn syntax_that_re2_rejects_or_parses_differently_is_rejected() {
+        assert_eq!(check(""), Err("it is empty".to_owned()));
         for pattern in [
             "/[",
             "/*+",

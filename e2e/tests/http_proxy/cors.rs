@@ -10,30 +10,8 @@ use hyper::Method;
 const APP: &str = "https://app.test";
 const PARTNER: &str = "https://partner.test";
 
-/// Two roots with an included object, and a root below the policy of its namespace.
-const PROXIES: &str = "
-apiVersion: projectcontour.io/v1
-kind: HTTPProxy
-metadata: { name: exact, namespace: default }
-spec:
-  virtualhost:
-    fqdn: exact.test
-    tls: { secretName: cert }
-    corsPolicy: { allowOrigin: ['https://app.test'], allowMethods: [GET, PUT], exposeHeaders: [x-total], allowCredentials: true, maxAge: 10m }
-  includes: [{ name: team, conditions: [{ prefix: /team }] }]
-  routes: [{ permitInsecure: true, services: [{ name: a, port: 80 }] }]
----
-apiVersion: projectcontour.io/v1
-kind: HTTPProxy
-metadata: { name: wild, namespace: default }
-spec:
-  virtualhost:
-    fqdn: '*.wild.test'
-    tls: { secretName: cert }
-    corsPolicy: { allowOrigin: ['https://app.test'], allowMethods: [GET, PUT], exposeHeaders: [x-total], allowCredentials: true, maxAge: 10m }
-  includes: [{ name: team, conditions: [{ prefix: /team }] }]
-  routes: [{ permitInsecure: true, services: [{ name: a, port: 80 }] }]
----
+/// An object that the roots include.
+const INCLUDED: &str = "
 apiVersion: projectcontour.io/v1
 kind: HTTPProxy
 metadata: { name: team, namespace: default }
@@ -41,11 +19,22 @@ spec:
   routes: [{ permitInsecure: true, services: [{ name: a, port: 80 }] }]
 ";
 
+/// Permissions in addition to the origins, with the same names in HTTPProxies and HTTPPolicies.
+const PERMISSIONS: &str = "allowMethods: [GET, PUT], exposeHeaders: [x-total], allowCredentials: true, maxAge: 10m";
+
+/// Returns a root for this host.
+fn root(name: &str, host: &str) -> String {
+    format!(
+        "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{ name: {name}, namespace: default }}\nspec:\n  virtualhost:\n    \
+         fqdn: '{host}'\n    tls: {{ secretName: cert }}\n    corsPolicy: {{ allowOrigin: ['{APP}'], {PERMISSIONS} }}\n  \
+         includes: [{{ name: team, conditions: [{{ prefix: /team }}] }}]\n  \
+         routes: [{{ permitInsecure: true, services: [{{ name: a, port: 80 }}] }}]\n"
+    )
+}
+
 /// Returns an HTTPPolicy for a target, with the origin.
 fn policy(name: &str, target: &str, layer: &str, origin: &str) -> String {
-    let cors = format!(
-        "cors: {{ allowOrigins: ['{origin}'], allowMethods: [GET, PUT], exposeHeaders: [x-total], allowCredentials: true, maxAge: 10m }}"
-    );
+    let cors = format!("cors: {{ allowOrigins: ['{origin}'], {PERMISSIONS} }}");
     let features = if layer.is_empty() { cors } else { format!("{layer}: {{ {cors} }}") };
     format!(
         "apiVersion: lockgate.dev/v1alpha1\nkind: HTTPPolicy\nmetadata: {{ name: {name}, namespace: default }}\nspec:\n  \
@@ -89,8 +78,10 @@ async fn scripts_are_permitted(discovery: &str) {
         .map(|(name, host)| ingress(name, "HOST", "a", Some("cert")).replace("HOST", host));
     let target = |name: &str| format!("{{ group: networking.k8s.io, kind: Ingress, name: {name} }}");
     let policies = [policy("shop", &target("shop"), "", APP), policy("shops", &target("shops"), "", APP)];
-    let base = [ingress_class(), service("a", "", &[backend.address]), certificate, PROXIES.into()];
+    let roots = [root("exact", "exact.test"), root("wild", "*.wild.test")];
+    let base = [ingress_class(), service("a", "", &[backend.address]), certificate, INCLUDED.into()];
     manifests.write("all.yaml", &documents(&base));
+    manifests.write("roots.yaml", &documents(&roots));
     manifests.write("ingresses.yaml", &documents(&ingresses));
     manifests.write("policies.yaml", &documents(&policies));
     config.write(

@@ -14,7 +14,7 @@ fn report(place: Place, losses: &mut Losses, [message, consequence, remedy]: [&s
     }
 }
 
-/// Returns the filter, and reports what it does not express.
+/// Returns the filter `CORS` with these permissions, and reports those that no filter can have.
 pub fn written(cors: &Cors, experimental: bool, place: Place, losses: &mut Losses) -> Option<Value> {
     // Without `..`, so that a new field does not compile until it is considered.
     let Cors {
