@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 use super::kind::{Facts, Goal, HasStatus, Inputs};
 use crate::inspection::{changed, changed_sources};
-use conditions::{DesiredCondition, are_current, cause, merge, summary};
+use conditions::{DesiredCondition, are_current, goal, merge, summary};
 use facts::{GatewayFacts, is_same};
 use listeners::{Listener, Listeners, PROGRAMMED, Progress};
 
@@ -58,7 +58,7 @@ impl HasStatus for Gateway {
 
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
         let Some(published) = facts.published else {
-            return withdrawn(self, facts).map(|status| Goal { cause: cause(&status), status, needs: None });
+            return withdrawn(self, facts).map(goal);
         };
         let view = GatewayFacts::new(self, facts);
         let fault = view.fault(facts.faults.get(&self.meta.key));

@@ -43,6 +43,19 @@ impl<T: HasStatus> Goals<T> {
         }
     }
 
+    /// Returns whether a change of the state concerns objects of this kind. If not, there is nothing to update.
+    pub fn concerns(&mut self, inspection: Arc<Inspection>) -> bool {
+        let now = Inputs { inspection, external: self.inputs.external.clone() };
+        let objects = [&self.inputs, &now].map(|inputs| inputs.inspection.objects.of_kind(T::KIND));
+        let concerns = !self.inputs.inspection.complete
+            || changed(objects[0], objects[1]).next().is_some()
+            || !T::changed(&self.inputs, &now).is_empty();
+        if !concerns {
+            self.inputs = now;
+        }
+        concerns
+    }
+
     /// Updates the items of changed objects, or of all objects.
     fn update_objects(&mut self, queue: &mut Queue<T::Status>, inputs: Inputs, all: bool, now: Instant) {
         let before = std::mem::replace(&mut self.inputs, inputs);
@@ -91,6 +104,7 @@ impl<T: HasStatus> Goals<T> {
                 let item = Item {
                     is_urgent: facts.withdrawing && goal.needs.is_none(),
                     needs: goal.needs,
+                    interim: goal.interim,
                     cause: goal.cause,
                     series: published.map(|published| published.revision.0),
                     ..Item::new(goal.status, Base::Version(Some(content.version().clone())))

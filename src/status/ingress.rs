@@ -25,15 +25,11 @@ impl HasStatus for Ingress {
         let others = || is.iter().filter(|address| !ours.contains(address)).cloned().collect();
         let goal = match facts.published {
             // The Ingress gets no requests. Our addresses would send its clients to the backends of other Ingresses.
-            Some(published) if !published.served => {
-                Goal { status: if by_us() { Vec::new() } else { others() }, needs: None, cause: 0 }
-            }
+            Some(published) if !published.served => Goal::at_once(if by_us() { Vec::new() } else { others() }, 0),
             Some(_) if ours.is_empty() || **is == *ours => return None,
-            Some(published) => Goal { status: ours.to_vec(), needs: Some(published.clone()), cause: 0 },
+            Some(published) => Goal { needs: Some(published.clone()), ..Goal::at_once(ours.to_vec(), 0) },
             // Another controller may have written the same address, so only our own addresses are withdrawn.
-            None => {
-                Goal { status: if by_us() || facts.withdrawing { others() } else { is.clone() }, needs: None, cause: 0 }
-            }
+            None => Goal::at_once(if by_us() || facts.withdrawing { others() } else { is.clone() }, 0),
         };
         (goal.status != *is).then_some(goal)
     }

@@ -119,7 +119,16 @@ pub(super) struct Goal<S> {
     pub status: S,
     /// The publication that all Envoys must have accepted first, if the status depends on it.
     pub needs: Option<Published>,
+    /// The status to write if they take long.
+    pub interim: Option<S>,
     /// A hash of the facts behind the goal, without the revision. Repeated writes for the same facts indicate a conflict with
     /// another writer, so the queue delays them. It does not delay writes for new facts.
     pub cause: u64,
+}
+
+impl<S> Goal<S> {
+    /// Creates a goal that does not depend on Envoys.
+    pub fn at_once(status: S, cause: u64) -> Self {
+        Self { status, needs: None, interim: None, cause }
+    }
 }

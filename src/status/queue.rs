@@ -21,6 +21,9 @@ pub(super) const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const FAILURE_BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// The first and the longest wait between writes to one object for different facts.
 const UPDATE_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// The time that Envoys have to accept an object before a status tells that they have not. Most accept it earlier, so that one write is
+/// enough.
+pub(super) const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 /// The first and the longest wait after a conflict. The watch soon reports the write of the other writer.
 pub(super) const CONFLICT_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
@@ -33,6 +36,8 @@ pub(super) struct Item<G> {
     pub base: Base,
     /// The publication that all Envoys must have accepted first.
     pub needs: Option<Published>,
+    /// The content of the write if the Envoys have not accepted the publication [`PROGRESS_AFTER`] this time.
+    pub interim: Option<G>,
     /// A hash of the facts behind the goal. Repeated writes for the same facts indicate a conflict with another writer, so the
     /// queue delays them. It hardly delays writes for new facts.
     pub cause: u64,
@@ -47,15 +52,22 @@ pub(super) struct Item<G> {
 impl<G> Item<G> {
     /// Creates an item that no fact delays.
     pub fn new(goal: G, base: Base) -> Self {
-        Self { goal, base, needs: None, cause: 0, series: None, not_before: None, is_urgent: false }
+        Self { goal, base, needs: None, interim: None, cause: 0, series: None, not_before: None, is_urgent: false }
     }
 }
 
-impl<G: PartialEq> Item<G> {
+impl<G: Clone + PartialEq> Item<G> {
+    /// Returns the write while the Envoys have not accepted the publication.
+    fn in_the_interim(&self) -> Option<Self> {
+        let goal = self.interim.clone()?;
+        Some(Self { goal, needs: None, interim: None, ..self.clone() })
+    }
+
     /// Returns whether two items are the same write, over any object.
     fn is_same(&self, other: &Self) -> bool {
         self.goal == other.goal
             && self.needs == other.needs
+            && self.interim == other.interim
             && self.cause == other.cause
             && self.not_before == other.not_before
     }
@@ -136,8 +148,16 @@ struct Task<G> {
     failures: u32,
     /// The earliest time of the next write after a failed one.
     not_before: Instant,
+    /// The time of the write in the interim.
+    interim_at: Option<Instant>,
     /// Whether the item was removed during a write.
     is_removed: bool,
+}
+
+impl<G> Task<G> {
+    fn new(item: Item<G>, now: Instant) -> Self {
+        Self { item, state: State::Waiting, failures: 0, not_before: now, interim_at: None, is_removed: false }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -198,7 +218,7 @@ impl<G: Clone + PartialEq> Queue<G> {
         let task = match self.tasks.entry(id.clone()) {
             Entry::Vacant(vacant) => {
                 *self.counts.entry(id.kind).or_default() += 1;
-                vacant.insert(Task { item, state: State::Waiting, failures: 0, not_before: now, is_removed: false })
+                vacant.insert(Task::new(item, now))
             }
             Entry::Occupied(occupied) => {
                 let task = occupied.into_mut();
@@ -226,8 +246,24 @@ impl<G: Clone + PartialEq> Queue<G> {
     fn schedule(&mut self, id: &ObjectId, now: Instant) {
         let Some(task) = self.tasks.get(id) else { return };
         match &task.item.needs {
-            Some(_) => self.wait_count += 1,
+            Some(_) => {
+                self.wait_count += 1;
+                self.schedule_interim(id, now);
+            }
             None => self.make_due(id, 0, now),
+        }
+    }
+
+    /// Schedules the write in the interim. Changes of the goal do not postpone it.
+    fn schedule_interim(&mut self, id: &ObjectId, now: Instant) {
+        let Some(task) = self.tasks.get(id) else { return };
+        let at = task.item.interim.is_some().then(|| {
+            let planned = task.interim_at.unwrap_or(now + PROGRESS_AFTER);
+            planned.max(task.not_before).max(self.earliest(id, &task.item, now))
+        });
+        self.timers.extend(at.map(|at| (at, id.clone())));
+        if let Some(task) = self.tasks.get_mut(id) {
+            task.interim_at = at;
         }
     }
 
@@ -320,10 +356,14 @@ impl<G: Clone + PartialEq> Queue<G> {
         }
         while let Some((at, id)) = self.due.pop(now) {
             let Some(task) = self.tasks.get_mut(&id) else { continue };
-            let envoys = match &task.state {
-                State::Due(due, envoys) if *due == at => *envoys,
+            let (item, envoys) = match &task.state {
+                State::Due(due, envoys) if *due == at => (task.item.clone(), *envoys),
+                State::Waiting if task.interim_at == Some(at) => match task.item.in_the_interim() {
+                    Some(item) => (item, 0),
+                    None => continue,
+                },
                 // The report of the watch is late. The goal can have changed since the write.
-                State::Written(_, until) if *until == at && task.item.needs.is_none() => 0,
+                State::Written(_, until) if *until == at && task.item.needs.is_none() => (task.item.clone(), 0),
                 State::Written(_, until) if *until == at => {
                     task.state = State::Waiting;
                     self.wait_count += 1;
@@ -332,8 +372,8 @@ impl<G: Clone + PartialEq> Queue<G> {
                 }
                 _ => continue,
             };
-            task.state = State::Busy;
-            let item = task.item.clone();
+            (task.state, task.interim_at) = (State::Busy, None);
+            self.update_waiting(&id);
             self.due.take(&id.key.namespace, now);
             return Some(Write { id, item, envoys });
         }

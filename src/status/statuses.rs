@@ -91,15 +91,24 @@ impl<T: HasStatus, E: Envoys> Plan for Statuses<T, E> {
 
     async fn changed(&mut self) {
         let StatusInputs { inspected, addresses, settings, faults, .. } = &mut self.inputs;
-        tokio::select! {
-            accepted = &mut self.polling => {
-                self.accepted = accepted;
-                self.polling = std::future::pending().boxed();
+        loop {
+            tokio::select! {
+                accepted = &mut self.polling => {
+                    self.accepted = accepted;
+                    self.polling = std::future::pending().boxed();
+                    return;
+                }
+                // Most changes concern other kinds. An update of each writer costs more than the translation.
+                () = changed(inspected) => {
+                    let inspection = inspected.borrow_and_update().clone();
+                    if self.goals.concerns(inspection) {
+                        return;
+                    }
+                }
+                () = changed(addresses) => return,
+                () = changed(settings) => return,
+                () = changed(faults) => return,
             }
-            () = changed(inspected) => {}
-            () = changed(addresses) => {}
-            () = changed(settings) => {}
-            () = changed(faults) => {}
         }
     }
 

@@ -7,7 +7,7 @@ use lockgate_route::objects::Objects;
 use lockgate_route::objects::gateway::{GatewayClass, Installed};
 use serde_json::{Value, json};
 
-use super::conditions::{self, DesiredCondition, are_current, cause, merge};
+use super::conditions::{self, DesiredCondition, are_current, goal, merge};
 use crate::status::kind::{Facts, Goal, HasStatus};
 
 /// The features that Lockgate supports with any CustomResourceDefinitions, sorted by name. The official conformance
@@ -96,7 +96,7 @@ impl HasStatus for GatewayClass {
         let features: Vec<&str> = self.status.supported_features.iter().map(|feature| &*feature.name).collect();
         let has_features = features.is_empty() || features == desired.features;
         let is_current = are_current(&self.status.conditions, &desired.conditions) && has_features;
-        (!is_current).then(|| Goal { cause: cause(&desired), status: desired, needs: None })
+        (!is_current).then(|| goal(desired))
     }
 
     fn patch(&self, status: &Self::Status, envoys: usize, now: Timestamp) -> Value {

@@ -4,6 +4,7 @@
 
 use std::fmt::Debug;
 
+use crate::status::kind::Goal;
 use k8s_openapi::jiff::Timestamp;
 use lockgate_route::objects::Revision;
 use lockgate_route::objects::gateway::Condition;
@@ -142,9 +143,10 @@ pub fn merge(current: &[Condition], desired: &[DesiredCondition], envoys: usize,
     merged
 }
 
-/// Returns the hash of a desired status as the cause of a goal.
-pub fn cause(desired: &impl Debug) -> u64 {
-    xxh3_64(format!("{desired:?}").as_bytes())
+/// Returns the goal of a status that does not depend on Envoys.
+pub fn goal<S: Debug>(status: S) -> Goal<S> {
+    let cause = xxh3_64(format!("{status:?}").as_bytes());
+    Goal::at_once(status, cause)
 }
 
 /// Returns the summary of conditions for the log: the first one that is not true, or all of them.

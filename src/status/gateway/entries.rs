@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use lockgate_route::objects::gateway::{AncestorStatus, Condition, GROUP, ParentRef, ParentStatus};
 
-use super::conditions::{DesiredCondition, are_current, cause, merge};
+use super::conditions::{DesiredCondition, are_current, goal, merge};
 use crate::status::kind::Goal;
 
 /// The entry of one controller for one reference.
@@ -77,7 +77,7 @@ impl<'a, E: Entry> Existing<'a, E> {
 
     /// Returns the goal of a status that does not depend on Envoys, unless it is current.
     pub fn goal(&self, desired: DesiredEntries) -> Option<Goal<DesiredEntries>> {
-        (!self.is_current(&desired)).then(|| Goal { cause: cause(&desired), status: desired, needs: None })
+        (!self.is_current(&desired)).then(|| goal(desired))
     }
 
     /// Returns the entries of other controllers, followed by the desired ones. `envoys` Envoys have accepted the object.

@@ -7,7 +7,7 @@ use lockgate_route::objects::http_proxy::{ExtensionService, SubCondition};
 use lockgate_route::translate::verdict::Severity;
 use serde_json::{Value, json};
 
-use super::conditions::{self, DesiredCondition, are_current, cause, merge};
+use super::conditions::{self, DesiredCondition, are_current, goal, merge};
 use super::detailed::{self, entries};
 use crate::status::kind::{Facts, Goal, HasStatus};
 
@@ -39,7 +39,7 @@ impl HasStatus for ExtensionService {
         let existing = &self.status.conditions;
         let is_current = are_current(&detailed::conditions(existing), &status.conditions)
             && detailed::has_entries(existing, &status.errors, &status.warnings);
-        (!is_current).then(|| Goal { cause: cause(&status), status, needs: None })
+        (!is_current).then(|| goal(status))
     }
 
     fn patch(&self, desired: &DesiredStatus, envoys: usize, now: Timestamp) -> Value {

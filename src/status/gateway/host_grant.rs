@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use lockgate_route::objects::HostGrant;
 use serde_json::{Value, json};
 
-use super::conditions::{self, DesiredCondition, are_current, cause, merge};
+use super::conditions::{self, DesiredCondition, are_current, goal, merge};
 use crate::status::kind::{Facts, Goal, HasStatus};
 
 impl HasStatus for HostGrant {
@@ -22,7 +22,7 @@ impl HasStatus for HostGrant {
         let desired: Vec<_> =
             facts.verdicts.iter().map(|verdict| DesiredCondition::from_verdict(verdict, generation)).collect();
         let is_current = are_current(&self.status.conditions, &desired);
-        (!is_current).then(|| Goal { cause: cause(&desired), status: desired, needs: None })
+        (!is_current).then(|| goal(desired))
     }
 
     fn patch(&self, status: &Self::Status, envoys: usize, now: Timestamp) -> Value {

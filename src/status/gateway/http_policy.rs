@@ -104,12 +104,12 @@ mod tests {
             policy.status = serde_json::from_value::<PolicyStatus>(patch).expect("a status");
         };
         let first = policy.goal(&facts(Some(&published))).expect("a goal");
-        assert_eq!(first.needs, None);
-        write(&mut policy, first);
+        let interim = first.interim.expect("a status while Envoys have not accepted");
+        write(&mut policy, Goal::at_once(interim, 0));
         let gone = "gone: Accepted=False TargetNotFound, Programmed=False TargetNotFound";
         assert_eq!(entries(&policy)[1..], ["cart: Accepted=True Accepted, Programmed=False Pending", gone]);
         let second = policy.goal(&facts(Some(&published))).expect("a goal");
-        assert_eq!(second.needs.as_ref(), Some(&published), "all Envoys");
+        assert_eq!((second.needs.as_ref(), second.interim.as_ref()), (Some(&published), None), "all Envoys");
         write(&mut policy, second);
         assert_eq!(entries(&policy)[1..], ["cart: Accepted=True Accepted, Programmed=True Programmed", gone]);
         assert!(policy.status.ancestors[1].conditions[1].message.starts_with("accepted by 2 Envoys"));

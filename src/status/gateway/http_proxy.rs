@@ -140,7 +140,7 @@ fn withdrawn(proxy: &HttpProxy, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>
     let addresses = without_ours(proxy, facts);
     let (conditions, errors, warnings) = (Vec::new(), Vec::new(), Vec::new());
     let status = DesiredStatus { current: None, conditions, errors, warnings, addresses };
-    (facts.withdrawing && !is_current(proxy, &status)).then_some(Goal { status, needs: None, cause: 0 })
+    (facts.withdrawing && !is_current(proxy, &status)).then(|| Goal::at_once(status, 0))
 }
 
 /// Returns whether the object has the desired status.

@@ -13,7 +13,7 @@ use lockgate_route::translate::gateway::SetReport;
 use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 
-use super::conditions::{self, DesiredCondition, are_current, cause, merge};
+use super::conditions::{self, DesiredCondition, are_current, goal, merge};
 use super::facts::GatewayFacts;
 use super::listeners::{self, Listener, Listeners, Progress};
 use crate::inspection::changed_sources;
@@ -39,7 +39,7 @@ impl HasStatus for ListenerSet {
 
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
         let Some(published) = facts.published else {
-            return withdrawn(self, facts).map(|status| Goal { cause: cause(&status), status, needs: None });
+            return withdrawn(self, facts).map(goal);
         };
         let report = report(self, facts);
         let status = |progress| desired(self, facts.verdicts, report, &progress);

@@ -11,7 +11,7 @@ use lockgate_route::translate::gateway::ListenerReport;
 use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 
-use super::conditions::{self, DesiredCondition, Message, cause, merge};
+use super::conditions::{self, DesiredCondition, Message, goal, merge};
 use crate::inspection::Published;
 use crate::status::fault::Fault;
 use crate::status::kind::Goal;
@@ -48,17 +48,14 @@ pub fn next<S: Debug>(
 ) -> Option<Goal<S>> {
     if let Some(fault) = fault {
         let blocked = status(Progress::Blocked(fault));
-        return (!is_current(&blocked)).then(|| Goal { cause: cause(&blocked), status: blocked, needs: None });
+        return (!is_current(&blocked)).then(|| goal(blocked));
     }
     let accepted = status(Progress::Accepted(published.revision));
     if is_current(&accepted) {
         return None;
     }
-    let (waiting, cause) = (status(Progress::Waiting), cause(&accepted));
-    Some(match is_current(&waiting) {
-        true => Goal { status: accepted, needs: Some(published.clone()), cause },
-        false => Goal { status: waiting, needs: None, cause },
-    })
+    let interim = Some(status(Progress::Waiting)).filter(|waiting| !is_current(waiting));
+    Some(Goal { needs: Some(published.clone()), interim, ..goal(accepted) })
 }
 
 /// The facts about the listeners of one object.

@@ -131,6 +131,22 @@ fn an_address_is_written_once_after_all_envoys_have_accepted() {
 const DEBOUNCE: Duration = Duration::from_secs(1);
 
 #[test]
+fn changes_of_other_kinds_do_not_concern_a_writer() {
+    let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
+    let state = |given: &Given, other| {
+        let mut inspection = inspection(std::slice::from_ref(given));
+        Arc::make_mut(&mut inspection).sources.insert(Kind::HTTP_ROUTE.id(cart.key()), Published::example(other, 1));
+        inspection
+    };
+    assert!(queue.goals.concerns(state(&cart, 1)), "the first state");
+    queue.update(state(&cart, 1), ours(), now);
+    assert!(!queue.goals.concerns(state(&cart, 2)));
+    let published = Given { revision: 2, ..cart.clone() };
+    assert!(queue.goals.concerns(state(&published, 2)));
+    assert!(queue.goals.concerns(state(&Given { version: 2, ..cart.clone() }, 2)));
+}
+
+#[test]
 fn a_current_status_is_not_written() {
     let (mut queue, now) = (queue(), Instant::now());
     let right = Given { addresses: ours().to_vec(), ..given("right") };

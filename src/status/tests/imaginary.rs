@@ -68,7 +68,7 @@ impl HasStatus for Page {
 
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<bool>> {
         let status = facts.verdicts.iter().all(|verdict| verdict.status == Status::True);
-        facts.published.map(|_| Goal { status, needs: None, cause: 0 })
+        facts.published.map(|_| Goal::at_once(status, 0))
     }
 
     fn patch(&self, accepted: &bool, _: usize, _: k8s_openapi::jiff::Timestamp) -> serde_json::Value {

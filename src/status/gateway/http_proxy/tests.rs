@@ -30,7 +30,19 @@ fn address(ip: &str) -> Address {
 /// Writes the next status, and returns whether it needs the acceptance by Envoys.
 fn write(proxy: &mut HttpProxy, facts: &Facts) -> Option<bool> {
     let goal = proxy.goal(facts)?;
-    let patch = proxy.patch(&goal.status, 2, Timestamp::UNIX_EPOCH);
+    write_status(proxy, &goal.status);
+    Some(goal.needs.is_some())
+}
+
+/// Writes the status while Envoys have not accepted the object. Returns whether there is one.
+fn write_interim(proxy: &mut HttpProxy, facts: &Facts) -> bool {
+    let interim = proxy.goal(facts).and_then(|goal| goal.interim);
+    interim.iter().for_each(|status| write_status(proxy, status));
+    interim.is_some()
+}
+
+fn write_status(proxy: &mut HttpProxy, status: &DesiredStatus) {
+    let patch = proxy.patch(status, 2, Timestamp::UNIX_EPOCH);
     let mut status = serde_json::to_value(&proxy.status).unwrap();
     for (name, value) in patch.as_object().unwrap() {
         status[name] = value.clone();
@@ -39,7 +51,6 @@ fn write(proxy: &mut HttpProxy, facts: &Facts) -> Option<bool> {
         status["loadBalancer"] = json!({});
     }
     proxy.status = serde_json::from_value(status).unwrap();
-    Some(goal.needs.is_some())
 }
 
 fn types(proxy: &HttpProxy) -> Vec<String> {
@@ -62,7 +73,7 @@ fn the_status_is_that_of_contour_and_tells_the_acceptance() {
     let facts = Facts { addresses: &ours, ..Facts::example(&inspection, Some(&published), &verdicts) };
     let mut proxy = proxy();
     proxy.status.current_status = "NotReconciled".into();
-    assert_eq!(write(&mut proxy, &facts), Some(false));
+    assert!(write_interim(&mut proxy, &facts));
     assert_eq!(types(&proxy), ["Valid=False ErrorPresent 1 1", "lockgate.dev/Programmed=False Pending 0 0"]);
     assert_eq!(&*proxy.status.current_status, "invalid");
     assert!(proxy.status.load_balancer.ingress.is_empty(), "clients have no address before the acceptance");
@@ -73,8 +84,8 @@ fn the_status_is_that_of_contour_and_tells_the_acceptance() {
 
     let valid = [verdict(Status::True, "Valid", "Valid HTTPProxy")];
     let facts = Facts { verdicts: &valid, ..facts };
-    assert_eq!(write(&mut proxy, &facts), Some(false), "the acceptance of the revision is kept");
-    assert_eq!(write(&mut proxy, &facts), None);
+    assert!(write_interim(&mut proxy, &facts));
+    assert_eq!(write(&mut proxy, &facts), None, "the acceptance of the revision is kept");
     assert_eq!(types(&proxy), ["Valid=True Valid 0 0", "lockgate.dev/Programmed=True Programmed 0 0"]);
     assert_eq!((&*proxy.status.current_status, &*proxy.status.description), ("valid", "Valid HTTPProxy"));
 }
