@@ -10,7 +10,7 @@ need cargo "" "https://rustup.rs"
 file=${1:-} filter=${2:-}
 export LAB=${LAB:-e2e} BIN=${BIN:-$PWD/e2e/lab/bin}
 [[ -z $file || $file == outside || -e e2e/tests/$file.rs ]] || die "no file e2e/tests/$file.rs"
-kept=.lockgate/e2e
+kept=.lockgate/$LAB
 
 compile_tests
 
@@ -69,10 +69,9 @@ cluster() {
   # Requests that the API server denied to the controller are known after all specs.
   local status=0
   local others=(--skip cluster::audit::)
-  # Contour would serve the Ingresses of other specs, so it has a lab of its own.
-  [[ -n $filter ]] || others+=(--skip cluster::contour_swap::)
+  [[ -n $filter ]] || others+=(--skip cluster::contour_swap:: --skip cluster::zero_downtime::)
   spec "${others[@]}" ${filter:+"$filter"} 8>&- || status=$?
-  [[ -n $filter ]] || spec cluster::audit:: 8>&- || status=$?
+  [[ -n $filter && -z ${AUDIT:-} ]] || spec cluster::audit:: 8>&- || status=$?
   exit "$status"
 }
 
@@ -80,7 +79,7 @@ cluster() {
 finish() {
   trap '' INT TERM HUP
   trap - EXIT
-  local status=$1
+  local labs status=$1
   if [[ $1 != 0 && -d $DIR ]]; then
     rm -rf "$kept"
     mkdir -p "$kept/pods"
@@ -101,18 +100,43 @@ finish() {
   fi
   e2e/lab/cluster.sh down || true
   [[ $failed == 0 ]] || say "tests outside of the lab failed too: see \"targets failed\" above"
+  for labs in "${!beside[@]}"; do
+    [[ $status != 130 ]] || kill -TERM -- "-${beside[$labs]}" 2>/dev/null || true
+    say "waiting for $labs: .lockgate/$labs.log ..."
+    wait "${beside[$labs]}" || { failed=$? && say "$labs: specs failed"; }
+    cat ".lockgate/$labs.log"
+  done
   exit "$((status > failed ? status : failed))"
 }
 
-# After a failure, the specs in the lab still run. The exit code covers both.
+# Labs beside the large one, each in turn or for itself. One spec runs with other addresses, and one beside Contour, which would serve the
+# Ingresses of other specs. The specs of outages take as long as all others together, and nearly all specs have their lab for themselves.
+small_labs() {
+  local families result=0
+  for families in dual ipv6; do
+    FAMILIES=$families LAB=${LAB:0:8}$families DIR='' "$0" cluster families:: || result=$?
+  done
+  LAB=${LAB:0:8}swap DIR='' "$0" cluster contour_swap:: || result=$?
+  return "$result"
+}
+lab_of_outages() { LAB=${LAB:0:8}zero DIR='' AUDIT=1 "$0" cluster zero_downtime::; }
+
+# beside FUNCTION: runs a function beside this script, in a process group of its own, for an interruption.
+declare -A beside=()
+beside() {
+  mkdir -p .lockgate
+  set -m
+  "$1" >".lockgate/$1.log" 2>&1 </dev/null &
+  beside[$1]=$!
+  set +m
+}
+
+# After a failure, the specs in the lab still run. The exit code covers all.
 failed=0
 [[ $file == cluster ]] || ordinary || failed=$?
-# One spec runs in separate labs, with other addresses, and one beside Contour.
 if [[ (-z $file || $file == cluster) && -z $filter && -z ${FAMILIES:-} ]]; then
-  for families in dual ipv6; do
-    FAMILIES=$families LAB=${LAB:0:8}$families DIR='' "$0" cluster families:: || failed=$?
-  done
-  LAB=${LAB:0:8}swap DIR='' "$0" cluster contour_swap:: || failed=$?
+  beside small_labs
+  beside lab_of_outages
 fi
 [[ -n $file && $file != cluster ]] || cluster
 exit "$failed"
