@@ -16,8 +16,8 @@ use tokio::sync::OnceCell;
 
 /// Whether this run has installed the definitions.
 static DEFINITIONS: OnceCell<()> = OnceCell::const_new();
-/// The time limit of a change.
-const LIMIT: Duration = Duration::from_secs(60);
+/// The time limit of a change, below that of [`Lab::until`], whose message lacks the last state.
+const LIMIT: Duration = Duration::from_secs(100);
 
 /// Returns the shared installation, after the CustomResourceDefinitions of `projectcontour.io` are installed.
 async fn lockgate(lab: &Lab) -> Installation<'_> {
