@@ -1,7 +1,7 @@
 //! `lockgate migrate ingress` and `lockgate migrate httpproxy`: the answers to requests are the same before, during, and after a migration with a real
 //! Envoy. Also exit codes, outputs, and the input from a real API server.
 
-mod cluster;
+mod api_server;
 
 use std::fs;
 use std::process::{Command, Output};
