@@ -68,6 +68,14 @@ pub enum Migrated {
 }
 
 impl Migrated {
+    /// Returns the plural of the kind.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Ingresses => "Ingresses",
+            Self::HttpProxies => "HTTPProxies",
+        }
+    }
+
     /// Returns the kind.
     pub fn kind(self) -> Kind {
         match self {

@@ -4,6 +4,7 @@
 mod crds;
 mod dashboard;
 mod definitions;
+mod migrated;
 mod rendered;
 mod values;
 

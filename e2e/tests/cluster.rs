@@ -13,6 +13,7 @@ mod first;
 mod fleets;
 mod helm;
 mod hostile;
+mod http_proxies;
 mod lab;
 mod platforms;
 mod rbac;

@@ -1,13 +1,13 @@
 //! `lockgate migrate ingress` and `lockgate migrate httpproxy`: the answers to requests are the same before, during, and after a migration with a real
 //! Envoy. Also exit codes, outputs, and the input from a real API server.
 
+mod api_server;
+
 use std::fs;
 use std::process::{Command, Output};
 
 use e2e::manifests::{documents, ingress_class};
-use e2e::{
-    ApiServer, Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, lockgate, ports, wait_everywhere,
-};
+use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, lockgate, ports, wait_everywhere};
 use serde_json::Value;
 
 /// Runs `lockgate migrate ingress`.
@@ -273,80 +273,4 @@ async fn files_reports_and_exit_codes() {
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("the number of its port is unknown") && errors.contains("Remedy: "), "{errors}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_ingresses_of_a_cluster_are_read() {
-    let api = ApiServer::start().await;
-    let service = "apiVersion: v1\nkind: Service\nmetadata: { name: shop, namespace: default }\nspec:\n  \
-                   ports: [{ name: http, port: 8080 }]\n";
-    let ingress = e2e::manifests::ingress("shop", "shop.test", "shop", None);
-    api.apply(&documents(&[ingress_class(), service.to_owned(), ingress])).await;
-    let kubeconfig = api.kubeconfig("admin").display().to_string();
-    let output = migrate(&["--cluster", "current", "--kubeconfig", &kubeconfig, "--gateway", "default/ingress"]);
-    let (written, report) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{report}");
-    // The number of the named port.
-    assert!(written.contains("kind: HTTPRoute") && written.contains("port: 8080"), "{written}\n{report}");
-}
-
-/// Contour's ConfigMap, and another one with its name.
-const CONFIGURATION: &str = "\
-apiVersion: v1
-kind: Namespace
-metadata: { name: projectcontour }
----
-apiVersion: v1
-kind: ConfigMap
-metadata: { name: contour, namespace: projectcontour }
-data:
-  contour.yaml: |
-    timeouts: { request-timeout: 7s }
-    no-such-key: 1
----
-apiVersion: v1
-kind: ConfigMap
-metadata: { name: contour, namespace: default }
-data: { dashboard.json: '{}' }
-";
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_objects_and_the_configuration_of_contour_are_read_from_a_cluster() {
-    let api = ApiServer::start().await;
-    let ingress = e2e::manifests::ingress("shop", "shop.test", "shop", None);
-    api.apply(&documents(&[CONFIGURATION.to_owned(), ingress])).await;
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("lockgate.yaml").display().to_string();
-    let contour = |user: &str, more: &[&str]| {
-        let kubeconfig = api.kubeconfig(user).display().to_string();
-        let args = ["migrate", "contour", "--kubeconfig", &kubeconfig, "--settings-file", &file];
-        let output = Command::new(lockgate::binary()).args(args).args(more).output().expect("the program");
-        (output.status.code(), text(&output.stdout), text(&output.stderr))
-    };
-    let (code, report, errors) = contour("admin", &[]);
-    assert_eq!(code, Some(1), "{report}\n{errors}");
-    // The Service is missing, and a key is unknown.
-    for expected in [
-        "(cluster): attention: Ingress default/shop spec.rules[0].http.paths[0].backend.service",
-        "(cluster): attention: ConfigMap projectcontour/contour no-such-key: ",
-        "(cluster): same: ConfigMap projectcontour/contour timeouts.request-timeout",
-    ] {
-        assert!(report.contains(expected), "{expected}\n{report}");
-    }
-    assert!(errors.contains("with the configuration of ConfigMap projectcontour/contour; wrote"), "{errors}");
-    assert!(fs::read_to_string(&file).expect("the settings").contains("7s"));
-    // Without permissions, the command says what it does not know.
-    let (code, _, errors) = contour("controller", &[]);
-    assert_eq!(code, Some(2), "{errors}");
-    let rule = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: { name: reader }\nrules:\n\
-                - { apiGroups: [networking.k8s.io], resources: [ingresses], verbs: [list, watch] }\n---\n\
-                apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: { name: reader }\n\
-                roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader }\n\
-                subjects: [{ apiGroup: rbac.authorization.k8s.io, kind: User, name: controller }]\n";
-    api.apply(rule).await;
-    e2e::wait_until("the role is in force", async || contour("controller", &[]).0 != Some(2)).await;
-    let (_, report, errors) = contour("controller", &[]);
-    assert!(report.contains("Ingress default/shop"), "{report}");
-    assert!(errors.contains("cannot list the ConfigMaps: ") && errors.contains("--contour-config FILE"), "{errors}");
-    assert!(errors.contains("with the defaults of Contour, because there is no configuration of it"), "{errors}");
 }

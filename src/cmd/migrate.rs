@@ -243,6 +243,9 @@ fn write(options: &Options, migrated: Migrated, whole_elements: bool) -> anyhow:
         true => {
             let listing = cluster::list(options.cluster.clone(), &settings.process.watch, &progress);
             let (manifests, scope) = of_cluster(super::runtime()?.block_on(listing)?);
+            if scope.is_unknown(migrated.kind()) {
+                bail!("the {} of the cluster cannot be read, so there is nothing to migrate", migrated.plural());
+            }
             (manifests, scope, false)
         }
     };
@@ -257,8 +260,7 @@ fn write(options: &Options, migrated: Migrated, whole_elements: bool) -> anyhow:
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let name = if migrated == Migrated::Ingresses { "Ingresses" } else { "HTTPProxies" };
-    progress.step(format!("migrating the {name} of {} objects", manifests.counts().objects));
+    progress.step(format!("migrating the {} of {} objects", migrated.plural(), manifests.counts().objects));
     let Migration { objects, mut findings } = migrate(&manifests, &settings.route, &scope, &written, now);
     let lowest = match options.level {
         Lowest::Note => Level::Note,

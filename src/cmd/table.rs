@@ -7,7 +7,8 @@ use super::exit::COMMANDS;
 /// The options that name the input.
 const INPUT: [&str; 5] = ["manifests", "resources", "config", "contour-config", "admin-address"];
 /// The options that determine the output.
-const OUTPUT: [&str; 6] = ["output", "output-file", "output-directory", "report", "report-format", "settings-file"];
+const OUTPUT: [&str; 7] =
+    ["output", "output-file", "output-directory", "report", "report-format", "settings-file", "values-file"];
 /// The options that select a Kubernetes cluster and, in it, the controller.
 const CLUSTER: [&str; 4] = ["kubeconfig", "context", "namespace", "selector"];
 
@@ -86,6 +87,8 @@ mod tests {
             ("output", &["FORM", "FORMAT"], 11),
             ("output-directory", &["DIR"], 3),
             ("output-file", &["FILE"], 1),
+            ("settings-file", &["FILE"], 1),
+            ("values-file", &["FILE"], 1),
         ] {
             let paths = COMMANDS.map(|(path, _)| path);
             let command =

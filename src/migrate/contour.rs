@@ -1,9 +1,10 @@
 //! The migration from Contour: `lockgate migrate contour`.
 //!
-//! The module converts Contour's configuration ([`configuration`], [`keys`]) into a settings file ([`draft`]), together with the
-//! defaults of Contour that differ ([`defaults`]). It then checks the objects with these settings, like the controller would
+//! The module converts Contour's configuration ([`configuration`], [`keys`]) into a settings file ([`draft`]) and a values file of the
+//! Helm chart ([`chart`]), together with the defaults of Contour that differ ([`defaults`]). It then checks the objects with these settings, like the controller would
 //! ([`objects`]), and compares each of them with Contour. [`crate::check`] decides every fault. No I/O.
 
+mod chart;
 mod configuration;
 mod convert;
 mod defaults;
@@ -24,11 +25,12 @@ use serde_json::{Value, json};
 
 use crate::check::{Manifests, Scope};
 
+pub use chart::Values;
 pub use configuration::{Configuration, find, parse};
 pub use row::{Row, Verdict, counted, json, text};
 
 use convert::convert;
-use draft::Draft;
+use draft::{Draft, Finished};
 use keys::{KEYS, Key, To};
 
 /// The first lines of the settings file.
@@ -53,6 +55,8 @@ pub struct Flags {
 pub struct Migration {
     /// The text of the settings file.
     pub settings: String,
+    /// The values file of the chart, with rows about the settings that it lacks.
+    pub values: Values,
     /// The rows of the report: keys, defaults, and objects, by file and line.
     pub rows: Vec<Row>,
 }
@@ -78,11 +82,11 @@ pub fn migrate(
         configuration.unknown().into_iter().for_each(|row| draft.report(row));
     }
     set_flags(flags, &mut draft);
-    let (settings, resolved, mut rows) = draft.finish(HEADING);
+    let Finished { settings, values, resolved, mut rows } = draft.finish(HEADING);
     rows.extend(objects::rows(manifests, &resolved.settings.route, scope, &classes, now));
     rows.sort();
     rows.dedup();
-    Migration { settings, rows }
+    Migration { settings, values, rows }
 }
 
 /// Sets the setting of a key, or reports that there is none.

@@ -270,7 +270,7 @@ async fn a_real_api_server_takes_it_with_any_values() {
         assert_policies_fit(name, &objects, !values.contains(&"networkPolicy.enabled=false"));
         println!("{name}: {} objects", objects.len());
     }
-    for (name, rendered) in examples() {
+    for (name, rendered) in examples().into_iter().chain(super::migrated::every_key()) {
         let (objects, warnings) = dry_run(&kubeconfig, &rendered).unwrap_or_else(|error| panic!("{name}: {error}"));
         // Clouds evaluate `loadBalancerIP`, and the API server warns that not all of them do.
         let expected = |line: &&str| line.contains("hostPort") || line.contains("spec.loadBalancerIP");

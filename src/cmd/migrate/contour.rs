@@ -60,9 +60,14 @@ pub struct Options {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Contour")]
     watch_namespaces: Vec<String>,
 
-    /// Write the settings of Lockgate to FILE, for `serve --config` and the value `settings` of the chart [default: not written]
+    /// Write the settings of Lockgate to FILE, for `serve --config` [default: not written]
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     settings_file: Option<PathBuf>,
+
+    /// Write a values file of the Helm chart to FILE: the same settings, and values in place of those that the chart sets itself
+    /// [default: not written]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    values_file: Option<PathBuf>,
 
     /// Format of the report: for people, or for programs
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t = Form::Text, help_heading = "Output")]
@@ -115,6 +120,10 @@ Examples:
   The objects of the current cluster, and Contour's ConfigMap, which is found by its name:
     lockgate migrate contour --context current --settings-file lockgate.yaml
 
+  The same for an installation with helm:
+    lockgate migrate contour --context current --values-file values.yaml
+    helm install lockgate charts/lockgate --namespace lockgate --create-namespace --values values.yaml
+
   The same without access to the cluster:
     kubectl get ingress,httpproxy,tlscertificatedelegation,extensionservice,service,secret,configmap \\
       --all-namespaces --output yaml > all.yaml
@@ -153,10 +162,15 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         watch_namespaces: options.watch_namespaces.clone(),
     };
     progress.step(format!("comparing {} objects", manifests.counts().objects));
-    let Migration { settings, mut rows } = migrate(&manifests, configuration.as_ref(), &flags, &scope, now);
+    let Migration { settings, values, mut rows } = migrate(&manifests, configuration.as_ref(), &flags, &scope, now);
     drop(progress);
     if let Some(path) = &options.settings_file {
         std::fs::write(path, settings).with_context(|| format!("cannot write --settings-file {}", path.display()))?;
+    }
+    if let Some(path) = &options.values_file {
+        std::fs::write(path, values.text).with_context(|| format!("cannot write --values-file {}", path.display()))?;
+        rows.extend(values.rows);
+        rows.sort();
     }
     let summary = counted(&rows);
     let needs_attention = rows.iter().any(|row| row.verdict == Verdict::Attention);
@@ -170,10 +184,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         Form::Text => text(&rows, colors()),
         Form::Json => output::json(&json(&rows)),
     })?;
-    let written = match &options.settings_file {
-        Some(path) => format!("; wrote the settings to {}", path.display()),
-        None => "; --settings-file FILE writes the settings".to_owned(),
-    };
+    let written = written(options, &values.left_out);
     let source = match &configuration {
         Some(configuration) => format!("the configuration of {}", configuration.place()),
         None => "the defaults of Contour, because there is no configuration of it".to_owned(),
@@ -184,6 +195,18 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         bail!("{unread} cannot be read, so the comparison is incomplete");
     }
     Ok(Outcome::with_findings(needs_attention))
+}
+
+/// Describes the written files: `; wrote the settings to lockgate.yaml`.
+fn written(options: &Options, left_out: &[String]) -> String {
+    let settings = options.settings_file.iter().map(|path| format!("the settings to {}", path.display()));
+    let without = if left_out.is_empty() { String::new() } else { format!(" without {}", left_out.join(", ")) };
+    let values = options.values_file.iter().map(|path| format!("the values to {}{without}", path.display()));
+    let files: Vec<String> = settings.chain(values).collect();
+    match files.is_empty() {
+        true => "; --settings-file FILE writes the settings, and --values-file FILE values of the chart".to_owned(),
+        false => format!("; wrote {}", files.join(", and ")),
+    }
 }
 
 /// Returns the objects of a cluster, and the texts of the configurations that it has.

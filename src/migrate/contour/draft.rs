@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::chart::{self, Values};
 use super::row::{Row, Verdict};
 use crate::settings::{self, Resolved};
 
@@ -17,12 +18,28 @@ pub struct Draft {
     closed: Vec<&'static str>,
 }
 
+/// A setting.
 #[derive(Debug)]
-struct Entry {
-    value: Value,
-    comment: String,
+pub struct Entry {
+    /// The value.
+    pub value: Value,
+    /// The comment behind the value.
+    pub comment: String,
     /// The position of the row that reports the value.
-    row: usize,
+    pub row: usize,
+}
+
+/// The written settings.
+#[derive(Debug)]
+pub struct Finished {
+    /// The text of the settings file.
+    pub settings: String,
+    /// The values file of the chart with the same settings.
+    pub values: Values,
+    /// The settings.
+    pub resolved: Resolved,
+    /// The rows of the report.
+    pub rows: Vec<Row>,
 }
 
 /// The remedy for a value that no setting accepts.
@@ -68,15 +85,12 @@ impl Draft {
         self.entries.contains_key(path)
     }
 
-    /// Returns the text of the settings file, the settings, and the rows. Values that contradict others are left out and reported.
-    pub fn finish(mut self, heading: &str) -> (String, Resolved, Vec<Row>) {
+    /// Writes the files. Values that contradict others are left out and reported.
+    pub fn finish(mut self, heading: &str) -> Finished {
         loop {
-            let text = self.text(heading);
+            let text = format!("{heading}{}", lines(self.entries.iter().map(|(path, entry)| (*path, entry)), 0));
             let faults = match settings::resolve("", &text, &[]) {
-                Ok(resolved) => {
-                    self.rows.retain(|row| !row.message.is_empty());
-                    return (text, resolved, self.rows);
-                }
+                Ok(resolved) => return self.finished(text, resolved),
                 Err(faults) => faults.faults,
             };
             let fault = faults.into_iter().next();
@@ -84,7 +98,7 @@ impl Draft {
             // Each round removes a value, so the loop ends, at the latest without any value.
             let key = fault.as_ref().and_then(|fault| at(&fault.key)).or_else(|| self.entries.keys().next().copied());
             let Some(entry) = key.and_then(|key| self.entries.remove(key)) else {
-                return (String::new(), Resolved::default(), self.rows);
+                return self.finished(String::new(), Resolved::default());
             };
             if let (Some(row), Some(fault)) = (self.rows.get_mut(entry.row), fault) {
                 row.verdict = Verdict::Attention;
@@ -94,23 +108,30 @@ impl Draft {
         }
     }
 
-    /// Returns the text of the file: a line for each value, below the lines of its groups.
-    fn text(&self, heading: &str) -> String {
-        let mut text = heading.to_owned();
-        let mut open: Vec<&str> = Vec::new();
-        for (path, Entry { value, comment, .. }) in &self.entries {
-            let parts: Vec<&str> = path.split('.').collect();
-            let Some((name, groups)) = parts.split_last() else { continue };
-            let shared = open.iter().zip(groups).take_while(|(one, other)| one == other).count();
-            for (depth, group) in groups.iter().enumerate().skip(shared) {
-                let _ = writeln!(text, "{:indent$}{group}:", "", indent = 2 * depth);
-            }
-            let comment = if comment.is_empty() { String::new() } else { format!(" # {comment}") };
-            let _ = writeln!(text, "{:indent$}{name}: {}{comment}", "", written(value), indent = 2 * groups.len());
-            open = groups.to_vec();
-        }
-        text
+    fn finished(mut self, settings: String, resolved: Resolved) -> Finished {
+        let values = chart::values(&self.entries, &self.rows);
+        self.rows.retain(|row| !row.message.is_empty());
+        Finished { settings, values, resolved, rows: self.rows }
     }
+}
+
+/// Returns a line for each setting, below the lines of its groups, indented by `depth` groups.
+pub fn lines<'a>(entries: impl Iterator<Item = (&'a str, &'a Entry)>, depth: usize) -> String {
+    let mut text = String::new();
+    let mut open: Vec<&str> = Vec::new();
+    for (path, Entry { value, comment, .. }) in entries {
+        let parts: Vec<&str> = path.split('.').collect();
+        let Some((name, groups)) = parts.split_last() else { continue };
+        let shared = open.iter().zip(groups).take_while(|(one, other)| one == other).count();
+        for (inner, group) in groups.iter().enumerate().skip(shared) {
+            let _ = writeln!(text, "{:indent$}{group}:", "", indent = 2 * (depth + inner));
+        }
+        let comment = if comment.is_empty() { String::new() } else { format!(" # {comment}") };
+        let indent = 2 * (depth + groups.len());
+        let _ = writeln!(text, "{:indent$}{name}: {}{comment}", "", written(value));
+        open = groups.to_vec();
+    }
+    text
 }
 
 /// Returns a value in YAML on one line: plain if that is possible, otherwise as JSON, which is YAML.
@@ -161,7 +182,7 @@ mod tests {
         draft.set("timeouts.response", json!("15s"), "Why.", row());
         draft.set("tls.minimumVersion", json!("1.3"), "", row());
         draft.set("tls.fingerprints.ja3", json!(true), "", row());
-        let (text, resolved, rows) = draft.finish("# Head\n");
+        let Finished { settings: text, resolved, rows, .. } = draft.finish("# Head\n");
         let expected = "# Head\ntimeouts:\n  response: 15s # Why.\ntls:\n  fingerprints:\n    ja3: true\n  \
                         minimumVersion: \"1.3\"\n";
         assert_eq!(text, expected);
@@ -174,7 +195,7 @@ mod tests {
         let mut draft = Draft::default();
         draft.set("tls.minimumVersion", json!("1.3"), "", row());
         draft.set("tls.maximumVersion", json!("1.2"), "", row());
-        let (text, _, rows) = draft.finish("");
+        let Finished { settings: text, rows, .. } = draft.finish("");
         assert!(settings::resolve("", &text, &[]).is_ok());
         assert_eq!(rows.iter().filter(|row| row.verdict == Verdict::Attention).count(), 1);
     }

@@ -1,7 +1,8 @@
 //! Golden cases, a directory of `cases` each: `in.yaml` are the manifests, `contour.yaml` is Contour's configuration file,
-//! `flags.yaml` are flags, `settings.yaml` are the written settings, and `report.txt` is the report.
+//! `flags.yaml` are flags, `settings.yaml` are the written settings, and `report.txt` is the report. Cases with `values.yaml`, the values
+//! file of the chart, have its rows in the report.
 //!
-//! `BLESS=1 cargo test migrate::contour` rewrites `settings.yaml` and `report.txt`.
+//! `BLESS=1 cargo test migrate::contour` rewrites `settings.yaml`, `report.txt`, and `values.yaml` if it exists.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -72,13 +73,21 @@ fn golden() {
     assert!(cases.len() >= 20, "only {} cases", cases.len());
     let mut faults = Vec::new();
     for case in cases {
-        let Migration { settings, rows } = migrated(&case);
+        let Migration { settings, values, mut rows } = migrated(&case);
+        let has_values = case.join("values.yaml").exists();
+        if has_values {
+            rows.extend(values.rows);
+            rows.sort();
+        }
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
         resolve("settings.yaml", &settings, &[]).unwrap_or_else(|faults| panic!("{name}: {faults}"));
         let shown: Vec<Row> = rows.iter().filter(|row| !row.file.is_empty()).cloned().collect();
         // The rows of defaults are the same in all cases, so only one of them has them.
         let shown = if name == "defaults" { &rows } else { &shown };
-        for (file, now) in [("settings.yaml", settings), ("report.txt", text(shown, Colors::Off))] {
+        let values = has_values.then_some(("values.yaml", values.text));
+        for (file, now) in
+            [("settings.yaml", settings), ("report.txt", text(shown, Colors::Off))].into_iter().chain(values)
+        {
             let path = case.join(file);
             match std::env::var_os("BLESS") {
                 Some(_) => fs::write(path, now).unwrap(),
@@ -209,7 +218,7 @@ fn no_fault_of_an_http_proxy_is_lost() {
     for case in cases.filter(|case| case.file_name().unwrap().to_string_lossy().starts_with("httpproxy-")) {
         let mut manifests = Manifests::default();
         manifests.add("in.yaml", fs::read_to_string(case.join("in.yaml")).unwrap());
-        let Migration { settings, rows } = migrate(&manifests, None, &flags, &Scope::Complete, NOW);
+        let Migration { settings, rows, .. } = migrate(&manifests, None, &flags, &Scope::Complete, NOW);
         let settings = resolve("", &settings, &[]).unwrap().settings.route;
         let is_foreign = |finding: &Finding| {
             let of_object = |row: &&Row| (&row.namespace, &row.name) == (&finding.namespace, &finding.name);
