@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::upstream::Policies;
 use crate::model::{BackendFeatures, CircuitBreakers, ClusterId, TrafficPolicy, UpstreamProtocol, Verification};
-use crate::objects::ObjectKey;
+use crate::objects::{Kind, ObjectKey};
 use crate::translate::backend::{self, Context};
 use crate::translate::dialect::Resolver;
+use crate::translate::graph::Input;
 use crate::translate::source::WantedPort;
 
 /// The parts of the traffic policy of a server. A part that is not set comes from the Service and the settings.
@@ -75,6 +76,7 @@ impl Server {
         if let Some(policy) = policy.as_ref().filter(|_| !is_common)
             && !policies.admit((&service, number, policy.id()), size, limit)
         {
+            resolver.record(Input::new(Kind::SERVICE, service));
             return Err(Refusal::TooMany);
         }
         match resolver.cluster(service, port, policy) {

@@ -11,8 +11,9 @@ use crate::model::{
     TrafficPolicy, UpstreamProtocol,
 };
 use crate::objects::http_proxy::{ProxyRoute, ProxyService};
-use crate::objects::{ObjectKey, Objects, Service};
+use crate::objects::{Kind, ObjectKey, Objects, Service};
 use crate::translate::backend::{self, Fault};
+use crate::translate::graph::Input;
 use crate::translate::host;
 use crate::translate::source::WantedPort;
 
@@ -144,6 +145,8 @@ pub fn cluster(
     let key = ObjectKey { namespace: object.proxy.meta.key.namespace.clone(), name: service.name.as_str().into() };
     let wanted_port = WantedPort::Number(port.into());
     let context = tree.resolver.context;
+    // The policies depend on the Service, also if they leave it without a cluster.
+    tree.resolver.record(Input::new(Kind::SERVICE, key.clone()));
     let Some(base) = backend::policy_of_port(context, &key, wanted_port, protocol) else {
         // The Service or the port does not exist.
         return tree.resolver.cluster(key, wanted_port, None).map_err(Unreached::Fault);
