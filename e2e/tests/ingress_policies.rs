@@ -11,6 +11,7 @@ use hyper::Method;
 
 mod authentication;
 mod kinds;
+mod login;
 
 /// The features with the name of the Ingress that has a policy of that name, and its host below `.test`.
 const NAMES: [&str; 9] = ["rated", "denied", "allowed", "closed", "tokens", "asked", "called", "small", "zipped"];

@@ -40,6 +40,7 @@ pub fn features(
         basic_authentication,
         api_keys,
         jwt,
+        oidc,
         csrf,
         cors,
         authorization,
@@ -70,9 +71,13 @@ pub fn features(
     let requests = request_headers.as_ref().filter(|_| is_new("requestHeaders"));
     let responses = response_headers.as_ref().filter(|_| is_new("responseHeaders"));
     let algorithms = compression.as_ref().filter(|_| is_new("compression"));
-    for (is_set, name) in
-        [(passwords.is_some(), "passwords"), (keys.is_some(), "API keys"), (pages.is_some(), "origins")]
-    {
+    let logins = oidc.as_ref().filter(|_| is_new("oidc"));
+    for (is_set, name) in [
+        (passwords.is_some(), "passwords"),
+        (keys.is_some(), "API keys"),
+        (logins.is_some(), "logins"),
+        (pages.is_some(), "origins"),
+    ] {
         if is_set {
             return Err(Some(Fault {
                 part: "policy",

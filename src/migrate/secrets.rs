@@ -71,5 +71,6 @@ fn secret(key: ObjectKey, names: Vec<String>) -> Secret {
         revocations: None,
         credentials: None,
         key_sets: Box::default(),
+        client_secret: None,
     }
 }

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::ByteString;
 use lockgate_route::model::Confidential;
-use lockgate_route::objects::{API_KEYS_TYPE, CredentialKind, Credentials, HTPASSWD};
+use lockgate_route::objects::{API_KEYS_TYPE, CLIENT_SECRET, CredentialKind, Credentials, HTPASSWD};
 
 /// The longest name of a user, and the longest API key, in bytes.
 const LONGEST: usize = 512;
@@ -60,6 +60,13 @@ pub fn key_sets(data: &BTreeMap<String, ByteString>) -> Box<[(Arc<str>, Confiden
         may_be.then(|| (name.as_str().into(), text.into()))
     };
     data.iter().filter_map(set).take(SETS).collect()
+}
+
+/// Returns the secret of an application at an OpenID provider. Line breaks at the end, as in files, are no part of it.
+pub fn client_secret(data: &BTreeMap<String, ByteString>) -> Option<Confidential> {
+    let text = std::str::from_utf8(&data.get(CLIENT_SECRET)?.0).ok()?.trim_end_matches(['\r', '\n']);
+    let is_usable = (1..=LONGEST).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    is_usable.then(|| text.into())
 }
 
 /// Collects the entries, each with its place in the Secret.

@@ -20,7 +20,7 @@ use lockgate_route::objects::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::credentials::{credentials, key_sets};
+use super::credentials::{client_secret, credentials, key_sets};
 use super::gateway::{FLEET, service};
 use super::kinds::Row;
 use super::names::shared;
@@ -315,10 +315,11 @@ impl Decode for core::Secret {
         let kind = self.type_.as_deref().unwrap_or_default();
         let credentials = credentials(kind, &data).map(Arc::new);
         let key_sets = key_sets(&data);
+        let client_secret = client_secret(&data);
         match kind {
             "kubernetes.io/tls" | API_KEYS_TYPE => {}
             "Opaque" | "" if [crt, key, ca, crl].iter().any(Option::is_some) || credentials.is_some() => {}
-            "Opaque" | "" if !key_sets.is_empty() => {}
+            "Opaque" | "" if !key_sets.is_empty() || client_secret.is_some() => {}
             _ => return None,
         }
         let checked = match (crt, key) {
@@ -348,6 +349,7 @@ impl Decode for core::Secret {
             revocations,
             credentials,
             key_sets,
+            client_secret,
         }))
     }
 }

@@ -30,6 +30,7 @@ pub mod listener;
 mod local_rate_limit;
 mod loops;
 pub mod names;
+mod oidc;
 mod parts;
 mod policy;
 pub mod rate_limit;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-pub use authentication::{ApiKeys, BasicAuthentication, Confidential, Csrf, KeySource, OriginHost};
+pub use authentication::{ApiKeys, BasicAuthentication, Confidential, Csrf, KeySource, Oidc, OriginHost};
 pub use authorization::{
     Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderPattern, RequestBody,
     SettingsAuthorization,
@@ -260,6 +260,8 @@ pub enum Material {
     Authorities(Arc<str>),
     /// The certificate authorities that verify clients, and their revocation lists, in PEM.
     Revoking(Revoking),
+    /// A text, such as the secret of an application at an OpenID provider.
+    Text(Confidential),
 }
 
 /// Certificate authorities with revocation lists.

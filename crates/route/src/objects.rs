@@ -38,7 +38,7 @@ pub use backend_policy::{
 };
 pub use claims::{CLAIM_SHARDS, HostClaims, StoredClaim, claim_key, claim_shard};
 pub use content::{Content, Object, Typed};
-pub use credentials::{API_KEYS_TYPE, CredentialKind, Credentials, HTPASSWD};
+pub use credentials::{API_KEYS_TYPE, CLIENT_SECRET, CredentialKind, Credentials, HTPASSWD};
 pub use foreign_policy::{ENVOY_GATEWAY, FOREIGN_POLICIES, ForeignPolicy, ForeignSelector, ForeignTarget};
 pub use host_grant::{GrantedNamespaces, HostGrant, HostGrantSpec, HostGrantStatus};
 pub use kept::Kept;
@@ -306,6 +306,8 @@ pub struct Secret {
     pub credentials: Option<Arc<Credentials>>,
     /// The current values that may be JSON Web Key Sets, by data key, in order. They can contain private keys.
     pub key_sets: Box<[(Arc<str>, Confidential)]>,
+    /// The current secret of an application at an OpenID provider, in the data key [`CLIENT_SECRET`].
+    pub client_secret: Option<Confidential>,
 }
 
 /// A key pair whose certificate is not valid yet.

@@ -257,6 +257,7 @@ fn admits_more(route: &Route, restricted: &Route) -> bool {
         || wanted.basic_authentication.is_some() && own.basic_authentication != wanted.basic_authentication
         || wanted.api_keys.is_some() && own.api_keys != wanted.api_keys
         || wanted.jwt.is_some() && own.jwt != wanted.jwt
+        || wanted.oidc.is_some() && own.oidc != wanted.oidc
         || wanted.csrf.is_some() && own.csrf != wanted.csrf
         || wanted.authorization.is_some() && own.authorization != wanted.authorization
 }

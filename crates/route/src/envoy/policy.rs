@@ -11,7 +11,7 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::{
     api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate, jwt,
-    local_rate_limit, rate_limit, session,
+    local_rate_limit, oidc, rate_limit, session,
 };
 use crate::model::{ForwardFilter, LocalRateLimit, RoutePolicy};
 use crate::settings::Compression;
@@ -75,6 +75,7 @@ fn delegated(
         basic_authentication: users,
         api_keys: keys,
         jwt: tokens,
+        oidc: login,
         csrf: pages,
         cors: _,
         authorization: server,
@@ -99,6 +100,7 @@ fn delegated(
         runs(addresses.as_deref().map(client_addresses::of_route)),
         runs(users.as_deref().map(basic_auth::of_route)),
         runs(keys.as_deref().map(api_keys::of_route)),
+        login.as_deref().map(|login| (oidc::of_route(login), true)),
         tokens.as_deref().map(|tokens| (jwt::of_route(tokens), tokens.waits())),
         runs(pages.as_deref().map(csrf::of_route)),
         runs(body.map(body_limit::of_route)),

@@ -1,4 +1,4 @@
-//! Key pairs and certificate authorities, for SDS.
+//! Key pairs, certificate authorities, and other secrets, for SDS.
 
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use lockgate_xds::snapshot::Resource;
@@ -32,6 +32,9 @@ pub fn secret(id: &SecretId, material: &Material) -> tls_v3::Secret {
                 only_verify_leaf_cert_crl: *is_leaf_only,
                 ..Default::default()
             })
+        }
+        Material::Text(text) => {
+            Type::GenericSecret(tls_v3::GenericSecret { secret: Some(wire::inline_string(text)), ..Default::default() })
         }
     };
     tls_v3::Secret { name: id.to_string(), r#type: Some(content) }

@@ -1,10 +1,10 @@
-//! Who may send requests: clients with a password or an API key, and the web pages whose requests change something.
+//! Who may send requests: clients with a password or an API key, users with a login, and the web pages whose requests change something.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::HeaderName;
+use super::{ClusterId, HeaderName, SecretId};
 
 /// A confidential text, such as an API key. Its debug output is redacted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +59,35 @@ pub enum KeySource {
     Query(Arc<str>),
     /// A cookie.
     Cookie(Arc<str>),
+}
+
+/// The login of users at an OpenID provider. Source: OpenID Connect Core 1.0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Oidc {
+    /// The name of the sessions, from which the names of their cookies are derived.
+    pub session: Arc<str>,
+    /// The identifier of the application at the provider.
+    pub client_id: Arc<str>,
+    /// The secret of the application, by identity in [`Model::secrets`](super::Model::secrets).
+    pub client_secret: SecretId,
+    /// The key that signs and encrypts the cookies, by identity.
+    pub cookie_key: SecretId,
+    /// The URI to which browsers are redirected for the login.
+    pub authorization_endpoint: Arc<str>,
+    /// The URI that Envoy requests.
+    pub token_endpoint: Arc<str>,
+    /// The cluster of the token endpoint.
+    pub cluster: ClusterId,
+    /// The URI to which browsers are redirected for the logout.
+    pub end_session_endpoint: Option<Arc<str>>,
+    /// The requested scopes, at least `openid`.
+    pub scopes: Box<[Arc<str>]>,
+    /// The path that ends the login.
+    pub redirect_path: Arc<str>,
+    /// The path that ends the session.
+    pub logout_path: Arc<str>,
+    /// Whether backends receive the access token.
+    pub forwards_token: bool,
 }
 
 /// The web pages whose requests may change something, in addition to the pages of the same origin (cross-site request forgery).

@@ -192,11 +192,15 @@ pub enum SecretPart {
     KeyPair,
     /// The certificate authorities.
     Authorities,
+    /// The secret of an application at an OpenID provider.
+    ClientSecret,
+    /// The key of the cookies of sessions, derived from the secret of the application.
+    CookieKey,
 }
 
 impl SecretPart {
     /// All parts.
-    pub const ALL: [Self; 2] = [Self::KeyPair, Self::Authorities];
+    pub const ALL: [Self; 4] = [Self::KeyPair, Self::Authorities, Self::ClientSecret, Self::CookieKey];
 }
 
 impl SecretId {
@@ -235,13 +239,15 @@ impl SecretId {
     }
 }
 
-/// `shop/cert`, or `shop/cert/ca.crt` for certificate authorities. Certificate authorities of ConfigMaps are
+/// `shop/cert`, or `shop/cert/ca.crt` for certificate authorities, and so on for other parts. Certificate authorities of ConfigMaps are
 /// `shop/ca/configmap`, or `shop/ca,shop/old/configmap`.
 impl fmt::Display for SecretId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.source() {
             SecretSource::Secret(object, SecretPart::KeyPair) => object.fmt(f),
             SecretSource::Secret(object, SecretPart::Authorities) => write!(f, "{object}/ca.crt"),
+            SecretSource::Secret(object, SecretPart::ClientSecret) => write!(f, "{object}/client-secret"),
+            SecretSource::Secret(object, SecretPart::CookieKey) => write!(f, "{object}/cookie-key"),
             SecretSource::ConfigMaps(first, others) => {
                 first.fmt(f)?;
                 others.iter().try_for_each(|other| write!(f, ",{other}"))?;
@@ -272,7 +278,10 @@ mod tests {
         assert_eq!(ClusterId::from(named).to_string(), "shop/cart/http");
         assert_eq!(with_policy.to_string(), "shop/cart/http/07070707070707070707070707070707");
         let secret = |part| SecretId::new(ObjectKey::new("shop", "cert"), part).to_string();
-        assert_eq!(SecretPart::ALL.map(secret), ["shop/cert", "shop/cert/ca.crt"]);
+        assert_eq!(
+            SecretPart::ALL.map(secret),
+            ["shop/cert", "shop/cert/ca.crt", "shop/cert/client-secret", "shop/cert/cookie-key"]
+        );
         let config_maps = |names: &[&str]| {
             let keys = names.iter().map(|name| ObjectKey::new("shop", name)).collect();
             SecretId::of_config_maps(keys).map(|id| id.to_string())

@@ -131,8 +131,8 @@ impl Part {
             let Some(plain) = self.model.plain_mut(id) else { return };
             let before = plain.hosts.remove(host);
             plain.hosts.extend(now.iter().map(|now| (host.clone(), now.clone())));
-            now.iter().flat_map(|one| routes_to(&one.routes)).for_each(|cluster| self.clusters.add(cluster));
-            before.iter().flat_map(|one| routes_to(&one.routes)).for_each(|cluster| self.clusters.remove(cluster));
+            now.iter().for_each(|one| add(&one.routes, &mut self.clusters, &mut self.secrets));
+            before.iter().for_each(|one| remove(&one.routes, &mut self.clusters, &mut self.secrets));
         }
         if let Some(of_all) = all.tls(id) {
             let now = of_all.hosts.get(host).cloned();
@@ -144,13 +144,13 @@ impl Part {
             let before = tls.hosts.remove(host);
             tls.hosts.extend(now.iter().map(|now| (host.clone(), now.clone())));
             for one in now.iter() {
-                let routes = one.virtual_hosts.values().flat_map(|one| routes_to(&one.routes));
-                routes.for_each(|cluster| self.clusters.add(cluster));
+                let served = one.virtual_hosts.values();
+                served.for_each(|one| add(&one.routes, &mut self.clusters, &mut self.secrets));
                 one.all_secrets().for_each(|secret| self.secrets.add(secret));
             }
             for one in before.iter() {
-                let routes = one.virtual_hosts.values().flat_map(|one| routes_to(&one.routes));
-                routes.for_each(|cluster| self.clusters.remove(cluster));
+                let served = one.virtual_hosts.values();
+                served.for_each(|one| remove(&one.routes, &mut self.clusters, &mut self.secrets));
                 one.all_secrets().for_each(|secret| self.secrets.remove(secret));
             }
             let before = tls.connections.remove(host);
@@ -244,15 +244,22 @@ fn set<K: Ord + Clone, V>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) {
     }
 }
 
-/// Returns the clusters that `routes` need, with repetitions.
-fn routes_to(routes: &[Arc<Route>]) -> impl Iterator<Item = &ClusterId> {
-    routes.iter().flat_map(|route| route.clusters())
+/// Adds the clusters and secrets that routes need.
+fn add(routes: &[Arc<Route>], clusters: &mut Uses<ClusterId>, secrets: &mut Uses<SecretId>) {
+    routes.iter().flat_map(|route| route.clusters()).for_each(|cluster| clusters.add(cluster));
+    routes.iter().flat_map(|route| route.secrets()).for_each(|secret| secrets.add(secret));
+}
+
+/// Removes the clusters and secrets that routes need.
+fn remove(routes: &[Arc<Route>], clusters: &mut Uses<ClusterId>, secrets: &mut Uses<SecretId>) {
+    routes.iter().flat_map(|route| route.clusters()).for_each(|cluster| clusters.remove(cluster));
+    routes.iter().flat_map(|route| route.secrets()).for_each(|secret| secrets.remove(secret));
 }
 
 impl Traffic {
-    /// Returns the clusters that requests and connections are sent to, with repetitions.
-    pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
-        let (mut routes, mut direct): (Vec<&Route>, Vec<&ClusterId>) = (vec![], vec![]);
+    /// Returns the routes of requests.
+    fn routes(&self) -> impl Iterator<Item = &Route> {
+        let mut routes: Vec<&Route> = Vec::new();
         match self {
             Self::Http(plain) => {
                 routes.extend(plain.hosts.values().flat_map(|host| &host.routes).map(|route| &**route))
@@ -260,18 +267,28 @@ impl Traffic {
             Self::Https(tls) => {
                 let hosts = tls.hosts.values().flat_map(|tls| tls.virtual_hosts.values());
                 routes.extend(hosts.flat_map(|host| &host.routes).map(|route| &**route));
-                direct.extend(tls.connections.values().flat_map(TlsConnections::clusters));
             }
+            Self::Tls(_) | Self::Tcp(_) | Self::Udp(_) => {}
+        }
+        routes.into_iter()
+    }
+
+    /// Returns the clusters that requests and connections are sent to, with repetitions.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
+        let mut direct: Vec<&ClusterId> = Vec::new();
+        match self {
+            Self::Http(_) => {}
+            Self::Https(tls) => direct.extend(tls.connections.values().flat_map(TlsConnections::clusters)),
             Self::Tls(hosts) => direct.extend(hosts.values().flat_map(TlsConnections::clusters)),
             Self::Tcp(to) | Self::Udp(to) => direct.extend(to.clusters.iter().map(|one| &one.cluster)),
         }
-        direct.into_iter().chain(routes.into_iter().flat_map(|route| route.clusters()))
+        direct.into_iter().chain(self.routes().flat_map(|route| route.clusters()))
     }
 
-    /// Returns the key pairs that are presented to clients, and the authorities that validate clients, with
+    /// Returns the key pairs that are presented to clients, the authorities that validate clients, and the secrets of routes, with
     /// repetitions.
     fn secrets(&self) -> impl Iterator<Item = &SecretId> {
-        let mut secrets: Vec<&SecretId> = Vec::new();
+        let mut secrets: Vec<&SecretId> = self.routes().flat_map(|route| route.secrets()).collect();
         match self {
             Self::Https(tls) => {
                 secrets.extend(tls.hosts.values().flat_map(TlsHost::all_secrets));

@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{
     ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, GlobalRateLimit, HeaderChange, HeaderName,
-    HeaderValue,
+    HeaderValue, Oidc, SecretId,
 };
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
@@ -27,6 +27,8 @@ pub struct RoutePolicy {
     pub csrf: Option<Arc<Csrf>>,
     /// The permissions of scripts of other origins, instead of those of the route.
     pub cors: Option<Arc<Cors>>,
+    /// The login that requests need.
+    pub oidc: Option<Arc<Oidc>>,
     /// The server that permits or denies requests.
     pub authorization: Option<Arc<Authorization>>,
     /// The limit of the request rate.
@@ -58,6 +60,7 @@ impl RoutePolicy {
             basic_authentication,
             api_keys,
             jwt,
+            oidc,
             csrf,
             cors: _,
             authorization,
@@ -75,6 +78,7 @@ impl RoutePolicy {
             || basic_authentication.is_some()
             || api_keys.is_some()
             || jwt.is_some()
+            || oidc.is_some()
             || csrf.is_some()
             || authorization.is_some()
             || local_rate_limit.is_some()
@@ -86,7 +90,19 @@ impl RoutePolicy {
     /// Returns the clusters that requests depend on.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
         let of_tokens = self.jwt.iter().flat_map(|jwt| &jwt.providers).filter_map(JwtProvider::cluster);
-        of_tokens.chain(self.authorization.iter().map(|authorization| &authorization.cluster))
+        let of_login = self.oidc.iter().map(|oidc| &oidc.cluster);
+        of_tokens.chain(of_login).chain(self.authorization.iter().map(|authorization| &authorization.cluster))
+    }
+
+    /// Returns the secrets that requests depend on.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretId> {
+        self.oidc.iter().flat_map(|oidc| [&oidc.client_secret, &oidc.cookie_key])
+    }
+
+    /// Returns the number of filters that let a request wait for a server.
+    pub fn waits(&self) -> usize {
+        let of_tokens = self.jwt.as_ref().is_some_and(|jwt| jwt.waits());
+        [of_tokens, self.oidc.is_some(), self.authorization.is_some()].into_iter().filter(|waits| *waits).count()
     }
 }
 

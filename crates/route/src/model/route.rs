@@ -6,8 +6,8 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::{
-    ClusterFilter, ClusterId, Filters, ForwardFilter, Match, Rewrite, RouteFilter, RoutePolicy, Session, SessionCookie,
-    SettingsAuthorization,
+    ClusterFilter, ClusterId, Filters, ForwardFilter, Match, Rewrite, RouteFilter, RoutePolicy, SecretId, Session,
+    SessionCookie, SettingsAuthorization,
 };
 
 /// The routes of one host, in the order in which they are tried.
@@ -93,6 +93,11 @@ impl Route {
     /// Returns the clusters of the action and the policy, with repetitions.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
         self.action.clusters().chain(self.policy().into_iter().flat_map(|policy| policy.clusters()))
+    }
+
+    /// Returns the secrets that its requests depend on.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretId> {
+        self.policy().into_iter().flat_map(|policy| policy.secrets())
     }
 
     /// Returns the cookie and the action if sessions stay at one of several clusters. Envoy then has a route for each cluster, and one

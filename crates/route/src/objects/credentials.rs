@@ -10,6 +10,9 @@ pub const API_KEYS_TYPE: &str = "lockgate.dev/api-keys";
 /// The keys of a Secret's data with names and password hashes as in the files of `htpasswd`, in order of precedence.
 pub const HTPASSWD: [&str; 2] = [".htpasswd", "auth"];
 
+/// The key of a Secret's data with the secret of an application at an OpenID provider.
+pub const CLIENT_SECRET: &str = "client-secret";
+
 /// The credentials of clients in a Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {

@@ -11,6 +11,7 @@ mod envoy_fleet;
 mod grpc_route;
 mod http_policy;
 mod listener_set;
+mod oidc;
 mod policy;
 mod reference;
 mod route;
@@ -40,6 +41,7 @@ pub use http_policy::{
     HttpPolicyTarget, Lenient, LocalRateLimitSpec, PolicyBackend, RateUnit,
 };
 pub use listener_set::{ListenerSet, ListenerSetSpec, ListenerSetStatus};
+pub use oidc::{OidcProviderSpec, OidcSpec};
 pub use policy::{BackendTlsPolicy, BackendTlsPolicySpec, BackendValidation, PolicyTarget, SubjectAltName};
 pub use reference::{
     BackendRef, GrantFrom, GrantTo, ObjectReference, ParentRef, ReferenceGrant, ReferenceGrantSpec, SecretRef,

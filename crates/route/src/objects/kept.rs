@@ -106,5 +106,6 @@ fn unknown(key: &ObjectKey) -> Secret {
         revocations: None,
         credentials: None,
         key_sets: Box::default(),
+        client_secret: None,
     }
 }

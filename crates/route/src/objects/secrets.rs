@@ -143,6 +143,7 @@ impl Objects {
             revocations: None,
             credentials: None,
             key_sets: Box::default(),
+            client_secret: None,
             ..Secret::clone(before)
         };
         secret.fault = Some(SECRET_DELETED.into());

@@ -56,6 +56,7 @@ fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object
         revocations: None,
         credentials: None,
         key_sets: Box::default(),
+        client_secret: None,
     })
 }
 
@@ -213,6 +214,7 @@ fn the_last_good_authorities_are_retained_like_key_pairs() {
             revocations: None,
             credentials: None,
             key_sets: Box::default(),
+            client_secret: None,
         })
     };
     let kept = |objects: &Objects| {

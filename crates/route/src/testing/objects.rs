@@ -308,6 +308,7 @@ pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
         revocations: None,
         credentials: None,
         key_sets: Box::default(),
+        client_secret: None,
     })
 }
 
@@ -369,6 +370,12 @@ impl SecretBuilder {
     pub fn credential_fault(mut self, fault: &str) -> Self {
         let credentials = self.0.credentials.iter_mut();
         credentials.for_each(|credentials| Arc::make_mut(credentials).faults.push(fault.to_owned()));
+        self
+    }
+
+    /// Sets the secret of an application at an OpenID provider.
+    pub fn client_secret(mut self, text: &str) -> Self {
+        self.0.client_secret = Some(text.into());
         self
     }
 

@@ -5,8 +5,9 @@ mod chosen;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
+use ring::hmac;
 
-use crate::model::{self, Host, KeyPair, Secret, SecretId, SecretPart, SecretSource, TlsVersion};
+use crate::model::{self, Confidential, Host, KeyPair, Secret, SecretId, SecretPart, SecretSource, TlsVersion};
 use crate::objects::{self, ConfigMap, Kind, ObjectKey, Objects, Precedence};
 use crate::settings::Settings;
 
@@ -101,8 +102,20 @@ pub fn secret(objects: &Objects, id: &SecretId) -> Option<Secret> {
     let material = match part {
         SecretPart::Authorities => model::Material::Authorities(secret.authorities.clone()?),
         SecretPart::KeyPair => model::Material::Pair(secret.pair.clone()?),
+        SecretPart::ClientSecret => model::Material::Text(secret.client_secret.clone()?),
+        SecretPart::CookieKey => model::Material::Text(cookie_key(secret.client_secret.as_ref()?)),
     };
     Some(Secret { material, origin: secret.meta.object_ref(Kind::SECRET) })
+}
+
+/// Derives the key of cookies from the secret of an application. All replicas and Envoys have the same key, and a new secret ends all
+/// sessions. The key reveals nothing about the secret.
+fn cookie_key(client_secret: &Confidential) -> Confidential {
+    const PURPOSE: &[u8] = b"lockgate.dev: the key of session cookies, version 1";
+    let key = hmac::Key::new(hmac::HMAC_SHA256, client_secret.as_bytes());
+    let tag = hmac::sign(&key, PURPOSE);
+    let text: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    text.as_str().into()
 }
 
 /// Returns the certificate authorities of a Secret with the revocation lists of another one.

@@ -145,10 +145,13 @@ impl Gates {
     /// clusters requests their endpoints and secrets, and requests clusters only when they are warm. An Envoy with clusters
     /// from another source requests neither. Clusters that are not served belong to that other source.
     fn awaits_clusters(&self, types: &Types) -> bool {
-        let secrets_of_listeners =
-            || self.clusters.all(ResourceType::LISTENER).any(|listener| !listener.references().secrets.is_empty());
+        let with_secrets = order::before().chain([ResourceType::LISTENER]);
+        let secrets_of_others = || {
+            let mut others = with_secrets.flat_map(|kind| self.clusters.all(kind));
+            others.any(|resource| !resource.references().secrets.is_empty())
+        };
         let seems_to_warm = types.contains_key(&ResourceType::ENDPOINTS)
-            || (types.contains_key(&ResourceType::SECRET) && !secrets_of_listeners());
+            || (types.contains_key(&ResourceType::SECRET) && !secrets_of_others());
         let waits = self.subscribes_until.is_some() || seems_to_warm;
         let is_served = |cluster: &Arc<str>| self.clusters.get(ResourceType::CLUSTER, cluster).is_some();
         let mut routes = order::before().flat_map(|kind| self.clusters.all(kind));

@@ -5,7 +5,11 @@ use proptest::prelude::*;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::*;
-use crate::model::{Bind, Destination, Listener, Termination, TlsConnections, TlsVersion, WeightedCluster};
+use crate::model::{
+    Bind, Destination, Listener, Material, Oidc, RoutePolicy, Secret, SecretPart, Termination, TlsConnections,
+    TlsVersion, VirtualHost, WeightedCluster,
+};
+use crate::objects::ObjectKey;
 use crate::testing::model::{cluster_id, model, pair_id};
 
 fn ids(names: &[&str]) -> BTreeSet<ListenerId> {
@@ -48,6 +52,39 @@ fn with_listener(name: &str, traffic: Traffic) -> Model {
     let mut model = Model { stats_tls: None, ..model() };
     model.clusters.values_mut().for_each(|cluster| Arc::make_mut(cluster).policy.client_certificate = None);
     model.listeners.insert(ListenerId::new(name), Listener { bind: Bind::default(), traffic });
+    model
+}
+
+/// Adds logins, with their secrets, to the first hosts of the listeners for HTTP.
+fn with_logins(mut model: Model) -> Model {
+    let secret = |part| SecretId::new(ObjectKey::new("shop", "login"), part);
+    let oidc = Oidc {
+        session: "shop/login".into(),
+        client_id: "shop".into(),
+        client_secret: secret(SecretPart::ClientSecret),
+        cookie_key: secret(SecretPart::CookieKey),
+        authorization_endpoint: "https://login.test/auth".into(),
+        token_endpoint: "http://login.test/token".into(),
+        cluster: cluster_id("shop/ip/h2c"),
+        end_session_endpoint: None,
+        scopes: Box::default(),
+        redirect_path: "/callback".into(),
+        logout_path: "/logout".into(),
+        forwards_token: false,
+    };
+    let origin = ObjectRef::new("Secret", "shop", "login");
+    for id in [&oidc.client_secret, &oidc.cookie_key] {
+        model.secrets.insert(id.clone(), Secret { material: Material::Text("s".into()), origin: origin.clone() });
+    }
+    let policy = Arc::new(RoutePolicy { oidc: Some(Arc::new(oidc)), ..RoutePolicy::default() });
+    let log_in = |host: &mut VirtualHost| {
+        host.routes.iter_mut().for_each(|route| *route = Arc::new(route.with_policy(policy.clone())));
+    };
+    model.plain_mut(ListenerId::HTTP).unwrap().hosts.values_mut().take(1).for_each(log_in);
+    for tls in model.tls_mut(ListenerId::HTTPS).unwrap().hosts.values_mut().take(1) {
+        let hosts: Vec<Host> = tls.virtual_hosts.keys().cloned().collect();
+        hosts.iter().for_each(|host| tls.virtual_hosts.get_mut(host).into_iter().for_each(log_in));
+    }
     model
 }
 
@@ -117,7 +154,7 @@ fn toggle<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, of: &BTreeMap<K, V
 proptest! {
     #[test]
     fn a_part_does_not_depend_on_its_history(acts in prop::collection::vec(act(), 1..30)) {
-        let full = model();
+        let full = with_logins(model());
         let (mut all, mut members) = (full.clone(), ids(&[ListenerId::HTTPS]));
         let names = [ListenerId::HTTP, ListenerId::HTTPS, "tcp"];
         let mut known = part(&all, &members);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::{ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, PolicyStatus};
+use super::{ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, OidcSpec, PolicyStatus};
 use crate::objects::Meta;
 
 /// An HTTPPolicy.
@@ -67,6 +67,9 @@ pub struct HttpFeaturesSpec {
     /// answered 401, requests with a token for other audiences 403.
     #[cfg_attr(feature = "testing", schemars(with = "Option<JwtSpec>"))]
     pub jwt: Option<Lenient<JwtSpec>>,
+    /// The login of users at an OpenID provider. Browsers without a session are redirected to it; other requests without one are answered 401.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<OidcSpec>"))]
+    pub oidc: Option<Lenient<OidcSpec>>,
     /// The web pages whose requests may change something: requests with the method POST, PUT, DELETE, or PATCH that come from a page of
     /// another host, or do not tell their page, are answered 403 (cross-site request forgery).
     #[cfg_attr(feature = "testing", schemars(with = "Option<CsrfSpec>"))]

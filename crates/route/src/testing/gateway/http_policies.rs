@@ -4,7 +4,8 @@ use crate::objects::Object;
 use crate::objects::gateway::{
     ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec, CsrfSpec,
     HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
-    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, PolicyBackend, PolicySecret, RateUnit, RemoteJwksSpec,
+    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, OidcProviderSpec, OidcSpec, PolicyBackend, PolicySecret,
+    RateUnit, RemoteJwksSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -87,6 +88,21 @@ impl HttpPolicyBuilder {
         let jwks = JwksSpec { inline: None, remote: Some(remote) };
         let provider = JwtProviderSpec { issuer: "https://issuer.test".to_owned(), audiences: Vec::new(), jwks };
         self.spec(|spec| spec.jwt = Some(JwtSpec { providers: vec![provider] }.into()))
+    }
+
+    /// Requires a login with this Secret at a provider whose token endpoint is a Service.
+    pub fn login_of(self, secret: &str, service: &str) -> Self {
+        let (namespace, name) = super::named(service);
+        let backend_ref = PolicyBackend { name, namespace, port: 80 };
+        let provider = OidcProviderSpec {
+            authorization_endpoint: "https://login.test/authorize".to_owned(),
+            token_endpoint: "http://login.test/token".to_owned(),
+            end_session_endpoint: None,
+            backend_ref,
+        };
+        let client_secret_ref = secret_ref(secret);
+        let spec = OidcSpec { provider, client_id: "shop".to_owned(), client_secret_ref, ..OidcSpec::default() };
+        self.spec(|policy| policy.oidc = Some(spec.into()))
     }
 
     /// Admits changes by web pages of these hosts.

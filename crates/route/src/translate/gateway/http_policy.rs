@@ -5,6 +5,7 @@ mod cors;
 mod credentials;
 mod features;
 mod headers;
+mod oidc;
 mod targets;
 mod tokens;
 
@@ -127,6 +128,7 @@ impl Parser<'_> {
             basic_authentication,
             api_keys,
             jwt,
+            oidc,
             csrf,
             cors,
             external_authorization,
@@ -137,7 +139,7 @@ impl Parser<'_> {
             compression,
             unknown,
         } = spec;
-        let is_override = self.at == OVERRIDES;
+        let (is_override, origin) = (self.at == OVERRIDES, self.origin);
         let mut faulty = Vec::new();
         let features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
@@ -147,6 +149,7 @@ impl Parser<'_> {
             api_keys: self
                 .feature("apiKeys", api_keys, |spec| credentials::api_keys(spec, namespace, resolver, &mut faulty)),
             jwt: self.feature("jwt", jwt, |spec| tokens::jwt(spec, namespace, resolver)),
+            oidc: self.feature("oidc", oidc, |spec| oidc::parse(spec, origin, namespace, resolver)),
             csrf: self.feature("csrf", csrf, credentials::csrf),
             cors: self.feature("cors", cors, |spec| {
                 Ok(CorsFeature { permissions: cors::parse(spec)?, replaces: is_override })

@@ -142,7 +142,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..11u8)
+    prop::option::weighted(0.4, 0..14u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -158,17 +158,22 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         7 => policy.headers("x-team", "front"),
         8 => policy.pages(&["*.x.com", "app.x.com:8443"]),
         9 => policy.scripts_of(&["https://app.x.com", "https://*.x.com:8443"]),
-        _ => policy.scripts_of(&["*"]).overriding(),
+        10 => policy.scripts_of(&["*"]).overriding(),
+        11 => policy.login_of("users", "a"),
+        12 => policy.login_of("other/users", "other/gone"),
+        _ => policy.login_of("clients", "a").keys_of("http://login.test/keys", "a"),
     }
 }
 
 /// Generates a Secret with credentials.
 pub(super) fn any_credentials() -> impl Strategy<Value = Object> {
-    (select(vec!["users", "clients", "other/users"]), 0..4u8).prop_map(|(name, kind)| {
+    (select(vec!["users", "clients", "other/users"]), 0..6u8).prop_map(|(name, kind)| {
         let builder = secret(name, &[]).without_pair();
         match kind {
             0 => builder.into(),
             1 => builder.password("ann").into(),
+            4 => builder.client_secret("one").into(),
+            5 => builder.client_secret("two").password("ann").into(),
             2 => builder.password("ann").password("bob").credential_fault("data[\".htpasswd\"] line 3: odd").into(),
             _ => builder.api_key("app", "one").api_key("batch", "two").api_key("again", "one").into(),
         }

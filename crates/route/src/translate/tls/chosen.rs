@@ -103,6 +103,8 @@ fn chosen(
             let fault = secret.and_then(|secret| secret.authorities_fault.as_deref());
             (secret.is_some_and(|secret| secret.authorities.is_some()), fault, "last good authorities kept")
         }
+        // The settings refer to no login.
+        SecretPart::ClientSecret | SecretPart::CookieKey => (false, None, without),
     };
     let fault = match secret {
         None => Some(format!("\"{key}\" {MISSING}")),

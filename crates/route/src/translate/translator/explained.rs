@@ -445,7 +445,7 @@ fn tls(model: &Model, chain: &Chain) -> Tls {
     let certificate = |id: &SecretId| {
         let pair = model.secrets.get(id).and_then(|secret| match &secret.material {
             Material::Pair(pair) => Some(pair),
-            Material::Authorities(_) | Material::Revoking(_) => None,
+            Material::Authorities(_) | Material::Revoking(_) | Material::Text(_) => None,
         });
         Certificate {
             secret: id.clone(),

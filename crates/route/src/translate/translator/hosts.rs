@@ -7,11 +7,12 @@ pub mod draft;
 mod made;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::copies::ByPart;
 use super::levels::Levels;
 use super::{AT_A_TIME, Translator, set};
-use crate::model::{Host, TlsConnections, TlsHost, Touched, VirtualHost};
+use crate::model::{Host, Route, SecretId, TlsConnections, TlsHost, Touched, VirtualHost};
 use crate::objects::Objects;
 use crate::parallel;
 use crate::settings::Settings;
@@ -138,10 +139,12 @@ impl Translator {
         let (old, new) = VirtualHost::differing(before, now.as_ref());
         self.clusters.replace_routes(old, new);
         self.served.replace(old, new);
+        let (old, new) = (secrets_of(old), secrets_of(new));
         if let Some(plain) = self.model.plain_mut(listener) {
             set(&mut plain.hosts, host, now);
         }
         touched.insert_host(listener, host.clone());
+        self.replace_secrets(old, new, touched);
     }
 
     /// Closes the connections for a server name of a listener for HTTP over TLS, or no longer closes them.
@@ -165,20 +168,34 @@ impl Translator {
         }
         let served = [before, now.as_ref()].map(|tls| tls.map(|tls| &tls.virtual_hosts));
         let names: BTreeSet<&Host> = served.iter().flatten().flat_map(|served| served.keys()).collect();
+        let (mut old_secrets, mut new_secrets) = (Vec::new(), Vec::new());
         for name in names {
             let routes = served.map(|served| served.and_then(|served| served.get(name)));
             let (old, new) = VirtualHost::differing(routes[0], routes[1]);
             self.clusters.replace_routes(old, new);
             self.served.replace(old, new);
+            old_secrets.extend(secrets_of(old));
+            new_secrets.extend(secrets_of(new));
         }
         let secrets =
             |tls: Option<&TlsHost>| tls.into_iter().flat_map(TlsHost::all_secrets).cloned().collect::<Vec<_>>();
-        let (old, new) = (secrets(before), secrets(now.as_ref()));
+        old_secrets.extend(secrets(before));
+        new_secrets.extend(secrets(now.as_ref()));
         set(&mut tls.hosts, host, now);
         touched.insert_host(listener, host.clone());
+        self.replace_secrets(old_secrets, new_secrets, touched);
+    }
+
+    /// Replaces the secrets `old` of a host by `new`.
+    fn replace_secrets(&mut self, old: Vec<SecretId>, new: Vec<SecretId>, touched: &mut Touched) {
         if old != new {
             new.into_iter().for_each(|id| self.use_secret(None, Some(id), touched));
             old.into_iter().for_each(|id| self.use_secret(Some(id), None, touched));
         }
     }
+}
+
+/// Returns the secrets of `routes`, with repetitions.
+fn secrets_of(routes: &[Arc<Route>]) -> Vec<SecretId> {
+    routes.iter().flat_map(|route| route.secrets()).cloned().collect()
 }

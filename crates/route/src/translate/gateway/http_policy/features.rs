@@ -6,7 +6,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
     Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Cors, Csrf,
-    ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Route, RoutePolicy,
+    ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Oidc, Route, RoutePolicy,
 };
 
 /// The features of a policy, or of the policies of several levels.
@@ -61,6 +61,7 @@ pub struct Features {
     pub(in crate::translate) basic_authentication: Feature<Arc<BasicAuthentication>>,
     pub(in crate::translate) api_keys: Feature<Arc<ApiKeys>>,
     pub(in crate::translate) jwt: Feature<Arc<Jwt>>,
+    pub(in crate::translate) oidc: Feature<Arc<Oidc>>,
     pub(in crate::translate) csrf: Feature<Arc<Csrf>>,
     pub(in crate::translate) cors: Feature<CorsFeature>,
     pub(in crate::translate) authorization: Feature<Arc<Authorization>>,
@@ -100,6 +101,7 @@ impl Features {
             basic_authentication,
             api_keys,
             jwt,
+            oidc,
             csrf,
             cors,
             authorization,
@@ -119,6 +121,7 @@ impl Features {
             (basic_authentication.is_some(), "basicAuthentication"),
             (api_keys.is_some(), "apiKeys"),
             (jwt.is_some(), "jwt"),
+            (oidc.is_some(), "oidc"),
             (csrf.is_some(), "csrf"),
             (cors.is_some(), "cors"),
             (authorization.is_some(), "externalAuthorization"),
@@ -141,6 +144,7 @@ impl Features {
             basic_authentication,
             api_keys,
             jwt,
+            oidc,
             csrf,
             cors,
             authorization,
@@ -161,6 +165,7 @@ impl Features {
             basic_authentication: basic_authentication.clone().or_else(|| general.basic_authentication.clone()),
             api_keys: api_keys.clone().or_else(|| general.api_keys.clone()),
             jwt: jwt.clone().or_else(|| general.jwt.clone()),
+            oidc: oidc.clone().or_else(|| general.oidc.clone()),
             csrf: csrf.clone().or_else(|| general.csrf.clone()),
             cors: cors.clone().or_else(|| general.cors.clone()),
             authorization: authorization.clone().or_else(|| general.authorization.clone()),
@@ -184,6 +189,7 @@ impl Features {
             basic_authentication,
             api_keys,
             jwt,
+            oidc,
             csrf,
             cors,
             authorization,
@@ -204,6 +210,7 @@ impl Features {
             basic_authentication: basic_authentication.clone().transpose()?,
             api_keys: api_keys.clone().transpose()?,
             jwt: jwt.clone().transpose()?,
+            oidc: oidc.clone().transpose()?,
             csrf: csrf.clone().transpose()?,
             cors: cors.clone().transpose()?.map(|cors| cors.permissions),
             authorization: authorization.clone().transpose()?,
@@ -223,13 +230,7 @@ impl Features {
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
         match self.resolve().map(|policy| self.without_cors_of_route(policy, route)) {
             // There are delegates for two filters that wait.
-            Ok(policy)
-                if route.asks()
-                    && policy.authorization.is_some()
-                    && policy.jwt.as_ref().is_some_and(|jwt| jwt.waits()) =>
-            {
-                Err(self.close(route))
-            }
+            Ok(policy) if policy.waits() + usize::from(route.asks()) > 2 => Err(self.close(route)),
             // Envoy would count the requests of the sessions of each backend separately.
             Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
             Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
