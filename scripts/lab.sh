@@ -12,7 +12,7 @@ export LAB=${LAB:-lab} BIN=${BIN:-$PWD/e2e/lab/bin}
 dir=${DIR:-/tmp/$LAB}
 
 # Programs for the conformance suites of Gateway API are omitted; e2e/lab/build.sh builds them too.
-programs=(etcd kube-apiserver kube-controller-manager kube-proxy kubectl coredns helm helm3 echo-basic gateway-crds gateway-examples contour contour-crds contour-manifests venv envoy)
+programs=(etcd kube-apiserver kube-controller-manager kube-proxy kubectl coredns helm helm3 echo-basic oidc-provider gateway-crds gateway-examples contour contour-crds contour-manifests venv envoy)
 
 build() {
   need go "" "Go 1.26 or newer from https://go.dev/dl/, in PATH or /usr/local/go"
