@@ -10,6 +10,7 @@ use e2e::{
 use hyper::Method;
 
 mod authentication;
+mod forwarding;
 mod kinds;
 
 /// The features with the name of the Ingress that has a policy of that name, and its host below `.test`.

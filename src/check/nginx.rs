@@ -79,8 +79,8 @@ const LIMIT: &str =
 const AFFINITY: &str =
     "Use an HTTPRoute with sessionPersistence (experimental channel), or store sessions outside of the pods.";
 const RETRIES: &str =
-    "Set the annotations projectcontour.io/retry-on and projectcontour.io/num-retries, or the setting retries.";
-const IDLE: &str = "Set timeouts.streamIdle as an operator; it limits the time without data in both directions.";
+    "Use an HTTPPolicy (retries) with the Ingress as its target, or the annotation projectcontour.io/retry-on.";
+const IDLE: &str = "Use an HTTPPolicy (timeouts.idle) with the Ingress as its target; it limits the time without data in both directions.";
 const UPSTREAM_TLS: &str = "Set upstream.clientCertificate or upstream.tls as an operator; Lockgate does not verify the certificates of backends \
      for single Ingresses yet.";
 const MIRROR: &str = "Use an HTTPRoute with the filter RequestMirror.";
@@ -113,7 +113,7 @@ static HINTS: &[Hint] = &[
     lost(
         "proxy-read-timeout",
         "the time between two reads is limited by timeouts.streamIdle",
-        "Set timeouts.streamIdle as an operator, or projectcontour.io/response-timeout for whole responses.",
+        "Use an HTTPPolicy (timeouts.idle, or timeouts.request for whole responses) with the Ingress as its target.",
     ),
     lost("proxy-send-timeout", "the time between two writes is limited by timeouts.streamIdle", IDLE),
     lost(

@@ -254,10 +254,8 @@ pub fn filters(route: &Route) -> Vec<String> {
                 let keys: Vec<&str> = context.keys().map(String::as_str).collect();
                 all.push(format!("context for the authorization server of the settings: {}", keys.join(", ")));
             }
-            ForwardFilter::IdleTimeout(limit) => all.push(match limit {
-                Some(limit) => format!("idle timeout {limit:?}"),
-                None => "no idle timeout".to_owned(),
-            }),
+            // That of the policy may replace it.
+            ForwardFilter::IdleTimeout(_) => {}
             #[allow(unreachable_patterns)]
             _ => {}
         }
@@ -272,8 +270,12 @@ pub fn filters(route: &Route) -> Vec<String> {
         });
         all.extend(changes.map(|change| format!("for cluster {}: {change}", weighted.cluster)));
     }
-    all.extend(forward.timeout.map(|limit| format!("timeout {limit:?}")));
-    all.extend(forward.retry.as_ref().map(|retry| format!("{} retries on {}", retry.retries, retry.on)));
+    all.extend(route.idle_timeout(forward).map(|limit| match limit {
+        Some(limit) => format!("idle timeout {limit:?}"),
+        None => "no idle timeout".to_owned(),
+    }));
+    all.extend(route.timeout(forward).map(|limit| format!("timeout {limit:?}")));
+    all.extend(route.retry(forward).map(|retry| format!("{} retries on {}", retry.retries, retry.on)));
     all
 }
 

@@ -4,7 +4,7 @@ mod cors;
 
 use lockgate_route::model::{
     Action, ClusterFilter, Forward, ForwardFilter, HeaderChange, HeaderValue, Mirror, PathRewrite, Redirect, Rewrite,
-    Route, RouteFilter, Scheme, SettingsAuthorization, Share,
+    Route, RouteFilter, RoutePolicy, Scheme, SettingsAuthorization, Share,
 };
 use serde_json::{Value, json};
 
@@ -42,8 +42,9 @@ pub fn of_route(
         }
         Action::Forward(forward) => {
             // The written policy would not replace the filter, as overrides of a policy replace that of the route.
-            let has_cors = route.policy().is_some_and(|policy| policy.cors.is_some());
-            forwarded(writer, forward, &responses, (condition, place, has_cors), losses)?
+            let none = RoutePolicy::default();
+            let policy = route.policy().map_or(&none, |policy| &**policy);
+            forwarded(writer, forward, &responses, (condition, place, policy), losses)?
         }
         Action::Respond { .. } => Vec::new(),
     };
@@ -54,7 +55,7 @@ fn forwarded(
     writer: &mut Writer,
     forward: &Forward,
     responses: &[HeaderChange],
-    (condition, place, has_cors): (&Condition, Place, bool),
+    (condition, place, policy): (&Condition, Place, &RoutePolicy),
     losses: &mut Losses,
 ) -> Result<Vec<Value>, Option<Fault>> {
     let (mut requests, mut rewrite, mut filters) = (Vec::new(), Rewrite::default(), Vec::new());
@@ -63,7 +64,8 @@ fn forwarded(
             ForwardFilter::RequestHeaders(changes) => requests.extend(changes.iter().cloned()),
             ForwardFilter::Rewrite(one) => rewrite = one.clone(),
             ForwardFilter::Mirror(mirror) => filters.extend(mirrored(writer, mirror, place, losses)),
-            ForwardFilter::Cors(_) if has_cors => {}
+            ForwardFilter::Cors(_) if policy.cors.is_some() => {}
+            ForwardFilter::IdleTimeout(_) if policy.timeouts.is_some_and(|limits| limits.idle.is_some()) => {}
             ForwardFilter::Cors(cors) => {
                 filters.extend(cors::written(cors, writer.options.experimental, place, losses))
             }
@@ -164,7 +166,7 @@ fn report(filter: &ForwardFilter, place: Place, losses: &mut Losses) {
             [
                 "HTTPRoutes do not limit the time without data",
                 "the time limit of the settings applies",
-                "Set timeouts.streamIdle as an operator if this limit is too long or too short.",
+                "Write an HTTPPolicy with `timeouts.idle` for the HTTPRoute.",
             ],
         ),
         ForwardFilter::SettingsAuthorization(_) => (

@@ -4,6 +4,7 @@
 //! restricts access, a rule gets no backend.
 
 mod authorization;
+mod limits;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,8 @@ pub fn features(
         local_rate_limit,
         global_rate_limit,
         max_request_body_bytes,
+        retries,
+        timeouts,
         request_headers,
         response_headers,
         compression,
@@ -103,6 +106,12 @@ pub fn features(
     }
     if let Some(bytes) = body {
         written.insert("maxRequestBody".to_owned(), json!(format!("{bytes}B")));
+    }
+    if let Some(retries) = retries.as_ref().filter(|_| is_new("retries")) {
+        written.insert("retries".to_owned(), limits::retries_spec(retries));
+    }
+    if let Some(limits) = timeouts.as_ref().filter(|_| is_new("timeouts")) {
+        written.insert("timeouts".to_owned(), limits::timeouts_spec(limits));
     }
     for (name, changes) in [("requestHeaders", requests), ("responseHeaders", responses)] {
         written.extend(changes.map(|changes| (name.to_owned(), headers_spec(changes))));

@@ -81,6 +81,8 @@ fn delegated(
         local_rate_limit: _,
         global_rate_limit: _,
         max_request_body_bytes: _,
+        retries: _,
+        timeouts: _,
         request_headers: _,
         response_headers: _,
         compression: wanted,

@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{
     ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, GlobalRateLimit, HeaderChange, HeaderName,
-    HeaderValue,
+    HeaderValue, Retry,
 };
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
@@ -35,6 +35,10 @@ pub struct RoutePolicy {
     pub global_rate_limit: Option<Arc<GlobalRateLimit>>,
     /// The maximum size of a request body in bytes.
     pub max_request_body_bytes: Option<u32>,
+    /// The retries, instead of those of the route.
+    pub retries: Option<Arc<Retry>>,
+    /// The time limits, instead of those of the route.
+    pub timeouts: Option<TimeLimits>,
     /// The changes of the headers of requests, after those of the route.
     pub request_headers: Option<Arc<[HeaderChange]>>,
     /// The changes of the headers of responses, after those of the route.
@@ -64,6 +68,8 @@ impl RoutePolicy {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            retries: _,
+            timeouts: _,
             request_headers,
             response_headers: _,
             compression: _,
@@ -88,6 +94,15 @@ impl RoutePolicy {
         let of_tokens = self.jwt.iter().flat_map(|jwt| &jwt.providers).filter_map(JwtProvider::cluster);
         of_tokens.chain(self.authorization.iter().map(|authorization| &authorization.cluster))
     }
+}
+
+/// Time limits of requests. The outer `None`: the limit of the route applies. The inner `None`: no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// The limit of the complete response.
+    pub request: Option<Option<Duration>>,
+    /// The limit of the time without any data.
+    pub idle: Option<Option<Duration>>,
 }
 
 /// A limit of the request rate, counted by each Envoy for each route.

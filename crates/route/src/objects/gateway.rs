@@ -8,6 +8,7 @@ mod authentication;
 mod cors;
 mod definition;
 mod envoy_fleet;
+mod forwarding;
 mod grpc_route;
 mod http_policy;
 mod listener_set;
@@ -33,6 +34,7 @@ pub use envoy_fleet::{
     EnvoyFleet, EnvoyFleetSpec, FleetAutoscaling, FleetDisruptionBudget, FleetQuantities, FleetResources, FleetService,
     FleetToleration, PodCount, Quantity, REPLICAS,
 };
+pub use forwarding::{RetriesSpec, TimeoutsSpec};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{
     Algorithm, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,

@@ -20,7 +20,7 @@ use crate::model::{
 /// Envoy's default is 15 s.
 pub fn route_action(forward: &Forward, name: &str, path: &PathMatch) -> route_v3::RouteAction {
     use route_v3::route_action::{ClusterSpecifier, UpgradeConfig};
-    let Forward { clusters, timeout, retry, websocket, filters } = forward;
+    let Forward { clusters, timeout, retry, websocket, filters, own: _ } = forward;
     let cluster = match clusters.as_slice() {
         [only] if only.filters.is_empty() => ClusterSpecifier::Cluster(only.cluster.to_string()),
         several => ClusterSpecifier::WeightedClusters(route_v3::WeightedCluster {
@@ -44,6 +44,20 @@ pub fn route_action(forward: &Forward, name: &str, path: &PathMatch) -> route_v3
     filters.iter().for_each(|filter| apply(filter, (name, path), &mut action));
     rewrite_hosts_by_cluster(&mut action, clusters);
     action
+}
+
+/// Replaces the parts of `action` that the policy of its route sets.
+pub(super) fn add_policy(action: &mut route_v3::RouteAction, policy: &RoutePolicy) {
+    let limits = policy.timeouts.unwrap_or_default();
+    if let Some(limit) = limits.request {
+        action.timeout = Some(wire::duration(limit.unwrap_or(Duration::ZERO)));
+    }
+    if let Some(limit) = limits.idle {
+        action.idle_timeout = Some(wire::limit(limit));
+    }
+    if let Some(retry) = policy.retries.as_deref() {
+        action.retry_policy = Some(retry_policy(retry));
+    }
 }
 
 /// Moves the rewrite of the host to the weighted clusters if one of them has its own: the rewrite of a route would replace theirs.

@@ -30,7 +30,10 @@ impl Sizes {
         let limit = policy.local_rate_limit.as_deref().map(local_rate_limit::per_route);
         typed_per_filter_config.extend(cors::per_route(&[], Some(policy)));
         typed_per_filter_config.extend(limit.map(|limit| (local_rate_limit::FILTER.to_owned(), limit)));
-        let mut route = route_v3::Route { typed_per_filter_config, ..Default::default() };
+        let mut forwarded = route_v3::RouteAction::default();
+        action::add_policy(&mut forwarded, policy);
+        let forwarded = (forwarded != Default::default()).then_some(route_v3::route::Action::Route(forwarded));
+        let mut route = route_v3::Route { typed_per_filter_config, action: forwarded, ..Default::default() };
         action::add_changes_of_policy(&mut route, Some(policy), [].into_iter(), [].into_iter());
         of_field(&route)
     }

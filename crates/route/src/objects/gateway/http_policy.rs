@@ -9,7 +9,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::{ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, PolicyStatus};
+use super::{
+    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, PolicyStatus, RetriesSpec, TimeoutsSpec,
+};
 use crate::objects::Meta;
 
 /// An HTTPPolicy.
@@ -89,6 +91,12 @@ pub struct HttpFeaturesSpec {
         schemars(with = "Option<String>", regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$"))
     )]
     pub max_request_body: Option<Lenient<String>>,
+    /// The retries of requests to the backends. Those that a route itself sets precede them, unless they are in `overrides`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<RetriesSpec>"))]
+    pub retries: Option<Lenient<RetriesSpec>>,
+    /// The time limits of requests. Each limit that a route itself sets precedes that of the policy, unless it is in `overrides`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<TimeoutsSpec>"))]
+    pub timeouts: Option<Lenient<TimeoutsSpec>>,
     /// The changes of the headers of requests to the backends, after those of the route.
     #[cfg_attr(feature = "testing", schemars(with = "Option<HeaderChangesSpec>"))]
     pub request_headers: Option<Lenient<HeaderChangesSpec>>,

@@ -5,6 +5,7 @@ use crate::objects::gateway::{
     ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec, CsrfSpec,
     HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
     JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, PolicyBackend, PolicySecret, RateUnit, RemoteJwksSpec,
+    RetriesSpec, TimeoutsSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -99,6 +100,17 @@ impl HttpPolicyBuilder {
     pub fn scripts_of(self, origins: &[&str]) -> Self {
         let allow_origins = origins.iter().map(|origin| (*origin).to_owned()).collect();
         self.spec(|spec| spec.cors = Some(CorsSpec { allow_origins, ..CorsSpec::default() }.into()))
+    }
+
+    /// Retries requests this often.
+    pub fn retries(self, attempts: u32) -> Self {
+        self.spec(|spec| spec.retries = Some(RetriesSpec { attempts: Some(attempts), ..Default::default() }.into()))
+    }
+
+    /// Limits the time of a response, and the time without data.
+    pub fn timeouts(self, request: Option<&str>, idle: Option<&str>) -> Self {
+        let (request, idle) = (request.map(str::to_owned), idle.map(str::to_owned));
+        self.spec(|spec| spec.timeouts = Some(TimeoutsSpec { request, idle }.into()))
     }
 
     /// Sets a header of requests and of responses.

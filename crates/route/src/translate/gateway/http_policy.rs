@@ -5,6 +5,7 @@ mod cors;
 mod credentials;
 mod features;
 mod headers;
+mod limits;
 mod targets;
 mod tokens;
 
@@ -30,7 +31,7 @@ use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Dependencies;
 
 pub(in crate::translate) use features::Unenforceable;
-use features::{CorsFeature, Feature};
+use features::{Feature, Shared};
 pub use features::{Features, Layers, over};
 pub use targets::{Target, of_namespace};
 
@@ -132,13 +133,16 @@ impl Parser<'_> {
             external_authorization,
             local_rate_limit,
             max_request_body,
+            retries,
+            timeouts,
             request_headers,
             response_headers,
             compression,
             unknown,
         } = spec;
-        let is_override = self.at == OVERRIDES;
-        let mut faulty = Vec::new();
+        let replaces = self.at == OVERRIDES;
+        let most_retries = resolver.context.settings.tenants.max_retries;
+        let (mut faulty, mut excess) = (Vec::new(), None);
         let features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
             basic_authentication: self.feature("basicAuthentication", basic_authentication, |spec| {
@@ -148,15 +152,20 @@ impl Parser<'_> {
                 .feature("apiKeys", api_keys, |spec| credentials::api_keys(spec, namespace, resolver, &mut faulty)),
             jwt: self.feature("jwt", jwt, |spec| tokens::jwt(spec, namespace, resolver)),
             csrf: self.feature("csrf", csrf, credentials::csrf),
-            cors: self.feature("cors", cors, |spec| {
-                Ok(CorsFeature { permissions: cors::parse(spec)?, replaces: is_override })
-            }),
+            cors: self.feature("cors", cors, |spec| Ok(Shared { value: cors::parse(spec)?, replaces })),
             authorization: self.feature("externalAuthorization", external_authorization, |spec| {
                 authorization::parse(spec, namespace, resolver)
             }),
             local_rate_limit: self.feature("localRateLimit", local_rate_limit, self::local_rate_limit),
             global_rate_limit: None,
             max_request_body_bytes: self.feature("maxRequestBody", max_request_body, |text: &String| body(text)),
+            retries: self.feature("retries", retries, |spec| {
+                let (value, more) = limits::retries(spec, most_retries)?;
+                excess = more;
+                Ok(Shared { value, replaces })
+            }),
+            timeouts: self
+                .feature("timeouts", timeouts, |spec| Ok(Shared { value: limits::timeouts(spec)?, replaces })),
             request_headers: self.feature("requestHeaders", request_headers, headers::changes),
             response_headers: self.feature("responseHeaders", response_headers, headers::changes),
             compression: self.feature("compression", compression, |spec| Ok(self::compression(spec))),
@@ -170,6 +179,11 @@ impl Parser<'_> {
         };
         for (field, message) in faulty {
             let problem = self.fault(format!("{}{field}", self.at), message, "this client is not authenticated");
+            self.left_out.push(problem);
+        }
+        if let Some((field, message)) = excess {
+            let consequence = format!("{most_retries} attempts applied");
+            let problem = self.fault(format!("{}retries{field}", self.at), message, &consequence);
             self.left_out.push(problem);
         }
         features

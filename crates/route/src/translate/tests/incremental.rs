@@ -142,7 +142,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..11u8)
+    prop::option::weighted(0.4, 0..15u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -158,6 +158,10 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         7 => policy.headers("x-team", "front"),
         8 => policy.pages(&["*.x.com", "app.x.com:8443"]),
         9 => policy.scripts_of(&["https://app.x.com", "https://*.x.com:8443"]),
+        10 => policy.retries(3),
+        11 => policy.retries(20).overriding(),
+        12 => policy.timeouts(Some("5s"), None),
+        13 => policy.timeouts(Some("soon"), Some("1m")),
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }

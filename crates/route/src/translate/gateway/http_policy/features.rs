@@ -6,7 +6,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
     Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Cors, Csrf,
-    ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Route, RoutePolicy,
+    ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Retry, Route, RoutePolicy, TimeLimits,
 };
 
 /// The features of a policy, or of the policies of several levels.
@@ -45,12 +45,12 @@ pub(in crate::translate) type Feature<T> = Option<Result<T, Unenforceable>>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unenforceable;
 
-/// The permissions of scripts of other origins.
+/// A feature that a route itself can set too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::translate) struct CorsFeature {
-    /// The permissions.
-    pub permissions: Arc<Cors>,
-    /// Whether they also replace the permissions that a route itself sets: those of `overrides`.
+pub(in crate::translate) struct Shared<T> {
+    /// The feature.
+    pub value: T,
+    /// Whether it also replaces that of a route: a feature of `overrides`.
     pub replaces: bool,
 }
 
@@ -62,11 +62,13 @@ pub struct Features {
     pub(in crate::translate) api_keys: Feature<Arc<ApiKeys>>,
     pub(in crate::translate) jwt: Feature<Arc<Jwt>>,
     pub(in crate::translate) csrf: Feature<Arc<Csrf>>,
-    pub(in crate::translate) cors: Feature<CorsFeature>,
+    pub(in crate::translate) cors: Feature<Shared<Arc<Cors>>>,
     pub(in crate::translate) authorization: Feature<Arc<Authorization>>,
     pub(in crate::translate) local_rate_limit: Feature<Arc<LocalRateLimit>>,
     pub(in crate::translate) global_rate_limit: Feature<Arc<GlobalRateLimit>>,
     pub(in crate::translate) max_request_body_bytes: Feature<u32>,
+    pub(in crate::translate) retries: Feature<Shared<Arc<Retry>>>,
+    pub(in crate::translate) timeouts: Feature<Shared<TimeLimits>>,
     pub(in crate::translate) request_headers: Feature<Arc<[HeaderChange]>>,
     pub(in crate::translate) response_headers: Feature<Arc<[HeaderChange]>>,
     pub(in crate::translate) compression: Feature<Arc<[CompressionAlgorithm]>>,
@@ -106,6 +108,8 @@ impl Features {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            retries,
+            timeouts,
             request_headers,
             response_headers,
             compression,
@@ -125,6 +129,8 @@ impl Features {
             (local_rate_limit.is_some(), "localRateLimit"),
             (global_rate_limit.is_some(), "globalRateLimit"),
             (max_request_body_bytes.is_some(), "maxRequestBody"),
+            (retries.is_some(), "retries"),
+            (timeouts.is_some(), "timeouts"),
             (request_headers.is_some(), "requestHeaders"),
             (response_headers.is_some(), "responseHeaders"),
             (compression.is_some(), "compression"),
@@ -147,6 +153,8 @@ impl Features {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            retries,
+            timeouts,
             request_headers,
             response_headers,
             compression,
@@ -167,6 +175,8 @@ impl Features {
             local_rate_limit: local_rate_limit.clone().or_else(|| general.local_rate_limit.clone()),
             global_rate_limit: global_rate_limit.clone().or_else(|| general.global_rate_limit.clone()),
             max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
+            retries: retries.clone().or_else(|| general.retries.clone()),
+            timeouts: timeouts.clone().or_else(|| general.timeouts.clone()),
             request_headers: request_headers.clone().or_else(|| general.request_headers.clone()),
             response_headers: response_headers.clone().or_else(|| general.response_headers.clone()),
             compression: compression.clone().or_else(|| general.compression.clone()),
@@ -190,6 +200,8 @@ impl Features {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            retries,
+            timeouts,
             request_headers,
             response_headers,
             compression,
@@ -205,11 +217,13 @@ impl Features {
             api_keys: api_keys.clone().transpose()?,
             jwt: jwt.clone().transpose()?,
             csrf: csrf.clone().transpose()?,
-            cors: cors.clone().transpose()?.map(|cors| cors.permissions),
+            cors: cors.clone().transpose()?.map(|cors| cors.value),
             authorization: authorization.clone().transpose()?,
             local_rate_limit: local_rate_limit.clone().transpose()?,
             global_rate_limit: global_rate_limit.clone().transpose()?,
             max_request_body_bytes: max_request_body_bytes.transpose()?,
+            retries: retries.clone().transpose()?.map(|retries| retries.value),
+            timeouts: timeouts.clone().transpose()?.map(|timeouts| timeouts.value),
             request_headers: request_headers.clone().transpose()?,
             response_headers: response_headers.clone().transpose()?,
             compression: compression.clone().transpose()?,
@@ -221,7 +235,7 @@ impl Features {
 
     /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
-        match self.resolve().map(|policy| self.without_cors_of_route(policy, route)) {
+        match self.resolve().map(|policy| self.behind(route, policy)) {
             // There are delegates for two filters that wait.
             Ok(policy)
                 if route.asks()
@@ -237,17 +251,29 @@ impl Features {
         }
     }
 
-    /// Returns the policy without its permissions of scripts if those of the route itself precede them.
-    fn without_cors_of_route(&self, policy: RoutePolicy, route: &Route) -> RoutePolicy {
-        let is_cors = |filter: &ForwardFilter| matches!(filter, ForwardFilter::Cors(_));
-        let is_set = matches!(&route.action, Action::Forward(forward) if forward.filters.iter().any(is_cors));
-        match &self.cors {
-            Some(Ok(CorsFeature { replaces: false, .. })) if is_set => {
-                let decided = policy.decided.into_iter().filter(|(name, _)| *name != "cors").collect();
-                RoutePolicy { cors: None, decided, ..policy }
-            }
-            _ => policy,
+    /// Returns the policy without the features that the route itself sets, unless they replace those of the route.
+    fn behind(&self, route: &Route, mut policy: RoutePolicy) -> RoutePolicy {
+        let Action::Forward(forward) = &route.action else { return policy };
+        let has = |is: fn(&ForwardFilter) -> bool| forward.filters.iter().any(is);
+        let mut replaced = Vec::new();
+        if yields(&self.cors) && has(|filter| matches!(filter, ForwardFilter::Cors(_))) {
+            policy.cors = None;
+            replaced.push("cors");
         }
+        if yields(&self.retries) && forward.own.retry {
+            policy.retries = None;
+            replaced.push("retries");
+        }
+        if let Some(limits) = policy.timeouts.as_mut().filter(|_| yields(&self.timeouts)) {
+            limits.request = limits.request.filter(|_| !forward.own.timeout);
+            limits.idle = limits.idle.filter(|_| !has(|filter| matches!(filter, ForwardFilter::IdleTimeout(_))));
+            if *limits == TimeLimits::default() {
+                policy.timeouts = None;
+                replaced.push("timeouts");
+            }
+        }
+        policy.decided.retain(|(name, _)| !replaced.contains(name));
+        policy
     }
 
     /// Returns the features with a limit of the request rate that counts the requests of this rule separately.
@@ -268,6 +294,11 @@ impl Features {
         let policy = RoutePolicy { origins: self.origins.clone(), ..RoutePolicy::default() };
         Route { action, ..route.with_policy(Arc::new(policy)) }
     }
+}
+
+/// Returns whether a feature has no effect on a route that sets it.
+fn yields<T>(feature: &Feature<Shared<T>>) -> bool {
+    matches!(feature, Some(Ok(Shared { replaces: false, .. })))
 }
 
 /// The body of a 403 of a route whose policy cannot be enforced.

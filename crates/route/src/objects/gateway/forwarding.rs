@@ -1,0 +1,51 @@
+//! The features of HTTPPolicies for requests that are forwarded: retries and time limits.
+
+use serde::{Deserialize, Serialize};
+
+/// The retries of requests to the backends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct RetriesSpec {
+    /// The maximum number of retries after the first attempt; 1 if not set. 0 disables retries. `tenants.maxRetries` of the settings, 10 by
+    /// default, is the largest number.
+    #[cfg_attr(feature = "testing", schemars(range(max = 1000)))]
+    pub attempts: Option<u32>,
+    /// The conditions of Envoy for a retry, as in the setting `retries.conditions`. If not set, requests are retried that received no response,
+    /// and those with one of `codes`. With `5xx`, `reset`, and others, a request may be executed twice.
+    #[cfg_attr(
+        feature = "testing",
+        schemars(
+            length(max = 16),
+            extend("items" = serde_json::json!({ "type": "string", "enum": crate::settings::RETRY_CONDITIONS }))
+        )
+    )]
+    pub conditions: Vec<String>,
+    /// The statuses of responses that are retried, in addition to the conditions.
+    #[cfg_attr(feature = "testing", schemars(length(max = 32), inner(range(min = 400, max = 599))))]
+    pub codes: Vec<u16>,
+    /// The time limit of each attempt, such as `500ms`. No limit if not set.
+    #[cfg_attr(feature = "testing", schemars(length(min = 2, max = 16)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_try_timeout: Option<String>,
+    /// The time before the first retry, such as `100ms`; up to `1m`. It doubles before each further retry, up to the tenfold, and a random part
+    /// of it is waited. 25 ms if not set.
+    #[cfg_attr(feature = "testing", schemars(length(min = 2, max = 16)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<String>,
+}
+
+/// The time limits of requests. `0s` is no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct TimeoutsSpec {
+    /// The time limit of the complete response, such as `15s`, with all retries. It ends websockets and streams too.
+    #[cfg_attr(feature = "testing", schemars(length(min = 2, max = 16)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// The time limit without any data of a request or its response, such as `1m`, instead of `timeouts.streamIdle` of the settings.
+    #[cfg_attr(feature = "testing", schemars(length(min = 2, max = 16)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
+}

@@ -1,0 +1,85 @@
+//! The features of policies for requests that are forwarded: retries and time limits.
+
+use e2e::faulty::{Behavior, Faulty};
+use e2e::manifests::{ingress, service};
+use e2e::{Echo, Mode, Target, wait_everywhere};
+
+use super::{Site, policy};
+
+/// Returns an HTTPPolicy for the namespace of all Ingresses.
+fn of_namespace(spec: &str) -> String {
+    policy("all", spec)
+        .replace("group: networking.k8s.io, kind: Ingress, name: all", "group: '', kind: Namespace, name: default")
+}
+
+/// Returns the number of requests that the backend receives for one.
+async fn tries(target: &Target, backend: &Faulty) -> u64 {
+    let before = backend.requests();
+    let _ = target.get("/").await;
+    backend.requests() - before
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_retried_as_a_policy_says() {
+    let hosts = ["shop.test", "own.test"];
+    let own = ingress("own", "own.test", "faulty", Some("cert"))
+        .replace("name: own,", "annotations: { projectcontour.io/retry-on: 5xx }, name: own,");
+    let ingresses = [ingress("shop", "shop.test", "faulty", Some("cert")), own];
+    let site = Site::open(Mode::Delta, "tenants: { maxRetries: 4 }\n", &hosts, &ingresses).await;
+    let faulty = Faulty::start("faulty").await;
+    site.manifests.write("services.yaml", &service("faulty", "", &[faulty.address]));
+    faulty.set(Behavior::Failing);
+    for is_tls in [false, true] {
+        let [shop, own] = hosts.map(|host| site.target(host, is_tls));
+        let expected = async |what: &str, of_shop: u64, of_own: u64| {
+            let reached = async || (tries(&shop, &faulty).await, tries(&own, &faulty).await) == (of_shop, of_own);
+            wait_everywhere(&format!("{what}, tls: {is_tls}"), reached).await;
+        };
+        site.manifests.write("policies.yaml", &of_namespace("retries: { attempts: 2, codes: [500] }"));
+        expected("no retry of another status, and one by the annotation", 1, 2).await;
+        site.manifests.write("policies.yaml", &of_namespace("retries: { attempts: 2, codes: [503], backoff: 1ms }"));
+        expected("two retries, and one by the annotation", 3, 2).await;
+        let most = "overrides: { retries: { attempts: 9, conditions: [5xx], backoff: 1ms } }";
+        site.manifests.write("policies.yaml", &of_namespace(most));
+        expected("the largest number of retries", 5, 5).await;
+        let none = "overrides: { retries: { attempts: 0, conditions: [5xx] } }";
+        site.manifests.write("policies.yaml", &of_namespace(none));
+        expected("no retries", 1, 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_end_after_the_time_limits_of_a_policy() {
+    let hosts = ["shop.test", "own.test"];
+    let own = ingress("own", "own.test", "echo", Some("cert"))
+        .replace("name: own,", "annotations: { projectcontour.io/response-timeout: 90s }, name: own,");
+    let ingresses = [ingress("shop", "shop.test", "echo", Some("cert")), own];
+    let site = Site::open(Mode::Delta, "", &hosts, &ingresses).await;
+    let echo = Echo::start().await;
+    site.manifests.write("services.yaml", &service("echo", "", &[echo.address]));
+    for is_tls in [false, true] {
+        let [shop, own] = hosts.map(|host| site.target(host, is_tls));
+        let status = async |target: &Target, path: &str| target.get(path).await.map_or(0, |answer| answer.status);
+        let answers = async |target: &Target, path: &str, expected: u16| {
+            let what = format!("{expected} for {path}, tls: {is_tls}");
+            wait_everywhere(&what, async || status(target, path).await == expected).await;
+        };
+        site.manifests.write("policies.yaml", &of_namespace("timeouts: { request: 100ms }"));
+        answers(&shop, "/?wait=5000", 504).await;
+        assert_eq!(status(&own, "/?wait=400").await, 200, "the annotation precedes the policy");
+        site.manifests.write("policies.yaml", &of_namespace("overrides: { timeouts: { request: 100ms } }"));
+        answers(&own, "/?wait=5000", 504).await;
+        // The answer has begun, and its rest is late.
+        site.manifests.write("policies.yaml", &of_namespace("timeouts: { request: 0s, idle: 100ms }"));
+        answers(&shop, "/?wait=5000", 504).await;
+        answers(&own, "/?wait=5000", 504).await;
+        assert!(shop.get("/?pieces=2&every=5000").await.is_err(), "a stream without data ends");
+        assert_eq!(status(&shop, "/?pieces=20&every=20").await, 200, "a stream with data does not");
+        // A limit of each attempt leads to retries within the limit of the response.
+        let tries = "retries: { attempts: 2, conditions: [5xx, reset], perTryTimeout: 50ms, backoff: 1ms }";
+        site.manifests.write("policies.yaml", &of_namespace(&format!("{tries}\n  timeouts: {{ request: 20s }}")));
+        answers(&shop, "/?wait=5000", 504).await;
+        site.manifests.remove("policies.yaml");
+        answers(&shop, "/?wait=400", 200).await;
+    }
+}
