@@ -62,7 +62,7 @@ const fn switch(name: &'static str, consequence: &'static str, remedy: &'static 
     Hint { name, consequence, remedy, is_same: is_off }
 }
 
-const REWRITE: &str = "Use an HTTPRoute with the filter URLRewrite.";
+const REWRITE: &str = "Use an HTTPPolicy (urlRewrite) with the Ingress as its target.";
 const REDIRECT: &str = "Use an HTTPRoute with the filter RequestRedirect.";
 const AUTHORIZATION: &str = "Use an HTTPRoute with an HTTPPolicy (externalAuthorization). Or set externalAuthorization as an operator and \
      add the annotation to ingress.ignoredAnnotations.";

@@ -59,10 +59,12 @@ fn forwarded(
     losses: &mut Losses,
 ) -> Result<Vec<Value>, Option<Fault>> {
     let (mut requests, mut rewrite, mut filters) = (Vec::new(), Rewrite::default(), Vec::new());
+    let of_policy = policy.rewrite.clone().unwrap_or_default();
     for filter in forward.filters.iter() {
         match filter {
             ForwardFilter::RequestHeaders(changes) => requests.extend(changes.iter().cloned()),
             ForwardFilter::Rewrite(one) => rewrite = one.clone(),
+            ForwardFilter::HostFromHeader(_) if of_policy.host.is_some() => {}
             ForwardFilter::Mirror(mirror) => filters.extend(mirrored(writer, mirror, place, losses)),
             ForwardFilter::Cors(_) if policy.cors.is_some() => {}
             ForwardFilter::IdleTimeout(_) if policy.timeouts.is_some_and(|limits| limits.idle.is_some()) => {}
@@ -89,6 +91,7 @@ fn forwarded(
     // The host of a Service replaces that of the route.
     let of_clusters: Vec<Option<&HeaderValue>> = forward.clusters.iter().map(|one| host_of(&one.filters)).collect();
     match of_clusters.first().filter(|first| of_clusters.iter().all(|other| other == *first)) {
+        _ if of_policy.host.is_some() => {}
         Some(Some(host)) => rewrite.host = Some((*host).clone()),
         Some(None) => {}
         None => place.report_change(
@@ -101,6 +104,8 @@ fn forwarded(
             ],
         ),
     }
+    rewrite.host = rewrite.host.filter(|_| of_policy.host.is_none());
+    rewrite.path = rewrite.path.filter(|_| of_policy.path.is_none());
     let mut written = headers([&requests, responses], place, REQUESTS, losses)?;
     if rewrite != Rewrite::default() {
         let mut url = json!({});
@@ -299,6 +304,11 @@ fn path_modifier(path: &PathRewrite, condition: &Condition, part: &'static str) 
             let text = if elements.is_empty() { "/" } else { elements };
             Ok(json!({ "type": "ReplacePrefixMatch", "replacePrefixMatch": text }))
         }
+        PathRewrite::Regex(_) => Err(Some(Fault {
+            part,
+            message: "HTTPRoutes replace no regular expressions in paths".to_owned(),
+            remedy: "Write an HTTPPolicy with `urlRewrite` for the HTTPRoute.".to_owned(),
+        })),
         PathRewrite::Prefix(_) => Err(Some(Fault {
             part,
             message: "HTTPRoutes replace a prefix of plain characters alone".to_owned(),

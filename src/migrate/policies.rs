@@ -49,6 +49,7 @@ pub fn features(
         max_request_body_bytes,
         retries,
         timeouts,
+        rewrite,
         request_headers,
         response_headers,
         compression,
@@ -112,6 +113,9 @@ pub fn features(
     }
     if let Some(limits) = timeouts.as_ref().filter(|_| is_new("timeouts")) {
         written.insert("timeouts".to_owned(), limits::timeouts_spec(limits));
+    }
+    if let Some(rewrite) = rewrite.as_ref().filter(|_| is_new("urlRewrite")) {
+        written.insert("urlRewrite".to_owned(), limits::rewrite_spec(rewrite));
     }
     for (name, changes) in [("requestHeaders", requests), ("responseHeaders", responses)] {
         written.extend(changes.map(|changes| (name.to_owned(), headers_spec(changes))));

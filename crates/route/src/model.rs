@@ -42,8 +42,8 @@ pub use backend::{
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
 pub use cookies::{CookieAttribute, CookieRewrite, CookieRewrites, SameSite};
 pub use filter::{
-    ClusterFilter, Cors, Filters, ForwardFilter, InternalRedirects, Mirror, OriginMatch, PathRewrite, Rewrite,
-    RouteFilter, SchemeChange, Share,
+    ClusterFilter, Cors, Filters, ForwardFilter, InternalRedirects, Mirror, OriginMatch, PathRewrite, RegexRewrite,
+    Rewrite, RouteFilter, SchemeChange, Share,
 };
 pub use header::{FRAMING, HeaderChange, HeaderName, HeaderValue, LOOP};
 pub use header_format::HeaderFormat;

@@ -83,3 +83,42 @@ async fn requests_end_after_the_time_limits_of_a_policy() {
         answers(&shop, "/?wait=400", 200).await;
     }
 }
+
+/// Returns the first line of the request that the backend receives, and its host.
+async fn received(target: &Target, path: &str) -> (String, String) {
+    let text = target.get(path).await.map_or_else(|_| String::new(), |answer| answer.text());
+    let line = |begin: &str| text.lines().find_map(|line| line.strip_prefix(begin)).unwrap_or_default().to_owned();
+    (line("GET ").trim_end_matches(" HTTP/1.1").to_owned(), line("host: "))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backends_receive_the_url_of_a_policy() {
+    let site = Site::open(Mode::Delta, "", &["shop.test"], &[ingress("shop", "shop.test", "echo", Some("cert"))]).await;
+    let echo = Echo::start().await;
+    site.manifests.write("services.yaml", &service("echo", "", &[echo.address]));
+    for is_tls in [false, true] {
+        let shop = site.target("shop.test", is_tls);
+        let becomes = async |path: &str, expected: &str, host: &str| {
+            let expected = (expected.to_owned(), host.to_owned());
+            let what = format!("{path} to become {expected:?}, tls: {is_tls}");
+            wait_everywhere(&what, async || received(&shop, path).await == expected).await;
+        };
+        let pattern = r"{ pattern: '/v[0-9]+/([a-z]+)/(items|parts)', substitution: '/\2/\1/of' }";
+        site.manifests
+            .write("policies.yaml", &policy("shop", &format!("urlRewrite: {{ path: {{ regex: {pattern} }} }}")));
+        becomes("/v1/red/items/7?page=/v1/a/items", "/items/red/of/7?page=/v1/a/items", "shop.test").await;
+        becomes("/v22/blue/parts", "/parts/blue/of", "shop.test").await;
+        // The pattern is for the beginning of the path, and it is applied once.
+        becomes("/v1/red/items/v1/red/items", "/items/red/of/v1/red/items", "shop.test").await;
+        becomes("/x/v1/red/items", "/x/v1/red/items", "shop.test").await;
+        becomes("/v1/Red/items", "/v1/Red/items", "shop.test").await;
+        let whole =
+            r"hostname: Inner.test, path: { regex: { pattern: '^/(?:old|older)(/.*)?$', substitution: '/new\1' } }";
+        site.manifests.write("policies.yaml", &policy("shop", &format!("urlRewrite: {{ {whole} }}")));
+        becomes("/old", "/new", "inner.test").await;
+        becomes("/older/a/b?c=%20", "/new/a/b?c=%20", "inner.test").await;
+        becomes("/oldest", "/oldest", "inner.test").await;
+        site.manifests.remove("policies.yaml");
+        becomes("/old", "/old", "shop.test").await;
+    }
+}

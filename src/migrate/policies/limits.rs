@@ -1,6 +1,6 @@
-//! The features `retries` and `timeouts` of HTTPPolicies.
+//! The features `retries`, `timeouts`, and `urlRewrite` of HTTPPolicies.
 
-use lockgate_route::model::{Retry, TimeLimits};
+use lockgate_route::model::{PathRewrite, Retry, Rewrite, TimeLimits};
 use serde_json::{Value, json};
 
 use crate::migrate::rules::duration;
@@ -28,6 +28,20 @@ pub fn timeouts_spec(limits: &TimeLimits) -> Value {
         if let Some(limit) = limit {
             spec[name] = json!(duration(*limit));
         }
+    }
+    spec
+}
+
+/// Returns the feature `urlRewrite`.
+pub fn rewrite_spec(rewrite: &Rewrite) -> Value {
+    let Rewrite { host, path } = rewrite;
+    let mut spec = json!({});
+    if let Some(host) = host {
+        spec["hostname"] = json!(host.as_str());
+    }
+    // A policy has no other changes of paths.
+    if let Some(PathRewrite::Regex(regex)) = path {
+        spec["path"] = json!({ "regex": { "pattern": &*regex.pattern, "substitution": &*regex.substitution } });
     }
     spec
 }

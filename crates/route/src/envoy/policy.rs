@@ -83,6 +83,7 @@ fn delegated(
         max_request_body_bytes: _,
         retries: _,
         timeouts: _,
+        rewrite: _,
         request_headers: _,
         response_headers: _,
         compression: wanted,

@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{
     ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, GlobalRateLimit, HeaderChange, HeaderName,
-    HeaderValue, Retry,
+    HeaderValue, Retry, Rewrite,
 };
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
@@ -39,6 +39,8 @@ pub struct RoutePolicy {
     pub retries: Option<Arc<Retry>>,
     /// The time limits, instead of those of the route.
     pub timeouts: Option<TimeLimits>,
+    /// The change of the URL, instead of that of the route.
+    pub rewrite: Option<Rewrite>,
     /// The changes of the headers of requests, after those of the route.
     pub request_headers: Option<Arc<[HeaderChange]>>,
     /// The changes of the headers of responses, after those of the route.
@@ -70,6 +72,7 @@ impl RoutePolicy {
             max_request_body_bytes,
             retries: _,
             timeouts: _,
+            rewrite,
             request_headers,
             response_headers: _,
             compression: _,
@@ -86,6 +89,7 @@ impl RoutePolicy {
             || local_rate_limit.is_some()
             || global_rate_limit.is_some()
             || max_request_body_bytes.is_some()
+            || rewrite.is_some()
             || request_headers.is_some()
     }
 

@@ -12,8 +12,8 @@ use super::internal_redirects;
 use super::rewrite::Rewritten;
 use crate::envoy::wire;
 use crate::model::{
-    ClusterFilter, Forward, ForwardFilter, HeaderChange, Mirror, PathMatch, Retry, RouteFilter, RoutePolicy, Share,
-    WeightedCluster,
+    ClusterFilter, Forward, ForwardFilter, HeaderChange, Mirror, PathMatch, Retry, Rewrite, RouteFilter, RoutePolicy,
+    Share, WeightedCluster,
 };
 
 /// Builds the action of the route `name`, which forwards requests whose path is matched by `path`. No timeout is written as 0, because
@@ -47,7 +47,7 @@ pub fn route_action(forward: &Forward, name: &str, path: &PathMatch) -> route_v3
 }
 
 /// Replaces the parts of `action` that the policy of its route sets.
-pub(super) fn add_policy(action: &mut route_v3::RouteAction, policy: &RoutePolicy) {
+pub(super) fn add_policy(action: &mut route_v3::RouteAction, path: &PathMatch, policy: &RoutePolicy) {
     let limits = policy.timeouts.unwrap_or_default();
     if let Some(limit) = limits.request {
         action.timeout = Some(wire::duration(limit.unwrap_or(Duration::ZERO)));
@@ -58,6 +58,8 @@ pub(super) fn add_policy(action: &mut route_v3::RouteAction, policy: &RoutePolic
     if let Some(retry) = policy.retries.as_deref() {
         action.retry_policy = Some(retry_policy(retry));
     }
+    // Hosts of weighted clusters have no effect beside that of the route.
+    policy.rewrite.iter().for_each(|change| rewrite(change, path, action));
 }
 
 /// Moves the rewrite of the host to the weighted clusters if one of them has its own: the rewrite of a route would replace theirs.
@@ -96,24 +98,27 @@ fn apply(filter: &ForwardFilter, (name, path): (&str, &PathMatch), action: &mut 
         ForwardFilter::InternalRedirects(redirects) => {
             action.internal_redirect_policy = Some(internal_redirects::policy(redirects, name));
         }
-        ForwardFilter::Rewrite(rewrite) => {
-            if let Some(host) = &rewrite.host {
-                let host = HostRewriteSpecifier::HostRewriteLiteral(host.as_str().to_owned());
-                action.host_rewrite_specifier = Some(host);
-            }
-            if let Some(change) = &rewrite.path {
-                (action.prefix_rewrite, action.regex_rewrite) = match Rewritten::new(path, change) {
-                    Rewritten::Prefix(prefix) => (prefix, None),
-                    Rewritten::Regex(change) => (String::new(), Some(change)),
-                    Rewritten::Full(path) => (String::new(), Some(Rewritten::full_by_regex(&path))),
-                };
-            }
-        }
+        ForwardFilter::Rewrite(change) => rewrite(change, path, action),
         ForwardFilter::HostFromHeader(name) => {
             action.host_rewrite_specifier = Some(HostRewriteSpecifier::HostRewriteHeader(name.to_string()));
         }
         ForwardFilter::Mirror(mirror) => action.request_mirror_policies.push(mirror_policy(mirror)),
         ForwardFilter::IdleTimeout(limit) => action.idle_timeout = Some(wire::limit(*limit)),
+    }
+}
+
+/// Changes the URL of requests whose path is matched by `path`.
+fn rewrite(change: &Rewrite, path: &PathMatch, action: &mut route_v3::RouteAction) {
+    use route_v3::route_action::HostRewriteSpecifier;
+    if let Some(host) = &change.host {
+        action.host_rewrite_specifier = Some(HostRewriteSpecifier::HostRewriteLiteral(host.as_str().to_owned()));
+    }
+    if let Some(change) = &change.path {
+        (action.prefix_rewrite, action.regex_rewrite) = match Rewritten::new(path, change) {
+            Rewritten::Prefix(prefix) => (prefix, None),
+            Rewritten::Regex(change) => (String::new(), Some(change)),
+            Rewritten::Full(path) => (String::new(), Some(Rewritten::full_by_regex(&path))),
+        };
     }
 }
 

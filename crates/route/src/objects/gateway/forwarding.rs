@@ -49,3 +49,44 @@ pub struct TimeoutsSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
 }
+
+/// A change of the URL of requests to the backends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema), schemars(extend("minProperties" = 1)))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct UrlRewriteSpec {
+    /// The host that the backends receive, a DNS name.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// The change of the path. The query stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathRewriteSpec>,
+}
+
+/// A change of the path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PathRewriteSpec {
+    /// Replaces the beginning of the path by a regular expression.
+    pub regex: RegexRewriteSpec,
+}
+
+/// A regular expression, and its replacement.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RegexRewriteSpec {
+    /// The regular expression (RE2) for the beginning of the path, such as `/v1/([^/]+)/items`. The rest of the path stays. A path that it
+    /// does not match stays as it is.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 1024)))]
+    pub pattern: String,
+    /// The replacement, such as `/items/\1`. It begins with `/`. `\1` to `\9` are the groups of the expression, and `\0` is the complete match.
+    /// Each can occur once.
+    #[cfg_attr(
+        feature = "testing",
+        schemars(length(min = 1, max = 1024), regex(pattern = r"^/([!-\[\]-~]|\\[0-9])*$"))
+    )]
+    pub substitution: String,
+}

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{
     ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, PolicyStatus, RetriesSpec, TimeoutsSpec,
+    UrlRewriteSpec,
 };
 use crate::objects::Meta;
 
@@ -97,6 +98,9 @@ pub struct HttpFeaturesSpec {
     /// The time limits of requests. Each limit that a route itself sets precedes that of the policy, unless it is in `overrides`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<TimeoutsSpec>"))]
     pub timeouts: Option<Lenient<TimeoutsSpec>>,
+    /// The change of the URL of requests to the backends. A host or path that a route itself changes precedes it, unless it is in `overrides`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<UrlRewriteSpec>"))]
+    pub url_rewrite: Option<Lenient<UrlRewriteSpec>>,
     /// The changes of the headers of requests to the backends, after those of the route.
     #[cfg_attr(feature = "testing", schemars(with = "Option<HeaderChangesSpec>"))]
     pub request_headers: Option<Lenient<HeaderChangesSpec>>,

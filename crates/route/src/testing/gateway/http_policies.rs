@@ -4,8 +4,8 @@ use crate::objects::Object;
 use crate::objects::gateway::{
     ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec, CsrfSpec,
     HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
-    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, PolicyBackend, PolicySecret, RateUnit, RemoteJwksSpec,
-    RetriesSpec, TimeoutsSpec,
+    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit,
+    RegexRewriteSpec, RemoteJwksSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -111,6 +111,13 @@ impl HttpPolicyBuilder {
     pub fn timeouts(self, request: Option<&str>, idle: Option<&str>) -> Self {
         let (request, idle) = (request.map(str::to_owned), idle.map(str::to_owned));
         self.spec(|spec| spec.timeouts = Some(TimeoutsSpec { request, idle }.into()))
+    }
+
+    /// Replaces the beginning of paths.
+    pub fn rewrite(self, pattern: &str, substitution: &str) -> Self {
+        let regex = RegexRewriteSpec { pattern: pattern.to_owned(), substitution: substitution.to_owned() };
+        let rewrite = UrlRewriteSpec { hostname: None, path: Some(PathRewriteSpec { regex }) };
+        self.spec(|spec| spec.url_rewrite = Some(rewrite.into()))
     }
 
     /// Sets a header of requests and of responses.

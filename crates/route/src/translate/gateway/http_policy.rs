@@ -6,6 +6,7 @@ mod credentials;
 mod features;
 mod headers;
 mod limits;
+mod rewrite;
 mod targets;
 mod tokens;
 
@@ -135,6 +136,7 @@ impl Parser<'_> {
             max_request_body,
             retries,
             timeouts,
+            url_rewrite,
             request_headers,
             response_headers,
             compression,
@@ -166,6 +168,9 @@ impl Parser<'_> {
             }),
             timeouts: self
                 .feature("timeouts", timeouts, |spec| Ok(Shared { value: limits::timeouts(spec)?, replaces })),
+            rewrite: self.feature("urlRewrite", url_rewrite, |spec| {
+                Ok(Shared { value: rewrite::parse(spec, &mut resolver.patterns)?, replaces })
+            }),
             request_headers: self.feature("requestHeaders", request_headers, headers::changes),
             response_headers: self.feature("responseHeaders", response_headers, headers::changes),
             compression: self.feature("compression", compression, |spec| Ok(self::compression(spec))),

@@ -142,7 +142,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..15u8)
+    prop::option::weighted(0.4, 0..18u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -162,6 +162,9 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         11 => policy.retries(20).overriding(),
         12 => policy.timeouts(Some("5s"), None),
         13 => policy.timeouts(Some("soon"), Some("1m")),
+        14 => policy.rewrite("/a/(.*)", r"/\1"),
+        15 => policy.rewrite("/(a|b)*", r"/\1").overriding(),
+        16 => policy.rewrite("/a(", "/"),
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
-    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Cors, Csrf,
-    ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Retry, Route, RoutePolicy, TimeLimits,
+    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, ClusterFilter, CompressionAlgorithm, Cors,
+    Csrf, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Retry, Rewrite, Route, RoutePolicy,
+    TimeLimits,
 };
+
+use super::rewrite::CostlyRewrite;
 
 /// The features of a policy, or of the policies of several levels.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -69,6 +72,7 @@ pub struct Features {
     pub(in crate::translate) max_request_body_bytes: Feature<u32>,
     pub(in crate::translate) retries: Feature<Shared<Arc<Retry>>>,
     pub(in crate::translate) timeouts: Feature<Shared<TimeLimits>>,
+    pub(in crate::translate) rewrite: Feature<Shared<CostlyRewrite>>,
     pub(in crate::translate) request_headers: Feature<Arc<[HeaderChange]>>,
     pub(in crate::translate) response_headers: Feature<Arc<[HeaderChange]>>,
     pub(in crate::translate) compression: Feature<Arc<[CompressionAlgorithm]>>,
@@ -110,6 +114,7 @@ impl Features {
             max_request_body_bytes,
             retries,
             timeouts,
+            rewrite,
             request_headers,
             response_headers,
             compression,
@@ -131,6 +136,7 @@ impl Features {
             (max_request_body_bytes.is_some(), "maxRequestBody"),
             (retries.is_some(), "retries"),
             (timeouts.is_some(), "timeouts"),
+            (rewrite.is_some(), "urlRewrite"),
             (request_headers.is_some(), "requestHeaders"),
             (response_headers.is_some(), "responseHeaders"),
             (compression.is_some(), "compression"),
@@ -155,6 +161,7 @@ impl Features {
             max_request_body_bytes,
             retries,
             timeouts,
+            rewrite,
             request_headers,
             response_headers,
             compression,
@@ -177,6 +184,7 @@ impl Features {
             max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
             retries: retries.clone().or_else(|| general.retries.clone()),
             timeouts: timeouts.clone().or_else(|| general.timeouts.clone()),
+            rewrite: rewrite.clone().or_else(|| general.rewrite.clone()),
             request_headers: request_headers.clone().or_else(|| general.request_headers.clone()),
             response_headers: response_headers.clone().or_else(|| general.response_headers.clone()),
             compression: compression.clone().or_else(|| general.compression.clone()),
@@ -202,6 +210,7 @@ impl Features {
             max_request_body_bytes,
             retries,
             timeouts,
+            rewrite,
             request_headers,
             response_headers,
             compression,
@@ -224,6 +233,7 @@ impl Features {
             max_request_body_bytes: max_request_body_bytes.transpose()?,
             retries: retries.clone().transpose()?.map(|retries| retries.value),
             timeouts: timeouts.clone().transpose()?.map(|timeouts| timeouts.value),
+            rewrite: rewrite.clone().transpose()?.map(|rewrite| rewrite.value.rewrite),
             request_headers: request_headers.clone().transpose()?,
             response_headers: response_headers.clone().transpose()?,
             compression: compression.clone().transpose()?,
@@ -270,6 +280,22 @@ impl Features {
             if *limits == TimeLimits::default() {
                 policy.timeouts = None;
                 replaced.push("timeouts");
+            }
+        }
+        if let Some(rewrite) = policy.rewrite.as_mut().filter(|_| yields(&self.rewrite)) {
+            let is_of_host = |filter: &ClusterFilter| matches!(filter, ClusterFilter::Host(_));
+            let of_backends = forward.clusters.iter().any(|cluster| cluster.filters.iter().any(is_of_host));
+            let has_host = of_backends
+                || has(|filter| match filter {
+                    ForwardFilter::Rewrite(own) => own.host.is_some(),
+                    other => matches!(other, ForwardFilter::HostFromHeader(_)),
+                });
+            let has_path = has(|filter| matches!(filter, ForwardFilter::Rewrite(own) if own.path.is_some()));
+            rewrite.host = rewrite.host.take().filter(|_| !has_host);
+            rewrite.path = rewrite.path.take().filter(|_| !has_path);
+            if *rewrite == Rewrite::default() {
+                policy.rewrite = None;
+                replaced.push("urlRewrite");
             }
         }
         policy.decided.retain(|(name, _)| !replaced.contains(name));
