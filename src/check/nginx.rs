@@ -83,7 +83,7 @@ const RETRIES: &str =
 const IDLE: &str = "Use an HTTPPolicy (timeouts.idle) with the Ingress as its target; it limits the time without data in both directions.";
 const UPSTREAM_TLS: &str = "Set upstream.clientCertificate or upstream.tls as an operator; Lockgate does not verify the certificates of backends \
      for single Ingresses yet.";
-const MIRROR: &str = "Use an HTTPRoute with the filter RequestMirror.";
+const MIRROR: &str = "Use an HTTPPolicy (mirrors) with the Ingress as its target.";
 const ERRORS: &str = "Answer with error pages in the application; Lockgate does not replace answers of backends.";
 const LOGS: &str = "Set accessLog as an operator, for all hosts.";
 

@@ -2,7 +2,7 @@
 
 use lockgate_route::model::{
     Action, ClientValidation, Cluster, ClusterFilter, Discovery, Endpoints, ForwardFilter, HeaderChange, HeaderMatch,
-    HeaderValue, Health, Match, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Session,
+    HeaderValue, Health, Match, Mirror, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Session,
     SettingsAuthorization, Share, TlsVersion, UpstreamProtocol, ValueMatch,
 };
 use lockgate_route::translate::explained::{Answer, Backend, Done, Step};
@@ -216,6 +216,8 @@ pub fn filters(route: &Route) -> Vec<String> {
     let Action::Forward(forward) = &route.action else { return all };
     let of_policy = route.policy().and_then(|policy| policy.rewrite.clone()).unwrap_or_default();
     all.extend(rewrites(of_policy.host.as_ref(), of_policy.path.as_ref()));
+    let copies = route.policy().and_then(|policy| policy.mirrors.as_deref()).unwrap_or_default();
+    all.extend(copies.iter().map(copied));
     for filter in forward.filters.iter() {
         match filter {
             ForwardFilter::RequestHeaders(changes) => all.extend(headers("request", changes)),
@@ -227,9 +229,7 @@ pub fn filters(route: &Route) -> Vec<String> {
                 );
                 all.extend(rewrites(host, path));
             }
-            ForwardFilter::Mirror(mirror) => {
-                all.push(format!("mirror {} of the requests to cluster {}", share(mirror.share), mirror.cluster));
-            }
+            ForwardFilter::Mirror(mirror) => all.push(copied(mirror)),
             ForwardFilter::HostFromHeader(_) if of_policy.host.is_some() => {}
             ForwardFilter::HostFromHeader(name) => all.push(format!("rewrite to the host in header {name}")),
             ForwardFilter::Cookies(rewrites) => {
@@ -287,6 +287,10 @@ pub fn filters(route: &Route) -> Vec<String> {
     all.extend(route.timeout(forward).map(|limit| format!("timeout {limit:?}")));
     all.extend(route.retry(forward).map(|retry| format!("{} retries on {}", retry.retries, retry.on)));
     all
+}
+
+fn copied(mirror: &Mirror) -> String {
+    format!("mirror {} of the requests to cluster {}", share(mirror.share), mirror.cluster)
 }
 
 fn rewrites<'a>(host: Option<&'a HeaderValue>, path: Option<&'a PathRewrite>) -> impl Iterator<Item = String> + 'a {

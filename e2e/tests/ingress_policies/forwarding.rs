@@ -1,10 +1,15 @@
-//! The features of policies for requests that are forwarded: retries and time limits.
+//! The features of policies for requests that are forwarded: retries, time limits, changes of the URL, and copies.
+
+use std::time::Duration;
 
 use e2e::faulty::{Behavior, Faulty};
-use e2e::manifests::{ingress, service};
-use e2e::{Echo, Mode, Target, wait_everywhere};
+use e2e::manifests::{documents, ingress, service};
+use e2e::{Echo, Mode, Target, wait_everywhere, wait_until};
 
 use super::{Site, policy};
+
+/// The requests of a test of copies. Each of Envoy's two workers receives some.
+const REQUESTS: u64 = 20;
 
 /// Returns an HTTPPolicy for the namespace of all Ingresses.
 fn of_namespace(spec: &str) -> String {
@@ -120,5 +125,44 @@ async fn backends_receive_the_url_of_a_policy() {
         becomes("/oldest", "/oldest", "inner.test").await;
         site.manifests.remove("policies.yaml");
         becomes("/old", "/old", "shop.test").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_copied_to_the_services_of_a_policy() {
+    let site = Site::open(Mode::Delta, "", &["shop.test"], &[ingress("shop", "shop.test", "a", Some("cert"))]).await;
+    let (copies, others) = (Faulty::start("copies").await, Faulty::start("others").await);
+    let services = [service("copies", "", &[copies.address]), service("others", "", &[others.address])];
+    site.manifests.write("services.yaml", &documents(&services));
+    copies.set(Behavior::Failing);
+    for is_tls in [false, true] {
+        let shop = site.target("shop.test", is_tls);
+        // The client has the answer of the backend, and the copies arrive at any time after it.
+        let copied = async |to_copies: u64, to_others: u64| {
+            let what = format!("{to_copies} and {to_others} copies, tls: {is_tls}");
+            wait_until(&what, async || {
+                let before = (copies.requests(), others.requests());
+                for _ in 0..REQUESTS {
+                    assert_eq!(shop.backend("/").await.as_deref(), Some("a"), "the answer of a copy is dropped");
+                }
+                let expected = (before.0 + REQUESTS * to_copies, before.1 + REQUESTS * to_others);
+                let arrived = async || copies.requests() >= expected.0 && others.requests() >= expected.1;
+                let arrived = tokio::time::timeout(Duration::from_secs(5), async {
+                    while !arrived().await {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                });
+                arrived.await.is_ok() && (copies.requests(), others.requests()) == expected
+            })
+            .await;
+        };
+        site.manifests.write("policies.yaml", &policy("shop", "mirrors: [{ backendRef: { name: copies, port: 80 } }]"));
+        copied(1, 0).await;
+        let several = "mirrors: [{ backendRef: { name: gone, port: 80 } }, { backendRef: { name: others, port: 80 } }, \
+                       { backendRef: { name: copies, port: 80 }, percent: 0 }]";
+        site.manifests.write("policies.yaml", &policy("shop", several));
+        copied(0, 1).await;
+        site.manifests.remove("policies.yaml");
+        copied(0, 0).await;
     }
 }

@@ -84,6 +84,7 @@ fn delegated(
         retries: _,
         timeouts: _,
         rewrite: _,
+        mirrors: _,
         request_headers: _,
         response_headers: _,
         compression: wanted,

@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{
     ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, GlobalRateLimit, HeaderChange, HeaderName,
-    HeaderValue, Retry, Rewrite,
+    HeaderValue, Mirror, Retry, Rewrite,
 };
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
@@ -41,6 +41,8 @@ pub struct RoutePolicy {
     pub timeouts: Option<TimeLimits>,
     /// The change of the URL, instead of that of the route.
     pub rewrite: Option<Rewrite>,
+    /// The receivers of copies of requests, in addition to those of the route.
+    pub mirrors: Option<Arc<[Mirror]>>,
     /// The changes of the headers of requests, after those of the route.
     pub request_headers: Option<Arc<[HeaderChange]>>,
     /// The changes of the headers of responses, after those of the route.
@@ -73,6 +75,7 @@ impl RoutePolicy {
             retries: _,
             timeouts: _,
             rewrite,
+            mirrors: _,
             request_headers,
             response_headers: _,
             compression: _,
@@ -93,10 +96,11 @@ impl RoutePolicy {
             || request_headers.is_some()
     }
 
-    /// Returns the clusters that requests depend on.
+    /// Returns the clusters that requests depend on, and those of copies.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
         let of_tokens = self.jwt.iter().flat_map(|jwt| &jwt.providers).filter_map(JwtProvider::cluster);
-        of_tokens.chain(self.authorization.iter().map(|authorization| &authorization.cluster))
+        let of_mirrors = self.mirrors.iter().flat_map(|mirrors| mirrors.iter()).map(|mirror| &mirror.cluster);
+        of_tokens.chain(self.authorization.iter().map(|authorization| &authorization.cluster)).chain(of_mirrors)
     }
 }
 

@@ -34,7 +34,9 @@ pub use envoy_fleet::{
     EnvoyFleet, EnvoyFleetSpec, FleetAutoscaling, FleetDisruptionBudget, FleetQuantities, FleetResources, FleetService,
     FleetToleration, PodCount, Quantity, REPLICAS,
 };
-pub use forwarding::{PathRewriteSpec, RegexRewriteSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec};
+pub use forwarding::{
+    MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{
     Algorithm, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,

@@ -46,7 +46,7 @@ pub fn route_action(forward: &Forward, name: &str, path: &PathMatch) -> route_v3
     action
 }
 
-/// Replaces the parts of `action` that the policy of its route sets.
+/// Replaces the parts of `action` that the policy of its route sets, and adds its mirrors.
 pub(super) fn add_policy(action: &mut route_v3::RouteAction, path: &PathMatch, policy: &RoutePolicy) {
     let limits = policy.timeouts.unwrap_or_default();
     if let Some(limit) = limits.request {
@@ -59,6 +59,8 @@ pub(super) fn add_policy(action: &mut route_v3::RouteAction, path: &PathMatch, p
         action.retry_policy = Some(retry_policy(retry));
     }
     // Hosts of weighted clusters have no effect beside that of the route.
+    let mirrors = policy.mirrors.iter().flat_map(|mirrors| mirrors.iter());
+    action.request_mirror_policies.extend(mirrors.map(mirror_policy));
     policy.rewrite.iter().for_each(|change| rewrite(change, path, action));
 }
 

@@ -1,6 +1,8 @@
-//! The features of HTTPPolicies for requests that are forwarded: retries and time limits.
+//! The features of HTTPPolicies for requests that are forwarded: retries, time limits, changes of the URL, and copies.
 
 use serde::{Deserialize, Serialize};
+
+use super::PolicyBackend;
 
 /// The retries of requests to the backends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +19,7 @@ pub struct RetriesSpec {
         feature = "testing",
         schemars(
             length(max = 16),
-            extend("items" = serde_json::json!({ "type": "string", "enum": crate::settings::RETRY_CONDITIONS }))
+            extend("items" = serde_json::json!({ "type": "string", "enum": ["5xx", "cancelled", "connect-failure", "deadline-exceeded", "envoy-ratelimited", "gateway-error", "http3-post-connect-failure", "internal", "refused-stream", "reset", "reset-before-request", "resource-exhausted", "retriable-4xx", "retriable-headers", "retriable-status-codes", "unavailable"] }))
         )
     )]
     pub conditions: Vec<String>,
@@ -89,4 +91,51 @@ pub struct RegexRewriteSpec {
         schemars(length(min = 1, max = 1024), regex(pattern = r"^/([!-\[\]-~]|\\[0-9])*$"))
     )]
     pub substitution: String,
+}
+
+/// A receiver of copies of requests, whose responses are dropped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "testing",
+    derive(schemars::JsonSchema),
+    schemars(extend("x-kubernetes-validations" = [{
+        "rule": "!(has(self.fraction) && has(self.percent))",
+        "message": "only one of fraction and percent can be set",
+    }]))
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MirrorSpec {
+    /// The receiver: a port of a Service, in plain text unless a BackendTLSPolicy targets it.
+    pub backend_ref: PolicyBackend,
+    /// The share of the requests that are copied. All if neither `fraction` nor `percent` is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fraction: Option<MirrorFraction>,
+    /// The share of the requests that are copied, in percent.
+    #[cfg_attr(feature = "testing", schemars(range(max = 100)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u32>,
+}
+
+/// A share of the requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "testing",
+    derive(schemars::JsonSchema),
+    schemars(extend("x-kubernetes-validations" = [{
+        "rule": "self.numerator <= self.denominator",
+        "message": "numerator must not be larger than denominator",
+    }]))
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MirrorFraction {
+    /// The number of copied requests in each `denominator` requests.
+    pub numerator: u32,
+    /// The number of requests; 100 if not set.
+    #[cfg_attr(feature = "testing", schemars(range(min = 1)))]
+    #[serde(default = "hundred")]
+    pub denominator: u32,
+}
+
+fn hundred() -> u32 {
+    100
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{
-    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, PolicyStatus, RetriesSpec, TimeoutsSpec,
-    UrlRewriteSpec,
+    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, MirrorSpec, PolicyStatus, RetriesSpec,
+    TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::objects::Meta;
 
@@ -101,6 +101,9 @@ pub struct HttpFeaturesSpec {
     /// The change of the URL of requests to the backends. A host or path that a route itself changes precedes it, unless it is in `overrides`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<UrlRewriteSpec>"))]
     pub url_rewrite: Option<Lenient<UrlRewriteSpec>>,
+    /// The receivers of copies of requests, in addition to those of the route.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<Vec<MirrorSpec>>", length(max = 3)))]
+    pub mirrors: Option<Lenient<Vec<MirrorSpec>>>,
     /// The changes of the headers of requests to the backends, after those of the route.
     #[cfg_attr(feature = "testing", schemars(with = "Option<HeaderChangesSpec>"))]
     pub request_headers: Option<Lenient<HeaderChangesSpec>>,

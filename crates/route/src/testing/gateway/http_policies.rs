@@ -4,8 +4,8 @@ use crate::objects::Object;
 use crate::objects::gateway::{
     ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec, CsrfSpec,
     HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
-    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit,
-    RegexRewriteSpec, RemoteJwksSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, PathRewriteSpec, PolicyBackend, PolicySecret,
+    RateUnit, RegexRewriteSpec, RemoteJwksSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -118,6 +118,14 @@ impl HttpPolicyBuilder {
         let regex = RegexRewriteSpec { pattern: pattern.to_owned(), substitution: substitution.to_owned() };
         let rewrite = UrlRewriteSpec { hostname: None, path: Some(PathRewriteSpec { regex }) };
         self.spec(|spec| spec.url_rewrite = Some(rewrite.into()))
+    }
+
+    /// Copies requests to a Service.
+    pub fn mirror(self, service: &str) -> Self {
+        let (namespace, name) = super::named(service);
+        let backend_ref = PolicyBackend { name, namespace, port: 80 };
+        let mirror = MirrorSpec { backend_ref, ..MirrorSpec::default() };
+        self.spec(|spec| spec.mirrors = Some(vec![mirror].into()))
     }
 
     /// Sets a header of requests and of responses.

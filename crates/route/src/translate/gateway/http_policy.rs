@@ -6,6 +6,7 @@ mod credentials;
 mod features;
 mod headers;
 mod limits;
+mod mirrors;
 mod rewrite;
 mod targets;
 mod tokens;
@@ -21,7 +22,7 @@ use crate::model::{
 };
 use crate::objects::gateway::{
     Algorithm, ClientAddressesSpec, CompressionSpec, HttpFeaturesSpec, HttpPolicy, Lenient, LocalRateLimitSpec,
-    PolicyBackend, RateUnit,
+    MirrorSpec, PolicyBackend, RateUnit,
 };
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence, Revision};
 use crate::size;
@@ -137,6 +138,7 @@ impl Parser<'_> {
             retries,
             timeouts,
             url_rewrite,
+            mirrors,
             request_headers,
             response_headers,
             compression,
@@ -144,7 +146,7 @@ impl Parser<'_> {
         } = spec;
         let replaces = self.at == OVERRIDES;
         let most_retries = resolver.context.settings.tenants.max_retries;
-        let (mut faulty, mut excess) = (Vec::new(), None);
+        let (mut faulty, mut excess, mut unsent) = (Vec::new(), None, Vec::new());
         let features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
             basic_authentication: self.feature("basicAuthentication", basic_authentication, |spec| {
@@ -171,6 +173,9 @@ impl Parser<'_> {
             rewrite: self.feature("urlRewrite", url_rewrite, |spec| {
                 Ok(Shared { value: rewrite::parse(spec, &mut resolver.patterns)?, replaces })
             }),
+            mirrors: self.feature("mirrors", mirrors, |specs: &Vec<MirrorSpec>| {
+                mirrors::parse(specs, namespace, resolver, &mut unsent)
+            }),
             request_headers: self.feature("requestHeaders", request_headers, headers::changes),
             response_headers: self.feature("responseHeaders", response_headers, headers::changes),
             compression: self.feature("compression", compression, |spec| Ok(self::compression(spec))),
@@ -184,6 +189,10 @@ impl Parser<'_> {
         };
         for (field, message) in faulty {
             let problem = self.fault(format!("{}{field}", self.at), message, "this client is not authenticated");
+            self.left_out.push(problem);
+        }
+        for (field, message) in unsent {
+            let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");
             self.left_out.push(problem);
         }
         if let Some((field, message)) = excess {

@@ -142,7 +142,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..18u8)
+    prop::option::weighted(0.4, 0..22u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -165,6 +165,10 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         14 => policy.rewrite("/a/(.*)", r"/\1"),
         15 => policy.rewrite("/(a|b)*", r"/\1").overriding(),
         16 => policy.rewrite("/a(", "/"),
+        17 => policy.mirror("a"),
+        18 => policy.mirror("b").overriding(),
+        19 => policy.mirror("other/a"),
+        20 => policy.mirror("gone"),
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }

@@ -6,8 +6,8 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
     Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, ClusterFilter, CompressionAlgorithm, Cors,
-    Csrf, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Retry, Rewrite, Route, RoutePolicy,
-    TimeLimits,
+    Csrf, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Mirror, Retry, Rewrite, Route,
+    RoutePolicy, TimeLimits,
 };
 
 use super::rewrite::CostlyRewrite;
@@ -73,6 +73,7 @@ pub struct Features {
     pub(in crate::translate) retries: Feature<Shared<Arc<Retry>>>,
     pub(in crate::translate) timeouts: Feature<Shared<TimeLimits>>,
     pub(in crate::translate) rewrite: Feature<Shared<CostlyRewrite>>,
+    pub(in crate::translate) mirrors: Feature<Arc<[Mirror]>>,
     pub(in crate::translate) request_headers: Feature<Arc<[HeaderChange]>>,
     pub(in crate::translate) response_headers: Feature<Arc<[HeaderChange]>>,
     pub(in crate::translate) compression: Feature<Arc<[CompressionAlgorithm]>>,
@@ -115,6 +116,7 @@ impl Features {
             retries,
             timeouts,
             rewrite,
+            mirrors,
             request_headers,
             response_headers,
             compression,
@@ -137,6 +139,7 @@ impl Features {
             (retries.is_some(), "retries"),
             (timeouts.is_some(), "timeouts"),
             (rewrite.is_some(), "urlRewrite"),
+            (mirrors.is_some(), "mirrors"),
             (request_headers.is_some(), "requestHeaders"),
             (response_headers.is_some(), "responseHeaders"),
             (compression.is_some(), "compression"),
@@ -162,6 +165,7 @@ impl Features {
             retries,
             timeouts,
             rewrite,
+            mirrors,
             request_headers,
             response_headers,
             compression,
@@ -185,6 +189,7 @@ impl Features {
             retries: retries.clone().or_else(|| general.retries.clone()),
             timeouts: timeouts.clone().or_else(|| general.timeouts.clone()),
             rewrite: rewrite.clone().or_else(|| general.rewrite.clone()),
+            mirrors: mirrors.clone().or_else(|| general.mirrors.clone()),
             request_headers: request_headers.clone().or_else(|| general.request_headers.clone()),
             response_headers: response_headers.clone().or_else(|| general.response_headers.clone()),
             compression: compression.clone().or_else(|| general.compression.clone()),
@@ -211,6 +216,7 @@ impl Features {
             retries,
             timeouts,
             rewrite,
+            mirrors,
             request_headers,
             response_headers,
             compression,
@@ -234,6 +240,7 @@ impl Features {
             retries: retries.clone().transpose()?.map(|retries| retries.value),
             timeouts: timeouts.clone().transpose()?.map(|timeouts| timeouts.value),
             rewrite: rewrite.clone().transpose()?.map(|rewrite| rewrite.value.rewrite),
+            mirrors: mirrors.clone().transpose()?,
             request_headers: request_headers.clone().transpose()?,
             response_headers: response_headers.clone().transpose()?,
             compression: compression.clone().transpose()?,

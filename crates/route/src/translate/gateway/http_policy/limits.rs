@@ -75,3 +75,17 @@ fn limit(field: &str, text: Option<&str>) -> Result<Option<Option<Duration>>, Fa
         None => Err((field.to_owned(), format!("{text:?} is not a time such as 500ms, or 0s for no limit"))),
     }
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_server_accepts_the_conditions_that_are_known() {
+        let schema = schemars::schema_for!(RetriesSpec);
+        let accepted = schema.get("properties").map(|fields| fields["conditions"]["items"]["enum"].clone());
+        assert_eq!(accepted, Some(serde_json::json!(RETRY_CONDITIONS)));
+        let every = RetriesSpec { conditions: RETRY_CONDITIONS.map(str::to_owned).to_vec(), ..RetriesSpec::default() };
+        assert!(retries(&every, 1).is_ok());
+    }
+}

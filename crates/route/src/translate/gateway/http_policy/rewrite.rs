@@ -97,7 +97,7 @@ fn check(text: &str, groups: usize) -> Result<(), String> {
         let group = bytes.next().filter(u8::is_ascii_digit).map(|digit| usize::from(digit - b'0'));
         let Some(group) = group else { return Err(format!("{text:?} has a backslash without the number of a group")) };
         if group > groups {
-            return Err(format!("{text:?} refers to group {group}, but the pattern has {groups} groups"));
+            return Err(format!("{text:?} refers to group {group}, but the last group of the pattern is {groups}"));
         }
         // A group can be the complete path, and the new path has no limit of its length.
         if seen.get_mut(group).is_none_or(|seen| std::mem::replace(seen, true)) {
@@ -145,8 +145,8 @@ mod tests {
             ("a)(?:b", "/", "pattern: \"a)(?:b\" is not a regular expression"),
             ("", "/", "pattern: the length"),
             ("/(.*)a.{20}", r"/\1", "pattern: \"/(.*)a.{20}\" is too expensive: its automaton"),
-            ("/(a)", r"/\2", "substitution: \"/\\\\2\" refers to group 2, but the pattern has 1 groups"),
-            ("/(?:a)", r"/\1", "but the pattern has 0 groups"),
+            ("/(a)", r"/\2", "substitution: \"/\\\\2\" refers to group 2, but the last group of the pattern is 1"),
+            ("/(?:a)", r"/\1", "but the last group of the pattern is 0"),
             ("/(a)", r"/\1\1", "refers to group 1 twice"),
             ("/(a)", r"\1", "does not begin with /"),
             ("/(a)", "", "substitution: the length"),
