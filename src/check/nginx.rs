@@ -62,7 +62,7 @@ const fn switch(name: &'static str, consequence: &'static str, remedy: &'static 
     Hint { name, consequence, remedy, is_same: is_off }
 }
 
-const REWRITE: &str = "Use an HTTPRoute with the filter URLRewrite.";
+const REWRITE: &str = "Use an HTTPPolicy (urlRewrite) with the Ingress as its target.";
 const REDIRECT: &str = "Use an HTTPRoute with the filter RequestRedirect.";
 const AUTHORIZATION: &str = "Use an HTTPRoute with an HTTPPolicy (externalAuthorization). Or set externalAuthorization as an operator and \
      add the annotation to ingress.ignoredAnnotations.";
@@ -79,11 +79,11 @@ const LIMIT: &str =
 const AFFINITY: &str =
     "Use an HTTPRoute with sessionPersistence (experimental channel), or store sessions outside of the pods.";
 const RETRIES: &str =
-    "Set the annotations projectcontour.io/retry-on and projectcontour.io/num-retries, or the setting retries.";
-const IDLE: &str = "Set timeouts.streamIdle as an operator; it limits the time without data in both directions.";
+    "Use an HTTPPolicy (retries) with the Ingress as its target, or the annotation projectcontour.io/retry-on.";
+const IDLE: &str = "Use an HTTPPolicy (timeouts.idle) with the Ingress as its target; it limits the time without data in both directions.";
 const UPSTREAM_TLS: &str = "Set upstream.clientCertificate or upstream.tls as an operator; Lockgate does not verify the certificates of backends \
      for single Ingresses yet.";
-const MIRROR: &str = "Use an HTTPRoute with the filter RequestMirror.";
+const MIRROR: &str = "Use an HTTPPolicy (mirrors) with the Ingress as its target.";
 const ERRORS: &str = "Answer with error pages in the application; Lockgate does not replace answers of backends.";
 const LOGS: &str = "Set accessLog as an operator, for all hosts.";
 
@@ -113,7 +113,7 @@ static HINTS: &[Hint] = &[
     lost(
         "proxy-read-timeout",
         "the time between two reads is limited by timeouts.streamIdle",
-        "Set timeouts.streamIdle as an operator, or projectcontour.io/response-timeout for whole responses.",
+        "Use an HTTPPolicy (timeouts.idle, or timeouts.request for whole responses) with the Ingress as its target.",
     ),
     lost("proxy-send-timeout", "the time between two writes is limited by timeouts.streamIdle", IDLE),
     lost(

@@ -2,7 +2,7 @@
 
 use lockgate_route::model::{
     Action, ClientValidation, Cluster, ClusterFilter, Discovery, Endpoints, ForwardFilter, HeaderChange, HeaderMatch,
-    Health, Match, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Session,
+    HeaderValue, Health, Match, Mirror, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Session,
     SettingsAuthorization, Share, TlsVersion, UpstreamProtocol, ValueMatch,
 };
 use lockgate_route::translate::explained::{Answer, Backend, Done, Step};
@@ -161,6 +161,9 @@ fn path_rewrite(rewrite: &PathRewrite) -> String {
     match rewrite {
         PathRewrite::Prefix(prefix) => format!("prefix {:?} instead of the matched one", prefix.as_str()),
         PathRewrite::Full(path) => format!("path {:?}", path.as_str()),
+        PathRewrite::Regex(rewrite) => {
+            format!("{:?} instead of {:?} in the path", &*rewrite.substitution, &*rewrite.pattern)
+        }
     }
 }
 
@@ -211,16 +214,23 @@ pub fn filters(route: &Route) -> Vec<String> {
         }
     }
     let Action::Forward(forward) = &route.action else { return all };
+    let of_policy = route.policy().and_then(|policy| policy.rewrite.clone()).unwrap_or_default();
+    all.extend(rewrites(of_policy.host.as_ref(), of_policy.path.as_ref()));
+    let copies = route.policy().and_then(|policy| policy.mirrors.as_deref()).unwrap_or_default();
+    all.extend(copies.iter().map(copied));
     for filter in forward.filters.iter() {
         match filter {
             ForwardFilter::RequestHeaders(changes) => all.extend(headers("request", changes)),
             ForwardFilter::Rewrite(Rewrite { host, path }) => {
-                all.extend(host.iter().map(|host| format!("rewrite to host {}", host.as_str())));
-                all.extend(path.iter().map(|path| format!("rewrite to {}", path_rewrite(path))));
+                // The policy may replace them.
+                let (host, path) = (
+                    host.as_ref().filter(|_| of_policy.host.is_none()),
+                    path.as_ref().filter(|_| of_policy.path.is_none()),
+                );
+                all.extend(rewrites(host, path));
             }
-            ForwardFilter::Mirror(mirror) => {
-                all.push(format!("mirror {} of the requests to cluster {}", share(mirror.share), mirror.cluster));
-            }
+            ForwardFilter::Mirror(mirror) => all.push(copied(mirror)),
+            ForwardFilter::HostFromHeader(_) if of_policy.host.is_some() => {}
             ForwardFilter::HostFromHeader(name) => all.push(format!("rewrite to the host in header {name}")),
             ForwardFilter::Cookies(rewrites) => {
                 let mut names: Vec<String> =
@@ -254,10 +264,8 @@ pub fn filters(route: &Route) -> Vec<String> {
                 let keys: Vec<&str> = context.keys().map(String::as_str).collect();
                 all.push(format!("context for the authorization server of the settings: {}", keys.join(", ")));
             }
-            ForwardFilter::IdleTimeout(limit) => all.push(match limit {
-                Some(limit) => format!("idle timeout {limit:?}"),
-                None => "no idle timeout".to_owned(),
-            }),
+            // That of the policy may replace it.
+            ForwardFilter::IdleTimeout(_) => {}
             #[allow(unreachable_patterns)]
             _ => {}
         }
@@ -272,9 +280,22 @@ pub fn filters(route: &Route) -> Vec<String> {
         });
         all.extend(changes.map(|change| format!("for cluster {}: {change}", weighted.cluster)));
     }
-    all.extend(forward.timeout.map(|limit| format!("timeout {limit:?}")));
-    all.extend(forward.retry.as_ref().map(|retry| format!("{} retries on {}", retry.retries, retry.on)));
+    all.extend(route.idle_timeout(forward).map(|limit| match limit {
+        Some(limit) => format!("idle timeout {limit:?}"),
+        None => "no idle timeout".to_owned(),
+    }));
+    all.extend(route.timeout(forward).map(|limit| format!("timeout {limit:?}")));
+    all.extend(route.retry(forward).map(|retry| format!("{} retries on {}", retry.retries, retry.on)));
     all
+}
+
+fn copied(mirror: &Mirror) -> String {
+    format!("mirror {} of the requests to cluster {}", share(mirror.share), mirror.cluster)
+}
+
+fn rewrites<'a>(host: Option<&'a HeaderValue>, path: Option<&'a PathRewrite>) -> impl Iterator<Item = String> + 'a {
+    let host = host.map(|host| format!("rewrite to host {}", host.as_str()));
+    host.into_iter().chain(path.map(|path| format!("rewrite to {}", path_rewrite(path))))
 }
 
 fn headers<'a>(side: &'a str, changes: &'a [HeaderChange]) -> impl Iterator<Item = String> + 'a {

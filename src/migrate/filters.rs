@@ -4,7 +4,7 @@ mod cors;
 
 use lockgate_route::model::{
     Action, ClusterFilter, Forward, ForwardFilter, HeaderChange, HeaderValue, Mirror, PathRewrite, Redirect, Rewrite,
-    Route, RouteFilter, Scheme, SettingsAuthorization, Share,
+    Route, RouteFilter, RoutePolicy, Scheme, SettingsAuthorization, Share,
 };
 use serde_json::{Value, json};
 
@@ -42,8 +42,9 @@ pub fn of_route(
         }
         Action::Forward(forward) => {
             // The written policy would not replace the filter, as overrides of a policy replace that of the route.
-            let has_cors = route.policy().is_some_and(|policy| policy.cors.is_some());
-            forwarded(writer, forward, &responses, (condition, place, has_cors), losses)?
+            let none = RoutePolicy::default();
+            let policy = route.policy().map_or(&none, |policy| &**policy);
+            forwarded(writer, forward, &responses, (condition, place, policy), losses)?
         }
         Action::Respond { .. } => Vec::new(),
     };
@@ -54,16 +55,19 @@ fn forwarded(
     writer: &mut Writer,
     forward: &Forward,
     responses: &[HeaderChange],
-    (condition, place, has_cors): (&Condition, Place, bool),
+    (condition, place, policy): (&Condition, Place, &RoutePolicy),
     losses: &mut Losses,
 ) -> Result<Vec<Value>, Option<Fault>> {
     let (mut requests, mut rewrite, mut filters) = (Vec::new(), Rewrite::default(), Vec::new());
+    let of_policy = policy.rewrite.clone().unwrap_or_default();
     for filter in forward.filters.iter() {
         match filter {
             ForwardFilter::RequestHeaders(changes) => requests.extend(changes.iter().cloned()),
             ForwardFilter::Rewrite(one) => rewrite = one.clone(),
+            ForwardFilter::HostFromHeader(_) if of_policy.host.is_some() => {}
             ForwardFilter::Mirror(mirror) => filters.extend(mirrored(writer, mirror, place, losses)),
-            ForwardFilter::Cors(_) if has_cors => {}
+            ForwardFilter::Cors(_) if policy.cors.is_some() => {}
+            ForwardFilter::IdleTimeout(_) if policy.timeouts.is_some_and(|limits| limits.idle.is_some()) => {}
             ForwardFilter::Cors(cors) => {
                 filters.extend(cors::written(cors, writer.options.experimental, place, losses))
             }
@@ -87,6 +91,7 @@ fn forwarded(
     // The host of a Service replaces that of the route.
     let of_clusters: Vec<Option<&HeaderValue>> = forward.clusters.iter().map(|one| host_of(&one.filters)).collect();
     match of_clusters.first().filter(|first| of_clusters.iter().all(|other| other == *first)) {
+        _ if of_policy.host.is_some() => {}
         Some(Some(host)) => rewrite.host = Some((*host).clone()),
         Some(None) => {}
         None => place.report_change(
@@ -99,6 +104,8 @@ fn forwarded(
             ],
         ),
     }
+    rewrite.host = rewrite.host.filter(|_| of_policy.host.is_none());
+    rewrite.path = rewrite.path.filter(|_| of_policy.path.is_none());
     let mut written = headers([&requests, responses], place, REQUESTS, losses)?;
     if rewrite != Rewrite::default() {
         let mut url = json!({});
@@ -164,7 +171,7 @@ fn report(filter: &ForwardFilter, place: Place, losses: &mut Losses) {
             [
                 "HTTPRoutes do not limit the time without data",
                 "the time limit of the settings applies",
-                "Set timeouts.streamIdle as an operator if this limit is too long or too short.",
+                "Write an HTTPPolicy with `timeouts.idle` for the HTTPRoute.",
             ],
         ),
         ForwardFilter::SettingsAuthorization(_) => (
@@ -297,6 +304,11 @@ fn path_modifier(path: &PathRewrite, condition: &Condition, part: &'static str) 
             let text = if elements.is_empty() { "/" } else { elements };
             Ok(json!({ "type": "ReplacePrefixMatch", "replacePrefixMatch": text }))
         }
+        PathRewrite::Regex(_) => Err(Some(Fault {
+            part,
+            message: "HTTPRoutes replace no regular expressions in paths".to_owned(),
+            remedy: "Write an HTTPPolicy with `urlRewrite` for the HTTPRoute.".to_owned(),
+        })),
         PathRewrite::Prefix(_) => Err(Some(Fault {
             part,
             message: "HTTPRoutes replace a prefix of plain characters alone".to_owned(),

@@ -4,6 +4,7 @@
 //! restricts access, a rule gets no backend.
 
 mod authorization;
+mod limits;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,10 @@ pub fn features(
         local_rate_limit,
         global_rate_limit,
         max_request_body_bytes,
+        retries,
+        timeouts,
+        rewrite,
+        mirrors,
         request_headers,
         response_headers,
         compression,
@@ -108,6 +113,23 @@ pub fn features(
     }
     if let Some(bytes) = body {
         written.insert("maxRequestBody".to_owned(), json!(format!("{bytes}B")));
+    }
+    if let Some(retries) = retries.as_ref().filter(|_| is_new("retries")) {
+        written.insert("retries".to_owned(), limits::retries_spec(retries));
+    }
+    if let Some(limits) = timeouts.as_ref().filter(|_| is_new("timeouts")) {
+        written.insert("timeouts".to_owned(), limits::timeouts_spec(limits));
+    }
+    if let Some(rewrite) = rewrite.as_ref().filter(|_| is_new("urlRewrite")) {
+        written.insert("urlRewrite".to_owned(), limits::rewrite_spec(rewrite));
+    }
+    if mirrors.as_ref().is_some_and(|_| is_new("mirrors")) {
+        let text = Text {
+            message: "the mirrors of an HTTPPolicy of another namespace cannot be copied".to_owned(),
+            consequence: "requests are not copied to them",
+            remedy: "Write an HTTPPolicy with `mirrors` in the namespace of the route.",
+        };
+        losses.add_lost(place.owner, place.below(losses, "policy"), text);
     }
     for (name, changes) in [("requestHeaders", requests), ("responseHeaders", responses)] {
         written.extend(changes.map(|changes| (name.to_owned(), headers_spec(changes))));
@@ -250,7 +272,10 @@ pub fn grants(policies: &[Value]) -> Vec<Value> {
         let from = policy["metadata"]["namespace"].as_str().unwrap_or_default();
         let tokens = policy["spec"]["jwt"]["providers"].as_array().map(Vec::as_slice).unwrap_or_default();
         let of_tokens = tokens.iter().map(|provider| &provider["jwks"]["remote"]["backendRef"]);
-        for backend in of_tokens.chain([&policy["spec"]["externalAuthorization"]["backendRef"]]) {
+        let mirrors = policy["spec"]["mirrors"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let of_mirrors = mirrors.iter().map(|mirror| &mirror["backendRef"]);
+        let server = &policy["spec"]["externalAuthorization"]["backendRef"];
+        for backend in of_tokens.chain(of_mirrors).chain([server]) {
             if let (Some(to), Some(name)) = (backend["namespace"].as_str(), backend["name"].as_str()) {
                 services.entry((to.to_owned(), from.to_owned())).or_default().insert(name.to_owned());
             }

@@ -113,7 +113,7 @@ impl Writer<'_> {
         losses: &mut Losses,
     ) -> Result<Content, Option<Fault>> {
         let mut fields = match &route.action {
-            Action::Forward(forward) => self.forward(place, forward, losses)?,
+            Action::Forward(forward) => self.forward(place, (route, forward), losses)?,
             Action::Redirect(_) => json!({}),
             Action::Respond { status, .. } => {
                 responds(place, *status, losses);
@@ -139,13 +139,18 @@ impl Writer<'_> {
         Ok(Content { fields, policy })
     }
 
-    fn forward(&mut self, place: Place, forward: &Forward, losses: &mut Losses) -> Result<Value, Option<Fault>> {
+    fn forward(
+        &mut self,
+        place: Place,
+        (route, forward): (&Route, &Forward),
+        losses: &mut Losses,
+    ) -> Result<Value, Option<Fault>> {
         let mut backends = Vec::new();
         for weighted in &forward.clusters {
             backends.push(self.backend(place, weighted, forward.clusters.len() > 1, losses)?);
         }
         let mut rule = json!({ "backendRefs": backends });
-        self.limits(place, forward, &mut rule, losses);
+        self.limits(place, (route, forward), &mut rule, losses);
         Ok(rule)
     }
 

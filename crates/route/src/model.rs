@@ -42,8 +42,8 @@ pub use backend::{
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
 pub use cookies::{CookieAttribute, CookieRewrite, CookieRewrites, SameSite};
 pub use filter::{
-    ClusterFilter, Cors, Filters, ForwardFilter, InternalRedirects, Mirror, OriginMatch, PathRewrite, Rewrite,
-    RouteFilter, SchemeChange, Share,
+    ClusterFilter, Cors, Filters, ForwardFilter, InternalRedirects, Mirror, OriginMatch, PathRewrite, RegexRewrite,
+    Rewrite, RouteFilter, SchemeChange, Share,
 };
 pub use header::{FRAMING, HeaderChange, HeaderName, HeaderValue, LOOP};
 pub use header_format::HeaderFormat;
@@ -55,11 +55,11 @@ pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMa
 pub use part::Part;
 pub use policy::{
     AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, Jwks, Jwt, JwtProvider, LimitAnswer,
-    LocalRateLimit, RemoteJwks, RoutePolicy,
+    LocalRateLimit, RemoteJwks, RoutePolicy, TimeLimits,
 };
 pub use rate_limit::{Entry, EntryHeader, GlobalRateLimit, HeaderCondition};
 pub use route::{
-    Action, CommonEnds, Forward, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,
+    Action, CommonEnds, Forward, OwnParts, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,
 };
 pub use session::{CookieName, Session, SessionCookie};
 pub use tls::{Others, ServedHosts, TlsHost, TlsVersion};

@@ -136,6 +136,18 @@ pub fn cost(pattern: &str, limits: Limits) -> Result<Cost, Rejection> {
     Ok(Cost { size, steps })
 }
 
+/// Returns the number of groups of a pattern that [`cost`] accepts.
+pub fn groups(pattern: &str) -> usize {
+    let parser = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);
+    parser.map_or(0, |parsed| parsed.properties().explicit_captures_len())
+}
+
+/// Returns the largest number of places of a pattern that [`cost`] accepts which RE2 visits for one byte of a text to find its groups. RE2
+/// does not build an automaton for them. `None`: the pattern is not valid.
+pub fn width(pattern: &str) -> Option<u32> {
+    automaton::explored(pattern, u32::MAX).ok().map(|explored| explored.width)
+}
+
 /// Estimates the size of the compiled program. The error is the reason why Envoy or RE2 rejects `pattern`.
 fn program_size(pattern: &str) -> Result<u64, String> {
     // RE2 accepts it, and Envoy does not. Source: Envoy, `envoy.type.matcher.v3.RegexMatcher`.

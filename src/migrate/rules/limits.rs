@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockgate_route::model::{Forward, Retry};
+use lockgate_route::model::{Forward, Retry, Route};
 use lockgate_route::objects::Ingress;
 use serde_json::{Value, json};
 
@@ -15,14 +15,26 @@ const RETRY_ON: &str = "projectcontour.io/retry-on";
 const TIMEOUTS: [&str; 2] = ["projectcontour.io/response-timeout", "projectcontour.io/request-timeout"];
 
 impl Writer<'_> {
-    /// Adds the time limits and the retries.
-    pub(super) fn limits(&self, place: Place, forward: &Forward, rule: &mut Value, losses: &mut Losses) {
+    /// Adds the time limits and the retries, except for those of an HTTPPolicy: the written one would not replace them.
+    pub(super) fn limits(
+        &self,
+        place: Place,
+        (route, forward): (&Route, &Forward),
+        rule: &mut Value,
+        losses: &mut Losses,
+    ) {
+        let policy = route.policy();
+        let limits = policy.and_then(|policy| policy.timeouts);
         let object =
             self.source.objects.get::<Ingress>(place.owner).filter(|_| losses.migrated() == Migrated::Ingresses);
         let has = |name: &&str| object.is_some_and(|object| object.meta.annotations.contains_key(*name));
         let is_default = forward.timeout == self.source.settings.timeouts.response;
-        if TIMEOUTS.iter().any(&has) || !is_default {
+        let is_own = TIMEOUTS.iter().any(&has) || !is_default || (forward.own.timeout && limits.is_some());
+        if is_own && limits.is_none_or(|limits| limits.request.is_none()) {
             rule["timeouts"]["request"] = json!(duration(forward.timeout));
+        }
+        if policy.is_some_and(|policy| policy.retries.is_some()) {
+            return;
         }
         let Some(retry) = &forward.retry else { return };
         let field = match losses.migrated() {
@@ -44,7 +56,8 @@ impl Writer<'_> {
             rule["retry"]["codes"] = json!(codes);
         }
         let limit = retry.per_try_timeout;
-        if let Some(limit) = limit.filter(|limit| forward.timeout.is_none_or(|timeout| *limit <= timeout)) {
+        let request = route.timeout(forward);
+        if let Some(limit) = limit.filter(|limit| request.is_none_or(|request| *limit <= request)) {
             rule["timeouts"]["backendRequest"] = json!(duration(Some(limit)));
         }
         if !lost.is_empty() {

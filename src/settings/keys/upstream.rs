@@ -101,7 +101,7 @@ pub const UPSTREAM: &[Key] = &[
         "tenants.maxRetries",
         Count,
         route.tenants.max_retries,
-        "The largest number of retries that an Ingress or a rule of an HTTPRoute can set for its requests."
+        "The largest number of retries that an Ingress, a route, or an HTTPPolicy can set for requests."
     ),
     key!(
         "tenants.maxBufferedBytes",

@@ -263,7 +263,7 @@ fn route(route: &Route, model: &Model) -> Vec<route_v3::Route> {
     let action = match &route.action {
         // No gRPC client enforces them, so the calls fail.
         Action::Forward(_) if route.asks() || route.policy().is_some_and(|policy| policy.restricts()) => answer(503),
-        Action::Forward(forward) => forward_within(forward, model),
+        Action::Forward(forward) => forward_within(forward, route.retry(forward), model),
         // gRPC supports neither, and fails the calls of such a route.
         Action::Redirect(_) => answer(503),
         Action::Respond { status, .. } => answer(*status),
@@ -320,7 +320,7 @@ fn prefix(text: &str) -> route_v3::RouteMatch {
 
 /// Builds the action that forwards to clusters that gRPC can use. If gRPC cannot use a cluster with a weight, the whole
 /// route fails. Otherwise the other clusters would receive more than their share.
-fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
+fn forward_within(forward: &Forward, retry: Option<&Retry>, model: &Model) -> route_v3::route::Action {
     let usable = |id: &ClusterId| model.clusters.get(id).is_some_and(|cluster| !is_refused(cluster));
     if forward.clusters.iter().any(|one| one.weight > 0 && !usable(&one.cluster)) {
         return answer(503);
@@ -330,7 +330,7 @@ fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
     }
     let clusters = forward.clusters.iter().filter(|one| one.weight > 0);
     let clusters = clusters.map(|one| WeightedCluster::new(one.cluster.clone(), one.weight)).collect();
-    let retry = forward.retry.as_deref().and_then(retry_within).map(Box::new);
+    let retry = retry.and_then(retry_within).map(Box::new);
     route_action(&Forward { clusters, retry, ..Forward::default() })
 }
 

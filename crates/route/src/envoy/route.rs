@@ -251,7 +251,8 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
     let name = names::route(origin);
     let (built, forward) = match action {
         Action::Forward(forward) => {
-            let built = route_action(forward, &name, &matches.path);
+            let mut built = route_action(forward, &name, &matches.path);
+            policy.into_iter().for_each(|policy| action::add_policy(&mut built, &matches.path, policy));
             (Some(route_v3::route::Action::Route(built)), Some(&**forward))
         }
         Action::Redirect(_) => (None, None),

@@ -270,7 +270,7 @@ fn a_session_cookie_selects_a_cluster() {
     let decided = |clusters: &[&str], keeps_cluster, sent: &str| {
         let clusters = clusters.iter().map(|name| WeightedCluster::new(id(name), 1)).collect();
         let session = ForwardFilter::Session(Box::new(Session::Cookie(cookie(keeps_cluster))));
-        let forward = Forward { clusters, timeout: None, retry: None, websocket: true, filters: vec![session].into() };
+        let forward = Forward { clusters, websocket: true, filters: vec![session].into(), ..Forward::default() };
         let forwarding = route(PathMatch::root(), Action::Forward(Arc::new(forward)));
         let model = plain(vec![("*", VirtualHost::new([forwarding]))]);
         let headers = vec![("Cookie".to_owned(), sent.to_owned())];

@@ -101,6 +101,17 @@ pub enum PathRewrite {
     Prefix(HeaderValue),
     /// Replaces the path.
     Full(HeaderValue),
+    /// Replaces the matches of a pattern.
+    Regex(Arc<RegexRewrite>),
+}
+
+/// A replacement of the matches of a pattern in a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegexRewrite {
+    /// RE2.
+    pub pattern: Arc<str>,
+    /// The replacement, in which `\1` is a group of the pattern.
+    pub substitution: Arc<str>,
 }
 
 /// The redirects of backends that Envoy follows itself, to routes of the same object on the same host.

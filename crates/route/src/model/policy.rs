@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{
     ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, GlobalRateLimit, HeaderChange, HeaderName,
-    HeaderValue, Oidc, SecretId,
+    HeaderValue, Mirror, Oidc, Retry, Rewrite, SecretId,
 };
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
@@ -37,6 +37,14 @@ pub struct RoutePolicy {
     pub global_rate_limit: Option<Arc<GlobalRateLimit>>,
     /// The maximum size of a request body in bytes.
     pub max_request_body_bytes: Option<u32>,
+    /// The retries, instead of those of the route.
+    pub retries: Option<Arc<Retry>>,
+    /// The time limits, instead of those of the route.
+    pub timeouts: Option<TimeLimits>,
+    /// The change of the URL, instead of that of the route.
+    pub rewrite: Option<Rewrite>,
+    /// The receivers of copies of requests, in addition to those of the route.
+    pub mirrors: Option<Arc<[Mirror]>>,
     /// The changes of the headers of requests, after those of the route.
     pub request_headers: Option<Arc<[HeaderChange]>>,
     /// The changes of the headers of responses, after those of the route.
@@ -67,6 +75,10 @@ impl RoutePolicy {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            retries: _,
+            timeouts: _,
+            rewrite,
+            mirrors: _,
             request_headers,
             response_headers: _,
             compression: _,
@@ -84,14 +96,17 @@ impl RoutePolicy {
             || local_rate_limit.is_some()
             || global_rate_limit.is_some()
             || max_request_body_bytes.is_some()
+            || rewrite.is_some()
             || request_headers.is_some()
     }
 
-    /// Returns the clusters that requests depend on.
+    /// Returns the clusters that requests depend on, and those of copies.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
         let of_tokens = self.jwt.iter().flat_map(|jwt| &jwt.providers).filter_map(JwtProvider::cluster);
         let of_login = self.oidc.iter().map(|oidc| &oidc.cluster);
-        of_tokens.chain(of_login).chain(self.authorization.iter().map(|authorization| &authorization.cluster))
+        let of_mirrors = self.mirrors.iter().flat_map(|mirrors| mirrors.iter()).map(|mirror| &mirror.cluster);
+        let of_servers = self.authorization.iter().map(|authorization| &authorization.cluster);
+        of_tokens.chain(of_login).chain(of_servers).chain(of_mirrors)
     }
 
     /// Returns the secrets that requests depend on.
@@ -104,6 +119,15 @@ impl RoutePolicy {
         let of_tokens = self.jwt.as_ref().is_some_and(|jwt| jwt.waits());
         [of_tokens, self.oidc.is_some(), self.authorization.is_some()].into_iter().filter(|waits| *waits).count()
     }
+}
+
+/// Time limits of requests. The outer `None`: the limit of the route applies. The inner `None`: no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// The limit of the complete response.
+    pub request: Option<Option<Duration>>,
+    /// The limit of the time without any data.
+    pub idle: Option<Option<Duration>>,
 }
 
 /// A limit of the request rate, counted by each Envoy for each route.

@@ -131,6 +131,26 @@ impl Route {
         Self { filters: others.collect::<Vec<_>>().into(), ..self.clone() }
     }
 
+    /// Returns the time limit of the complete response that applies to forwarded requests: that of the policy, or of `forward`.
+    pub fn timeout(&self, forward: &Forward) -> Option<Duration> {
+        self.policy().and_then(|policy| policy.timeouts?.request).unwrap_or(forward.timeout)
+    }
+
+    /// Returns the limit of the time without any data that applies to forwarded requests. The outer `None`: that of the settings.
+    pub fn idle_timeout(&self, forward: &Forward) -> Option<Option<Duration>> {
+        let of_route = forward.filters.iter().rev().find_map(|filter| match filter {
+            ForwardFilter::IdleTimeout(limit) => Some(*limit),
+            _ => None,
+        });
+        self.policy().and_then(|policy| policy.timeouts?.idle).or(of_route)
+    }
+
+    /// Returns the retry policy that applies to forwarded requests: that of the policy, or of `forward`.
+    pub fn retry<'a>(&'a self, forward: &'a Forward) -> Option<&'a Retry> {
+        let of_policy = self.policy().and_then(|policy| policy.retries.as_deref());
+        of_policy.or(forward.retry.as_deref())
+    }
+
     /// Returns whether a filter of the route asks a server about each request.
     pub fn asks(&self) -> bool {
         let is_asking = |filter: &ForwardFilter| matches!(filter, ForwardFilter::Authorization(_));
@@ -215,14 +235,25 @@ impl Action {
 pub struct Forward {
     /// The clusters, at least one. The sum of the weights is arbitrary.
     pub clusters: Vec<WeightedCluster>,
-    /// The time limit of the complete response. `None` sets no limit.
+    /// The time limit of the complete response. `None` sets no limit. [`Route::timeout`] also considers policies.
     pub timeout: Option<Duration>,
-    /// The retry policy.
+    /// The retry policy. [`Route::retry`] also considers policies.
     pub retry: Option<Box<Retry>>,
+    /// The parts that the object of the route itself sets. The other parts come from the settings, and policies replace them.
+    pub own: OwnParts,
     /// Whether `Upgrade: websocket` is passed on.
     pub websocket: bool,
     /// The filters of requests.
     pub filters: Filters<ForwardFilter>,
+}
+
+/// The parts of a [`Forward`] that the object of the route itself sets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OwnParts {
+    /// The time limit of the complete response.
+    pub timeout: bool,
+    /// The retries, or that there are none.
+    pub retry: bool,
 }
 
 /// A cluster and its share of the requests.

@@ -8,6 +8,7 @@ mod authentication;
 mod cors;
 mod definition;
 mod envoy_fleet;
+mod forwarding;
 mod grpc_route;
 mod http_policy;
 mod listener_set;
@@ -33,6 +34,9 @@ pub use definition::{BUNDLE, CHANNEL, Definition, Installed, SUPPORTED};
 pub use envoy_fleet::{
     EnvoyFleet, EnvoyFleetSpec, FleetAutoscaling, FleetDisruptionBudget, FleetQuantities, FleetResources, FleetService,
     FleetToleration, PodCount, Quantity, REPLICAS,
+};
+pub use forwarding::{
+    MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{

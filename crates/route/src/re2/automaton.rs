@@ -20,6 +20,20 @@ const MAX_PLACES: usize = 1 << 20;
 /// Returns the steps of building the complete automaton: the visited places for each transition of each state. The
 /// error states that they exceed `limit`.
 pub fn steps(pattern: &str, limit: u32) -> Result<u32, String> {
+    explored(pattern, limit).map(|explored| explored.steps)
+}
+
+/// The size of an automaton.
+#[derive(Debug, Clone, Copy)]
+pub struct Explored {
+    /// The steps of building it.
+    pub steps: u32,
+    /// The largest number of places that a transition visits.
+    pub width: u32,
+}
+
+/// Explores the automaton of a pattern. The error states that it takes more steps than `limit`.
+pub fn explored(pattern: &str, limit: u32) -> Result<Explored, String> {
     let bytes = syntax::Config::new().unicode(false).utf8(false);
     let config = Config::new().utf8(false).nfa_size_limit(Some(MAX_PLACES));
     let nfa = NFA::compiler().syntax(bytes).configure(config).build(pattern).map_err(|error| error.to_string())?;
@@ -40,17 +54,18 @@ struct Automaton<'a> {
     visited: Vec<u32>,
     transition: u32,
     spent: u32,
+    widest: u32,
     limit: u32,
 }
 
 impl<'a> Automaton<'a> {
     fn new(nfa: &'a NFA, limit: u32) -> Self {
         let visited = vec![0; nfa.states().len()];
-        Self { nfa, known: HashSet::new(), open: Vec::new(), visited, transition: 0, spent: 0, limit }
+        Self { nfa, known: HashSet::new(), open: Vec::new(), visited, transition: 0, spent: 0, widest: 0, limit }
     }
 
-    /// Follows all transitions of all states. Returns the steps, or `None` if they exceed the limit.
-    fn explore(mut self) -> Option<u32> {
+    /// Follows all transitions of all states. Returns the size, or `None` if the steps exceed the limit.
+    fn explore(mut self) -> Option<Explored> {
         self.enter(&[self.nfa.start_anchored()])?;
         while let Some(state) = self.open.pop() {
             for byte in self.bytes_of(&state) {
@@ -61,7 +76,7 @@ impl<'a> Automaton<'a> {
                 }
             }
         }
-        Some(self.spent)
+        Some(Explored { steps: self.spent, width: self.widest })
     }
 
     /// Returns one byte for each range of bytes that `state` does not distinguish.
@@ -104,11 +119,13 @@ impl<'a> Automaton<'a> {
         self.transition += 1;
         let mut stack = targets.to_vec();
         let mut places = Vec::new();
+        let mut width = 0;
         while let Some(place) = stack.pop() {
             if std::mem::replace(&mut self.visited[place.as_usize()], self.transition) == self.transition {
                 continue;
             }
             self.spend(1)?;
+            width += self.instructions(place);
             match self.nfa.state(place) {
                 State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) | State::Match { .. } => {
                     places.push(place)
@@ -121,6 +138,7 @@ impl<'a> Automaton<'a> {
                 State::Fail => {}
             }
         }
+        self.widest = self.widest.max(u32::try_from(width).unwrap_or(u32::MAX));
         places.sort_unstable();
         let places: Places = places.into();
         if self.known.insert(places.clone()) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::duration::{self, Limit};
-use crate::model::{Retry, TlsVersion};
+use crate::model::{OwnParts, Retry, TlsVersion};
 use crate::objects::{Ingress, Kind, Meta};
 use crate::settings::{RETRY_CONDITIONS, Settings, is_label};
 
@@ -78,6 +78,8 @@ pub struct Annotations {
     pub timeout: Option<Duration>,
     /// The retry policy.
     pub retry: Option<Box<Retry>>,
+    /// Which of the two annotations set.
+    pub own: OwnParts,
     /// Lowest TLS version, within the bounds of the settings.
     pub tls_minimum: TlsVersion,
     /// Highest TLS version, within the bounds of the settings.
@@ -106,14 +108,17 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
     let (tls_minimum, tls_maximum) = tls_versions(&mut reader, settings);
     let foreign = foreign::of(&ingress.meta, Kind::INGRESS, settings);
     reader.problems.extend(foreign.problems);
+    let limit = timeout.or(old_timeout);
+    let (retry, own_retry) = retry(&mut reader, settings);
     let annotations = Annotations {
         plain_text,
-        timeout: match timeout.or(old_timeout) {
+        timeout: match limit {
             None | Some(Limit::Default) => settings.timeouts.response,
             Some(Limit::Infinite) => None,
             Some(Limit::After(limit)) => Some(limit),
         },
-        retry: retry(&mut reader, settings).map(Box::new),
+        retry: retry.map(Box::new),
+        own: OwnParts { timeout: matches!(limit, Some(Limit::Infinite | Limit::After(_))), retry: own_retry },
         tls_minimum,
         tls_maximum,
         secret_namespace: secret_namespace(&ingress.meta),
@@ -164,9 +169,9 @@ pub fn unknown_of_service(meta: &Meta, settings: &Settings) -> Vec<Problem> {
     reader.problems
 }
 
-/// Returns the retry policy. Without `retry-on`, the policy of the settings applies; an empty `retry-on` disables
-/// retries.
-fn retry(reader: &mut Reader, settings: &Settings) -> Option<Retry> {
+/// Returns the retry policy, and whether an annotation sets a part of it. Without `retry-on`, the policy of the settings applies; an
+/// empty `retry-on` disables retries.
+fn retry(reader: &mut Reader, settings: &Settings) -> (Option<Retry>, bool) {
     let (most, settings) = (settings.tenants.max_retries, &settings.retries);
     let text = reader.get(RETRY_ON);
     let mut conditions = Vec::new();
@@ -190,8 +195,9 @@ fn retry(reader: &mut Reader, settings: &Settings) -> Option<Retry> {
                 reader.wrong(key, format!("value {value:?} has no effect without {RETRY_ON:?}"), "left out");
             }
         }
-        return None;
+        return (None, false);
     }
+    let is_own = !by_settings || reader.get(NUM_RETRIES).or(reader.get(PER_TRY_TIMEOUT)).is_some();
     let default = if by_settings { settings.count } else { 1 };
     let retries = match reader.get(NUM_RETRIES) {
         None => Some(default),
@@ -216,10 +222,8 @@ fn retry(reader: &mut Reader, settings: &Settings) -> Option<Retry> {
         Some(Limit::Infinite) => None,
         Some(Limit::Default) | None => settings.per_try_timeout.filter(|_| by_settings),
     };
-    if conditions.is_empty() {
-        return None;
-    }
-    Some(Retry { on: conditions.join(","), retries: retries?, per_try_timeout, ..Retry::default() })
+    let Some(retries) = retries.filter(|_| !conditions.is_empty()) else { return (None, is_own) };
+    (Some(Retry { on: conditions.join(","), retries, per_try_timeout, ..Retry::default() }), is_own)
 }
 
 /// Returns the TLS versions of the object, within the bounds of the settings. If the versions of the object contradict

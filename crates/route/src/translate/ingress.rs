@@ -210,6 +210,7 @@ impl Parser<'_, '_> {
                 clusters: vec![WeightedCluster::new(cluster, 1)],
                 timeout: self.annotations.timeout,
                 retry: self.annotations.retry.clone(),
+                own: self.annotations.own,
                 websocket: true,
                 ..Forward::default()
             })),

@@ -12,15 +12,15 @@ use super::internal_redirects;
 use super::rewrite::Rewritten;
 use crate::envoy::wire;
 use crate::model::{
-    ClusterFilter, Forward, ForwardFilter, HeaderChange, Mirror, PathMatch, Retry, RouteFilter, RoutePolicy, Share,
-    WeightedCluster,
+    ClusterFilter, Forward, ForwardFilter, HeaderChange, Mirror, PathMatch, Retry, Rewrite, RouteFilter, RoutePolicy,
+    Share, WeightedCluster,
 };
 
 /// Builds the action of the route `name`, which forwards requests whose path is matched by `path`. No timeout is written as 0, because
 /// Envoy's default is 15 s.
 pub fn route_action(forward: &Forward, name: &str, path: &PathMatch) -> route_v3::RouteAction {
     use route_v3::route_action::{ClusterSpecifier, UpgradeConfig};
-    let Forward { clusters, timeout, retry, websocket, filters } = forward;
+    let Forward { clusters, timeout, retry, websocket, filters, own: _ } = forward;
     let cluster = match clusters.as_slice() {
         [only] if only.filters.is_empty() => ClusterSpecifier::Cluster(only.cluster.to_string()),
         several => ClusterSpecifier::WeightedClusters(route_v3::WeightedCluster {
@@ -44,6 +44,24 @@ pub fn route_action(forward: &Forward, name: &str, path: &PathMatch) -> route_v3
     filters.iter().for_each(|filter| apply(filter, (name, path), &mut action));
     rewrite_hosts_by_cluster(&mut action, clusters);
     action
+}
+
+/// Replaces the parts of `action` that the policy of its route sets, and adds its mirrors.
+pub(super) fn add_policy(action: &mut route_v3::RouteAction, path: &PathMatch, policy: &RoutePolicy) {
+    let limits = policy.timeouts.unwrap_or_default();
+    if let Some(limit) = limits.request {
+        action.timeout = Some(wire::duration(limit.unwrap_or(Duration::ZERO)));
+    }
+    if let Some(limit) = limits.idle {
+        action.idle_timeout = Some(wire::limit(limit));
+    }
+    if let Some(retry) = policy.retries.as_deref() {
+        action.retry_policy = Some(retry_policy(retry));
+    }
+    // Hosts of weighted clusters have no effect beside that of the route.
+    let mirrors = policy.mirrors.iter().flat_map(|mirrors| mirrors.iter());
+    action.request_mirror_policies.extend(mirrors.map(mirror_policy));
+    policy.rewrite.iter().for_each(|change| rewrite(change, path, action));
 }
 
 /// Moves the rewrite of the host to the weighted clusters if one of them has its own: the rewrite of a route would replace theirs.
@@ -82,24 +100,27 @@ fn apply(filter: &ForwardFilter, (name, path): (&str, &PathMatch), action: &mut 
         ForwardFilter::InternalRedirects(redirects) => {
             action.internal_redirect_policy = Some(internal_redirects::policy(redirects, name));
         }
-        ForwardFilter::Rewrite(rewrite) => {
-            if let Some(host) = &rewrite.host {
-                let host = HostRewriteSpecifier::HostRewriteLiteral(host.as_str().to_owned());
-                action.host_rewrite_specifier = Some(host);
-            }
-            if let Some(change) = &rewrite.path {
-                (action.prefix_rewrite, action.regex_rewrite) = match Rewritten::new(path, change) {
-                    Rewritten::Prefix(prefix) => (prefix, None),
-                    Rewritten::Regex(change) => (String::new(), Some(change)),
-                    Rewritten::Full(path) => (String::new(), Some(Rewritten::full_by_regex(&path))),
-                };
-            }
-        }
+        ForwardFilter::Rewrite(change) => rewrite(change, path, action),
         ForwardFilter::HostFromHeader(name) => {
             action.host_rewrite_specifier = Some(HostRewriteSpecifier::HostRewriteHeader(name.to_string()));
         }
         ForwardFilter::Mirror(mirror) => action.request_mirror_policies.push(mirror_policy(mirror)),
         ForwardFilter::IdleTimeout(limit) => action.idle_timeout = Some(wire::limit(*limit)),
+    }
+}
+
+/// Changes the URL of requests whose path is matched by `path`.
+fn rewrite(change: &Rewrite, path: &PathMatch, action: &mut route_v3::RouteAction) {
+    use route_v3::route_action::HostRewriteSpecifier;
+    if let Some(host) = &change.host {
+        action.host_rewrite_specifier = Some(HostRewriteSpecifier::HostRewriteLiteral(host.as_str().to_owned()));
+    }
+    if let Some(change) = &change.path {
+        (action.prefix_rewrite, action.regex_rewrite) = match Rewritten::new(path, change) {
+            Rewritten::Prefix(prefix) => (prefix, None),
+            Rewritten::Regex(change) => (String::new(), Some(change)),
+            Rewritten::Full(path) => (String::new(), Some(Rewritten::full_by_regex(&path))),
+        };
     }
 }
 

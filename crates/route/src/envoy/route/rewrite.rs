@@ -3,7 +3,7 @@
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
 use crate::envoy::wire::regex;
-use crate::model::{PathMatch, PathRewrite};
+use crate::model::{PathMatch, PathRewrite, RegexRewrite};
 
 /// A path rewrite in Envoy's form.
 #[derive(Debug, PartialEq)]
@@ -25,6 +25,13 @@ impl Rewritten {
         let prefix = match rewrite {
             PathRewrite::Prefix(prefix) => prefix.as_str(),
             PathRewrite::Full(full) => return Self::Full(or_root(full.as_str())),
+            PathRewrite::Regex(rewrite) => {
+                let RegexRewrite { pattern, substitution } = &**rewrite;
+                return Self::Regex(matcher_v3::RegexMatchAndSubstitute {
+                    pattern: Some(regex(pattern.to_string())),
+                    substitution: substitution.to_string(),
+                });
+            }
         };
         let elements = prefix.trim_end_matches('/');
         match path {

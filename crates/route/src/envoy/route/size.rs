@@ -5,7 +5,7 @@ use prost::Message;
 
 use super::{Conditions, Marks, action};
 use crate::envoy::{cors, local_rate_limit, names, policy};
-use crate::model::{Host, Route, RoutePolicy};
+use crate::model::{Host, PathMatch, Route, RoutePolicy};
 use crate::settings::Settings;
 
 /// The sizes of routes with these settings.
@@ -30,7 +30,10 @@ impl Sizes {
         let limit = policy.local_rate_limit.as_deref().map(local_rate_limit::per_route);
         typed_per_filter_config.extend(cors::per_route(&[], Some(policy)));
         typed_per_filter_config.extend(limit.map(|limit| (local_rate_limit::FILTER.to_owned(), limit)));
-        let mut route = route_v3::Route { typed_per_filter_config, ..Default::default() };
+        let mut forwarded = route_v3::RouteAction::default();
+        action::add_policy(&mut forwarded, &PathMatch::root(), policy);
+        let forwarded = (forwarded != Default::default()).then_some(route_v3::route::Action::Route(forwarded));
+        let mut route = route_v3::Route { typed_per_filter_config, action: forwarded, ..Default::default() };
         action::add_changes_of_policy(&mut route, Some(policy), [].into_iter(), [].into_iter());
         of_field(&route)
     }
@@ -54,7 +57,7 @@ mod tests {
 
     use super::*;
     use crate::envoy::Statistics;
-    use crate::model::{LocalRateLimit, PathMatch, VirtualHost};
+    use crate::model::{LocalRateLimit, VirtualHost};
     use crate::testing::model::{forward, route};
 
     /// The sum of the sizes is the size of the virtual host in the store.

@@ -153,6 +153,7 @@ fn a_real_envoy_accepts_every_filter_and_action() {
         retry: Some(Box::new(retry)),
         timeout: Some(Duration::from_secs(5)),
         websocket: true,
+        own: OwnParts::default(),
     };
     let one_cluster = Forward { clusters: vec![weighted("shop/cart/http", of_cluster)], ..Forward::default() };
     let body = Some("<html>".into());

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::{ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, OidcSpec, PolicyStatus};
+use super::{
+    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, MirrorSpec, OidcSpec, PolicyStatus, RetriesSpec,
+    TimeoutsSpec, UrlRewriteSpec,
+};
 use crate::objects::Meta;
 
 /// An HTTPPolicy.
@@ -92,6 +95,18 @@ pub struct HttpFeaturesSpec {
         schemars(with = "Option<String>", regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$"))
     )]
     pub max_request_body: Option<Lenient<String>>,
+    /// The retries of requests to the backends. Those that a route itself sets precede them, unless they are in `overrides`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<RetriesSpec>"))]
+    pub retries: Option<Lenient<RetriesSpec>>,
+    /// The time limits of requests. Each limit that a route itself sets precedes that of the policy, unless it is in `overrides`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<TimeoutsSpec>"))]
+    pub timeouts: Option<Lenient<TimeoutsSpec>>,
+    /// The change of the URL of requests to the backends. A host or path that a route itself changes precedes it, unless it is in `overrides`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<UrlRewriteSpec>"))]
+    pub url_rewrite: Option<Lenient<UrlRewriteSpec>>,
+    /// The receivers of copies of requests, in addition to those of the route.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<Vec<MirrorSpec>>", length(max = 3)))]
+    pub mirrors: Option<Lenient<Vec<MirrorSpec>>>,
     /// The changes of the headers of requests to the backends, after those of the route.
     #[cfg_attr(feature = "testing", schemars(with = "Option<HeaderChangesSpec>"))]
     pub request_headers: Option<Lenient<HeaderChangesSpec>>,

@@ -4,8 +4,8 @@ use crate::objects::Object;
 use crate::objects::gateway::{
     ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec, CsrfSpec,
     HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
-    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, OidcProviderSpec, OidcSpec, PolicyBackend, PolicySecret,
-    RateUnit, RemoteJwksSpec,
+    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec, PathRewriteSpec,
+    PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -115,6 +115,32 @@ impl HttpPolicyBuilder {
     pub fn scripts_of(self, origins: &[&str]) -> Self {
         let allow_origins = origins.iter().map(|origin| (*origin).to_owned()).collect();
         self.spec(|spec| spec.cors = Some(CorsSpec { allow_origins, ..CorsSpec::default() }.into()))
+    }
+
+    /// Retries requests this often.
+    pub fn retries(self, attempts: u32) -> Self {
+        self.spec(|spec| spec.retries = Some(RetriesSpec { attempts: Some(attempts), ..Default::default() }.into()))
+    }
+
+    /// Limits the time of a response, and the time without data.
+    pub fn timeouts(self, request: Option<&str>, idle: Option<&str>) -> Self {
+        let (request, idle) = (request.map(str::to_owned), idle.map(str::to_owned));
+        self.spec(|spec| spec.timeouts = Some(TimeoutsSpec { request, idle }.into()))
+    }
+
+    /// Replaces the beginning of paths.
+    pub fn rewrite(self, pattern: &str, substitution: &str) -> Self {
+        let regex = RegexRewriteSpec { pattern: pattern.to_owned(), substitution: substitution.to_owned() };
+        let rewrite = UrlRewriteSpec { hostname: None, path: Some(PathRewriteSpec { regex }) };
+        self.spec(|spec| spec.url_rewrite = Some(rewrite.into()))
+    }
+
+    /// Copies requests to a Service.
+    pub fn mirror(self, service: &str) -> Self {
+        let (namespace, name) = super::named(service);
+        let backend_ref = PolicyBackend { name, namespace, port: 80 };
+        let mirror = MirrorSpec { backend_ref, ..MirrorSpec::default() };
+        self.spec(|spec| spec.mirrors = Some(vec![mirror].into()))
     }
 
     /// Sets a header of requests and of responses.

@@ -5,7 +5,10 @@ mod cors;
 mod credentials;
 mod features;
 mod headers;
+mod limits;
+mod mirrors;
 mod oidc;
+mod rewrite;
 mod targets;
 mod tokens;
 
@@ -20,7 +23,7 @@ use crate::model::{
 };
 use crate::objects::gateway::{
     Algorithm, ClientAddressesSpec, CompressionSpec, HttpFeaturesSpec, HttpPolicy, Lenient, LocalRateLimitSpec,
-    PolicyBackend, RateUnit,
+    MirrorSpec, PolicyBackend, RateUnit,
 };
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence, Revision};
 use crate::size;
@@ -31,7 +34,7 @@ use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Dependencies;
 
 pub(in crate::translate) use features::Unenforceable;
-use features::{CorsFeature, Feature};
+use features::{Feature, Shared};
 pub use features::{Features, Layers, over};
 pub use targets::{Target, of_namespace};
 
@@ -134,13 +137,18 @@ impl Parser<'_> {
             external_authorization,
             local_rate_limit,
             max_request_body,
+            retries,
+            timeouts,
+            url_rewrite,
+            mirrors,
             request_headers,
             response_headers,
             compression,
             unknown,
         } = spec;
-        let (is_override, origin) = (self.at == OVERRIDES, self.origin);
-        let mut faulty = Vec::new();
+        let (replaces, origin) = (self.at == OVERRIDES, self.origin);
+        let most_retries = resolver.context.settings.tenants.max_retries;
+        let (mut faulty, mut excess, mut unsent) = (Vec::new(), None, Vec::new());
         let features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
             basic_authentication: self.feature("basicAuthentication", basic_authentication, |spec| {
@@ -151,15 +159,26 @@ impl Parser<'_> {
             jwt: self.feature("jwt", jwt, |spec| tokens::jwt(spec, namespace, resolver)),
             oidc: self.feature("oidc", oidc, |spec| oidc::parse(spec, origin, namespace, resolver)),
             csrf: self.feature("csrf", csrf, credentials::csrf),
-            cors: self.feature("cors", cors, |spec| {
-                Ok(CorsFeature { permissions: cors::parse(spec)?, replaces: is_override })
-            }),
+            cors: self.feature("cors", cors, |spec| Ok(Shared { value: cors::parse(spec)?, replaces })),
             authorization: self.feature("externalAuthorization", external_authorization, |spec| {
                 authorization::parse(spec, namespace, resolver)
             }),
             local_rate_limit: self.feature("localRateLimit", local_rate_limit, self::local_rate_limit),
             global_rate_limit: None,
             max_request_body_bytes: self.feature("maxRequestBody", max_request_body, |text: &String| body(text)),
+            retries: self.feature("retries", retries, |spec| {
+                let (value, more) = limits::retries(spec, most_retries)?;
+                excess = more;
+                Ok(Shared { value, replaces })
+            }),
+            timeouts: self
+                .feature("timeouts", timeouts, |spec| Ok(Shared { value: limits::timeouts(spec)?, replaces })),
+            rewrite: self.feature("urlRewrite", url_rewrite, |spec| {
+                Ok(Shared { value: rewrite::parse(spec, &mut resolver.patterns)?, replaces })
+            }),
+            mirrors: self.feature("mirrors", mirrors, |specs: &Vec<MirrorSpec>| {
+                mirrors::parse(specs, namespace, resolver, &mut unsent)
+            }),
             request_headers: self.feature("requestHeaders", request_headers, headers::changes),
             response_headers: self.feature("responseHeaders", response_headers, headers::changes),
             compression: self.feature("compression", compression, |spec| Ok(self::compression(spec))),
@@ -173,6 +192,15 @@ impl Parser<'_> {
         };
         for (field, message) in faulty {
             let problem = self.fault(format!("{}{field}", self.at), message, "this client is not authenticated");
+            self.left_out.push(problem);
+        }
+        for (field, message) in unsent {
+            let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");
+            self.left_out.push(problem);
+        }
+        if let Some((field, message)) = excess {
+            let consequence = format!("{most_retries} attempts applied");
+            let problem = self.fault(format!("{}retries{field}", self.at), message, &consequence);
             self.left_out.push(problem);
         }
         features

@@ -108,12 +108,12 @@ impl Parser<'_, '_> {
         if clusters.is_empty() {
             return (Action::respond(status), None);
         }
-        let (timeout, retry) = timeouts::parse(field, rule, self);
+        let (timeout, retry, own) = timeouts::parse(field, rule, self);
         let session = session::parse(field, index, rule, clusters.len(), self);
         let session = session.map(|session| ForwardFilter::Session(Box::new(session)));
         let filters: Filters<ForwardFilter> =
             filtered.forward.iter().cloned().chain(session).collect::<Vec<_>>().into();
-        let forward = Forward { clusters, timeout, retry, websocket: true, filters };
+        let forward = Forward { clusters, timeout, retry, websocket: true, filters, own };
         (Action::Forward(Arc::new(forward)), share.map(|share| (share, status)))
     }
 }

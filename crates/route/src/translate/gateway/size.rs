@@ -54,8 +54,8 @@ pub fn of_rules<'a>(units: &'a [Unit], sizes: &Sizes) -> Vec<RuleSize<'a>> {
 }
 
 /// Returns the size of a route without its policies. Its regular expressions have this cost.
-pub fn of_route(route: &Route, Cost { size, steps }: Cost, sizes: &Sizes) -> u64 {
-    let more = BASE + u64::from(size) + u64::from(steps) / 8 + of_origins(route);
+pub fn of_route(route: &Route, cost: Cost, sizes: &Sizes) -> u64 {
+    let more = BASE + of_cost(cost) + of_origins(route);
     sizes.of_route(route).saturating_add(more.saturating_mul(route.copies().into()))
 }
 
@@ -64,7 +64,11 @@ pub fn of_features(features: &Features, sizes: &Sizes) -> u64 {
     let Ok(policy) = features.resolve() else { return 0 };
     let is_per_client = policy.local_rate_limit.as_ref().is_some_and(|limit| limit.per_client_address);
     let of_patterns = policy.cors.iter().flat_map(|cors| &cors.allow_origins).map(of_origin).sum::<u64>();
-    sizes.of_policy(&policy) + of_patterns + if is_per_client { CLIENT_LIMIT } else { 0 }
+    let of_rewrite = match &features.rewrite {
+        Some(Ok(rewrite)) => of_cost(rewrite.value.cost),
+        _ => 0,
+    };
+    sizes.of_policy(&policy) + of_patterns + of_rewrite + if is_per_client { CLIENT_LIMIT } else { 0 }
 }
 
 /// Returns the size of these features. `last` are the features of the last call, with their size.
@@ -75,6 +79,11 @@ pub fn of_same_features(features: Features, last: &mut Option<(Features, u64)>, 
     let size = of_features(&features, sizes);
     *last = Some((features, size));
     size
+}
+
+/// Returns the size of regular expressions with this cost.
+fn of_cost(Cost { size, steps }: Cost) -> u64 {
+    u64::from(size) + u64::from(steps) / 8
 }
 
 fn of_origins(route: &Route) -> u64 {

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use super::parser::Parser;
 use crate::duration;
-use crate::model::Retry;
+use crate::model::{OwnParts, Retry};
 use crate::objects::gateway::HttpRule;
 use crate::translate::problem::Reason;
 
 /// The conditions of a retry in addition to the statuses of the rule: no response was received.
-const CONDITIONS: &str = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes";
+pub const CONDITIONS: &str = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes";
 /// The number of retries of a rule that sets no number.
-const ATTEMPTS: u32 = 1;
+pub const ATTEMPTS: u32 = 1;
 
-/// Returns the time limit of a response and the retry policy of a rule. Source: Gateway API v1, `HTTPRouteTimeouts` and
+/// Returns the time limit of a response, the retry policy of a rule, and which of them the rule sets. Source: Gateway API v1, `HTTPRouteTimeouts` and
 /// `HTTPRouteRetry`.
-pub fn parse(field: &str, rule: &HttpRule, parser: &mut Parser) -> (Option<Duration>, Option<Box<Retry>>) {
+pub fn parse(field: &str, rule: &HttpRule, parser: &mut Parser) -> (Option<Duration>, Option<Box<Retry>>, OwnParts) {
     let settings = parser.resolver.context.settings;
     let mut limit = |name: &str, text: Option<&String>| -> Option<Option<Duration>> {
         let text = text?;
@@ -49,6 +49,7 @@ pub fn parse(field: &str, rule: &HttpRule, parser: &mut Parser) -> (Option<Durat
             backoff: backoff.map(|backoff| backoff.max(Duration::from_millis(1))),
         })
     });
+    let own = OwnParts { timeout: request.is_some() || (each.is_some() && retry.is_none()), retry: retry.is_some() };
     let timeout = match (request, each) {
         (Some(request), None) => request,
         // Without retries, the limit of an attempt is the limit of the request.
@@ -58,5 +59,5 @@ pub fn parse(field: &str, rule: &HttpRule, parser: &mut Parser) -> (Option<Durat
         },
         (request, _) => request.unwrap_or(settings.timeouts.response),
     };
-    (timeout, retry)
+    (timeout, retry, own)
 }

@@ -130,15 +130,15 @@ fn is_of_a_page(origin: &str) -> bool {
     port.parse::<u16>().is_ok() && matches!(host::parse(name), Ok(Host::Exact(_)))
 }
 
-/// Returns the time limit of a response, and the time without data if the policy sets it.
+/// Returns the time limit of a response, the time without data if the policy sets it, and whether the policy sets the former.
 pub fn timeouts(
     tree: &mut Tree,
     object: &Declaring,
     field: &str,
     policy: Option<&TimeoutPolicy>,
-) -> (Option<Duration>, Option<Option<Duration>>) {
+) -> (Option<Duration>, Option<Option<Duration>>, bool) {
     let default = tree.resolver.context.settings.timeouts.response;
-    let Some(policy) = policy else { return (default, None) };
+    let Some(policy) = policy else { return (default, None, false) };
     let field = format!("{field}.timeoutPolicy");
     tree.report.add_rest(&object.origin, &field, (&policy.rest, &[]), Block::Route, "left out");
     let mut limit = |name: &str, text: &str| match text {
@@ -150,17 +150,17 @@ pub fn timeouts(
             None
         }),
     };
-    let response = match limit("response", &policy.response) {
-        None | Some(Limit::Default) => default,
-        Some(Limit::Infinite) => None,
-        Some(Limit::After(limit)) => Some(limit),
+    let (response, is_own) = match limit("response", &policy.response) {
+        None | Some(Limit::Default) => (default, false),
+        Some(Limit::Infinite) => (None, true),
+        Some(Limit::After(limit)) => (Some(limit), true),
     };
     let idle = match limit("idle", &policy.idle) {
         None | Some(Limit::Default) => None,
         Some(Limit::Infinite) => Some(None),
         Some(Limit::After(limit)) => Some(Some(limit)),
     };
-    (response, idle)
+    (response, idle, is_own)
 }
 
 /// Returns the time after which an idle connection to an endpoint is closed, if the policy sets it.

@@ -9,7 +9,7 @@ use super::situation;
 use super::tree::{Declaring, Tree};
 use super::upstream;
 use crate::model::{
-    Action, Filters, Forward, ForwardFilter, Match, PathMatch, PathRewrite, Rewrite, Route, RouteFilter,
+    Action, Filters, Forward, ForwardFilter, Match, OwnParts, PathMatch, PathRewrite, Rewrite, Route, RouteFilter,
 };
 use crate::objects::http_proxy::{ProxyRoute, ProxyService};
 use crate::translate::unit::Field;
@@ -117,8 +117,9 @@ impl Tree<'_> {
     }
 
     fn forward(&mut self, object: &Declaring, field: &str, route: &ProxyRoute, path: &PathMatch) -> Answer {
-        let (timeout, idle) = policies::timeouts(self, object, field, route.timeout_policy.as_ref());
+        let (timeout, idle, own_timeout) = policies::timeouts(self, object, field, route.timeout_policy.as_ref());
         let retry = policies::retry(self, object, field, route.retry_policy.as_ref());
+        let own = OwnParts { timeout: own_timeout, retry: route.retry_policy.is_some() };
         let mut filters = Vec::new();
         let (mut host, mut from_header) = (None, None);
         if let Some(policy) = &route.request_headers_policy {
@@ -160,6 +161,7 @@ impl Tree<'_> {
                 retry: retry.clone(),
                 websocket: route.enable_websockets,
                 filters: filters.into(),
+                own,
             }))
         };
         match rewritten {

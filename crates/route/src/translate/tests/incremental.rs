@@ -142,7 +142,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..14u8)
+    prop::option::weighted(0.4, 0..25u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -158,10 +158,21 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         7 => policy.headers("x-team", "front"),
         8 => policy.pages(&["*.x.com", "app.x.com:8443"]),
         9 => policy.scripts_of(&["https://app.x.com", "https://*.x.com:8443"]),
-        10 => policy.scripts_of(&["*"]).overriding(),
-        11 => policy.login_of("users", "a"),
-        12 => policy.login_of("other/users", "other/gone"),
-        _ => policy.login_of("clients", "a").keys_of("http://login.test/keys", "a"),
+        10 => policy.retries(3),
+        11 => policy.retries(20).overriding(),
+        12 => policy.timeouts(Some("5s"), None),
+        13 => policy.timeouts(Some("soon"), Some("1m")),
+        14 => policy.rewrite("/a/(.*)", r"/\1"),
+        15 => policy.rewrite("/(a|b)*", r"/\1").overriding(),
+        16 => policy.rewrite("/a(", "/"),
+        17 => policy.mirror("a"),
+        18 => policy.mirror("b").overriding(),
+        19 => policy.mirror("other/a"),
+        20 => policy.mirror("gone"),
+        21 => policy.login_of("users", "a"),
+        22 => policy.login_of("other/users", "other/gone"),
+        23 => policy.login_of("clients", "a").keys_of("http://login.test/keys", "a"),
+        _ => policy.scripts_of(&["*"]).overriding(),
     }
 }
 

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
-    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, CompressionAlgorithm, Cors, Csrf,
-    ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Oidc, Route, RoutePolicy,
+    Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, ClusterFilter, CompressionAlgorithm, Cors,
+    Csrf, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Mirror, Oidc, Retry, Rewrite, Route,
+    RoutePolicy, TimeLimits,
 };
+
+use super::rewrite::CostlyRewrite;
 
 /// The features of a policy, or of the policies of several levels.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,12 +48,12 @@ pub(in crate::translate) type Feature<T> = Option<Result<T, Unenforceable>>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unenforceable;
 
-/// The permissions of scripts of other origins.
+/// A feature that a route itself can set too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::translate) struct CorsFeature {
-    /// The permissions.
-    pub permissions: Arc<Cors>,
-    /// Whether they also replace the permissions that a route itself sets: those of `overrides`.
+pub(in crate::translate) struct Shared<T> {
+    /// The feature.
+    pub value: T,
+    /// Whether it also replaces that of a route: a feature of `overrides`.
     pub replaces: bool,
 }
 
@@ -63,11 +66,15 @@ pub struct Features {
     pub(in crate::translate) jwt: Feature<Arc<Jwt>>,
     pub(in crate::translate) oidc: Feature<Arc<Oidc>>,
     pub(in crate::translate) csrf: Feature<Arc<Csrf>>,
-    pub(in crate::translate) cors: Feature<CorsFeature>,
+    pub(in crate::translate) cors: Feature<Shared<Arc<Cors>>>,
     pub(in crate::translate) authorization: Feature<Arc<Authorization>>,
     pub(in crate::translate) local_rate_limit: Feature<Arc<LocalRateLimit>>,
     pub(in crate::translate) global_rate_limit: Feature<Arc<GlobalRateLimit>>,
     pub(in crate::translate) max_request_body_bytes: Feature<u32>,
+    pub(in crate::translate) retries: Feature<Shared<Arc<Retry>>>,
+    pub(in crate::translate) timeouts: Feature<Shared<TimeLimits>>,
+    pub(in crate::translate) rewrite: Feature<Shared<CostlyRewrite>>,
+    pub(in crate::translate) mirrors: Feature<Arc<[Mirror]>>,
     pub(in crate::translate) request_headers: Feature<Arc<[HeaderChange]>>,
     pub(in crate::translate) response_headers: Feature<Arc<[HeaderChange]>>,
     pub(in crate::translate) compression: Feature<Arc<[CompressionAlgorithm]>>,
@@ -108,6 +115,10 @@ impl Features {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            retries,
+            timeouts,
+            rewrite,
+            mirrors,
             request_headers,
             response_headers,
             compression,
@@ -128,6 +139,10 @@ impl Features {
             (local_rate_limit.is_some(), "localRateLimit"),
             (global_rate_limit.is_some(), "globalRateLimit"),
             (max_request_body_bytes.is_some(), "maxRequestBody"),
+            (retries.is_some(), "retries"),
+            (timeouts.is_some(), "timeouts"),
+            (rewrite.is_some(), "urlRewrite"),
+            (mirrors.is_some(), "mirrors"),
             (request_headers.is_some(), "requestHeaders"),
             (response_headers.is_some(), "responseHeaders"),
             (compression.is_some(), "compression"),
@@ -151,6 +166,10 @@ impl Features {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            retries,
+            timeouts,
+            rewrite,
+            mirrors,
             request_headers,
             response_headers,
             compression,
@@ -172,6 +191,10 @@ impl Features {
             local_rate_limit: local_rate_limit.clone().or_else(|| general.local_rate_limit.clone()),
             global_rate_limit: global_rate_limit.clone().or_else(|| general.global_rate_limit.clone()),
             max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
+            retries: retries.clone().or_else(|| general.retries.clone()),
+            timeouts: timeouts.clone().or_else(|| general.timeouts.clone()),
+            rewrite: rewrite.clone().or_else(|| general.rewrite.clone()),
+            mirrors: mirrors.clone().or_else(|| general.mirrors.clone()),
             request_headers: request_headers.clone().or_else(|| general.request_headers.clone()),
             response_headers: response_headers.clone().or_else(|| general.response_headers.clone()),
             compression: compression.clone().or_else(|| general.compression.clone()),
@@ -196,6 +219,10 @@ impl Features {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            retries,
+            timeouts,
+            rewrite,
+            mirrors,
             request_headers,
             response_headers,
             compression,
@@ -212,11 +239,15 @@ impl Features {
             jwt: jwt.clone().transpose()?,
             oidc: oidc.clone().transpose()?,
             csrf: csrf.clone().transpose()?,
-            cors: cors.clone().transpose()?.map(|cors| cors.permissions),
+            cors: cors.clone().transpose()?.map(|cors| cors.value),
             authorization: authorization.clone().transpose()?,
             local_rate_limit: local_rate_limit.clone().transpose()?,
             global_rate_limit: global_rate_limit.clone().transpose()?,
             max_request_body_bytes: max_request_body_bytes.transpose()?,
+            retries: retries.clone().transpose()?.map(|retries| retries.value),
+            timeouts: timeouts.clone().transpose()?.map(|timeouts| timeouts.value),
+            rewrite: rewrite.clone().transpose()?.map(|rewrite| rewrite.value.rewrite),
+            mirrors: mirrors.clone().transpose()?,
             request_headers: request_headers.clone().transpose()?,
             response_headers: response_headers.clone().transpose()?,
             compression: compression.clone().transpose()?,
@@ -228,7 +259,7 @@ impl Features {
 
     /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
-        match self.resolve().map(|policy| self.without_cors_of_route(policy, route)) {
+        match self.resolve().map(|policy| self.behind(route, policy)) {
             // There are delegates for two filters that wait.
             Ok(policy) if policy.waits() + usize::from(route.asks()) > 2 => Err(self.close(route)),
             // Envoy would count the requests of the sessions of each backend separately.
@@ -238,17 +269,45 @@ impl Features {
         }
     }
 
-    /// Returns the policy without its permissions of scripts if those of the route itself precede them.
-    fn without_cors_of_route(&self, policy: RoutePolicy, route: &Route) -> RoutePolicy {
-        let is_cors = |filter: &ForwardFilter| matches!(filter, ForwardFilter::Cors(_));
-        let is_set = matches!(&route.action, Action::Forward(forward) if forward.filters.iter().any(is_cors));
-        match &self.cors {
-            Some(Ok(CorsFeature { replaces: false, .. })) if is_set => {
-                let decided = policy.decided.into_iter().filter(|(name, _)| *name != "cors").collect();
-                RoutePolicy { cors: None, decided, ..policy }
-            }
-            _ => policy,
+    /// Returns the policy without the features that the route itself sets, unless they replace those of the route.
+    fn behind(&self, route: &Route, mut policy: RoutePolicy) -> RoutePolicy {
+        let Action::Forward(forward) = &route.action else { return policy };
+        let has = |is: fn(&ForwardFilter) -> bool| forward.filters.iter().any(is);
+        let mut replaced = Vec::new();
+        if yields(&self.cors) && has(|filter| matches!(filter, ForwardFilter::Cors(_))) {
+            policy.cors = None;
+            replaced.push("cors");
         }
+        if yields(&self.retries) && forward.own.retry {
+            policy.retries = None;
+            replaced.push("retries");
+        }
+        if let Some(limits) = policy.timeouts.as_mut().filter(|_| yields(&self.timeouts)) {
+            limits.request = limits.request.filter(|_| !forward.own.timeout);
+            limits.idle = limits.idle.filter(|_| !has(|filter| matches!(filter, ForwardFilter::IdleTimeout(_))));
+            if *limits == TimeLimits::default() {
+                policy.timeouts = None;
+                replaced.push("timeouts");
+            }
+        }
+        if let Some(rewrite) = policy.rewrite.as_mut().filter(|_| yields(&self.rewrite)) {
+            let is_of_host = |filter: &ClusterFilter| matches!(filter, ClusterFilter::Host(_));
+            let of_backends = forward.clusters.iter().any(|cluster| cluster.filters.iter().any(is_of_host));
+            let has_host = of_backends
+                || has(|filter| match filter {
+                    ForwardFilter::Rewrite(own) => own.host.is_some(),
+                    other => matches!(other, ForwardFilter::HostFromHeader(_)),
+                });
+            let has_path = has(|filter| matches!(filter, ForwardFilter::Rewrite(own) if own.path.is_some()));
+            rewrite.host = rewrite.host.take().filter(|_| !has_host);
+            rewrite.path = rewrite.path.take().filter(|_| !has_path);
+            if *rewrite == Rewrite::default() {
+                policy.rewrite = None;
+                replaced.push("urlRewrite");
+            }
+        }
+        policy.decided.retain(|(name, _)| !replaced.contains(name));
+        policy
     }
 
     /// Returns the features with a limit of the request rate that counts the requests of this rule separately.
@@ -269,6 +328,11 @@ impl Features {
         let policy = RoutePolicy { origins: self.origins.clone(), ..RoutePolicy::default() };
         Route { action, ..route.with_policy(Arc::new(policy)) }
     }
+}
+
+/// Returns whether a feature has no effect on a route that sets it.
+fn yields<T>(feature: &Feature<Shared<T>>) -> bool {
+    matches!(feature, Some(Ok(Shared { replaces: false, .. })))
 }
 
 /// The body of a 403 of a route whose policy cannot be enforced.

@@ -1,0 +1,91 @@
+//! The retries and the time limits of an HTTPPolicy.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::duration;
+use crate::model::{Retry, TimeLimits};
+use crate::objects::gateway::{RetriesSpec, TimeoutsSpec};
+use crate::settings::RETRY_CONDITIONS;
+use crate::translate::gateway::timeouts;
+
+/// The field below the feature, and a message.
+type Fault = (String, String);
+
+/// The maximum number of statuses. Source: CustomResourceDefinition. Manifests are not validated against it.
+const CODES: usize = 32;
+/// Envoy's unit of time limits.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// The longest time before the first retry.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+
+/// Parses the retries. `most` is the largest number. The part is a larger number, which is left out.
+pub fn retries(spec: &RetriesSpec, most: u32) -> Result<(Arc<Retry>, Option<Fault>), Fault> {
+    let RetriesSpec { attempts, conditions, codes, per_try_timeout, backoff } = spec;
+    if codes.len() > CODES {
+        return Err((".codes".to_owned(), format!("more than {CODES} statuses")));
+    }
+    if let Some((i, code)) = codes.iter().enumerate().find(|(_, code)| !(400..=599).contains(*code)) {
+        return Err((format!(".codes[{i}]"), format!("{code} is not a status from 400 to 599")));
+    }
+    let mut on = BTreeSet::new();
+    for (i, text) in conditions.iter().enumerate() {
+        match RETRY_CONDITIONS.iter().find(|known| *known == text) {
+            // Envoy has a copy for each match, so each condition counts once.
+            Some(known) => drop(on.insert(*known)),
+            None => return Err((format!(".conditions[{i}]"), format!("{text:?} is not a retry condition of Envoy"))),
+        }
+    }
+    let on = match on.is_empty() {
+        true => timeouts::CONDITIONS.to_owned(),
+        false => {
+            on.extend((!codes.is_empty()).then_some("retriable-status-codes"));
+            on.into_iter().collect::<Vec<_>>().join(",")
+        }
+    };
+    let backoff = backoff.as_deref().map(|text| {
+        let time = duration::parse(text).filter(|time| (SHORTEST..=LONGEST_BACKOFF).contains(time));
+        time.ok_or_else(|| (".backoff".to_owned(), format!("{text:?} is not a time from 1ms to 1m, such as 100ms")))
+    });
+    let attempts = attempts.unwrap_or(timeouts::ATTEMPTS);
+    let retry = Retry {
+        on,
+        retries: attempts.min(most),
+        per_try_timeout: limit(".perTryTimeout", per_try_timeout.as_deref())?.flatten(),
+        status_codes: codes.iter().copied().collect::<BTreeSet<u16>>().into_iter().collect(),
+        backoff: backoff.transpose()?,
+    };
+    let excess = (attempts > most)
+        .then(|| (".attempts".to_owned(), format!("{attempts} is larger than {most}, the setting tenants.maxRetries")));
+    Ok((Arc::new(retry), excess))
+}
+
+/// Parses the time limits.
+pub fn timeouts(spec: &TimeoutsSpec) -> Result<TimeLimits, Fault> {
+    let TimeoutsSpec { request, idle } = spec;
+    Ok(TimeLimits { request: limit(".request", request.as_deref())?, idle: limit(".idle", idle.as_deref())? })
+}
+
+/// Parses a time limit, if it is set. `0s` is no limit.
+fn limit(field: &str, text: Option<&str>) -> Result<Option<Option<Duration>>, Fault> {
+    let Some(text) = text else { return Ok(None) };
+    match duration::parse(text) {
+        Some(limit) => Ok(Some((!limit.is_zero()).then(|| limit.max(SHORTEST)))),
+        None => Err((field.to_owned(), format!("{text:?} is not a time such as 500ms, or 0s for no limit"))),
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_server_accepts_the_conditions_that_are_known() {
+        let schema = schemars::schema_for!(RetriesSpec);
+        let accepted = schema.get("properties").map(|fields| fields["conditions"]["items"]["enum"].clone());
+        assert_eq!(accepted, Some(serde_json::json!(RETRY_CONDITIONS)));
+        let every = RetriesSpec { conditions: RETRY_CONDITIONS.map(str::to_owned).to_vec(), ..RetriesSpec::default() };
+        assert!(retries(&every, 1).is_ok());
+    }
+}
