@@ -34,7 +34,8 @@ use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Dependencies;
 
 pub(in crate::translate) use features::Unenforceable;
-use features::{Feature, Shared};
+
+use features::{Feature, Shared, WAITS};
 pub use features::{Features, Layers, over};
 pub use targets::{Target, of_namespace};
 
@@ -149,7 +150,7 @@ impl Parser<'_> {
         let (replaces, origin) = (self.at == OVERRIDES, self.origin);
         let most_retries = resolver.context.settings.tenants.max_retries;
         let (mut faulty, mut excess, mut unsent) = (Vec::new(), None, Vec::new());
-        let features = Features {
+        let mut features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
             basic_authentication: self.feature("basicAuthentication", basic_authentication, |spec| {
                 credentials::basic_authentication(spec, namespace, resolver, &mut faulty)
@@ -193,6 +194,13 @@ impl Parser<'_> {
         for (field, message) in faulty {
             let problem = self.fault(format!("{}{field}", self.at), message, "this client is not authenticated");
             self.left_out.push(problem);
+        }
+        // A route with more is closed. The features of several policies can add up to as many.
+        if features.resolve().is_ok_and(|policy| policy.waits() > WAITS) {
+            let message =
+                "a request can wait for two servers, not also for externalAuthorization and for jwt with remote keys";
+            self.problem(format!("{}oidc", self.at), message.to_owned());
+            features.oidc = Some(Err(Unenforceable));
         }
         for (field, message) in unsent {
             let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");

@@ -12,6 +12,9 @@ use crate::model::{
 
 use super::rewrite::CostlyRewrite;
 
+/// The maximum number of filters of a route that wait: there are delegates for as many.
+pub(super) const WAITS: usize = 2;
+
 /// The features of a policy, or of the policies of several levels.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Layers {
@@ -260,8 +263,7 @@ impl Features {
     /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
         match self.resolve().map(|policy| self.behind(route, policy)) {
-            // There are delegates for two filters that wait.
-            Ok(policy) if policy.waits() + usize::from(route.asks()) > 2 => Err(self.close(route)),
+            Ok(policy) if policy.waits() + usize::from(route.asks()) > WAITS => Err(self.close(route)),
             // Envoy would count the requests of the sessions of each backend separately.
             Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
             Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
