@@ -1,17 +1,22 @@
 //! The queue of a plan: which object to write, and when. It contains the only policy of the leader for retries, for pauses between
 //! writes, and for fairness between namespaces. No I/O; time comes as an argument.
 
+mod item;
+mod task;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_route::objects::{Kind, Object, ObjectId, ObjectKey};
+use lockgate_route::objects::{Kind, ObjectId, ObjectKey};
 use tokio::time::Instant;
 
 use super::fair_queue::FairQueue;
 use super::waiting::Waiting;
 use crate::inspection::Published;
+use task::{State, Streak, Task};
+
+pub(super) use item::{Base, Item, Outcome, Write};
 
 /// Two writes to an object are independent if at least this time is between them.
 const INDEPENDENT_AFTER: Duration = Duration::from_secs(120);
@@ -26,89 +31,6 @@ const UPDATE_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Durati
 pub(super) const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 /// The first and the longest wait after a conflict. The watch soon reports the write of the other writer.
 pub(super) const CONFLICT_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-
-/// The desired write of an object, and the reasons why it may wait.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Item<G> {
-    /// The content of the write.
-    pub goal: G,
-    /// The object that the write changes. After a write, the next one waits until the watch reports another object.
-    pub base: Base,
-    /// The publication that all Envoys must have accepted first.
-    pub needs: Option<Published>,
-    /// The content of the write if the Envoys have not accepted the publication [`PROGRESS_AFTER`] this time.
-    pub interim: Option<G>,
-    /// A hash of the facts behind the goal. Repeated writes for the same facts indicate a conflict with another writer, so the
-    /// queue delays them. It hardly delays writes for new facts.
-    pub cause: u64,
-    /// Recent writes of another series do not delay this one.
-    pub series: Option<u64>,
-    /// The earliest time of the write.
-    pub not_before: Option<Instant>,
-    /// Whether the write is independent of recent writes to the object, as the withdrawal of an address is.
-    pub is_urgent: bool,
-}
-
-impl<G> Item<G> {
-    /// Creates an item that no fact delays.
-    pub fn new(goal: G, base: Base) -> Self {
-        Self { goal, base, needs: None, interim: None, cause: 0, series: None, not_before: None, is_urgent: false }
-    }
-}
-
-impl<G: Clone + PartialEq> Item<G> {
-    /// Returns the write while the Envoys have not accepted the publication.
-    fn in_the_interim(&self) -> Option<Self> {
-        let goal = self.interim.clone()?;
-        Some(Self { goal, needs: None, interim: None, ..self.clone() })
-    }
-
-    /// Returns whether two items are the same write, over any object.
-    fn is_same(&self, other: &Self) -> bool {
-        self.goal == other.goal
-            && self.needs == other.needs
-            && self.interim == other.interim
-            && self.cause == other.cause
-            && self.not_before == other.not_before
-    }
-}
-
-/// The object that a write changes.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Base {
-    /// The write requires this `metadata.resourceVersion`, or that the object does not exist. Another write over the same version
-    /// would be a conflict.
-    Version(Option<Arc<str>>),
-    /// The write changes any version. This version was observed.
-    Observed(Option<Arc<str>>),
-    /// The write changes any version. This object was observed.
-    Object(Option<Object>),
-}
-
-/// A write that is due.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Write<G> {
-    /// The object.
-    pub id: ObjectId,
-    /// The desired write.
-    pub item: Item<G>,
-    /// The number of Envoys that have accepted the object, if the item needs their acceptance.
-    pub envoys: usize,
-}
-
-/// The result of a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// The object has the desired content.
-    Done,
-    /// Another writer was faster.
-    Conflict,
-    /// The write was rejected, or its result is unknown. If the object does not exist, the watch reports its deletion; an API server
-    /// that starts does not know the kinds of CustomResourceDefinitions yet.
-    Failed,
-    /// The write is not repeated.
-    Dropped,
-}
 
 /// The pending writes of a plan, with goals of type `G`.
 #[derive(Debug)]
@@ -128,48 +50,6 @@ pub(super) struct Queue<G> {
     due: FairQueue,
     /// The number of tasks that have begun to wait for Envoys.
     wait_count: u64,
-}
-
-/// Consecutive writes of one series to one object.
-#[derive(Debug)]
-struct Streak {
-    writes: u32,
-    /// The number of last writes with the same cause.
-    repeated: u32,
-    last: Instant,
-    series: Option<u64>,
-    cause: u64,
-}
-
-#[derive(Debug)]
-struct Task<G> {
-    item: Item<G>,
-    state: State,
-    failures: u32,
-    /// The earliest time of the next write after a failed one.
-    not_before: Instant,
-    /// The time of the write in the interim.
-    interim_at: Option<Instant>,
-    /// Whether the item was removed during a write.
-    is_removed: bool,
-}
-
-impl<G> Task<G> {
-    fn new(item: Item<G>, now: Instant) -> Self {
-        Self { item, state: State::Waiting, failures: 0, not_before: now, interim_at: None, is_removed: false }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum State {
-    /// Waits for Envoys.
-    Waiting,
-    /// May be written from this time on. This number of Envoys have accepted the object.
-    Due(Instant, usize),
-    /// Is being written.
-    Busy,
-    /// Is written over this object. The watch has not reported the write yet, and should do so until this time.
-    Written(Base, Instant),
 }
 
 impl<G: Clone + PartialEq> Queue<G> {
