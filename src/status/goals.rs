@@ -46,10 +46,7 @@ impl<T: HasStatus> Goals<T> {
     /// Returns whether a change of the state concerns objects of this kind. If not, there is nothing to update.
     pub fn concerns(&mut self, inspection: Arc<Inspection>) -> bool {
         let now = Inputs { inspection, external: self.inputs.external.clone() };
-        let objects = [&self.inputs, &now].map(|inputs| inputs.inspection.objects.of_kind(T::KIND));
-        let concerns = !self.inputs.inspection.complete
-            || changed(objects[0], objects[1]).next().is_some()
-            || !T::changed(&self.inputs, &now).is_empty();
+        let concerns = !self.inputs.inspection.complete || !keys_of_changes::<T>(&self.inputs, &now).is_empty();
         if !concerns {
             self.inputs = now;
         }
@@ -61,8 +58,7 @@ impl<T: HasStatus> Goals<T> {
         let before = std::mem::replace(&mut self.inputs, inputs);
         let inspection = self.inputs.inspection.clone();
         let objects = inspection.objects.of_kind(T::KIND);
-        let mut keys = T::changed(&before, &self.inputs);
-        keys.extend(changed(before.inspection.objects.of_kind(T::KIND), objects).cloned());
+        let mut keys = keys_of_changes::<T>(&before, &self.inputs);
         if all {
             keys.extend(objects.keys().cloned());
         }
@@ -137,6 +133,14 @@ impl<T: HasStatus> Goals<T> {
     pub fn object(&self, key: &ObjectKey) -> Option<&Object> {
         self.inputs.inspection.objects.of_kind(T::KIND).get(key)
     }
+}
+
+/// Returns the objects that differ, or whose facts differ.
+fn keys_of_changes<T: HasStatus>(before: &Inputs, now: &Inputs) -> BTreeSet<ObjectKey> {
+    let [old, new] = [before, now].map(|inputs| inputs.inspection.objects.of_kind(T::KIND));
+    let mut keys = T::changed(before, now);
+    keys.extend(changed(old, new).cloned());
+    keys
 }
 
 #[cfg(test)]

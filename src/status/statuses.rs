@@ -98,7 +98,7 @@ impl<T: HasStatus, E: Envoys> Plan for Statuses<T, E> {
                     self.polling = std::future::pending().boxed();
                     return;
                 }
-                // Most changes concern other kinds. An update of each writer costs more than the translation.
+                // Most changes concern other kinds.
                 () = changed(inspected) => {
                     let inspection = inspected.borrow_and_update().clone();
                     if self.goals.concerns(inspection) {

@@ -94,8 +94,7 @@ async fn log_in(target: &Target, provider: &Target, path: &str) -> Cookies {
     cookies
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn users_log_in_at_a_provider() {
+async fn users_log_in(mode: Mode, settings: &str) {
     let echo = Echo::start().await;
     let port = ports::free();
     let ingresses = [
@@ -104,7 +103,7 @@ async fn users_log_in_at_a_provider() {
         service("echo", "", &[echo.address]),
         service("login", "", &[([127, 0, 0, 1], port).into()]),
     ];
-    let site = Site::open(Mode::Delta, "", &["shop.test", "*.wild.test"], &ingresses).await;
+    let site = Site::open(mode, settings, &["shop.test", "*.wild.test"], &ingresses).await;
     let schemes = [(false, "http"), (true, "https")];
     let permitted: Vec<String> = schemes
         .iter()
@@ -184,4 +183,19 @@ async fn users_log_in_at_a_provider() {
     for target in &targets {
         answers(target, 403).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_log_in_at_a_provider() {
+    users_log_in(Mode::Delta, "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_log_in_at_a_provider_by_the_state_of_the_world() {
+    users_log_in(Mode::Sotw, "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_log_in_at_a_provider_with_one_route_configuration() {
+    users_log_in(Mode::Delta, "routes: { discovery: rds }\n").await;
 }

@@ -165,7 +165,7 @@ async fn the_objects_and_the_configuration_of_contour_are_read_from_a_cluster() 
     }
     assert!(errors.contains("with the configuration of ConfigMap projectcontour/contour; wrote"), "{errors}");
     assert!(fs::read_to_string(&file).expect("the settings").contains("7s"));
-    // Without permissions, the command says what it does not know.
+    // Without permissions, the command names the kinds that it could not read.
     let (code, _, errors) = contour("controller", &[]);
     assert_eq!(code, Some(2), "{errors}");
     let rule = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: { name: reader }\nrules:\n\
