@@ -60,4 +60,4 @@ pub use mount::Mount;
 pub use relay::Relay;
 pub use resources::Fetch;
 pub use turn::{Turn, turn};
-pub use wait::{PATIENCE, wait_everywhere, wait_for, wait_until};
+pub use wait::{PATIENCE, wait_everywhere, wait_everywhere_at_most, wait_for, wait_until};

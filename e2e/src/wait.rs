@@ -55,14 +55,22 @@ const IN_A_ROW: usize = 12;
 ///
 /// # Panics
 /// With `what` after [`PATIENCE`].
-pub async fn wait_everywhere(what: &str, mut check: impl AsyncFnMut() -> bool) -> Duration {
-    wait_until(what, async || {
+pub async fn wait_everywhere(what: &str, check: impl AsyncFnMut() -> bool) -> Duration {
+    wait_everywhere_at_most(PATIENCE, what, check).await
+}
+
+/// Like [`wait_everywhere`], with another deadline.
+///
+/// # Panics
+/// With `what` after the deadline.
+pub async fn wait_everywhere_at_most(limit: Duration, what: &str, mut check: impl AsyncFnMut() -> bool) -> Duration {
+    let all = async || {
         for _ in 0..IN_A_ROW {
             if !check().await {
-                return false;
+                return None;
             }
         }
-        true
-    })
-    .await
+        Some(())
+    };
+    wait_at_most(limit, INTERVAL, what, all).await.1
 }

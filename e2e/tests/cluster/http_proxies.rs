@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use e2e::lab::echo::Echoed;
 use e2e::lab::{Installation, Namespace, echo};
-use e2e::{Lab, Target};
+use e2e::{Lab, Target, wait_everywhere_at_most};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
 /// Whether this run has installed the definitions.
 static DEFINITIONS: OnceCell<()> = OnceCell::const_new();
-/// The time limit of a change, below that of [`Lab::until`], whose message lacks the last state.
+/// The time limit of a change in a busy lab. It is below that of [`Lab::until`], whose message lacks the last state.
 const LIMIT: Duration = Duration::from_secs(100);
 
 /// Returns the shared installation, after the CustomResourceDefinitions of `projectcontour.io` are installed.
@@ -89,17 +89,26 @@ async fn has_status(space: &Namespace<'_>, name: &str, expected: &str) {
     }
 }
 
-/// Waits until a request has this status.
-async fn answers(lab: &Lab, target: &Target, path: &str, status: u16) {
+/// Waits until requests have this status in all Envoys and their workers.
+async fn answers(target: &Target, path: &str, status: u16) {
     let mut last = String::new();
     let same = async || {
         let answer = target.get(path).await;
         last = answer.as_ref().map_or_else(ToString::to_string, |answer| answer.status.to_string());
-        answer.ok().filter(|answer| answer.status == status)
+        answer.is_ok_and(|answer| answer.status == status)
     };
-    if tokio::time::timeout(LIMIT, lab.until(path, same)).await.is_err() {
+    if tokio::time::timeout(LIMIT, wait_everywhere_at_most(2 * LIMIT, path, same)).await.is_err() {
         panic!("{path}: {last} instead of {status}");
     }
+}
+
+/// Waits until a Service receives all requests. An Envoy confirms a route shortly before its workers have it.
+async fn served_by(target: &Target, path: &str, service: &str) {
+    let served = async || {
+        let answer = target.get(path).await.ok();
+        answer.and_then(|answer| Echoed::of(&answer)).is_some_and(|echoed| echoed.service == service)
+    };
+    wait_everywhere_at_most(LIMIT, &format!("{path} to be served by {service}"), served).await;
 }
 
 /// Sends a request that an echo server answers.

@@ -35,7 +35,7 @@ async fn requests_are_authorized_by_an_extension_service() {
     has_status(&shop, "authorized", "valid, Programmed").await;
 
     let target = lockgate.http("authorized.test");
-    answers(&lab, &target, "/orders", 200).await;
+    answers(&target, "/orders", 200).await;
     assert_eq!(echoed(&target, "/orders").await.headers["X-User"][0], "alice");
     let denied = target.get("/orders?deny").await.expect("an answer");
     let (status, (name, value), body) = DENIED;
@@ -47,9 +47,9 @@ async fn requests_are_authorized_by_an_extension_service() {
     // Without the server, the host is closed, except for routes that switch authorization off.
     security.kubectl(&["delete", "extensionservice", "login"], "").await;
     has_status(&shop, "authorized", "invalid AuthError/ExtensionServiceNotFound, Programmed").await;
-    answers(&lab, &target, "/orders", 503).await;
-    answers(&lab, &target, "/open", 200).await;
+    answers(&target, "/orders", 503).await;
+    answers(&target, "/open", 200).await;
     security.apply(EXTENSION).await;
     has_status(&shop, "authorized", "valid, Programmed").await;
-    answers(&lab, &target, "/orders", 200).await;
+    answers(&target, "/orders", 200).await;
 }

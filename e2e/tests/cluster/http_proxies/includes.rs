@@ -6,7 +6,7 @@ use e2e::Lab;
 use e2e::lab::Namespace;
 use serde_json::Value;
 
-use super::{answers, echoed, has_status, lockgate, proxy, read, start};
+use super::{answers, echoed, has_status, lockgate, proxy, read, served_by, start};
 
 /// The number of included objects.
 const MANY: usize = 20;
@@ -34,6 +34,7 @@ async fn the_status_of_an_included_object_follows_its_root() {
     has_status(&edge, "front", "invalid IncludeError/IncludeNotFound, Programmed").await;
     has_status(&shop, "cart", "valid, Programmed").await;
     let target = lockgate.http("includes.test");
+    answers(&target, "/", 200).await;
     let served = async |path: &str| {
         let echoed = echoed(&target, path).await;
         (echoed.namespace, echoed.service)
@@ -49,6 +50,7 @@ async fn the_status_of_an_included_object_follows_its_root() {
         .await;
     has_status(&shop, "gone", "valid, Programmed").await;
     has_status(&edge, "front", "valid, Programmed").await;
+    answers(&target, "/gone/now", 200).await;
     assert_eq!(served("/gone/now").await, of_shop);
 
     // The objects of the team are orphaned again, and are no longer served.
@@ -56,7 +58,7 @@ async fn the_status_of_an_included_object_follows_its_root() {
     for name in ["cart", "gone"] {
         has_status(&shop, name, "orphaned Orphaned/Orphaned, not Programmed").await;
     }
-    answers(&lab, &target, "/cart/1", 404).await;
+    answers(&target, "/cart/1", 404).await;
     let addresses = read(&shop, "cart").await["status"]["loadBalancer"].clone();
     assert!(addresses["ingress"].as_array().is_none_or(Vec::is_empty), "{addresses}");
 }
@@ -113,8 +115,9 @@ async fn a_change_of_an_included_object_writes_its_status_only() {
         programmed(&[format!("team-{number}")]).await;
     }
     let target = lockgate.http("many.test");
-    let services = async |number: usize| echoed(&target, &format!("/{number}/")).await.service;
-    assert_eq!([services(3).await, services(7).await, services(4).await], ["cart", "cart", "web"]);
+    for (path, service) in [("/3/", "cart"), ("/7/", "cart"), ("/4/", "web")] {
+        served_by(&target, path, service).await;
+    }
     let after = written(&space).await;
     let others = |written: &BTreeMap<String, (String, usize)>| {
         let mut others = written.clone();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use e2e::Lab;
 use e2e::lab::Namespace;
 
-use super::{LIMIT, answers, echoed, has_status, lockgate, proxy, start};
+use super::{LIMIT, answers, echoed, has_status, lockgate, proxy, served_by, start};
 
 const ROUTES: &str = "\
 virtualhost: { fqdn: routes.test }
@@ -41,7 +41,7 @@ async fn weights_mirrors_and_rewrites_apply_to_requests() {
     space.apply(&proxy("routes", ROUTES)).await;
     has_status(&space, "routes", "valid, Programmed").await;
     let target = lockgate.http("routes.test");
-    answers(&lab, &target, "/", 200).await;
+    answers(&target, "/", 200).await;
 
     let mut counts = BTreeMap::<String, usize>::new();
     for _ in 0..REQUESTS {
@@ -67,6 +67,7 @@ async fn weights_mirrors_and_rewrites_apply_to_requests() {
     // The other Service receives all requests at once.
     space.apply(&proxy("routes", &ROUTES.replace("weight: 3", "weight: 0"))).await;
     has_status(&space, "routes", "valid, Programmed").await;
+    served_by(&target, "/", "canary").await;
     for _ in 0..20 {
         assert_eq!(echoed(&target, "/").await.service, "canary");
     }

@@ -38,14 +38,14 @@ async fn a_secret_of_another_namespace_needs_a_delegation() {
     let undelegated = "invalid TLSError/DelegationNotPermitted, Programmed";
     has_status(&shop, "delegated", undelegated).await;
     let https = |host: &str| lockgate.https(host, authority.der());
-    answers(&lab, &https("own.delegated.test"), "/", 200).await;
+    answers(&https("own.delegated.test"), "/", 200).await;
     is_closed(&https("delegated.test"), &https("own.delegated.test")).await;
     // Without TLS, plain HTTP is not served instead.
-    answers(&lab, &lockgate.http("delegated.test"), "/x", 301).await;
+    answers(&lockgate.http("delegated.test"), "/x", 301).await;
 
     certificates.apply(&delegation(&shop.name)).await;
     has_status(&shop, "delegated", "valid, Programmed").await;
-    answers(&lab, &https("delegated.test"), "/x", 200).await;
+    answers(&https("delegated.test"), "/x", 200).await;
     assert_eq!(echoed(&https("delegated.test"), "/x").await.headers["X-Forwarded-Proto"][0], "https");
     let moved = lockgate.http("delegated.test").get("/x").await.expect("an answer");
     assert_eq!((moved.status, moved.header("location")), (301, "https://delegated.test/x"));
@@ -56,7 +56,7 @@ async fn a_secret_of_another_namespace_needs_a_delegation() {
     let gone = async || https("delegated.test").connect().await.is_err().then_some(());
     tokio::time::timeout(LIMIT, lab.until("the end of TLS", gone)).await.expect("the end of TLS");
     is_closed(&https("delegated.test"), &https("own.delegated.test")).await;
-    answers(&lab, &https("own.delegated.test"), "/", 200).await;
+    answers(&https("own.delegated.test"), "/", 200).await;
 }
 
 /// Asserts that a host has no TLS: no connection, and no answer on a connection for another host.
