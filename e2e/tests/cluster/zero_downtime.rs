@@ -139,16 +139,12 @@ impl<'a> Shop<'a> {
         failed
     }
 
-    /// Runs `work`. Returns the longest time without the Service, or without its EndpointSlices.
-    async fn longest_absence_during(&self, work: impl Future<Output = ()>) -> Duration {
-        let name = &self.space.name;
-        let paths = [
-            format!("/api/v1/namespaces/{name}/services?fieldSelector=metadata.name%3Decho"),
-            format!("/apis/discovery.k8s.io/v1/namespaces/{name}/endpointslices"),
-        ];
+    /// Runs `work`. Returns the longest time during which one of these lists was empty.
+    async fn longest_absence_during(&self, lists: &[&str], work: impl Future<Output = ()>) -> Duration {
+        let paths: Vec<String> = lists.iter().map(|list| list.replace("{}", &self.space.name)).collect();
         let mut longest = Duration::ZERO;
         let observe = async {
-            let mut seen = [Instant::now(); 2];
+            let mut seen = vec![Instant::now(); paths.len()];
             let mut ticks = tokio::time::interval(Duration::from_millis(20));
             loop {
                 ticks.tick().await;
@@ -205,38 +201,26 @@ async fn a_rolling_restart_of_the_backends() {
     shop.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_ingress_replaced_by_force() {
-    const TIMES: usize = 10;
-    let lab = Lab::alone().await;
-    let shop = Shop::open(&lab, "10 times kubectl replace --force of the Ingress").await;
-    let ingress = super::first::ingress("echo", &shop.host, "echo");
-    for _ in 0..TIMES {
-        shop.space.kubectl(&["replace", "--force", "--filename", "-"], &ingress).await;
-        shop.load[0].answers(200).await;
-    }
-    shop.close().await;
-}
-
-/// Lockgate delays a deletion by one second. On a busy machine, the control plane can take longer to create the
-/// EndpointSlices again, and requests fail. Such a run shows nothing and is repeated.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_service_replaced_by_force() {
+/// Replaces an object by force, while requests arrive. Lockgate delays a deletion by one second. On a busy machine, `kubectl` and the
+/// control plane can take longer to create the object and its EndpointSlices again, and requests fail. Such a run shows nothing and
+/// is repeated.
+///
+/// `lists`: the lists of the namespace that must not be empty for long.
+async fn replace_by_force(what: &'static str, object: impl Fn(&Shop) -> String, lists: &[&str]) {
     const TIMES: usize = 10;
     const RUNS: usize = 3;
     let lab = Lab::alone().await;
-    let service = echo("echo").yaml();
-    let service = service.split("---\n").find(|text| text.contains("kind: Service")).expect("a Service").to_owned();
     for _ in 0..RUNS {
-        let mut shop = Shop::open(&lab, "10 times kubectl replace --force of the Service").await;
+        let mut shop = Shop::open(&lab, what).await;
+        let object = object(&shop);
         let replace = async {
             for _ in 0..TIMES {
-                shop.space.kubectl(&["replace", "--force", "--filename", "-"], &service).await;
+                shop.space.kubectl(&["replace", "--force", "--filename", "-"], &object).await;
                 shop.load[0].answers(200).await;
             }
         };
-        let longest = shop.longest_absence_during(replace).await;
-        println!("longest absence of the Service or its EndpointSlices: {:.2} s", longest.as_secs_f64());
+        let longest = shop.longest_absence_during(lists, replace).await;
+        println!("longest absence: {:.2} s", longest.as_secs_f64());
         let failed = shop.pause().await;
         if longest < Duration::from_millis(900) {
             assert_eq!(failed, 0);
@@ -246,6 +230,26 @@ async fn a_service_replaced_by_force() {
         }
     }
     panic!("in {RUNS} runs, the control plane was too slow for a result");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ingress_replaced_by_force() {
+    let ingress = |shop: &Shop| super::first::ingress("echo", &shop.host, "echo");
+    let lists = ["/apis/networking.k8s.io/v1/namespaces/{}/ingresses?fieldSelector=metadata.name%3Decho"];
+    replace_by_force("10 times kubectl replace --force of the Ingress", ingress, &lists).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_replaced_by_force() {
+    let service = |_: &Shop| {
+        let objects = echo("echo").yaml();
+        objects.split("---\n").find(|text| text.contains("kind: Service")).expect("a Service").to_owned()
+    };
+    let lists = [
+        "/api/v1/namespaces/{}/services?fieldSelector=metadata.name%3Decho",
+        "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
+    ];
+    replace_by_force("10 times kubectl replace --force of the Service", service, &lists).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
