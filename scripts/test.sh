@@ -84,7 +84,8 @@ unit() {
 
 export PROPTEST_RNG_SEED=${SEED:-1}
 [[ $PROPTEST_RNG_SEED != random ]] || unset PROPTEST_RNG_SEED
-rm -f .lockgate/tests.tsv
+failures=.lockgate/failures.txt
+rm -f .lockgate/tests.tsv "$failures"
 
 stage "tools" 2 tools
 stage "real Envoy" 15 scripts/envoy.sh
@@ -112,5 +113,7 @@ stage "the official Gateway API conformance suite" 300 env REPORT="$PWD/.lockgat
 wait_beside
 printf '%s\n' "| stage | wall, s | CPU, s |" "| --- | ---: | ---: |" "${table[@]}" ""
 scripts/tests.py --slowest 30
+# Their whole output is thousands of lines above.
+[[ ! -s $failures ]] || { say "" && say "failed tests:" && cat "$failures" >&2; }
 ((${#failed[@]} == 0)) || die "failed: $(printf '%s; ' "${failed[@]}" | sed 's/; $//')"
 say "== [$(clock $SECONDS)] all $stages stages passed"

@@ -7,7 +7,8 @@ usage: tests.py PROGRAM [ARGUMENT...]     runs the program, with arguments for l
 A test that exceeds its limit, or that ends the process, fails by name. The other tests of the program still run.
 
 env: TEST_LIMIT     the limit of a test without an entry in LIMITS, in seconds (default 180)
-     TEST_RESULTS   the file for the durations of programs and tests, which are appended (default .lockgate/tests.tsv)
+     TEST_RESULTS   the file for the durations of programs and tests, which are appended (default .lockgate/tests.tsv); failures.txt
+                    beside it has the failed tests and their messages
      TEST_SUITE     the name of the run in that file (default: the name of the program)
      TEST_OUTPUT    1 prints the output of passed tests: the figures that they measure
      TEST_ONLY      runs only these tests: PROGRAM or PROGRAM:MODULE, separated by spaces
@@ -43,7 +44,10 @@ LIMITS = {
 }
 LIMIT = int(os.environ.get("TEST_LIMIT", 180))
 RESULTS = Path(os.environ.get("TEST_RESULTS", ".lockgate/tests.tsv"))
+FAILURES = RESULTS.with_name("failures.txt")
 PROGRESS = 60
+# Lines of the message of a failed test, which is repeated at the end of a long run.
+MESSAGE = 8
 # libtest reports starts and durations only in its JSON format, which the stable compiler hides behind this variable.
 UNSTABLE = {**os.environ, "RUSTC_BOOTSTRAP": "1"}
 
@@ -164,6 +168,10 @@ class Run:
     def end(self, test, result, seconds, output=""):
         """Records and prints a result."""
         self.results[test] = (result, seconds)
+        if result != "ok":
+            FAILURES.parent.mkdir(parents=True, exist_ok=True)
+            with FAILURES.open("a") as file:
+                file.write(f"{os.environ.get('TEST_SUITE', self.name)} {test}: {result}\n{message(output)}")
         if result == "ok" and not os.environ.get("TEST_OUTPUT"):
             return
         say(f"test {test} ... {result} ({seconds:.1f} s)")
@@ -192,6 +200,15 @@ class Run:
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         with RESULTS.open("a") as file:
             file.write("".join(lines))
+
+
+def message(output):
+    """Returns why a test failed: the lines after "panicked at", up to the stack."""
+    lines = output.splitlines()
+    start = next((at for at, line in enumerate(lines) if " panicked at " in line), len(lines) - MESSAGE)
+    kept = lines[max(start, 0) :][:MESSAGE]
+    end = next((at for at, line in enumerate(kept) if line == "stack backtrace:"), len(kept))
+    return "".join(f"    {line[:300]}\n" for line in kept[:end])
 
 
 def flags(arguments):
