@@ -228,6 +228,7 @@ fn backend_policy() -> Value {
         "idleTimeout",
         "maxConnectionAge",
         "retryBudget",
+        "zones",
     ];
     let any = features.map(|name| format!("has(self.{name})")).join(" || ");
     spec["x-kubernetes-validations"] = json!([{ "rule": any, "message": "at least one feature must be set" }]);
@@ -248,6 +249,10 @@ fn backend_policy() -> Value {
         { "rule": "!has(self.maxEjectionTime) || !has(self.baseEjectionTime) || \
                    duration(self.baseEjectionTime) <= duration(self.maxEjectionTime)",
           "message": "maxEjectionTime is shorter than baseEjectionTime" },
+    ]);
+    properties["zones"]["x-kubernetes-validations"] = json!([
+        { "rule": "self.prefer == 'Local' || !has(self.minLocalEndpoints)",
+          "message": "minLocalEndpoints is only allowed for Local" },
     ]);
     let check = &mut properties["healthCheck"];
     check["x-kubernetes-validations"] = json!([

@@ -233,6 +233,14 @@ impl Lockgate {
     /// # Panics
     /// If it fails.
     pub fn bootstrap(&self, mode: Mode, admin: u16, node: &str) -> String {
+        self.bootstrap_with(mode, admin, node, &[])
+    }
+
+    /// Like [`Lockgate::bootstrap`], with more flags.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn bootstrap_with(&self, mode: Mode, admin: u16, node: &str, flags: &[&str]) -> String {
         let (xds, admin) = (format!("127.0.0.1:{}", self.xds), format!("127.0.0.1:{admin}"));
         let mode = match mode {
             Mode::Delta => "delta",
@@ -243,6 +251,7 @@ impl Lockgate {
         if let Some(directory) = self.xds_tls() {
             args.extend(["--xds-tls", directory]);
         }
+        args.extend(flags);
         run_program(&self.program, &args)
     }
 

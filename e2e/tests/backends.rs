@@ -1,6 +1,8 @@
-//! BackendPolicies through a real Envoy: endpoints that fail, hang, and come back, and changes of policies under load.
+//! BackendPolicies through a real Envoy: endpoints that fail, hang, and come back, zones, and changes of policies
+//! under load.
 
 mod balancing;
 mod failover;
 mod health;
 mod site;
+mod zones;

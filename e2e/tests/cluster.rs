@@ -20,3 +20,4 @@ mod rbac;
 mod reader;
 mod ways_in;
 mod zero_downtime;
+mod zones;

@@ -229,6 +229,7 @@ fn gateway_services(objects: &mut Objects) {
             external_name: None,
             ports: Vec::new(),
             ipv6_families: Vec::new(),
+            prefers_close: false,
             is_of_fleet: false,
             gateway: Some(Box::new(of_gateway)),
         }));

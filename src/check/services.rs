@@ -44,7 +44,15 @@ pub fn assume(
             changed.insert(Input::new(Kind::SERVICE, key.clone()));
             let (external_name, ipv6_families, gateway) = (None, Vec::new(), None);
             let meta = meta(key);
-            let service = Service { meta, external_name, ports, ipv6_families, is_of_fleet: false, gateway };
+            let service = Service {
+                meta,
+                external_name,
+                ports,
+                ipv6_families,
+                prefers_close: false,
+                is_of_fleet: false,
+                gateway,
+            };
             objects.apply(Object::new(service));
         }
         translator.update(objects, settings, &changed);

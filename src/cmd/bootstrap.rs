@@ -87,7 +87,8 @@ pub struct Options {
     #[arg(long, value_name = "NAME", default_value = "lockgate")]
     pub node_cluster: String,
 
-    /// The locality of this Envoy or client
+    /// The locality of this Envoy or client; unknown parts are empty. With the zone of its node alone, such as /eu-west-1a, Envoy can
+    /// prefer the endpoints of this zone, because endpoints in Kubernetes have zones without regions
     #[arg(long, value_name = "REGION/ZONE/SUB_ZONE")]
     pub node_locality: Option<Locality>,
 
@@ -235,6 +236,7 @@ impl Options {
 /// Determines the values that depend on this machine.
 fn resolve(options: &mut Options) -> anyhow::Result<()> {
     options.apply_output();
+    options.node_locality = options.node_locality.take().filter(|locality| *locality != Locality::default());
     if options.node_id.is_none() {
         options.node_id = Some(hostname()?);
     }

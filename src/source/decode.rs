@@ -38,6 +38,10 @@ const ANNOTATIONS: [&str; 8] = [
     "nginx.ingress.kubernetes.io/ssl-redirect",
 ];
 
+/// The values of `spec.trafficDistribution` that prefer endpoints in the zone of the client. The same node is in it. Other values can be
+/// defined by other products.
+const CLOSE: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+
 /// The longest value of a label, such as the zone of a node.
 const LABEL: usize = 63;
 
@@ -199,6 +203,7 @@ impl Decode for core::Service {
             external_name: external.then(|| spec.external_name.unwrap_or_default()),
             ports: exact(spec.ports.unwrap_or_default().into_iter().filter_map(port).take(SERVICE_PORTS)),
             ipv6_families: exact(spec.ip_families.unwrap_or_default().iter().map(|family| family == "IPv6")),
+            prefers_close: spec.traffic_distribution.is_some_and(|one| CLOSE.contains(&&*one)),
             is_of_fleet,
             gateway,
         }))

@@ -43,6 +43,7 @@ spec:
         - --xds-address={{ $name }}.{{ include "lockgate.namespace" . }}:18000
         - --xds-tls=/certs
         - --node-id=$(POD_NAME)
+        - --node-locality=/$(ZONE)
         - --envoy-admin-address=unix:/run/envoy/admin.sock
         - --config=/etc/lockgate/config/lockgate.yaml
         {{- if not (dig "overload" "maxHeap" "" .Values.settings) }}
@@ -56,6 +57,11 @@ spec:
           valueFrom:
             fieldRef:
               fieldPath: metadata.name
+        # Empty on a node without zone, and before Kubernetes 1.35, which copies the label of the node to its pods.
+        - name: ZONE
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.labels['topology.kubernetes.io/zone']
       resources:
         requests: {cpu: 10m, memory: 16Mi}
         limits: {memory: 64Mi}

@@ -48,6 +48,7 @@ pub mod tls_listener;
 pub mod tracing;
 mod upstream_tls;
 pub mod wire;
+mod zones;
 
 use std::sync::Arc;
 

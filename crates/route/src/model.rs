@@ -37,7 +37,7 @@ pub use authorization::{
 };
 pub use backend::{
     Algorithm, BackendFeatures, HashOn, HashPart, HealthCheck, LoadBalancing, OutlierDetection, Probe, ProbeMethod,
-    ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive,
+    ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive, ZonePreference,
 };
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
 pub use cookies::{CookieAttribute, CookieRewrite, CookieRewrites, SameSite};

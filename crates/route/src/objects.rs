@@ -33,8 +33,8 @@ use crate::model::{Confidential, KeyPair};
 pub use crate::model::ObjectKey;
 pub use backend_policy::{
     BackendPolicy, BackendPolicySpec, BackendPolicyTarget, GrpcProbeSpec, HashOnSpec, HashOnType, HealthCheckSpec,
-    HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, OutlierDetectionSpec, ProxyProtocolVersion,
-    RetryBudgetSpec, SlowStartSpec, SuccessRateSpec, TcpKeepaliveSpec, TcpProbeSpec,
+    HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, OutlierDetectionSpec, PreferredZones,
+    ProxyProtocolVersion, RetryBudgetSpec, SlowStartSpec, SuccessRateSpec, TcpKeepaliveSpec, TcpProbeSpec, ZonesSpec,
 };
 pub use claims::{CLAIM_SHARDS, HostClaims, StoredClaim, claim_key, claim_shard};
 pub use content::{Content, Object, Typed};
@@ -152,6 +152,8 @@ pub struct Service {
     pub ports: Vec<ServicePort>,
     /// `spec.ipFamilies`: `true` is IPv6; empty if unset.
     pub ipv6_families: Vec<bool>,
+    /// Whether `spec.trafficDistribution` prefers endpoints that are close.
+    pub prefers_close: bool,
     /// Whether it has the label of a dedicated fleet of Envoys. Anybody can write the label.
     pub is_of_fleet: bool,
     /// The Gateway for which Lockgate created the Service, if it did.

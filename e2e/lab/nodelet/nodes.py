@@ -11,7 +11,8 @@ placing = threading.Lock()
 
 def register():
     for node, ips in NODES.items():
-        labels = {"kubernetes.io/hostname": node, "kubernetes.io/os": "linux"}
+        zone = node.replace("node", "zone")
+        labels = {"kubernetes.io/hostname": node, "kubernetes.io/os": "linux", "topology.kubernetes.io/zone": zone}
         v1.create_node(client.V1Node(metadata=client.V1ObjectMeta(name=node, labels=labels)))
         amounts = {"cpu": "64", "memory": "64Gi", "pods": "500"}
         ready = {"type": "Ready", "status": "True", "reason": "Lab", "lastHeartbeatTime": now(), "lastTransitionTime": now()}
@@ -48,6 +49,8 @@ def bind(pod, node):
     binding = client.V1Binding(metadata=client.V1ObjectMeta(name=pod.meta.name), target=target)
     # _preload_content=False: the client cannot decode the answer to a binding
     v1.create_namespaced_binding(pod.meta.namespace, binding, _preload_content=False, _request_timeout=PATIENCE)
+    # Admission gives the pod the zone of its node as a label.
+    pod.meta.labels = v1.read_namespaced_pod(pod.meta.name, pod.meta.namespace, _request_timeout=PATIENCE).metadata.labels
 
 
 def choose(pod, others):

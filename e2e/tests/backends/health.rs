@@ -110,6 +110,7 @@ async fn a_changed_policy_drops_no_request() {
         "outlierDetection: {}",
         "loadBalancing: { algorithm: LeastRequest, slowStart: { window: 10s } }",
         "loadBalancing: { algorithm: Maglev, hashOn: [{ type: SourceAddress }] }",
+        "zones: { prefer: Local }",
         "idleTimeout: 5s",
         "maxConnectionAge: 5s",
         "panicThreshold: 50",

@@ -15,7 +15,7 @@ fn policy(name: &str, section: &str, spec: &str) -> String {
 }
 
 /// Specs that the API server must reject, and a part of the message.
-const REFUSED: [(&str, &str); 15] = [
+const REFUSED: [(&str, &str); 17] = [
     ("{}", "at least one feature must be set"),
     ("idleTimeout: 10ms", "not a duration from 1s to 24h"),
     ("idleTimeout: soon", "idleTimeout"),
@@ -31,6 +31,8 @@ const REFUSED: [(&str, &str); 15] = [
     ("loadBalancing: { algorithm: Maglev, hashOn: [{ type: Header }] }", "name is required"),
     ("outlierDetection: { baseEjectionTime: 1m, maxEjectionTime: 30s }", "shorter than baseEjectionTime"),
     ("panicThreshold: 101", "panicThreshold"),
+    ("zones: { prefer: Any, minLocalEndpoints: 2 }", "only allowed for Local"),
+    ("zones: { minLocalEndpoints: 2 }", "zones.prefer"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

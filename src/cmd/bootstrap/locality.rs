@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+
 /// A locality: `REGION/ZONE/SUB_ZONE`. Unknown parts are empty, or are omitted at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Locality {
@@ -13,6 +15,14 @@ pub struct Locality {
     pub sub_zone: String,
 }
 
+impl Locality {
+    /// Returns the message.
+    pub fn message(&self) -> core_v3::Locality {
+        let Self { region, zone, sub_zone } = self.clone();
+        core_v3::Locality { region, zone, sub_zone }
+    }
+}
+
 impl FromStr for Locality {
     type Err = String;
 
@@ -21,7 +31,8 @@ impl FromStr for Locality {
         let mut part = || parts.next().unwrap_or_default();
         let locality = Self { region: part(), zone: part(), sub_zone: part() };
         match parts.next() {
-            None if locality != Self::default() => Ok(locality),
+            // A pod on a node without zones has the locality `/`.
+            None if !text.is_empty() => Ok(locality),
             _ => Err("expected REGION/ZONE/SUB_ZONE, such as eu-west/eu-west-1a or /eu-west-1a".to_owned()),
         }
     }
@@ -41,7 +52,8 @@ mod tests {
         assert_eq!(read("eu/a/rack"), ["eu", "a", "rack"]);
         assert_eq!(read("eu"), ["eu", "", ""]);
         assert_eq!(read("/a"), ["", "a", ""]);
-        for text in ["", "/", "a/b/c/d"] {
+        assert_eq!(read("/"), ["", "", ""]);
+        for text in ["", "a/b/c/d"] {
             assert!(text.parse::<Locality>().is_err(), "{text}");
         }
     }

@@ -14,7 +14,7 @@ use lockgate_route::envoy::cluster::{http2_options, one_endpoint, strict_dns};
 use lockgate_route::envoy::{names, wire};
 use lockgate_xds::snapshot::ResourceType;
 
-use super::{Address, Mode, Options, tls};
+use super::{Address, Locality, Mode, Options, tls};
 use crate::settings::Overload;
 
 /// The key of the node's metadata with the limit of open files of Envoy.
@@ -22,15 +22,12 @@ pub const OPEN_FILES: &str = "lockgate.dev/open-files";
 
 /// Returns the bootstrap for `options`. Performs no I/O.
 pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
+    let zone = options.node_locality.as_ref().filter(|locality| !locality.zone.is_empty());
     bootstrap_v3::Bootstrap {
         node: Some(core_v3::Node {
             id: options.node_id.clone().unwrap_or_default(),
             cluster: options.node_cluster.clone(),
-            locality: options.node_locality.as_ref().map(|locality| core_v3::Locality {
-                region: locality.region.clone(),
-                zone: locality.zone.clone(),
-                sub_zone: locality.sub_zone.clone(),
-            }),
+            locality: options.node_locality.as_ref().map(Locality::message),
             metadata: options
                 .open_files
                 .map(|limit| google::Struct { fields: [(OPEN_FILES.to_owned(), number(limit))].into() }),
@@ -44,10 +41,18 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
         }),
         dynamic_resources: Some(dynamic_resources(options)),
         static_resources: Some(bootstrap_v3::bootstrap::StaticResources {
-            clusters: match options.files {
-                Some(_) => vec![admin_cluster(&options.envoy_admin_address)],
-                None => vec![xds_cluster(options), admin_cluster(&options.envoy_admin_address)],
-            },
+            clusters: [
+                options.files.is_none().then(|| xds_cluster(options)),
+                Some(admin_cluster(&options.envoy_admin_address)),
+                zone.map(local_zone_cluster),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            ..Default::default()
+        }),
+        cluster_manager: zone.map(|_| bootstrap_v3::ClusterManager {
+            local_cluster_name: names::LOCAL_ZONE_CLUSTER.to_owned(),
             ..Default::default()
         }),
         overload_manager: overload_manager(options),
@@ -183,6 +188,22 @@ fn admin_cluster(address: &Address) -> cluster_v3::Cluster {
             }],
             ..Default::default()
         }),
+        ..Default::default()
+    }
+}
+
+/// Returns the cluster that makes an Envoy prefer the endpoints of its own zone, for clusters that ask for it (`lockgate_route::envoy`,
+/// zones). Envoy counts the endpoints of this cluster in its zone, but sends nothing to them.
+fn local_zone_cluster(locality: &Locality) -> cluster_v3::Cluster {
+    use cluster_v3::cluster::{ClusterDiscoveryType, DiscoveryType};
+    let mut assignment = one_endpoint(names::LOCAL_ZONE_CLUSTER, wire::socket_address("127.0.0.1", 9));
+    for endpoints in &mut assignment.endpoints {
+        endpoints.locality = Some(locality.message());
+    }
+    cluster_v3::Cluster {
+        name: names::LOCAL_ZONE_CLUSTER.to_owned(),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Static as i32)),
+        load_assignment: Some(assignment),
         ..Default::default()
     }
 }

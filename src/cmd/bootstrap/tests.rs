@@ -132,7 +132,13 @@ fn a_grpc_bootstrap_names_the_server_and_the_node() {
     });
     assert_eq!(grpc_json(&["--xds-address", "[::1]:18000", "--node-locality", "eu/a"]), expected);
     assert!(grpc_json(&[])["node"].get("locality").is_none());
-    assert_eq!(json(&["--node-locality", "/a"])["node"]["locality"]["zone"], "a");
+    let of_zone = json(&["--node-locality", "/a"]);
+    assert_eq!(of_zone["node"]["locality"]["zone"], "a");
+    assert_eq!(of_zone["cluster_manager"]["local_cluster_name"], "local-zone");
+    let mut unknown = options(&["--node-locality", "/"]);
+    resolve(&mut unknown).unwrap();
+    assert_eq!(bootstrap(&unknown).node.unwrap().locality, None);
+    assert_eq!(bootstrap(&unknown).cluster_manager, None);
 }
 
 #[test]

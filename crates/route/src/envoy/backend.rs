@@ -11,10 +11,10 @@ use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use envoy_types::pb::envoy::r#type::v3 as type_v3;
 use envoy_types::pb::google::protobuf as google;
 
-use super::wire;
+use super::{wire, zones};
 use crate::model::{
     Algorithm, BackendFeatures, ClusterId, HashOn, HashPart, HealthCheck, LoadBalancing, OutlierDetection, Probe,
-    ProbeMethod, ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive, UpstreamProtocol,
+    ProbeMethod, ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive, UpstreamProtocol, ZonePreference,
 };
 
 /// The longest delay of the first check of an endpoint. Envoy confirms a new cluster after the first checks, and other changes
@@ -51,6 +51,7 @@ pub fn apply(
         idle_timeout: _,
         max_connection_age: _,
         retry_budget,
+        zones,
         origins: _,
     } = features;
     let mut message = message;
@@ -65,6 +66,9 @@ pub fn apply(
     }
     if let Some(balancing) = load_balancing {
         set_load_balancing(&mut message, balancing);
+    }
+    if let Some(ZonePreference::Local { min_endpoints }) = zones {
+        zones::prefer_local(&mut message, load_balancing.as_ref(), *min_endpoints);
     }
     if let (Some(keepalive), Some(options)) = (tcp_keepalive, &mut message.upstream_connection_options) {
         let TcpKeepalive { probes, idle_seconds, interval_seconds } = *keepalive;
@@ -216,7 +220,8 @@ fn set_load_balancing(message: &mut cluster_v3::Cluster, balancing: &LoadBalanci
     message.lb_config = config;
 }
 
-fn slow_start(slow_start: &SlowStart) -> cluster_v3::cluster::SlowStartConfig {
+/// Builds the slow start of new endpoints.
+pub fn slow_start(slow_start: &SlowStart) -> cluster_v3::cluster::SlowStartConfig {
     let SlowStart { window, min_weight_percent, aggression_thousandths } = slow_start;
     cluster_v3::cluster::SlowStartConfig {
         slow_start_window: Some(wire::duration(*window)),

@@ -29,6 +29,8 @@ pub const ADMIN: &str = "admin";
 pub const ADMIN_CLUSTER: &str = "envoy-admin";
 /// The static cluster of the bootstrap for the xDS server.
 pub const XDS_CLUSTER: &str = "lockgate-xds";
+/// The cluster in the bootstrap that represents the Envoys in the zone of an Envoy. It receives no requests.
+pub const LOCAL_ZONE_CLUSTER: &str = "local-zone";
 /// The cluster of the trace collector.
 pub const TRACING_CLUSTER: &str = "tracing";
 /// The cluster of an external authorization server that uses gRPC.

@@ -29,6 +29,8 @@ pub struct BackendFeatures {
     pub max_connection_age: Option<Duration>,
     /// The limit of concurrent retries.
     pub retry_budget: Option<RetryBudget>,
+    /// The preference of endpoints by their zone.
+    pub zones: Option<ZonePreference>,
     /// The policies that set the features. They are not part of the identity.
     pub origins: Vec<ObjectRef>,
 }
@@ -234,6 +236,18 @@ pub struct RetryBudget {
     pub min_concurrency: u32,
 }
 
+/// The preference of endpoints by their zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZonePreference {
+    /// None: all zones receive requests.
+    Any,
+    /// An Envoy uses the endpoints of its own zone, if enough of them are healthy, and those of all zones otherwise.
+    Local {
+        /// The number of healthy endpoints that are enough.
+        min_endpoints: u32,
+    },
+}
+
 impl BackendFeatures {
     /// Returns the features. Features that are not set come from `general`.
     #[must_use]
@@ -249,6 +263,7 @@ impl BackendFeatures {
             idle_timeout,
             max_connection_age,
             retry_budget,
+            zones,
             origins,
         } = self;
         Self {
@@ -261,6 +276,7 @@ impl BackendFeatures {
             idle_timeout: idle_timeout.or(general.idle_timeout),
             max_connection_age: max_connection_age.or(general.max_connection_age),
             retry_budget: retry_budget.or(general.retry_budget),
+            zones: zones.or(general.zones),
             origins: origins.iter().chain(&general.origins).cloned().collect(),
         }
     }
@@ -283,6 +299,7 @@ impl BackendFeatures {
             idle_timeout,
             max_connection_age,
             retry_budget,
+            zones,
             origins: _,
         } = self;
         let mut out = Identity(text);
@@ -304,6 +321,9 @@ impl BackendFeatures {
         out.time("age", *max_connection_age);
         if let Some(RetryBudget { percent, min_concurrency }) = retry_budget {
             out.numbers("budget", &[*percent, *min_concurrency]);
+        }
+        if let Some(ZonePreference::Local { min_endpoints }) = zones {
+            out.number("local-zone", Some(*min_endpoints));
         }
     }
 }

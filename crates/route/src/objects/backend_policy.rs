@@ -63,6 +63,9 @@ pub struct BackendPolicySpec {
     /// The limit of concurrent retries, instead of a fixed number.
     #[cfg_attr(feature = "testing", schemars(with = "Option<RetryBudgetSpec>"))]
     pub retry_budget: Option<Lenient<RetryBudgetSpec>>,
+    /// The preference of endpoints by their zone, instead of `spec.trafficDistribution` of the Service. Not for `RingHash` and `Maglev`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<ZonesSpec>"))]
+    pub zones: Option<Lenient<ZonesSpec>>,
     /// Features of other versions.
     #[serde(flatten)]
     #[cfg_attr(feature = "testing", schemars(skip))]
@@ -325,4 +328,27 @@ pub struct RetryBudgetSpec {
     /// The number of concurrent retries that is always allowed; 3 if not set.
     #[cfg_attr(feature = "testing", schemars(range(max = 1000)))]
     pub min_concurrency: Option<u32>,
+}
+
+/// The preference of endpoints by their zone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ZonesSpec {
+    /// The preferred zones.
+    pub prefer: PreferredZones,
+    /// The number of healthy endpoints in the zone of an Envoy below which the endpoints of all zones receive its requests; 1 if not
+    /// set. For `Local`.
+    #[cfg_attr(feature = "testing", schemars(range(min = 1, max = 1000)))]
+    pub min_local_endpoints: Option<u32>,
+}
+
+/// The preferred zones: that of the Envoy, or none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[expect(missing_docs, reason = "the variants have the names of the API")]
+pub enum PreferredZones {
+    #[default]
+    Local,
+    Any,
 }

@@ -229,7 +229,7 @@ impl Typed for Service {
     }
 
     fn equals_for_translation(&self, other: &Self) -> bool {
-        let Self { meta, external_name, ports, ipv6_families, is_of_fleet, gateway } = other;
+        let Self { meta, external_name, ports, ipv6_families, prefers_close, is_of_fleet, gateway } = other;
         let ports_of = |gateway: &Option<Box<GatewayService>>| {
             gateway.as_ref().map(|service| {
                 let GatewayService { name, ports, addresses: _, version: _, is_dedicated, is_draining, exposure: _ } =
@@ -241,6 +241,7 @@ impl Typed for Service {
             && self.external_name == *external_name
             && self.ports == *ports
             && self.ipv6_families == *ipv6_families
+            && self.prefers_close == *prefers_close
             && self.is_of_fleet == *is_of_fleet
             && ports_of(&self.gateway) == ports_of(gateway)
     }

@@ -22,6 +22,7 @@ fn service(name: &str, port: u16) -> Object {
         external_name: None,
         ports: vec![port],
         ipv6_families: Vec::new(),
+        prefers_close: false,
         is_of_fleet: false,
         gateway: None,
     };

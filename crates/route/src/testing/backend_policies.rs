@@ -3,7 +3,7 @@
 use super::objects::{meta, with_meta};
 use crate::objects::{
     BackendPolicy, BackendPolicySpec, BackendPolicyTarget, GrpcProbeSpec, HashOnSpec, HashOnType, HealthCheckSpec,
-    HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, Object, OutlierDetectionSpec,
+    HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, Object, OutlierDetectionSpec, PreferredZones, ZonesSpec,
 };
 
 /// A BackendPolicy.
@@ -55,6 +55,11 @@ impl BackendPolicyBuilder {
     /// Closes idle connections after this time.
     pub fn idle_timeout(self, time: &str) -> Self {
         self.spec(|spec| spec.idle_timeout = Some(time.to_owned().into()))
+    }
+
+    /// Prefers the endpoints in the zone of an Envoy, or those of no zone.
+    pub fn zones(self, prefer: PreferredZones) -> Self {
+        self.spec(|spec| spec.zones = Some(ZonesSpec { prefer, min_local_endpoints: None }.into()))
     }
 
     /// Applies any other change to the spec.

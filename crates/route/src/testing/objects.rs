@@ -171,6 +171,7 @@ pub fn service(name: &str) -> ServiceBuilder {
         external_name: None,
         ports: Vec::new(),
         ipv6_families: Vec::new(),
+        prefers_close: false,
         is_of_fleet: false,
         gateway: None,
     })
@@ -200,6 +201,11 @@ impl ServiceBuilder {
 
     pub fn ipv6_families(mut self, families: &[bool]) -> Self {
         self.0.ipv6_families = families.to_vec();
+        self
+    }
+
+    pub fn prefers_close(mut self, prefers: bool) -> Self {
+        self.0.prefers_close = prefers;
         self
     }
 }

@@ -10,7 +10,7 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::duration::Limit;
 use crate::model::{
     BackendFeatures, CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, Probe, SecretId, ServicePortId,
-    TrafficPolicy, UpstreamProtocol, Verification,
+    TrafficPolicy, UpstreamProtocol, Verification, ZonePreference,
 };
 use crate::objects::{Kind, ObjectKey, Objects, SERVICE_PORTS, Service, ServicePort, Transport};
 use crate::settings::Settings;
@@ -143,7 +143,7 @@ pub fn locate<'a>(
     };
     // UDP has neither responses nor connections.
     let of_policies = match transport {
-        Transport::Tcp => context.backend_policies.features(&key, number),
+        Transport::Tcp => with_zones(context.backend_policies.features(&key, number), object),
         Transport::Udp => None,
     };
     let with_features = |policy| with_features(policy, of_policies.as_ref(), (object, number), context.settings);
@@ -162,6 +162,18 @@ pub fn locate<'a>(
     let port = checked_at.map(|health| port.checked_at(health)).unwrap_or(port);
     let cluster = ClusterId { port, policy: policy.as_ref().map(TrafficPolicy::id) };
     Ok(Located { cluster, service: object, number, policy, of_service, unchecked })
+}
+
+/// Adds the preference of zones of the Service, if no policy sets one. The preference of no zone is Envoy's default.
+fn with_zones(features: Option<BackendFeatures>, service: &Service) -> Option<BackendFeatures> {
+    let of_service = service.prefers_close.then_some(ZonePreference::Local { min_endpoints: 1 });
+    match features {
+        Some(features) => {
+            let zones = features.zones.or(of_service).filter(|zones| *zones != ZonePreference::Any);
+            Some(BackendFeatures { zones, ..features })
+        }
+        None => of_service.map(|_| BackendFeatures { zones: of_service, ..BackendFeatures::default() }),
+    }
 }
 
 /// Returns the policy of a route with the features of BackendPolicies, and whether a health check is left out because it needs another

@@ -41,6 +41,8 @@ struct ServiceSpec {
     cluster_ips: Vec<Bytes>,
     #[prost(bytes = "bytes", repeated, tag = "19")]
     ip_families: Vec<Bytes>,
+    #[prost(bytes = "bytes", tag = "23")]
+    traffic_distribution: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -160,6 +162,7 @@ impl Proto<core::Service> for Service {
                 ip_families: list(spec.ip_families, |i, family| {
                     texts.text(&family, format_args!("spec.ipFamilies[{i}]"))
                 }),
+                traffic_distribution: texts.some(&spec.traffic_distribution, format_args!("spec.trafficDistribution")),
                 ..Default::default()
             }),
             status: of_gateway.then(|| status(self.status, texts)).flatten(),

@@ -7,13 +7,13 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::duration;
 use crate::model::{
     Algorithm, BackendFeatures, CookieName, HashOn, HashPart, HeaderName, HealthCheck, LoadBalancing, OutlierDetection,
-    Probe, ProbeMethod, ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive,
+    Probe, ProbeMethod, ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive, ZonePreference,
 };
 use crate::objects::gateway::Lenient;
 use crate::objects::{
     BackendPolicySpec, HashOnSpec, HashOnType, HealthCheckSpec, HttpProbeSpec, LoadBalancingAlgorithm,
-    LoadBalancingSpec, OutlierDetectionSpec, ProxyProtocolVersion, RetryBudgetSpec, SlowStartSpec, SuccessRateSpec,
-    TcpKeepaliveSpec,
+    LoadBalancingSpec, OutlierDetectionSpec, PreferredZones, ProxyProtocolVersion, RetryBudgetSpec, SlowStartSpec,
+    SuccessRateSpec, TcpKeepaliveSpec, ZonesSpec,
 };
 use crate::translate::problem::{Problem, Reason};
 
@@ -57,6 +57,7 @@ pub fn parse(spec: &BackendPolicySpec, origin: &ObjectRef, checks: bool) -> (Bac
         max_connection_age: parser
             .feature("maxConnectionAge", &spec.max_connection_age, |text| time("", text, SECOND, 7 * DAY)),
         retry_budget: parser.feature("retryBudget", &spec.retry_budget, retry_budget),
+        zones: parser.feature("zones", &spec.zones, |zones| self::zones(zones, &spec.load_balancing)),
         origins: vec![origin.clone()],
     };
     for name in spec.unknown.keys() {
@@ -336,4 +337,22 @@ fn retry_budget(spec: &RetryBudgetSpec) -> Result<RetryBudget, Fault> {
         percent: number(".percent", percent, 20, 1, 100)?,
         min_concurrency: number(".minConcurrency", min_concurrency, 3, 0, 1000)?,
     })
+}
+
+fn zones(spec: &ZonesSpec, load_balancing: &Option<Lenient<LoadBalancingSpec>>) -> Result<ZonePreference, Fault> {
+    let ZonesSpec { prefer, min_local_endpoints } = spec;
+    match prefer {
+        PreferredZones::Any if min_local_endpoints.is_some() => fault(".minLocalEndpoints", "only allowed for Local"),
+        PreferredZones::Any => Ok(ZonePreference::Any),
+        PreferredZones::Local => {
+            let by_hash = |spec: &LoadBalancingSpec| {
+                matches!(spec.algorithm, LoadBalancingAlgorithm::RingHash | LoadBalancingAlgorithm::Maglev)
+            };
+            if matches!(load_balancing, Some(Lenient::Valid(spec)) if by_hash(spec)) {
+                return fault(".prefer", "RingHash and Maglev select among the endpoints of all zones");
+            }
+            let min_endpoints = number(".minLocalEndpoints", *min_local_endpoints, 1, 1, 1000)?;
+            Ok(ZonePreference::Local { min_endpoints })
+        }
+    }
 }

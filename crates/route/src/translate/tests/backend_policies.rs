@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::gateway::{conditions, world_of};
-use crate::model::{Algorithm, BackendFeatures, Cluster, ClusterId, HashOn, HashPart, Model, Probe};
-use crate::objects::{Kind, LoadBalancingAlgorithm, Object, ObjectKey, Objects};
+use crate::model::{Algorithm, BackendFeatures, Cluster, ClusterId, HashOn, HashPart, Model, Probe, ZonePreference};
+use crate::objects::{Kind, LoadBalancingAlgorithm, Object, ObjectKey, Objects, PreferredZones};
 use crate::settings::Settings;
 use crate::testing::backend_policies::backend_policy;
 use crate::testing::gateway::*;
@@ -249,4 +249,21 @@ fn a_created_service_becomes_a_target() {
         .values()
         .filter_map(|cluster| Some(cluster.policy.features.as_ref()?.health_check.as_ref()?.probe.clone()));
     assert_eq!(checks.collect::<Vec<_>>(), [Probe::Grpc { service: "".into() }]);
+}
+
+#[test]
+fn the_preference_of_zones_is_that_of_the_policy_and_otherwise_of_the_service() {
+    let close: Object = service("web").port("http", 80).port("admin", 81).prefers_close(true).into();
+    let zones = |objects: Vec<Object>| {
+        let translator = translated(&shop(objects));
+        features(translator.model(), 80).and_then(|features| features.zones)
+    };
+    let local = Some(ZonePreference::Local { min_endpoints: 1 });
+    let policy = |prefer| -> Object { backend_policy("p").target("web", Some("http")).zones(prefer).into() };
+    assert_eq!(zones(vec![]), None);
+    assert_eq!(zones(vec![close.clone()]), local);
+    assert_eq!(zones(vec![policy(PreferredZones::Local)]), local);
+    assert_eq!(zones(vec![close.clone(), policy(PreferredZones::Any)]), None);
+    let of_service = backend_policy("q").target("web", None).idle_timeout("1m");
+    assert_eq!(zones(vec![close, of_service.into()]), local, "a policy without the feature");
 }

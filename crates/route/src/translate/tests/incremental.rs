@@ -9,7 +9,8 @@ use proptest::sample::select;
 use super::fuzz::{HOSTS, SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Host, ListenerId, Model, Touched};
 use crate::objects::{
-    EndpointSlice, Ingress, Kind, LoadBalancingAlgorithm, Namespace, Object, ObjectId, ObjectKey, Objects, claim_shard,
+    EndpointSlice, Ingress, Kind, LoadBalancingAlgorithm, Namespace, Object, ObjectId, ObjectKey, Objects,
+    PreferredZones, claim_shard,
 };
 use crate::settings::{ExternalNames, Hosts, Settings, Tenants, Tls};
 use crate::testing::backend_policies::backend_policy;
@@ -33,9 +34,10 @@ fn any_service() -> impl Strategy<Value = Object> {
     let external =
         select(vec![None, None, Some("example.com"), Some("cart.shop"), Some("cart.new"), Some("localhost")]);
     let protocol = select(vec![None, None, Some("https"), Some("kubernetes.io/h2c")]);
-    (select(vec!["a", "b", "e", "envoys", "gone"]), port, external, protocol, annotations()).prop_map(
-        |(name, (port, number), external, protocol, annotations)| {
-            let builder = service(name).port(port, number);
+    let close = prop::bool::weighted(0.3);
+    (select(vec!["a", "b", "e", "envoys", "gone"]), port, external, protocol, annotations(), close).prop_map(
+        |(name, (port, number), external, protocol, annotations, close)| {
+            let builder = service(name).port(port, number).prefers_close(close);
             let builder = external.into_iter().fold(builder, |builder, external| builder.external(external));
             let builder = protocol.into_iter().fold(builder, |builder, protocol| builder.app_protocol(protocol));
             annotations.into_iter().fold(builder, |builder, (key, value)| builder.annotation(key, value)).into()
@@ -92,7 +94,7 @@ pub fn any_host_grant(hosts: &'static [&'static str]) -> impl Strategy<Value = O
 pub fn any_backend_policy(services: &'static [&'static str]) -> impl Strategy<Value = Object> {
     let target = (select(services), select(vec![None, None, Some("http"), Some("80"), Some("443"), Some("gone")]));
     let targets = prop::collection::vec(target, 0..3);
-    let feature = prop::collection::vec(0..8u8, 0..4);
+    let feature = prop::collection::vec(0..10u8, 0..4);
     let names = select(vec!["one", "two", "three", "other/four"]);
     (names, 1i64..3, targets, feature, prop::bool::weighted(0.1)).prop_map(
         |(name, created, targets, features, terminating)| {
@@ -106,6 +108,8 @@ pub fn any_backend_policy(services: &'static [&'static str]) -> impl Strategy<Va
                 4 => policy.grpc_check("shop.Cart"),
                 5 => policy.hash_on_header(LoadBalancingAlgorithm::Maglev, "x-user"),
                 6 => policy.hash_on_header(LoadBalancingAlgorithm::RoundRobin, "x-user"),
+                7 => policy.zones(PreferredZones::Local),
+                8 => policy.zones(PreferredZones::Any),
                 _ => policy.idle_timeout("1m"),
             });
             if terminating { policy.terminating().into() } else { policy.into() }
