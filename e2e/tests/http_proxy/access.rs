@@ -44,6 +44,30 @@ spec:
 ---
 apiVersion: projectcontour.io/v1
 kind: HTTPProxy
+metadata: { name: burst, namespace: default }
+spec:
+  virtualhost:
+    fqdn: burst.test
+    rateLimitPolicy:
+      local: { requests: 2, burst: 1, unit: hour, responseStatusCode: 503, responseHeadersToAdd: [{ name: x-limited, value: host }] }
+  includes: [{ name: team, conditions: [{ prefix: /team }] }]
+  routes:
+  - conditions: [{ prefix: /two }]
+    services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /own }]
+    rateLimitPolicy: { local: { requests: 1, unit: hour } }
+    services: [{ name: a, port: 80 }]
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: burst, namespace: default }
+spec:
+  rules:
+  - host: burst.test
+    http: { paths: [{ path: /ingress, pathType: Prefix, backend: { service: { name: a, port: { number: 80 } } } }] }
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
 metadata: { name: tokens, namespace: default }
 spec:
   virtualhost:
@@ -151,6 +175,26 @@ async fn access_to_hosts_and_routes_is_restricted() {
         let own = [status(&limits, "/own").await, status(&limits, "/own").await];
         let over = limits.get("/own").await.expect("an answer");
         assert_eq!((own, over.status, over.header("x-limited")), ([200, 200], 503, "100%"));
+
+        // Requests without a limit, and those that no route matches, take no tokens. In upper case, the fallback selects the routes.
+        let burst = host("burst");
+        let upper = Target::http(lockgate.http, "BURST.test");
+        for path in ["/ingress", "/ingress", "/ingress", "/ingress"] {
+            assert_eq!([status(&burst, path).await, status(&upper, path).await], [200, 200]);
+        }
+        for path in ["/none", "/none", "/none", "/none"] {
+            assert_eq!(status(&burst, path).await, 404);
+        }
+        let mut shared = Vec::new();
+        for (target, path) in
+            [(&burst, "/two"), (&upper, "/team"), (&burst, "/team"), (&burst, "/two"), (&upper, "/team")]
+        {
+            shared.push(status(target, path).await);
+        }
+        assert_eq!(shared, [200, 200, 200, 503, 503], "the routes share a bucket with a burst");
+        assert_eq!(burst.get("/team").await.expect("an answer").header("x-limited"), "host");
+        assert_eq!([status(&burst, "/own").await, status(&burst, "/own").await], [200, 429], "a limit of its own");
+        assert_eq!(status(&upper, "/ingress").await, 200);
 
         let tokens = host("tokens");
         let with = |token: String| host("tokens").field("authorization", &token);

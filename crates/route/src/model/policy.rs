@@ -141,8 +141,8 @@ pub struct LocalRateLimit {
     pub burst: u32,
     /// Whether the requests of each client address are counted separately.
     pub per_client_address: bool,
-    /// The name of a bucket that several routes share. `None`: each route has its own bucket. A limit with a burst or its own answer is
-    /// never shared.
+    /// The name of a bucket that several routes share. `None`: each route has its own bucket. The routes of each virtual host share a bucket
+    /// with a burst, or with an answer of its own.
     pub shared: Option<Arc<str>>,
     /// The answer to requests over the limit. `None`: 429.
     pub answer: Option<Box<LimitAnswer>>,
