@@ -166,6 +166,8 @@ struct Marks {
     limits_bodies: bool,
     /// The compression of responses.
     compression: Compression,
+    /// The headers of routes that are not those of Ingresses. `None`: the route configuration has the headers for all routes.
+    headers: Option<HeaderPolicies>,
 }
 
 impl Marks {
@@ -176,6 +178,7 @@ impl Marks {
             unasked,
             limits_bodies: settings.http.max_request_body_bytes.is_some(),
             compression: settings.compression.clone(),
+            headers: Some(&settings.headers).filter(|headers| !headers.ingresses).cloned(),
         }
     }
 }
@@ -219,7 +222,7 @@ fn routes(host: &Host, content: &VirtualHost, marks: &Marks, counted: Option<&Co
 /// Otherwise routes have no metadata, because a change of routes with metadata takes Envoy over 50 % longer.
 fn names_objects(settings: &Settings) -> bool {
     let asks = |format: &str| format.contains("METADATA(ROUTE:") && format.contains(names::METADATA);
-    let HeaderPolicies { request, response } = &settings.headers;
+    let HeaderPolicies { request, response, ingresses: _ } = &settings.headers;
     let mut headers = request.set.iter().chain(&response.set);
     let log = &settings.access_log;
     headers.any(|(_, value)| asks(value))
@@ -291,6 +294,9 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, on: OnHost) -> Ve
         route.typed_per_filter_config.extend(body_limit::for_streams());
     }
     action::add_header_changes(&mut route, filters, forward);
+    if let Some(policies) = marks.headers.as_ref().filter(|_| origin.kind != headers::INGRESS) {
+        headers::add_policies(&mut route, policies);
+    }
     let mut routes = match action {
         Action::Redirect(redirect) if redirect::is_to_https(redirect) => {
             redirect::redirects(redirect::marked(route, marks), &matches.path, redirect)
