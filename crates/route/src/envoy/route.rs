@@ -167,7 +167,7 @@ struct Marks {
     /// The compression of responses.
     compression: Compression,
     /// The headers of routes that are not those of Ingresses. `None`: the route configuration has the headers for all routes.
-    headers: Option<HeaderPolicies>,
+    headers: Option<Box<HeaderPolicies>>,
 }
 
 impl Marks {
@@ -178,7 +178,7 @@ impl Marks {
             unasked,
             limits_bodies: settings.http.max_request_body_bytes.is_some(),
             compression: settings.compression.clone(),
-            headers: Some(&settings.headers).filter(|headers| !headers.ingresses).cloned(),
+            headers: (!settings.headers.ingresses).then(|| Box::new(settings.headers.clone())),
         }
     }
 }
@@ -311,14 +311,13 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, on: OnHost) -> Ve
     let limit = policy.and_then(|policy| policy.local_rate_limit.as_deref());
     if let Some(of_host) = on.limit {
         routes.iter_mut().for_each(|route| host_limit::apply(route, limit, of_host));
-    } else if let Some(policy) = policy {
-        if let Some(limit) = limit.filter(|limit| local_rate_limit::is_in_table(limit)) {
-            let (rule, matches) = (policy.counted_for.as_deref(), matches::route_match(matches, Conditions::default()));
-            let limit = local_rate_limit::metadata(limit, origin, rule, &matches);
-            for route in &mut routes {
-                let metadata = route.metadata.get_or_insert_default();
-                metadata.filter_metadata.insert(names::LIMIT.to_owned(), limit.clone());
-            }
+    } else if let Some(limit) = limit.filter(|limit| local_rate_limit::is_in_table(limit)) {
+        let rule = policy.and_then(|policy| policy.counted_for.as_deref());
+        let matches = matches::route_match(matches, Conditions::default());
+        let limit = local_rate_limit::metadata(limit, origin, rule, &matches);
+        for route in &mut routes {
+            let metadata = route.metadata.get_or_insert_default();
+            metadata.filter_metadata.insert(names::LIMIT.to_owned(), limit.clone());
         }
     }
     routes
