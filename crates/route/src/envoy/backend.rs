@@ -33,7 +33,7 @@ const MAGLEV_TABLE_SIZE: u64 = 16_381;
 /// The minimum and the maximum size of a hash ring. Envoy's default maximum is 8 million entries.
 const RING_SIZE: (u64, u64) = (1024, 65_536);
 
-/// Applies the features to the message of a cluster. The HTTP options are in `super::cluster`.
+/// Applies the features to the message of a cluster. The HTTP options and the endpoints are in `super::cluster`.
 pub fn apply(
     message: cluster_v3::Cluster,
     id: &ClusterId,
@@ -51,6 +51,7 @@ pub fn apply(
         idle_timeout: _,
         max_connection_age: _,
         retry_budget,
+        shares: _,
         origins: _,
     } = features;
     let mut message = message;

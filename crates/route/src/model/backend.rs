@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{CookieName, HeaderName, PortRef};
+use super::{CookieName, HeaderName, PortRef, ServicePortId};
 
 /// The features of a Service port. A feature that is not set has Envoy's default, or that of the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct BackendFeatures {
     pub max_connection_age: Option<Duration>,
     /// The limit of concurrent retries.
     pub retry_budget: Option<RetryBudget>,
+    /// The Service ports among which the requests are divided, with their weights. Empty: all requests are for the port of the cluster.
+    pub shares: Vec<(ServicePortId, u32)>,
     /// The policies that set the features. They are not part of the identity.
     pub origins: Vec<ObjectRef>,
 }
@@ -249,6 +251,7 @@ impl BackendFeatures {
             idle_timeout,
             max_connection_age,
             retry_budget,
+            shares,
             origins,
         } = self;
         Self {
@@ -261,6 +264,7 @@ impl BackendFeatures {
             idle_timeout: idle_timeout.or(general.idle_timeout),
             max_connection_age: max_connection_age.or(general.max_connection_age),
             retry_budget: retry_budget.or(general.retry_budget),
+            shares: if shares.is_empty() { general.shares.clone() } else { shares.clone() },
             origins: origins.iter().chain(&general.origins).cloned().collect(),
         }
     }
@@ -283,6 +287,7 @@ impl BackendFeatures {
             idle_timeout,
             max_connection_age,
             retry_budget,
+            shares,
             origins: _,
         } = self;
         let mut out = Identity(text);
@@ -304,6 +309,10 @@ impl BackendFeatures {
         out.time("age", *max_connection_age);
         if let Some(RetryBudget { percent, min_concurrency }) = retry_budget {
             out.numbers("budget", &[*percent, *min_concurrency]);
+        }
+        for (port, weight) in shares {
+            out.text("share", &port.to_string());
+            out.number("weight", Some(*weight));
         }
     }
 }

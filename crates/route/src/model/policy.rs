@@ -105,7 +105,8 @@ impl RoutePolicy {
         let of_tokens = self.jwt.iter().flat_map(|jwt| &jwt.providers).filter_map(JwtProvider::cluster);
         let of_login = self.oidc.iter().map(|oidc| &oidc.cluster);
         let of_mirrors = self.mirrors.iter().flat_map(|mirrors| mirrors.iter()).map(|mirror| &mirror.cluster);
-        let of_servers = self.authorization.iter().map(|authorization| &authorization.cluster);
+        let of_servers =
+            self.authorization.iter().flat_map(|server| [&server.cluster].into_iter().chain(&server.shares));
         of_tokens.chain(of_login).chain(of_servers).chain(of_mirrors)
     }
 

@@ -57,6 +57,7 @@ pub fn parse(spec: &BackendPolicySpec, origin: &ObjectRef, checks: bool) -> (Bac
         max_connection_age: parser
             .feature("maxConnectionAge", &spec.max_connection_age, |text| time("", text, SECOND, 7 * DAY)),
         retry_budget: parser.feature("retryBudget", &spec.retry_budget, retry_budget),
+        shares: Vec::new(),
         origins: vec![origin.clone()],
     };
     for name in spec.unknown.keys() {
