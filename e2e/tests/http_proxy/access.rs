@@ -320,3 +320,45 @@ async fn a_context_is_sent_and_no_request_avoids_the_server() {
     answers(&plain, "/", 403).await;
     assert_eq!((status(&tls, "/").await, status(&wild, "/").await), (200, 403));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wildcards_and_hosts_behind_tls_have_buckets_of_their_own() {
+    let root = |name: &str, tls: &str| {
+        format!(
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{ name: {name}, namespace: default }}\nspec:\n  virtualhost:\n    \
+             fqdn: '*.{name}.test'\n    {tls}rateLimitPolicy: {{ local: {{ requests: 1, burst: 1, unit: hour }} }}\n  includes: [{{ name: \
+             common }}]\n"
+        )
+    };
+    let common = "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: { name: common, namespace: default }\nspec: { routes: [{ \
+                  services: [{ name: a, port: 80 }] }] }\n";
+    for discovery in ["scopes", "vhds", "rds"] {
+        let (manifests, config, authority) = (Manifests::new(), Manifests::new(), Authority::new());
+        let backend = Backend::start("a").await;
+        let pair = authority.issue(&["*.tls.test"]).secret("default", "cert");
+        let roots = [root("one", ""), root("two", ""), root("tls", "tls: { secretName: cert }\n    ")];
+        let objects = [service("a", "", &[backend.address]), pair, common.to_owned()].into_iter().chain(roots);
+        manifests.write("all.yaml", &documents(&objects.collect::<Vec<_>>()));
+        config.write(
+            "lockgate.yaml",
+            &format!("ingress: {{ withoutClass: true }}\nroutes: {{ discovery: {discovery} }}\n"),
+        );
+        let file = config.file("lockgate.yaml").display().to_string();
+        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
+        let _envoy = Envoy::start(&lockgate, Mode::Delta).await;
+        let plain = |host: &str| Target::http(lockgate.http, host);
+        let tls = |host: &str| Target::https(lockgate.https, host, authority.der());
+        for hosts in [
+            ["x.one.test", "y.one.test"].map(plain),
+            ["x.two.test", "Y.TWO.test"].map(plain),
+            ["x.tls.test", "y.tls.test"].map(tls),
+        ] {
+            answers(&hosts[0], "/", 200).await;
+            let mut statuses = Vec::new();
+            for host in [&hosts[1], &hosts[0], &hosts[1]] {
+                statuses.push(status(host, "/").await);
+            }
+            assert_eq!(statuses, [200, 429, 429], "{discovery}");
+        }
+    }
+}

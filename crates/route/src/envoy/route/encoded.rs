@@ -103,7 +103,7 @@ pub fn encode(routes: Vec<route_v3::Route>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Action, PathMatch};
+    use crate::model::{Action, PathMatch, RoutePolicy};
     use crate::testing::model::{forward, route};
 
     fn routes(paths: &[usize]) -> VirtualHost {
@@ -134,6 +134,30 @@ mod tests {
         let built = |one: &Arc<Route>| super::super::route(one, Conditions::default(), &marks, OnHost::default());
         let built = all.routes.iter().flat_map(built).collect();
         assert_eq!(anew(&all), encode(built));
+    }
+
+    #[test]
+    fn a_limit_of_the_host_is_encoded_behind_its_routes() {
+        let marks = Marks::default();
+        let content = |paths: &[usize], burst: u32| {
+            let mut content = routes(paths);
+            let (requests, period) = (1, std::time::Duration::from_secs(1));
+            let shared = Some("host".into());
+            let limit = LocalRateLimit { requests, period, burst, per_client_address: false, shared, answer: None };
+            let policy = RoutePolicy { local_rate_limit: Some(Arc::new(limit)), ..RoutePolicy::default() };
+            let limited = Route::clone(&content.routes[0]).with_policy(Arc::new(policy));
+            content.routes.push(Arc::new(limited));
+            content
+        };
+        let all = [content(&[1, 2], 0), content(&[1, 2], 1), content(&[1, 2], 2), content(&[1, 3, 2], 2)];
+        assert_eq!(all.each_ref().map(|one| encode_config(one).is_empty()), [true, false, false, false]);
+        for before in &all {
+            for now in &all {
+                let (large, mut bytes) = LargeHost::encode(before, None, &marks, None);
+                bytes.extend(encode_config(before));
+                assert_eq!(LargeHost::encode(now, Some((&large, &bytes)), &marks, None).1, anew(now));
+            }
+        }
     }
 
     #[test]

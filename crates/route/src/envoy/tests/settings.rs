@@ -82,7 +82,7 @@ const CASES: &[Case] = &[
         s.headers.request.remove = vec!["x-internal".to_owned()];
         s.headers.response.remove = vec!["x-powered-by".to_owned()];
     }),
-    case("headers without those of Ingresses", &["routes", "scopes"], |s| {
+    case("headers without those of Ingresses", &[], |s| {
         s.headers.response.set = vec![("x-by".to_owned(), "lockgate".to_owned())];
         s.headers.ingresses = false;
     }),
