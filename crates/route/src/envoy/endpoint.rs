@@ -202,6 +202,21 @@ mod tests {
     }
 
     #[test]
+    fn the_endpoints_of_several_ports_are_bounded() {
+        let ports = ["a", "b"].map(|name| cluster_id(&format!("shop/{name}/http")).port);
+        let of = |number: u32, block: u32| {
+            let address = |n| std::net::Ipv4Addr::from_bits(block << 24 | n).to_string();
+            let members = (0..number).map(|n| endpoint(&address(n), Health::Healthy)).collect();
+            Endpoints { zones: [("x".into(), members)].into(), health_check_port: None, origins: vec![] }
+        };
+        let endpoints = ports.iter().cloned().zip([of(60_000, 10), of(7, 11)]).collect();
+        let resource = divided(&cluster_id("shop/a/http"), &ports.map(|port| (port, 1)), &endpoints);
+        let assignment = endpoint_v3::ClusterLoadAssignment::decode(resource.message()).unwrap();
+        let numbers: Vec<_> = assignment.endpoints.iter().map(|zone| zone.lb_endpoints.len()).collect();
+        assert_eq!(numbers, [50_000, 7]);
+    }
+
+    #[test]
     fn an_address_occurs_once_over_all_zones() {
         let one = endpoint("fd00::1", Health::Healthy);
         let assignment = built(&[("a", &[one, one]), ("b", &[one])]);
