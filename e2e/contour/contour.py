@@ -183,11 +183,9 @@ class Translation:
         self.set("listeners.maxConnections", listener.pop("max-connections-per-listener", None))
 
     def policy(self, policy):
-        ingress = policy.pop("applyToIngress", False)
+        self.set("headers.ingresses", policy.pop("applyToIngress", False))
         for key, path in (("request-headers", "request"), ("response-headers", "response")):
             headers = policy.pop(key, {})
-            if headers and not ingress:
-                unsupported("policy.applyToIngress: false")
             self.set(f"headers.{path}.set", headers.get("set"))
             self.set(f"headers.{path}.remove", headers.get("remove"))
 

@@ -5,6 +5,7 @@ mod access;
 mod advisories;
 mod backends;
 mod cors;
+mod headers;
 mod internal_redirects;
 mod servers;
 

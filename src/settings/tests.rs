@@ -117,7 +117,7 @@ fn every_field_has_a_key() {
                 max_requests_per_io_cycle: _,
             },
         compression: Compression { algorithms: _, minimum_bytes: _, content_types: _ },
-        headers: HeaderPolicies { request: HeaderPolicy { set: _, remove: _ }, response: _ },
+        headers: HeaderPolicies { request: HeaderPolicy { set: _, remove: _ }, response: _, ingresses: _ },
         statistics: Statistics { max_objects: _ },
         regexes: Regexes { max_size: _, max_size_per_host: _, max_steps: _, max_steps_per_host: _, max_per_host: _ },
         timeouts:
@@ -247,7 +247,7 @@ fn every_field_has_a_key() {
         + (7 * 2 + 2 + 6 + 2)
         + (2 + 14)
         + 3
-        + 2 * 2
+        + (2 * 2 + 1)
         // statistics
         + 1
         + 5

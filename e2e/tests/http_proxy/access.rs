@@ -44,6 +44,30 @@ spec:
 ---
 apiVersion: projectcontour.io/v1
 kind: HTTPProxy
+metadata: { name: burst, namespace: default }
+spec:
+  virtualhost:
+    fqdn: burst.test
+    rateLimitPolicy:
+      local: { requests: 2, burst: 1, unit: hour, responseStatusCode: 503, responseHeadersToAdd: [{ name: x-limited, value: host }] }
+  includes: [{ name: team, conditions: [{ prefix: /team }] }]
+  routes:
+  - conditions: [{ prefix: /two }]
+    services: [{ name: a, port: 80 }]
+  - conditions: [{ prefix: /own }]
+    rateLimitPolicy: { local: { requests: 1, unit: hour } }
+    services: [{ name: a, port: 80 }]
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: burst, namespace: default }
+spec:
+  rules:
+  - host: burst.test
+    http: { paths: [{ path: /ingress, pathType: Prefix, backend: { service: { name: a, port: { number: 80 } } } }] }
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
 metadata: { name: tokens, namespace: default }
 spec:
   virtualhost:
@@ -151,6 +175,26 @@ async fn access_to_hosts_and_routes_is_restricted() {
         let own = [status(&limits, "/own").await, status(&limits, "/own").await];
         let over = limits.get("/own").await.expect("an answer");
         assert_eq!((own, over.status, over.header("x-limited")), ([200, 200], 503, "100%"));
+
+        // Requests without a limit, and those that no route matches, take no tokens. In upper case, the fallback selects the routes.
+        let burst = host("burst");
+        let upper = Target::http(lockgate.http, "BURST.test");
+        for path in ["/ingress", "/ingress", "/ingress", "/ingress"] {
+            assert_eq!([status(&burst, path).await, status(&upper, path).await], [200, 200]);
+        }
+        for path in ["/none", "/none", "/none", "/none"] {
+            assert_eq!(status(&burst, path).await, 404);
+        }
+        let mut shared = Vec::new();
+        for (target, path) in
+            [(&burst, "/two"), (&upper, "/team"), (&burst, "/team"), (&burst, "/two"), (&upper, "/team")]
+        {
+            shared.push(status(target, path).await);
+        }
+        assert_eq!(shared, [200, 200, 200, 503, 503], "the routes share a bucket with a burst");
+        assert_eq!(burst.get("/team").await.expect("an answer").header("x-limited"), "host");
+        assert_eq!([status(&burst, "/own").await, status(&burst, "/own").await], [200, 429], "a limit of its own");
+        assert_eq!(status(&upper, "/ingress").await, 200);
 
         let tokens = host("tokens");
         let with = |token: String| host("tokens").field("authorization", &token);
@@ -275,4 +319,46 @@ async fn a_context_is_sent_and_no_request_avoids_the_server() {
     manifests.write("base.yaml", &documents(&services.into_iter().chain([pair]).collect::<Vec<_>>()));
     answers(&plain, "/", 403).await;
     assert_eq!((status(&tls, "/").await, status(&wild, "/").await), (200, 403));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wildcards_and_hosts_behind_tls_have_buckets_of_their_own() {
+    let root = |name: &str, tls: &str| {
+        format!(
+            "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{ name: {name}, namespace: default }}\nspec:\n  virtualhost:\n    \
+             fqdn: '*.{name}.test'\n    {tls}rateLimitPolicy: {{ local: {{ requests: 1, burst: 1, unit: hour }} }}\n  includes: [{{ name: \
+             common }}]\n"
+        )
+    };
+    let common = "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: { name: common, namespace: default }\nspec: { routes: [{ \
+                  services: [{ name: a, port: 80 }] }] }\n";
+    for discovery in ["scopes", "vhds", "rds"] {
+        let (manifests, config, authority) = (Manifests::new(), Manifests::new(), Authority::new());
+        let backend = Backend::start("a").await;
+        let pair = authority.issue(&["*.tls.test"]).secret("default", "cert");
+        let roots = [root("one", ""), root("two", ""), root("tls", "tls: { secretName: cert }\n    ")];
+        let objects = [service("a", "", &[backend.address]), pair, common.to_owned()].into_iter().chain(roots);
+        manifests.write("all.yaml", &documents(&objects.collect::<Vec<_>>()));
+        config.write(
+            "lockgate.yaml",
+            &format!("ingress: {{ withoutClass: true }}\nroutes: {{ discovery: {discovery} }}\n"),
+        );
+        let file = config.file("lockgate.yaml").display().to_string();
+        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
+        let _envoy = Envoy::start(&lockgate, Mode::Delta).await;
+        let plain = |host: &str| Target::http(lockgate.http, host);
+        let tls = |host: &str| Target::https(lockgate.https, host, authority.der());
+        for hosts in [
+            ["x.one.test", "y.one.test"].map(plain),
+            ["x.two.test", "Y.TWO.test"].map(plain),
+            ["x.tls.test", "y.tls.test"].map(tls),
+        ] {
+            answers(&hosts[0], "/", 200).await;
+            let mut statuses = Vec::new();
+            for host in [&hosts[1], &hosts[0], &hosts[1]] {
+                statuses.push(status(host, "/").await);
+            }
+            assert_eq!(statuses, [200, 429, 429], "{discovery}");
+        }
+    }
 }

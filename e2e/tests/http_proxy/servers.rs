@@ -1,7 +1,8 @@
 //! The servers that HTTPProxies call, with a real Envoy: the verification of authorization servers and of servers of keys.
 
+use e2e::authorizer::{Authorizer, DENIED};
 use e2e::manifests::{documents, service};
-use e2e::{Authority, Backend, Envoy, Issuer, Lockgate, Manifests, Mode, Source, Target};
+use e2e::{Authority, Backend, Envoy, Issuer, Lockgate, Manifests, Mode, Source, Target, wait_until};
 
 use super::answers;
 use crate::explain::backend::AnyProtocol;
@@ -70,4 +71,86 @@ async fn a_server_is_verified_or_receives_no_request() {
     manifests.write("later.yaml", &authority.secret("default", "later"));
     answers(&host("missing"), "/", 200).await;
     answers(&with_token("missing-keys"), "/", 200).await;
+}
+
+/// Two roots with one ExtensionService; the second one sends a context.
+const DIVIDED: &str = "
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: plain, namespace: default }
+spec:
+  virtualhost: { fqdn: plain.test, authorization: { extensionRef: { name: both } } }
+  routes: [{ services: [{ name: a, port: 80 }] }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: context, namespace: default }
+spec:
+  virtualhost: { fqdn: context.test, authorization: { extensionRef: { name: both }, authPolicy: { context: { a: b } } } }
+  routes: [{ services: [{ name: a, port: 80 }] }]
+---
+apiVersion: projectcontour.io/v1alpha1
+kind: ExtensionService
+metadata: { name: both, namespace: default }
+spec: { protocol: h2c, services: [{ name: small, port: 80, weight: 1 }, { name: large, port: 80, weight: 3 }] }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_are_divided_among_services_by_weight() {
+    const REQUESTS: usize = 80;
+    for mode in [Mode::Delta, Mode::Sotw] {
+        let (small, large) = (Authorizer::start().await, Authorizer::start().await);
+        let backend = Backend::start("a").await;
+        let manifests = Manifests::new();
+        let base = |small: &[_], large: &[_]| {
+            let services =
+                [service("a", "", &[backend.address]), service("small", "", small), service("large", "", large)];
+            manifests.write("base.yaml", &documents(&services));
+        };
+        base(&[small.address], &[large.address]);
+        manifests.write("proxies.yaml", DIVIDED);
+        let source = Source::Manifests(manifests.path().into());
+        let lockgate = Lockgate::start(&source, &["--watch-ingress-without-class"]).await;
+        let _envoy = Envoy::start(&lockgate, mode).await;
+        let hosts = ["plain.test", "context.test"].map(|host| Target::http(lockgate.http, host));
+        let counts = || [small.seen().len(), large.seen().len()];
+        // Returns the calls of each server for the requests.
+        let ask = async |host: &Target| {
+            let before = counts();
+            for _ in 0..REQUESTS {
+                assert_eq!(host.get("/").await.expect("an answer").status, 200);
+            }
+            let now = counts();
+            [now[0] - before[0], now[1] - before[1]]
+        };
+        for host in &hosts {
+            answers(host, "/", 200).await;
+            let [of_small, of_large] = ask(host).await;
+            assert_eq!(of_small + of_large, REQUESTS);
+            assert!((10..=30).contains(&of_small), "{of_small} of {REQUESTS}");
+            for _ in 0..8 {
+                assert_eq!(host.get("/?deny").await.expect("an answer").status, DENIED.0);
+            }
+        }
+        // A Service without endpoints gets no calls, also the one with the largest weight.
+        for (is_small, members) in [(true, [&[small.address][..], &[]]), (false, [&[], &[large.address]])] {
+            base(members[0], members[1]);
+            wait_until("the other Service is called", async || {
+                let before = counts();
+                let answered = hosts[0].get("/").await.is_ok_and(|answer| answer.status == 200);
+                let now = counts();
+                answered && (now[0] > before[0]) == is_small && (now[1] > before[1]) != is_small
+            })
+            .await;
+            for host in &hosts {
+                let expected = if is_small { [REQUESTS, 0] } else { [0, REQUESTS] };
+                assert_eq!(ask(host).await, expected);
+            }
+        }
+        // Without any, the requests are denied.
+        base(&[], &[]);
+        for host in &hosts {
+            answers(host, "/", 403).await;
+        }
+    }
 }

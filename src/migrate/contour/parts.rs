@@ -222,7 +222,7 @@ fn envoy_metrics(configuration: &Configuration, draft: &mut Draft) {
     }
 }
 
-/// Reports the headers that Contour sets on HTTPProxies only.
+/// Sets whether the headers apply to Ingresses, and reports that they precede those of HTTPProxies.
 fn header_policy(configuration: &Configuration, draft: &mut Draft) {
     let has_policy =
         ["headers.request.set", "headers.request.remove", "headers.response.set", "headers.response.remove"]
@@ -236,14 +236,16 @@ fn header_policy(configuration: &Configuration, draft: &mut Draft) {
         }
         return;
     }
-    let of_ingresses = if applies { "" } else { ", also of Ingresses, which Contour leaves alone" };
-    let message = format!(
-        "the settings below headers apply to all routes{of_ingresses}, and replace a header that an HTTPProxy sets; with \
-         Contour, the HTTPProxy precedes"
-    );
+    let row = same(configuration, "policy.applyToIngress", "");
+    match applies {
+        true => draft.set("headers.ingresses", json!(true), "", row),
+        false => draft.set("headers.ingresses", json!(false), "Contour leaves Ingresses alone.", row),
+    }
+    let message =
+        "the settings below headers replace a header that an HTTPProxy sets; with Contour, the HTTPProxy precedes";
     let remedy = "Compare the headers with those of your objects; remove a setting, and write the header into the objects \
                   that need it.";
-    draft.report(configuration.row("policy.applyToIngress", Verdict::Attention, message, remedy));
+    draft.report(configuration.row("policy", Verdict::Attention, message, remedy));
 }
 
 fn gateway(configuration: &Configuration, draft: &mut Draft) {

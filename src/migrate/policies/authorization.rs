@@ -23,7 +23,7 @@ pub fn written(
     losses: &mut Losses,
 ) -> Result<Value, Option<Fault>> {
     // Without `..`, so that a new field does not compile until it is considered.
-    let Authorization { cluster, check, grpc_headers, copies_answer, context } = server;
+    let Authorization { cluster, shares, check, grpc_headers, copies_answer, context } = server;
     if !context.is_empty() {
         return Err(Some(Fault {
             part: "authPolicy.context",
@@ -32,6 +32,14 @@ pub fn written(
         }));
     }
     check_protocol(source, cluster, check.protocol)?;
+    if !shares.is_empty() {
+        let texts = [
+            "an HTTPPolicy calls a single Service, and the ExtensionService divides the calls among several",
+            "the Service with the largest weight receives all calls",
+            "Select the pods of all of them by one Service.",
+        ];
+        place.report_change(losses, PART, texts);
+    }
     if !grpc_headers.is_empty() {
         let texts = [
             "HTTPPolicies send all headers of requests to an authorization server over gRPC",

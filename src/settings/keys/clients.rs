@@ -333,6 +333,13 @@ pub const CLIENTS: &[Key] = &[
         route.compression.content_types,
         "The media types of compressed responses."
     ),
+    key!(
+        "headers.ingresses",
+        Bool,
+        route.headers.ingresses,
+        "Whether the headers also apply to the routes of Ingresses, and to answers for hosts and paths without a route. `false` is the \
+         default of Contour."
+    ),
     key!("headers.request.set", Headers, route.headers.request.set, "Headers to set on requests to backends."),
     key!("headers.request.remove", List<HeaderName>, route.headers.request.remove, "Headers to remove from requests."),
     key!("headers.response.set", Headers, route.headers.response.set, "Headers to set on responses."),

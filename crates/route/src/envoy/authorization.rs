@@ -74,7 +74,7 @@ pub fn is_with_context(filter: &str) -> bool {
 /// Builds the configuration of a route that sends a context, by filter.
 pub fn of_route_with_context(authorization: &Authorization) -> Option<(String, google::Any)> {
     use ext_authz_v3::check_settings::ServiceOverride;
-    let Authorization { cluster, check, context, grpc_headers: _, copies_answer: _ } = authorization;
+    let Authorization { cluster, shares: _, check, context, grpc_headers: _, copies_answer: _ } = authorization;
     let (name, _) =
         WITH_CONTEXT.into_iter().find(|(_, fail_open)| !context.is_empty() && *fail_open == check.fail_open)?;
     let mut service = services::grpc(&cluster.to_string(), check.timeout);
@@ -136,7 +136,7 @@ fn host(cluster: &ClusterId) -> String {
 ///
 /// The response never changes the route: the policies of another route would not apply.
 pub fn of_route(authorization: &Authorization) -> core_v3::TypedExtensionConfig {
-    let Authorization { cluster, check, grpc_headers, copies_answer, context: _ } = authorization;
+    let Authorization { cluster, shares: _, check, grpc_headers, copies_answer, context: _ } = authorization;
     let host = host(cluster);
     let mut config = ext_authz_v3::ExtAuthz {
         decoder_header_mutation_rules: Some(changeable()),

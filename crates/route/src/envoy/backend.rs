@@ -33,7 +33,7 @@ const MAGLEV_TABLE_SIZE: u64 = 16_381;
 /// The minimum and the maximum size of a hash ring. Envoy's default maximum is 8 million entries.
 const RING_SIZE: (u64, u64) = (1024, 65_536);
 
-/// Applies the features to the message of a cluster. The HTTP options are in `super::cluster`.
+/// Applies the features to the message of a cluster. The HTTP options and the endpoints are in `super::cluster`.
 pub fn apply(
     message: cluster_v3::Cluster,
     id: &ClusterId,
@@ -52,6 +52,7 @@ pub fn apply(
         max_connection_age: _,
         retry_budget,
         zones,
+        shares,
         origins: _,
     } = features;
     let mut message = message;
@@ -67,7 +68,10 @@ pub fn apply(
     if let Some(balancing) = load_balancing {
         set_load_balancing(&mut message, balancing);
     }
-    if let Some(ZonePreference::Local { min_endpoints }) = zones {
+    // The weights of several Services apply to all zones together.
+    if let Some(ZonePreference::Local { min_endpoints }) = zones
+        && shares.is_empty()
+    {
         zones::prefer_local(&mut message, load_balancing.as_ref(), *min_endpoints);
     }
     if let (Some(keepalive), Some(options)) = (tcp_keepalive, &mut message.upstream_connection_options) {

@@ -11,7 +11,7 @@ use super::route::{self, Scopes, VirtualHosts};
 use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
 use super::{cluster, endpoint, listener, runtime, secret, services, stats, stream};
-use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic};
+use crate::model::{ClusterId, Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic};
 use crate::parallel;
 use crate::settings::Settings;
 
@@ -60,6 +60,8 @@ pub struct Builder {
     /// The listeners outside the model, for probes and scrapers.
     operators: BTreeSet<Arc<str>>,
     statistics: Statistics,
+    /// The clusters whose requests are divided among Service ports.
+    divided: BTreeSet<ClusterId>,
     started: bool,
 }
 
@@ -115,6 +117,7 @@ impl Builder {
 
         let mut built = Built { statistics_moved, ..Built::default() };
         parts(model, touched, settings, &mut built.shared);
+        self.update_divided(model, touched, &mut built.shared);
         if everything {
             for (name, cluster) in services::clusters(settings) {
                 match cluster {
@@ -142,6 +145,24 @@ impl Builder {
             self.update_operators(model, settings, &mut built.shared);
         }
         built
+    }
+
+    /// Updates the endpoints of clusters whose requests are divided among Service ports.
+    fn update_divided(&mut self, model: &Model, touched: &Touched, update: &mut Update<Arc<Resource>>) {
+        let shares = |id: &ClusterId| model.clusters.get(id).map(|cluster| cluster.policy.shares()).unwrap_or_default();
+        for id in &touched.clusters {
+            if !shares(id).is_empty() {
+                self.divided.insert(id.clone());
+            } else if self.divided.remove(id) {
+                update.remove.push((ResourceType::ENDPOINTS, id.to_string().into()));
+            }
+        }
+        for id in &self.divided {
+            let shares = shares(id);
+            if touched.clusters.contains(id) || shares.iter().any(|(port, _)| touched.endpoints.contains(port)) {
+                update.set.push(Arc::new(endpoint::divided(id, shares, &model.endpoints)));
+            }
+        }
     }
 
     /// Returns the statistics of objects.

@@ -84,23 +84,25 @@ pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluste
         None => message,
         Some(features) => backend::apply(message, id, *protocol, features),
     };
-    discovered(message, id, discovery, settings)
+    let endpoints = match policy.shares() {
+        [] => id.port.to_string(),
+        _ => id.to_string(),
+    };
+    discovered(message, endpoints, discovery, settings)
 }
 
-/// Sets how the cluster discovers its endpoints. All clusters of a Service port share one load assignment.
+/// Sets how the cluster discovers its endpoints. All clusters of a Service port share one load assignment, except for clusters whose
+/// requests are divided among several ports. `endpoints` is its name.
 fn discovered(
     message: cluster_v3::Cluster,
-    id: &ClusterId,
+    endpoints: String,
     discovery: &Discovery,
     settings: &Settings,
 ) -> cluster_v3::Cluster {
     use cluster_v3::cluster::{ClusterDiscoveryType, CustomClusterType, DiscoveryType, EdsClusterConfig};
     match discovery {
         Discovery::Eds => cluster_v3::Cluster {
-            eds_cluster_config: Some(EdsClusterConfig {
-                eds_config: Some(wire::ads()),
-                service_name: id.port.to_string(),
-            }),
+            eds_cluster_config: Some(EdsClusterConfig { eds_config: Some(wire::ads()), service_name: endpoints }),
             cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Eds as i32)),
             ..message
         },
@@ -315,8 +317,7 @@ mod tests {
             let external_names = settings::ExternalNames { allow: true, cluster_local };
             let settings = Settings { external_names, ..Settings::default() };
             let discovery = Discovery::Dns { hostname: "cart.shop".into(), port: 80 };
-            let cluster =
-                discovered(cluster_v3::Cluster::default(), &cluster_id("shop/cart/80"), &discovery, &settings);
+            let cluster = discovered(cluster_v3::Cluster::default(), "shop/cart/80".to_owned(), &discovery, &settings);
             let Some(ClusterDiscoveryType::ClusterType(dns)) = &cluster.cluster_discovery_type else {
                 panic!("not by DNS")
             };

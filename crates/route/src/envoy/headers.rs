@@ -5,19 +5,38 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 
 use crate::settings::{HeaderPolicies, HeaderPolicy, Hsts};
 
-/// Adds the headers of `policies` to all requests that `routes` forward and to all responses.
+/// The kind of objects whose routes can be without the headers.
+pub const INGRESS: &str = "Ingress";
+
+/// Adds the headers of `policies` to all requests that `routes` forward and to all responses, if they apply to the routes of all objects.
 ///
 /// The headers belong to the route configuration and not to the listener, so that a change drains no connection.
 pub fn with_policies(
     mut routes: route_v3::RouteConfiguration,
     policies: &HeaderPolicies,
 ) -> route_v3::RouteConfiguration {
-    let HeaderPolicies { request, response } = policies;
+    let HeaderPolicies { request, response, ingresses } = policies;
+    if !ingresses {
+        return routes;
+    }
     routes.request_headers_to_add.extend(to_set(request));
     routes.request_headers_to_remove.extend(request.remove.iter().cloned());
     routes.response_headers_to_add.extend(to_set(response));
     routes.response_headers_to_remove.extend(response.remove.iter().cloned());
     routes
+}
+
+/// Adds the headers of `policies` to a route. They precede those of the route: Envoy removes the headers of a route before it adds others.
+pub fn add_policies(route: &mut route_v3::Route, policies: &HeaderPolicies) {
+    let HeaderPolicies { request, response, ingresses: _ } = policies;
+    let add = |policy: &HeaderPolicy, set: &mut Vec<core_v3::HeaderValueOption>, removed: &mut Vec<String>| {
+        let is_removed = |name: &str| policy.remove.iter().any(|removed| removed == name);
+        set.retain(|option| !option.header.as_ref().is_some_and(|header| is_removed(&header.key)));
+        set.extend(to_set(policy));
+        removed.extend(policy.remove.iter().cloned());
+    };
+    add(request, &mut route.request_headers_to_add, &mut route.request_headers_to_remove);
+    add(response, &mut route.response_headers_to_add, &mut route.response_headers_to_remove);
 }
 
 /// Adds a response header to `routes` that announces HTTP/3. Source: RFC 7838; RFC 9114 section 3.1.1.

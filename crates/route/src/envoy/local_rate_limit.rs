@@ -9,7 +9,9 @@
 //! Of each kind, a filter chain has as many buckets as a limit on a route has for addresses, so that it takes no more memory.
 //! Beyond that number, Envoy drops the least recently used bucket.
 //!
-//! A kind of bucket has one ratio between its rate and its capacity, so limits with a burst are on the routes.
+//! A kind of bucket has one ratio between its rate and its capacity, and a filter chain has one answer. Limits with a burst or an answer of
+//! their own are therefore on the routes, or on the virtual host if its routes share the limit. A changed route of the host fills
+//! such a bucket.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
@@ -135,6 +137,11 @@ pub fn is_in_table(limit: &LocalRateLimit) -> bool {
     limit.burst == 0 && limit.answer.is_none() && PERIODS.contains(&limit.period.as_secs())
 }
 
+/// Returns whether a virtual host counts the requests of all routes with this limit.
+pub fn is_of_host(limit: &LocalRateLimit) -> bool {
+    limit.shared.is_some() && !is_in_table(limit)
+}
+
 /// Builds the metadata of a route of `origin` with this limit, for the table. Routes with the same match have one
 /// bucket, such as the routes of a session, unless they are counted for different rules. So do routes that share one. A changed limit has
 /// a new bucket.
@@ -165,8 +172,20 @@ pub fn of_table() -> google::Any {
     wire::any(&route_v3::FilterConfig { config: Some(google::Any::default()), ..Default::default() })
 }
 
-/// Builds the configuration of a route with a bucket of its own. Requests over the limit are answered 429 by default.
-pub fn per_route(limit: &LocalRateLimit) -> google::Any {
+/// Builds the configuration of a route without a limit, on a virtual host with one. Envoy would enforce the limit of the virtual host if the
+/// filter were only disabled, because the fallback can select the route after the filters.
+pub fn none() -> google::Any {
+    let config = local_ratelimit_v3::LocalRateLimit {
+        stat_prefix: STATISTICS.to_owned(),
+        // Required, and not used.
+        token_bucket: bucket(u32::MAX, u32::MAX, Duration::from_secs(1)),
+        ..Default::default()
+    };
+    wire::any(&config)
+}
+
+/// Builds the configuration of a route, or of a virtual host, with a bucket of its own. Requests over the limit are answered 429 by default.
+pub fn with_bucket(limit: &LocalRateLimit) -> google::Any {
     let LocalRateLimit { requests, period, burst, per_client_address, shared: _, ref answer } = *limit;
     let bucket = || bucket(requests.saturating_add(burst), requests, period);
     let mut config = local_ratelimit_v3::LocalRateLimit {
@@ -236,5 +255,7 @@ mod tests {
         assert_eq!(metadata(&shared, &origin, None, &other), built(&shared), "routes share a bucket");
         let burst = LocalRateLimit { burst: 1, ..limit(3, false) };
         assert_eq!((is_in_table(&limit(3, true)), is_in_table(&burst)), (true, false));
+        let of_host = LocalRateLimit { burst: 1, ..shared.clone() };
+        assert_eq!([&shared, &burst, &of_host].map(is_of_host), [false, false, true]);
     }
 }

@@ -48,7 +48,7 @@ pub fn per_route(
     let rate = policy.and_then(|policy| policy.local_rate_limit.as_deref()).map(|limit: &LocalRateLimit| {
         let limit = match local_rate_limit::is_in_table(limit) {
             true => local_rate_limit::of_table(),
-            false => local_rate_limit::per_route(limit),
+            false => local_rate_limit::with_bucket(limit),
         };
         (local_rate_limit::FILTER.to_owned(), limit)
     });

@@ -4,6 +4,7 @@ mod action;
 mod encoded;
 mod groups;
 mod header_changes;
+mod host_limit;
 mod hosts;
 mod internal_redirects;
 mod matches;
@@ -25,7 +26,7 @@ use prost::Message;
 
 use super::statistics::{self, Counted, Statistics};
 use super::{authorization, body_limit, cors, headers, local_rate_limit, names, policy, session, wire};
-use crate::model::{Action, Host, ListenerId, Route, VirtualHost};
+use crate::model::{Action, Host, ListenerId, LocalRateLimit, Route, VirtualHost};
 use crate::settings::{AccessLogFormat, Compression, HeaderPolicies, Settings};
 
 pub(super) use action::{direct_response, route_action};
@@ -115,6 +116,7 @@ pub fn virtual_host(
         name: names::of_statistics(host.to_string()),
         domains: vec![host.to_string()],
         routes: routes(host, content, &Marks::of(settings), statistics.on(host)),
+        typed_per_filter_config: host_limit::config(host_limit::of(content)),
         ..Default::default()
     }
 }
@@ -149,8 +151,8 @@ fn answering(status: u16, marks: &Marks) -> route_v3::Route {
 }
 
 /// Builds the last route of a scope. It answers 404, because Envoy looks for the routes of other hosts if a request has none.
-fn closing(marks: &Marks) -> route_v3::Route {
-    route_v3::Route { name: names::NOT_FOUND.to_owned(), ..answering(404, marks) }
+fn closing(marks: &Marks, limit: Option<&Arc<LocalRateLimit>>) -> route_v3::Route {
+    route_v3::Route { name: names::NOT_FOUND.to_owned(), ..host_limit::without(answering(404, marks), limit) }
 }
 
 /// The parts of a route that depend on settings.
@@ -164,6 +166,8 @@ struct Marks {
     limits_bodies: bool,
     /// The compression of responses.
     compression: Compression,
+    /// The headers of routes that are not those of Ingresses. `None`: the route configuration has the headers for all routes.
+    headers: Option<Box<HeaderPolicies>>,
 }
 
 impl Marks {
@@ -174,6 +178,7 @@ impl Marks {
             unasked,
             limits_bodies: settings.http.max_request_body_bytes.is_some(),
             compression: settings.compression.clone(),
+            headers: (!settings.headers.ingresses).then(|| Box::new(settings.headers.clone())),
         }
     }
 }
@@ -186,16 +191,17 @@ impl Marks {
 /// of up to 60 KiB. If the hosts with several labels have routes, each of these has the condition. A first route then
 /// answers hosts that are longer than any name, so that the conditions cost little.
 fn routes(host: &Host, content: &VirtualHost, marks: &Marks, counted: Option<&Counted>) -> Vec<route_v3::Route> {
+    let limit = host_limit::of(content);
     let build = |one: &Route, headers: &[_]| {
         let conditions = Conditions { headers, cookie: None };
-        route(one, conditions, marks, statistics::is_counted(one, counted))
+        route(one, conditions, marks, OnHost { counted: statistics::is_counted(one, counted), limit })
     };
     let (Host::Wildcard(suffix), 1..) = (host, content.one_label) else {
         return redirect::without_repetitions(&content.routes).flat_map(|one| build(one, &[])).collect();
     };
     let several_labels = [route_v3::HeaderMatcher { invert_match: true, ..matches::one_label_before(suffix) }];
     let nothing = |headers: &[route_v3::HeaderMatcher]| {
-        let mut nothing = answering(404, marks);
+        let mut nothing = host_limit::without(answering(404, marks), limit);
         nothing.r#match.iter_mut().for_each(|matched| matched.headers.extend_from_slice(headers));
         nothing
     };
@@ -216,7 +222,7 @@ fn routes(host: &Host, content: &VirtualHost, marks: &Marks, counted: Option<&Co
 /// Otherwise routes have no metadata, because a change of routes with metadata takes Envoy over 50 % longer.
 fn names_objects(settings: &Settings) -> bool {
     let asks = |format: &str| format.contains("METADATA(ROUTE:") && format.contains(names::METADATA);
-    let HeaderPolicies { request, response } = &settings.headers;
+    let HeaderPolicies { request, response, ingresses: _ } = &settings.headers;
     let mut headers = request.set.iter().chain(&response.set);
     let log = &settings.access_log;
     headers.any(|(_, value)| asks(value))
@@ -235,15 +241,24 @@ struct Conditions<'a> {
     cookie: Option<&'a route_v3::CookieMatcher>,
 }
 
+/// The properties of a host that affect its routes.
+#[derive(Debug, Clone, Copy, Default)]
+struct OnHost<'a> {
+    /// Whether the route has statistics on the host.
+    counted: bool,
+    /// The limit of the virtual host.
+    limit: Option<&'a Arc<LocalRateLimit>>,
+}
+
 /// Builds `route` for requests that meet these conditions. A redirect may need two routes in Envoy: see
 /// [`redirect::redirects`]. Sessions that stay at one of several clusters need a route for each cluster: see
-/// [`session::by_cluster`]. A `counted` route has statistics, which all routes of its object on this host share.
-fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) -> Vec<route_v3::Route> {
+/// [`session::by_cluster`]. All routes of an object on a host share its statistics.
+fn route(route: &Route, conditions: Conditions, marks: &Marks, on: OnHost) -> Vec<route_v3::Route> {
     if let Some((by_cluster, new)) = session::by_cluster(route) {
         let kept = by_cluster.into_iter().flat_map(|(route, cookie)| {
-            self::route(&route, Conditions { cookie: Some(&cookie), ..conditions }, marks, counted)
+            self::route(&route, Conditions { cookie: Some(&cookie), ..conditions }, marks, on)
         });
-        return kept.chain(self::route(&new, conditions, marks, counted)).collect();
+        return kept.chain(self::route(&new, conditions, marks, on)).collect();
     }
     let policy = route.policy();
     let Route { matches, filters, action, origin } = route;
@@ -269,7 +284,7 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
     let mut route = route_v3::Route {
         r#match: Some(matches::route_match(matches, conditions)),
         metadata: marks.named.then(|| metadata(origin)),
-        stat_prefix: if counted { names::of_statistics(name.clone()) } else { String::new() },
+        stat_prefix: if on.counted { names::of_statistics(name.clone()) } else { String::new() },
         name,
         action: built,
         typed_per_filter_config: cors.into_iter().collect(),
@@ -279,6 +294,9 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
         route.typed_per_filter_config.extend(body_limit::for_streams());
     }
     action::add_header_changes(&mut route, filters, forward);
+    if let Some(policies) = marks.headers.as_ref().filter(|_| origin.kind != headers::INGRESS) {
+        headers::add_policies(&mut route, policies);
+    }
     let mut routes = match action {
         Action::Redirect(redirect) if redirect::is_to_https(redirect) => {
             redirect::redirects(redirect::marked(route, marks), &matches.path, redirect)
@@ -290,15 +308,16 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, counted: bool) ->
     let config = policy::per_route(policy.map(|policy| &**policy), of_forward, has_streams, &marks.compression);
     let config: HashMap<_, _> = config.into_iter().chain(authorization::of_settings(of_forward)).collect();
     routes.iter_mut().for_each(|route| route.typed_per_filter_config.extend(config.clone()));
-    if let Some(policy) = policy {
-        let limit = policy.local_rate_limit.as_deref();
-        if let Some(limit) = limit.filter(|limit| local_rate_limit::is_in_table(limit)) {
-            let (rule, matches) = (policy.counted_for.as_deref(), matches::route_match(matches, Conditions::default()));
-            let limit = local_rate_limit::metadata(limit, origin, rule, &matches);
-            for route in &mut routes {
-                let metadata = route.metadata.get_or_insert_default();
-                metadata.filter_metadata.insert(names::LIMIT.to_owned(), limit.clone());
-            }
+    let limit = policy.and_then(|policy| policy.local_rate_limit.as_deref());
+    if let Some(of_host) = on.limit {
+        routes.iter_mut().for_each(|route| host_limit::apply(route, limit, of_host));
+    } else if let Some(limit) = limit.filter(|limit| local_rate_limit::is_in_table(limit)) {
+        let rule = policy.and_then(|policy| policy.counted_for.as_deref());
+        let matches = matches::route_match(matches, Conditions::default());
+        let limit = local_rate_limit::metadata(limit, origin, rule, &matches);
+        for route in &mut routes {
+            let metadata = route.metadata.get_or_insert_default();
+            metadata.filter_metadata.insert(names::LIMIT.to_owned(), limit.clone());
         }
     }
     routes

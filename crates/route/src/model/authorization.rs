@@ -11,6 +11,8 @@ use super::ClusterId;
 pub struct Authorization {
     /// The server.
     pub cluster: ClusterId,
+    /// The clusters of the other Service ports among which the calls are divided.
+    pub shares: Vec<ClusterId>,
     /// The calls to the server.
     pub check: AuthorizationCheck,
     /// The request headers that a server over gRPC receives. Empty: all.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{CookieName, HeaderName, PortRef};
+use super::{CookieName, HeaderName, PortRef, ServicePortId};
 
 /// The features of a Service port. A feature that is not set has Envoy's default, or that of the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct BackendFeatures {
     pub retry_budget: Option<RetryBudget>,
     /// The preference of endpoints by their zone.
     pub zones: Option<ZonePreference>,
+    /// The Service ports among which the requests are divided, with their weights. Empty: all requests are for the port of the cluster.
+    pub shares: Vec<(ServicePortId, u32)>,
     /// The policies that set the features. They are not part of the identity.
     pub origins: Vec<ObjectRef>,
 }
@@ -264,6 +266,7 @@ impl BackendFeatures {
             max_connection_age,
             retry_budget,
             zones,
+            shares,
             origins,
         } = self;
         Self {
@@ -277,6 +280,7 @@ impl BackendFeatures {
             max_connection_age: max_connection_age.or(general.max_connection_age),
             retry_budget: retry_budget.or(general.retry_budget),
             zones: zones.or(general.zones),
+            shares: if shares.is_empty() { general.shares.clone() } else { shares.clone() },
             origins: origins.iter().chain(&general.origins).cloned().collect(),
         }
     }
@@ -300,6 +304,7 @@ impl BackendFeatures {
             max_connection_age,
             retry_budget,
             zones,
+            shares,
             origins: _,
         } = self;
         let mut out = Identity(text);
@@ -324,6 +329,10 @@ impl BackendFeatures {
         }
         if let Some(ZonePreference::Local { min_endpoints }) = zones {
             out.number("local-zone", Some(*min_endpoints));
+        }
+        for (port, weight) in shares {
+            out.text("share", &port.to_string());
+            out.number("weight", Some(*weight));
         }
     }
 }

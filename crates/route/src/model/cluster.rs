@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 use ring::digest::{SHA256, digest};
 
-use super::{BackendFeatures, PolicyId, SecretId, Verification};
+use super::{BackendFeatures, PolicyId, SecretId, ServicePortId, Verification};
 
 /// A backend: one port of one Service with one traffic policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +49,11 @@ impl TrafficPolicy {
     pub fn secrets(&self) -> impl Iterator<Item = &SecretId> {
         let authorities = self.verification.iter().filter_map(|verification| verification.secret());
         self.client_certificate.iter().chain(authorities)
+    }
+
+    /// Returns the Service ports among which the requests are divided, with their weights.
+    pub fn shares(&self) -> &[(ServicePortId, u32)] {
+        self.features.as_ref().map(|features| &*features.shares).unwrap_or_default()
     }
 
     /// Returns the identity of a cluster's policy: half a SHA-256 hash of the content.

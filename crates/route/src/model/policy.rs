@@ -105,7 +105,8 @@ impl RoutePolicy {
         let of_tokens = self.jwt.iter().flat_map(|jwt| &jwt.providers).filter_map(JwtProvider::cluster);
         let of_login = self.oidc.iter().map(|oidc| &oidc.cluster);
         let of_mirrors = self.mirrors.iter().flat_map(|mirrors| mirrors.iter()).map(|mirror| &mirror.cluster);
-        let of_servers = self.authorization.iter().map(|authorization| &authorization.cluster);
+        let of_servers =
+            self.authorization.iter().flat_map(|server| [&server.cluster].into_iter().chain(&server.shares));
         of_tokens.chain(of_login).chain(of_servers).chain(of_mirrors)
     }
 
@@ -141,8 +142,8 @@ pub struct LocalRateLimit {
     pub burst: u32,
     /// Whether the requests of each client address are counted separately.
     pub per_client_address: bool,
-    /// The name of a bucket that several routes share. `None`: each route has its own bucket. A limit with a burst or its own answer is
-    /// never shared.
+    /// The name of a bucket that several routes share. `None`: each route has its own bucket. The routes of each virtual host share a bucket
+    /// with a burst, or with an answer of its own.
     pub shared: Option<Arc<str>>,
     /// The answer to requests over the limit. `None`: 429.
     pub answer: Option<Box<LimitAnswer>>,

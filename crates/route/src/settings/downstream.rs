@@ -184,12 +184,20 @@ pub struct Compression {
 }
 
 /// Headers set and removed on all routes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderPolicies {
     /// Applied to requests before they are forwarded.
     pub request: HeaderPolicy,
     /// Applied to responses.
     pub response: HeaderPolicy,
+    /// Whether routes of Ingresses, and answers without an object, have them.
+    pub ingresses: bool,
+}
+
+impl Default for HeaderPolicies {
+    fn default() -> Self {
+        Self { request: HeaderPolicy::default(), response: HeaderPolicy::default(), ingresses: true }
+    }
 }
 
 /// Headers set and removed.

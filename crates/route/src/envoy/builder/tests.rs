@@ -12,8 +12,8 @@ use super::*;
 use crate::envoy::build;
 use crate::envoy::names;
 use crate::model::{
-    Action, Destination, Endpoints, Others, PathMatch, Redirect, RedirectStatus, Route, TlsConnections, TlsHost,
-    VirtualHost, WeightedCluster,
+    Action, BackendFeatures, Cluster, Destination, Endpoints, Others, PathMatch, Redirect, RedirectStatus, Route,
+    TlsConnections, TlsHost, VirtualHost, WeightedCluster,
 };
 use crate::settings::{AuthorizationProtocol, Discovery, Endpoint};
 use crate::testing::model::{Shared as _, cluster_id, empty, follow_settings, forward};
@@ -102,9 +102,15 @@ fn change(model: &mut Model, dice: &mut Dice) -> Touched {
         match dice.below(13) {
             0 => {
                 let (name, cluster) = full.clusters.iter().nth(dice.below(full.clusters.len())).unwrap();
+                let (mut name, mut cluster) = (name.clone(), Cluster::clone(cluster));
+                if dice.below(2) == 0 {
+                    let shares = vec![(cluster_id("shop/cart/http").port, 1)];
+                    cluster.policy.features = Some(Arc::new(BackendFeatures { shares, ..BackendFeatures::default() }));
+                    name.policy = Some(cluster.policy.id());
+                }
                 touched.clusters.insert(name.clone());
-                if model.clusters.remove(name).is_none() {
-                    model.clusters.insert(name.clone(), cluster.clone());
+                if model.clusters.remove(&name).is_none() {
+                    model.clusters.insert(name, Arc::new(cluster));
                 }
             }
             1 => {

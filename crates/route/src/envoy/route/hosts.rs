@@ -16,23 +16,23 @@ use super::Marks;
 use super::encoded::{self, LargeHost};
 use super::groups::{Group, Renamed};
 use crate::envoy::names;
-use crate::envoy::statistics::Statistics;
+use crate::envoy::statistics::{Counted, Statistics};
 use crate::model::{Host, ListenerId, VirtualHost};
 use crate::parallel;
 use crate::settings::Settings;
 
-/// The encoded routes of a virtual host: its fields `routes`. Equal routes have equal bytes.
+/// The encoded routes and filter configuration of a virtual host. Equal routes have equal bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Table {
     hash: u64,
     bytes: Bytes,
-    /// The host, if it has separate statistics, which a shared virtual host would add up.
+    /// The host, if it has separate statistics or a limit, which a shared virtual host would add up.
     alone: Option<Host>,
 }
 
 impl Table {
     fn new(bytes: Vec<u8>, alone: Option<&Host>) -> Self {
-        // The hosts of an object have equal bytes, so the hash of a host with statistics includes its name.
+        // The hosts of an object have equal bytes, so the hash of a host that is alone includes its name.
         let seed = alone.map_or(0, |host| xxh3_64(host.to_string().as_bytes()));
         Self { hash: xxh3_64_with_seed(&bytes, seed), bytes: bytes.into(), alone: alone.cloned() }
     }
@@ -40,12 +40,24 @@ impl Table {
     /// Returns the routes of `host`. Without routes, [`Host::Any`] has one route that answers 404.
     fn of(host: &Host, content: Option<&VirtualHost>, marks: &Marks, statistics: &Statistics) -> Option<Self> {
         let counted = statistics.on(host);
-        let new = |routes| Some(Self::new(encoded::encode(routes), counted.map(|_| host)));
         match (host, content) {
-            (_, Some(content)) => new(super::routes(host, content, marks, counted)),
-            (Host::Any, None) => new(vec![super::answering(404, marks)]),
+            (_, Some(content)) => {
+                let routes = encoded::encode(super::routes(host, content, marks, counted));
+                Some(Self::of_content(routes, host, content, counted))
+            }
+            (Host::Any, None) => {
+                Some(Self::new(encoded::encode(vec![super::answering(404, marks)]), counted.map(|_| host)))
+            }
             (_, None) => None,
         }
+    }
+
+    /// Returns the table of `content` with these encoded routes.
+    fn of_content(mut bytes: Vec<u8>, host: &Host, content: &VirtualHost, counted: Option<&Counted>) -> Self {
+        let config = encoded::encode_config(content);
+        let alone = Some(host).filter(|_| counted.is_some() || !config.is_empty());
+        bytes.extend(config);
+        Self::new(bytes, alone)
     }
 }
 
@@ -155,8 +167,8 @@ impl VirtualHosts {
                 let before = self.large.get(host).zip(self.tables.get(host));
                 let before = before.map(|(large, table)| (large, &*table.bytes));
                 let counted = statistics.on(host);
-                let (large, bytes) = LargeHost::encode(&content.routes, before, marks, counted);
-                (Some(Table::new(bytes, counted.map(|_| host))), Some(large))
+                let (large, bytes) = LargeHost::encode(content, before, marks, counted);
+                (Some(Table::of_content(bytes, host, content, counted)), Some(large))
             }
         }
     }

@@ -17,7 +17,7 @@ use route_v3::scoped_route_configuration::{Key as ScopeKey, key};
 
 use super::encoded::{self, LargeHost};
 use super::redirect::is_to_https;
-use super::{Marks, VirtualHosts};
+use super::{Marks, VirtualHosts, host_limit};
 use crate::envoy::hcm::{self, RouteFilters};
 use crate::envoy::statistics::Statistics;
 use crate::envoy::tls_listener::TlsListener;
@@ -138,14 +138,15 @@ impl Scopes {
             false => (encoded::encode(super::routes(host, content, &self.marks, counted)), None),
             true => {
                 let before = self.exact.get(host).and_then(Option::as_ref).map(|(large, bytes)| (large, &**bytes));
-                let (large, bytes) = LargeHost::encode(&content.routes, before, &self.marks, counted);
+                let (large, bytes) = LargeHost::encode(content, before, &self.marks, counted);
                 let bytes = Bytes::from(bytes);
                 (bytes.to_vec(), Some((large, bytes)))
             }
         };
         if !content.routes.iter().any(|one| one.matches.is_everything()) {
-            table.extend(encoded::encode(vec![super::closing(&self.marks)]));
+            table.extend(encoded::encode(vec![super::closing(&self.marks, host_limit::of(content))]));
         }
+        table.extend(encoded::encode_config(content));
         let name = names::virtual_host(&self.listener, host);
         let head = route_v3::VirtualHost { name, domains: vec![host.to_string()], ..Default::default() };
         let mut virtual_host = head.encode_to_vec();

@@ -3,7 +3,7 @@
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message;
 
-use super::{Conditions, Marks, action};
+use super::{Conditions, Marks, OnHost, action};
 use crate::envoy::{cors, local_rate_limit, names, policy};
 use crate::model::{Host, PathMatch, Route, RoutePolicy};
 use crate::settings::Settings;
@@ -20,14 +20,15 @@ impl Sizes {
 
     /// Returns the size of a route, in bytes: the sum over its routes in Envoy.
     pub fn of_route(&self, route: &Route) -> u64 {
-        super::route(route, Conditions::default(), &self.0, false).iter().map(of_field).sum()
+        // Without a host, so that a route with a limit of its host also counts the limit.
+        super::route(route, Conditions::default(), &self.0, OnHost::default()).iter().map(of_field).sum()
     }
 
     /// Returns the size of a policy on one route of Envoy, in bytes.
     pub fn of_policy(&self, policy: &RoutePolicy) -> u64 {
         let mut typed_per_filter_config = policy::per_route(Some(policy), &[], false, &self.0.compression);
         // The metadata of a counted route is not larger than a bucket of the route.
-        let limit = policy.local_rate_limit.as_deref().map(local_rate_limit::per_route);
+        let limit = policy.local_rate_limit.as_deref().map(local_rate_limit::with_bucket);
         typed_per_filter_config.extend(cors::per_route(&[], Some(policy)));
         typed_per_filter_config.extend(limit.map(|limit| (local_rate_limit::FILTER.to_owned(), limit)));
         let mut forwarded = route_v3::RouteAction::default();

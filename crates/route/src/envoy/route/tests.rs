@@ -42,7 +42,8 @@ fn marks() -> Marks {
 }
 
 fn path_of(path: PathMatch) -> PathSpecifier {
-    let built = route(&model_route(path, Action::respond(404)), Conditions::default(), &marks(), false).remove(0);
+    let built =
+        route(&model_route(path, Action::respond(404)), Conditions::default(), &marks(), OnHost::default()).remove(0);
     built.r#match.unwrap().path_specifier.unwrap()
 }
 
@@ -52,7 +53,7 @@ fn to_https(port: Option<u16>) -> Action {
 
 /// Returns the redirect of each route, and whether it is for requests with a port.
 fn redirects(action: Action) -> Vec<(route_v3::RedirectAction, bool)> {
-    let built = route(&model_route(PathMatch::root(), action), Conditions::default(), &marks(), false);
+    let built = route(&model_route(PathMatch::root(), action), Conditions::default(), &marks(), OnHost::default());
     let redirect = |route: route_v3::Route| match route.action.unwrap() {
         route_v3::route::Action::Redirect(redirect) => (redirect, !route.r#match.unwrap().headers.is_empty()),
         other => panic!("{other:?}"),
@@ -174,7 +175,8 @@ fn redirects_to_https_are_equal_for_all_hosts() {
 #[test]
 fn a_route_names_its_object() {
     let one = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
-    let built = |settings: &Settings| route(&one, Conditions::default(), &Marks::of(settings), false).remove(0);
+    let built =
+        |settings: &Settings| route(&one, Conditions::default(), &Marks::of(settings), OnHost::default()).remove(0);
     let mut settings = Settings::default();
     let default = built(&settings);
     assert_eq!((&*default.name, default.metadata), ("Ingress/shop/cart", None));
@@ -212,7 +214,8 @@ fn plain_text_serves_every_host_and_answers_404_for_others() {
 #[test]
 fn a_plain_route_contains_only_its_match_and_its_cluster() {
     let plain = model_route(PathMatch::Prefix("/".into()), Action::Forward(forward(&[("a", 1)]).into()));
-    let [built] = <[route_v3::Route; 1]>::try_from(route(&plain, Conditions::default(), &marks(), false)).unwrap();
+    let [built] =
+        <[route_v3::Route; 1]>::try_from(route(&plain, Conditions::default(), &marks(), OnHost::default())).unwrap();
     let path = route_v3::RouteMatch {
         path_specifier: Some(PathSpecifier::Prefix("/".to_owned())),
         ..route_v3::RouteMatch::default()
@@ -245,13 +248,13 @@ fn the_cookies_of_a_request_are_parsed_once() {
     let filters = vec![ForwardFilter::Session(Box::new(Session::Cookie(cookie)))].into();
     let sticky = Forward { filters, ..forward(&[("a", 1), ("b", 1)]) };
     let sticky = model_route(PathMatch::root(), Action::Forward(Arc::new(sticky)));
-    let built = route(&sticky, Conditions::default(), &marks(), false);
+    let built = route(&sticky, Conditions::default(), &marks(), OnHost::default());
     let conditions: Vec<_> = built.iter().map(|route| route.r#match.clone().unwrap()).collect();
     let names = |one: &route_v3::RouteMatch| one.cookies.iter().map(|cookie| cookie.name.clone()).collect::<Vec<_>>();
     assert_eq!(conditions.iter().map(names).collect::<Vec<_>>(), [vec!["shop-backend"], vec!["shop-backend"], vec![]]);
     assert!(conditions.iter().all(|one| one.headers.is_empty()));
     assert_ne!(conditions[0].cookies, conditions[1].cookies);
-    assert_eq!(route(&sticky.undivided(), Conditions::default(), &marks(), false).len(), 1);
+    assert_eq!(route(&sticky.undivided(), Conditions::default(), &marks(), OnHost::default()).len(), 1);
 }
 
 /// Any client can send `content-type: application/grpc`.
@@ -264,7 +267,8 @@ fn only_routes_for_grpc_have_streams_without_a_limit() {
         let origin = ObjectRef::new(kind, "shop", "cart");
         let one = Route::new(PathMatch::root(), Action::Forward(forward(&[("a", 1)]).into()), origin);
         let one = one.with_policy(Arc::new(policy.clone()));
-        let [built] = <[_; 1]>::try_from(route(&one, Conditions::default(), &Marks::of(&settings), false)).unwrap();
+        let [built] =
+            <[_; 1]>::try_from(route(&one, Conditions::default(), &Marks::of(&settings), OnHost::default())).unwrap();
         let grpc = |any: &google::Any| String::from_utf8_lossy(&any.value).contains("application/grpc");
         let of_settings = built.typed_per_filter_config.get("envoy.filters.http.body_size_limit");
         assert_eq!(of_settings.is_some_and(grpc), expected, "{kind}");

@@ -82,6 +82,10 @@ const CASES: &[Case] = &[
         s.headers.request.remove = vec!["x-internal".to_owned()];
         s.headers.response.remove = vec!["x-powered-by".to_owned()];
     }),
+    case("headers without those of Ingresses", &[], |s| {
+        s.headers.response.set = vec![("x-by".to_owned(), "lockgate".to_owned())];
+        s.headers.ingresses = false;
+    }),
     case("routes of one piece", &["http", "routes", "scopes"], |s| s.routes.discovery = Discovery::Rds),
     case("time limits", LISTENERS, |s| {
         s.timeouts.request = Some(Duration::from_secs(30));

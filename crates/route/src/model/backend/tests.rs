@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::model::ObjectKey;
 
 fn text(features: &BackendFeatures) -> String {
     let mut text = String::new();
@@ -74,6 +75,11 @@ fn every_field_of_the_features_is_in_the_identity() {
             vec![],
         )
     };
+    let shares = |services: &[(&str, u32)]| {
+        let port = |service: &str| ServicePortId::new(ObjectKey::new("shop", service), PortRef::Number(80));
+        let shares = services.iter().map(|(service, weight)| (port(service), *weight)).collect();
+        BackendFeatures { shares, ..Default::default() }
+    };
     let second = Duration::from_secs(1);
     let header = |name| hashing(HashOn::Header(HeaderName::parse(name).unwrap()));
     let all = [
@@ -136,6 +142,11 @@ fn every_field_of_the_features_is_in_the_identity() {
         budget(1, 1),
         budget(2, 1),
         budget(1, 2),
+        shares(&[("a", 1)]),
+        shares(&[("b", 1)]),
+        shares(&[("a", 2)]),
+        shares(&[("a", 1), ("b", 1)]),
+        shares(&[("b", 1), ("a", 1)]),
     ];
     let texts: BTreeSet<String> = all.iter().map(text).collect();
     assert_eq!(texts.len(), all.len(), "{texts:#?}");

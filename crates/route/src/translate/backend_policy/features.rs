@@ -58,6 +58,7 @@ pub fn parse(spec: &BackendPolicySpec, origin: &ObjectRef, checks: bool) -> (Bac
             .feature("maxConnectionAge", &spec.max_connection_age, |text| time("", text, SECOND, 7 * DAY)),
         retry_budget: parser.feature("retryBudget", &spec.retry_budget, retry_budget),
         zones: parser.feature("zones", &spec.zones, |zones| self::zones(zones, &spec.load_balancing)),
+        shares: Vec::new(),
         origins: vec![origin.clone()],
     };
     for name in spec.unknown.keys() {

@@ -47,6 +47,7 @@ pub fn parse(field: &str, filter: &ExternalAuthFilter, parser: &mut Parser) -> R
     let check = AuthorizationCheck { protocol, request_body, http: of_http, ..AuthorizationCheck::default() };
     Ok(Some(Authorization {
         cluster,
+        shares: Vec::new(),
         check,
         grpc_headers,
         copies_answer: allowed_response_headers.is_empty(),

@@ -224,13 +224,6 @@ fn limit(
             return if is_closed { Err(()) } else { Ok(None) };
         }
     };
-    // Envoy can only share a bucket of the filter chain, which has neither a burst nor an answer of its own.
-    if root.is_some()
-        && (policy.burst > 0 || policy.response_status_code.is_some() || !policy.response_headers_to_add.is_empty())
-    {
-        let message = "a limit that all routes of a host share has no burst and no answer of its own";
-        report.add(owner.origin, field, &owner.block.ignored(), message, "requests over the limit are answered 429");
-    }
     if is_closed { Err(()) } else { Ok(Some(Arc::new(limit))) }
 }
 
@@ -275,15 +268,8 @@ fn parse_limit(policy: &LocalRateLimitPolicy, root: Option<&ObjectRef>) -> Resul
     });
     let headers = headers.collect::<Result<Vec<_>, _>>()?;
     let period = Duration::from_secs(seconds);
-    let limit = LocalRateLimit { requests, period, burst, per_client_address: false, shared: None, answer: None };
-    if let Some(ObjectRef { kind, namespace, name, .. }) = root {
-        return Ok(LocalRateLimit {
-            burst: 0,
-            shared: Some(format!("{kind}/{namespace}/{name} host").into()),
-            ..limit
-        });
-    }
+    let shared = root.map(|ObjectRef { kind, namespace, name, .. }| format!("{kind}/{namespace}/{name} host").into());
     let has_answer = status.is_some() || !headers.is_empty();
     let answer = has_answer.then(|| Box::new(LimitAnswer { status: status.unwrap_or(429), headers }));
-    Ok(LocalRateLimit { answer, ..limit })
+    Ok(LocalRateLimit { requests, period, burst, per_client_address: false, shared, answer })
 }

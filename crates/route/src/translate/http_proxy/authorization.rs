@@ -197,7 +197,7 @@ fn server(
     };
     let request_body = with_request_body.as_ref().map(|spec| body(spec, resolver)).transpose()?.unwrap_or_default();
     let mut warnings = Vec::new();
-    let (cluster, of_service) = extension::cluster(extension_ref, protocol, namespace, resolver, policies)?;
+    let (clusters, of_service) = extension::clusters(extension_ref, protocol, namespace, resolver, policies)?;
     let default = of_service.unwrap_or(AuthorizationCheck::default().timeout);
     let timeout = match duration::limit(response_timeout) {
         None if response_timeout.is_empty() => default,
@@ -214,7 +214,8 @@ fn server(
         AuthorizationCheck { protocol, timeout: timeout.min(LONGEST), fail_open: *fail_open, request_body, http };
     Ok((
         Arc::new(Authorization {
-            cluster,
+            cluster: clusters.cluster,
+            shares: clusters.shares,
             check,
             grpc_headers: Vec::new(),
             copies_answer: false,

@@ -34,6 +34,8 @@ pub const DIALECT: Dialect = Dialect {
 #[derive(Debug)]
 struct Extension {
     server: Server,
+    /// The other Service ports among which the calls are divided.
+    shares: Vec<Server>,
     /// The time limit of an answer.
     timeout: Option<Duration>,
     /// Whether the server does not understand HTTP/2, so that it cannot be called over gRPC.
@@ -52,14 +54,22 @@ fn parse(object: &Object, mut resolver: Resolver) -> Result<Source, Dependencies
     Ok(Source { dependencies: resolver.into_dependencies(), problems, verdicts, ..source })
 }
 
-/// Returns the cluster of an ExtensionService, and the time limit of its answers.
-pub fn cluster(
+/// The clusters of a server.
+pub struct Clusters {
+    /// The cluster that is called.
+    pub cluster: ClusterId,
+    /// The clusters of the other Service ports among which the calls are divided.
+    pub shares: Vec<ClusterId>,
+}
+
+/// Returns the clusters of an ExtensionService, and the time limit of its answers.
+pub fn clusters(
     reference: &ExtensionServiceReference,
     protocol: AuthorizationProtocol,
     own: &Arc<str>,
     resolver: &mut Resolver,
     policies: &mut Policies,
-) -> Result<(ClusterId, Option<Duration>), Fault> {
+) -> Result<(Clusters, Option<Duration>), Fault> {
     let ExtensionServiceReference { api_version, namespace, name, rest } = reference;
     let field = ".extensionRef";
     if let Some(name) = rest.names().next() {
@@ -80,14 +90,17 @@ pub fn cluster(
     };
     let of_service = |message: &str| fault(format!("ExtensionService \"{key}\": {message}"));
     // The object itself reports its faults.
-    let Extension { server, timeout, is_http1 } =
+    let Extension { server, shares, timeout, is_http1 } =
         parser::parse(service, &mut Report::default(), resolver).map_err(|message| of_service(&message))?;
     if is_http1 && protocol == AuthorizationProtocol::Grpc {
         return Err(of_service("spec.protocol: a server with \"http/1.1\" cannot be called over gRPC"));
     }
-    let cluster = server.cluster(policies, resolver).map_err(|refusal| match refusal {
-        Refusal::TooMany => (situation::auth("TooManyPolicies"), field.to_owned(), upstream::too_many()),
-        Refusal::Fault(message) => of_service(&message),
-    })?;
-    Ok((cluster, timeout))
+    let mut cluster = |server: Server| {
+        server.cluster(policies, resolver).map_err(|refusal| match refusal {
+            Refusal::TooMany => (situation::auth("TooManyPolicies"), field.to_owned(), upstream::too_many()),
+            Refusal::Fault(message) => of_service(&message),
+        })
+    };
+    let shares = shares.into_iter().map(&mut cluster).collect::<Result<_, _>>()?;
+    Ok((Clusters { cluster: cluster(server)?, shares }, timeout))
 }

@@ -99,8 +99,13 @@ fn a_server_has_the_policies_of_its_extension_service() {
     assert_eq!(features.idle_timeout, Some(std::time::Duration::from_secs(5)));
     let limits = policy(&world).limits;
     assert_eq!((limits.max_requests, limits.max_connections), (Some(7), None));
-    let ignored = ["warning IgnoredField", "warning IgnoredField"];
-    assert_eq!(world.reasons_of(Kind::EXTENSION_SERVICE, "auth"), ignored, "the idle time, and the other Service");
+    assert_eq!(world.reasons_of(Kind::EXTENSION_SERVICE, "auth"), ["warning IgnoredField"], "the idle time");
+    let shares: Vec<_> = features.shares.iter().map(|(port, weight)| (port.to_string(), *weight)).collect();
+    assert_eq!(shares, [("shop/a/http".to_owned(), 1), ("shop/b/http".to_owned(), 2)]);
+    let names = |world: &World| -> Vec<_> {
+        world.translator.model().clusters.values().map(|cluster| cluster.origin.name.to_string()).collect()
+    };
+    assert_eq!(names(&world), ["a", "a", "b"], "the endpoints of both Services are known");
     let mut changed = spec;
     changed["circuitBreakerPolicy"] =
         json!({ "maxRequests": 8, "maxRetries": -1, "maxConnections": 4_000_000_000_u64 });
@@ -111,6 +116,7 @@ fn a_server_has_the_policies_of_its_extension_service() {
     // A missing Service leaves the calls to the others.
     world.delete(Kind::SERVICE, "b");
     assert_eq!(world.routes("x.test"), [OPEN]);
+    assert_eq!(names(&world), ["a", "a"]);
     assert!(world.reasons_of(Kind::EXTENSION_SERVICE, "auth").contains(&"ServiceUnresolvedReference".to_owned()));
 }
 

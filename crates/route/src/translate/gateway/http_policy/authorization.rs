@@ -51,6 +51,7 @@ pub fn parse(
     let check = AuthorizationCheck { protocol, timeout, fail_open: *fail_open, request_body, http };
     Ok(Arc::new(Authorization {
         cluster,
+        shares: Vec::new(),
         check,
         grpc_headers: Vec::new(),
         copies_answer: false,

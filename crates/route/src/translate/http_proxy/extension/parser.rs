@@ -6,7 +6,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::Extension;
 use crate::duration::{self, Limit};
-use crate::model::{BackendFeatures, CircuitBreakers, LoadBalancing, UpstreamProtocol, Verification};
+use crate::model::{BackendFeatures, CircuitBreakers, LoadBalancing, ServicePortId, UpstreamProtocol, Verification};
 use crate::objects::http_proxy::{
     CircuitBreakerPolicy, ExtensionService, ExtensionTarget, LoadBalancerPolicy, TimeoutPolicy, UpstreamValidation,
 };
@@ -83,8 +83,8 @@ impl Parser<'_, '_> {
         let limits = spec.circuit_breaker_policy.as_ref().map(|policy| self.limits(policy));
         let verification = spec.validation.as_ref().and_then(|validation| self.verification(validation, written));
         let features = BackendFeatures { load_balancing, idle_timeout, ..BackendFeatures::default() };
-        let server = self.server(&Wanted { protocol, verification, limits, features })?;
-        Some(Extension { server, timeout, is_http1: written == "http/1.1" })
+        let (server, shares) = self.server(&Wanted { protocol, verification, limits, features })?;
+        Some(Extension { server, shares, timeout, is_http1: written == "http/1.1" })
     }
 
     /// Reports a fault due to which the server must not be called.
@@ -205,22 +205,24 @@ impl Parser<'_, '_> {
         parsed.ok()
     }
 
-    /// Returns the Service with the largest weight, or the first one without weights. A Service that is not valid is skipped.
-    fn server(&mut self, wanted: &Wanted) -> Option<Server> {
+    /// Returns the server that is called: the Service with the largest weight, or the first one without weights. If there are others, it has
+    /// a share for each of them, and they follow. A Service that is not valid is skipped.
+    fn server(&mut self, wanted: &Wanted) -> Option<(Server, Vec<Server>)> {
         let (services, field) = (&self.service.spec.services, "spec.services");
         if services.len() > MOST {
             self.close(field, &Block::Spec.unsupported(), format!("more than {MOST} Services"));
             return None;
         }
         let has_weights = services.iter().any(|service| service.weight.is_some());
-        let (mut count, mut heaviest, mut fault) = (0, None::<(i64, Server)>, None);
+        let (mut valid, mut fault) = (Vec::<(u32, Server, ServicePortId)>::new(), None);
         for (index, service) in services.iter().enumerate() {
             let weight = if has_weights { service.weight.unwrap_or(0) } else { 1 };
             match self.resolve(service, wanted) {
-                Ok(server) if weight > 0 => {
-                    count += 1;
-                    if heaviest.as_ref().is_none_or(|(other, _)| weight > *other) {
-                        heaviest = Some((weight, server));
+                Ok((server, port)) if weight > 0 => {
+                    let weight = u32::try_from(weight).unwrap_or(u32::MAX);
+                    match valid.iter_mut().find(|(_, _, other)| *other == port) {
+                        Some((sum, _, _)) => *sum = sum.saturating_add(weight),
+                        None => valid.push((weight, server, port)),
                     }
                 }
                 Ok(_) => {}
@@ -232,7 +234,8 @@ impl Parser<'_, '_> {
                 }
             }
         }
-        let Some((_, server)) = heaviest else {
+        let largest = valid.iter().map(|(weight, ..)| *weight).max();
+        let Some(at) = valid.iter().position(|(weight, ..)| Some(*weight) == largest) else {
             match fault {
                 Some(fault) => drop(self.fault.get_or_insert(fault)),
                 None => {
@@ -242,11 +245,15 @@ impl Parser<'_, '_> {
             }
             return None;
         };
-        if count > 1 {
-            let message = format!("only \"{}\" is called, which has the largest weight", server.service.name);
-            self.warn(field, message, "the other Services are left out");
+        let shares: Vec<_> = valid.iter().map(|(weight, _, port)| (port.clone(), *weight)).collect();
+        let (_, server, _) = valid.remove(at);
+        if valid.is_empty() {
+            return Some((server, Vec::new()));
         }
-        Some(server)
+        let features = BackendFeatures { shares, ..wanted.features.clone() };
+        let wanted = Wanted { features, ..wanted.clone() };
+        let server = Server::new(server.service, server.port, wanted, self.resolver.context);
+        Some((server, valid.into_iter().map(|(_, server, _)| server).collect()))
     }
 
     /// Returns a Service, or the field of its fault below it, the situation, and the message. No cluster becomes a dependency.
@@ -254,7 +261,7 @@ impl Parser<'_, '_> {
         &mut self,
         target: &ExtensionTarget,
         wanted: &Wanted,
-    ) -> Result<Server, (&'static str, Situation, Message)> {
+    ) -> Result<(Server, ServicePortId), (&'static str, Situation, Message)> {
         let ExtensionTarget { name, port, weight: _, rest } = target;
         if let Some(name) = rest.names().next() {
             return Err(("", Block::Service.unsupported(), format!("field {name:?} is not supported").into()));
@@ -279,7 +286,7 @@ impl Parser<'_, '_> {
         made.cluster.map_err(|fault| of_fault(*fault))?;
         match made.denied {
             Some(denied) => Err((".name", Block::Service.unsupported(), denied.trim_end().to_owned().into())),
-            None => Ok(server),
+            None => Ok((server, located.cluster.port)),
         }
     }
 }
