@@ -142,8 +142,13 @@ pub async fn write(installation: Installation, leader: Leader, inputs: Inputs) {
         faults: fleet_faults,
         term: Default::default(),
     });
-    let claims =
-        claims::Claims { place: claims, inspected: inspected.clone(), memory: Default::default(), is_full: false };
+    let claims = claims::Claims {
+        place: claims,
+        inspected: inspected.clone(),
+        last: Arc::default(),
+        memory: Default::default(),
+        is_full: false,
+    };
     let writer = Writer {
         sender: Sender { client: client.clone(), manager: manager.clone() },
         leader: leader.clone(),

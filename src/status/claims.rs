@@ -21,7 +21,7 @@ use super::plan::{CLAIMS, Limits, Performed, Performing, Plan};
 use super::queue::{self, Base, Item, Queue};
 use super::sender::{Form, Sender};
 use crate::channel::changed;
-use crate::inspection::Inspection;
+use crate::inspection::{Inspection, changed as differences};
 use crate::source::claims::{LABEL, Place};
 use plan::{Known, Memory, Write};
 
@@ -29,12 +29,31 @@ use plan::{Known, Memory, Write};
 pub(super) struct Claims {
     pub place: Place,
     pub inspected: watch::Receiver<Arc<Inspection>>,
+    /// The state of the last update.
+    pub last: Arc<Inspection>,
     pub memory: Memory,
     /// Whether some hosts cannot be claimed.
     pub is_full: bool,
 }
 
 impl Claims {
+    /// Returns whether the changes since the last update can have an effect on the writes.
+    fn concerns(&self, now: &Inspection) -> bool {
+        let before = &self.last;
+        let differ = |kind: Kind| differences(before.objects.of_kind(kind), now.objects.of_kind(kind)).next().is_some();
+        let readable = |inspection: &Inspection| self.is_readable(inspection);
+        !before.complete
+            || readable(before) != readable(now)
+            || differ(Kind::HOST_CLAIMS)
+            || differ(Kind::NAMESPACE)
+            || differences(&before.unsettled, &now.unsettled).next().is_some()
+    }
+
+    /// Returns whether the stored claims are known.
+    fn is_readable(&self, inspection: &Inspection) -> bool {
+        inspection.objects.is_readable(Kind::HOST_CLAIMS, &self.place.namespace.as_str().into())
+    }
+
     /// Returns the desired writes, and the time of the next update without a change.
     fn items(&mut self, inspection: &Inspection, now: Instant) -> (BTreeMap<ObjectId, Item<Write>>, Option<Instant>) {
         let objects = &inspection.objects;
@@ -82,13 +101,21 @@ impl Plan for Claims {
     }
 
     async fn changed(&mut self) {
-        changed(&mut self.inspected).await;
+        loop {
+            changed(&mut self.inspected).await;
+            // An update examines all unsettled hosts, and most changes concern none.
+            let inspection = self.inspected.borrow_and_update().clone();
+            if self.concerns(&inspection) {
+                return;
+            }
+            self.last = inspection;
+        }
     }
 
     fn update(&mut self, queue: &mut Queue<Write>, now: Instant) -> Option<Instant> {
         let inspection = self.inspected.borrow_and_update().clone();
-        let namespace = self.place.namespace.as_str().into();
-        if !inspection.complete || !inspection.objects.is_readable(Kind::HOST_CLAIMS, &namespace) {
+        self.last = inspection.clone();
+        if !inspection.complete || !self.is_readable(&inspection) {
             return None;
         }
         let (items, next) = self.items(&inspection, now);
