@@ -11,7 +11,9 @@ use super::route::{self, Scopes, VirtualHosts};
 use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
 use super::{cluster, endpoint, listener, runtime, secret, services, stats, stream};
-use crate::model::{ClusterId, Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic};
+use crate::model::{
+    ClusterId, Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, ServicePortId, Touched, Traffic,
+};
 use crate::parallel;
 use crate::settings::Settings;
 
@@ -60,8 +62,10 @@ pub struct Builder {
     /// The listeners outside the model, for probes and scrapers.
     operators: BTreeSet<Arc<str>>,
     statistics: Statistics,
-    /// The clusters whose requests are divided among Service ports.
-    divided: BTreeSet<ClusterId>,
+    /// The clusters whose requests are divided among Service ports, with these ports.
+    divided: BTreeMap<ClusterId, Vec<ServicePortId>>,
+    /// The same clusters by port.
+    divided_by_port: BTreeMap<ServicePortId, BTreeSet<ClusterId>>,
     started: bool,
 }
 
@@ -150,18 +154,31 @@ impl Builder {
     /// Updates the endpoints of clusters whose requests are divided among Service ports.
     fn update_divided(&mut self, model: &Model, touched: &Touched, update: &mut Update<Arc<Resource>>) {
         let shares = |id: &ClusterId| model.clusters.get(id).map(|cluster| cluster.policy.shares()).unwrap_or_default();
+        let mut due = BTreeSet::new();
         for id in &touched.clusters {
-            if !shares(id).is_empty() {
-                self.divided.insert(id.clone());
-            } else if self.divided.remove(id) {
+            let before = self.divided.remove(id);
+            for port in before.iter().flatten() {
+                if let Some(clusters) = self.divided_by_port.get_mut(port) {
+                    clusters.remove(id);
+                    if clusters.is_empty() {
+                        self.divided_by_port.remove(port);
+                    }
+                }
+            }
+            let ports: Vec<ServicePortId> = shares(id).iter().map(|(port, _)| port.clone()).collect();
+            if !ports.is_empty() {
+                for port in &ports {
+                    self.divided_by_port.entry(port.clone()).or_default().insert(id.clone());
+                }
+                self.divided.insert(id.clone(), ports);
+                due.insert(id.clone());
+            } else if before.is_some() {
                 update.remove.push((ResourceType::ENDPOINTS, id.to_string().into()));
             }
         }
-        for id in &self.divided {
-            let shares = shares(id);
-            if touched.clusters.contains(id) || shares.iter().any(|(port, _)| touched.endpoints.contains(port)) {
-                update.set.push(Arc::new(endpoint::divided(id, shares, &model.endpoints)));
-            }
+        due.extend(touched.endpoints.iter().filter_map(|port| self.divided_by_port.get(port)).flatten().cloned());
+        for id in &due {
+            update.set.push(Arc::new(endpoint::divided(id, shares(id), &model.endpoints)));
         }
     }
 
