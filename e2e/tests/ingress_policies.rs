@@ -10,6 +10,7 @@ use e2e::{
 use hyper::Method;
 
 mod authentication;
+mod error_responses;
 mod forwarding;
 mod kinds;
 mod login;

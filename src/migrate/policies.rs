@@ -54,6 +54,7 @@ pub fn features(
         mirrors,
         request_headers,
         response_headers,
+        error_responses,
         compression,
         counted_for: _,
         origins: _,
@@ -141,6 +142,9 @@ pub fn features(
             remedy: "Write an HTTPPolicy with `cors` in the namespace of the route.",
         };
         losses.add_lost(place.owner, place.below(losses, "policy"), text);
+    }
+    if let Some(answers) = error_responses.as_ref().filter(|_| is_new("errorResponses")) {
+        written.insert("errorResponses".to_owned(), limits::error_responses_spec(answers));
     }
     if let Some(algorithms) = algorithms {
         let names = algorithms.iter().map(|algorithm| match algorithm {

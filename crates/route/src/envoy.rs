@@ -22,6 +22,7 @@ mod csrf;
 mod delegate;
 pub mod downstream_tls;
 pub mod endpoint;
+mod error_responses;
 mod fallback;
 pub mod hcm;
 pub mod headers;

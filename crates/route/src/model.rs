@@ -8,6 +8,7 @@ mod authorization;
 mod backend;
 mod cluster;
 mod cookies;
+mod error_response;
 mod filter;
 mod header;
 mod header_format;
@@ -41,6 +42,7 @@ pub use backend::{
 };
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
 pub use cookies::{CookieAttribute, CookieRewrite, CookieRewrites, SameSite};
+pub use error_response::ErrorResponse;
 pub use filter::{
     ClusterFilter, Cors, Filters, ForwardFilter, InternalRedirects, Mirror, OriginMatch, PathRewrite, RegexRewrite,
     Rewrite, RouteFilter, SchemeChange, Share,

@@ -10,8 +10,8 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::google::protobuf as google;
 
 use super::{
-    api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate, jwt,
-    local_rate_limit, oidc, rate_limit, session,
+    api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate,
+    error_responses, jwt, local_rate_limit, oidc, rate_limit, session,
 };
 use crate::model::{ForwardFilter, LocalRateLimit, RoutePolicy};
 use crate::settings::Compression;
@@ -24,8 +24,10 @@ const DELEGATES: [&str; 2] = ["lockgate.first", "lockgate.route"];
 /// If they are `disabled`, Envoy creates them only for routes that configure them.
 pub fn filters(disabled: bool) -> impl Iterator<Item = hcm_v3::HttpFilter> {
     let delegates = DELEGATES.map(|name| delegate::filter(name, disabled));
-    // Before the delegates: filters behind a delegate that waits do not see the request.
-    authorization::filters_with_context().chain(delegates).chain([local_rate_limit::filter(disabled)])
+    // Error responses of all others are replaced. Filters behind a delegate that waits do not see the request, so context precedes it.
+    let with_context = authorization::filters_with_context();
+    let errors = error_responses::filter(disabled);
+    [errors].into_iter().chain(with_context).chain(delegates).chain([local_rate_limit::filter(disabled)])
 }
 
 /// Builds the configuration of a route with this policy and these filters, by filter of the listener. `has_streams`: see
@@ -57,7 +59,9 @@ pub fn per_route(
     let off = wanted.map(|wanted| compression::off(wanted, compression)).unwrap_or_default();
     let server = policy.and_then(|policy| policy.authorization.as_deref());
     let with_context = server.and_then(authorization::of_route_with_context);
-    delegated.chain(with_context).chain(rate).chain(global).chain(off).collect()
+    let errors = policy.and_then(|policy| policy.error_responses.as_deref()).and_then(error_responses::per_route);
+    let errors = errors.map(|errors| (error_responses::FILTER.to_owned(), errors));
+    delegated.chain(with_context).chain(rate).chain(global).chain(off).chain(errors).collect()
 }
 
 /// Builds the filters of each delegate in order, with this limit of bodies. A client that is not authenticated or authorized costs nothing but
@@ -88,6 +92,7 @@ fn delegated(
         mirrors: _,
         request_headers: _,
         response_headers: _,
+        error_responses: _,
         compression: wanted,
         counted_for: _,
         origins: _,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::{
-    ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, GlobalRateLimit, HeaderChange, HeaderName,
-    HeaderValue, Mirror, Oidc, Retry, Rewrite, SecretId,
+    ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, ErrorResponse, GlobalRateLimit, HeaderChange,
+    HeaderName, HeaderValue, Mirror, Oidc, Retry, Rewrite, SecretId,
 };
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
@@ -49,6 +49,8 @@ pub struct RoutePolicy {
     pub request_headers: Option<Arc<[HeaderChange]>>,
     /// The changes of the headers of responses, after those of the route.
     pub response_headers: Option<Arc<[HeaderChange]>>,
+    /// The answers in the place of error responses.
+    pub error_responses: Option<Arc<[ErrorResponse]>>,
     /// The algorithms for compressed responses. An empty list disables compression.
     pub compression: Option<Arc<[CompressionAlgorithm]>>,
     /// The rule whose requests the limit counts separately from equal matches of the same object. `None`: all are counted together.
@@ -81,6 +83,7 @@ impl RoutePolicy {
             mirrors: _,
             request_headers,
             response_headers: _,
+            error_responses: _,
             compression: _,
             counted_for: _,
             origins: _,

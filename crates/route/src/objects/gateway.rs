@@ -8,6 +8,7 @@ mod authentication;
 mod cors;
 mod definition;
 mod envoy_fleet;
+mod error_responses;
 mod forwarding;
 mod grpc_route;
 mod http_policy;
@@ -35,6 +36,7 @@ pub use envoy_fleet::{
     EnvoyFleet, EnvoyFleetSpec, FleetAutoscaling, FleetDisruptionBudget, FleetQuantities, FleetResources, FleetService,
     FleetToleration, PodCount, Quantity, REPLICAS,
 };
+pub use error_responses::{ErrorResponseSpec, StatusesSpec};
 pub use forwarding::{
     MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
 };

@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{
-    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, MirrorSpec, OidcSpec, PolicyStatus, RetriesSpec,
-    TimeoutsSpec, UrlRewriteSpec,
+    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, JwtSpec, MirrorSpec, OidcSpec,
+    PolicyStatus, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::objects::Meta;
 
@@ -113,6 +113,10 @@ pub struct HttpFeaturesSpec {
     /// The changes of the headers of responses, after those of the route. They also apply to redirects and to answers of Envoy for the route.
     #[cfg_attr(feature = "testing", schemars(with = "Option<HeaderChangesSpec>"))]
     pub response_headers: Option<Lenient<HeaderChangesSpec>>,
+    /// Answers in the place of error responses, of the backends and of Envoy itself, at most 16. An empty list replaces none. Calls of gRPC
+    /// keep their responses.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<Vec<ErrorResponseSpec>>", length(max = 16)))]
+    pub error_responses: Option<Lenient<Vec<ErrorResponseSpec>>>,
     /// The compression of responses, instead of `compression.algorithms` of the settings.
     #[cfg_attr(feature = "testing", schemars(with = "Option<CompressionSpec>"))]
     pub compression: Option<Lenient<CompressionSpec>>,

@@ -3,9 +3,10 @@
 use crate::objects::Object;
 use crate::objects::gateway::{
     ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec, CsrfSpec,
-    HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
-    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec, PathRewriteSpec,
-    PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    ErrorResponseSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget,
+    JwksSpec, JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec,
+    PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RetriesSpec,
+    StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -151,6 +152,13 @@ impl HttpPolicyBuilder {
             spec.request_headers = Some(changes.clone().into());
             spec.response_headers = Some(changes.into());
         })
+    }
+
+    /// Replaces the error responses with these statuses.
+    pub fn error_responses(self, statuses: &str, body: &str) -> Self {
+        let statuses = vec![StatusesSpec::Text(statuses.to_owned())];
+        let answer = ErrorResponseSpec { statuses, body: body.to_owned(), ..ErrorResponseSpec::default() };
+        self.spec(|spec| spec.error_responses = Some(vec![answer].into()))
     }
 
     /// Disables compression.

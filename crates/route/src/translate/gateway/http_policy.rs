@@ -3,6 +3,7 @@
 mod authorization;
 mod cors;
 mod credentials;
+mod error_responses;
 mod features;
 mod headers;
 mod limits;
@@ -22,8 +23,8 @@ use crate::model::{
     AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, LocalRateLimit, UpstreamProtocol,
 };
 use crate::objects::gateway::{
-    Algorithm, ClientAddressesSpec, CompressionSpec, HttpFeaturesSpec, HttpPolicy, Lenient, LocalRateLimitSpec,
-    MirrorSpec, PolicyBackend, RateUnit,
+    Algorithm, ClientAddressesSpec, CompressionSpec, ErrorResponseSpec, HttpFeaturesSpec, HttpPolicy, Lenient,
+    LocalRateLimitSpec, MirrorSpec, PolicyBackend, RateUnit,
 };
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence, Revision};
 use crate::size;
@@ -144,12 +145,13 @@ impl Parser<'_> {
             mirrors,
             request_headers,
             response_headers,
+            error_responses,
             compression,
             unknown,
         } = spec;
         let (replaces, origin) = (self.at == OVERRIDES, self.origin);
         let most_retries = resolver.context.settings.tenants.max_retries;
-        let (mut faulty, mut excess, mut unsent) = (Vec::new(), None, Vec::new());
+        let (mut faulty, mut excess, mut unsent, mut kept) = (Vec::new(), None, Vec::new(), Vec::new());
         let mut features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
             basic_authentication: self.feature("basicAuthentication", basic_authentication, |spec| {
@@ -182,6 +184,9 @@ impl Parser<'_> {
             }),
             request_headers: self.feature("requestHeaders", request_headers, headers::changes),
             response_headers: self.feature("responseHeaders", response_headers, headers::changes),
+            error_responses: self.feature("errorResponses", error_responses, |specs: &Vec<ErrorResponseSpec>| {
+                Ok(error_responses::parse(specs, &mut kept))
+            }),
             compression: self.feature("compression", compression, |spec| Ok(self::compression(spec))),
             unknown: unknown.keys().next().map(|name| {
                 self.problem(format!("{}{name}", self.at), "this feature is not known".to_owned());
@@ -204,6 +209,11 @@ impl Parser<'_> {
         }
         for (field, message) in unsent {
             let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");
+            self.left_out.push(problem);
+        }
+        for (field, message) in kept {
+            let problem =
+                self.fault(format!("{}errorResponses{field}", self.at), message, "this answer replaces no responses");
             self.left_out.push(problem);
         }
         if let Some((field, message)) = excess {

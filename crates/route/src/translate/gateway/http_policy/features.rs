@@ -6,8 +6,8 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
     Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, ClusterFilter, CompressionAlgorithm, Cors,
-    Csrf, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Mirror, Oidc, Retry, Rewrite, Route,
-    RoutePolicy, TimeLimits,
+    Csrf, ErrorResponse, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Mirror, Oidc, Retry,
+    Rewrite, Route, RoutePolicy, TimeLimits,
 };
 
 use super::rewrite::CostlyRewrite;
@@ -80,6 +80,7 @@ pub struct Features {
     pub(in crate::translate) mirrors: Feature<Arc<[Mirror]>>,
     pub(in crate::translate) request_headers: Feature<Arc<[HeaderChange]>>,
     pub(in crate::translate) response_headers: Feature<Arc<[HeaderChange]>>,
+    pub(in crate::translate) error_responses: Feature<Arc<[ErrorResponse]>>,
     pub(in crate::translate) compression: Feature<Arc<[CompressionAlgorithm]>>,
     /// Features of other versions, which cannot be enforced.
     pub(in crate::translate) unknown: Feature<()>,
@@ -124,6 +125,7 @@ impl Features {
             mirrors,
             request_headers,
             response_headers,
+            error_responses,
             compression,
             unknown: _,
             counted_for: _,
@@ -148,6 +150,7 @@ impl Features {
             (mirrors.is_some(), "mirrors"),
             (request_headers.is_some(), "requestHeaders"),
             (response_headers.is_some(), "responseHeaders"),
+            (error_responses.is_some(), "errorResponses"),
             (compression.is_some(), "compression"),
         ];
         all.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name)
@@ -175,6 +178,7 @@ impl Features {
             mirrors,
             request_headers,
             response_headers,
+            error_responses,
             compression,
             unknown,
             counted_for,
@@ -200,6 +204,7 @@ impl Features {
             mirrors: mirrors.clone().or_else(|| general.mirrors.clone()),
             request_headers: request_headers.clone().or_else(|| general.request_headers.clone()),
             response_headers: response_headers.clone().or_else(|| general.response_headers.clone()),
+            error_responses: error_responses.clone().or_else(|| general.error_responses.clone()),
             compression: compression.clone().or_else(|| general.compression.clone()),
             unknown: unknown.or(general.unknown),
             counted_for: counted_for.clone(),
@@ -228,6 +233,7 @@ impl Features {
             mirrors,
             request_headers,
             response_headers,
+            error_responses,
             compression,
             unknown,
             counted_for,
@@ -253,6 +259,7 @@ impl Features {
             mirrors: mirrors.clone().transpose()?,
             request_headers: request_headers.clone().transpose()?,
             response_headers: response_headers.clone().transpose()?,
+            error_responses: error_responses.clone().transpose()?,
             compression: compression.clone().transpose()?,
             counted_for: counted_for.clone(),
             origins: origins.clone(),
