@@ -14,6 +14,7 @@ mod error_responses;
 mod forwarding;
 mod kinds;
 mod login;
+mod request_buffering;
 
 /// The features with the name of the Ingress that has a policy of that name, and its host below `.test`.
 const NAMES: [&str; 9] = ["rated", "denied", "allowed", "closed", "tokens", "asked", "called", "small", "zipped"];

@@ -48,6 +48,7 @@ pub fn features(
         local_rate_limit,
         global_rate_limit,
         max_request_body_bytes,
+        buffered_request_bytes,
         retries,
         timeouts,
         rewrite,
@@ -114,6 +115,9 @@ pub fn features(
     }
     if let Some(bytes) = body {
         written.insert("maxRequestBody".to_owned(), json!(format!("{bytes}B")));
+    }
+    if let Some(bytes) = buffered_request_bytes.filter(|_| is_new("requestBuffering")) {
+        written.insert("requestBuffering".to_owned(), json!({ "maxSize": format!("{bytes}B") }));
     }
     if let Some(retries) = retries.as_ref().filter(|_| is_new("retries")) {
         written.insert("retries".to_owned(), limits::retries_spec(retries));

@@ -35,6 +35,7 @@ mod oidc;
 mod parts;
 mod policy;
 pub mod rate_limit;
+mod request_buffer;
 pub mod route;
 pub mod runtime;
 pub mod secret;

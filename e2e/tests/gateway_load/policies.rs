@@ -154,7 +154,7 @@ async fn every_feature_is_enforced_beside_all_others() {
             let server = format!("{{ backendRef: {{ name: {0}-authorizer, port: 80 }}, protocol: {0} }}", one.0);
             let tokens = issuer.policy();
             let spec = format!(
-                "{tokens}\n  externalAuthorization: {server}\n  maxRequestBody: 1KiB\n  compression: {{ algorithms: [gzip] }}\n  \
+                "{tokens}\n  externalAuthorization: {server}\n  maxRequestBody: 1KiB\n  requestBuffering: {{ maxSize: 8KiB }}\n  compression: {{ algorithms: [gzip] }}\n  \
                  errorResponses: [{{ statuses: [400-599], body: replaced }}]\n  {rest}"
             );
             policy(&name(one), &spec)

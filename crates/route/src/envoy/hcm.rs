@@ -36,7 +36,7 @@ pub enum Routes {
 pub struct RouteFilters {
     /// The filters of policies, sessions, and CORS. All listeners of the model have these filters from the start: a listener that changes
     /// drains its connections, on which a new policy would not be enforced meanwhile. Eight disabled filters cost a request without a
-    /// configuration 1 to 2 %; there are seven. They are enabled if the fallback selects the scope of the request.
+    /// configuration 1 to 2 %; there are eight. They are enabled if the fallback selects the scope of the request.
     pub policies: bool,
     /// The filter for `/ready`.
     pub health: bool,
@@ -359,7 +359,8 @@ fn http_filters(
         .chain(compression)
         .chain(authorization)
         .chain(policies);
-    unlimited.chain(rate_limit).chain(body_limit).chain([router()]).collect()
+    let last = filters.policies.then(|| policy::last(disabled));
+    unlimited.chain(rate_limit).chain(body_limit).chain(last).chain([router()]).collect()
 }
 
 /// Returns the names of the filters that Envoy creates only for routes that configure them, in listeners without a fallback.

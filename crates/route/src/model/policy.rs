@@ -37,6 +37,8 @@ pub struct RoutePolicy {
     pub global_rate_limit: Option<Arc<GlobalRateLimit>>,
     /// The maximum size of a request body in bytes.
     pub max_request_body_bytes: Option<u32>,
+    /// The maximum size of a request body that Envoy holds until it is complete, in bytes. `None`: bodies are streamed.
+    pub buffered_request_bytes: Option<u32>,
     /// The retries, instead of those of the route.
     pub retries: Option<Arc<Retry>>,
     /// The time limits, instead of those of the route.
@@ -77,6 +79,7 @@ impl RoutePolicy {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            buffered_request_bytes,
             retries: _,
             timeouts: _,
             rewrite,
@@ -99,6 +102,7 @@ impl RoutePolicy {
             || local_rate_limit.is_some()
             || global_rate_limit.is_some()
             || max_request_body_bytes.is_some()
+            || buffered_request_bytes.is_some()
             || rewrite.is_some()
             || request_headers.is_some()
     }

@@ -38,7 +38,8 @@ pub use envoy_fleet::{
 };
 pub use error_responses::{ErrorResponseSpec, StatusesSpec};
 pub use forwarding::{
-    MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec,
+    UrlRewriteSpec,
 };
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, JwtSpec, MirrorSpec, OidcSpec,
-    PolicyStatus, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    PolicyStatus, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::objects::Meta;
 
@@ -95,6 +95,10 @@ pub struct HttpFeaturesSpec {
         schemars(with = "Option<String>", regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$"))
     )]
     pub max_request_body: Option<Lenient<String>>,
+    /// Sends a request to the backend when its body is complete, so that slow clients keep no backend busy. Not for websockets, and for streams
+    /// of gRPC to GRPCRoutes.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<RequestBufferingSpec>"))]
+    pub request_buffering: Option<Lenient<RequestBufferingSpec>>,
     /// The retries of requests to the backends. Those that a route itself sets precede them, unless they are in `overrides`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<RetriesSpec>"))]
     pub retries: Option<Lenient<RetriesSpec>>,

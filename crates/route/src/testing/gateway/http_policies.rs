@@ -5,8 +5,8 @@ use crate::objects::gateway::{
     ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec, CsrfSpec,
     ErrorResponseSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget,
     JwksSpec, JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec,
-    PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RetriesSpec,
-    StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
+    PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RequestBufferingSpec,
+    RetriesSpec, StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -169,6 +169,12 @@ impl HttpPolicyBuilder {
     /// Limits the size of request bodies.
     pub fn body(self, size: &str) -> Self {
         self.spec(|spec| spec.max_request_body = Some(size.to_owned().into()))
+    }
+
+    /// Holds bodies until they are complete.
+    pub fn buffered(self, size: &str) -> Self {
+        let spec = RequestBufferingSpec { max_size: size.to_owned() };
+        self.spec(|policy| policy.request_buffering = Some(spec.into()))
     }
 
     /// Moves the features to `overrides`.

@@ -139,6 +139,7 @@ impl Parser<'_> {
             external_authorization,
             local_rate_limit,
             max_request_body,
+            request_buffering,
             retries,
             timeouts,
             url_rewrite,
@@ -150,7 +151,9 @@ impl Parser<'_> {
             unknown,
         } = spec;
         let (replaces, origin) = (self.at == OVERRIDES, self.origin);
-        let most_retries = resolver.context.settings.tenants.max_retries;
+        let tenants = &resolver.context.settings.tenants;
+        let (most_retries, most_buffered) = (tenants.max_retries, tenants.max_buffered_bytes);
+        let mut unheld = None;
         let (mut faulty, mut excess, mut unsent, mut kept) = (Vec::new(), None, Vec::new(), Vec::new());
         let mut features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
@@ -169,6 +172,11 @@ impl Parser<'_> {
             local_rate_limit: self.feature("localRateLimit", local_rate_limit, self::local_rate_limit),
             global_rate_limit: None,
             max_request_body_bytes: self.feature("maxRequestBody", max_request_body, |text: &String| body(text)),
+            buffered_request_bytes: self.feature("requestBuffering", request_buffering, |spec| {
+                let (bytes, more) = limits::buffered(spec, most_buffered)?;
+                unheld = more;
+                Ok(bytes)
+            }),
             retries: self.feature("retries", retries, |spec| {
                 let (value, more) = limits::retries(spec, most_retries)?;
                 excess = more;
@@ -214,6 +222,11 @@ impl Parser<'_> {
         for (field, message) in kept {
             let problem =
                 self.fault(format!("{}errorResponses{field}", self.at), message, "this answer replaces no responses");
+            self.left_out.push(problem);
+        }
+        if let Some((field, message)) = unheld {
+            let consequence = format!("{most_buffered} bytes applied");
+            let problem = self.fault(format!("{}requestBuffering{field}", self.at), message, &consequence);
             self.left_out.push(problem);
         }
         if let Some((field, message)) = excess {

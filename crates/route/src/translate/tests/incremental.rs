@@ -142,7 +142,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..28u8)
+    prop::option::weighted(0.4, 0..30u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -175,6 +175,8 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         24 => policy.error_responses("500-599", "busy"),
         25 => policy.error_responses("404", "gone").overriding(),
         26 => policy.error_responses("200", "odd"),
+        27 => policy.buffered("64KiB"),
+        28 => policy.buffered("1GiB").body("1KiB").overriding(),
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }
