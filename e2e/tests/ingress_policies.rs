@@ -11,6 +11,7 @@ use hyper::Method;
 
 mod authentication;
 mod error_responses;
+mod faults;
 mod forwarding;
 mod kinds;
 mod login;

@@ -49,6 +49,7 @@ pub fn features(
         global_rate_limit,
         max_request_body_bytes,
         buffered_request_bytes,
+        faults,
         retries,
         timeouts,
         rewrite,
@@ -118,6 +119,9 @@ pub fn features(
     }
     if let Some(bytes) = buffered_request_bytes.filter(|_| is_new("requestBuffering")) {
         written.insert("requestBuffering".to_owned(), json!({ "maxSize": format!("{bytes}B") }));
+    }
+    if let Some(faults) = faults.filter(|_| is_new("faults")) {
+        written.insert("faults".to_owned(), limits::faults_spec(faults));
     }
     if let Some(retries) = retries.as_ref().filter(|_| is_new("retries")) {
         written.insert("retries".to_owned(), limits::retries_spec(retries));

@@ -24,6 +24,7 @@ pub mod downstream_tls;
 pub mod endpoint;
 mod error_responses;
 mod fallback;
+mod fault;
 pub mod hcm;
 pub mod headers;
 mod jwt;

@@ -1,8 +1,8 @@
-//! The features `retries`, `timeouts`, `urlRewrite`, and `errorResponses` of HTTPPolicies.
+//! The features `retries`, `timeouts`, `urlRewrite`, `errorResponses`, and `faults` of HTTPPolicies.
 
 use std::ops::RangeInclusive;
 
-use lockgate_route::model::{ErrorResponse, PathRewrite, Retry, Rewrite, TimeLimits};
+use lockgate_route::model::{ErrorResponse, Faults, PathRewrite, Retry, Rewrite, Share, TimeLimits};
 use serde_json::{Value, json};
 
 use crate::migrate::rules::duration;
@@ -64,4 +64,18 @@ pub fn error_responses_spec(answers: &[ErrorResponse]) -> Value {
         spec
     };
     answers.iter().map(answer).collect()
+}
+
+/// Returns the feature `faults`. A policy has shares in percent.
+pub fn faults_spec(faults: Faults) -> Value {
+    let Faults { delay, abort } = faults;
+    let percent = |share: Share| share.millionths() / 10_000;
+    let mut spec = json!({});
+    if let Some((time, share)) = delay {
+        spec["delay"] = json!({ "duration": duration(Some(time)), "percent": percent(share) });
+    }
+    if let Some((status, share)) = abort {
+        spec["abort"] = json!({ "status": status, "percent": percent(share) });
+    }
+    spec
 }

@@ -11,9 +11,9 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::{
     api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate,
-    error_responses, jwt, local_rate_limit, oidc, rate_limit, request_buffer, session,
+    error_responses, fault, jwt, local_rate_limit, oidc, rate_limit, request_buffer, session,
 };
-use crate::model::{ForwardFilter, LocalRateLimit, RoutePolicy};
+use crate::model::{Faults, ForwardFilter, LocalRateLimit, RoutePolicy};
 use crate::settings::Compression;
 
 /// The names of the delegates, to which routes refer, in order. Of the filters of a delegate, only the last may wait.
@@ -96,6 +96,7 @@ fn delegated(
         global_rate_limit: _,
         max_request_body_bytes: body,
         buffered_request_bytes: buffered,
+        faults,
         retries: _,
         timeouts: _,
         rewrite: _,
@@ -130,10 +131,16 @@ fn delegated(
     let is_web = filters.contains(&ForwardFilter::GrpcWeb);
     let web = is_web.then(|| delegate::part("envoy.filters.http.grpc_web", &grpc_web_v3::GrpcWeb {}));
     let all = cookies::of_route(filters).into_iter().chain(compressed).chain(web).map(|filter| (filter, false));
-    let all = all.chain(checks.into_iter().flatten()).chain(servers);
+    // Envoy holds a body behind the delay, so one delegate cannot run both.
+    let injected = faults
+        .filter(|faults| *faults != Faults::default())
+        .map(|faults| (fault::of_route(&faults), faults.delay.is_some()));
+    let (held, has_bodies) = (buffered.filter(|_| has_limits), buffered.is_some());
+    let (before, behind) = if has_bodies { (injected, None) } else { (None, injected) };
+    let all = all.chain(checks.into_iter().flatten()).chain(servers).chain(before);
     let [first, route] = divided(all.collect());
-    let held = buffered.filter(|_| has_limits).map(request_buffer::of_route);
-    [first, route, held.into_iter().flatten().collect()]
+    let held = held.into_iter().flat_map(request_buffer::of_route);
+    [first, route, behind.into_iter().map(|(filter, _)| filter).chain(held).collect()]
 }
 
 /// Divides filters, each with whether it waits, among the first two delegates. A filter that waits is the last one of its delegate, so at most two

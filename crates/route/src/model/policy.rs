@@ -8,8 +8,8 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::{
-    ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, ErrorResponse, GlobalRateLimit, HeaderChange,
-    HeaderName, HeaderValue, Mirror, Oidc, Retry, Rewrite, SecretId,
+    ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, ErrorResponse, Faults, GlobalRateLimit,
+    HeaderChange, HeaderName, HeaderValue, Mirror, Oidc, Retry, Rewrite, SecretId,
 };
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
@@ -39,6 +39,8 @@ pub struct RoutePolicy {
     pub max_request_body_bytes: Option<u32>,
     /// The maximum size of a request body that Envoy holds until it is complete, in bytes. `None`: bodies are streamed.
     pub buffered_request_bytes: Option<u32>,
+    /// The faults that are injected.
+    pub faults: Option<Faults>,
     /// The retries, instead of those of the route.
     pub retries: Option<Arc<Retry>>,
     /// The time limits, instead of those of the route.
@@ -80,6 +82,7 @@ impl RoutePolicy {
             global_rate_limit,
             max_request_body_bytes,
             buffered_request_bytes,
+            faults: _,
             retries: _,
             timeouts: _,
             rewrite,
@@ -119,6 +122,11 @@ impl RoutePolicy {
     /// Returns the secrets that requests depend on.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretId> {
         self.oidc.iter().flat_map(|oidc| [&oidc.client_secret, &oidc.cookie_key])
+    }
+
+    /// Returns whether a request waits for a delay in front of the filter that holds its body.
+    pub fn delays_held_bodies(&self) -> bool {
+        self.buffered_request_bytes.is_some() && self.faults.is_some_and(|faults| faults.delay.is_some())
     }
 
     /// Returns the number of filters that let a request wait for a server.

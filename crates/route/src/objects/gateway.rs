@@ -9,6 +9,7 @@ mod cors;
 mod definition;
 mod envoy_fleet;
 mod error_responses;
+mod faults;
 mod forwarding;
 mod grpc_route;
 mod http_policy;
@@ -37,6 +38,7 @@ pub use envoy_fleet::{
     FleetToleration, PodCount, Quantity, REPLICAS,
 };
 pub use error_responses::{ErrorResponseSpec, StatusesSpec};
+pub use faults::{AbortSpec, DelaySpec, FaultsSpec};
 pub use forwarding::{
     MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec,
     UrlRewriteSpec,

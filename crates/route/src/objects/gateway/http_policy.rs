@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{
-    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, JwtSpec, MirrorSpec, OidcSpec,
-    PolicyStatus, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, FaultsSpec, JwtSpec, MirrorSpec,
+    OidcSpec, PolicyStatus, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::objects::Meta;
 
@@ -99,6 +99,9 @@ pub struct HttpFeaturesSpec {
     /// of gRPC to GRPCRoutes.
     #[cfg_attr(feature = "testing", schemars(with = "Option<RequestBufferingSpec>"))]
     pub request_buffering: Option<Lenient<RequestBufferingSpec>>,
+    /// Faults that are injected into a share of the requests, for tests of clients: delays, and answers without the backend.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<FaultsSpec>"))]
+    pub faults: Option<Lenient<FaultsSpec>>,
     /// The retries of requests to the backends. Those that a route itself sets precede them, unless they are in `overrides`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<RetriesSpec>"))]
     pub retries: Option<Lenient<RetriesSpec>>,

@@ -2,11 +2,11 @@
 
 use crate::objects::Object;
 use crate::objects::gateway::{
-    ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec, CsrfSpec,
-    ErrorResponseSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget,
-    JwksSpec, JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec,
-    PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RequestBufferingSpec,
-    RetriesSpec, StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
+    AbortSpec, ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec,
+    CsrfSpec, DelaySpec, ErrorResponseSpec, FaultsSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy,
+    HttpPolicySpec, HttpPolicyTarget, JwksSpec, JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec,
+    OidcProviderSpec, OidcSpec, PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec,
+    RemoteJwksSpec, RequestBufferingSpec, RetriesSpec, StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -175,6 +175,13 @@ impl HttpPolicyBuilder {
     pub fn buffered(self, size: &str) -> Self {
         let spec = RequestBufferingSpec { max_size: size.to_owned() };
         self.spec(|policy| policy.request_buffering = Some(spec.into()))
+    }
+
+    /// Delays and aborts requests.
+    pub fn faults(self, delay: &str, status: u16) -> Self {
+        let delay = Some(DelaySpec { duration: delay.to_owned(), percent: None });
+        let spec = FaultsSpec { delay, abort: Some(AbortSpec { status, percent: Some(50) }) };
+        self.spec(|policy| policy.faults = Some(spec.into()))
     }
 
     /// Moves the features to `overrides`.

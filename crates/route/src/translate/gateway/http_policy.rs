@@ -4,6 +4,7 @@ mod authorization;
 mod cors;
 mod credentials;
 mod error_responses;
+mod faults;
 mod features;
 mod headers;
 mod limits;
@@ -140,6 +141,7 @@ impl Parser<'_> {
             local_rate_limit,
             max_request_body,
             request_buffering,
+            faults,
             retries,
             timeouts,
             url_rewrite,
@@ -153,7 +155,7 @@ impl Parser<'_> {
         let (replaces, origin) = (self.at == OVERRIDES, self.origin);
         let tenants = &resolver.context.settings.tenants;
         let (most_retries, most_buffered) = (tenants.max_retries, tenants.max_buffered_bytes);
-        let mut unheld = None;
+        let (mut unheld, mut harmless) = (None, Vec::new());
         let (mut faulty, mut excess, mut unsent, mut kept) = (Vec::new(), None, Vec::new(), Vec::new());
         let mut features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
@@ -177,6 +179,7 @@ impl Parser<'_> {
                 unheld = more;
                 Ok(bytes)
             }),
+            faults: self.feature("faults", faults, |spec| Ok(faults::parse(spec, &mut harmless))),
             retries: self.feature("retries", retries, |spec| {
                 let (value, more) = limits::retries(spec, most_retries)?;
                 excess = more;
@@ -215,6 +218,8 @@ impl Parser<'_> {
             self.problem(format!("{}oidc", self.at), message.to_owned());
             features.oidc = Some(Err(Unenforceable));
         }
+        let has_excess_delay =
+            features.resolve().is_ok_and(|policy| policy.delays_held_bodies() && policy.waits() >= WAITS);
         for (field, message) in unsent {
             let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");
             self.left_out.push(problem);
@@ -222,6 +227,17 @@ impl Parser<'_> {
         for (field, message) in kept {
             let problem =
                 self.fault(format!("{}errorResponses{field}", self.at), message, "this answer replaces no responses");
+            self.left_out.push(problem);
+        }
+        if let Some(Ok(faults)) = features.faults.as_mut().filter(|_| has_excess_delay) {
+            faults.delay = None;
+            harmless.push((
+                ".delay".to_owned(),
+                "a request can wait for two servers, not also for a delay in front of requestBuffering".to_owned(),
+            ));
+        }
+        for (field, message) in harmless {
+            let problem = self.fault(format!("{}faults{field}", self.at), message, "this fault is not injected");
             self.left_out.push(problem);
         }
         if let Some((field, message)) = unheld {
