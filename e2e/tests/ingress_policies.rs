@@ -10,9 +10,12 @@ use e2e::{
 use hyper::Method;
 
 mod authentication;
+mod error_responses;
+mod faults;
 mod forwarding;
 mod kinds;
 mod login;
+mod request_buffering;
 
 /// The features with the name of the Ingress that has a policy of that name, and its host below `.test`.
 const NAMES: [&str; 9] = ["rated", "denied", "allowed", "closed", "tokens", "asked", "called", "small", "zipped"];

@@ -48,12 +48,15 @@ pub fn features(
         local_rate_limit,
         global_rate_limit,
         max_request_body_bytes,
+        buffered_request_bytes,
+        faults,
         retries,
         timeouts,
         rewrite,
         mirrors,
         request_headers,
         response_headers,
+        error_responses,
         compression,
         counted_for: _,
         origins: _,
@@ -114,6 +117,12 @@ pub fn features(
     if let Some(bytes) = body {
         written.insert("maxRequestBody".to_owned(), json!(format!("{bytes}B")));
     }
+    if let Some(bytes) = buffered_request_bytes.filter(|_| is_new("requestBuffering")) {
+        written.insert("requestBuffering".to_owned(), json!({ "maxSize": format!("{bytes}B") }));
+    }
+    if let Some(faults) = faults.filter(|_| is_new("faults")) {
+        written.insert("faults".to_owned(), limits::faults_spec(faults));
+    }
     if let Some(retries) = retries.as_ref().filter(|_| is_new("retries")) {
         written.insert("retries".to_owned(), limits::retries_spec(retries));
     }
@@ -141,6 +150,9 @@ pub fn features(
             remedy: "Write an HTTPPolicy with `cors` in the namespace of the route.",
         };
         losses.add_lost(place.owner, place.below(losses, "policy"), text);
+    }
+    if let Some(answers) = error_responses.as_ref().filter(|_| is_new("errorResponses")) {
+        written.insert("errorResponses".to_owned(), limits::error_responses_spec(answers));
     }
     if let Some(algorithms) = algorithms {
         let names = algorithms.iter().map(|algorithm| match algorithm {

@@ -8,6 +8,8 @@ mod authorization;
 mod backend;
 mod cluster;
 mod cookies;
+mod error_response;
+mod fault;
 mod filter;
 mod header;
 mod header_format;
@@ -41,6 +43,8 @@ pub use backend::{
 };
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
 pub use cookies::{CookieAttribute, CookieRewrite, CookieRewrites, SameSite};
+pub use error_response::ErrorResponse;
+pub use fault::Faults;
 pub use filter::{
     ClusterFilter, Cors, Filters, ForwardFilter, InternalRedirects, Mirror, OriginMatch, PathRewrite, RegexRewrite,
     Rewrite, RouteFilter, SchemeChange, Share,

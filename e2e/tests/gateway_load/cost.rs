@@ -207,6 +207,15 @@ fn cases() -> Vec<Case> {
         Case::new("rate-limit").policy("localRateLimit: { requests: 1000000, unit: second, perClientAddress: true }"),
         Case::new("body-limit").policy("maxRequestBody: 1GiB").body(1 << 20),
         Case::new("body").body(1 << 20),
+        Case::new("request-buffering").policy("requestBuffering: { maxSize: 1MiB }").body(1 << 20),
+        Case {
+            status: 503,
+            ..Case::new("error-responses").policy(&format!(
+                "errorResponses: [{}]",
+                list(16, |i| format!("{{ statuses: [{}, 503], body: '{}' }}", 400 + i, "x".repeat(1024)))
+            ))
+        }
+        .rules("- { backendRefs: [{ name: failing, port: 80 }] }".to_owned()),
         Case::new("authorization-by-http").policy(&authorization("http-authorizer", "http")).body((1 << 20) - 1),
         Case::new("authorization-by-grpc").policy(&authorization("grpc-authorizer", "grpc")).body((1 << 20) - 1),
         Case {
@@ -316,6 +325,7 @@ async fn an_idle_client_holds_little_memory() {
         Case::new("body"),
         Case::new("body-limit").policy("maxRequestBody: 1GiB"),
         Case::new("authorization").policy(&authorization("1MiB")),
+        Case::new("request-buffering").policy("requestBuffering: { maxSize: 1GiB }"),
         Case { status: 403, ..Case::new("large-authorization").policy(&authorization("1GiB")) },
         Case::new("mirrors").rules(mirrored),
         Case::new("retries")

@@ -154,7 +154,8 @@ async fn every_feature_is_enforced_beside_all_others() {
             let server = format!("{{ backendRef: {{ name: {0}-authorizer, port: 80 }}, protocol: {0} }}", one.0);
             let tokens = issuer.policy();
             let spec = format!(
-                "{tokens}\n  externalAuthorization: {server}\n  maxRequestBody: 1KiB\n  compression: {{ algorithms: [gzip] }}\n  {rest}"
+                "{tokens}\n  externalAuthorization: {server}\n  maxRequestBody: 1KiB\n  requestBuffering: {{ maxSize: 8KiB }}\n  compression: {{ algorithms: [gzip] }}\n  \
+                 errorResponses: [{{ statuses: [400-599], body: replaced }}]\n  {rest}"
             );
             policy(&name(one), &spec)
         });
@@ -171,6 +172,9 @@ async fn every_feature_is_enforced_beside_all_others() {
         let client = anybody.clone().field("authorization", &bearer).field("accept-encoding", "gzip");
         e2e::wait_everywhere(host, async || client.get("/?deny").await.is_ok_and(|one| one.status == DENIED.0)).await;
         answers(anybody, 401).await;
+        for (target, path) in [(anybody, "/"), (&client, "/?deny")] {
+            assert_eq!(target.get(path).await.expect("an answer").text(), "replaced", "{host}{path}");
+        }
         let answer = client.get("/").await.expect("an answer");
         assert_eq!((answer.status, answer.header("content-encoding")), (200, "gzip"), "{host}");
         assert!(answer.header("set-cookie").contains("shop="), "{host}: {}", answer.header("set-cookie"));
@@ -194,11 +198,14 @@ async fn every_feature_is_enforced_beside_all_others() {
     for (anybody, host) in &targets {
         let client = anybody.clone().field("authorization", &bearer);
         answers(&client, 429).await;
+        assert_eq!(client.get("/").await.expect("an answer").text(), "replaced", "{host}");
         assert_eq!(status(anybody, "/").await, 401, "{host}: the limit follows authentication");
     }
     policies("clientAddresses: { deny: [127.0.0.0/8] }");
     for (anybody, _) in &targets {
-        answers(&anybody.clone().field("authorization", &bearer), 403).await;
+        let client = anybody.clone().field("authorization", &bearer);
+        answers(&client, 403).await;
+        assert_eq!(client.get("/").await.expect("an answer").text(), "replaced");
     }
 }
 

@@ -94,6 +94,7 @@ fn kinds() -> Vec<Kind> {
     let key = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
     let backends = list(16, |at| format!("{{ name: a{at}, port: 80 }}"));
     let sessions = format!("sessionPersistence: {{ sessionName: s }}\n      backendRefs: [{backends}]");
+    let answers = list(16, |at| format!("{{ statuses: [{}, 599], body: x }}", 400 + at));
     vec![
         Kind::new("matches", 64, ""),
         Kind { hosts: 16, ..Kind::new("hosts", 1, "") },
@@ -116,6 +117,8 @@ fn kinds() -> Vec<Kind> {
         Kind { rule: format!("backendRefs: [{backends}]"), ..Kind::new("backends", 12, "") },
         Kind { rule: sessions, ..Kind::new("sessions", 2, "") },
         Kind::with_policy("request bodies", 16, "maxRequestBody: 1KiB"),
+        Kind::with_policy("held bodies", 16, "requestBuffering: { maxSize: 1KiB }"),
+        Kind::with_policy("error responses", 16, &format!("errorResponses: [{answers}]")),
         Kind::with_policy("compression", 16, "compression: { algorithms: [gzip, brotli, zstd] }"),
         Kind::with_policy("client addresses", 16, "clientAddresses: { allow: [192.0.2.0/24] }"),
         Kind::with_policy("rates", 16, "localRateLimit: { requests: 1, unit: hour, burst: 1 }"),

@@ -1,6 +1,8 @@
-//! The features `retries`, `timeouts`, and `urlRewrite` of HTTPPolicies.
+//! The features `retries`, `timeouts`, `urlRewrite`, `errorResponses`, and `faults` of HTTPPolicies.
 
-use lockgate_route::model::{PathRewrite, Retry, Rewrite, TimeLimits};
+use std::ops::RangeInclusive;
+
+use lockgate_route::model::{ErrorResponse, Faults, PathRewrite, Retry, Rewrite, Share, TimeLimits};
 use serde_json::{Value, json};
 
 use crate::migrate::rules::duration;
@@ -42,6 +44,38 @@ pub fn rewrite_spec(rewrite: &Rewrite) -> Value {
     // A policy has no other changes of paths.
     if let Some(PathRewrite::Regex(regex)) = path {
         spec["path"] = json!({ "regex": { "pattern": &*regex.pattern, "substitution": &*regex.substitution } });
+    }
+    spec
+}
+
+/// Returns the feature `errorResponses`.
+pub fn error_responses_spec(answers: &[ErrorResponse]) -> Value {
+    let answer = |answer: &ErrorResponse| {
+        let ErrorResponse { statuses, status, content_type, body } = answer;
+        let range = |range: &RangeInclusive<u16>| match range.start() == range.end() {
+            true => json!(range.start()),
+            false => json!(format!("{}-{}", range.start(), range.end())),
+        };
+        let statuses: Vec<Value> = statuses.iter().map(range).collect();
+        let mut spec = json!({ "statuses": statuses, "contentType": content_type.as_str(), "body": &**body });
+        if let Some(status) = status {
+            spec["status"] = json!(status);
+        }
+        spec
+    };
+    answers.iter().map(answer).collect()
+}
+
+/// Returns the feature `faults`. A policy has shares in percent.
+pub fn faults_spec(faults: Faults) -> Value {
+    let Faults { delay, abort } = faults;
+    let percent = |share: Share| share.millionths() / 10_000;
+    let mut spec = json!({});
+    if let Some((time, share)) = delay {
+        spec["delay"] = json!({ "duration": duration(Some(time)), "percent": percent(share) });
+    }
+    if let Some((status, share)) = abort {
+        spec["abort"] = json!({ "status": status, "percent": percent(share) });
     }
     spec
 }

@@ -107,8 +107,8 @@ pub const UPSTREAM: &[Key] = &[
         "tenants.maxBufferedBytes",
         Body,
         route.tenants.max_buffered_bytes,
-        "The largest part of a request body that an HTTPPolicy can send to its authorization server. Envoy holds it in memory, for each \
-         request. A policy with a larger value is not valid."
+        "The largest part of a request body that Envoy holds in memory for an HTTPPolicy, for each request. A policy that sends a larger \
+         part to its authorization server is not valid. A larger `requestBuffering` is reduced to it."
     ),
     key!(
         "tenants.activeHealthChecks",

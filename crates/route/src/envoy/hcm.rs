@@ -13,8 +13,8 @@ use lockgate_xds::snapshot::Resource;
 use prost::{Message as _, Name as _};
 
 use super::{
-    authority, authorization, body_limit, compression, cors, fallback, headers, loops, names, policy, rate_limit,
-    stats, tracing, wire,
+    authority, authorization, body_limit, compression, cors, error_responses, fallback, headers, loops, names, policy,
+    rate_limit, stats, tracing, wire,
 };
 use crate::model::{ForwardedParts, ListenerId};
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
@@ -36,7 +36,7 @@ pub enum Routes {
 pub struct RouteFilters {
     /// The filters of policies, sessions, and CORS. All listeners of the model have these filters from the start: a listener that changes
     /// drains its connections, on which a new policy would not be enforced meanwhile. Eight disabled filters cost a request without a
-    /// configuration 1 to 2 %; there are six. They are enabled if the fallback selects the scope of the request.
+    /// configuration 1 to 2 %; there are eight. They are enabled if the fallback selects the scope of the request.
     pub policies: bool,
     /// The filter for `/ready`.
     pub health: bool,
@@ -359,14 +359,16 @@ fn http_filters(
         .chain(compression)
         .chain(authorization)
         .chain(policies);
-    unlimited.chain(rate_limit).chain(body_limit).chain([router()]).collect()
+    let last = filters.policies.then(|| policy::last(disabled));
+    unlimited.chain(rate_limit).chain(body_limit).chain(last).chain([router()]).collect()
 }
 
 /// Returns the names of the filters that Envoy creates only for routes that configure them, in listeners without a fallback.
 pub(super) fn filters_of_routes(filters: RouteFilters, settings: &Settings) -> impl Iterator<Item = String> {
     let filters = http_filters(filters, None, settings).into_iter().filter(|one| one.disabled).map(|one| one.name);
-    // Those with a context are disabled with a fallback too. CORS costs a request less than its entry in each scope.
-    filters.filter(|name| !authorization::is_with_context(name) && name != cors::FILTER)
+    // Those with a context are disabled with a fallback too. The others cost a request less than their entries in each scope.
+    let is_cheap = |name: &str| [cors::FILTER, error_responses::FILTER].contains(&name);
+    filters.filter(move |name| !authorization::is_with_context(name) && !is_cheap(name))
 }
 
 /// Builds the last HTTP filter. It is required: gRPC clients and Envoy reject a connection manager without it.

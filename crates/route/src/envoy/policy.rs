@@ -10,22 +10,32 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::google::protobuf as google;
 
 use super::{
-    api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate, jwt,
-    local_rate_limit, oidc, rate_limit, session,
+    api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate,
+    error_responses, fault, jwt, local_rate_limit, oidc, rate_limit, request_buffer, session,
 };
-use crate::model::{ForwardFilter, LocalRateLimit, RoutePolicy};
+use crate::model::{Faults, ForwardFilter, LocalRateLimit, RoutePolicy};
 use crate::settings::Compression;
 
 /// The names of the delegates, to which routes refer, in order. Of the filters of a delegate, only the last may wait.
-const DELEGATES: [&str; 2] = ["lockgate.first", "lockgate.route"];
+const DELEGATES: [&str; 3] = ["lockgate.first", "lockgate.route", LAST];
+/// The name of the delegate behind all limits.
+const LAST: &str = "lockgate.last";
 
-/// Builds the HTTP filters in order. They have no effect on routes without a configuration.
+/// Builds the HTTP filters in order, except for the [last one](last). They have no effect on routes without a configuration.
 ///
 /// If they are `disabled`, Envoy creates them only for routes that configure them.
 pub fn filters(disabled: bool) -> impl Iterator<Item = hcm_v3::HttpFilter> {
-    let delegates = DELEGATES.map(|name| delegate::filter(name, disabled));
-    // Before the delegates: filters behind a delegate that waits do not see the request.
-    authorization::filters_with_context().chain(delegates).chain([local_rate_limit::filter(disabled)])
+    let delegates = DELEGATES.into_iter().filter(|name| *name != LAST);
+    let delegates = delegates.map(move |name| delegate::filter(name, disabled));
+    // Error responses of all others are replaced. Filters behind a delegate that waits do not see the request, so context precedes it.
+    let with_context = authorization::filters_with_context();
+    let errors = error_responses::filter(disabled);
+    [errors].into_iter().chain(with_context).chain(delegates).chain([local_rate_limit::filter(disabled)])
+}
+
+/// Builds the last HTTP filter before the router: what it runs costs nothing for requests beyond a limit.
+pub fn last(disabled: bool) -> hcm_v3::HttpFilter {
+    delegate::filter(LAST, disabled)
 }
 
 /// Builds the configuration of a route with this policy and these filters, by filter of the listener. `has_streams`: see
@@ -36,9 +46,10 @@ pub fn per_route(
     has_streams: bool,
     compression: &Compression,
 ) -> HashMap<String, google::Any> {
-    let body = policy.and_then(|policy| policy.max_request_body_bytes);
-    let limited = delegated(policy, body, filters, compression);
-    let unlimited = body.map(|_| delegated(policy, None, filters, compression));
+    let is_limited =
+        policy.is_some_and(|policy| policy.max_request_body_bytes.is_some() || policy.buffered_request_bytes.is_some());
+    let limited = delegated(policy, true, filters, compression);
+    let unlimited = is_limited.then(|| delegated(policy, false, filters, compression));
     let parts = DELEGATES.into_iter().zip(limited).enumerate().filter(|(_, (_, parts))| !parts.is_empty());
     let delegated = parts.map(|(i, (name, parts))| {
         let others = unlimited.as_ref().and_then(|lists| lists.get(i)).filter(|others| **others != parts);
@@ -57,17 +68,19 @@ pub fn per_route(
     let off = wanted.map(|wanted| compression::off(wanted, compression)).unwrap_or_default();
     let server = policy.and_then(|policy| policy.authorization.as_deref());
     let with_context = server.and_then(authorization::of_route_with_context);
-    delegated.chain(with_context).chain(rate).chain(global).chain(off).collect()
+    let errors = policy.and_then(|policy| policy.error_responses.as_deref()).and_then(error_responses::per_route);
+    let errors = errors.map(|errors| (error_responses::FILTER.to_owned(), errors));
+    delegated.chain(with_context).chain(rate).chain(global).chain(off).chain(errors).collect()
 }
 
-/// Builds the filters of each delegate in order, with this limit of bodies. A client that is not authenticated or authorized costs nothing but
-/// the check. Servers of external authorization are last, because they wait.
+/// Builds the filters of each delegate in order, for requests whose bodies have limits or for others. A client that is not authenticated or
+/// authorized costs nothing but the check. Servers of external authorization follow, because they wait. Bodies are held behind all limits.
 fn delegated(
     policy: Option<&RoutePolicy>,
-    body: Option<u32>,
+    has_limits: bool,
     filters: &[ForwardFilter],
     compression: &Compression,
-) -> [Vec<core_v3::TypedExtensionConfig>; 2] {
+) -> [Vec<core_v3::TypedExtensionConfig>; 3] {
     let none = RoutePolicy::default();
     // Without `..`, so that a new feature does not compile until it is enforced.
     let RoutePolicy {
@@ -81,13 +94,16 @@ fn delegated(
         authorization: server,
         local_rate_limit: _,
         global_rate_limit: _,
-        max_request_body_bytes: _,
+        max_request_body_bytes: body,
+        buffered_request_bytes: buffered,
+        faults,
         retries: _,
         timeouts: _,
         rewrite: _,
         mirrors: _,
         request_headers: _,
         response_headers: _,
+        error_responses: _,
         compression: wanted,
         counted_for: _,
         origins: _,
@@ -107,7 +123,7 @@ fn delegated(
         login.as_deref().map(|login| (oidc::of_route(login), true)),
         tokens.as_deref().map(|tokens| (jwt::of_route(tokens), tokens.waits())),
         runs(pages.as_deref().map(csrf::of_route)),
-        runs(body.map(body_limit::of_route)),
+        runs(body.filter(|_| has_limits).map(body_limit::of_route)),
         runs(session::of_route(filters)),
     ];
     let without_context = server.as_ref().filter(|server| server.context.is_empty());
@@ -115,11 +131,19 @@ fn delegated(
     let is_web = filters.contains(&ForwardFilter::GrpcWeb);
     let web = is_web.then(|| delegate::part("envoy.filters.http.grpc_web", &grpc_web_v3::GrpcWeb {}));
     let all = cookies::of_route(filters).into_iter().chain(compressed).chain(web).map(|filter| (filter, false));
-    let all = all.chain(checks.into_iter().flatten()).chain(servers);
-    divided(all.collect())
+    // Envoy holds a body behind the delay, so one delegate cannot run both.
+    let injected = faults
+        .filter(|faults| *faults != Faults::default())
+        .map(|faults| (fault::of_route(&faults), faults.delay.is_some()));
+    let (held, has_bodies) = (buffered.filter(|_| has_limits), buffered.is_some());
+    let (before, behind) = if has_bodies { (injected, None) } else { (None, injected) };
+    let all = all.chain(checks.into_iter().flatten()).chain(servers).chain(before);
+    let [first, route] = divided(all.collect());
+    let held = held.into_iter().flat_map(request_buffer::of_route);
+    [first, route, behind.into_iter().map(|(filter, _)| filter).chain(held).collect()]
 }
 
-/// Divides filters, each with whether it waits, among the delegates. A filter that waits is the last one of its delegate, so at most two
+/// Divides filters, each with whether it waits, among the first two delegates. A filter that waits is the last one of its delegate, so at most two
 /// may wait: the translation closes other routes. If one delegate is enough, it is the last one.
 fn divided(filters: Vec<(core_v3::TypedExtensionConfig, bool)>) -> [Vec<core_v3::TypedExtensionConfig>; 2] {
     let first_wait = filters.iter().position(|(_, waits)| *waits);

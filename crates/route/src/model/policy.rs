@@ -8,8 +8,8 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::{
-    ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, GlobalRateLimit, HeaderChange, HeaderName,
-    HeaderValue, Mirror, Oidc, Retry, Rewrite, SecretId,
+    ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, ErrorResponse, Faults, GlobalRateLimit,
+    HeaderChange, HeaderName, HeaderValue, Mirror, Oidc, Retry, Rewrite, SecretId,
 };
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
@@ -37,6 +37,10 @@ pub struct RoutePolicy {
     pub global_rate_limit: Option<Arc<GlobalRateLimit>>,
     /// The maximum size of a request body in bytes.
     pub max_request_body_bytes: Option<u32>,
+    /// The maximum size of a request body that Envoy holds until it is complete, in bytes. `None`: bodies are streamed.
+    pub buffered_request_bytes: Option<u32>,
+    /// The faults that are injected.
+    pub faults: Option<Faults>,
     /// The retries, instead of those of the route.
     pub retries: Option<Arc<Retry>>,
     /// The time limits, instead of those of the route.
@@ -49,6 +53,8 @@ pub struct RoutePolicy {
     pub request_headers: Option<Arc<[HeaderChange]>>,
     /// The changes of the headers of responses, after those of the route.
     pub response_headers: Option<Arc<[HeaderChange]>>,
+    /// The answers in the place of error responses.
+    pub error_responses: Option<Arc<[ErrorResponse]>>,
     /// The algorithms for compressed responses. An empty list disables compression.
     pub compression: Option<Arc<[CompressionAlgorithm]>>,
     /// The rule whose requests the limit counts separately from equal matches of the same object. `None`: all are counted together.
@@ -75,12 +81,15 @@ impl RoutePolicy {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            buffered_request_bytes,
+            faults: _,
             retries: _,
             timeouts: _,
             rewrite,
             mirrors: _,
             request_headers,
             response_headers: _,
+            error_responses: _,
             compression: _,
             counted_for: _,
             origins: _,
@@ -96,6 +105,7 @@ impl RoutePolicy {
             || local_rate_limit.is_some()
             || global_rate_limit.is_some()
             || max_request_body_bytes.is_some()
+            || buffered_request_bytes.is_some()
             || rewrite.is_some()
             || request_headers.is_some()
     }
@@ -113,6 +123,11 @@ impl RoutePolicy {
     /// Returns the secrets that requests depend on.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretId> {
         self.oidc.iter().flat_map(|oidc| [&oidc.client_secret, &oidc.cookie_key])
+    }
+
+    /// Returns whether a request waits for a delay in front of the filter that holds its body.
+    pub fn delays_held_bodies(&self) -> bool {
+        self.buffered_request_bytes.is_some() && self.faults.is_some_and(|faults| faults.delay.is_some())
     }
 
     /// Returns the number of filters that let a request wait for a server.

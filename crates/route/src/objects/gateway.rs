@@ -8,6 +8,8 @@ mod authentication;
 mod cors;
 mod definition;
 mod envoy_fleet;
+mod error_responses;
+mod faults;
 mod forwarding;
 mod grpc_route;
 mod http_policy;
@@ -35,8 +37,11 @@ pub use envoy_fleet::{
     EnvoyFleet, EnvoyFleetSpec, FleetAutoscaling, FleetDisruptionBudget, FleetQuantities, FleetResources, FleetService,
     FleetToleration, PodCount, Quantity, REPLICAS,
 };
+pub use error_responses::{ErrorResponseSpec, StatusesSpec};
+pub use faults::{AbortSpec, DelaySpec, FaultsSpec};
 pub use forwarding::{
-    MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec,
+    UrlRewriteSpec,
 };
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{

@@ -191,7 +191,7 @@ fn listeners_have_the_filters_of_routes_from_the_start() {
         listeners.map(|one| (one.name().to_string(), String::from_utf8_lossy(&one.message()).into_owned())).collect()
     };
     let first: BTreeMap<String, String> = listeners(builder.update(change, wanted));
-    for filter in ["http.cors", "lockgate.route", "http.local_ratelimit"] {
+    for filter in ["http.cors", "lockgate.errors", "lockgate.route", "http.local_ratelimit", "lockgate.last"] {
         assert!(first[gateway.as_str()].contains(filter), "{filter}");
         assert!(first["http"].contains(filter), "{filter} for Ingresses and HTTPProxies");
     }

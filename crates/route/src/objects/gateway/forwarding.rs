@@ -1,4 +1,4 @@
-//! The features of HTTPPolicies for requests that are forwarded: retries, time limits, changes of the URL, and copies.
+//! The features of HTTPPolicies for requests that are forwarded: retries, time limits, held bodies, changes of the URL, and copies.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +50,17 @@ pub struct TimeoutsSpec {
     #[cfg_attr(feature = "testing", schemars(length(min = 2, max = 16)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
+}
+
+/// The bodies of requests that Envoy holds until they are complete.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RequestBufferingSpec {
+    /// The maximum size of a body, such as `512KiB`, at most `tenants.maxBufferedBytes` of the settings, 1MiB by default. Requests with a
+    /// larger body are answered 413.
+    #[cfg_attr(feature = "testing", schemars(regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$")))]
+    pub max_size: String,
 }
 
 /// A change of the URL of requests to the backends.

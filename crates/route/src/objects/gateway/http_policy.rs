@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{
-    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, JwtSpec, MirrorSpec, OidcSpec, PolicyStatus, RetriesSpec,
-    TimeoutsSpec, UrlRewriteSpec,
+    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, FaultsSpec, JwtSpec, MirrorSpec,
+    OidcSpec, PolicyStatus, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::objects::Meta;
 
@@ -95,6 +95,13 @@ pub struct HttpFeaturesSpec {
         schemars(with = "Option<String>", regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$"))
     )]
     pub max_request_body: Option<Lenient<String>>,
+    /// Sends a request to the backend when its body is complete, so that slow clients keep no backend busy. Not for websockets, and for streams
+    /// of gRPC to GRPCRoutes.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<RequestBufferingSpec>"))]
+    pub request_buffering: Option<Lenient<RequestBufferingSpec>>,
+    /// Faults that are injected into a share of the requests, for tests of clients: delays, and answers without the backend.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<FaultsSpec>"))]
+    pub faults: Option<Lenient<FaultsSpec>>,
     /// The retries of requests to the backends. Those that a route itself sets precede them, unless they are in `overrides`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<RetriesSpec>"))]
     pub retries: Option<Lenient<RetriesSpec>>,
@@ -113,6 +120,10 @@ pub struct HttpFeaturesSpec {
     /// The changes of the headers of responses, after those of the route. They also apply to redirects and to answers of Envoy for the route.
     #[cfg_attr(feature = "testing", schemars(with = "Option<HeaderChangesSpec>"))]
     pub response_headers: Option<Lenient<HeaderChangesSpec>>,
+    /// Answers in the place of error responses, of the backends and of Envoy itself, at most 16. An empty list replaces none. Calls of gRPC
+    /// keep their responses.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<Vec<ErrorResponseSpec>>", length(max = 16)))]
+    pub error_responses: Option<Lenient<Vec<ErrorResponseSpec>>>,
     /// The compression of responses, instead of `compression.algorithms` of the settings.
     #[cfg_attr(feature = "testing", schemars(with = "Option<CompressionSpec>"))]
     pub compression: Option<Lenient<CompressionSpec>>,

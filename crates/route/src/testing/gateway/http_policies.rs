@@ -2,10 +2,11 @@
 
 use crate::objects::Object;
 use crate::objects::gateway::{
-    ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec, CsrfSpec,
-    HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
-    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec, PathRewriteSpec,
-    PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    AbortSpec, ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec,
+    CsrfSpec, DelaySpec, ErrorResponseSpec, FaultsSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy,
+    HttpPolicySpec, HttpPolicyTarget, JwksSpec, JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec,
+    OidcProviderSpec, OidcSpec, PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec,
+    RemoteJwksSpec, RequestBufferingSpec, RetriesSpec, StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -153,6 +154,13 @@ impl HttpPolicyBuilder {
         })
     }
 
+    /// Replaces the error responses with these statuses.
+    pub fn error_responses(self, statuses: &str, body: &str) -> Self {
+        let statuses = vec![StatusesSpec::Text(statuses.to_owned())];
+        let answer = ErrorResponseSpec { statuses, body: body.to_owned(), ..ErrorResponseSpec::default() };
+        self.spec(|spec| spec.error_responses = Some(vec![answer].into()))
+    }
+
     /// Disables compression.
     pub fn uncompressed(self) -> Self {
         self.spec(|spec| spec.compression = Some(CompressionSpec { algorithms: Vec::new() }.into()))
@@ -161,6 +169,19 @@ impl HttpPolicyBuilder {
     /// Limits the size of request bodies.
     pub fn body(self, size: &str) -> Self {
         self.spec(|spec| spec.max_request_body = Some(size.to_owned().into()))
+    }
+
+    /// Holds bodies until they are complete.
+    pub fn buffered(self, size: &str) -> Self {
+        let spec = RequestBufferingSpec { max_size: size.to_owned() };
+        self.spec(|policy| policy.request_buffering = Some(spec.into()))
+    }
+
+    /// Delays and aborts requests.
+    pub fn faults(self, delay: &str, status: u16) -> Self {
+        let delay = Some(DelaySpec { duration: delay.to_owned(), percent: None });
+        let spec = FaultsSpec { delay, abort: Some(AbortSpec { status, percent: Some(50) }) };
+        self.spec(|policy| policy.faults = Some(spec.into()))
     }
 
     /// Moves the features to `overrides`.

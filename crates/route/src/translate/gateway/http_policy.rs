@@ -3,6 +3,8 @@
 mod authorization;
 mod cors;
 mod credentials;
+mod error_responses;
+mod faults;
 mod features;
 mod headers;
 mod limits;
@@ -22,8 +24,8 @@ use crate::model::{
     AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, LocalRateLimit, UpstreamProtocol,
 };
 use crate::objects::gateway::{
-    Algorithm, ClientAddressesSpec, CompressionSpec, HttpFeaturesSpec, HttpPolicy, Lenient, LocalRateLimitSpec,
-    MirrorSpec, PolicyBackend, RateUnit,
+    Algorithm, ClientAddressesSpec, CompressionSpec, ErrorResponseSpec, HttpFeaturesSpec, HttpPolicy, Lenient,
+    LocalRateLimitSpec, MirrorSpec, PolicyBackend, RateUnit,
 };
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence, Revision};
 use crate::size;
@@ -138,18 +140,23 @@ impl Parser<'_> {
             external_authorization,
             local_rate_limit,
             max_request_body,
+            request_buffering,
+            faults,
             retries,
             timeouts,
             url_rewrite,
             mirrors,
             request_headers,
             response_headers,
+            error_responses,
             compression,
             unknown,
         } = spec;
         let (replaces, origin) = (self.at == OVERRIDES, self.origin);
-        let most_retries = resolver.context.settings.tenants.max_retries;
-        let (mut faulty, mut excess, mut unsent) = (Vec::new(), None, Vec::new());
+        let tenants = &resolver.context.settings.tenants;
+        let (most_retries, most_buffered) = (tenants.max_retries, tenants.max_buffered_bytes);
+        let (mut unheld, mut harmless) = (None, Vec::new());
+        let (mut faulty, mut excess, mut unsent, mut kept) = (Vec::new(), None, Vec::new(), Vec::new());
         let mut features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
             basic_authentication: self.feature("basicAuthentication", basic_authentication, |spec| {
@@ -167,6 +174,12 @@ impl Parser<'_> {
             local_rate_limit: self.feature("localRateLimit", local_rate_limit, self::local_rate_limit),
             global_rate_limit: None,
             max_request_body_bytes: self.feature("maxRequestBody", max_request_body, |text: &String| body(text)),
+            buffered_request_bytes: self.feature("requestBuffering", request_buffering, |spec| {
+                let (bytes, more) = limits::buffered(spec, most_buffered)?;
+                unheld = more;
+                Ok(bytes)
+            }),
+            faults: self.feature("faults", faults, |spec| Ok(faults::parse(spec, &mut harmless))),
             retries: self.feature("retries", retries, |spec| {
                 let (value, more) = limits::retries(spec, most_retries)?;
                 excess = more;
@@ -182,6 +195,9 @@ impl Parser<'_> {
             }),
             request_headers: self.feature("requestHeaders", request_headers, headers::changes),
             response_headers: self.feature("responseHeaders", response_headers, headers::changes),
+            error_responses: self.feature("errorResponses", error_responses, |specs: &Vec<ErrorResponseSpec>| {
+                Ok(error_responses::parse(specs, &mut kept))
+            }),
             compression: self.feature("compression", compression, |spec| Ok(self::compression(spec))),
             unknown: unknown.keys().next().map(|name| {
                 self.problem(format!("{}{name}", self.at), "this feature is not known".to_owned());
@@ -202,8 +218,31 @@ impl Parser<'_> {
             self.problem(format!("{}oidc", self.at), message.to_owned());
             features.oidc = Some(Err(Unenforceable));
         }
+        let has_excess_delay =
+            features.resolve().is_ok_and(|policy| policy.delays_held_bodies() && policy.waits() >= WAITS);
         for (field, message) in unsent {
             let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");
+            self.left_out.push(problem);
+        }
+        for (field, message) in kept {
+            let problem =
+                self.fault(format!("{}errorResponses{field}", self.at), message, "this answer replaces no responses");
+            self.left_out.push(problem);
+        }
+        if let Some(Ok(faults)) = features.faults.as_mut().filter(|_| has_excess_delay) {
+            faults.delay = None;
+            harmless.push((
+                ".delay".to_owned(),
+                "a request can wait for two servers, not also for a delay in front of requestBuffering".to_owned(),
+            ));
+        }
+        for (field, message) in harmless {
+            let problem = self.fault(format!("{}faults{field}", self.at), message, "this fault is not injected");
+            self.left_out.push(problem);
+        }
+        if let Some((field, message)) = unheld {
+            let consequence = format!("{most_buffered} bytes applied");
+            let problem = self.fault(format!("{}requestBuffering{field}", self.at), message, &consequence);
             self.left_out.push(problem);
         }
         if let Some((field, message)) = excess {

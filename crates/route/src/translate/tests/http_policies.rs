@@ -197,6 +197,27 @@ fn apply(translator: &mut Translator, objects: &mut Objects, settings: &Settings
 }
 
 #[test]
+fn the_bodies_of_answers_count_for_each_route() {
+    let mut settings = Settings::default();
+    settings.tenants.max_configuration_per_namespace = 11 << 10;
+    let mut objects = shop([gateway("public").listener("http", 80, "HTTP").into()]);
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    let closed = |translator: &Translator| ["one", "two"].map(|name| is_answered(translator, name, 503));
+    let errors = |body: &str| -> Object {
+        http_policy("errors").target("Gateway", "public").error_responses("500-599", body).into()
+    };
+    apply(&mut translator, &mut objects, &settings, errors("busy"));
+    assert_eq!(closed(&translator), [false; 2]);
+    apply(&mut translator, &mut objects, &settings, errors(&"x".repeat(3000)));
+    assert_eq!(closed(&translator), [false; 2]);
+    // Each of the two routes has a copy.
+    settings.tenants.max_configuration_per_namespace = 6 << 10;
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    assert_eq!(closed(&translator), [false, true]);
+}
+
+#[test]
 fn policies_beyond_the_limit_of_a_namespace_close_its_younger_routes() {
     let mut settings = Settings::default();
     settings.tenants.max_configuration_per_namespace = 400 << 10;

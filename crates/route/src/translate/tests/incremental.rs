@@ -146,7 +146,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..25u8)
+    prop::option::weighted(0.4, 0..33u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -176,6 +176,16 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         21 => policy.login_of("users", "a"),
         22 => policy.login_of("other/users", "other/gone"),
         23 => policy.login_of("clients", "a").keys_of("http://login.test/keys", "a"),
+        24 => policy.error_responses("500-599", "busy"),
+        25 => policy.error_responses("404", "gone").overriding(),
+        26 => policy.error_responses("200", "odd"),
+        27 => policy.buffered("64KiB"),
+        28 => policy.buffered("1GiB").body("1KiB").overriding(),
+        29 => policy.faults("1s", 503),
+        30 => policy.faults("1h", 200).overriding(),
+        31 => {
+            policy.faults("1s", 503).buffered("64KiB").keys_of("http://login.test/keys", "a").login_of("clients", "a")
+        }
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }

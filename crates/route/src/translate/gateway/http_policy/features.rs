@@ -6,8 +6,8 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
     Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, ClusterFilter, CompressionAlgorithm, Cors,
-    Csrf, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Mirror, Oidc, Retry, Rewrite, Route,
-    RoutePolicy, TimeLimits,
+    Csrf, ErrorResponse, Faults, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Mirror, Oidc,
+    Retry, Rewrite, Route, RoutePolicy, TimeLimits,
 };
 
 use super::rewrite::CostlyRewrite;
@@ -74,12 +74,15 @@ pub struct Features {
     pub(in crate::translate) local_rate_limit: Feature<Arc<LocalRateLimit>>,
     pub(in crate::translate) global_rate_limit: Feature<Arc<GlobalRateLimit>>,
     pub(in crate::translate) max_request_body_bytes: Feature<u32>,
+    pub(in crate::translate) buffered_request_bytes: Feature<u32>,
+    pub(in crate::translate) faults: Feature<Faults>,
     pub(in crate::translate) retries: Feature<Shared<Arc<Retry>>>,
     pub(in crate::translate) timeouts: Feature<Shared<TimeLimits>>,
     pub(in crate::translate) rewrite: Feature<Shared<CostlyRewrite>>,
     pub(in crate::translate) mirrors: Feature<Arc<[Mirror]>>,
     pub(in crate::translate) request_headers: Feature<Arc<[HeaderChange]>>,
     pub(in crate::translate) response_headers: Feature<Arc<[HeaderChange]>>,
+    pub(in crate::translate) error_responses: Feature<Arc<[ErrorResponse]>>,
     pub(in crate::translate) compression: Feature<Arc<[CompressionAlgorithm]>>,
     /// Features of other versions, which cannot be enforced.
     pub(in crate::translate) unknown: Feature<()>,
@@ -118,12 +121,15 @@ impl Features {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            buffered_request_bytes,
+            faults,
             retries,
             timeouts,
             rewrite,
             mirrors,
             request_headers,
             response_headers,
+            error_responses,
             compression,
             unknown: _,
             counted_for: _,
@@ -142,12 +148,15 @@ impl Features {
             (local_rate_limit.is_some(), "localRateLimit"),
             (global_rate_limit.is_some(), "globalRateLimit"),
             (max_request_body_bytes.is_some(), "maxRequestBody"),
+            (buffered_request_bytes.is_some(), "requestBuffering"),
+            (faults.is_some(), "faults"),
             (retries.is_some(), "retries"),
             (timeouts.is_some(), "timeouts"),
             (rewrite.is_some(), "urlRewrite"),
             (mirrors.is_some(), "mirrors"),
             (request_headers.is_some(), "requestHeaders"),
             (response_headers.is_some(), "responseHeaders"),
+            (error_responses.is_some(), "errorResponses"),
             (compression.is_some(), "compression"),
         ];
         all.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name)
@@ -169,12 +178,15 @@ impl Features {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            buffered_request_bytes,
+            faults,
             retries,
             timeouts,
             rewrite,
             mirrors,
             request_headers,
             response_headers,
+            error_responses,
             compression,
             unknown,
             counted_for,
@@ -194,12 +206,15 @@ impl Features {
             local_rate_limit: local_rate_limit.clone().or_else(|| general.local_rate_limit.clone()),
             global_rate_limit: global_rate_limit.clone().or_else(|| general.global_rate_limit.clone()),
             max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
+            buffered_request_bytes: buffered_request_bytes.or(general.buffered_request_bytes),
+            faults: faults.or(general.faults),
             retries: retries.clone().or_else(|| general.retries.clone()),
             timeouts: timeouts.clone().or_else(|| general.timeouts.clone()),
             rewrite: rewrite.clone().or_else(|| general.rewrite.clone()),
             mirrors: mirrors.clone().or_else(|| general.mirrors.clone()),
             request_headers: request_headers.clone().or_else(|| general.request_headers.clone()),
             response_headers: response_headers.clone().or_else(|| general.response_headers.clone()),
+            error_responses: error_responses.clone().or_else(|| general.error_responses.clone()),
             compression: compression.clone().or_else(|| general.compression.clone()),
             unknown: unknown.or(general.unknown),
             counted_for: counted_for.clone(),
@@ -222,12 +237,15 @@ impl Features {
             local_rate_limit,
             global_rate_limit,
             max_request_body_bytes,
+            buffered_request_bytes,
+            faults,
             retries,
             timeouts,
             rewrite,
             mirrors,
             request_headers,
             response_headers,
+            error_responses,
             compression,
             unknown,
             counted_for,
@@ -247,12 +265,15 @@ impl Features {
             local_rate_limit: local_rate_limit.clone().transpose()?,
             global_rate_limit: global_rate_limit.clone().transpose()?,
             max_request_body_bytes: max_request_body_bytes.transpose()?,
+            buffered_request_bytes: buffered_request_bytes.transpose()?,
+            faults: faults.transpose()?,
             retries: retries.clone().transpose()?.map(|retries| retries.value),
             timeouts: timeouts.clone().transpose()?.map(|timeouts| timeouts.value),
             rewrite: rewrite.clone().transpose()?.map(|rewrite| rewrite.value.rewrite),
             mirrors: mirrors.clone().transpose()?,
             request_headers: request_headers.clone().transpose()?,
             response_headers: response_headers.clone().transpose()?,
+            error_responses: error_responses.clone().transpose()?,
             compression: compression.clone().transpose()?,
             counted_for: counted_for.clone(),
             origins: origins.clone(),
@@ -262,7 +283,7 @@ impl Features {
 
     /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
-        match self.resolve().map(|policy| self.behind(route, policy)) {
+        match self.resolve().map(|policy| without_excess_delay(self.behind(route, policy), route)) {
             Ok(policy) if policy.waits() + usize::from(route.asks()) > WAITS => Err(self.close(route)),
             // Envoy would count the requests of the sessions of each backend separately.
             Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
@@ -330,6 +351,15 @@ impl Features {
         let policy = RoutePolicy { origins: self.origins.clone(), ..RoutePolicy::default() };
         Route { action, ..route.with_policy(Arc::new(policy)) }
     }
+}
+
+/// Returns the policy without a delay in front of a held body if requests wait for as many servers as they can.
+fn without_excess_delay(mut policy: RoutePolicy, route: &Route) -> RoutePolicy {
+    let is_excess = policy.delays_held_bodies() && policy.waits() + usize::from(route.asks()) >= WAITS;
+    if let Some(faults) = policy.faults.as_mut().filter(|_| is_excess) {
+        faults.delay = None;
+    }
+    policy
 }
 
 /// Returns whether a feature has no effect on a route that sets it.

@@ -1,4 +1,4 @@
-//! The retries and the time limits of an HTTPPolicy.
+//! The retries, the time limits, and the held bodies of an HTTPPolicy.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::duration;
 use crate::model::{Retry, TimeLimits};
-use crate::objects::gateway::{RetriesSpec, TimeoutsSpec};
+use crate::objects::gateway::{RequestBufferingSpec, RetriesSpec, TimeoutsSpec};
 use crate::settings::RETRY_CONDITIONS;
 use crate::translate::gateway::timeouts;
 
@@ -59,6 +59,17 @@ pub fn retries(spec: &RetriesSpec, most: u32) -> Result<(Arc<Retry>, Option<Faul
     let excess = (attempts > most)
         .then(|| (".attempts".to_owned(), format!("{attempts} is larger than {most}, the setting tenants.maxRetries")));
     Ok((Arc::new(retry), excess))
+}
+
+/// Parses the size of bodies that Envoy holds. `most` is the largest size. The part is a larger size, which is left out.
+pub fn buffered(spec: &RequestBufferingSpec, most: u32) -> Result<(u32, Option<Fault>), Fault> {
+    let RequestBufferingSpec { max_size } = spec;
+    let bytes = super::body(max_size).map_err(|(_, message)| (".maxSize".to_owned(), message))?;
+    let excess = (bytes > most).then(|| {
+        let message = format!("{max_size:?} is larger than {most} bytes, the setting tenants.maxBufferedBytes");
+        (".maxSize".to_owned(), message)
+    });
+    Ok((bytes.min(most), excess))
 }
 
 /// Parses the time limits.

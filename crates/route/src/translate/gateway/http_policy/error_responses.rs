@@ -1,0 +1,86 @@
+//! The answers of an HTTPPolicy in the place of error responses.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::model::{ErrorResponse, HeaderValue};
+use crate::objects::gateway::{ErrorResponseSpec, StatusesSpec};
+
+/// The maximum number of answers. Source: CustomResourceDefinition. Manifests are not validated against it.
+const ANSWERS: usize = 16;
+/// The maximum number of statuses and ranges of an answer.
+const STATUSES: usize = 32;
+/// The maximum length of a media type.
+const TYPE: usize = 256;
+/// The maximum length of a body, in bytes.
+const BODY: usize = 4 << 10;
+/// The maximum length of all bodies, in bytes. Each route of Envoy has a copy.
+const BODIES: usize = 16 << 10;
+
+/// The media type of an answer without `contentType`.
+const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
+
+/// Parses the answers. An answer that is not valid is left out, and its field and message are added to `faults`: no other answer, and no
+/// access, depends on it.
+pub fn parse(specs: &[ErrorResponseSpec], faults: &mut Vec<(String, String)>) -> Arc<[ErrorResponse]> {
+    let mut answers = Vec::new();
+    let mut bytes = 0;
+    for (i, spec) in specs.iter().enumerate() {
+        if i == ANSWERS {
+            faults.push((format!("[{i}]"), format!("more than {ANSWERS} answers")));
+            break;
+        }
+        let parsed = answer(spec).and_then(|answer| match bytes + answer.body.len() {
+            more if more > BODIES => {
+                Err((".body".to_owned(), format!("the bodies of all answers are longer than {BODIES} bytes")))
+            }
+            more => {
+                bytes = more;
+                Ok(answer)
+            }
+        });
+        match parsed {
+            Ok(answer) => answers.push(answer),
+            Err((below, message)) => faults.push((format!("[{i}]{below}"), message)),
+        }
+    }
+    answers.into()
+}
+
+fn answer(spec: &ErrorResponseSpec) -> Result<ErrorResponse, (String, String)> {
+    let ErrorResponseSpec { statuses, status, content_type, body } = spec;
+    if statuses.is_empty() || statuses.len() > STATUSES {
+        return Err((".statuses".to_owned(), format!("the number of statuses is not between 1 and {STATUSES}")));
+    }
+    if let Some(status) = status.filter(|status| !ErrorResponse::STATUSES.contains(status)) {
+        return Err((".status".to_owned(), format!("{status} is not a status from 400 to 599")));
+    }
+    let range = |(i, one): (usize, &StatusesSpec)| {
+        let message = || format!("\"{one}\" is not a status from 400 to 599, or a range such as 500-599");
+        self::range(one).ok_or_else(|| (format!(".statuses[{i}]"), message()))
+    };
+    let statuses = statuses.iter().enumerate().map(range).collect::<Result<_, _>>()?;
+    let content_type = content_type.as_deref().unwrap_or(DEFAULT_TYPE);
+    let parsed = HeaderValue::parse(content_type).filter(|_| (1..=TYPE).contains(&content_type.len()));
+    let content_type = parsed.ok_or_else(|| {
+        (".contentType".to_owned(), format!("{content_type:?} is not a media type such as text/html"))
+    })?;
+    if body.len() > BODY {
+        return Err((".body".to_owned(), format!("the body is longer than {BODY} bytes")));
+    }
+    Ok(ErrorResponse { statuses, status: *status, content_type, body: body.as_str().into() })
+}
+
+/// Parses `404` or `500-599`.
+fn range(spec: &StatusesSpec) -> Option<RangeInclusive<u16>> {
+    let status = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let range = match spec {
+        StatusesSpec::Code(code) => *code..=*code,
+        StatusesSpec::Text(text) => match text.split_once('-') {
+            Some((first, last)) => status(first)?..=status(last)?,
+            None => status(text)?..=status(text)?,
+        },
+    };
+    let is_error = |status: &u16| ErrorResponse::STATUSES.contains(status);
+    Some(range).filter(|range| !range.is_empty() && is_error(range.start()) && is_error(range.end()))
+}
