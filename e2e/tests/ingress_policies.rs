@@ -56,7 +56,10 @@ impl Site {
         manifests.write("base.yaml", &documents(&base));
         manifests.write("ingresses.yaml", &documents(ingresses));
         let config = Manifests::new();
-        config.write("lockgate.yaml", &format!("ingress: {{ httpsRedirect: false }}\n{settings}"));
+        config.write(
+            "lockgate.yaml",
+            &format!("ingress: {{ httpsRedirect: false }}\nhttp: {{ errorResponses: true }}\n{settings}"),
+        );
         let file = config.file("lockgate.yaml").display().to_string();
         let source = Source::Manifests(manifests.path().into());
         let lockgate = Lockgate::start(&source, &["--config", &file]).await;

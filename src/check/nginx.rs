@@ -84,7 +84,8 @@ const IDLE: &str = "Use an HTTPPolicy (timeouts.idle) with the Ingress as its ta
 const UPSTREAM_TLS: &str = "Set upstream.clientCertificate or upstream.tls as an operator; Lockgate does not verify the certificates of backends \
      for single Ingresses yet.";
 const MIRROR: &str = "Use an HTTPPolicy (mirrors) with the Ingress as its target.";
-const ERRORS: &str = "Use an HTTPPolicy (errorResponses) with the Ingress as its target.";
+const ERRORS: &str =
+    "Use an HTTPPolicy (errorResponses) with the Ingress as its target, and the setting http.errorResponses.";
 const LOGS: &str = "Set accessLog as an operator, for all hosts.";
 
 /// The hints. Access restrictions need no consequence, because the translation states it.

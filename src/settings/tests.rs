@@ -105,6 +105,7 @@ fn every_field_has_a_key() {
                 trusted_hops: _,
                 strip_trailing_host_dot: _,
                 merge_slashes: _,
+                error_responses: _,
                 escaped_slashes: _,
                 untrusted_headers: _,
                 server_header: _,
@@ -245,7 +246,7 @@ fn every_field_has_a_key() {
         + 2
         + 2
         + (7 * 2 + 2 + 6 + 2)
-        + (2 + 14)
+        + (2 + 15)
         + 3
         + (2 * 2 + 1)
         // statistics

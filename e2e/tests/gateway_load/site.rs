@@ -80,7 +80,10 @@ impl Site {
         manifests.write("one.yaml", &gateway("one", &[Listener::http("http", ports[0])]));
         manifests.write("two.yaml", &gateway("two", &[Listener::http("http", ports[1])]));
         let config = Manifests::new();
-        config.write("lockgate.yaml", &format!("routes: {{ discovery: {discovery} }}\n"));
+        config.write(
+            "lockgate.yaml",
+            &format!("routes: {{ discovery: {discovery} }}\nhttp: {{ errorResponses: true }}\n"),
+        );
         let file = config.file("lockgate.yaml").display().to_string();
         let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
         let admin = ports::free();

@@ -282,6 +282,13 @@ pub const CLIENTS: &[Key] = &[
          requests are a known way of request smuggling."
     ),
     key!(
+        "http.errorResponses",
+        Bool,
+        route.http.error_responses,
+        "Allows `errorResponses` of HTTPPolicies. Each plain listener and each key pair then costs an Envoy 100 KB for each of its \
+         threads: 300 KB with two workers. A change drains the connections of all listeners."
+    ),
+    key!(
         "http.maxRequestBody",
         Maybe<Body>,
         route.http.max_request_body_bytes,

@@ -348,7 +348,8 @@ fn http_filters(
     let rate_limit = rate_limit::filter(&settings.rate_limit);
     let compression = compression::filters(&settings.compression);
     let body_limit = settings.http.max_request_body_bytes.map(body_limit::filter);
-    let policies = filters.policies.then(|| policy::filters(disabled)).into_iter().flatten();
+    let error_responses = settings.http.error_responses;
+    let policies = filters.policies.then(|| policy::filters(disabled, error_responses)).into_iter().flatten();
     let health = filters.health.then(stats::health_filter);
     let unlimited = [authority::filter()]
         .into_iter()

@@ -23,14 +23,14 @@ const LAST: &str = "lockgate.last";
 
 /// Builds the HTTP filters in order, except for the [last one](last). They have no effect on routes without a configuration.
 ///
-/// If they are `disabled`, Envoy creates them only for routes that configure them.
-pub fn filters(disabled: bool) -> impl Iterator<Item = hcm_v3::HttpFilter> {
+/// If they are `disabled`, Envoy creates them only for routes that configure them. `error_responses`: whether error responses may be replaced.
+pub fn filters(disabled: bool, error_responses: bool) -> impl Iterator<Item = hcm_v3::HttpFilter> {
     let delegates = DELEGATES.into_iter().filter(|name| *name != LAST);
     let delegates = delegates.map(move |name| delegate::filter(name, disabled));
     // Error responses of all others are replaced. Filters behind a delegate that waits do not see the request, so context precedes it.
     let with_context = authorization::filters_with_context();
-    let errors = error_responses::filter(disabled);
-    [errors].into_iter().chain(with_context).chain(delegates).chain([local_rate_limit::filter(disabled)])
+    let errors = error_responses.then(|| error_responses::filter(disabled));
+    errors.into_iter().chain(with_context).chain(delegates).chain([local_rate_limit::filter(disabled)])
 }
 
 /// Builds the last HTTP filter before the router: what it runs costs nothing for requests beyond a limit.

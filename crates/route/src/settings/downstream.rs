@@ -106,6 +106,8 @@ pub struct Http {
     pub untrusted_headers: Vec<String>,
     /// Whether a request with both `Content-Length` and `Transfer-Encoding: chunked` is accepted, as chunked.
     pub allow_chunked_length: bool,
+    /// Whether policies may replace error responses. It costs memory for each connection manager.
+    pub error_responses: bool,
     /// The maximum size of a request body in bytes. `None` sets no limit.
     pub max_request_body_bytes: Option<u32>,
     /// The maximum size of the request headers in KiB.
@@ -362,6 +364,7 @@ impl Default for Http {
             headers_with_underscores: Underscores::Drop,
             untrusted_headers: UNTRUSTED_HEADERS.map(str::to_owned).to_vec(),
             allow_chunked_length: false,
+            error_responses: false,
             max_request_body_bytes: None,
             max_request_headers_kib: 60,
             max_concurrent_streams: 100,

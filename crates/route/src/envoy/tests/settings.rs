@@ -57,6 +57,7 @@ const CASES: &[Case] = &[
     case("trusted hops", LISTENERS, |s| s.http.trusted_hops = 2),
     case("trailing dots", LISTENERS, |s| s.http.strip_trailing_host_dot = false),
     case("slashes as they are", LISTENERS, |s| s.http.merge_slashes = false),
+    case("error responses", LISTENERS, |s| s.http.error_responses = true),
     case("escaped slashes as they are", LISTENERS, |s| s.http.escaped_slashes = EscapedSlashes::Keep),
     case("no escaped slashes", LISTENERS, |s| s.http.escaped_slashes = EscapedSlashes::Reject),
     case("escaped slashes unescaped", LISTENERS, |s| s.http.escaped_slashes = EscapedSlashes::UnescapeAndForward),

@@ -153,7 +153,10 @@ impl Parser<'_> {
             unknown,
         } = spec;
         let (replaces, origin) = (self.at == OVERRIDES, self.origin);
-        let tenants = &resolver.context.settings.tenants;
+        let settings = resolver.context.settings;
+        let tenants = &settings.tenants;
+        let error_responses = error_responses.as_ref().filter(|_| settings.http.error_responses).cloned();
+        let has_unallowed_answers = spec.error_responses.is_some() && error_responses.is_none();
         let (most_retries, most_buffered) = (tenants.max_retries, tenants.max_buffered_bytes);
         let (mut unheld, mut harmless) = (None, Vec::new());
         let (mut faulty, mut excess, mut unsent, mut kept) = (Vec::new(), None, Vec::new(), Vec::new());
@@ -195,7 +198,7 @@ impl Parser<'_> {
             }),
             request_headers: self.feature("requestHeaders", request_headers, headers::changes),
             response_headers: self.feature("responseHeaders", response_headers, headers::changes),
-            error_responses: self.feature("errorResponses", error_responses, |specs: &Vec<ErrorResponseSpec>| {
+            error_responses: self.feature("errorResponses", &error_responses, |specs: &Vec<ErrorResponseSpec>| {
                 Ok(error_responses::parse(specs, &mut kept))
             }),
             compression: self.feature("compression", compression, |spec| Ok(self::compression(spec))),
@@ -222,6 +225,11 @@ impl Parser<'_> {
             features.resolve().is_ok_and(|policy| policy.delays_held_bodies() && policy.waits() >= WAITS);
         for (field, message) in unsent {
             let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");
+            self.left_out.push(problem);
+        }
+        if has_unallowed_answers {
+            let message = "the setting http.errorResponses does not allow it".to_owned();
+            let problem = self.fault(format!("{}errorResponses", self.at), message, "no responses are replaced");
             self.left_out.push(problem);
         }
         for (field, message) in kept {

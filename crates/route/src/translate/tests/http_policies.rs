@@ -199,6 +199,7 @@ fn apply(translator: &mut Translator, objects: &mut Objects, settings: &Settings
 #[test]
 fn the_bodies_of_answers_count_for_each_route() {
     let mut settings = Settings::default();
+    settings.http.error_responses = true;
     settings.tenants.max_configuration_per_namespace = 11 << 10;
     let mut objects = shop([gateway("public").listener("http", 80, "HTTP").into()]);
     let mut translator = Translator::default();

@@ -272,6 +272,7 @@ pub(super) fn any_settings() -> impl Strategy<Value = Settings> {
             };
             settings.tenants.max_configuration_per_namespace = limit;
             settings.tenants.active_health_checks = allow;
+            settings.http.error_responses = allow;
             settings.upstream.client_certificate = client_certificate;
             let stats = &mut settings.listeners.stats_tls;
             (stats.at.port, stats.secret, stats.client_ca) = (port.unwrap_or(0), stats_secret, client_ca);
