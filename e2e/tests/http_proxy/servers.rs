@@ -2,7 +2,7 @@
 
 use e2e::authorizer::{Authorizer, DENIED};
 use e2e::manifests::{documents, service};
-use e2e::{Authority, Backend, Envoy, Issuer, Lockgate, Manifests, Mode, Source, Target, wait_until};
+use e2e::{Authority, Backend, Envoy, Issuer, Lockgate, Manifests, Mode, Source, Target, wait_everywhere};
 
 use super::answers;
 use crate::explain::backend::AnyProtocol;
@@ -135,7 +135,7 @@ async fn calls_are_divided_among_services_by_weight() {
         // A Service without endpoints gets no calls, also the one with the largest weight.
         for (is_small, members) in [(true, [&[small.address][..], &[]]), (false, [&[], &[large.address]])] {
             base(members[0], members[1]);
-            wait_until("the other Service is called", async || {
+            wait_everywhere("the other Service is called", async || {
                 let before = counts();
                 let answered = hosts[0].get("/").await.is_ok_and(|answer| answer.status == 200);
                 let now = counts();
