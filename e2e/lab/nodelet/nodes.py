@@ -48,7 +48,8 @@ def bind(pod, node):
     target = client.V1ObjectReference(kind="Node", api_version="v1", name=node)
     binding = client.V1Binding(metadata=client.V1ObjectMeta(name=pod.meta.name), target=target)
     # _preload_content=False: the client cannot decode the answer to a binding
-    v1.create_namespaced_binding(pod.meta.namespace, binding, _preload_content=False, _request_timeout=PATIENCE)
+    v1.create_namespaced_pod_binding(
+        pod.meta.name, pod.meta.namespace, binding, _preload_content=False, _request_timeout=PATIENCE)
     # Admission gives the pod the zone of its node as a label.
     pod.meta.labels = v1.read_namespaced_pod(pod.meta.name, pod.meta.namespace, _request_timeout=PATIENCE).metadata.labels
 
