@@ -178,7 +178,8 @@ fn a_real_envoy_accepts_every_filter_and_action() {
 
 #[test]
 fn listeners_have_the_filters_of_routes_from_the_start() {
-    let (settings, wanted) = (Settings::default(), Forms { rds: true, ..Forms::default() });
+    let (mut settings, wanted) = (Settings::default(), Forms { rds: true, ..Forms::default() });
+    settings.http.error_responses = true;
     let gateway = ListenerId::new("gateway/shop/public/80");
     let host = Host::Exact("routes.example.com".into());
     let mut model = with_routes([route(PathMatch::root(), forward(vec![]))]);
