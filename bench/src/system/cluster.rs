@@ -213,6 +213,18 @@ impl Cluster {
         Ok((last, since))
     }
 
+    /// Like [`Self::settled`], after more writes than `before`: a controller writes nothing before it leads.
+    ///
+    /// # Errors
+    /// The metrics are unavailable.
+    pub async fn settled_after(&self, before: f64, limit: Duration) -> anyhow::Result<(f64, Instant)> {
+        let deadline = Instant::now() + limit;
+        while self.status_writes().await? <= before && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        self.settled(deadline.saturating_duration_since(Instant::now())).await
+    }
+
     /// Writes objects of these numbers into etcd, and waits until the API server has them.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ pub mod problem;
 mod rules;
 mod scope;
 pub mod source;
+mod statuses;
 mod tls;
 mod translator;
 pub mod unit;

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 
 use super::{Site, answers, host, policy};
 
-/// The policies by the name of their Ingress. A server is asked before the body is complete, and other limits precede it.
+/// The policies by the name of their Ingress. The authorization server and the other limits come before the filter that holds the body.
 const POLICIES: [(&str, &str); 5] = [
     ("held", "requestBuffering: { maxSize: 256KiB }"),
     ("small", "requestBuffering: { maxSize: 1KiB }"),

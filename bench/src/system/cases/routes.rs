@@ -86,7 +86,7 @@ impl Bench {
         };
         let before = self.cluster.status_writes().await?;
         let (session, start) = self.open_with(party, size, 1, &choice, PATIENCE).await?;
-        let (writes, last) = self.cluster.settled(PATIENCE).await?;
+        let (writes, last) = self.cluster.settled_after(before, PATIENCE).await?;
         let mut figures = start.figures();
         let took = last.saturating_duration_since(session.controller.started);
         figures.push(("last status", Unit::Ms, took.as_secs_f64() * 1e3));

@@ -1,7 +1,11 @@
 //! Answers of policies in the place of error responses.
 //!
-//! A constant script in the listener replaces the responses, and each route has its answers as data. The script keeps the other headers of a
-//! response, such as challenges, cookies, and those of CORS. Decision 0111 has the alternatives.
+//! With the setting `http.errorResponses`, listeners have a constant script, and each route has its answers as data: no text of a tenant is
+//! code. The script keeps the other headers of a response, such as challenges, cookies, and those of CORS. Envoy's filter `custom_response` would
+//! drop them and close the connection to the backend.
+//!
+//! Each connection manager, so each key pair, has an interpreter of 90 KB for each thread of Envoy, used or not: with 300 key pairs and two
+//! workers, 189 MB instead of 100. A script in a delegate would need one for each route. A replaced response takes 2 µs of CPU.
 
 use std::collections::HashMap;
 

@@ -33,7 +33,7 @@ pub fn filters(disabled: bool, error_responses: bool) -> impl Iterator<Item = hc
     errors.into_iter().chain(with_context).chain(delegates).chain([local_rate_limit::filter(disabled)])
 }
 
-/// Builds the last HTTP filter before the router: what it runs costs nothing for requests beyond a limit.
+/// Builds the last HTTP filter before the router. Requests beyond a limit do not reach it.
 pub fn last(disabled: bool) -> hcm_v3::HttpFilter {
     delegate::filter(LAST, disabled)
 }

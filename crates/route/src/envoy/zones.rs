@@ -1,8 +1,8 @@
 //! The preference of endpoints in the zone of an Envoy.
 //!
-//! Envoy compares the locality of endpoints with that of its own node. It uses only the endpoints of its own zone if enough of them are
-//! healthy (`force_local_zone`). This needs a cluster of Envoys with an endpoint in this zone, the local cluster, which the bootstrap
-//! contains if the zone of the node is known. An Envoy without it uses all zones.
+//! An Envoy knows the zone of its node and of each endpoint. With `force_local_zone`, requests stay in its zone if that zone has enough
+//! healthy endpoints. Envoy requires a local cluster for this: a cluster of Envoys, with an endpoint in its zone. The bootstrap contains
+//! one if the zone is known. An Envoy without it uses all zones.
 
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;

@@ -243,7 +243,7 @@ pub struct RetryBudget {
 pub enum ZonePreference {
     /// None: all zones receive requests.
     Any,
-    /// An Envoy uses the endpoints of its own zone, if enough of them are healthy, and those of all zones otherwise.
+    /// Requests stay in the zone of the Envoy if it has enough healthy endpoints. Otherwise, all zones receive them.
     Local {
         /// The number of healthy endpoints that are enough.
         min_endpoints: u32,

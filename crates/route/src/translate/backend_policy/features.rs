@@ -1,5 +1,6 @@
 //! The features of a BackendPolicy. A feature with an invalid field is left out, with a problem that names the field.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
@@ -16,6 +17,7 @@ use crate::objects::{
     SuccessRateSpec, TcpKeepaliveSpec, ZonesSpec,
 };
 use crate::translate::problem::{Problem, Reason};
+use crate::translate::statuses;
 
 /// The field below the feature, and the message.
 type Fault = (String, String);
@@ -238,17 +240,20 @@ fn http(spec: &HttpProbeSpec) -> Result<Probe, Fault> {
         return fault(".http.expectedStatuses", format!("more than {} statuses", MOST.0));
     }
     let status = |(i, text): (usize, &String)| {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let parse = |text: &str| text.parse().ok().filter(|status| (100..=599u16).contains(status));
-        let range = parse(first).zip(parse(last)).filter(|(first, last)| first <= last);
+        let range = statuses::range(text, 100..=599).map(RangeInclusive::into_inner);
         let message = || format!("{text:?} is not a status such as 200, or a range such as 200-299");
         range.ok_or_else(|| (format!(".http.expectedStatuses[{i}]"), message()))
     };
-    let mut statuses = expected_statuses.iter().enumerate().map(status).collect::<Result<Vec<_>, _>>()?;
-    if statuses.is_empty() {
-        statuses.push((200, 299));
+    let mut passed = expected_statuses.iter().enumerate().map(status).collect::<Result<Vec<_>, _>>()?;
+    if passed.is_empty() {
+        passed.push((200, 299));
     }
-    Ok(Probe::Http { host: host.as_deref().unwrap_or_default().into(), path: path.as_str().into(), method, statuses })
+    Ok(Probe::Http {
+        host: host.as_deref().unwrap_or_default().into(),
+        path: path.as_str().into(),
+        method,
+        statuses: passed,
+    })
 }
 
 fn load_balancing(spec: &LoadBalancingSpec) -> Result<LoadBalancing, Fault> {

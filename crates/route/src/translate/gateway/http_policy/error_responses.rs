@@ -1,10 +1,10 @@
 //! The answers of an HTTPPolicy in the place of error responses.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::model::{ErrorResponse, HeaderValue};
 use crate::objects::gateway::{ErrorResponseSpec, StatusesSpec};
+use crate::translate::statuses;
 
 /// The maximum number of answers. Source: CustomResourceDefinition. Manifests are not validated against it.
 const ANSWERS: usize = 16;
@@ -48,8 +48,8 @@ pub fn parse(specs: &[ErrorResponseSpec], faults: &mut Vec<(String, String)>) ->
 }
 
 fn answer(spec: &ErrorResponseSpec) -> Result<ErrorResponse, (String, String)> {
-    let ErrorResponseSpec { statuses, status, content_type, body } = spec;
-    if statuses.is_empty() || statuses.len() > STATUSES {
+    let ErrorResponseSpec { statuses: named, status, content_type, body } = spec;
+    if named.is_empty() || named.len() > STATUSES {
         return Err((".statuses".to_owned(), format!("the number of statuses is not between 1 and {STATUSES}")));
     }
     if let Some(status) = status.filter(|status| !ErrorResponse::STATUSES.contains(status)) {
@@ -57,9 +57,9 @@ fn answer(spec: &ErrorResponseSpec) -> Result<ErrorResponse, (String, String)> {
     }
     let range = |(i, one): (usize, &StatusesSpec)| {
         let message = || format!("\"{one}\" is not a status from 400 to 599, or a range such as 500-599");
-        self::range(one).ok_or_else(|| (format!(".statuses[{i}]"), message()))
+        statuses::range(&one.to_string(), ErrorResponse::STATUSES).ok_or_else(|| (format!(".statuses[{i}]"), message()))
     };
-    let statuses = statuses.iter().enumerate().map(range).collect::<Result<_, _>>()?;
+    let statuses = named.iter().enumerate().map(range).collect::<Result<_, _>>()?;
     let content_type = content_type.as_deref().unwrap_or(DEFAULT_TYPE);
     let parsed = HeaderValue::parse(content_type).filter(|_| (1..=TYPE).contains(&content_type.len()));
     let content_type = parsed.ok_or_else(|| {
@@ -69,18 +69,4 @@ fn answer(spec: &ErrorResponseSpec) -> Result<ErrorResponse, (String, String)> {
         return Err((".body".to_owned(), format!("the body is longer than {BODY} bytes")));
     }
     Ok(ErrorResponse { statuses, status: *status, content_type, body: body.as_str().into() })
-}
-
-/// Parses `404` or `500-599`.
-fn range(spec: &StatusesSpec) -> Option<RangeInclusive<u16>> {
-    let status = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let range = match spec {
-        StatusesSpec::Code(code) => *code..=*code,
-        StatusesSpec::Text(text) => match text.split_once('-') {
-            Some((first, last)) => status(first)?..=status(last)?,
-            None => status(text)?..=status(text)?,
-        },
-    };
-    let is_error = |status: &u16| ErrorResponse::STATUSES.contains(status);
-    Some(range).filter(|range| !range.is_empty() && is_error(range.start()) && is_error(range.end()))
 }
