@@ -41,7 +41,8 @@ fn listener(dice: &mut Dice, name: &str, ports: Ports) -> String {
     let port = ports.all()[dice.below(5)];
     let usual = match port {
         _ if port == ports.http => 0,
-        _ if port == ports.https => 1,
+        // TLS shares the port.
+        _ if port == ports.https => [1, 1, 2, 3][dice.below(4)],
         _ => 2 + dice.below(2),
     };
     let kind = if dice.below(8) == 0 { dice.below(4) } else { usual };

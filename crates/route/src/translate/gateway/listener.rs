@@ -134,7 +134,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Returns the API name of the protocol that all listeners on its port must have.
+    /// Returns the API name of the protocol, which decides whether listeners may share a port.
     fn name(&self) -> &'static str {
         match self {
             Self::Http => "HTTP",

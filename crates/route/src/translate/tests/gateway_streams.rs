@@ -2,7 +2,7 @@
 
 use super::gateway::{conditions, report, translated, world_of};
 use crate::envoy::build;
-use crate::model::{Destination, Host, Traffic, UpstreamProtocol};
+use crate::model::{Destination, Host, TlsHosts, Traffic, UpstreamProtocol};
 use crate::objects::{Kind, Object, Transport};
 use crate::settings::Settings;
 use crate::testing::envoy::{standalone, validate};
@@ -21,7 +21,7 @@ fn text(to: &Destination) -> String {
 fn of_listener(translator: &Translator, port: &str) -> Vec<String> {
     match &translator.model().listeners[format!("gateway/shop/public/{port}").as_str()].traffic {
         Traffic::Tcp(to) | Traffic::Udp(to) => vec![text(to)],
-        Traffic::Tls(hosts) => {
+        Traffic::Tls(hosts) | Traffic::Https(TlsHosts { connections: hosts, .. }) => {
             let pairs = hosts.values().map(|one| one.terminated.as_ref().map(|tls| tls.secrets[0].to_string()));
             let both = hosts.iter().zip(pairs);
             both.map(|((host, one), pair)| {
@@ -146,6 +146,44 @@ fn server_names_select_the_mode_and_the_destination() {
 }
 
 #[test]
+fn https_and_tls_share_a_port_by_server_name() {
+    let of = |pass: &str, https: &str| {
+        let public = gateway("public").listener("pass", 443, "TLS").hostname(pass).tls_mode("Passthrough");
+        public.listener("https", 443, "HTTPS").hostname(https).certificate("good")
+    };
+    let routes = || {
+        let tls = tls_route("tls").parent("public").host("*.test").backend("b:80");
+        let http = http_route("http").parent("public").host("*.test").host("web.test").rule("/", "a:80");
+        [tls.into(), http.into()]
+    };
+    let hosts = |translator: &Translator| -> Vec<String> {
+        let tls = translator.model().tls("gateway/shop/public/443").unwrap();
+        tls.hosts.values().flat_map(|tls| tls.virtual_hosts.keys().map(ToString::to_string)).collect()
+    };
+    let named = world(of("pass.test", "*.test"), routes());
+    assert_eq!(of_listener(&named, "443"), ["pass.test: shop/b/http*1"]);
+    assert_eq!(hosts(&named), ["web.test", "*.test"]);
+    let tls = named.model().tls("gateway/shop/public/443").unwrap();
+    assert_eq!(tls.hosts[&Host::Wildcard("test".into())].misdirected, [].into());
+    validated(&named);
+    // The more specific server name is selected, whatever its protocol.
+    let below = world(of("*.test", "web.test"), routes());
+    assert_eq!(of_listener(&below, "443"), ["*.test: shop/b/http*1"]);
+    assert_eq!(hosts(&below), ["web.test"]);
+    let tls = below.model().tls("gateway/shop/public/443").unwrap();
+    assert_eq!(tls.hosts[&Host::Exact("web.test".into())].misdirected, [Host::Wildcard("test".into())].into());
+    for translator in [named, below] {
+        let found = conditions(&translator, Kind::GATEWAY, "public");
+        assert!(found.contains(&"Accepted=True Accepted".to_owned()), "{found:#?}");
+        let attached = report(&translator).listeners.iter().map(|one| one.attached_routes).collect::<Vec<_>>();
+        assert_eq!(attached, [1, 1]);
+    }
+    // Without routes, connections for the server name are closed instead of being taken by the wildcard.
+    let [_, http] = routes();
+    assert_eq!(of_listener(&world(of("pass.test", "*.test"), [http]), "443"), ["pass.test: "]);
+}
+
+#[test]
 fn a_tcp_route_receives_all_terminated_connections_of_its_listener() {
     let public = gateway("public").listener("tls", 443, "TLS").certificate("good").certificate("other");
     let tcp = tcp_route("tcp").created(1).parent("public").backend("a:80");
@@ -227,14 +265,15 @@ fn envoy_starts_no_tls_inside_a_connection() {
 #[test]
 fn listeners_with_other_protocols_conflict() {
     let public = gateway("public").listener("tls", 443, "TLS").hostname("a.test").tls_mode("Passthrough");
-    let public = public.listener("https", 443, "HTTPS").hostname("b.test").certificate("good");
-    let public = public.listener("tcp", 80, "TCP").listener("again", 80, "TCP").listener("http", 80, "HTTP");
+    let public = public.listener("https", 443, "HTTPS").hostname("a.test").certificate("good");
+    let public = public.listener("plain", 443, "HTTP").hostname("c.test").listener("tcp", 80, "TCP").listener("again", 80, "TCP").listener("http", 80, "HTTP");
     let public = public.listener("bare", 53, "TLS").listener("mode", 54, "TLS").tls_mode("Open");
     let translator = world(public, []);
     let found = conditions(&translator, Kind::GATEWAY, "public");
     for expected in [
         "tls: Accepted=True Accepted",
         "https: Accepted=False ProtocolConflict",
+        "plain: Accepted=False ProtocolConflict",
         "tcp: Accepted=True Accepted",
         "again: Accepted=False HostnameConflict",
         "http: Conflicted=True ProtocolConflict",

@@ -4,7 +4,7 @@
 //! The owner of a Gateway allows namespaces to add listeners. The limits prevent a namespace from using all ports of
 //! the Envoys, and from making the Gateway unusable for other namespaces.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::declared::Declared;
@@ -37,8 +37,8 @@ pub struct Claims<'a> {
     gateway: &'a ObjectKey,
     /// The number of listeners.
     count: usize,
-    /// The protocol and the host names of each port.
-    ports: BTreeMap<Port, (&'static str, BTreeSet<Host>)>,
+    /// The host names of each port, with the protocols of their listeners.
+    ports: BTreeMap<Port, BTreeMap<Host, &'static str>>,
     /// The number of listeners and of new ports of the ListenerSets of each other namespace.
     of_namespaces: BTreeMap<Arc<str>, (usize, usize)>,
     /// The number of parsed listeners of the ListenerSets of each namespace.
@@ -73,19 +73,9 @@ impl<'a> Claims<'a> {
             }
             let (protocol, host) = (protocol.name(), listener.host.clone());
             let claimed = self.ports.get(&port);
-            let number = port.1;
-            match claimed {
-                Some((first, _)) if *first != protocol => {
-                    let message = format!("an earlier listener has another protocol on port {number}");
-                    declared.conflict(index, "ProtocolConflict", message);
-                    continue;
-                }
-                Some((_, hosts)) if hosts.contains(&host) => {
-                    let message = format!("an earlier listener has the same hostname on port {number}");
-                    declared.conflict(index, "HostnameConflict", message);
-                    continue;
-                }
-                _ => {}
+            if let Some((reason, message)) = claimed.and_then(|claimed| conflict(claimed, protocol, &host, port.1)) {
+                declared.conflict(index, reason, message);
+                continue;
             }
             if let Some(namespace) = &namespace
                 && let Err((reason, message)) = self.permit(namespace, claimed.is_none())
@@ -94,7 +84,7 @@ impl<'a> Claims<'a> {
                 continue;
             }
             self.count += 1;
-            self.ports.entry(port).or_insert((protocol, BTreeSet::new())).1.insert(host);
+            self.ports.entry(port).or_default().insert(host, protocol);
         }
     }
 
@@ -126,4 +116,28 @@ impl<'a> Claims<'a> {
         *ports += usize::from(is_new_port);
         Ok(())
     }
+}
+
+/// Returns the conflict of a listener with the host names of its port. HTTPS and TLS share a port, because the server name decides
+/// between them.
+fn conflict(
+    claimed: &BTreeMap<Host, &'static str>,
+    protocol: &str,
+    host: &Host,
+    port: u16,
+) -> Option<(&'static str, String)> {
+    let of_server_names = |name: &str| matches!(name, "HTTPS" | "TLS");
+    // All protocols of a port are compatible, so that one is enough.
+    let first = claimed.values().next().copied().unwrap_or(protocol);
+    if first != protocol && !(of_server_names(first) && of_server_names(protocol)) {
+        return Some(("ProtocolConflict", format!("an earlier listener has another protocol on port {port}")));
+    }
+    let of_host = claimed.get(host)?;
+    Some(match *of_host == protocol {
+        true => ("HostnameConflict", format!("an earlier listener has the same hostname on port {port}")),
+        false => {
+            let message = format!("an earlier listener has the same hostname and the protocol {of_host} on port {port}");
+            ("ProtocolConflict", message)
+        }
+    })
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Translator, Update};
-use crate::model::{Host, ListenerId, Others, TlsHost, Traffic, VirtualHost};
+use crate::model::{Host, ListenerId, Model, Others, TlsHost, Traffic, VirtualHost};
 use crate::settings::Settings;
 use crate::translate::conflicts::Place;
 use crate::translate::gateway::attach::ListenerName;
@@ -32,16 +32,23 @@ impl Translator {
         if let (Some(Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_)), Some(gateway)) = (traffic, &gateway) {
             return places.iter().for_each(|place| self.update_destination(place, gateway, settings, update));
         }
-        let mut built = BTreeMap::new();
+        let is_https = matches!(traffic, Some(Traffic::Https(_)));
+        let (mut built, mut has_other_names) = (BTreeMap::new(), false);
         for place in places {
+            if let Some(gateway) = gateway.as_ref().filter(|_| is_https) {
+                let is_forwarded = |model: &Model| model.tls(id.as_str())?.connections.get(&place.1).map(drop);
+                let before = is_forwarded(&self.model);
+                self.update_destination(&place, gateway, settings, update);
+                has_other_names |= before != is_forwarded(&self.model);
+            }
             let host = gateway.as_ref().and_then(|gateway| self.virtual_host(gateway, &place, settings));
             let (host, problems) = host.map_or_else(Default::default, |(host, problems)| (Some(host), problems));
             built.insert(place.1.clone(), host);
             self.replace_problems(place, problems);
         }
         let Some(gateway) = gateway else { return };
-        if self.model.tls(id.as_str()).is_some() {
-            return self.replace_tls_hosts(id, &gateway, built, settings, update);
+        if is_https {
+            return self.replace_tls_hosts(id, &gateway, (built, has_other_names), settings, update);
         }
         for (host, now) in built {
             let pattern = || gateway.on(id).find(|one| one.host == host);
@@ -59,7 +66,8 @@ impl Translator {
     ) -> Option<(VirtualHost, Vec<Arc<Problem>>)> {
         let sources: Vec<&Source> = self.sources.all_at(Some(self.gateways.hosts.get(place)?)).collect();
         let (id, host) = place;
-        let owner = gateway.owner_of(id, host)?;
+        let is_http = |one: &&Listener| matches!(one.protocol, Some(Protocol::Http | Protocol::Https(_)));
+        let owner = gateway.owner_of(id, host).filter(is_http)?;
         let name = ListenerName { gateway: gateway.key().clone(), set: owner.set.clone(), name: owner.name.clone() };
         let policies = Scope::attached(&self.gateways.http_policies, &self.gateways.budget, &name);
         let (certificate, limits) = (&gateway.certificate, &settings.regexes);
@@ -78,12 +86,12 @@ impl Translator {
     }
 
     /// Replaces hosts of an Envoy listener for HTTP over TLS. Each host belongs to the most specific server name that
-    /// covers it.
+    /// covers it. `has_other_names`: whether the server names of forwarded connections have changed.
     fn replace_tls_hosts(
         &mut self,
         id: &ListenerId,
         gateway: &Gateway,
-        built: BTreeMap<Host, Option<VirtualHost>>,
+        (built, has_other_names): (BTreeMap<Host, Option<VirtualHost>>, bool),
         settings: &Settings,
         update: &mut Update,
     ) {
@@ -94,7 +102,8 @@ impl Translator {
         let are_listed = listeners.len() <= LISTED;
         let none = BTreeMap::new();
         let before = self.model.tls(id.as_str()).map_or(&none, |tls| &tls.hosts);
-        let same_names = before.keys().eq(listeners.keys().copied());
+        let of_https = listeners.values().filter(|one| matches!(one.protocol, Some(Protocol::Https(_))));
+        let same_names = !has_other_names && before.keys().eq(of_https.map(|one| &one.host));
         let is_affected = |name: &Host, listener: Option<&Listener>| {
             let unchanged = before.get(name).zip(listener).filter(|(old, listener)| {
                 matches!(&listener.protocol, Some(Protocol::Https(pairs)) if *pairs == old.secrets)

@@ -181,7 +181,10 @@ impl<'a> Change<'a> {
 fn served(traffic: &Traffic) -> Vec<Host> {
     match traffic {
         Traffic::Http(plain) => plain.hosts.keys().cloned().collect(),
-        Traffic::Https(tls) => tls.hosts.values().flat_map(|tls| tls.virtual_hosts.keys().cloned()).collect(),
+        Traffic::Https(tls) => {
+            let hosts = tls.hosts.values().flat_map(|tls| tls.virtual_hosts.keys());
+            hosts.chain(tls.connections.keys()).cloned().collect()
+        }
         Traffic::Tls(hosts) => hosts.keys().cloned().collect(),
         Traffic::Tcp(_) | Traffic::Udp(_) => vec![Host::Any],
     }
@@ -204,5 +207,13 @@ fn listeners_of(gateway: &Gateway, settings: &Settings) -> BTreeMap<ListenerId, 
             None => None,
         }
     };
-    gateway.listeners.iter().filter_map(listener).collect()
+    let mut listeners = BTreeMap::new();
+    for (id, one) in gateway.listeners.iter().filter_map(listener) {
+        let is_shared = matches!(one.traffic, Traffic::Tls(_)) && listeners.contains_key(&id);
+        // The Envoy listener for HTTP over TLS forwards connections, too.
+        if !is_shared {
+            listeners.insert(id, one);
+        }
+    }
+    listeners
 }

@@ -1,5 +1,5 @@
 //! The destinations of the TLS, TCP, and UDP listeners of Gateways. The oldest route for a server name, or for a
-//! listener without server names, receives all connections.
+//! listener without server names, receives all connections. Listeners for TLS share a port with those for HTTPS.
 
 use super::{Translator, Update};
 use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConnections, Touched, Traffic};
@@ -10,7 +10,8 @@ use crate::translate::gateway::listener::{Gateway, Protocol};
 use crate::translate::translator::set;
 
 impl Translator {
-    /// Builds a host of an Envoy listener for TLS, TCP, or UDP, and replaces it in the model.
+    /// Builds a host of a listener for TLS, TCP, or UDP, and replaces it in the model. A host of a listener for HTTPS forwards no
+    /// connections.
     pub(super) fn update_destination(
         &mut self,
         place: &(ListenerId, Host),
@@ -19,8 +20,9 @@ impl Translator {
         update: &mut Update,
     ) {
         let (id, host) = place;
-        let is_tls = self.model.listeners.get(id.as_str()).is_some_and(|one| matches!(one.traffic, Traffic::Tls(_)));
-        let owner = gateway.owner_of(id, host);
+        let traffic = self.model.listeners.get(id.as_str()).map(|listener| &listener.traffic);
+        let has_names = matches!(traffic, Some(Traffic::Tls(_) | Traffic::Https(_)));
+        let owner = gateway.owner_of(id, host).filter(|owner| !matches!(owner.protocol, Some(Protocol::Https(_))));
         let is_decrypted = owner.is_some_and(|listener| matches!(listener.protocol, Some(Protocol::Tls(_))));
         let ranks = self.gateways.hosts.get(place).into_iter().flat_map(|ranks| ranks.iter());
         let of_rank = |rank: &Precedence| {
@@ -37,7 +39,7 @@ impl Translator {
         let refusing = || owner.map(|listener| Destination::refusing(listener.origin.clone()));
         let to = to.or_else(|| refusing().filter(|_| is_pattern));
         let (Some(to), Some(owner)) = (to, owner) else { return self.replace_connections(id, host, None, update) };
-        if !is_tls {
+        if !has_names {
             return self.replace_destination(id, to, update);
         }
         let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
@@ -53,7 +55,8 @@ impl Translator {
         let (hosts, to) = match self.model.listeners.get(id.as_str()).map(|listener| &listener.traffic) {
             Some(Traffic::Tls(hosts)) => (hosts.keys().cloned().collect(), None),
             Some(Traffic::Tcp(to) | Traffic::Udp(to)) => (Vec::new(), Some(to.clone())),
-            Some(Traffic::Http(_) | Traffic::Https(_)) | None => return,
+            Some(Traffic::Https(tls)) => (tls.connections.keys().cloned().collect(), None),
+            Some(Traffic::Http(_)) | None => return,
         };
         for host in hosts {
             self.replace_connections(id, &host, None, update);
@@ -73,10 +76,14 @@ impl Translator {
         self.replace_destinations(Some(&before), Some(&now));
     }
 
-    /// Replaces the connections for a server name of an Envoy listener for TLS.
+    /// Replaces the connections for a server name of an Envoy listener for TLS, or for HTTP over TLS.
     fn replace_connections(&mut self, id: &ListenerId, host: &Host, now: Option<TlsConnections>, update: &mut Update) {
         let Some(listener) = self.model.listeners.get_mut(id.as_str()) else { return };
-        let Traffic::Tls(hosts) = &mut listener.traffic else { return };
+        let hosts = match &mut listener.traffic {
+            Traffic::Tls(hosts) => hosts,
+            Traffic::Https(_) => return self.replace_stream(id.as_str(), host, now, &mut update.touched),
+            Traffic::Http(_) | Traffic::Tcp(_) | Traffic::Udp(_) => return,
+        };
         let before = hosts.get(host).cloned();
         if before == now {
             return;
