@@ -3,7 +3,8 @@
 //!
 //! The module translates the Ingresses or the HTTPProxies like the controller, and writes the served routes as a Gateway and
 //! HTTPRoutes. [`lockgate_route::translate`] therefore decides conflicts, the ownership of hosts, includes, certificates, and redirects.
-//! This module expresses the result in Gateway API ([`paths`], [`conditions`], [`rules`], [`filters`], [`routes`], [`listeners`]) and in
+//! This module expresses the result in Gateway API ([`paths`], [`conditions`], [`rules`], [`filters`], [`routes`], [`streams`],
+//! [`listeners`]) and in
 //! Lockgate's policies ([`policies`], [`backends`]), and reports the parts that these cannot express ([`losses`]). A route whose
 //! restriction of access cannot be expressed is written without a backend. The module translates the written objects once more, and
 //! reports their problems, too ([`proof`]). No I/O.
@@ -22,6 +23,7 @@ mod routes;
 mod rules;
 mod secrets;
 mod served;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -88,8 +90,8 @@ impl Migrated {
 /// The result of a migration.
 #[derive(Debug, Default)]
 pub struct Migration {
-    /// The objects of Gateway API: the Gateway, ListenerSets, ReferenceGrants, and HTTPRoutes, from older migrated objects first. Then
-    /// Lockgate's policies.
+    /// The objects of Gateway API: the Gateway, ListenerSets, ReferenceGrants, HTTPRoutes from older migrated objects first, and TLSRoutes.
+    /// Then Lockgate's policies.
     pub objects: Vec<Value>,
     /// The findings about the migrated objects, and the parts that Gateway API does not express, sorted.
     pub findings: Vec<Finding>,
@@ -117,11 +119,13 @@ pub fn migrate(manifests: &Manifests, settings: &Settings, scope: &Scope, option
     }
     let mut writer = rules::Writer { source: &source, given: &given, options, backends: Backends::default() };
     let hosts = routes::hosts(&served, &mut writer, &mut losses);
-    let listeners = Listeners::new(&served, &hosts, options, &mut losses);
-    let mut objects = listeners.objects(&hosts);
+    let streams = streams::streams(&served, &mut writer, &mut losses);
+    let listeners = Listeners::new(&served, (&hosts, &streams), options, &mut losses);
+    let mut objects = listeners.objects(&hosts, &streams);
     let routes::Written { routes, policies } = routes::write(&hosts, &listeners, &source.objects, options, &mut losses);
     objects.extend(policies::grants(&policies));
     objects.extend(routes);
+    objects.extend(streams::objects(&streams, &listeners, &source.objects));
     objects.extend(policies);
     objects.extend(writer.backends.objects(&source.objects));
     proof::report(&objects, &source, &mut losses);

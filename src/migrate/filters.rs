@@ -67,7 +67,6 @@ fn forwarded(
             ForwardFilter::HostFromHeader(_) if of_policy.host.is_some() => {}
             ForwardFilter::Mirror(mirror) => filters.extend(mirrored(writer, mirror, place, losses)),
             ForwardFilter::Cors(_) if policy.cors.is_some() => {}
-            ForwardFilter::IdleTimeout(_) if policy.timeouts.is_some_and(|limits| limits.idle.is_some()) => {}
             ForwardFilter::Cors(cors) => {
                 filters.extend(cors::written(cors, writer.options.experimental, place, losses))
             }
@@ -166,14 +165,6 @@ fn report(filter: &ForwardFilter, place: Place, losses: &mut Losses) {
                 "Let clients follow them, or keep the HTTPProxy.",
             ],
         ),
-        ForwardFilter::IdleTimeout(_) => (
-            "timeoutPolicy.idle",
-            [
-                "HTTPRoutes do not limit the time without data",
-                "the time limit of the settings applies",
-                "Write an HTTPPolicy with `timeouts.idle` for the HTTPRoute.",
-            ],
-        ),
         ForwardFilter::SettingsAuthorization(_) => (
             "authPolicy.disabled",
             [
@@ -194,6 +185,8 @@ fn report(filter: &ForwardFilter, place: Place, losses: &mut Losses) {
         | ForwardFilter::Rewrite(_)
         | ForwardFilter::Mirror(_)
         | ForwardFilter::Cors(_)
+        // A feature of the HTTPPolicy.
+        | ForwardFilter::IdleTimeout(_)
         | ForwardFilter::Authorization(_) => return,
     };
     place.report_change(losses, part, texts);

@@ -13,6 +13,7 @@ use super::losses::{Losses, Text};
 use super::names::{Names, of_listener};
 use super::routes::HostRules;
 use super::served::Served;
+use super::streams::Stream;
 use super::{Migrated, Options, object};
 use crate::check::Rule;
 
@@ -23,17 +24,21 @@ const ALL_LISTENERS: usize = 1024;
 /// The maximum number of objects that a ReferenceGrant names. Source: Gateway API v1, `ReferenceGrantSpec.to`.
 const GRANTED: usize = 16;
 
-/// The listeners for HTTPS, by host.
+/// The listeners for HTTPS and TLS, by host.
 pub struct Listeners<'m> {
     options: &'m Options,
-    https: Vec<Https<'m>>,
+    named: Vec<Named<'m>>,
     at: BTreeMap<&'m Host, usize>,
 }
 
-struct Https<'m> {
+/// A listener with a server name.
+struct Named<'m> {
     name: String,
     host: &'m Host,
-    secret: &'m SecretId,
+    /// `HTTPS` or `TLS`.
+    protocol: &'static str,
+    /// The certificate. `None`: connections are forwarded encrypted.
+    secret: Option<&'m SecretId>,
     /// The ListenerSet. `None`: the Gateway itself.
     set: Option<String>,
 }
@@ -42,17 +47,27 @@ impl<'m> Listeners<'m> {
     /// The name of the listener for HTTP.
     pub const HTTP: &'static str = "http";
 
-    /// Creates a listener for each host behind TLS.
-    pub fn new(served: &Served<'m>, hosts: &[HostRules], options: &'m Options, losses: &mut Losses) -> Self {
+    /// Creates a listener for each host behind TLS, and for each server name whose connections are forwarded.
+    pub fn new(
+        served: &Served<'m>,
+        (hosts, streams): (&[HostRules], &[Stream]),
+        options: &'m Options,
+        losses: &mut Losses,
+    ) -> Self {
         let mut names = Names::default();
         names.reserve(Self::HTTP);
-        let (mut https, mut at) = (Vec::new(), BTreeMap::new());
-        for (host, tls) in &served.tls {
-            let index = https.len() + 1;
+        let of_hosts = served.tls.iter().map(|(host, tls)| (*host, "HTTPS", Some(tls.secret)));
+        let of_connections = served.connections.iter().map(|(host, connections)| {
+            (*host, "TLS", connections.terminated.as_ref().and_then(|tls| tls.secrets.first()))
+        });
+        let (mut named, mut at) = (Vec::new(), BTreeMap::new());
+        for (host, protocol, secret) in of_hosts.chain(of_connections) {
+            let index = named.len() + 1;
             if index >= ALL_LISTENERS {
-                let of_host = hosts.iter().find(|one| one.host == *host);
-                let owners: BTreeSet<&ObjectKey> =
-                    of_host.iter().flat_map(|one| &one.tls).map(|rule| &rule.owner).collect();
+                let of_host = hosts.iter().find(|one| one.host == host);
+                let of_streams = streams.iter().filter(|stream| stream.host == host).map(|stream| &stream.owner);
+                let of_host = of_host.iter().flat_map(|one| &one.tls).map(|rule| &rule.owner);
+                let owners: BTreeSet<&ObjectKey> = of_host.chain(of_streams).collect();
                 let field =
                     if losses.migrated() == Migrated::HttpProxies { "spec.virtualhost.tls" } else { "spec.tls" };
                 for owner in owners {
@@ -61,10 +76,10 @@ impl<'m> Listeners<'m> {
                 continue;
             }
             let set = (index >= LISTENERS).then(|| format!("{}-{}", options.gateway.name, index / LISTENERS + 1));
-            at.insert(*host, https.len());
-            https.push(Https { name: names.take(&of_listener(host)), host, secret: tls.secret, set });
+            at.insert(host, named.len());
+            named.push(Named { name: names.take(&of_listener(host, protocol)), host, protocol, secret, set });
         }
-        if !https.is_empty() && losses.migrated() == Migrated::Ingresses {
+        if !named.is_empty() && losses.migrated() == Migrated::Ingresses {
             let text = Text {
                 message: "the Secrets of the listeners may be issued for the Ingresses, such as by cert-manager"
                     .to_owned(),
@@ -74,17 +89,34 @@ impl<'m> Listeners<'m> {
             let rule = Rule::MigrationNote;
             losses.add(Kind::GATEWAY, &options.gateway, String::new(), (rule, rule.level()), text);
         }
-        Self { options, https, at }
+        Self { options, named, at }
     }
 
-    /// Returns the ListenerSet and the name of the listener for HTTPS of a host.
-    pub fn section(&self, host: &Host) -> Option<(Option<&str>, &str)> {
-        let https = self.https.get(*self.at.get(host)?)?;
-        Some((https.set.as_deref(), &https.name))
+    /// Returns the reference to the listener for HTTPS or TLS of a host, from a route of this namespace.
+    pub fn parent_of(&self, host: &Host, namespace: &str) -> Option<Value> {
+        let Named { name, set, .. } = self.named.get(*self.at.get(host)?)?;
+        Some(self.parent(set.as_deref(), name, namespace))
     }
 
-    /// Returns the Gateway, the ListenerSets, and the ReferenceGrants. `hosts` have the namespaces whose routes attach.
-    pub fn objects(&self, hosts: &[HostRules]) -> Vec<Value> {
+    /// Returns the reference to the listener for HTTP, from a route of this namespace.
+    pub fn parent_of_http(&self, namespace: &str) -> Value {
+        self.parent(None, Self::HTTP, namespace)
+    }
+
+    fn parent(&self, set: Option<&str>, section: &str, namespace: &str) -> Value {
+        let gateway = &self.options.gateway;
+        let mut parent = json!({ "name": set.unwrap_or(&gateway.name), "sectionName": section });
+        if set.is_some() {
+            parent["kind"] = json!(Kind::LISTENER_SET.as_str());
+        }
+        if *gateway.namespace != *namespace {
+            parent["namespace"] = json!(&*gateway.namespace);
+        }
+        parent
+    }
+
+    /// Returns the Gateway, the ListenerSets, and the ReferenceGrants. `hosts` and `streams` have the namespaces whose routes attach.
+    pub fn objects(&self, hosts: &[HostRules], streams: &[Stream]) -> Vec<Value> {
         let Options { gateway, class, http_port, https_port, .. } = self.options;
         let plain = namespaces(hosts.iter().flat_map(|host| &host.plain).map(|rule| &rule.owner));
         let http = json!({
@@ -95,18 +127,26 @@ impl<'m> Listeners<'m> {
         });
         let mut of_sets = BTreeMap::<Option<&str>, Vec<Value>>::from([(None, vec![http])]);
         let by_host: BTreeMap<&Host, &HostRules> = hosts.iter().map(|host| (host.host, host)).collect();
-        for Https { name, host, secret, set } in &self.https {
+        for Named { name, host, protocol, secret, set } in &self.named {
             let rules = by_host.get(host).map(|host| host.tls.as_slice()).unwrap_or_default();
-            let mut certificate = json!({ "name": &*secret.object().name });
-            if secret.object().namespace != gateway.namespace {
-                certificate["namespace"] = json!(&*secret.object().namespace);
-            }
+            let of_streams = streams.iter().filter(|stream| stream.host == *host).map(|stream| &stream.owner);
+            let owners = rules.iter().map(|rule| &rule.owner).chain(of_streams);
+            let tls = secret.map_or_else(
+                || json!({ "mode": "Passthrough" }),
+                |secret| {
+                    let mut certificate = json!({ "name": &*secret.object().name });
+                    if secret.object().namespace != gateway.namespace {
+                        certificate["namespace"] = json!(&*secret.object().namespace);
+                    }
+                    json!({ "mode": "Terminate", "certificateRefs": [certificate] })
+                },
+            );
             let mut listener = json!({
                 "name": name,
                 "port": https_port,
-                "protocol": "HTTPS",
-                "tls": { "mode": "Terminate", "certificateRefs": [certificate] },
-                "allowedRoutes": self.allowed(&namespaces(rules.iter().map(|rule| &rule.owner))),
+                "protocol": protocol,
+                "tls": tls,
+                "allowedRoutes": self.allowed(&namespaces(owners)),
             });
             if **host != Host::Any {
                 listener["hostname"] = json!(host.to_string());
@@ -141,8 +181,8 @@ impl<'m> Listeners<'m> {
     fn grants(&self) -> Vec<Value> {
         let gateway = &self.options.gateway;
         let mut secrets = BTreeMap::<&Arc<str>, BTreeMap<&Arc<str>, BTreeSet<Kind>>>::new();
-        for Https { secret, set, .. } in &self.https {
-            let ObjectKey { namespace, name } = secret.object();
+        for Named { secret, set, .. } in &self.named {
+            let Some(ObjectKey { namespace, name }) = secret.map(SecretId::object) else { continue };
             if *namespace != gateway.namespace {
                 let kind = if set.is_some() { Kind::LISTENER_SET } else { Kind::GATEWAY };
                 secrets.entry(namespace).or_default().entry(name).or_default().insert(kind);

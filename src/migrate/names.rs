@@ -42,11 +42,11 @@ fn shortened(text: &str, rest: usize) -> String {
     short.trim_end_matches(['-', '.']).to_owned()
 }
 
-/// Returns the wanted name of the listener for HTTPS of a host. Names of exact hosts start with `https-`, so different hosts
-/// have different names.
-pub fn of_listener(host: &Host) -> String {
+/// Returns the wanted name of the listener for the protocol `HTTPS` or `TLS` of a host. Names of exact hosts start with the protocol, so
+/// different hosts have different names.
+pub fn of_listener(host: &Host, protocol: &str) -> String {
     match host {
-        Host::Exact(name) => format!("https-{name}"),
+        Host::Exact(name) => format!("{}-{name}", protocol.to_ascii_lowercase()),
         Host::Wildcard(suffix) => format!("wildcard-{suffix}"),
         Host::Any => "https".to_owned(),
     }

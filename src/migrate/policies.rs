@@ -24,6 +24,8 @@ use super::rules::{Fault, Place};
 use super::{key, object};
 use crate::check::Translated;
 
+pub use limits::retries_spec;
+
 /// The maximum number of targets of a policy.
 const TARGETS: usize = 16;
 

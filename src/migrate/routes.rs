@@ -142,7 +142,7 @@ pub fn write(
                 };
                 let name = if started.insert(owner) { names.take_reserved(&wanted) } else { names.take(&wanted) };
                 let key = super::key(&owner.namespace, &name);
-                let parents = parents(hosts, group.sides, listeners, &key, options);
+                let parents = parents(hosts, group.sides, listeners, &key);
                 if parents.is_empty() {
                     continue;
                 }
@@ -255,25 +255,13 @@ fn chunks<'a, 'h, 'r>(
 }
 
 /// Returns the listeners of a group.
-fn parents(hosts: &[&Host], sides: Sides, listeners: &Listeners, key: &ObjectKey, options: &Options) -> Vec<Value> {
-    let Options { gateway, .. } = options;
-    let parent = |set: Option<&str>, section: &str| {
-        let mut parent = json!({ "name": set.unwrap_or(&gateway.name), "sectionName": section });
-        if set.is_some() {
-            parent["kind"] = json!(Kind::LISTENER_SET.as_str());
-        }
-        if gateway.namespace != key.namespace {
-            parent["namespace"] = json!(&*gateway.namespace);
-        }
-        parent
-    };
+fn parents(hosts: &[&Host], sides: Sides, listeners: &Listeners, key: &ObjectKey) -> Vec<Value> {
     let mut parents = Vec::new();
     if sides != Sides::Tls {
-        parents.push(parent(None, Listeners::HTTP));
+        parents.push(listeners.parent_of_http(&key.namespace));
     }
     if sides != Sides::Plain {
-        let sections = hosts.iter().filter_map(|host| listeners.section(host));
-        parents.extend(sections.map(|(set, section)| parent(set, section)));
+        parents.extend(hosts.iter().filter_map(|host| listeners.parent_of(host, &key.namespace)));
     }
     parents
 }

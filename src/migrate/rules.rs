@@ -124,7 +124,10 @@ impl Writer<'_> {
         if !filters.is_empty() {
             fields["filters"] = Value::Array(filters);
         }
-        let policy = policies::features(self.source, route, place, losses)?;
+        let mut policy = policies::features(self.source, route, place, losses)?;
+        if losses.migrated() == Migrated::HttpProxies {
+            limits::add_to_policy(route, self.options, &mut policy);
+        }
         if losses.migrated() == Migrated::HttpProxies
             && matches!(&route.action, Action::Forward(forward) if !forward.websocket)
             && losses.is_first(place.owner, "websockets")

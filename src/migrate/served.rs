@@ -22,8 +22,8 @@ pub struct Served<'m> {
     pub tls: BTreeMap<&'m Host, Tls<'m>>,
     /// The hosts whose TLS connections are refused, with the first route of each. A host that only a TLS entry names has none.
     refused: Vec<(&'m Host, Option<&'m Route>)>,
-    /// The server names whose connections are forwarded as bytes.
-    connections: Vec<(&'m Host, &'m TlsConnections)>,
+    /// The server names whose connections are forwarded.
+    pub connections: Vec<(&'m Host, &'m TlsConnections)>,
 }
 
 /// A host behind TLS.
@@ -105,13 +105,19 @@ impl<'m> Served<'m> {
             self.report_clients(tls, losses);
         }
         for (host, connections) in &self.connections {
-            if let Some(owner) = losses.owner(&connections.to.origin) {
+            let (Some(tls), Some(owner)) = (&connections.terminated, losses.owner(&connections.to.origin)) else {
+                continue;
+            };
+            if (tls.minimum, tls.maximum) != (bounds.minimum, bounds.maximum) {
+                losses.report_tls_versions(&owner, host);
+            }
+            if tls.clients.is_some() {
                 let text = Text {
-                    message: format!("the bytes of TLS connections for host \"{host}\" are forwarded"),
-                    consequence: "the TCP proxy is not written, and no listener accepts these connections",
-                    remedy: "Write a TLSRoute and a listener of the protocol TLS by hand, or keep the HTTPProxy.",
+                    message: "listeners of the protocol TLS verify no certificates of clients".to_owned(),
+                    consequence: "the TCP proxy has no TLSRoute, and its connections are closed",
+                    remedy: "Keep the HTTPProxy.",
                 };
-                losses.add_lost(&owner, "spec.tcpproxy".to_owned(), text);
+                losses.add_lost(&owner, "spec.virtualhost.tls.clientValidation".to_owned(), text);
             }
         }
         for host in self.hosts().filter(|host| matches!(host, Host::Wildcard(_))) {

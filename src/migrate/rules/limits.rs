@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockgate_route::model::{Forward, Retry, Route};
+use lockgate_route::model::{Action, Forward, ForwardFilter, Retry, Route};
 use lockgate_route::objects::Ingress;
 use serde_json::{Value, json};
 
 use super::super::Migrated;
+use super::super::Options;
 use super::super::losses::{Losses, Text, annotation};
+use super::super::policies::retries_spec;
 use super::{Place, Writer};
 
 const RETRY_ON: &str = "projectcontour.io/retry-on";
@@ -43,6 +45,9 @@ impl Writer<'_> {
             _ => String::new(),
         };
         if !self.options.experimental {
+            if losses.migrated() == Migrated::HttpProxies {
+                return;
+            }
             let text = Text {
                 message: format!("retries ({}) are a field of the experimental channel of Gateway API", retry.on),
                 consequence: "requests are not retried",
@@ -68,6 +73,25 @@ impl Writer<'_> {
             };
             losses.add_changed(place.owner, field, text);
         }
+    }
+}
+
+/// Adds the limits of a route of an HTTPProxy that its rule does not have to the features of its HTTPPolicy: the time without data, and in the
+/// standard channel of Gateway API retries.
+pub(super) fn add_to_policy(route: &Route, options: &Options, features: &mut Option<Value>) {
+    let Action::Forward(forward) = &route.action else { return };
+    let policy = route.policy();
+    let idle = forward.filters.iter().find_map(|filter| match filter {
+        ForwardFilter::IdleTimeout(limit) => Some(*limit),
+        _ => None,
+    });
+    let has_idle = policy.and_then(|policy| policy.timeouts).is_some_and(|limits| limits.idle.is_some());
+    if let Some(idle) = idle.filter(|_| !has_idle) {
+        features.get_or_insert_with(|| json!({}))["timeouts"]["idle"] = json!(duration(idle));
+    }
+    let has_retries = policy.is_some_and(|policy| policy.retries.is_some());
+    if let Some(retry) = forward.retry.as_deref().filter(|_| !options.experimental && !has_retries) {
+        features.get_or_insert_with(|| json!({}))["retries"] = retries_spec(retry);
     }
 }
 

@@ -1,11 +1,14 @@
 //! No migration opens a route: the golden cases of HTTPProxies are migrated, and each route that restricts access is compared with the
 //! written route of its match.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use lockgate_route::model::{Action, Host, Jwt, ListenerId, Model, PathMatch, Route, RoutePolicy, VirtualHost};
+use lockgate_route::model::{
+    Action, Host, Jwt, ListenerId, Model, PathMatch, Route, RoutePolicy, TlsConnections, TlsHosts, Traffic, VirtualHost,
+};
 use lockgate_route::objects::http_proxy::HttpProxy;
 use lockgate_route::objects::{Kind, Objects};
 use lockgate_route::translate::translate;
@@ -65,8 +68,25 @@ fn restrictions(route: &Route) -> String {
     format!("{ranges:?} {basic_authentication:?} {api_keys:?} {tokens:?} {csrf:?} {server:?}")
 }
 
-/// Checks the routes of a case. Returns the number of routes with a restriction, and of those that are still served.
-fn check_case(case: &Path) -> [usize; 2] {
+/// Returns the forwarded connections of a listener by server name: the key pairs, the validation of clients, and the backends.
+fn connections(model: &Model, listener: &str) -> BTreeMap<String, (String, Vec<String>)> {
+    let none = BTreeMap::new();
+    let names = match model.listeners.get(listener).map(|listener| &listener.traffic) {
+        Some(Traffic::Tls(names) | Traffic::Https(TlsHosts { connections: names, .. })) => names,
+        _ => &none,
+    };
+    let described = |(host, TlsConnections { terminated, to }): (&Host, &TlsConnections)| {
+        let tls = terminated.as_ref().map(|tls| (&tls.secrets, &tls.clients));
+        // A BackendPolicy replaces the policy of the HTTPProxy.
+        let backends = to.clusters.iter().map(|one| format!("{:?}*{}", one.cluster.port, one.weight));
+        (host.to_string(), (format!("{tls:?}"), backends.collect()))
+    };
+    names.iter().map(described).collect()
+}
+
+/// Checks the routes of a case. Returns the number of routes with a restriction, of those that are still served, and of server names whose
+/// connections are forwarded, and still are.
+fn check_case(case: &Path) -> [usize; 4] {
     let read = |name: &str| fs::read_to_string(case.join(name)).unwrap_or_default();
     let settings = resolve("settings.yaml", &read("settings.yaml"), &[]).unwrap_or_else(|faults| panic!("{faults}"));
     let settings = settings.settings.route;
@@ -81,8 +101,15 @@ fn check_case(case: &Path) -> [usize; 2] {
         after.delete(Kind::HTTP_PROXY, &key);
     }
     let after = translate(&after, &settings).model;
+    let mut counts = [0; 4];
+    let then = connections(&after, "gateway/infra/ingress/443");
+    for (host, before) in connections(&before, ListenerId::HTTPS) {
+        counts[2] += 1;
+        let Some(then) = then.get(&host).filter(|(_, backends)| !backends.is_empty()) else { continue };
+        assert_eq!(*then, before, "{}: {host}", case.display());
+        counts[3] += 1;
+    }
     let after = hosts(&after, ["gateway/infra/ingress/80", "gateway/infra/ingress/443"]);
-    let mut counts = [0, 0];
     for (is_tls, host, content) in hosts(&before, [ListenerId::HTTP, ListenerId::HTTPS]) {
         let Some((_, _, now)) = after.iter().find(|(tls, other, _)| (*tls, *other) == (is_tls, host)) else { continue };
         for route in content.routes.iter().filter(|route| *route.origin.kind == *Kind::HTTP_PROXY.as_str()) {
@@ -113,14 +140,14 @@ fn first(content: &VirtualHost, path: &str) -> *const Route {
 #[test]
 fn no_restriction_of_a_golden_case_is_lost() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/golden");
-    let mut sum = [0, 0];
+    let mut sum = [0; 4];
     for entry in fs::read_dir(directory).unwrap() {
         let case = entry.unwrap().path();
         if fs::read_to_string(case.join("in.yaml")).unwrap_or_default().contains("kind: HTTPProxy") {
-            let counts = check_case(&case);
-            sum = [sum[0] + counts[0], sum[1] + counts[1]];
+            check_case(&case).into_iter().zip(&mut sum).for_each(|(count, sum)| *sum += count);
         }
     }
     // Some of them are expressed, and the others are closed.
     assert!(sum[0] > 100 && sum[1] > 12, "{sum:?}");
+    assert!(sum[2] > 10 && sum[3] + 3 > sum[2], "{sum:?}");
 }

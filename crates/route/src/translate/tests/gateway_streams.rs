@@ -266,7 +266,12 @@ fn envoy_starts_no_tls_inside_a_connection() {
 fn listeners_with_other_protocols_conflict() {
     let public = gateway("public").listener("tls", 443, "TLS").hostname("a.test").tls_mode("Passthrough");
     let public = public.listener("https", 443, "HTTPS").hostname("a.test").certificate("good");
-    let public = public.listener("plain", 443, "HTTP").hostname("c.test").listener("tcp", 80, "TCP").listener("again", 80, "TCP").listener("http", 80, "HTTP");
+    let public = public
+        .listener("plain", 443, "HTTP")
+        .hostname("c.test")
+        .listener("tcp", 80, "TCP")
+        .listener("again", 80, "TCP")
+        .listener("http", 80, "HTTP");
     let public = public.listener("bare", 53, "TLS").listener("mode", 54, "TLS").tls_mode("Open");
     let translator = world(public, []);
     let found = conditions(&translator, Kind::GATEWAY, "public");

@@ -113,7 +113,13 @@ impl Translator {
     }
 
     /// Replaces the forwarded connections for a server name of a listener for HTTP over TLS.
-    pub(super) fn replace_stream(&mut self, listener: &str, host: &Host, now: Option<TlsConnections>, touched: &mut Touched) {
+    pub(super) fn replace_stream(
+        &mut self,
+        listener: &str,
+        host: &Host,
+        now: Option<TlsConnections>,
+        touched: &mut Touched,
+    ) {
         let Some(tls) = self.model.tls_mut(listener) else { return };
         let before = tls.connections.get(host).cloned();
         if before == now {

@@ -136,7 +136,8 @@ fn conflict(
     Some(match *of_host == protocol {
         true => ("HostnameConflict", format!("an earlier listener has the same hostname on port {port}")),
         false => {
-            let message = format!("an earlier listener has the same hostname and the protocol {of_host} on port {port}");
+            let message =
+                format!("an earlier listener has the same hostname and the protocol {of_host} on port {port}");
             ("ProtocolConflict", message)
         }
     })

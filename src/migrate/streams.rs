@@ -1,0 +1,106 @@
+//! TLSRoutes for the TCP proxies of HTTPProxies, whose connections are forwarded by server name, decrypted or not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lockgate_route::model::{Host, TlsConnections, WeightedCluster};
+use lockgate_route::objects::gateway::TlsRoute;
+use lockgate_route::objects::{Kind, ObjectKey, Objects};
+use serde_json::{Value, json};
+
+use super::listeners::Listeners;
+use super::losses::{Losses, Text};
+use super::names::Names;
+use super::object;
+use super::routes::MIGRATED_FROM;
+use super::rules::{Fault, Place, Writer};
+use super::served::Served;
+
+/// The field of a TCP proxy.
+const FIELD: &str = "spec.tcpproxy";
+
+/// The forwarded connections for a server name.
+pub struct Stream<'m> {
+    /// The server name.
+    pub host: &'m Host,
+    /// The HTTPProxy.
+    pub owner: ObjectKey,
+    /// The backends of the TLSRoute. Without any, the connections are closed.
+    backends: Vec<Value>,
+}
+
+/// Returns the forwarded connections. The listener of a TCP proxy that cannot be expressed has no route: another one with a wildcard would
+/// accept its connections.
+pub fn streams<'m>(served: &Served<'m>, writer: &mut Writer, losses: &mut Losses) -> Vec<Stream<'m>> {
+    let mut streams = Vec::new();
+    for (host, connections) in &served.connections {
+        let Some(owner) = losses.owner(&connections.to.origin) else { continue };
+        let place = Place { owner: &owner, field: FIELD };
+        let backends =
+            backends(connections, writer, place, losses).unwrap_or_else(|Fault { part, message, remedy }| {
+                let consequence = "the TCP proxy has no TLSRoute, and these connections are closed";
+                losses.add_lost(&owner, place.below(losses, part), Text { message, consequence, remedy: &remedy });
+                Vec::new()
+            });
+        streams.push(Stream { host, owner, backends });
+    }
+    streams
+}
+
+fn backends(
+    connections: &TlsConnections,
+    writer: &mut Writer,
+    place: Place,
+    losses: &mut Losses,
+) -> Result<Vec<Value>, Fault> {
+    let clusters = &connections.to.clusters;
+    // Reported with the host.
+    if connections.terminated.as_ref().is_some_and(|tls| tls.clients.is_some()) {
+        return Ok(Vec::new());
+    }
+    let mut backends = Vec::new();
+    for WeightedCluster { cluster, weight, .. } in clusters {
+        let service = cluster.port.service();
+        let unknown = || Fault {
+            part: "services",
+            message: format!("Service \"{service}\" is not in the input"),
+            remedy: "Add the Service to the input.".to_owned(),
+        };
+        let found = writer.source.translator.model().clusters.get(cluster).ok_or_else(unknown)?;
+        // TCP proxies have no faults that are reported elsewhere.
+        writer
+            .backends
+            .add(writer.source, found, cluster, place, losses)
+            .map_err(|fault| fault.unwrap_or_else(unknown))?;
+        let mut backend = json!({ "name": &*service.name, "port": found.port });
+        if clusters.len() > 1 {
+            backend["weight"] = json!(weight);
+        }
+        backends.push(backend);
+    }
+    Ok(backends)
+}
+
+/// Returns the TLSRoutes.
+pub fn objects(streams: &[Stream], listeners: &Listeners, objects: &Objects) -> Vec<Value> {
+    let mut names = BTreeMap::<Arc<str>, Names>::new();
+    let others = objects.all::<TlsRoute>().filter(|route| !route.meta.annotations.contains_key(MIGRATED_FROM));
+    for route in others {
+        names.entry(route.meta.key.namespace.clone()).or_default().reserve(&route.meta.key.name);
+    }
+    let mut routes = Vec::new();
+    for Stream { host, owner, backends } in streams {
+        let Some(parent) = listeners.parent_of(host, &owner.namespace).filter(|_| !backends.is_empty()) else {
+            continue;
+        };
+        let name = names.entry(owner.namespace.clone()).or_default().take(&owner.name);
+        let spec = json!({
+            "hostnames": [host.to_string()],
+            "parentRefs": [parent],
+            "rules": [{ "backendRefs": backends }],
+        });
+        let annotations = [(MIGRATED_FROM, &*owner.name)];
+        routes.push(object(Kind::TLS_ROUTE, &super::key(&owner.namespace, &name), &annotations, spec));
+    }
+    routes
+}
