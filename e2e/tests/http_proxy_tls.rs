@@ -112,6 +112,64 @@ async fn connections_are_forwarded_by_server_name_beside_hosts() {
     assert_eq!(open.send(Method::GET, "/", Bytes::new()).await.expect("an answer").header("x-backend"), "b");
 }
 
+/// A Service with a dead endpoint, and a Service whose certificate is verified, or has another name.
+const CHECKED: &str = "
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: checked, namespace: default }
+spec:
+  virtualhost: { fqdn: checked.test, tls: { passthrough: true } }
+  tcpproxy:
+    loadBalancerPolicy: { strategy: Random }
+    healthCheckPolicy: { intervalSeconds: 1, timeoutSeconds: 1, unhealthyThresholdCount: 1 }
+    services: [{ name: half, port: 80 }]
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: verified, namespace: default }
+spec:
+  virtualhost: { fqdn: verified.test, tls: { secretName: cert } }
+  tcpproxy: { services: [{ name: own, port: 80, protocol: tls, validation: { caSecret: ca, subjectName: checked.test } }] }
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: { name: misnamed, namespace: default }
+spec:
+  virtualhost: { fqdn: misnamed.test, tls: { secretName: cert } }
+  tcpproxy: { services: [{ name: own, port: 80, protocol: tls, validation: { caSecret: ca, subjectName: other.test } }] }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_of_connections_are_checked_and_verified() {
+    let (manifests, authority, of_services) = (Manifests::new(), Authority::new(), Authority::new());
+    let own = AnyProtocol::start("own", &of_services.issue(&["checked.test"])).await;
+    let (alive, dead) = ((Ipv4Addr::LOCALHOST, own.port).into(), (Ipv4Addr::new(127, 0, 0, 2), own.port).into());
+    let base = [
+        service("own", "", &[alive]),
+        service("half", "", &[alive, dead]),
+        authority.issue(&["verified.test", "misnamed.test"]).secret("default", "cert"),
+        of_services.secret("default", "ca"),
+    ];
+    manifests.write("base.yaml", &documents(&base));
+    manifests.write("proxies.yaml", CHECKED);
+    let config = Manifests::new();
+    config.write("lockgate.yaml", "tenants: { activeHealthChecks: true }");
+    let file = config.file("lockgate.yaml").display().to_string();
+    let flags = ["--watch-ingress-without-class", "--config", &file];
+    let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
+    let _envoy = Envoy::start(&lockgate, Mode::Delta).await;
+    let checked =
+        Target::https_by(lockgate.https, "checked.test", of_services.der(), rustls::ALL_VERSIONS, &["http/1.1"]);
+    wait_until("the endpoint that is alive", async || checked.backend("/").await.as_deref() == Some("own")).await;
+    // Half of the connections would reach the dead endpoint.
+    for _ in 0..40 {
+        assert_eq!(checked.backend("/").await.as_deref(), Some("own"));
+    }
+    let verified = Target::https(lockgate.https, "verified.test", authority.der());
+    assert_eq!(verified.backend("/").await.as_deref(), Some("own"));
+    assert_eq!(Target::https(lockgate.https, "misnamed.test", authority.der()).backend("/").await, None);
+}
+
 async fn decrypted_backend(lockgate: &Lockgate, authority: &Authority) -> Option<String> {
     Target::https(lockgate.https, "decrypted.test", authority.der()).backend("/").await
 }

@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockgate_route::objects::Kind;
-use lockgate_route::objects::http_proxy::{
-    ExtensionServiceSpec, HttpProxySpec, LoadBalancerPolicy, TlsCertificateDelegationSpec,
-};
+use lockgate_route::objects::http_proxy::{ExtensionServiceSpec, HttpProxySpec, TlsCertificateDelegationSpec};
 use serde_json::{Value, json};
 
 /// The limits of the fields, and the status.
@@ -18,21 +16,16 @@ const LIMITS: &str = include_str!("contour/limits.yaml");
 /// definitions of Contour.
 pub(super) const DIRECTORIES: [&str; 2] = ["crds/contour", "charts/lockgate/files/contour"];
 
-/// The limits and the fields without a type by the ends of paths, and the ends that a field has.
+/// The limits by the ends of paths, and the ends that a field has.
 struct Limits {
     limits: BTreeMap<String, Value>,
-    untyped: BTreeMap<String, BTreeMap<String, Value>>,
     used: BTreeSet<String>,
 }
 
 impl Limits {
-    /// Adds the fields without a type to a block and to all blocks in it, and merges the limits into all fields.
+    /// Merges the limits into a block and all blocks in it.
     fn apply(&mut self, path: &str, schema: &mut Value) {
         let is_at = |end: &str| path.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-        for (end, fields) in self.untyped.iter().filter(|(end, _)| is_at(end)) {
-            self.used.insert(end.clone());
-            fields.iter().for_each(|(name, field)| add_untyped(path, schema, (name, field.clone())));
-        }
         for (end, limits) in self.limits.iter().filter(|(end, _)| is_at(end)) {
             self.used.insert(end.clone());
             merge(schema, limits);
@@ -47,16 +40,9 @@ impl Limits {
 
     /// Fails if a limit has no field.
     fn assert_used(&self) {
-        let unused: Vec<&String> =
-            self.limits.keys().chain(self.untyped.keys()).filter(|end| !self.used.contains(*end)).collect();
+        let unused: Vec<&String> = self.limits.keys().filter(|end| !self.used.contains(*end)).collect();
         assert!(unused.is_empty(), "src/crds/contour/limits.yaml: no field has the path {unused:?}");
     }
-}
-
-/// Adds a field to a block whose type does not have it.
-fn add_untyped(path: &str, block: &mut Value, (name, field): (&str, Value)) {
-    let had = block["properties"].as_object_mut().unwrap().insert(name.to_owned(), field);
-    assert!(had.is_none(), "the type of {path} has the field {name}: remove it from the fields without a type");
 }
 
 /// Applies a patch. Source: RFC 7396, "JSON Merge Patch".
@@ -158,18 +144,14 @@ pub(super) fn head(module: &str) -> String {
 pub(super) fn definitions() -> [(Kind, &'static str, Value); 3] {
     let file: Value = serde_saphyr::from_str(LIMITS).unwrap();
     let limits = serde_json::from_value(file["fields"].clone()).unwrap();
-    let untyped = serde_json::from_value(file["untyped"].clone()).unwrap();
-    let mut limits = Limits { limits, untyped, used: BTreeSet::new() };
+    let mut limits = Limits { limits, used: BTreeSet::new() };
     let mut limited = |kind: Kind, mut spec: Value| {
         describe(&mut spec);
         limits.apply(&format!("{}.spec", kind.as_str()), &mut spec);
         spec
     };
 
-    let mut proxy = super::schema::<HttpProxySpec>();
-    let balancing = ("loadBalancerPolicy", super::schema::<LoadBalancerPolicy>());
-    add_untyped("tcpproxy", &mut proxy["properties"]["tcpproxy"], balancing);
-    let proxy = limited(Kind::HTTP_PROXY, proxy);
+    let proxy = limited(Kind::HTTP_PROXY, super::schema::<HttpProxySpec>());
     let extension = limited(Kind::EXTENSION_SERVICE, super::schema::<ExtensionServiceSpec>());
     let delegation = limited(Kind::TLS_CERTIFICATE_DELEGATION, super::schema::<TlsCertificateDelegationSpec>());
     limits.assert_used();

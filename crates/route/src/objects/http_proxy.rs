@@ -41,7 +41,7 @@ pub use route::{
     ProxyService, RedirectPolicy, ReplacePrefix, RetryPolicy, TimeoutPolicy,
 };
 pub use status::{DetailedCondition, HttpProxyStatus, LoadBalancer, SubCondition};
-pub use tcp_proxy::{TcpInclude, TcpProxy};
+pub use tcp_proxy::{TcpHealthCheckPolicy, TcpInclude, TcpProxy};
 
 /// The API group of Contour.
 pub const CONTOUR: &str = "projectcontour.io";

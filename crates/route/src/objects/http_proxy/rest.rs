@@ -59,12 +59,12 @@ mod tests {
         let spec: HttpProxySpec = serde_json::from_value(json!({
             "virtualhost": { "fqdn": "a.test", "other": {}, "empty": [], "new": 1 },
             "routes": [{ "conditions": [{ "prefix": "/a" }], "otherPolicy": [{ "cidr": "10.0.0.1" }] }],
-            "tcpproxy": { "services": [], "healthCheckPolicy": {} },
+            "tcpproxy": { "services": [], "laterPolicy": {} },
             "later": {},
         }))
         .unwrap();
         assert_eq!(spec.rest.names().collect::<Vec<_>>(), ["later"]);
-        assert!(spec.tcpproxy.as_ref().unwrap().rest.has("healthCheckPolicy"));
+        assert!(spec.tcpproxy.as_ref().unwrap().rest.has("laterPolicy"));
         let host = spec.virtualhost.as_ref().unwrap();
         assert_eq!((&*host.fqdn, host.rest.names().collect::<Vec<_>>()), ("a.test", vec!["new", "other"]));
         assert!(spec.routes[0].rest.has("otherPolicy") && spec.routes[0].conditions[0].prefix == "/a");

@@ -62,6 +62,28 @@ pub fn of_route(
     })
 }
 
+/// Returns the load balancing of a TCP proxy. A connection has no part that could be hashed, as with Contour.
+pub fn of_connections(
+    tree: &mut Tree,
+    object: &Declaring,
+    policy: Option<&LoadBalancerPolicy>,
+) -> Option<LoadBalancing> {
+    let policy = policy?;
+    let field = "spec.tcpproxy.loadBalancerPolicy";
+    let ignored = Block::TcpProxy.ignored();
+    tree.report.add_rest(&object.origin, field, (&policy.rest, &[]), Block::TcpProxy, "left out");
+    if !policy.request_hash_policies.is_empty() {
+        let message = "connections have no part of a request";
+        tree.report.add(&object.origin, format!("{field}.requestHashPolicies"), &ignored, message, "left out");
+    }
+    let algorithm = unhashed(&policy.strategy).unwrap_or_else(|| {
+        let message = format!("strategy {:?} is not one for connections", policy.strategy);
+        tree.report.add(&object.origin, format!("{field}.strategy"), &ignored, message, "RoundRobin applied");
+        Algorithm::RoundRobin
+    });
+    Some(LoadBalancing { algorithm, ..LoadBalancing::default() })
+}
+
 /// Returns the algorithm of a strategy that hashes no part of requests.
 pub fn unhashed(strategy: &str) -> Option<Algorithm> {
     match strategy {

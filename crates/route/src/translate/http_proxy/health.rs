@@ -1,11 +1,11 @@
-//! The active health checks of routes.
+//! The active health checks of routes and TCP proxies.
 
 use std::time::Duration;
 
 use super::situation::{self, Block};
 use super::tree::{Declaring, Tree};
 use crate::model::{HealthCheck, Probe, ProbeMethod};
-use crate::objects::http_proxy::{HealthCheckPolicy, StatusRange};
+use crate::objects::http_proxy::{HealthCheckPolicy, StatusRange, TcpHealthCheckPolicy};
 
 /// The `Host` header of checks without one, as in Contour.
 const HOST: &str = "contour-envoy-healthcheck";
@@ -19,6 +19,9 @@ const MOST_STATUSES: usize = 16;
 /// The maximum random addition to the interval, in percent, so that the checks of many endpoints are spread.
 const JITTER_PERCENT: u32 = 10;
 
+/// A field below the policy, and a message.
+type Fault = (String, String);
+
 /// Returns the health check of a route, if it is valid and the settings allow it.
 pub fn of_route(
     tree: &mut Tree,
@@ -27,14 +30,47 @@ pub fn of_route(
     policy: Option<&HealthCheckPolicy>,
 ) -> Option<HealthCheck> {
     let policy = policy?;
-    let field = format!("{field}.healthCheckPolicy");
+    allowed(tree, object, format!("{field}.healthCheckPolicy"), Block::Route, || parse(policy))
+}
+
+/// Returns the health check of a TCP proxy: a connection to each endpoint. Conditions as for routes.
+pub fn of_connections(
+    tree: &mut Tree,
+    object: &Declaring,
+    policy: Option<&TcpHealthCheckPolicy>,
+) -> Option<HealthCheck> {
+    let policy = policy?;
+    allowed(tree, object, "spec.tcpproxy.healthCheckPolicy".to_owned(), Block::TcpProxy, || {
+        let TcpHealthCheckPolicy {
+            interval_seconds,
+            timeout_seconds,
+            unhealthy_threshold_count,
+            healthy_threshold_count,
+            rest,
+        } = policy;
+        if let Some(name) = rest.names().next() {
+            return Err((String::new(), format!("field {name:?} is not supported")));
+        }
+        let times = [*interval_seconds, *timeout_seconds];
+        check(Probe::Tcp, times, [*unhealthy_threshold_count, *healthy_threshold_count])
+    })
+}
+
+/// Returns a health check if the settings allow it and it is valid.
+fn allowed(
+    tree: &mut Tree,
+    object: &Declaring,
+    field: String,
+    block: Block,
+    parse: impl FnOnce() -> Result<HealthCheck, Fault>,
+) -> Option<HealthCheck> {
     let unchecked = "the endpoints are not checked";
     if !tree.resolver.context.settings.tenants.active_health_checks {
         let message = "the setting tenants.activeHealthChecks does not allow active health checks";
-        tree.report.add(&object.origin, field, &Block::Route.ignored(), message, unchecked);
+        tree.report.add(&object.origin, field, &block.ignored(), message, unchecked);
         return None;
     }
-    match parse(policy) {
+    match parse() {
         Ok(check) => Some(check),
         Err((below, message)) => {
             let field = format!("{field}{below}");
@@ -44,7 +80,7 @@ pub fn of_route(
     }
 }
 
-fn parse(policy: &HealthCheckPolicy) -> Result<HealthCheck, (String, String)> {
+fn parse(policy: &HealthCheckPolicy) -> Result<HealthCheck, Fault> {
     let HealthCheckPolicy {
         path,
         host,
@@ -68,17 +104,6 @@ fn parse(policy: &HealthCheckPolicy) -> Result<HealthCheck, (String, String)> {
     if host.len() > 253 || !host.bytes().all(is_host) {
         return Err(at(".host", format!("{host:?} is not a host")));
     }
-    let number = |below: &str, value: i64, default: i64, most: i64| match value {
-        0 => Ok(default),
-        value if (1..=most).contains(&value) => Ok(value),
-        value => Err(at(below, format!("{value} is not a number from 1 to {most}"))),
-    };
-    let seconds = |below: &str, value: i64, default: i64, most: i64| {
-        number(below, value, default, most).map(|value| Duration::from_secs(value.unsigned_abs()))
-    };
-    let count = |below: &str, value: i64, default: i64| {
-        number(below, value, default, 100).map(|value| u32::try_from(value).unwrap_or(u32::MAX))
-    };
     if expected_statuses.len() > MOST_STATUSES {
         return Err(at(".expectedStatuses", format!("more than {MOST_STATUSES} ranges")));
     }
@@ -93,14 +118,32 @@ fn parse(policy: &HealthCheckPolicy) -> Result<HealthCheck, (String, String)> {
     if statuses.is_empty() {
         statuses.push((200, 200));
     }
+    let probe = Probe::Http { host: host.into(), path: path.as_str().into(), method: ProbeMethod::Get, statuses };
+    let times = [*interval_seconds, *timeout_seconds];
+    check(probe, times, [*unhealthy_threshold_count, *healthy_threshold_count])
+}
+
+/// Returns a health check with these times in seconds and thresholds. 0 is the default of Contour.
+fn check(probe: Probe, [interval, timeout]: [i64; 2], [unhealthy, healthy]: [i64; 2]) -> Result<HealthCheck, Fault> {
+    let number = |below: &str, value: i64, default: i64, most: i64| match value {
+        0 => Ok(default),
+        value if (1..=most).contains(&value) => Ok(value),
+        value => Err((below.to_owned(), format!("{value} is not a number from 1 to {most}"))),
+    };
+    let seconds = |below: &str, value: i64, default: i64, most: i64| {
+        number(below, value, default, most).map(|value| Duration::from_secs(value.unsigned_abs()))
+    };
+    let count = |below: &str, value: i64, default: i64| {
+        number(below, value, default, 100).map(|value| u32::try_from(value).unwrap_or(u32::MAX))
+    };
     Ok(HealthCheck {
-        probe: Probe::Http { host: host.into(), path: path.as_str().into(), method: ProbeMethod::Get, statuses },
+        probe,
         port: None,
         service_port: None,
-        interval: seconds(".intervalSeconds", *interval_seconds, 10, LONGEST_INTERVAL)?,
-        timeout: seconds(".timeoutSeconds", *timeout_seconds, 2, LONGEST_TIMEOUT)?,
+        interval: seconds(".intervalSeconds", interval, 10, LONGEST_INTERVAL)?,
+        timeout: seconds(".timeoutSeconds", timeout, 2, LONGEST_TIMEOUT)?,
         jitter_percent: JITTER_PERCENT,
-        healthy_threshold: count(".healthyThresholdCount", *healthy_threshold_count, 2)?,
-        unhealthy_threshold: count(".unhealthyThresholdCount", *unhealthy_threshold_count, 3)?,
+        healthy_threshold: count(".healthyThresholdCount", healthy, 2)?,
+        unhealthy_threshold: count(".unhealthyThresholdCount", unhealthy, 3)?,
     })
 }

@@ -144,11 +144,7 @@ impl Tree<'_> {
             Ok((_, Some(denied))) => Err(Unusable::Denied(Action::Respond { status: 403, body: Some(denied) })),
             Err(Unreached::Closed) => Err(Unusable::Closing),
             Err(Unreached::Fault(fault)) => {
-                let below = match fault.field {
-                    ".service.name" => ".name",
-                    ".service.port" => ".port",
-                    _ => "",
-                };
+                let below = upstream::below(&fault);
                 let situation = match fault.reason {
                     Reason::ServiceUnresolvedReference => situation::SERVICE_UNRESOLVED,
                     other => situation::of_reason(other),

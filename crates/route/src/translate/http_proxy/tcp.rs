@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::situation::{self, Block, Situation};
-use super::tree::Tree;
+use super::tree::{Declaring, Tree};
+use super::upstream::{self, Reached, Unreached, Wanted};
 use super::{DIALECT, proxy_of, tls};
 use crate::model::{ClusterId, Destination, UpstreamProtocol, WeightedCluster};
 use crate::objects::http_proxy::{HttpProxy, ProxyService, TcpInclude, TcpProxy, VirtualHost};
@@ -40,12 +41,8 @@ const LEFT_OUT: &str = "its share of the connections goes to the other Services,
 /// The fields of a host that restrict requests, and that cannot restrict connections.
 const RESTRICTING: &[&str] = &["authorization", "ipAllowPolicy", "ipDenyPolicy", "jwtProviders", "rateLimitPolicy"];
 
-/// The fields of a TCP proxy that are left out without harm.
-const HARMLESS: &[&str] = &["healthCheckPolicy", "loadBalancerPolicy"];
-
 /// The fields of a Service that have no effect on connections.
-const OF_REQUESTS: &[&str] =
-    &["cookieRewritePolicies", "healthPort", "requestHeadersPolicy", "responseHeadersPolicy", "slowStartPolicy"];
+const OF_REQUESTS: &[&str] = &["cookieRewritePolicies", "requestHeadersPolicy", "responseHeadersPolicy"];
 
 /// The maximum number of objects in a chain of includes.
 const LONGEST: usize = 100;
@@ -60,8 +57,9 @@ impl<'r> Tree<'r> {
     /// Returns where the TLS connections of a root go. `None`: Envoy reads requests from them.
     pub fn stream(&mut self, root: &HttpProxy, host: &VirtualHost) -> Option<Box<Stream>> {
         let origin = root.meta.object_ref(Kind::HTTP_PROXY);
-        let closed = Box::new(Stream { is_decrypted: false, to: Destination::refusing(origin.clone()) });
         let tls = host.tls.as_ref();
+        let is_decrypted = tls.is_some_and(|tls| !tls.passthrough);
+        let closed = Box::new(Stream { is_decrypted, to: Destination::refusing(origin.clone()) });
         let Some(proxy) = &root.spec.tcpproxy else {
             let field = tls.filter(|tls| tls.passthrough).map(|_| "spec.virtualhost.tls.passthrough")?;
             let message = "there is no TCP proxy to which the connections could be passed";
@@ -75,7 +73,6 @@ impl<'r> Tree<'r> {
             return Some(closed);
         };
         let is_restricted = self.report_restrictions(root, host) || self.host.is_closed || !tls::is_valid(tls);
-        let is_decrypted = !tls.passthrough;
         // The Services are read in any case, so that their faults are reported.
         let to = self.destination(root, proxy, is_decrypted).filter(|_| !is_restricted);
         Some(to.map_or(closed, |to| Box::new(Stream { is_decrypted, to })))
@@ -100,13 +97,17 @@ impl<'r> Tree<'r> {
         loop {
             let origin = object.meta.object_ref(Kind::HTTP_PROXY);
             is_closed |= self.is_restricted(object, above.is_empty());
-            let rest = (&proxy.rest, HARMLESS);
+            let rest = (&proxy.rest, &[][..]);
             is_closed |= self.report.add_rest(&origin, "spec.tcpproxy", rest, Block::TcpProxy, CLOSED);
             let include = proxy.include.as_ref().map(|include| ("spec.tcpproxy.include", include));
             let include = include.or(proxy.includes.as_ref().map(|include| ("spec.tcpproxy.includes", include)));
+            if include.is_some() && (proxy.load_balancer_policy.is_some() || proxy.health_check_policy.is_some()) {
+                let message = "\"loadBalancerPolicy\" and \"healthCheckPolicy\" of the included object apply";
+                self.report.add(&origin, "spec.tcpproxy", &Block::TcpProxy.ignored(), message, "left out");
+            }
             let (field, include) = match (include, proxy.services.is_empty()) {
                 (None, false) => {
-                    let to = self.services_of(object, &proxy.services, is_decrypted)?;
+                    let to = self.services_of(object, proxy, is_decrypted)?;
                     return (!is_closed).then_some(to);
                 }
                 (None, true) => {
@@ -187,13 +188,11 @@ impl<'r> Tree<'r> {
     }
 
     /// Returns the destination that consists of Services. `None`: none of them may receive connections. A missing Service is skipped.
-    fn services_of(
-        &mut self,
-        object: &HttpProxy,
-        services: &[ProxyService],
-        is_decrypted: bool,
-    ) -> Option<Destination> {
-        let origin = object.meta.object_ref(Kind::HTTP_PROXY);
+    fn services_of(&mut self, object: &HttpProxy, proxy: &TcpProxy, is_decrypted: bool) -> Option<Destination> {
+        let services = &proxy.services;
+        let object = Declaring::of_connections(object);
+        let origin = object.origin.clone();
+        let wanted = upstream::of_connections(self, &object, proxy);
         let mut to = Destination::refusing(origin.clone());
         let (has_weights, mut is_closed) = (services.iter().any(|service| service.weight.is_some()), false);
         for (index, service) in services.iter().enumerate() {
@@ -207,10 +206,7 @@ impl<'r> Tree<'r> {
                 let message = format!("field {name:?} has no effect on connections");
                 self.report.add(&origin, format!("{field}.{name}"), &Block::TcpProxy.ignored(), message, "left out");
             }
-            // The certificate of such a Service must be verified, so no connection may reach it, or another one instead.
-            let validation = set_among(service, &["validation"]);
-            let others = service.rest.names().filter(|name| !OF_REQUESTS.contains(name) && *name != "validation");
-            for name in others.chain(validation) {
+            for name in service.rest.names().filter(|name| !OF_REQUESTS.contains(name)) {
                 is_closed = true;
                 let message = format!("field {name:?} is not supported for connections");
                 let field = format!("{field}.{name}");
@@ -224,7 +220,13 @@ impl<'r> Tree<'r> {
             }
             let weight = if has_weights { service.weight.unwrap_or(0) } else { 1 };
             let weight = u32::try_from(weight.clamp(0, HEAVIEST)).unwrap_or(0);
-            let Some(cluster) = self.cluster_of_connections(object, &field, service, is_decrypted) else { continue };
+            let cluster = match self.cluster_of_connections(&object, &wanted, (&field, service), is_decrypted) {
+                Ok(cluster) => cluster,
+                Err(closes) => {
+                    is_closed |= closes;
+                    continue;
+                }
+            };
             match to.clusters.iter_mut().find(|one| one.cluster == cluster) {
                 Some(same) => same.weight = same.weight.saturating_add(weight),
                 None => to.clusters.push(WeightedCluster::new(cluster, weight)),
@@ -234,33 +236,34 @@ impl<'r> Tree<'r> {
         (!is_closed && !to.clusters.is_empty()).then_some(to)
     }
 
-    /// Returns the cluster of a Service for connections.
+    /// Returns the cluster of a Service for connections. The error, which is reported, is whether it closes all connections: the certificate
+    /// must be verified, so no connection may reach the Service, or another one instead.
     fn cluster_of_connections(
         &mut self,
-        object: &HttpProxy,
-        field: &str,
-        service: &ProxyService,
+        object: &Declaring,
+        wanted: &Wanted,
+        (field, service): (&str, &ProxyService),
         is_decrypted: bool,
-    ) -> Option<ClusterId> {
-        let origin = object.meta.object_ref(Kind::HTTP_PROXY);
+    ) -> Result<ClusterId, bool> {
+        let origin = object.origin.clone();
         let Some(number) = u16::try_from(service.port).ok().filter(|port| *port > 0) else {
             let message = format!("port {} is not a number from 1 to 65535", service.port);
             self.report.add(&origin, format!("{field}.port"), &SERVICE_UNRESOLVED, message, LEFT_OUT);
-            return None;
+            return Err(false);
         };
-        let key = ObjectKey { namespace: object.meta.key.namespace.clone(), name: service.name.as_str().into() };
+        let key = ObjectKey { namespace: origin.namespace.clone(), name: service.name.as_str().into() };
         let port = WantedPort::Number(number.into());
-        let declared = || backend::policy_of_bytes(self.resolver.context, &key, port, Transport::Tcp).is_some();
+        let of_bytes = backend::policy_of_bytes(self.resolver.context, &key, port, Transport::Tcp);
         let is_encrypted = match service.protocol.as_deref().unwrap_or_default() {
             // The annotations of a Service also describe how HTTP is sent to it.
-            "" => is_decrypted && declared(),
+            "" => is_decrypted && of_bytes.is_some(),
             "tls" | "h2" => true,
             "h2c" => false,
             other => {
                 let message = format!("protocol {other:?} is none of \"tls\", \"h2\", and \"h2c\"");
                 let field = format!("{field}.protocol");
                 self.report.add(&origin, field, &situation::SERVICE_PROTOCOL, message, LEFT_OUT);
-                return None;
+                return Err(false);
             }
         };
         if is_encrypted && !is_decrypted {
@@ -268,30 +271,27 @@ impl<'r> Tree<'r> {
             let field = format!("{field}.protocol");
             self.report.add(&origin, field, &Block::TcpProxy.ignored(), message, "they are not encrypted again");
         }
-        let cluster = match is_encrypted && is_decrypted {
-            true => self.resolver.cluster_as(key, port, UpstreamProtocol::Tls),
-            false => self.resolver.cluster_of_bytes(key, port, Transport::Tcp),
+        let protocol = match is_encrypted && is_decrypted {
+            true => Some(UpstreamProtocol::Tls),
+            false => of_bytes.map(|policy| policy.protocol),
         };
-        let (below, situation, message) = match cluster {
-            Ok((cluster, None)) => return Some(cluster),
+        let reached = Reached { service, field, port: number, protocol, host: None };
+        let (below, situation, message) = match upstream::cluster(self, object, wanted, reached, CLOSED) {
+            Ok((cluster, None)) => return Ok(cluster),
             Ok((_, Some(denied))) => {
                 ("", situation::of_reason(Reason::AccessNotRestricted), Message::from(denied.to_string()))
             }
-            Err(fault) => {
-                let below = match fault.field {
-                    ".service.name" => ".name",
-                    ".service.port" => ".port",
-                    _ => "",
-                };
+            Err(Unreached::Closed) => return Err(true),
+            Err(Unreached::Fault(fault)) => {
                 let situation = match fault.reason {
                     Reason::ServiceUnresolvedReference => SERVICE_UNRESOLVED,
                     other => situation::of_reason(other),
                 };
-                (below, situation, fault.message)
+                (upstream::below(&fault), situation, fault.message)
             }
         };
         self.report.add(&origin, format!("{field}{below}"), &situation, message, LEFT_OUT);
-        None
+        Err(false)
     }
 }
 

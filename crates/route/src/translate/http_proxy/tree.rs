@@ -95,6 +95,13 @@ pub struct Declaring<'p> {
     denied: Option<Arc<str>>,
 }
 
+impl<'p> Declaring<'p> {
+    /// Returns the object with the Services of a TCP proxy. The caller considers what closes its connections.
+    pub fn of_connections(proxy: &'p HttpProxy) -> Self {
+        Self { proxy, origin: proxy.meta.object_ref(Kind::HTTP_PROXY), is_closed: false, denied: None }
+    }
+}
+
 impl<'r> Tree<'r> {
     /// Creates an empty tree.
     pub fn new(resolver: Resolver<'r>, report: Report, mut host: HostPolicies) -> Self {

@@ -10,7 +10,7 @@ use crate::model::{
     BackendFeatures, ClusterId, CookieRewrite, HeaderName, HeaderValue, HealthCheck, Host, LoadBalancing, PolicyId,
     TrafficPolicy, UpstreamProtocol,
 };
-use crate::objects::http_proxy::{ProxyRoute, ProxyService};
+use crate::objects::http_proxy::{ProxyRoute, ProxyService, TcpProxy};
 use crate::objects::{Kind, ObjectKey, Objects, Service};
 use crate::translate::backend::{self, Fault};
 use crate::translate::graph::Input;
@@ -130,6 +130,24 @@ pub fn wanted(
         cookies: cookies::parse(tree, object, field, &route.cookie_rewrite_policies, situation::Block::Route),
         requests: headers::changed(route.request_headers_policy.as_ref()),
         responses: headers::changed(route.response_headers_policy.as_ref()),
+    }
+}
+
+/// The policies of a TCP proxy for all its Services.
+pub fn of_connections(tree: &mut Tree, object: &Declaring, proxy: &TcpProxy) -> Wanted {
+    Wanted {
+        load_balancing: balancing::of_connections(tree, object, proxy.load_balancer_policy.as_ref()),
+        health_check: health::of_connections(tree, object, proxy.health_check_policy.as_ref()),
+        ..Wanted::default()
+    }
+}
+
+/// Returns the field of a fault below that of the Service.
+pub fn below(fault: &Fault) -> &'static str {
+    match fault.field {
+        ".service.name" => ".name",
+        ".service.port" => ".port",
+        _ => "",
     }
 }
 

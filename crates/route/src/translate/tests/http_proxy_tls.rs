@@ -124,8 +124,15 @@ pub(super) fn any_tcp_proxy() -> impl Strategy<Value = Option<Value>> {
     let include = |name: &str| json!({ "include": { "name": name } });
     let two =
         json!({ "services": [{ "name": "a", "port": 80, "weight": 2 }, { "name": "b", "port": 80, "weight": 1 }] });
+    let verified = |secret: &str| {
+        let validation = json!({ "caSecret": secret, "subjectName": "a" });
+        let service = json!({ "name": "a", "port": 80, "protocol": "tls", "validation": validation });
+        json!({ "services": [service], "loadBalancerPolicy": { "strategy": "Random" } })
+    };
+    let checked = json!({ "services": to("b"), "healthCheckPolicy": { "intervalSeconds": 3 } });
     let proxies = [services("a"), services("gone"), two, include("one"), include("two"), include("three")];
-    select([None, None, None].into_iter().chain(proxies.map(Some)).collect::<Vec<_>>())
+    let proxies = proxies.into_iter().chain([verified("ca"), verified("other/ca"), checked]);
+    select([None, None, None, None].into_iter().chain(proxies.map(Some)).collect::<Vec<_>>())
 }
 
 /// Returns a verification of clients.
