@@ -1,6 +1,8 @@
-//! BackendPolicies for the load balancing, the health checks, and the idle connections that HTTPProxies set for a Service.
+//! BackendPolicies for the load balancing, the health checks, and the idle connections that HTTPProxies set for a Service, and
+//! BackendTLSPolicies for its verification.
 
 mod spec;
+mod verified;
 
 use std::collections::BTreeMap;
 
@@ -16,9 +18,14 @@ use super::rules::{Fault, Place};
 use super::{key, object};
 use crate::check::Translated;
 
+use verified::Verified;
+
 /// The features that HTTPProxies set, by Service port.
 #[derive(Debug, Default)]
-pub struct Backends(BTreeMap<(ObjectKey, u16), (ObjectKey, Map<String, Value>)>);
+pub struct Backends {
+    features: BTreeMap<(ObjectKey, u16), (ObjectKey, Map<String, Value>)>,
+    verified: Verified,
+}
 
 impl Backends {
     /// Adds the features with which a route reaches a Service. The error is a protocol or a verification that no policy expresses.
@@ -37,6 +44,9 @@ impl Backends {
         let service = id.port.service();
         let own = traffic_policy((&source.objects, &source.settings), service, cluster.port, None);
         check(cluster, own.as_ref(), service)?;
+        if let Some(verification) = &cluster.policy.verification {
+            self.verified.add(verification, &id.port, place, losses).map_err(Some)?;
+        }
         if cluster.policy.server_name.is_some() {
             let texts = [
                 "the server name (SNI) of connections to a backend follows from a BackendTLSPolicy",
@@ -71,7 +81,7 @@ impl Backends {
             return;
         }
         let at = (service.clone(), port);
-        let (_, known) = self.0.entry(at).or_insert_with(|| (place.owner.clone(), written.clone()));
+        let (_, known) = self.features.entry(at).or_insert_with(|| (place.owner.clone(), written.clone()));
         if *known == written {
             let text = Text {
                 message: "a BackendPolicy applies to all routes of a Service".to_owned(),
@@ -88,7 +98,7 @@ impl Backends {
         place.report_change(losses, "services", texts);
     }
 
-    /// Returns the BackendPolicies.
+    /// Returns the ConfigMaps, the BackendTLSPolicies, and the BackendPolicies.
     pub fn objects(self, objects: &Objects) -> Vec<Value> {
         let mut names = BTreeMap::<_, Names>::new();
         let others =
@@ -96,8 +106,8 @@ impl Backends {
         for policy in others {
             names.entry(policy.meta.key.namespace.clone()).or_default().reserve(&policy.meta.key.name);
         }
-        let mut written = Vec::new();
-        for ((service, port), (owner, features)) in self.0 {
+        let mut written = self.verified.objects(objects);
+        for ((service, port), (owner, features)) in self.features {
             let target = json!({ "kind": "Service", "name": &*service.name, "sectionName": port.to_string() });
             let mut spec = Map::from_iter([("targetRefs".to_owned(), json!([target]))]);
             spec.extend(features);
@@ -113,26 +123,18 @@ impl Backends {
 /// Checks that HTTPRoutes reach a Service with the same protocol, encryption, and verification.
 fn check(cluster: &Cluster, own: Option<&TrafficPolicy>, service: &ObjectKey) -> Result<(), Option<Fault>> {
     let Cluster { port, policy, .. } = cluster;
-    if policy.verification.is_some() {
-        return Err(Some(Fault {
-            part: "services",
-            message: format!(
-                "the certificate of Service \"{service}\" is verified with a Secret, and BackendTLSPolicies need a ConfigMap"
-            ),
-            remedy: format!(
-                "Copy ca.crt to a ConfigMap, write a BackendTLSPolicy for the Service, replace \"validation\" by it, and migrate again: \
-                 kubectl create configmap {} --from-file=ca.crt.",
-                service.name
-            ),
-        }));
-    }
     let protocol = match policy.protocol {
         UpstreamProtocol::Http1 => None,
         UpstreamProtocol::Tls => Some("tls"),
         UpstreamProtocol::H2 => Some("h2"),
         UpstreamProtocol::H2c => Some("h2c"),
     };
-    if own.is_some_and(|own| own.protocol == policy.protocol) {
+    // A BackendTLSPolicy is sufficient for TLS.
+    let protocol_of = |own: &TrafficPolicy| match policy.verification {
+        Some(_) => own.protocol.over_tls(),
+        None => own.protocol,
+    };
+    if own.is_some_and(|own| protocol_of(own) == policy.protocol) {
         return Ok(());
     }
     let protocol = protocol.unwrap_or("http/1.1");

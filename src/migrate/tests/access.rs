@@ -78,7 +78,10 @@ fn connections(model: &Model, listener: &str) -> BTreeMap<String, (String, Vec<S
     let described = |(host, TlsConnections { terminated, to }): (&Host, &TlsConnections)| {
         let tls = terminated.as_ref().map(|tls| (&tls.secrets, &tls.clients));
         // A BackendPolicy replaces the policy of the HTTPProxy.
-        let backends = to.clusters.iter().map(|one| format!("{:?}*{}", one.cluster.port, one.weight));
+        let backends = to.clusters.iter().map(|one| {
+            let port = &one.cluster.port;
+            format!("{} {:?}*{}", port.service(), port.port(), one.weight)
+        });
         (host.to_string(), (format!("{tls:?}"), backends.collect()))
     };
     names.iter().map(described).collect()
