@@ -13,6 +13,7 @@ mod authentication;
 mod error_responses;
 mod faults;
 mod forwarding;
+mod global_rate_limit;
 mod kinds;
 mod login;
 mod request_buffering;

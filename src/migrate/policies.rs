@@ -108,13 +108,9 @@ pub fn features(
     if let Some(limit) = limit {
         written.extend(local_rate_limit_spec(limit, place, losses).map(|spec| ("localRateLimit".to_owned(), spec)));
     }
-    if global_rate_limit.is_some() {
-        let text = Text {
-            message: "HTTPPolicies have no descriptors for the service that counts requests".to_owned(),
-            consequence: "the requests are not limited by this service",
-            remedy: "Set localRateLimit of an HTTPPolicy, or keep the HTTPProxy.",
-        };
-        losses.add_lost(place.owner, place.below(losses, "rateLimitPolicy.global"), text);
+    if let Some(limit) = global_rate_limit.as_ref().filter(|_| is_new("globalRateLimit")) {
+        let spec = limits::global_rate_limit_spec(limit, source, place, losses);
+        written.extend(spec.map(|spec| ("globalRateLimit".to_owned(), spec)));
     }
     if let Some(bytes) = body {
         written.insert("maxRequestBody".to_owned(), json!(format!("{bytes}B")));

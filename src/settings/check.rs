@@ -255,7 +255,7 @@ impl Checks<'_> {
             (Some(_), true) if route.tenants.global_rate_limits => {}
             (Some(_), true) => {
                 let message = format!(
-                    "rate limiting needs {DESCRIPTORS}, which has no descriptor, or tenants.globalRateLimits for those of HTTPProxies"
+                    "rate limiting needs {DESCRIPTORS}, which has no descriptor, or tenants.globalRateLimits for those of HTTPProxies and HTTPPolicies"
                 );
                 self.add_fault(&[ENDPOINT, DESCRIPTORS], message);
             }

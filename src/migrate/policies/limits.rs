@@ -1,11 +1,76 @@
-//! The features `retries`, `timeouts`, `urlRewrite`, `errorResponses`, and `faults` of HTTPPolicies.
+//! The features `globalRateLimit`, `retries`, `timeouts`, `urlRewrite`, `errorResponses`, and `faults` of HTTPPolicies.
 
 use std::ops::RangeInclusive;
 
-use lockgate_route::model::{ErrorResponse, Faults, PathRewrite, Retry, Rewrite, Share, TimeLimits};
+use lockgate_route::model::{
+    Entry, ErrorResponse, Faults, GlobalRateLimit, PathRewrite, Retry, Rewrite, Share, TimeLimits,
+};
 use serde_json::{Value, json};
 
-use crate::migrate::rules::duration;
+use crate::check::Translated;
+use crate::migrate::losses::{Losses, Text};
+use crate::migrate::rules::{Place, duration};
+
+/// Returns the feature `globalRateLimit`, without the descriptors of the settings. A descriptor that a policy does not express is reported.
+pub fn global_rate_limit_spec(
+    limit: &GlobalRateLimit,
+    source: &Translated,
+    place: Place,
+    losses: &mut Losses,
+) -> Option<Value> {
+    const PART: &str = "rateLimitPolicy.global";
+    let general = &source.settings.rate_limit.descriptors;
+    let own = match limit.descriptors.strip_prefix(general.as_slice()) {
+        Some(own) => own,
+        None => {
+            let texts = [
+                "an HTTPPolicy adds its descriptors to those of the settings",
+                "the service counts the descriptors of the settings too",
+                "Remove rateLimit.descriptors from the settings.",
+            ];
+            place.report_change(losses, PART, texts);
+            &limit.descriptors
+        }
+    };
+    let mut descriptors = Vec::new();
+    for descriptor in own {
+        let entries: Option<Vec<Value>> = descriptor.iter().map(entry).collect();
+        match entries {
+            Some(entries) => descriptors.push(json!({ "entries": entries })),
+            None => {
+                let text = Text {
+                    message: "HTTPPolicies have no descriptors with conditions on headers".to_owned(),
+                    consequence: "the requests are not limited by this descriptor",
+                    remedy: "Write a route for these requests with a policy of its own, or keep the HTTPProxy.",
+                };
+                losses.add_lost(place.owner, place.below(losses, PART), text);
+            }
+        }
+    }
+    if descriptors.is_empty() {
+        return None;
+    }
+    let texts = [
+        "the descriptors of an HTTPPolicy begin with the entry \"namespace\"",
+        "the limits of the service do not apply until it knows these descriptors",
+        "Add the entry \"namespace\" with the namespace of the HTTPPolicy to the configuration of the service.",
+    ];
+    place.report_change(losses, PART, texts);
+    Some(json!({ "descriptors": descriptors }))
+}
+
+fn entry(entry: &Entry) -> Option<Value> {
+    Some(match entry {
+        Entry::GenericKey { key, value } => {
+            json!({ "type": "Value", "key": key.as_deref().unwrap_or("generic_key"), "value": value })
+        }
+        Entry::RequestHeader { header_name, descriptor_key } => {
+            json!({ "type": "Header", "key": descriptor_key, "header": header_name })
+        }
+        Entry::RemoteAddress => json!({ "type": "ClientAddress" }),
+        Entry::RequestHeaderValueMatch { .. } => return None,
+    })
+}
 
 /// Returns the feature `retries`.
 pub fn retries_spec(retry: &Retry) -> Value {

@@ -122,8 +122,9 @@ pub const UPSTREAM: &[Key] = &[
         "tenants.globalRateLimits",
         Bool,
         route.tenants.global_rate_limits,
-        "Allows HTTPProxies to send descriptors to the service of `rateLimit.endpoint`. Set it only if the authors of all namespaces are \
-         trusted: the service counts equal descriptors together, so one tenant can use up the limit of another."
+        "Allows HTTPProxies and HTTPPolicies to send descriptors to the service of `rateLimit.endpoint`. Set it only if the authors of all \
+         namespaces are trusted: the service counts equal descriptors of HTTPProxies together, so one tenant can use up the limit of another. \
+         Those of HTTPPolicies begin with their namespace."
     ),
     key!(
         "tenants.disableAuthorization",

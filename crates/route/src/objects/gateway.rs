@@ -11,6 +11,7 @@ mod envoy_fleet;
 mod error_responses;
 mod faults;
 mod forwarding;
+mod global_rate_limit;
 mod grpc_route;
 mod http_policy;
 mod listener_set;
@@ -43,6 +44,7 @@ pub use forwarding::{
     MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec,
     UrlRewriteSpec,
 };
+pub use global_rate_limit::{DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, GlobalRateLimitSpec};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{
     Algorithm, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,

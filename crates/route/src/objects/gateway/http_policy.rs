@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{
-    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, FaultsSpec, JwtSpec, MirrorSpec,
-    OidcSpec, PolicyStatus, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, FaultsSpec, GlobalRateLimitSpec,
+    JwtSpec, MirrorSpec, OidcSpec, PolicyStatus, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::objects::Meta;
 
@@ -88,6 +88,10 @@ pub struct HttpFeaturesSpec {
     /// a rule separately, and starts again when the host changes.
     #[cfg_attr(feature = "testing", schemars(with = "Option<LocalRateLimitSpec>"))]
     pub local_rate_limit: Option<Lenient<LocalRateLimitSpec>>,
+    /// A limit of the request rate that a service counts for all Envoys together, with the settings `rateLimit.endpoint` and
+    /// `tenants.globalRateLimits`. Requests over it are answered 429.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<GlobalRateLimitSpec>"))]
+    pub global_rate_limit: Option<Lenient<GlobalRateLimitSpec>>,
     /// The maximum size of a request body, such as `10MiB`; a larger one is answered 413. Websockets, and streams of gRPC to
     /// GRPCRoutes, have no limit. `http.maxRequestBody` of the settings applies too.
     #[cfg_attr(

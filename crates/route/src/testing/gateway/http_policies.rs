@@ -3,10 +3,11 @@
 use crate::objects::Object;
 use crate::objects::gateway::{
     AbortSpec, ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec,
-    CsrfSpec, DelaySpec, ErrorResponseSpec, FaultsSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy,
-    HttpPolicySpec, HttpPolicyTarget, JwksSpec, JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec,
-    OidcProviderSpec, OidcSpec, PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec,
-    RemoteJwksSpec, RequestBufferingSpec, RetriesSpec, StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
+    CsrfSpec, DelaySpec, DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, ErrorResponseSpec, FaultsSpec,
+    GlobalRateLimitSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget,
+    JwksSpec, JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec,
+    PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RequestBufferingSpec,
+    RetriesSpec, StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -175,6 +176,22 @@ impl HttpPolicyBuilder {
     pub fn buffered(self, size: &str) -> Self {
         let spec = RequestBufferingSpec { max_size: size.to_owned() };
         self.spec(|policy| policy.request_buffering = Some(spec.into()))
+    }
+
+    /// Counts the requests with each value of this header, and those of each client address, in a service.
+    pub fn counted_by(self, header: &str) -> Self {
+        let entry = |r#type, key: Option<&str>, header: Option<&str>| DescriptorEntrySpec {
+            r#type,
+            key: key.map(str::to_owned),
+            value: None,
+            header: header.map(str::to_owned),
+        };
+        let entries = [
+            entry(DescriptorEntryType::Header, Some("user"), Some(header)),
+            entry(DescriptorEntryType::ClientAddress, None, None),
+        ];
+        let descriptors = entries.map(|entry| DescriptorSpec { entries: vec![entry] }).into();
+        self.spec(|policy| policy.global_rate_limit = Some(GlobalRateLimitSpec { descriptors }.into()))
     }
 
     /// Delays and aborts requests.

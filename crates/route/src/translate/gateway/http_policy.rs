@@ -6,6 +6,7 @@ mod credentials;
 mod error_responses;
 mod faults;
 mod features;
+mod global_rate_limit;
 mod headers;
 mod limits;
 mod mirrors;
@@ -139,6 +140,7 @@ impl Parser<'_> {
             cors,
             external_authorization,
             local_rate_limit,
+            global_rate_limit,
             max_request_body,
             request_buffering,
             faults,
@@ -175,7 +177,9 @@ impl Parser<'_> {
                 authorization::parse(spec, namespace, resolver)
             }),
             local_rate_limit: self.feature("localRateLimit", local_rate_limit, self::local_rate_limit),
-            global_rate_limit: None,
+            global_rate_limit: self.feature("globalRateLimit", global_rate_limit, |spec| {
+                global_rate_limit::parse(spec, namespace, settings)
+            }),
             max_request_body_bytes: self.feature("maxRequestBody", max_request_body, |text: &String| body(text)),
             buffered_request_bytes: self.feature("requestBuffering", request_buffering, |spec| {
                 let (bytes, more) = limits::buffered(spec, most_buffered)?;

@@ -12,7 +12,7 @@ use crate::objects::{
     EndpointSlice, Ingress, Kind, LoadBalancingAlgorithm, Namespace, Object, ObjectId, ObjectKey, Objects,
     PreferredZones, claim_shard,
 };
-use crate::settings::{ExternalNames, Hosts, Settings, Tenants, Tls};
+use crate::settings::{Endpoint, ExternalNames, Hosts, Settings, Tenants, Tls};
 use crate::testing::backend_policies::backend_policy;
 use crate::testing::gateway::{HttpPolicyBuilder, http_policy, labeled_namespace};
 use crate::testing::host_grants::{HostGrantBuilder, host_grant};
@@ -186,6 +186,8 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         31 => {
             policy.faults("1s", 503).buffered("64KiB").keys_of("http://login.test/keys", "a").login_of("clients", "a")
         }
+        32 => policy.counted_by("x-user"),
+        33 => policy.counted_by("no header").overriding(),
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }
@@ -273,6 +275,8 @@ pub(super) fn any_settings() -> impl Strategy<Value = Settings> {
             settings.tenants.max_configuration_per_namespace = limit;
             settings.tenants.active_health_checks = allow;
             settings.http.error_responses = allow;
+            settings.tenants.global_rate_limits = allow;
+            settings.rate_limit.endpoint = Some(Endpoint { host: "limits.test".to_owned(), port: 8081 });
             settings.upstream.client_certificate = client_certificate;
             let stats = &mut settings.listeners.stats_tls;
             (stats.at.port, stats.secret, stats.client_ca) = (port.unwrap_or(0), stats_secret, client_ca);
