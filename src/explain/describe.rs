@@ -3,7 +3,7 @@
 use lockgate_route::model::{
     Action, ClientValidation, Cluster, ClusterFilter, Discovery, Endpoints, ForwardFilter, HeaderChange, HeaderMatch,
     HeaderValue, Health, Match, Mirror, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Session,
-    SettingsAuthorization, Share, TlsVersion, UpstreamProtocol, ValueMatch,
+    SettingsAuthorization, Share, TlsVersion, UpstreamProtocol, ValueMatch, ValuePart,
 };
 use lockgate_route::translate::explained::{Answer, Backend, Done, Step};
 use lockgate_xds::provenance::ObjectRef;
@@ -196,8 +196,15 @@ pub fn matches(matches: &Match) -> String {
 fn value_match(value: &ValueMatch) -> String {
     match value {
         ValueMatch::Present => String::new(),
-        ValueMatch::Exact(text) => format!(" {text:?}"),
-        ValueMatch::Prefix(text) => format!(" that begins with {text:?}"),
+        ValueMatch::Text { part, text, ignores_case } => {
+            let case = if *ignores_case { " in any case" } else { "" };
+            match part {
+                ValuePart::Whole => format!(" {text:?}{case}"),
+                ValuePart::Start => format!(" that begins with {text:?}{case}"),
+                ValuePart::End => format!(" that ends with {text:?}{case}"),
+                ValuePart::Any => format!(" that contains {text:?}{case}"),
+            }
+        }
         ValueMatch::Regex(pattern) => format!(" by the regular expression {pattern}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use lockgate_route::model::{Conditions, HeaderMatch, HeaderName, Match, QueryMatch, ValueMatch};
+use lockgate_route::model::{Conditions, HeaderMatch, HeaderName, Match, QueryMatch, ValueMatch, ValuePart};
 use serde_json::{Map, Value, json};
 
 use super::paths::regex_escape;
@@ -100,7 +100,7 @@ fn header(condition: &HeaderMatch) -> Result<Value, String> {
         return Err(format!("HTTPRoutes have no negative condition on header {name:?}", name = name.as_str()));
     }
     // A missing header meets no condition on a text that is not empty.
-    if *missing_is_empty && !matches!(value, ValueMatch::Exact(text) if !text.is_empty()) {
+    if *missing_is_empty && !matches!(value, ValueMatch::Text { text, .. } if !text.is_empty()) {
         return Err(format!("HTTPRoutes do not treat a missing header {name:?} as empty", name = name.as_str()));
     }
     matched(value, name.as_str(), LONGEST_HEADER)
@@ -114,10 +114,21 @@ fn parameter(condition: &QueryMatch) -> Result<Value, String> {
 
 fn matched(value: &ValueMatch, name: &str, longest: usize) -> Result<Value, String> {
     let (kind, text) = match value {
-        ValueMatch::Exact(text) if !text.is_empty() => ("Exact", text.to_string()),
-        ValueMatch::Exact(_) => return Err(format!("HTTPRoutes do not match an empty value of {name:?}")),
+        ValueMatch::Text { text, .. } if text.is_empty() => {
+            return Err(format!("HTTPRoutes do not match an empty value of {name:?}"));
+        }
+        ValueMatch::Text { part: ValuePart::Whole, text, ignores_case: false } => ("Exact", text.to_string()),
+        ValueMatch::Text { part, text, ignores_case } => {
+            let (flags, text) = (if *ignores_case { "(?i)" } else { "" }, regex_escape(text));
+            let text = match part {
+                ValuePart::Whole => format!("{flags}{text}"),
+                ValuePart::Start => format!("{flags}{text}.*"),
+                ValuePart::End => format!("{flags}.*{text}"),
+                ValuePart::Any => format!("{flags}.*{text}.*"),
+            };
+            ("RegularExpression", text)
+        }
         ValueMatch::Present => ("RegularExpression", ".*".to_owned()),
-        ValueMatch::Prefix(text) => ("RegularExpression", format!("{}.*", regex_escape(text))),
         ValueMatch::Regex(text) => ("RegularExpression", text.to_string()),
     };
     match text.len() <= longest {
@@ -144,11 +155,11 @@ mod tests {
 
     #[test]
     fn conditions_that_would_match_more_requests_are_refused() {
-        let exact = named("a", ValueMatch::Exact("1".into()));
+        let exact = named("a", ValueMatch::exact("1"));
         let inverted = HeaderMatch { inverted: true, ..exact.clone() };
         let twice = vec![exact.clone(), named("a", ValueMatch::Present)];
         let missing = HeaderMatch { missing_is_empty: true, ..named("a", ValueMatch::Regex(".*".into())) };
-        for refused in [vec![inverted], twice, vec![missing], vec![named("a", ValueMatch::Exact("".into()))]] {
+        for refused in [vec![inverted], twice, vec![missing], vec![named("a", ValueMatch::exact(""))]] {
             assert!(Others::new(&with(refused)).is_err());
         }
         let kept = HeaderMatch { missing_is_empty: true, ..exact };
@@ -158,7 +169,7 @@ mod tests {
 
     #[test]
     fn different_values_of_a_header_exclude_each_other() {
-        let of = |value: &str| Others::new(&with(vec![named("a", ValueMatch::Exact(value.into()))])).unwrap();
+        let of = |value: &str| Others::new(&with(vec![named("a", ValueMatch::exact(value))])).unwrap();
         assert!(of("1").excludes(&of("2")) && !of("1").excludes(&of("1")));
         assert!(!of("1").excludes(&Others::default()));
         assert!(of("1").rank() < Others::default().rank());

@@ -55,7 +55,7 @@ pub use ids::{ClusterId, ObjectKey, PolicyId, PortRef, SecretId, SecretPart, Sec
 pub use listener::{
     Bind, Destination, Listener, ListenerId, PlainHosts, RouteDiscovery, Termination, TlsConnections, TlsHosts, Traffic,
 };
-pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
+pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch, ValuePart};
 pub use part::Part;
 pub use policy::{
     AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, Jwks, Jwt, JwtProvider, LimitAnswer,

@@ -39,6 +39,9 @@ const DEVIATIONS: &[Deviation] = &[
     Deviation { row: "below a wildcard host", remove: below_wildcards },
     Deviation { row: "virtualhost.tls with a faulty Secret", remove: without_secret },
     Deviation { row: "corsPolicy, preflight requests of other origins", remove: preflights },
+    Deviation { row: "ipAllowPolicy of a redirect or a direct response", remove: refused_answers },
+    Deviation { row: "ipAllowPolicy and the redirect to HTTPS", remove: redirects_to_https },
+    Deviation { row: "ipAllowPolicy and preflight requests", remove: refused_preflights },
 ];
 
 /// Returns the rows of the deviations that explain two answers, that of Contour first.
@@ -239,6 +242,38 @@ fn preflights(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
     }
 }
 
+/// The body of an answer to a refused address.
+const REFUSED: &str = "RBAC: access denied";
+
+fn is_refused(parts: &Parts) -> bool {
+    parts.status == "403" && parts.body == [REFUSED]
+}
+
+/// A list of addresses of a route applies to its redirect or direct response.
+fn refused_answers(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
+    let has_answer =
+        ["\"requestRedirectPolicy\"", "\"directResponsePolicy\""].iter().any(|one| case.text.contains(one));
+    if is_refused(lockgate) && contour.backend().is_none() && !is_refused(contour) && has_answer {
+        *contour = lockgate.clone();
+    }
+}
+
+/// The redirect to HTTPS has no list of addresses.
+fn redirects_to_https(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
+    let is_redirected = lockgate.location().is_some_and(|line| line.starts_with("location: https://"));
+    if is_refused(contour) && lockgate.status == "301" && is_redirected && !case.sent.is_secure() {
+        *contour = lockgate.clone();
+    }
+}
+
+/// Envoy answers preflight requests before it compares addresses.
+fn refused_preflights(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
+    let is_answered = lockgate.status == "200" && lockgate.backend().is_none() && lockgate.body.is_empty();
+    if is_refused(contour) && case.sent.is_preflight() && is_answered && case.text.contains("\"corsPolicy\"") {
+        *contour = lockgate.clone();
+    }
+}
+
 /// Returns the row of the deviation that explains two statuses, that of Contour first.
 pub fn row_of_status(set: &Set, contour: &State, lockgate: &State) -> Option<&'static str> {
     match set.fault {
@@ -249,6 +284,11 @@ pub fn row_of_status(set: &Set, contour: &State, lockgate: &State) -> Option<&'s
             if contour.1.contains("VirtualHostError/DuplicateVhost") || contour.0 == "orphaned" =>
         {
             Some("two roots with one host")
+        }
+        _ if lockgate.1.iter().all(|error| error == "RouteError/RegexTooExpensive" || contour.1.contains(error))
+            && lockgate.1.contains("RouteError/RegexTooExpensive") =>
+        {
+            Some("regular expressions of a host")
         }
         // Contour stops at the first fault of an object.
         Some(_) if contour.0 == "invalid" && lockgate.0 == "invalid" => Some("all faults are reported"),

@@ -4,6 +4,7 @@
 //! the suffix of its hosts, and `@c` is the class. A value `{"$isolated": V, …}` is a fault: in the twin of the set, `V` stands in its
 //! place, which is the effect of the fault according to the deviations. `null` removes it.
 
+mod access;
 mod actions;
 mod conditions;
 mod faults;
@@ -12,6 +13,7 @@ mod scripts;
 use fuzzing::Random;
 use serde_json::{Map, Value, json};
 
+pub use access::COOKIES;
 pub use actions::SERVICES;
 pub use conditions::{HEADERS, PARAMETERS, PATHS, VALUES};
 pub use faults::Fault;
@@ -101,6 +103,9 @@ impl Generator<'_> {
         }
         if self.random.one_in(3) {
             virtual_host["corsPolicy"] = self.scripts();
+        }
+        if self.random.one_in(6) {
+            self.addresses(&mut virtual_host);
         }
         let includes = self.includes(0, children, 1);
         let least = usize::from(includes.is_empty());

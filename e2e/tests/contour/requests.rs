@@ -95,6 +95,11 @@ impl Sent {
         self.fields.iter().any(|(_, other)| other == value)
     }
 
+    /// Returns whether it is sent over TLS.
+    pub fn is_secure(&self) -> bool {
+        self.is_https
+    }
+
     /// Returns whether a browser asks for the permission of a script.
     pub fn is_preflight(&self) -> bool {
         self.method == Method::OPTIONS
@@ -154,6 +159,7 @@ fn comparable(answer: &Answer) -> String {
         // Names of headers have no case.
         .map(|(name, value)| match name {
             "access-control-expose-headers" => format!("{name}: {}", value.to_ascii_lowercase()),
+            "set-cookie" => format!("{name}: {}", with_sorted_attributes(&value)),
             _ => format!("{name}: {value}"),
         })
         .filter(|line| !is_variable(line) && !line.starts_with("content-length"))
@@ -162,6 +168,13 @@ fn comparable(answer: &Answer) -> String {
     let text = answer.text();
     let body: Vec<&str> = text.lines().filter(|line| !is_variable(line)).collect();
     format!("{}\n{}\n\n{}", answer.status, headers.join("\n"), body.join("\n"))
+}
+
+/// Returns a cookie with its attributes in one order, which has no meaning.
+fn with_sorted_attributes(cookie: &str) -> String {
+    let mut parts: Vec<&str> = cookie.split("; ").collect();
+    parts[1..].sort_unstable();
+    parts.join("; ")
 }
 
 /// The parts of the comparable form of an answer.

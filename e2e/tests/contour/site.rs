@@ -15,7 +15,7 @@ use hyper::{Method, Request, Response};
 use serde_json::json;
 
 use super::api::Api;
-use super::generator::SERVICES;
+use super::generator::{COOKIES, SERVICES};
 
 /// The number of sets that are served at the same time.
 pub const SLOTS: u64 = 20;
@@ -245,6 +245,8 @@ async fn backend(address: IpAddr, name: String) -> Server {
             .header("x-backend", &name)
             .header("x-served-by", "backend")
             .header("x-t", "backend")
+            .header("set-cookie", format!("{}=1; Path=/a; HttpOnly", COOKIES[0]))
+            .header("set-cookie", format!("{}=2; Domain=b.test; Secure; SameSite=Lax; Max-Age=60", COOKIES[1]))
             .body(Full::new(Bytes::from(text)));
         async move { answer.expect("an answer") }
     })

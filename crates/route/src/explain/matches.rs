@@ -7,7 +7,7 @@ use regex::Regex;
 use super::hosts::without_port;
 use super::{Outcome, Request, path};
 use crate::model::{
-    ClusterId, HeaderMatch, HeaderName, Host, Match, PathMatch, QueryMatch, Route, SessionCookie, ValueMatch,
+    ClusterId, HeaderMatch, HeaderName, Host, Match, PathMatch, QueryMatch, Route, SessionCookie, ValueMatch, ValuePart,
 };
 use crate::settings::{EscapedSlashes, Settings, Underscores};
 
@@ -169,8 +169,16 @@ fn without_dot(authority: &str) -> String {
 fn is_met(value: &ValueMatch, text: &str) -> bool {
     match value {
         ValueMatch::Present => true,
-        ValueMatch::Exact(exact) => text == &**exact,
-        ValueMatch::Prefix(prefix) => text.starts_with(&**prefix),
+        ValueMatch::Text { part, text: wanted, ignores_case } => {
+            let case = |text: &str| if *ignores_case { text.to_ascii_lowercase() } else { text.to_owned() };
+            let (text, wanted) = (case(text), case(wanted));
+            match part {
+                ValuePart::Whole => text == wanted,
+                ValuePart::Start => text.starts_with(&wanted),
+                ValuePart::End => text.ends_with(&wanted),
+                ValuePart::Any => text.contains(&wanted),
+            }
+        }
         ValueMatch::Regex(pattern) => matches_whole(pattern, text),
     }
 }

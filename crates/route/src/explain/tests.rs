@@ -92,7 +92,7 @@ fn the_first_matching_route_serves_a_request() {
         missing_is_empty: false,
     };
     let with = |conditions| Match::new(PathMatch::root(), conditions);
-    let exact = |text: &str| ValueMatch::Exact(text.into());
+    let exact = ValueMatch::exact;
     let query = |name: &str, value| QueryMatch { name: name.into(), value };
     let routes = [
         answering(201, PathMatch::Exact("/exact".into())),

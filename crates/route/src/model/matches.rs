@@ -69,12 +69,42 @@ pub struct QueryMatch {
 pub enum ValueMatch {
     /// Any value, also an empty one.
     Present,
-    /// The whole value, byte for byte.
-    Exact(Arc<str>),
-    /// The start of the value; not empty.
-    Prefix(Arc<str>),
+    /// A text in the value.
+    Text {
+        /// Where the text is.
+        part: ValuePart,
+        /// The text. Empty only as a whole value.
+        text: Arc<str>,
+        /// Whether ASCII letters of both cases are equal. Otherwise, the text is compared byte for byte.
+        ignores_case: bool,
+    },
     /// RE2, matched against the whole value.
     Regex(Arc<str>),
+}
+
+/// A part of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ValuePart {
+    /// The whole value.
+    Whole,
+    /// Its beginning.
+    Start,
+    /// Its end.
+    End,
+    /// Any part of it.
+    Any,
+}
+
+impl ValueMatch {
+    /// Returns the condition that a value is this text.
+    pub fn exact(text: &str) -> Self {
+        Self::Text { part: ValuePart::Whole, text: text.into(), ignores_case: false }
+    }
+
+    /// Returns whether a single value meets the condition.
+    pub fn is_exact(&self) -> bool {
+        matches!(self, Self::Text { part: ValuePart::Whole, ignores_case: false, .. })
+    }
 }
 
 impl Match {

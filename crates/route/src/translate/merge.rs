@@ -61,7 +61,7 @@ mod tests {
     fn header(name: &str) -> HeaderMatch {
         HeaderMatch {
             name: HeaderName::parse(name).unwrap(),
-            value: ValueMatch::Exact("1".into()),
+            value: ValueMatch::exact("1"),
             inverted: false,
             missing_is_empty: false,
         }

@@ -77,7 +77,7 @@ impl ToHttps {
 fn over_https(matches: &Match) -> Option<Match> {
     let name = HeaderName::parse("x-forwarded-proto")?;
     let mut conditions = matches.conditions().cloned().unwrap_or_default();
-    let (value, inverted, missing_is_empty) = (ValueMatch::Exact("https".into()), false, false);
+    let (value, inverted, missing_is_empty) = (ValueMatch::exact("https"), false, false);
     conditions.headers.push(HeaderMatch { name, value, inverted, missing_is_empty });
     Some(Match::new(matches.path.clone(), conditions))
 }

@@ -20,6 +20,9 @@ impl Generator<'_> {
             1 => route["directResponsePolicy"] = self.direct_response(),
             _ => self.forward(route, is_prefix),
         }
+        if self.random.one_in(8) {
+            self.addresses(route);
+        }
         if self.random.one_in(5) {
             route["responseHeadersPolicy"] = self.header_policy(&["x-r", "X-Served-By", "server"]);
         }
@@ -81,10 +84,16 @@ impl Generator<'_> {
             if self.random.one_in(8) {
                 service["responseHeadersPolicy"] = self.header_policy(&["x-r", "X-Served-By", "x-t"]);
             }
+            if self.random.one_in(8) {
+                self.cookies(service);
+            }
         }
         route["services"] = services.into();
         if self.random.one_in(5) {
             route["requestHeadersPolicy"] = self.header_policy(&["x-n", "X-B", "user-agent", "Host"]);
+        }
+        if self.random.one_in(6) {
+            self.cookies(route);
         }
         if is_prefix && self.random.one_in(4) {
             route["pathRewritePolicy"] = json!({ "replacePrefix": self.replacements() });

@@ -32,6 +32,10 @@ impl Generator<'_> {
                 conditions.push(self.header(name));
             }
         }
+        if self.random.one_in(8) {
+            let method = *self.random.choose(&["GET", "POST", "DELETE"]);
+            conditions.push(json!({ "header": { "name": ":method", "exact": method } }));
+        }
         for name in PARAMETERS {
             if self.random.one_in(8) {
                 conditions.push(self.parameter(name));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lockgate_route::model::{
-    Action, Conditions, Host, Match, Model, Others, PathMatch, Route, ValueMatch, VirtualHost,
+    Action, Conditions, Host, Match, Model, Others, PathMatch, Route, ValueMatch, ValuePart, VirtualHost,
 };
 use regex::Regex;
 
@@ -102,8 +102,15 @@ fn meets(matches: &Match, headers: &[(&str, &str)]) -> bool {
         let found = found.or_else(|| condition.missing_is_empty.then_some(""));
         let is_met = found.is_some_and(|value| match &condition.value {
             ValueMatch::Present => true,
-            ValueMatch::Exact(text) => **text == *value,
-            ValueMatch::Prefix(text) => value.starts_with(&**text),
+            ValueMatch::Text { part, text, ignores_case } => {
+                assert!(!ignores_case, "no condition of the test does");
+                match part {
+                    ValuePart::Whole => **text == *value,
+                    ValuePart::Start => value.starts_with(&**text),
+                    ValuePart::End => value.ends_with(&**text),
+                    ValuePart::Any => value.contains(&**text),
+                }
+            }
             ValueMatch::Regex(text) => Regex::new(&format!("^(?:{text})$")).unwrap().is_match(value),
         });
         match (condition.inverted, &condition.value) {

@@ -7,7 +7,7 @@ use route_v3::header_matcher::HeaderMatchSpecifier;
 
 use super::Conditions;
 use crate::envoy::wire::{fraction, regex, string_matcher};
-use crate::model::{HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
+use crate::model::{HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch, ValuePart};
 
 /// Builds Envoy's match of requests that also meet these conditions.
 pub(super) fn route_match(matches: &Match, Conditions { headers, cookie }: Conditions) -> route_v3::RouteMatch {
@@ -33,7 +33,7 @@ pub fn header_matchers(headers: &[HeaderMatch]) -> impl Iterator<Item = route_v3
     headers.iter().map(|HeaderMatch { name, value, inverted, missing_is_empty }| {
         let specifier = match pattern(value) {
             None => HeaderMatchSpecifier::PresentMatch(true),
-            Some(pattern) => HeaderMatchSpecifier::StringMatch(string_matcher(pattern)),
+            Some(matcher) => HeaderMatchSpecifier::StringMatch(matcher),
         };
         route_v3::HeaderMatcher {
             name: name.to_string(),
@@ -49,19 +49,28 @@ fn query_matcher(QueryMatch { name, value }: &QueryMatch) -> route_v3::QueryPara
     let specifier = match value.as_ref().map(pattern) {
         None => QueryParameterMatchSpecifier::PresentMatch(false),
         Some(None) => QueryParameterMatchSpecifier::PresentMatch(true),
-        Some(Some(pattern)) => QueryParameterMatchSpecifier::StringMatch(string_matcher(pattern)),
+        Some(Some(matcher)) => QueryParameterMatchSpecifier::StringMatch(matcher),
     };
     route_v3::QueryParameterMatcher { name: name.to_string(), query_parameter_match_specifier: Some(specifier) }
 }
 
-/// Builds the pattern of a value. Returns `None` if any value matches.
-fn pattern(value: &ValueMatch) -> Option<MatchPattern> {
-    Some(match value {
+/// Builds the matcher of a value. Returns `None` if any value matches.
+fn pattern(value: &ValueMatch) -> Option<matcher_v3::StringMatcher> {
+    let (pattern, ignore_case) = match value {
         ValueMatch::Present => return None,
-        ValueMatch::Exact(text) => MatchPattern::Exact(text.to_string()),
-        ValueMatch::Prefix(text) => MatchPattern::Prefix(text.to_string()),
-        ValueMatch::Regex(text) => MatchPattern::SafeRegex(regex(text.to_string())),
-    })
+        ValueMatch::Text { part, text, ignores_case } => {
+            let text = text.to_string();
+            let pattern = match part {
+                ValuePart::Whole => MatchPattern::Exact(text),
+                ValuePart::Start => MatchPattern::Prefix(text),
+                ValuePart::End => MatchPattern::Suffix(text),
+                ValuePart::Any => MatchPattern::Contains(text),
+            };
+            (pattern, *ignores_case)
+        }
+        ValueMatch::Regex(text) => (MatchPattern::SafeRegex(regex(text.to_string())), false),
+    };
+    Some(matcher_v3::StringMatcher { match_pattern: Some(pattern), ignore_case })
 }
 
 /// Builds the match of a path. `SeparatedPrefix` matches complete path elements, so `/foo` matches `/foo/bar` but not

@@ -72,12 +72,11 @@ fn text(resources: &[Resource], kind: ResourceType, name: &str) -> String {
 
 #[test]
 fn a_real_envoy_accepts_every_match() {
-    let values = [
-        ValueMatch::Present,
-        ValueMatch::Exact("1".into()),
-        ValueMatch::Prefix("1".into()),
-        ValueMatch::Regex("[0-9]+".into()),
-    ];
+    let parts = [ValuePart::Whole, ValuePart::Start, ValuePart::End, ValuePart::Any];
+    let texts = parts.iter().flat_map(|part| {
+        [false, true].map(|ignores_case| ValueMatch::Text { part: *part, text: "a1".into(), ignores_case })
+    });
+    let values: Vec<ValueMatch> = texts.chain([ValueMatch::Present, ValueMatch::Regex("[0-9]+".into())]).collect();
     let headers = values.iter().flat_map(|value| {
         let header = |inverted, missing_is_empty| HeaderMatch {
             name: name("x-team"),

@@ -75,7 +75,7 @@ fn path(one: &HttpMatch, patterns: &mut Patterns, cost: &mut Cost) -> Result<Pat
 
 fn value(one: &NamedMatch, field: &str, patterns: &mut Patterns, cost: &mut Cost) -> Result<ValueMatch, Fault> {
     match one.r#type.as_deref().unwrap_or("Exact") {
-        "Exact" => Ok(ValueMatch::Exact(one.value.as_str().into())),
+        "Exact" => Ok(ValueMatch::exact(&one.value)),
         "RegularExpression" => regex(&one.value, &format!("{field}.value"), patterns, cost)
             .map(|()| ValueMatch::Regex(one.value.as_str().into())),
         other => Err((format!("{field}.type"), Reason::RouteMatchNotValid, format!("type {other:?} is not known"))),

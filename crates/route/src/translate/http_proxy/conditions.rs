@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Conditions, HeaderMatch, HeaderName, Match, PathMatch, QueryMatch, ValueMatch};
+use crate::model::{Conditions, HeaderMatch, HeaderName, Match, PathMatch, QueryMatch, ValueMatch, ValuePart};
 use crate::objects::http_proxy::{Condition, ValueCondition};
 use crate::re2::{Cost, Rejection};
 use crate::translate::patterns::Patterns;
@@ -141,25 +141,20 @@ impl Block {
             false => HeaderName::parse(name),
         };
         let name = parsed.ok_or_else(|| format!("{name:?} is not the name of a header that can be matched"))?;
-        let mut pattern = |text: String| pattern(text, &mut self.cost, patterns);
-        let contained = |text: &str| format!("{}.*{}.*", flags(ignore_case), regex_syntax::escape(text));
         let (value, inverted) = if *present || *notpresent {
             (ValueMatch::Present, *notpresent)
         } else if !contains.is_empty() {
-            (pattern(contained(contains))?, false)
+            (text(ValuePart::Any, contains, ignore_case)?, false)
         } else if !notcontains.is_empty() {
-            (pattern(contained(notcontains))?, true)
+            (text(ValuePart::Any, notcontains, ignore_case)?, true)
         } else if !regex.is_empty() {
             if ignore_case {
                 return Err("\"ignoreCase\" has no meaning with \"regex\"".to_owned());
             }
-            (pattern(regex.clone())?, false)
+            (pattern(regex.clone(), &mut self.cost, patterns)?, false)
         } else {
-            let (text, inverted) = if exact.is_empty() { (notexact, true) } else { (exact, false) };
-            match ignore_case {
-                true => (pattern(format!("(?i){}", regex_syntax::escape(text)))?, inverted),
-                false => (ValueMatch::Exact(bounded(text)?.into()), inverted),
-            }
+            let (exact, inverted) = if exact.is_empty() { (notexact, true) } else { (exact, false) };
+            (text(ValuePart::Whole, exact, ignore_case)?, inverted)
         };
         // An empty value equals and contains no text of a condition, so that only inverted conditions depend on the field.
         let missing_is_empty = condition.treat_missing_as_empty && inverted;
@@ -183,30 +178,17 @@ impl Block {
         if name.is_empty() || name.len() > 1024 {
             return Err("the name is empty or longer than 1024 bytes".to_owned());
         }
-        let mut pattern = |text: String| pattern(text, &mut self.cost, patterns);
-        let escape = regex_syntax::escape;
-        let flags = flags(*ignore_case);
-        let value = if *present {
-            ValueMatch::Present
-        } else if !contains.is_empty() {
-            pattern(format!("{flags}.*{}.*", escape(contains)))?
-        } else if !suffix.is_empty() {
-            pattern(format!("{flags}.*{}", escape(suffix)))?
-        } else if !regex.is_empty() {
-            if *ignore_case {
-                return Err("\"ignoreCase\" has no meaning with \"regex\"".to_owned());
-            }
-            pattern(regex.clone())?
-        } else if !prefix.is_empty() {
-            match ignore_case {
-                true => pattern(format!("(?i){}.*", escape(prefix)))?,
-                false => ValueMatch::Prefix(bounded(prefix)?.into()),
-            }
-        } else {
-            match ignore_case {
-                true => pattern(format!("(?i){}", escape(exact)))?,
-                false => ValueMatch::Exact(bounded(exact)?.into()),
-            }
+        let texts = [
+            (ValuePart::Any, contains),
+            (ValuePart::End, suffix),
+            (ValuePart::Start, prefix),
+            (ValuePart::Whole, exact),
+        ];
+        let value = match texts.into_iter().find(|(_, text)| !text.is_empty()) {
+            Some((part, one)) => text(part, one, *ignore_case)?,
+            None if *present => ValueMatch::Present,
+            None if *ignore_case => return Err("\"ignoreCase\" has no meaning with \"regex\"".to_owned()),
+            None => pattern(regex.clone(), &mut self.cost, patterns)?,
         };
         self.others.query.push(QueryMatch { name: name.as_str().into(), value: Some(value) });
         Ok(())
@@ -261,7 +243,7 @@ impl Reached {
         const CONDITION: usize = 64;
         let text = |value: &ValueMatch| match value {
             ValueMatch::Present => CONDITION,
-            ValueMatch::Exact(text) | ValueMatch::Prefix(text) | ValueMatch::Regex(text) => CONDITION + text.len(),
+            ValueMatch::Text { text, .. } | ValueMatch::Regex(text) => CONDITION + text.len(),
         };
         let headers = self.others.headers.iter().map(|one| text(&one.value) + one.name.as_str().len()).sum::<usize>();
         let query = self.others.query.iter();
@@ -285,7 +267,7 @@ impl Others {
         }
         for (index, one) in headers.iter().enumerate() {
             let before = || headers[..index].iter().filter(|before| before.name == one.name);
-            let is_exact = |one: &HeaderMatch| matches!(one.value, ValueMatch::Exact(_)) && !one.inverted;
+            let is_exact = |one: &HeaderMatch| one.value.is_exact() && !one.inverted;
             if is_exact(one) && before().any(is_exact) {
                 return fault(HEADER, &format!("header {:?} has two exact values", one.name.as_str()));
             }
@@ -297,7 +279,7 @@ impl Others {
             }
         }
         for (index, one) in query.iter().enumerate() {
-            let is_exact = |one: &QueryMatch| matches!(one.value, Some(ValueMatch::Exact(_)));
+            let is_exact = |one: &QueryMatch| one.value.as_ref().is_some_and(ValueMatch::is_exact);
             let mut before = query[..index].iter().filter(|before| before.name == one.name);
             if is_exact(one) && before.any(is_exact) {
                 return fault(QUERY, &format!("query parameter {:?} has two exact values", &*one.name));
@@ -344,8 +326,9 @@ fn join(prefix: &str, path: &str) -> Result<String, Fault> {
     Ok(joined)
 }
 
-fn flags(ignore_case: bool) -> &'static str {
-    if ignore_case { "(?i)" } else { "" }
+/// Returns the match by a text. Envoy compares it without a regular expression, so it costs nothing of the budget of the host.
+fn text(part: ValuePart, text: &str, ignores_case: bool) -> Result<ValueMatch, String> {
+    Ok(ValueMatch::Text { part, text: bounded(text)?.into(), ignores_case })
 }
 
 /// Returns the match by a regular expression, and adds its cost.
