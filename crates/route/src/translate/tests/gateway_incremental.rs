@@ -408,3 +408,29 @@ fn a_removed_listener_releases_clusters_and_key_pairs() {
     assert!(translator.model().clusters.is_empty() && translator.model().secrets.is_empty());
     assert!(!routes.iter().any(|route| translator.has_lost(route)), "they ask for nothing");
 }
+
+#[test]
+fn hosts_behind_https_follow_the_server_names_of_tls() {
+    let public = |has_tls: bool| -> Object {
+        let public = gateway("public").listener("https", 443, "HTTPS").hostname("web.test").certificate("good");
+        match has_tls {
+            true => public.listener("tls", 443, "TLS").hostname("pass.test").tls_mode("Passthrough").into(),
+            false => public.into(),
+        }
+    };
+    let route: Object = http_route("web").parent("public").host("web.test").rule("/", "a:80").into();
+    let others = [gateway_service("public", &[(443, 10_000)]), secret("good", &["web.test"]).into(), route];
+    let mut objects = world_of([public(false)].into_iter().chain(others));
+    let (mut translator, settings) = (Translator::default(), Settings::default());
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    for has_tls in [true, false] {
+        let mut changed = ChangedInputs::default();
+        take(public(has_tls), true, &mut objects, &mut changed);
+        translator.update(&objects, &settings, &changed);
+        let tls = translator.model().tls("gateway/shop/public/443").unwrap();
+        let misdirected: Vec<String> =
+            tls.hosts.values().flat_map(|host| &host.misdirected).map(ToString::to_string).collect();
+        assert_eq!(misdirected, if has_tls { vec!["pass.test"] } else { vec![] });
+        assert_eq!(tls.connections.len(), usize::from(has_tls));
+    }
+}
