@@ -202,7 +202,6 @@ fn value_match(value: &ValueMatch) -> String {
                 ValuePart::Whole => format!(" {text:?}{case}"),
                 ValuePart::Start => format!(" that begins with {text:?}{case}"),
                 ValuePart::End => format!(" that ends with {text:?}{case}"),
-                ValuePart::Any => format!(" that contains {text:?}{case}"),
             }
         }
         ValueMatch::Regex(pattern) => format!(" by the regular expression {pattern}"),

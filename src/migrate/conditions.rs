@@ -124,7 +124,6 @@ fn matched(value: &ValueMatch, name: &str, longest: usize) -> Result<Value, Stri
                 ValuePart::Whole => format!("{flags}{text}"),
                 ValuePart::Start => format!("{flags}{text}.*"),
                 ValuePart::End => format!("{flags}.*{text}"),
-                ValuePart::Any => format!("{flags}.*{text}.*"),
             };
             ("RegularExpression", text)
         }

@@ -176,7 +176,6 @@ fn is_met(value: &ValueMatch, text: &str) -> bool {
                 ValuePart::Whole => text == wanted,
                 ValuePart::Start => text.starts_with(&wanted),
                 ValuePart::End => text.ends_with(&wanted),
-                ValuePart::Any => text.contains(&wanted),
             }
         }
         ValueMatch::Regex(pattern) => matches_whole(pattern, text),

@@ -69,7 +69,7 @@ pub struct QueryMatch {
 pub enum ValueMatch {
     /// Any value, also an empty one.
     Present,
-    /// A text in the value.
+    /// A text at one place of the value.
     Text {
         /// Where the text is.
         part: ValuePart,
@@ -91,8 +91,6 @@ pub enum ValuePart {
     Start,
     /// Its end.
     End,
-    /// Any part of it.
-    Any,
 }
 
 impl ValueMatch {

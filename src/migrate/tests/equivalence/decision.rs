@@ -108,7 +108,6 @@ fn meets(matches: &Match, headers: &[(&str, &str)]) -> bool {
                     ValuePart::Whole => **text == *value,
                     ValuePart::Start => value.starts_with(&**text),
                     ValuePart::End => value.ends_with(&**text),
-                    ValuePart::Any => value.contains(&**text),
                 }
             }
             ValueMatch::Regex(text) => Regex::new(&format!("^(?:{text})$")).unwrap().is_match(value),

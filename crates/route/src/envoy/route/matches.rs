@@ -64,7 +64,6 @@ fn pattern(value: &ValueMatch) -> Option<matcher_v3::StringMatcher> {
                 ValuePart::Whole => MatchPattern::Exact(text),
                 ValuePart::Start => MatchPattern::Prefix(text),
                 ValuePart::End => MatchPattern::Suffix(text),
-                ValuePart::Any => MatchPattern::Contains(text),
             };
             (pattern, *ignores_case)
         }

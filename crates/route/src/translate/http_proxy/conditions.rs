@@ -141,12 +141,13 @@ impl Block {
             false => HeaderName::parse(name),
         };
         let name = parsed.ok_or_else(|| format!("{name:?} is not the name of a header that can be matched"))?;
+        let mut contained = |text: &str| contained(text, ignore_case, &mut self.cost, patterns);
         let (value, inverted) = if *present || *notpresent {
             (ValueMatch::Present, *notpresent)
         } else if !contains.is_empty() {
-            (text(ValuePart::Any, contains, ignore_case)?, false)
+            (contained(contains)?, false)
         } else if !notcontains.is_empty() {
-            (text(ValuePart::Any, notcontains, ignore_case)?, true)
+            (contained(notcontains)?, true)
         } else if !regex.is_empty() {
             if ignore_case {
                 return Err("\"ignoreCase\" has no meaning with \"regex\"".to_owned());
@@ -178,15 +179,11 @@ impl Block {
         if name.is_empty() || name.len() > 1024 {
             return Err("the name is empty or longer than 1024 bytes".to_owned());
         }
-        let texts = [
-            (ValuePart::Any, contains),
-            (ValuePart::End, suffix),
-            (ValuePart::Start, prefix),
-            (ValuePart::Whole, exact),
-        ];
+        let texts = [(ValuePart::End, suffix), (ValuePart::Start, prefix), (ValuePart::Whole, exact)];
         let value = match texts.into_iter().find(|(_, text)| !text.is_empty()) {
             Some((part, one)) => text(part, one, *ignore_case)?,
             None if *present => ValueMatch::Present,
+            None if !contains.is_empty() => contained(contains, *ignore_case, &mut self.cost, patterns)?,
             None if *ignore_case => return Err("\"ignoreCase\" has no meaning with \"regex\"".to_owned()),
             None => pattern(regex.clone(), &mut self.cost, patterns)?,
         };
@@ -326,7 +323,14 @@ fn join(prefix: &str, path: &str) -> Result<String, Fault> {
     Ok(joined)
 }
 
-/// Returns the match by a text. Envoy compares it without a regular expression, so it costs nothing of the budget of the host.
+/// Returns the match of values that contain a text: by a regular expression, so that it counts towards the budget of the host. Envoy's own search
+/// takes up to 0.45 ms for a text such as `aab` in 50 KB of `a`, and a regular expression 0.06 ms.
+fn contained(text: &str, ignores_case: bool, cost: &mut Cost, patterns: &mut Patterns) -> Result<ValueMatch, String> {
+    let flags = if ignores_case { "(?i)" } else { "" };
+    pattern(format!("{flags}.*{}.*", regex_syntax::escape(text)), cost, patterns)
+}
+
+/// Returns the match by a text at one place. Envoy compares it without a regular expression, so it costs nothing of the budget of the host.
 fn text(part: ValuePart, text: &str, ignores_case: bool) -> Result<ValueMatch, String> {
     Ok(ValueMatch::Text { part, text: bounded(text)?.into(), ignores_case })
 }
