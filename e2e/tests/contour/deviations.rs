@@ -32,8 +32,8 @@ const DEVIATIONS: &[Deviation] = &[
     Deviation { row: "services that all have weight: 0", remove: without_weight },
     Deviation { row: "replacePrefix of one of several routes", remove: slashes },
     Deviation { row: "replacePrefix with a slash at the end of the prefix", remove: widened },
-    Deviation { row: "a replaced prefix /", remove: replaced_slash },
     Deviation { row: "requestRedirectPolicy.port that is the default", remove: default_port },
+    Deviation { row: "a replaced prefix /", remove: replaced_slash },
     Deviation { row: "a host with TLS and without routes", remove: without_routes },
     Deviation { row: "routes with equally many conditions", remove: tied },
     Deviation { row: "below a wildcard host", remove: below_wildcards },
@@ -42,6 +42,7 @@ const DEVIATIONS: &[Deviation] = &[
     Deviation { row: "ipAllowPolicy of a redirect or a direct response", remove: refused_answers },
     Deviation { row: "ipAllowPolicy and the redirect to HTTPS", remove: redirects_to_https },
     Deviation { row: "ipAllowPolicy and preflight requests", remove: refused_preflights },
+    Deviation { row: "ipAllowPolicy and an include that is not valid", remove: answers_of_includes },
 ];
 
 /// Returns the rows of the deviations that explain two answers, that of Contour first.
@@ -202,9 +203,10 @@ fn replaced_slash(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
 fn default_port(_: &Case, contour: &mut Parts, lockgate: &mut Parts) {
     let (Some(theirs), Some(ours)) = (contour.location(), lockgate.location()) else { return };
     let without = theirs.replacen(":443/", "/", 1).replacen(":80/", "/", 1);
-    if theirs != ours && without == ours {
-        contour.headers.retain(|line| *line != theirs);
-        lockgate.headers.retain(|line| *line != ours);
+    // A replaced prefix can differ as well.
+    let joined = |line: &str| line.replace('/', "");
+    if theirs != ours && joined(&without) == joined(&ours) {
+        contour.headers.iter_mut().filter(|line| **line == theirs).for_each(|line| line.clone_from(&without));
     }
 }
 
@@ -262,6 +264,14 @@ fn refused_answers(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
 fn redirects_to_https(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
     let is_redirected = lockgate.location().is_some_and(|line| line.starts_with("location: https://"));
     if is_refused(contour) && lockgate.status == "301" && is_redirected && !case.sent.is_secure() {
+        *contour = lockgate.clone();
+    }
+}
+
+/// The answer of an include that is not valid has no list of addresses.
+fn answers_of_includes(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
+    let of_includes = [Some(Fault::MissingInclude), Some(Fault::IncludedRoot), Some(Fault::Cycle)];
+    if is_refused(contour) && lockgate.status == "502" && of_includes.contains(&case.set.fault) {
         *contour = lockgate.clone();
     }
 }
