@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use lockgate_route::model::{Host, TlsConnections, WeightedCluster};
 use lockgate_route::objects::gateway::TlsRoute;
+use lockgate_route::objects::http_proxy::HttpProxy;
 use lockgate_route::objects::{Kind, ObjectKey, Objects};
+use lockgate_route::translate::host;
 use serde_json::{Value, json};
 
 use super::listeners::Listeners;
 use super::losses::{Losses, Text};
 use super::names::Names;
-use super::object;
 use super::routes::MIGRATED_FROM;
 use super::rules::{Fault, Place, Writer};
 use super::served::Served;
+use super::{Migrated, object};
+use crate::check::Translated;
 
 /// The field of a TCP proxy.
 const FIELD: &str = "spec.tcpproxy";
@@ -44,7 +47,28 @@ pub fn streams<'m>(served: &Served<'m>, writer: &mut Writer, losses: &mut Losses
             });
         streams.push(Stream { host, owner, backends });
     }
+    report_closed(served, writer.source, losses);
     streams
+}
+
+/// Reports TCP proxies that forward no connections: no listener is written for them.
+fn report_closed(served: &Served, source: &Translated, losses: &mut Losses) {
+    let is_served = |proxy: &&HttpProxy| source.translator.serves(&Kind::HTTP_PROXY.id(proxy.meta.key.clone()));
+    let proxies = source.objects.all::<HttpProxy>().filter(|proxy| proxy.spec.tcpproxy.is_some());
+    for proxy in proxies.filter(is_served) {
+        let Some(host) = proxy.spec.virtualhost.as_ref().and_then(|host| host::parse(&host.fqdn).ok()) else {
+            continue;
+        };
+        // Another HTTPProxy can own the host.
+        if losses.migrated() == Migrated::HttpProxies && !served.connections.iter().any(|(other, _)| **other == host) {
+            let text = Text {
+                message: format!("TLS connections for host \"{host}\" are closed now"),
+                consequence: "neither a listener nor a TLSRoute is written",
+                remedy: "Add the included objects to the input, or correct the HTTPProxy, and migrate again.",
+            };
+            losses.add_lost(&proxy.meta.key, FIELD.to_owned(), text);
+        }
+    }
 }
 
 fn backends(
