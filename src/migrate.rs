@@ -3,8 +3,7 @@
 //!
 //! The module translates the Ingresses or the HTTPProxies like the controller, and writes the served routes as a Gateway and
 //! HTTPRoutes. [`lockgate_route::translate`] therefore decides conflicts, the ownership of hosts, includes, certificates, and redirects.
-//! This module expresses the result in Gateway API ([`paths`], [`conditions`], [`rules`], [`filters`], [`routes`], [`streams`],
-//! [`listeners`]) and in
+//! This module expresses the result in Gateway API ([`paths`], [`conditions`], [`rules`], [`filters`], [`routes`], [`streams`], [`listeners`]) and in
 //! Lockgate's policies ([`policies`], [`backends`]), and reports the parts that these cannot express ([`losses`]). A route whose
 //! restriction of access cannot be expressed is written without a backend. The module translates the written objects once more, and
 //! reports their problems, too ([`proof`]). No I/O.

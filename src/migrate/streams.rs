@@ -1,6 +1,6 @@
 //! TLSRoutes for the TCP proxies of HTTPProxies, whose connections are forwarded by server name, decrypted or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_route::model::{Host, TlsConnections, WeightedCluster};
@@ -54,13 +54,14 @@ pub fn streams<'m>(served: &Served<'m>, writer: &mut Writer, losses: &mut Losses
 /// Reports TCP proxies that forward no connections: no listener is written for them.
 fn report_closed(served: &Served, source: &Translated, losses: &mut Losses) {
     let is_served = |proxy: &&HttpProxy| source.translator.serves(&Kind::HTTP_PROXY.id(proxy.meta.key.clone()));
+    let forwarded: BTreeSet<&Host> = served.connections.iter().map(|(host, _)| *host).collect();
     let proxies = source.objects.all::<HttpProxy>().filter(|proxy| proxy.spec.tcpproxy.is_some());
     for proxy in proxies.filter(is_served) {
         let Some(host) = proxy.spec.virtualhost.as_ref().and_then(|host| host::parse(&host.fqdn).ok()) else {
             continue;
         };
         // Another HTTPProxy can own the host.
-        if losses.migrated() == Migrated::HttpProxies && !served.connections.iter().any(|(other, _)| **other == host) {
+        if losses.migrated() == Migrated::HttpProxies && !forwarded.contains(&host) {
             let text = Text {
                 message: format!("TLS connections for host \"{host}\" are closed now"),
                 consequence: "neither a listener nor a TLSRoute is written",

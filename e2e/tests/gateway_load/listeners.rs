@@ -1,7 +1,11 @@
 //! A listener of a Gateway is added and removed. Connections of its other listeners are neither drained nor reset.
 
-use e2e::manifests::documents;
-use e2e::{Mode, Target, ports};
+use std::net::Ipv4Addr;
+
+use e2e::manifests::{documents, service};
+use e2e::{Authority, Mode, Target, ports, wait_everywhere};
+
+use crate::explain::backend::AnyProtocol;
 
 use super::site::{HOST, Listener, Site, assert_undisturbed, gateway, load, refuses, route, serves};
 
@@ -101,4 +105,41 @@ async fn a_listener_on_the_same_port_comes_and_goes_delta() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_on_the_same_port_comes_and_goes_sotw() {
     on_the_same_port(Mode::Sotw).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_for_tls_on_the_port_of_https() {
+    let site = Site::open(Mode::Delta).await;
+    let (port, authority) = (ports::free(), Authority::new());
+    let own = AnyProtocol::start("own", &authority.issue(&["pass.shop.test"])).await;
+    let to_own = "apiVersion: gateway.networking.k8s.io/v1\nkind: TLSRoute\nmetadata: { name: own, namespace: default }\nspec:\n  \
+                  parentRefs: [{ name: one }]\n  hostnames: [pass.shop.test]\n  rules: [{ backendRefs: [{ name: own, port: 80 }] }]\n";
+    let endpoint = service("own", "", &[(Ipv4Addr::LOCALHOST, own.port).into()]);
+    let wild = route("wild", &["one"], "*.shop.test", &[("b", 1)]);
+    site.manifests.write("own.yaml", &documents(&[endpoint, to_own.to_owned(), wild]));
+    let https = [Listener::https("https", port, HOST), Listener::https("wild", port, "*.shop.test")];
+    let base = gateway("one", &[&[Listener::http("http", site.ports[0])], &https[..]].concat());
+    let tls = format!(
+        "    - {{ name: tls, port: {port}, protocol: TLS, hostname: pass.shop.test, tls: {{ mode: Passthrough }} }}\n"
+    );
+    site.manifests.write("one.yaml", &base);
+    let mut others = Vec::new();
+    for host in [HOST, "a.shop.test"] {
+        let target = Target::https(port, host, site.authority.der());
+        serves(&target).await;
+        others.push(load(target).await);
+    }
+    let passed = Target::https(port, "pass.shop.test", authority.der());
+    let decrypted = Target::https(port, "pass.shop.test", site.authority.der());
+    for _ in 0..CHANGES {
+        site.manifests.write("one.yaml", &format!("{base}{tls}"));
+        wait_everywhere("the backend's certificate", async || passed.backend("/").await.as_deref() == Some("own"))
+            .await;
+        site.manifests.write("one.yaml", &base);
+        wait_everywhere("the wildcard", async || decrypted.backend("/").await.as_deref() == Some("b")).await;
+    }
+    others[0].answers(1000).await;
+    for others in others {
+        assert_undisturbed(&format!("{CHANGES} x a listener for TLS on the port"), others).await;
+    }
 }

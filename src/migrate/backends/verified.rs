@@ -63,6 +63,9 @@ impl Verified {
         for policy in others {
             names.entry(policy.meta.key.namespace.clone()).or_default().reserve(&policy.meta.key.name);
         }
+        for name in objects.of_kind(Kind::CONFIG_MAP).keys() {
+            names.entry(name.namespace.clone()).or_default().reserve(&name.name);
+        }
         let mut written = Vec::new();
         for (port, (owner, verification)) in self.0 {
             let service = port.service();
@@ -71,8 +74,9 @@ impl Verified {
             else {
                 continue;
             };
-            // Both objects have one name.
-            let name = names.entry(service.namespace.clone()).or_default().take(&format!("{}-tls", service.name));
+            // Both objects have one name, which no ConfigMap of users is likely to have: the input rarely contains these.
+            let wanted = format!("{}-upstream-ca", service.name);
+            let name = names.entry(service.namespace.clone()).or_default().take(&wanted);
             let named = key(&service.namespace, &name);
             let annotations = [(MIGRATED_FROM, &*owner.name)];
             let mut authorities = object(Kind::CONFIG_MAP, &named, &annotations, json!({ "ca.crt": authorities }));

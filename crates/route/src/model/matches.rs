@@ -99,7 +99,7 @@ impl ValueMatch {
         Self::Text { part: ValuePart::Whole, text: text.into(), ignores_case: false }
     }
 
-    /// Returns whether a single value meets the condition.
+    /// Returns whether the condition is one text, byte for byte, so that no other value meets it.
     pub fn is_exact(&self) -> bool {
         matches!(self, Self::Text { part: ValuePart::Whole, ignores_case: false, .. })
     }

@@ -31,7 +31,7 @@ pub(super) fn route_match(matches: &Match, Conditions { headers, cookie }: Condi
 /// Builds the matchers of `headers`.
 pub fn header_matchers(headers: &[HeaderMatch]) -> impl Iterator<Item = route_v3::HeaderMatcher> {
     headers.iter().map(|HeaderMatch { name, value, inverted, missing_is_empty }| {
-        let specifier = match pattern(value) {
+        let specifier = match value_matcher(value) {
             None => HeaderMatchSpecifier::PresentMatch(true),
             Some(matcher) => HeaderMatchSpecifier::StringMatch(matcher),
         };
@@ -46,7 +46,7 @@ pub fn header_matchers(headers: &[HeaderMatch]) -> impl Iterator<Item = route_v3
 
 fn query_matcher(QueryMatch { name, value }: &QueryMatch) -> route_v3::QueryParameterMatcher {
     use route_v3::query_parameter_matcher::QueryParameterMatchSpecifier;
-    let specifier = match value.as_ref().map(pattern) {
+    let specifier = match value.as_ref().map(value_matcher) {
         None => QueryParameterMatchSpecifier::PresentMatch(false),
         Some(None) => QueryParameterMatchSpecifier::PresentMatch(true),
         Some(Some(matcher)) => QueryParameterMatchSpecifier::StringMatch(matcher),
@@ -55,7 +55,7 @@ fn query_matcher(QueryMatch { name, value }: &QueryMatch) -> route_v3::QueryPara
 }
 
 /// Builds the matcher of a value. Returns `None` if any value matches.
-fn pattern(value: &ValueMatch) -> Option<matcher_v3::StringMatcher> {
+fn value_matcher(value: &ValueMatch) -> Option<matcher_v3::StringMatcher> {
     let (pattern, ignore_case) = match value {
         ValueMatch::Present => return None,
         ValueMatch::Text { part, text, ignores_case } => {
