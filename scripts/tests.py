@@ -132,8 +132,9 @@ class Run:
                     self.line(line.decode(errors="replace"))
             now = time.monotonic()
             if hung := [test for test, start in self.running.items() if now - start > limit(test)]:
+                processes = self.processes()
                 for test in hung:
-                    self.end(test, f"did not end within {limit(test)} s", now - self.running[test])
+                    self.end(test, f"did not end within {limit(test)} s", now - self.running[test], processes)
                 self.kill()
                 break
             if now - shown > PROGRESS:
@@ -184,6 +185,20 @@ class Run:
         running = sorted(self.running.items(), key=lambda item: item[1])[:4]
         running = ", ".join(f"{test} ({now - start:.0f} s)" for test, start in running)
         say(f"== {self.name}: {len(self.results)} of {total} tests, {failed} failed; running: {running}")
+
+    def processes(self):
+        """Returns the programs that the tests of the process run, the youngest last: one of them may hang."""
+        found, uptime = [], float(Path("/proc/uptime").read_text().split()[0])
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                # The fields after the name, which may have spaces: the third is the group, the twentieth the start.
+                fields = (process / "stat").read_text().rpartition(")")[2].split()
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue  # It has ended.
+            if int(fields[2]) == self.process.pid != int(process.name):
+                found.append((uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK"), command))
+        return "".join(f"running for {age:.0f} s: {command[:200]}\n" for age, command in sorted(found, reverse=True))
 
     def kill(self):
         """Ends the process and everything that its tests left running."""
