@@ -5,4 +5,5 @@ mod balancing;
 mod failover;
 mod health;
 mod site;
+mod streams;
 mod zones;

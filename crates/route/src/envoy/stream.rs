@@ -10,6 +10,7 @@ use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp_p
 use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3 as udp_proxy_v3;
 use envoy_types::pb::envoy::extensions::matching::common_inputs::network::v3 as network_v3;
 use envoy_types::pb::envoy::extensions::matching::input_matchers::consistent_hashing::v3 as hashing_v3;
+use envoy_types::pb::envoy::r#type::v3 as type_v3;
 use envoy_types::pb::google::protobuf as google;
 use envoy_types::pb::xds::core::v3 as xds_core_v3;
 use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
@@ -172,12 +173,18 @@ fn proxy(
         stat_prefix: names::stat_prefix(id),
         cluster_specifier: Some(cluster),
         idle_timeout: idle.map(wire::duration),
+        hash_policy: vec![type_v3::HashPolicy { policy_specifier: Some(by_source()) }],
         ..Default::default()
     };
     listener_v3::Filter {
         name: "envoy.filters.network.tcp_proxy".to_owned(),
         config_type: Some(listener_v3::filter::ConfigType::TypedConfig(wire::any(&proxy))),
     }
+}
+
+/// Selects an endpoint by the address of the client, if the cluster selects endpoints by a hash.
+fn by_source() -> type_v3::hash_policy::PolicySpecifier {
+    type_v3::hash_policy::PolicySpecifier::SourceIp(type_v3::hash_policy::SourceIp {})
 }
 
 /// Returns the clusters of a destination by name with their weights, and a cluster that does not exist for the refused
