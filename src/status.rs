@@ -30,8 +30,9 @@ mod writer;
 
 use std::sync::Arc;
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, OptionFuture, join_all};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use lockgate_route::objects::gateway::{
     BackendTlsPolicy, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet, TcpRoute, TlsRoute,
     UdpRoute,
@@ -171,12 +172,15 @@ pub async fn write(installation: Installation, leader: Leader, inputs: Inputs) {
         programmed: receiver,
         metrics,
     });
-    let infrastructure = writer.clone().run(infrastructure);
-    let claims = writer.clone().run(claims);
-    let fleets = OptionFuture::from(fleets.map(|fleets| writer.clone().run(fleets)));
-    let writers = join_all(WRITERS.iter().map(|(_, run)| run(writer.clone(), status.clone())));
-    let addresses = addresses::follow(client, settings, addresses);
-    tokio::join!(addresses, writers, infrastructure, claims, fleets, writer.run(events));
+    // Each future has a waker of its own: a response to one writer does not wake the others.
+    let mut all: FuturesUnordered<BoxFuture<'static, ()>> =
+        WRITERS.iter().map(|(_, run)| run(writer.clone(), status.clone())).collect();
+    all.push(addresses::follow(client, settings, addresses).boxed());
+    all.push(writer.clone().run(infrastructure).boxed());
+    all.push(writer.clone().run(claims).boxed());
+    all.extend(fleets.map(|fleets| writer.clone().run(fleets).boxed()));
+    all.push(writer.run(events).boxed());
+    all.collect::<()>().await;
 }
 
 /// Returns the name of the field manager of an installation, which its Lease identifies.

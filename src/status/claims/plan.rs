@@ -130,43 +130,38 @@ fn earlier(one: Option<Instant>, other: Instant) -> Option<Instant> {
     Some(one.map_or(other, |one| one.min(other)))
 }
 
-/// Returns the changes that fit into a ConfigMap, and the number of claims that do not.
+/// Returns the changes that fit into a ConfigMap, and the number of claims that do not. The cost depends on the changes and the
+/// namespaces, not on the other claims.
 fn fit(stored: Option<&HostClaims>, changes: &[Change], since: &str) -> (BTreeMap<String, Option<String>>, usize) {
-    let mut total = 0;
-    let mut of_namespace = BTreeMap::<&Arc<str>, usize>::new();
-    let changed: BTreeMap<&Host, ()> = changes.iter().map(|change| (change.host, ())).collect();
-    for (host, claim) in stored.into_iter().flat_map(|stored| &stored.claims) {
-        if !changed.contains_key(host) {
-            let size = size(host, &claim.value());
-            total += size;
-            *of_namespace.entry(&claim.namespace).or_default() += size;
+    let mut of_namespace: BTreeMap<Arc<str>, usize> = stored.map_or_else(BTreeMap::new, |stored| stored.sizes.clone());
+    let stored_claim = |host| stored.and_then(|stored| stored.claims.get(host));
+    for Change { host, .. } in changes {
+        if let Some((claim, size)) =
+            stored_claim(*host).and_then(|claim| Some((claim, of_namespace.get_mut(&claim.namespace)?)))
+        {
+            *size -= claim.size(host);
         }
     }
-    let is_stored = |host| stored.is_some_and(|stored| stored.claims.contains_key(host));
+    let mut total: usize = of_namespace.values().sum();
     let (mut data, mut beyond) = (BTreeMap::new(), 0);
     for Change { host, owner, .. } in changes {
         let mut value = None;
         if let Some(owner) = owner {
-            let text = StoredClaim { namespace: (*owner).clone(), since: since.into() }.value();
-            let (size, own) = (size(host, &text), of_namespace.entry(owner).or_default());
+            let claim = StoredClaim { namespace: (*owner).clone(), since: since.into() };
+            let (size, own) = (claim.size(host), of_namespace.entry((*owner).clone()).or_default());
             if total + size <= MAX_SHARD && *own + size <= MAX_OF_NAMESPACE {
                 total += size;
                 *own += size;
-                value = Some(text);
+                value = Some(claim.value());
             } else {
                 beyond += 1;
             }
         }
-        if value.is_some() || is_stored(host) {
+        if value.is_some() || stored_claim(*host).is_some() {
             data.insert(claim_key(host), value);
         }
     }
     (data, beyond)
-}
-
-/// Returns the size of a claim in JSON.
-pub fn size(host: &Host, value: &str) -> usize {
-    claim_key(host).len() + value.len() + r#""":"","#.len()
 }
 
 #[cfg(test)]

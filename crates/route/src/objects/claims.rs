@@ -37,6 +37,17 @@ impl StoredClaim {
     pub fn value(&self) -> String {
         format!("{} {}", self.namespace, self.since).trim_end().to_owned()
     }
+
+    /// Returns the size of the claim of a host in JSON, in bytes.
+    pub fn size(&self, host: &Host) -> usize {
+        let key = match host {
+            Host::Exact(name) => name.len(),
+            Host::Wildcard(suffix) => WILDCARD.len() + suffix.len(),
+            Host::Any => 0,
+        };
+        let time = if self.since.is_empty() { 0 } else { " ".len() + self.since.len() };
+        key + self.namespace.len() + time + r#""":"","#.len()
+    }
 }
 
 /// A ConfigMap with stored claims.
@@ -50,6 +61,8 @@ pub struct HostClaims {
     pub shard: usize,
     /// The claims.
     pub claims: BTreeMap<Host, StoredClaim>,
+    /// The size of the claims of each namespace in JSON, in bytes.
+    pub sizes: BTreeMap<Arc<str>, usize>,
 }
 
 impl HostClaims {
@@ -63,7 +76,12 @@ impl HostClaims {
             (claim_shard(&host) == shard).then_some(())?;
             Some((host, StoredClaim::parse(value)?))
         });
-        Some(Self { version, shard, claims: claims.collect(), meta })
+        let claims: BTreeMap<Host, StoredClaim> = claims.collect();
+        let mut sizes = BTreeMap::<Arc<str>, usize>::new();
+        for (host, claim) in &claims {
+            *sizes.entry(claim.namespace.clone()).or_default() += claim.size(host);
+        }
+        Some(Self { version, shard, claims, sizes, meta })
     }
 }
 
@@ -134,6 +152,9 @@ mod tests {
                 assert_eq!((&*claim.namespace, &*claim.since), ("shop", "2026-01-02T03:04:05Z"));
                 assert_eq!(claim.value(), "shop 2026-01-02T03:04:05Z");
             }
+            let json = |host: &&Host| format!(r#""{}":"shop 2026-01-02T03:04:05Z","#, claim_key(host)).len();
+            let expected: usize = here.iter().map(json).sum();
+            assert_eq!(stored.sizes.values().sum::<usize>(), expected, "{here:?}");
             assert_eq!(new(of("shop")).claims.len(), here.len(), "the time is optional");
             assert!(new(of(" ")).claims.is_empty());
         }

@@ -384,7 +384,7 @@ fn ten_thousand_hosts_are_claimed_in_sixteen_writes() {
     lab.settle();
     assert_eq!((lab.writes.len(), lab.writes.iter().sum::<usize>()), (CLAIM_SHARDS, 10_000));
     assert!(lab.translator.unsettled_hosts().is_empty());
-    let bytes = |shard: &HostClaims| shard.claims.iter().map(|(host, claim)| size(host, &claim.value())).sum::<usize>();
+    let bytes = |shard: &HostClaims| shard.claims.iter().map(|(host, claim)| claim.size(host)).sum::<usize>();
     let sizes: Vec<usize> = lab.stored.values().map(bytes).collect();
     let start = std::time::Instant::now();
     lab.restart();

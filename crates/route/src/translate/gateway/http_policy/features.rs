@@ -284,11 +284,11 @@ impl Features {
     /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
         match self.resolve().map(|policy| without_excess_delay(self.behind(route, policy), route)) {
-            Ok(policy) if policy.waits() + usize::from(route.asks()) > WAITS => Err(self.close(route)),
+            Ok(policy) if policy.waits() + usize::from(route.asks()) > WAITS => Err(self.close(route, TOO_MANY_WAITS)),
             // Envoy would count the requests of the sessions of each backend separately.
             Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
             Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
-            Err(Unenforceable) => Err(self.close(route)),
+            Err(Unenforceable) => Err(self.close(route, CLOSED)),
         }
     }
 
@@ -344,9 +344,9 @@ impl Features {
         matches!(self.local_rate_limit, Some(Ok(_)))
     }
 
-    /// Returns `route` without its action: all its requests are answered 403.
-    fn close(&self, route: &Route) -> Route {
-        let action = Action::Respond { status: 403, body: Some(CLOSED.into()) };
+    /// Returns `route` without its action: all its requests are answered 403 with this body.
+    fn close(&self, route: &Route, body: &str) -> Route {
+        let action = Action::Respond { status: 403, body: Some(body.into()) };
         // The route keeps the policies as origins.
         let policy = RoutePolicy { origins: self.origins.clone(), ..RoutePolicy::default() };
         Route { action, ..route.with_policy(Arc::new(policy)) }
@@ -369,3 +369,6 @@ fn yields<T>(feature: &Feature<Shared<T>>) -> bool {
 
 /// The body of a 403 of a route whose policy cannot be enforced.
 const CLOSED: &str = "a policy of this route cannot be enforced\n";
+
+/// The body of a 403 of a route whose policies are valid, each by itself. Their status does not tell it.
+const TOO_MANY_WAITS: &str = "the policies of this route wait for more than two servers\n";
