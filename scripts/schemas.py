@@ -25,7 +25,7 @@ NATIVE = {
     "apis__discovery.k8s.io__v1_openapi.json": ["EndpointSlice"],
 }
 # The kinds of these groups that Lockgate does not read.
-UNREAD = {"XBackend", "XBackendTrafficPolicy", "XMesh"}
+UNREAD = {"XBackend", "XMesh"}
 
 KEPT = {
     "additionalProperties", "allOf", "anyOf", "default", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maxLength",

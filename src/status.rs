@@ -35,7 +35,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use lockgate_route::objects::gateway::{
     BackendTlsPolicy, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet, TcpRoute, TlsRoute,
-    UdpRoute,
+    UdpRoute, XBackendTrafficPolicy,
 };
 use lockgate_route::objects::http_proxy::{ExtensionService, HttpProxy};
 use lockgate_route::objects::{BackendPolicy, HostGrant, Ingress, Kind};
@@ -66,7 +66,7 @@ const PROGRAMMED_CAPACITY: usize = 1000;
 type RunWriter = fn(Writer, StatusInputs<AllEnvoys>) -> BoxFuture<'static, ()>;
 
 /// The status writer of each kind that has a status in the table of kinds. A row is a type that implements `HasStatus`.
-const WRITERS: [(Kind, RunWriter); 15] = [
+const WRITERS: [(Kind, RunWriter); 16] = [
     (Kind::INGRESS, run::<Ingress>),
     (Kind::GATEWAY_CLASS, run::<GatewayClass>),
     (Kind::GATEWAY, run::<Gateway>),
@@ -77,6 +77,7 @@ const WRITERS: [(Kind, RunWriter); 15] = [
     (Kind::UDP_ROUTE, run::<UdpRoute>),
     (Kind::TLS_ROUTE, run::<TlsRoute>),
     (Kind::BACKEND_TLS_POLICY, run::<BackendTlsPolicy>),
+    (Kind::X_BACKEND_TRAFFIC_POLICY, run::<XBackendTrafficPolicy>),
     (Kind::HTTP_POLICY, run::<HttpPolicy>),
     (Kind::HOST_GRANT, run::<HostGrant>),
     (Kind::BACKEND_POLICY, run::<BackendPolicy>),

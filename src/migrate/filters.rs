@@ -173,15 +173,9 @@ fn report(filter: &ForwardFilter, place: Place, losses: &mut Losses) {
                 "Let the server permit these requests, or keep the HTTPProxy.",
             ],
         ),
-        ForwardFilter::Session(_) => (
-            "loadBalancerPolicy",
-            [
-                "sessions are not migrated",
-                "the requests of a session reach several endpoints",
-                "Set sessionPersistence of the HTTPRoute.",
-            ],
-        ),
-        ForwardFilter::RequestHeaders(_)
+        // Of the XBackendTrafficPolicy of the Service, which applies to HTTPRoutes too.
+        ForwardFilter::Session(_)
+        | ForwardFilter::RequestHeaders(_)
         | ForwardFilter::Rewrite(_)
         | ForwardFilter::Mirror(_)
         | ForwardFilter::Cors(_)

@@ -289,6 +289,10 @@ pub fn describe(kind: Kind, error: &watcher::Error) -> String {
                     "; the BackendPolicies are unknown, so Services are served without them; grant list and watch in a \
                      ClusterRole"
                 }
+                _ if kind == Kind::X_BACKEND_TRAFFIC_POLICY => {
+                    "; the XBackendTrafficPolicies are unknown, so Services are served without them; grant list and watch in a \
+                     ClusterRole, or set watch.gatewayApi to false"
+                }
                 _ if kind == Kind::HTTP_POLICY => {
                     "; it is unknown which Ingresses and routes are restricted, so they are answered 503 and 500; grant list and watch in a \
                      ClusterRole"

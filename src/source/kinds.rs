@@ -5,7 +5,7 @@ use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking:
 use lockgate_route::objects::gateway::{
     BackendTlsPolicySpec, EnvoyFleetSpec, GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus,
     GrpcRouteSpec, HttpPolicySpec, HttpRouteSpec, ListenerSetSpec, ListenerSetStatus, PolicyStatus, ReferenceGrantSpec,
-    RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
+    RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec, XBackendTrafficPolicySpec,
 };
 use lockgate_route::objects::http_proxy::{
     ExtensionServiceSpec, ExtensionServiceStatus, HttpProxySpec, HttpProxyStatus, TlsCertificateDelegationSpec,
@@ -80,6 +80,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<TlsRouteSpec, RouteStatus>>(),
     Row::custom::<Custom<ReferenceGrantSpec, IgnoredAny>>(),
     Row::custom::<Custom<BackendTlsPolicySpec, PolicyStatus>>(),
+    Row::custom::<Custom<XBackendTrafficPolicySpec, PolicyStatus>>(),
     Row::custom::<Custom<HttpPolicySpec, PolicyStatus>>(),
     Row::custom::<Custom<EnvoyFleetSpec, IgnoredAny>>(),
     Row::custom::<Custom<HostGrantSpec, HostGrantStatus>>(),

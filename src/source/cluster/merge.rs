@@ -203,7 +203,8 @@ impl Merge {
             return;
         }
         let KindInfo { name: kind, group, version, .. } = self.kind.info();
-        let api = if *group == gateway::GROUP { "Gateway API: " } else { "" };
+        let is_standard = [gateway::GROUP, gateway::EXPERIMENTAL_GROUP].contains(group);
+        let api = if is_standard { "Gateway API: " } else { "" };
         let resource = self.kind.resource();
         match known {
             true => tracing::info!(kind, version, "{api}watching {resource}"),

@@ -1,9 +1,10 @@
-//! BackendTLSPolicies, HTTPPolicies, and BackendPolicies.
+//! BackendTLSPolicies, XBackendTrafficPolicies, HTTPPolicies, and BackendPolicies.
 
 use std::sync::Arc;
 
 use lockgate_route::objects::gateway::{
-    BackendTlsPolicy, BackendTlsPolicySpec, HttpPolicy, HttpPolicySpec, PolicyStatus,
+    BackendTlsPolicy, BackendTlsPolicySpec, HttpPolicy, HttpPolicySpec, PolicyStatus, XBackendTrafficPolicy,
+    XBackendTrafficPolicySpec,
 };
 use lockgate_route::objects::{BackendPolicy, BackendPolicySpec, Kind, Meta, Object};
 use serde_json::Value;
@@ -75,13 +76,7 @@ impl Spec for BackendPolicySpec {
     const KIND: Kind = Kind::BACKEND_POLICY;
 
     fn refused(value: &Value) -> Option<(String, String)> {
-        let targets = list(value.get("spec"), "targetRefs");
-        let required = |(i, item): (usize, &Value)| {
-            let required: [Required<'_>; 2] = ["kind", "name"].map(|field| (item.get(field), field));
-            missing(&format!("spec.targetRefs[{i}]."), &required)
-        };
-        let first = (targets.first(), "spec.targetRefs");
-        missing("", &[first]).or_else(|| targets.iter().enumerate().find_map(required))
+        without_target(value)
     }
 
     fn object(mut self, meta: Meta, version: Arc<str>, mut status: PolicyStatus) -> Object {
@@ -89,6 +84,35 @@ impl Spec for BackendPolicySpec {
         shrink_status(&mut status);
         Object::new(BackendPolicy { meta, spec: self, status, version })
     }
+}
+
+impl Spec for XBackendTrafficPolicySpec {
+    type Status = PolicyStatus;
+
+    const KIND: Kind = Kind::X_BACKEND_TRAFFIC_POLICY;
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        without_target(value)
+    }
+
+    fn object(mut self, meta: Meta, version: Arc<str>, mut status: PolicyStatus) -> Object {
+        // The API server removes the field.
+        self.target_refs.iter_mut().for_each(|target| target.section_name = None);
+        self.target_refs.shrink_to_fit();
+        shrink_status(&mut status);
+        Object::new(XBackendTrafficPolicy { meta, spec: self, status, version })
+    }
+}
+
+/// Returns the field that a policy of Services lacks: the first target, or the kind or the name of a target.
+fn without_target(value: &Value) -> Option<(String, String)> {
+    let targets = list(value.get("spec"), "targetRefs");
+    let required = |(i, item): (usize, &Value)| {
+        let required: [Required<'_>; 2] = ["kind", "name"].map(|field| (item.get(field), field));
+        missing(&format!("spec.targetRefs[{i}]."), &required)
+    };
+    let first = (targets.first(), "spec.targetRefs");
+    missing("", &[first]).or_else(|| targets.iter().enumerate().find_map(required))
 }
 
 /// Releases spare capacity in the lists of a status.

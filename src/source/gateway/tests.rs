@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use lockgate_route::objects::gateway::{BackendTlsPolicy, Feature, HttpPolicy, TcpRoute, TlsRoute, UdpRoute};
+use lockgate_route::objects::gateway::{
+    BackendTlsPolicy, Feature, HttpPolicy, Lenient, TcpRoute, TlsRoute, UdpRoute, XBackendTrafficPolicy,
+};
 use lockgate_route::objects::gateway::{HttpRoute, HttpRouteSpec};
 use lockgate_route::objects::{ForeignPolicy, Misencoded, Namespace, ObjectKey, Service};
 use serde_json::json;
@@ -222,6 +224,34 @@ fn routes_of_connections_and_datagrams_are_decoded() {
         let fault = fault(kind, nameless.clone());
         assert!(fault.contains("spec.rules[0].backendRefs[0].name"), "{fault}");
     }
+}
+
+#[test]
+fn a_policy_of_gateway_api_for_services_is_decoded() {
+    let target = json!({"group": "", "kind": "Service", "name": "web", "sectionName": "http"});
+    let retries =
+        json!({"budget": {"percent": 20, "interval": "10s"}, "minRetryRate": {"count": 10, "interval": "1s"}});
+    let session = json!({"type": "Cookie", "cookieConfig": {"lifetimeType": "Session"}});
+    let spec = json!({"targetRefs": [target], "retryConstraint": retries, "sessionPersistence": session});
+    let decoded = |spec: Value| {
+        let json = json!({
+            "apiVersion": "gateway.networking.x-k8s.io/v1alpha1", "kind": "XBackendTrafficPolicy",
+            "metadata": {"name": "a", "namespace": "shop"}, "spec": spec,
+        });
+        from_value(json, &ROWS).map(Option::unwrap).map_err(|fault| fault.to_string())
+    };
+    let policy = decoded(spec).unwrap();
+    let XBackendTrafficPolicy { spec, .. } = policy.get().unwrap();
+    assert_eq!(spec.target_refs[0].section_name, None, "the API has no such field");
+    let Some(Lenient::Valid(constraint)) = &spec.retry_constraint else { panic!("{spec:?}") };
+    assert_eq!(constraint.budget.as_ref().and_then(|budget| budget.percent), Some(20));
+    assert!(matches!(spec.session_persistence, Some(Lenient::Valid(_))));
+    // A field that cannot be decoded does not hide the others.
+    let odd = decoded(json!({"targetRefs": [{"group": "", "kind": "Service", "name": "web"}], "retryConstraint": 7}));
+    let policy = odd.unwrap();
+    let XBackendTrafficPolicy { spec, .. } = policy.get().unwrap();
+    assert!(matches!(spec.retry_constraint, Some(Lenient::Invalid(_))));
+    assert!(decoded(json!({"targetRefs": []})).is_err());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::gateway::{
     BackendTlsPolicy, Definition, EnvoyFleet, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet,
-    ReferenceGrant, TcpRoute, TlsRoute, UdpRoute,
+    ReferenceGrant, TcpRoute, TlsRoute, UdpRoute, XBackendTrafficPolicy,
 };
 use super::http_proxy::{ExtensionService, HttpProxy, TlsCertificateDelegation};
 use super::{
@@ -211,6 +211,7 @@ with_status!(TcpRoute, Kind::TCP_ROUTE);
 with_status!(UdpRoute, Kind::UDP_ROUTE);
 with_status!(TlsRoute, Kind::TLS_ROUTE);
 with_status!(BackendTlsPolicy, Kind::BACKEND_TLS_POLICY);
+with_status!(XBackendTrafficPolicy, Kind::X_BACKEND_TRAFFIC_POLICY);
 with_status!(HttpPolicy, Kind::HTTP_POLICY);
 with_status!(HostGrant, Kind::HOST_GRANT);
 with_status!(BackendPolicy, Kind::BACKEND_POLICY);

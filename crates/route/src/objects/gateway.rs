@@ -22,6 +22,7 @@ mod route;
 mod status;
 mod stream_routes;
 mod tls;
+mod traffic_policy;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,11 +69,17 @@ pub use status::{
 };
 pub use stream_routes::{StreamRule, TcpRoute, TcpRouteSpec, TlsRoute, TlsRouteSpec, UdpRoute, UdpRouteSpec};
 pub use tls::{BackendTls, FrontendTls, FrontendValidation, GatewayTls, PortTls, TlsConfig};
+pub use traffic_policy::{
+    BudgetDetails, RequestRate, RetryConstraint, XBackendTrafficPolicy, XBackendTrafficPolicySpec,
+};
 
 use super::Meta;
 
 /// The API group of Gateway API.
 pub const GROUP: &str = "gateway.networking.k8s.io";
+
+/// The API group of the experimental kinds of Gateway API.
+pub const EXPERIMENTAL_GROUP: &str = "gateway.networking.x-k8s.io";
 
 /// The API group of Lockgate.
 pub const LOCKGATE: &str = "lockgate.dev";

@@ -242,6 +242,17 @@ impl Kind {
         ..GATEWAY_API
     });
 
+    /// gateway.networking.x-k8s.io/v1alpha1
+    pub const X_BACKEND_TRAFFIC_POLICY: Self = Self(&KindInfo {
+        name: "XBackendTrafficPolicy",
+        group: super::gateway::EXPERIMENTAL_GROUP,
+        version: "v1alpha1",
+        other_versions: &[],
+        plural: "xbackendtrafficpolicies",
+        named_by_others: false,
+        ..GATEWAY_API
+    });
+
     /// lockgate.dev/v1alpha1
     pub const HTTP_POLICY: Self = Self(&KindInfo {
         name: "HTTPPolicy",
@@ -344,7 +355,7 @@ impl Kind {
     });
 
     /// Every kind.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,
@@ -363,6 +374,7 @@ impl Kind {
         Self::TLS_ROUTE,
         Self::REFERENCE_GRANT,
         Self::BACKEND_TLS_POLICY,
+        Self::X_BACKEND_TRAFFIC_POLICY,
         Self::HTTP_POLICY,
         Self::ENVOY_FLEET,
         Self::HOST_GRANT,

@@ -1,6 +1,9 @@
-//! A builder of BackendPolicies.
+//! Builders of BackendPolicies and XBackendTrafficPolicies.
 
 use super::objects::{meta, with_meta};
+use crate::objects::gateway::{
+    BudgetDetails, RequestRate, RetryConstraint, SessionPersistence, XBackendTrafficPolicy, XBackendTrafficPolicySpec,
+};
 use crate::objects::{
     BackendPolicy, BackendPolicySpec, BackendPolicyTarget, GrpcProbeSpec, HashOnSpec, HashOnType, HealthCheckSpec,
     HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, Object, OutlierDetectionSpec, PreferredZones, ZonesSpec,
@@ -65,6 +68,48 @@ impl BackendPolicyBuilder {
     /// Applies any other change to the spec.
     pub fn spec(mut self, change: impl FnOnce(&mut BackendPolicySpec)) -> Self {
         change(&mut self.0.spec);
+        self
+    }
+}
+
+/// An XBackendTrafficPolicy.
+#[derive(Clone)]
+pub struct TrafficPolicyBuilder(XBackendTrafficPolicy);
+with_meta!(TrafficPolicyBuilder);
+
+/// Starts the XBackendTrafficPolicy `shop/name`, or `name` if it has a namespace. It has neither targets nor features.
+pub fn traffic_policy(name: &str) -> TrafficPolicyBuilder {
+    let spec = XBackendTrafficPolicySpec::default();
+    let policy = XBackendTrafficPolicy { meta: meta(name), spec, status: Default::default(), version: "".into() };
+    TrafficPolicyBuilder(policy)
+}
+
+impl TrafficPolicyBuilder {
+    /// Adds a Service as a target.
+    pub fn target(self, service: &str) -> Self {
+        self.target_of_kind("Service", service)
+    }
+
+    /// Adds an object of any kind of the core group as a target.
+    pub fn target_of_kind(mut self, kind: &str, name: &str) -> Self {
+        let (group, kind, name) = (String::new(), kind.to_owned(), name.to_owned());
+        self.0.spec.target_refs.push(BackendPolicyTarget { group, kind, name, section_name: None });
+        self
+    }
+
+    /// Limits the retries to this percentage, and always allows this number of retries in an interval.
+    pub fn retries(mut self, percent: u32, count: u32, interval: &str) -> Self {
+        let budget = Some(BudgetDetails { percent: Some(percent), interval: Some("10s".to_owned()) });
+        let min_retry_rate = Some(RequestRate { count: Some(count), interval: Some(interval.to_owned()) });
+        self.0.spec.retry_constraint = Some(RetryConstraint { budget, min_retry_rate }.into());
+        self
+    }
+
+    /// Keeps sessions by a cookie or a header of this name.
+    pub fn session(mut self, kind: &str, name: Option<&str>) -> Self {
+        let (r#type, session_name) = (Some(kind.to_owned()), name.map(ToOwned::to_owned));
+        self.0.spec.session_persistence =
+            Some(SessionPersistence { r#type, session_name, ..SessionPersistence::default() }.into());
         self
     }
 }

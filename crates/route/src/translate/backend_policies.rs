@@ -1,24 +1,27 @@
-//! All BackendPolicies, by target.
+//! All BackendPolicies and XBackendTrafficPolicies, by target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::BackendFeatures;
-use crate::objects::{ObjectKey, Precedence};
+use crate::model::{BackendFeatures, Session};
+use crate::objects::{Kind, ObjectId, ObjectKey, Precedence};
 
 use super::backend_policy::{Policy, Target};
 use super::few::Few;
 
-/// All BackendPolicies.
+/// The kinds of policies of Services. The first one decides a feature that both set.
+pub const KINDS: [Kind; 2] = [Kind::X_BACKEND_TRAFFIC_POLICY, Kind::BACKEND_POLICY];
+
+/// All policies of these kinds.
 #[derive(Debug, Default)]
 pub struct BackendPolicies {
-    by_key: BTreeMap<ObjectKey, Arc<Policy>>,
-    /// The policies for each target. The first one applies.
-    by_target: BTreeMap<Target, Few<Precedence>>,
+    by_id: BTreeMap<ObjectId, Arc<Policy>>,
+    /// The policies of each kind for each target. The first one applies.
+    by_target: BTreeMap<(Kind, Target), Few<Precedence>>,
     /// The policies that name each Service, whether it exists or not.
-    by_service: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    by_service: BTreeMap<ObjectKey, BTreeSet<ObjectId>>,
 }
 
 /// The Services that a changed policy names or named.
@@ -33,23 +36,27 @@ pub struct Services {
 
 impl BackendPolicies {
     /// Returns a policy.
-    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Policy>> {
-        self.by_key.get(key)
+    pub fn get(&self, id: &ObjectId) -> Option<&Arc<Policy>> {
+        self.by_id.get(id)
     }
 
-    /// Returns the keys of all policies.
-    pub fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.by_key.keys()
+    /// Returns the identities of all policies.
+    pub fn ids(&self) -> impl Iterator<Item = &ObjectId> {
+        self.by_id.keys()
     }
 
-    /// Returns the keys of the policies in a namespace.
-    pub fn in_namespace<'a>(&'a self, namespace: &'a Arc<str>) -> impl Iterator<Item = &'a ObjectKey> {
-        let first = ObjectKey { namespace: namespace.clone(), name: "".into() };
-        self.by_key.range(first..).map(|(key, _)| key).take_while(move |key| key.namespace == *namespace)
+    /// Returns the policies in a namespace.
+    pub fn in_namespace<'a>(&'a self, namespace: &'a Arc<str>) -> impl Iterator<Item = &'a ObjectId> {
+        let first = |kind: Kind| kind.id(ObjectKey { namespace: namespace.clone(), name: "".into() });
+        let of_kind = move |kind: Kind| {
+            let ids = self.by_id.range(first(kind)..).map(|(id, _)| id);
+            ids.take_while(move |id| id.kind == kind && id.key.namespace == *namespace)
+        };
+        KINDS.into_iter().flat_map(of_kind)
     }
 
-    /// Returns the keys of the policies that name a Service.
-    pub fn of_service(&self, service: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+    /// Returns the policies that name a Service.
+    pub fn of_service(&self, service: &ObjectKey) -> impl Iterator<Item = &ObjectId> {
         self.by_service.get(service).into_iter().flatten()
     }
 
@@ -58,28 +65,39 @@ impl BackendPolicies {
         self.by_service.contains_key(service)
     }
 
-    /// Returns the policy that applies to exactly this target.
-    pub fn at(&self, target: &Target) -> Option<&Arc<Policy>> {
-        let rank = self.by_target.get(target)?.iter().next()?;
-        self.by_key.get(&rank.key)
+    /// Returns the policy of this kind that applies to exactly this target.
+    pub fn at(&self, kind: Kind, target: &Target) -> Option<&Arc<Policy>> {
+        let rank = self.by_target.get(&(kind, target.clone()))?.iter().next()?;
+        self.by_id.get(&rank.id())
     }
 
-    /// Returns the features of a port of a Service, if a policy applies to it. The policy of the port takes precedence for each
-    /// feature.
+    /// Returns the policy of Gateway API that applies to a Service.
+    pub fn standard(&self, service: &ObjectKey) -> Option<&Arc<Policy>> {
+        if self.by_target.is_empty() {
+            return None;
+        }
+        self.at(Kind::X_BACKEND_TRAFFIC_POLICY, &Target { service: service.clone(), port: None })
+    }
+
+    /// Returns the session persistence of a Service.
+    pub fn session(&self, service: &ObjectKey) -> Option<&Session> {
+        self.standard(service)?.sessions.get(service)
+    }
+
+    /// Returns the features of a port of a Service, if a policy applies to it. For each feature, the policy of Gateway API takes
+    /// precedence, then the policy of the port.
     pub fn features(&self, service: &ObjectKey, port: u16) -> Option<BackendFeatures> {
         if self.by_target.is_empty() {
             return None;
         }
-        let at = |port: Option<u16>| self.at(&Target { service: service.clone(), port }).map(|policy| &policy.features);
-        match (at(Some(port)), at(None)) {
-            (Some(specific), Some(general)) => Some(specific.or(general)),
-            (one, other) => one.or(other).cloned(),
-        }
+        let at = |port: Option<u16>| self.at(Kind::BACKEND_POLICY, &Target { service: service.clone(), port });
+        let policies = self.standard(service).into_iter().chain(at(Some(port))).chain(at(None));
+        policies.map(|policy| policy.features.clone()).reduce(|specific, general| specific.or(&general))
     }
 
     /// Returns the policy that sets the health check of a port.
     pub fn with_health_check(&self, service: &ObjectKey, port: u16) -> Option<&ObjectRef> {
-        let at = |port| self.at(&Target { service: service.clone(), port });
+        let at = |port| self.at(Kind::BACKEND_POLICY, &Target { service: service.clone(), port });
         let checks = |policy: &&Arc<Policy>| policy.features.health_check.is_some();
         at(Some(port)).filter(checks).or_else(|| at(None).filter(checks)).map(|policy| &policy.origin)
     }
@@ -90,20 +108,22 @@ impl BackendPolicies {
     }
 
     /// Replaces a policy. Returns the Services that it named or names.
-    pub fn replace(&mut self, key: &ObjectKey, now: Option<Arc<Policy>>) -> Services {
+    pub fn replace(&mut self, id: &ObjectId, now: Option<Arc<Policy>>) -> Services {
         let before = match &now {
-            Some(policy) => self.by_key.insert(key.clone(), policy.clone()),
-            None => self.by_key.remove(key),
+            Some(policy) => self.by_id.insert(id.clone(), policy.clone()),
+            None => self.by_id.remove(id),
         };
-        let targets = |policy: &Option<Arc<Policy>>| -> BTreeSet<Target> {
-            policy.iter().flat_map(|policy| policy.targets.iter().flatten()).cloned().collect()
+        let targets = |policy: &Option<Arc<Policy>>| -> BTreeSet<(Kind, Target)> {
+            let targets = policy.iter().flat_map(|policy| policy.targets.iter().flatten());
+            targets.map(|target| (id.kind, target.clone())).collect()
         };
         let named = |policy: &Option<Arc<Policy>>| -> BTreeSet<ObjectKey> {
             policy.iter().flat_map(|policy| &policy.services).cloned().collect()
         };
         let (old, new) = (targets(&before), targets(&now));
         let mut services = Services { all: &named(&before) | &named(&now), ..Services::default() };
-        let first = |all: &Self, target: &Target| all.by_target.get(target).and_then(|all| all.iter().next().cloned());
+        let first =
+            |all: &Self, target: &(Kind, Target)| all.by_target.get(target).and_then(|all| all.iter().next().cloned());
         let both = &old | &new;
         let was: Vec<Option<Precedence>> = both.iter().map(|target| first(self, target)).collect();
         for (policy, target) in before.iter().flat_map(|policy| old.iter().map(move |target| (policy, target))) {
@@ -119,15 +139,15 @@ impl BackendPolicies {
         }
         for (target, was) in both.iter().zip(&was) {
             let is = first(self, target);
-            if is != *was || is.is_some_and(|first| first.key == *key) {
-                services.in_effect.insert(target.service.clone());
+            if is != *was || is.is_some_and(|first| first.key == id.key) {
+                services.in_effect.insert(target.1.service.clone());
             }
         }
         for service in &services.all {
             let of_service = self.by_service.entry(service.clone()).or_default();
             match now.as_ref().is_some_and(|policy| policy.services.contains(service)) {
-                true => drop(of_service.insert(key.clone())),
-                false => drop(of_service.remove(key)),
+                true => drop(of_service.insert(id.clone())),
+                false => drop(of_service.remove(id)),
             }
             if of_service.is_empty() {
                 self.by_service.remove(service);

@@ -1,21 +1,24 @@
-//! The parser of a single BackendPolicy.
+//! The parser of a single BackendPolicy or XBackendTrafficPolicy.
 
 mod features;
+mod traffic;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::BackendFeatures;
-use crate::objects::{BackendPolicy, BackendPolicyTarget, Kind, ObjectKey, Objects, Precedence, Revision, Service};
+use crate::model::{BackendFeatures, Session};
+use crate::objects::{
+    BackendPolicy, BackendPolicyTarget, Kind, Meta, ObjectId, ObjectKey, Objects, Precedence, Revision, Service,
+};
 use crate::settings::Settings;
 
 use super::graph::Input;
 use super::policy_targets::Fault;
 use super::problem::{Message, Problem, Reason, bounded};
 
-/// A BackendPolicy, parsed.
+/// A policy, parsed.
 #[derive(Debug, PartialEq)]
 pub struct Policy {
     /// A reference to it.
@@ -32,6 +35,10 @@ pub struct Policy {
     pub inputs: Box<[Input]>,
     /// The valid features.
     pub features: BackendFeatures,
+    /// The session persistence of each Service.
+    pub sessions: BTreeMap<ObjectKey, Session>,
+    /// How Lockgate serves a feature that has no exact equivalent in Envoy, for the condition `Accepted`.
+    pub note: Message,
     /// The faults of the features, which are left out.
     pub problems: Box<[Arc<Problem>]>,
 }
@@ -45,15 +52,18 @@ pub struct Target {
     pub port: Option<u16>,
 }
 
-/// Parses a policy.
-pub fn parse(policy: &BackendPolicy, objects: &Objects, settings: &Settings) -> Policy {
+/// Parses a policy of one of [`KINDS`](super::backend_policies::KINDS), if it exists.
+pub fn parse(id: &ObjectId, objects: &Objects, settings: &Settings) -> Option<Policy> {
+    match id.kind == Kind::BACKEND_POLICY {
+        true => objects.get(&id.key).map(|policy| backend_policy(policy, objects, settings)),
+        false => objects.get(&id.key).map(|policy| traffic::parse(policy, objects, settings)),
+    }
+}
+
+fn backend_policy(policy: &BackendPolicy, objects: &Objects, settings: &Settings) -> Policy {
     let BackendPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::BACKEND_POLICY);
-    let key = |target: &BackendPolicyTarget| ObjectKey {
-        namespace: meta.key.namespace.clone(),
-        name: target.name.as_str().into(),
-    };
-    let services: BTreeSet<ObjectKey> = spec.target_refs.iter().filter(|target| is_service(target)).map(key).collect();
+    let services = services(meta, &spec.target_refs);
     let (features, mut problems) = features::parse(spec, &origin, settings.tenants.active_health_checks);
     if features.health_check.is_some() {
         problems.extend(services.iter().filter(|service| is_external(service, objects)).map(|service| Problem {
@@ -67,13 +77,28 @@ pub fn parse(policy: &BackendPolicy, objects: &Objects, settings: &Settings) -> 
     Policy {
         revision: Revision::new(meta, spec),
         precedence: objects.precedence(Kind::BACKEND_POLICY, meta),
-        targets: spec.target_refs.iter().map(|one| target(one, key(one), objects)).collect(),
+        targets: targets(meta, &spec.target_refs, objects),
         inputs: services.iter().map(|service| Input::new(Kind::SERVICE, service.clone())).collect(),
         services,
         features,
+        sessions: BTreeMap::new(),
+        note: Message::default(),
         problems: bounded(problems),
         origin,
     }
+}
+
+/// Returns the Services that a policy names, whether they exist or not.
+fn services(meta: &Meta, references: &[BackendPolicyTarget]) -> BTreeSet<ObjectKey> {
+    references.iter().filter(|reference| is_service(reference)).map(|reference| key(meta, reference)).collect()
+}
+
+fn targets(meta: &Meta, references: &[BackendPolicyTarget], objects: &Objects) -> Box<[Result<Target, Fault>]> {
+    references.iter().map(|reference| target(reference, key(meta, reference), objects)).collect()
+}
+
+fn key(meta: &Meta, reference: &BackendPolicyTarget) -> ObjectKey {
+    ObjectKey { namespace: meta.key.namespace.clone(), name: reference.name.as_str().into() }
 }
 
 fn is_service(target: &BackendPolicyTarget) -> bool {

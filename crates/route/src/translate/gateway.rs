@@ -28,7 +28,7 @@ pub mod parser;
 pub mod policies;
 pub mod policy;
 mod report;
-mod session;
+pub mod session;
 pub mod size;
 pub mod stream_route;
 mod timeouts;

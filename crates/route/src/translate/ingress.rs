@@ -14,6 +14,7 @@ use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
 use super::class;
 use super::dialect::{Competition, Dialect, Resolver, Selection, Sharing};
+use super::gateway::session;
 use super::problem::{Cause, Message, Problem, Reason, bounded};
 use super::rules::Contender;
 use super::source::{self, Dependencies, Entry, MAX_BESIDE, Material, Rule, Shared, Source};
@@ -206,14 +207,18 @@ impl Parser<'_, '_> {
     fn target(&mut self, field: &str, backend: &IngressBackend) -> Target {
         let action = match self.cluster(backend) {
             Ok((_, Some(reason))) => deny(reason),
-            Ok((cluster, None)) => Action::Forward(Arc::new(Forward {
-                clusters: vec![WeightedCluster::new(cluster, 1)],
-                timeout: self.annotations.timeout,
-                retry: self.annotations.retry.clone(),
-                own: self.annotations.own,
-                websocket: true,
-                ..Forward::default()
-            })),
+            Ok((cluster, None)) => {
+                let clusters = vec![WeightedCluster::new(cluster, 1)];
+                let session = session::of_policies(self.resolver.context, &clusters);
+                Action::Forward(Arc::new(Forward {
+                    filters: session.into_iter().collect::<Vec<_>>().into(),
+                    clusters,
+                    timeout: self.annotations.timeout,
+                    retry: self.annotations.retry.clone(),
+                    own: self.annotations.own,
+                    websocket: true,
+                }))
+            }
             Err(fault) => {
                 let consequence = if self.annotations.denied.is_some() { "answered 403" } else { "answered 503" };
                 self.problem(format!("{field}{}", fault.field), fault.reason, fault.message, consequence);

@@ -40,4 +40,5 @@ mod squares;
 mod surplus_sets;
 mod terminating;
 mod tls;
+mod traffic_policies;
 mod verdicts;

@@ -129,8 +129,8 @@ pub struct Translator {
     classes: Classes,
     host_grants: HostGrants,
     backend_policies: BackendPolicies,
-    /// The problems of each BackendPolicy.
-    backend_policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
+    /// The problems of each policy in `backend_policies`.
+    backend_policy_problems: BTreeMap<ObjectId, Vec<Arc<Problem>>>,
     sources: Sources,
     graph: Graph,
     /// The sources with a default backend.
@@ -232,8 +232,8 @@ impl Translator {
         if source.kind == Kind::HOST_GRANT {
             return self.host_grants.get(&source.key).map(|grant| grant.revision);
         }
-        if source.kind == Kind::BACKEND_POLICY {
-            return self.backend_policies.get(&source.key).map(|policy| policy.revision);
+        if let Some(policy) = self.backend_policies.get(source) {
+            return Some(policy.revision);
         }
         self.sources.get(source).map(|source| source.revision).or_else(|| self.gateways.revision(source))
     }
@@ -271,8 +271,7 @@ impl Translator {
     /// read. A route without a served Gateway also reads Gateways.
     pub fn inputs<'a>(&'a self, source: &ObjectId) -> impl Iterator<Item = &'a Input> + use<'a> {
         let of_includers = self.includers(source).flat_map(|includer| self.sources.inputs(includer));
-        let policy = self.backend_policies.get(&source.key).filter(|_| source.kind == Kind::BACKEND_POLICY);
-        let of_policy = policy.into_iter().flat_map(|policy| policy.inputs.iter());
+        let of_policy = self.backend_policies.get(source).into_iter().flat_map(|policy| policy.inputs.iter());
         self.sources.inputs(source).iter().chain(self.gateways.inputs(source)).chain(of_policy).chain(of_includers)
     }
 
@@ -286,7 +285,7 @@ impl Translator {
     /// Returns the sources that are served by class.
     pub fn sources(&self) -> impl Iterator<Item = ObjectId> {
         let grants = self.host_grants.all().map(|grant| Kind::HOST_GRANT.id(grant.key.clone()));
-        let policies = self.backend_policies.keys().map(|key| Kind::BACKEND_POLICY.id(key.clone()));
+        let policies = self.backend_policies.ids().cloned();
         policies.chain(grants).chain(self.sources.iter().map(|(id, _)| id.clone())).chain(self.gateways.ids())
     }
 

@@ -119,7 +119,7 @@ fn time_or(
 }
 
 /// Returns a number in this range, or the default if it is not set.
-fn number(field: &str, value: Option<u32>, default: u32, least: u32, most: u32) -> Result<u32, Fault> {
+pub fn number(field: &str, value: Option<u32>, default: u32, least: u32, most: u32) -> Result<u32, Fault> {
     let value = value.unwrap_or(default);
     match (least..=most).contains(&value) {
         true => Ok(value),
@@ -128,7 +128,7 @@ fn number(field: &str, value: Option<u32>, default: u32, least: u32, most: u32) 
 }
 
 /// Displays a limit: `100ms`, `1s`, `1h`.
-fn short(time: Duration) -> String {
+pub fn short(time: Duration) -> String {
     match time {
         time if time < SECOND => format!("{}ms", time.as_millis()),
         time if time < MINUTE => format!("{}s", time.as_secs()),

@@ -109,8 +109,13 @@ impl Parser<'_, '_> {
             return (Action::respond(status), None);
         }
         let (timeout, retry, own) = timeouts::parse(field, rule, self);
-        let session = session::parse(field, index, rule, clusters.len(), self);
-        let session = session.map(|session| ForwardFilter::Session(Box::new(session)));
+        let session = match rule.session_persistence {
+            Some(_) => session::parse(field, index, rule, clusters.len(), self)
+                .map(|session| ForwardFilter::Session(Box::new(session))),
+            // Whether the others are valid must not decide.
+            None if rule.backend_refs.len() > 1 => None,
+            None => session::of_policies(self.resolver.context, &clusters),
+        };
         let filters: Filters<ForwardFilter> =
             filtered.forward.iter().cloned().chain(session).collect::<Vec<_>>().into();
         let forward = Forward { clusters, timeout, retry, websocket: true, filters, own };

@@ -8,8 +8,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::matches;
 use super::parser::Parser;
 use crate::duration;
-use crate::model::{CookieName, HeaderName, PathMatch, Session, SessionCookie};
+use crate::model::{CookieName, ForwardFilter, HeaderName, PathMatch, Session, SessionCookie, WeightedCluster};
+use crate::objects::ObjectKey;
 use crate::objects::gateway::{HttpRule, SessionPersistence};
+use crate::translate::backend::Context;
 use crate::translate::problem::Reason;
 
 /// The maximum number of routes in Envoy for the sessions of a rule: one route for each match and backend.
@@ -27,8 +29,8 @@ pub fn parse(field: &str, index: usize, rule: &HttpRule, backends: usize, parser
         None | Some("") => default_name(index, rule, parser),
         Some(name) => name.to_owned(),
     };
-    let parsed = match persistence.r#type.as_deref().unwrap_or("Cookie") {
-        "Cookie" => cookie(&name, persistence, &mut ignored).map(|cookie| {
+    let parsed = session(&name, persistence, backends, &mut ignored).map(|session| match session {
+        Session::Cookie(cookie) => {
             let routes = backends.saturating_mul(rule.matches.len().max(1));
             if backends > 1 && routes > MAX_ROUTES {
                 let message = format!("the rule has {routes} pairs of a match and a backend, more than {MAX_ROUTES}");
@@ -36,13 +38,9 @@ pub fn parse(field: &str, index: usize, rule: &HttpRule, backends: usize, parser
             }
             let keeps_cluster = backends > 1 && surplus.is_none();
             Session::Cookie(SessionCookie { path: path(rule, parser), keeps_cluster, ..cookie })
-        }),
-        "Header" => header(&name, persistence, backends, &mut ignored).map(Session::Header),
-        other => Err((".type", format!("type {other:?} is not known"))),
-    };
-    if persistence.idle_timeout.is_some() {
-        ignored.push((".idleTimeout", "an idle timeout of sessions is not supported".to_owned()));
-    }
+        }
+        Session::Header(name) => Session::Header(name),
+    });
     let mut report = |(below, message): Fault, consequence: &str| {
         let field = format!("{field}.sessionPersistence{below}");
         parser.left_out(field, Reason::SessionPersistenceNotValid, message, consequence);
@@ -50,6 +48,47 @@ pub fn parse(field: &str, index: usize, rule: &HttpRule, backends: usize, parser
     ignored.into_iter().for_each(|fault| report(fault, "ignored"));
     surplus.into_iter().for_each(|fault| report(fault, "sessions stay at an endpoint, but not at a backend"));
     parsed.map_err(|fault| report(fault, "rule served without session persistence")).ok()
+}
+
+/// Returns the filter of the session persistence of the only Service that a route leads to, if a policy of the Service has one.
+pub fn of_policies(context: Context, clusters: &[WeightedCluster]) -> Option<ForwardFilter> {
+    let [only] = clusters else { return None };
+    let session = context.backend_policies.session(only.cluster.port.service())?;
+    Some(ForwardFilter::Session(Box::new(session.clone())))
+}
+
+/// Parses the session persistence of a Service. Extends `faults` with fields, messages, and consequences.
+pub fn of_service(
+    service: &ObjectKey,
+    persistence: &SessionPersistence,
+    faults: &mut Vec<(&'static str, String, &'static str)>,
+) -> Option<Session> {
+    let name = match persistence.session_name.as_deref() {
+        // All routes to the Service share its sessions. Another Service of the host must have another name.
+        None | Some("") => format!("lockgate-{:016x}", xxh3_64(format!("Service {service}").as_bytes())),
+        Some(name) => name.to_owned(),
+    };
+    let mut ignored = Vec::new();
+    let session = session(&name, persistence, 1, &mut ignored);
+    faults.extend(ignored.into_iter().map(|(below, message)| (below, message, "ignored")));
+    session.map_err(|(below, message)| faults.push((below, message, "feature left out"))).ok()
+}
+
+/// Parses the type of the sessions and its properties. A cookie has the path `/`.
+fn session(
+    name: &str,
+    persistence: &SessionPersistence,
+    backends: usize,
+    ignored: &mut Vec<Fault>,
+) -> Result<Session, Fault> {
+    if persistence.idle_timeout.is_some() {
+        ignored.push((".idleTimeout", "an idle timeout of sessions is not supported".to_owned()));
+    }
+    match persistence.r#type.as_deref().unwrap_or("Cookie") {
+        "Cookie" => cookie(name, persistence, ignored).map(Session::Cookie),
+        "Header" => header(name, persistence, backends, ignored).map(Session::Header),
+        other => Err((".type", format!("type {other:?} is not known"))),
+    }
 }
 
 /// Returns a cookie with the path `/`.

@@ -62,6 +62,11 @@ pub fn of_route(
     })
 }
 
+/// Returns whether the load balancing of a route keeps the sessions of clients at an endpoint.
+pub fn keeps_sessions(policy: Option<&LoadBalancerPolicy>) -> bool {
+    policy.is_some_and(|policy| policy.strategy == "Cookie")
+}
+
 /// Returns the load balancing of a TCP proxy. A connection has no part that could be hashed, as with Contour.
 pub fn of_connections(
     tree: &mut Tree,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::balancing;
 use super::conditions::{Block, Reached};
 use super::headers::{self, Changes, NewHost};
 use super::policies::{self, Rewritten};
@@ -12,6 +13,7 @@ use crate::model::{
     Action, Filters, Forward, ForwardFilter, Match, OwnParts, PathMatch, PathRewrite, Rewrite, Route, RouteFilter,
 };
 use crate::objects::http_proxy::{ProxyRoute, ProxyService};
+use crate::translate::gateway::session;
 use crate::translate::unit::Field;
 
 /// The action of a route. With a rewritten prefix, the paths with and without a slash at its end have actions of their own.
@@ -142,6 +144,10 @@ impl Tree<'_> {
         filters.extend(idle.map(ForwardFilter::IdleTimeout));
         filters.extend(self.internal_redirects(object, field, route).map(ForwardFilter::InternalRedirects));
         filters.extend(self.settings_authorization(object, field, route).map(ForwardFilter::SettingsAuthorization));
+        let serving = route.services.iter().filter(|service| !service.mirror).count();
+        if serving == 1 && !balancing::keeps_sessions(route.load_balancer_policy.as_ref()) {
+            filters.extend(session::of_policies(self.resolver.context, &services.clusters));
+        }
         let rewritten = match policies::rewritten(self, object, field, route.path_rewrite_policy.as_ref(), path) {
             Ok(rewritten) => rewritten,
             Err(()) => return Action::respond(503).into(),

@@ -8,7 +8,7 @@ use proptest::sample::select;
 
 use super::gateway::world_of;
 use super::incremental::{
-    any_authentication, any_backend_policy, any_credentials, any_host_grant, with_authentication,
+    any_authentication, any_backend_policy, any_credentials, any_host_grant, any_traffic_policy, with_authentication,
 };
 use crate::model::{Model, Touched, Traffic};
 use crate::objects::{FOREIGN_POLICIES, Kind, Namespace, Object, ObjectKey, Objects};
@@ -268,7 +268,7 @@ fn any_object() -> impl Strategy<Value = Object> {
         Just(Object::from(secret("good", &["x.test"]).without_pair())),
         Just(Object::from(ingress("a").host("x.test").path("Prefix", "/", "a:80"))),
     ];
-    let all = prop_oneof![6 => any_gateway(), 8 => any_foreign_policy(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 6 => any_backend_policy(&["a", "b", "c", "gone"]), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others, 2 => any_credentials(), 5 => any_host_grant(&["x.test", "*.test", "**.test", "a.b.test", "**"])];
+    let all = prop_oneof![6 => any_gateway(), 8 => any_foreign_policy(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 6 => any_backend_policy(&["a", "b", "c", "gone"]), 6 => any_traffic_policy(&["a", "b", "c", "gone"]), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others, 2 => any_credentials(), 5 => any_host_grant(&["x.test", "*.test", "**.test", "a.b.test", "**"])];
     (all, (any::<bool>(), prop::bool::weighted(0.1))).prop_map(|(object, with)| labeled(object, with))
 }
 

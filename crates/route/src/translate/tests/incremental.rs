@@ -10,10 +10,10 @@ use super::fuzz::{HOSTS, SECRETS, annotations, any_ingress, any_ownership, any_s
 use crate::model::{Host, ListenerId, Model, Touched};
 use crate::objects::{
     EndpointSlice, Ingress, Kind, LoadBalancingAlgorithm, Namespace, Object, ObjectId, ObjectKey, Objects,
-    PreferredZones, claim_shard,
+    PreferredZones, RetryBudgetSpec, claim_shard,
 };
 use crate::settings::{Endpoint, ExternalNames, Hosts, Settings, Tenants, Tls};
-use crate::testing::backend_policies::backend_policy;
+use crate::testing::backend_policies::{backend_policy, traffic_policy};
 use crate::testing::gateway::{HttpPolicyBuilder, http_policy, labeled_namespace};
 use crate::testing::host_grants::{HostGrantBuilder, host_grant};
 use crate::testing::model::Shared as _;
@@ -94,7 +94,7 @@ pub fn any_host_grant(hosts: &'static [&'static str]) -> impl Strategy<Value = O
 pub fn any_backend_policy(services: &'static [&'static str]) -> impl Strategy<Value = Object> {
     let target = (select(services), select(vec![None, None, Some("http"), Some("80"), Some("443"), Some("gone")]));
     let targets = prop::collection::vec(target, 0..3);
-    let feature = prop::collection::vec(0..10u8, 0..4);
+    let feature = prop::collection::vec(0..11u8, 0..4);
     let names = select(vec!["one", "two", "three", "other/four"]);
     (names, 1i64..3, targets, feature, prop::bool::weighted(0.1)).prop_map(
         |(name, created, targets, features, terminating)| {
@@ -110,8 +110,31 @@ pub fn any_backend_policy(services: &'static [&'static str]) -> impl Strategy<Va
                 6 => policy.hash_on_header(LoadBalancingAlgorithm::RoundRobin, "x-user"),
                 7 => policy.zones(PreferredZones::Local),
                 8 => policy.zones(PreferredZones::Any),
+                9 => policy.spec(|spec| spec.retry_budget = Some(RetryBudgetSpec::default().into())),
                 _ => policy.idle_timeout("1m"),
             });
+            if terminating { policy.terminating().into() } else { policy.into() }
+        },
+    )
+}
+
+/// Generates an XBackendTrafficPolicy for one of these Services.
+pub fn any_traffic_policy(services: &'static [&'static str]) -> impl Strategy<Value = Object> {
+    let targets = prop::collection::vec(select(services), 0..3);
+    let retries = select(vec![None, Some((20, 10, "1s")), Some((50, 3, "0s")), Some((0, 90_000, "1s"))]);
+    let session =
+        select(vec![None, None, Some(("Cookie", None)), Some(("Header", Some("x-cart"))), Some(("Odd", None))]);
+    let names = select(vec!["one", "two", "three", "other/four"]);
+    (names, 1i64..3, targets, retries, session, prop::bool::weighted(0.1)).prop_map(
+        |(name, created, targets, retries, session, terminating)| {
+            let mut policy =
+                targets.into_iter().fold(traffic_policy(name).created(created), |all, one| all.target(one));
+            if let Some((percent, count, interval)) = retries {
+                policy = policy.retries(percent, count, interval);
+            }
+            if let Some((kind, name)) = session {
+                policy = policy.session(kind, name);
+            }
             if terminating { policy.terminating().into() } else { policy.into() }
         },
     )
@@ -236,6 +259,7 @@ pub(super) fn any_object() -> impl Strategy<Value = Object> {
         1 => any_class(),
         2 => any_namespace(),
         4 => any_backend_policy(&["a", "b", "e", "gone"]),
+        4 => any_traffic_policy(&["a", "b", "e", "gone"]),
         3 => any_host_grant(&["x.com", "a.x.com", "*.x.com", "**.x.com", "**.com", "**", "?"]),
     ];
     (object, 1i64..3).prop_map(|(object, generation)| {

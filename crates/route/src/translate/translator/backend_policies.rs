@@ -1,16 +1,18 @@
-//! The incremental translation of BackendPolicies. A changed policy affects its Services like a change of the Service
+//! The incremental translation of BackendPolicies and XBackendTrafficPolicies. A changed policy affects its Services like a change of the Service
 //! itself: their routes are parsed again, and lead to other clusters. A changed Service affects the policies that name it.
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::sync::Arc;
 
 use super::{Due, Translator, Update};
-use crate::objects::{BackendPolicy, Kind, ObjectKey, Objects};
+use crate::objects::{Kind, ObjectId, Objects};
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
+use crate::translate::backend_policies::KINDS;
 use crate::translate::backend_policy::{self, Policy, Target};
 use crate::translate::policy_targets::{self, Fault};
-use crate::translate::problem::Problem;
+use crate::translate::problem::{Problem, Reason};
 use crate::translate::verdict::{self, Verdict};
 
 impl Translator {
@@ -26,81 +28,108 @@ impl Translator {
     ) {
         let mut policies = self.due_backend_policies(objects, changed);
         let mut services = BTreeSet::new();
-        for key in std::mem::take(&mut policies) {
-            let now = objects.get::<BackendPolicy>(&key);
-            let now = now.map(|policy| Arc::new(backend_policy::parse(policy, objects, settings)));
-            if self.backend_policies.get(&key) == now.as_ref() {
+        for id in std::mem::take(&mut policies) {
+            let now = backend_policy::parse(&id, objects, settings).map(Arc::new);
+            if self.backend_policies.get(&id) == now.as_ref() {
                 continue;
             }
-            let of_policy = self.backend_policies.replace(&key, now);
+            let of_policy = self.backend_policies.replace(&id, now);
             due.services.extend(of_policy.in_effect);
             services.extend(of_policy.all);
-            policies.insert(key);
+            policies.insert(id);
         }
         // The other policies of the same Services may win or lose a target.
         policies.extend(services.iter().flat_map(|service| self.backend_policies.of_service(service)).cloned());
-        policies.iter().for_each(|key| self.update_backend_policy_verdict(key, update));
+        policies.iter().for_each(|id| self.update_backend_policy_verdict(id, update));
     }
 
     /// Returns the policies to parse again.
-    fn due_backend_policies(&self, objects: &Objects, changed: &ChangedInputs) -> BTreeSet<ObjectKey> {
+    fn due_backend_policies(&self, objects: &Objects, changed: &ChangedInputs) -> BTreeSet<ObjectId> {
         if changed.is_everything() {
-            return objects.of_kind(Kind::BACKEND_POLICY).keys().cloned().collect();
+            let of_kind = |kind: Kind| objects.of_kind(kind).keys().map(move |key| kind.id(key.clone()));
+            return KINDS.into_iter().flat_map(of_kind).collect();
         }
         let of_services = changed.of_kind(Kind::SERVICE).flat_map(|service| self.backend_policies.of_service(service));
         // A namespace that is being deleted changes the precedence of its policies.
         let namespaces = changed.of_kind(Kind::NAMESPACE);
         let of_namespaces = namespaces.flat_map(|namespace| self.backend_policies.in_namespace(&namespace.name));
-        changed.of_kind(Kind::BACKEND_POLICY).chain(of_services).chain(of_namespaces).cloned().collect()
+        let of_kind = |kind: Kind| changed.of_kind(kind).map(move |key| kind.id(key.clone()));
+        let policies = KINDS.into_iter().flat_map(of_kind);
+        policies.chain(of_services.chain(of_namespaces).cloned()).collect()
     }
 
     /// Updates the conditions and the problems of a policy.
-    fn update_backend_policy_verdict(&mut self, key: &ObjectKey, update: &mut Update) {
-        let id = Kind::BACKEND_POLICY.id(key.clone());
-        let policy = self.backend_policies.get(key).cloned();
-        let faults: Vec<Option<Fault>> = policy
-            .iter()
-            .flat_map(|policy| policy.targets.iter().map(|target| self.fault_at(policy, target)))
-            .collect();
-        let problems = policy.as_ref().map(|policy| problems(policy, &faults)).unwrap_or_default();
-        let before = self.backend_policy_problems.remove(key).unwrap_or_default();
+    fn update_backend_policy_verdict(&mut self, id: &ObjectId, update: &mut Update) {
+        let policy = self.backend_policies.get(id).cloned();
+        let mut problems = policy.iter().flat_map(|policy| policy.problems.iter().cloned()).collect::<Vec<_>>();
+        let mut verdicts = Vec::new();
+        for (i, (policy, target)) in
+            (0..).zip(policy.iter().flat_map(|policy| policy.targets.iter().map(move |target| (policy, target))))
+        {
+            let (fault, problem) = self.at_target(policy, i, target);
+            problems.extend(problem);
+            let verdict = policy_targets::verdict(&policy.origin, i, fault.as_ref());
+            verdicts.push(match fault {
+                None => Verdict { message: policy.note.clone(), ..verdict },
+                Some(_) => verdict,
+            });
+        }
+        let before = self.backend_policy_problems.remove(id).unwrap_or_default();
         self.ledger.replace(&before, &problems);
         if !problems.is_empty() {
-            self.backend_policy_problems.insert(key.clone(), problems);
+            self.backend_policy_problems.insert(id.clone(), problems);
         }
         match policy {
-            None => drop(self.verdicts.remove(&id)),
-            Some(policy) => {
-                let verdicts: Vec<Verdict> = (0..)
-                    .zip(&faults)
-                    .map(|(i, fault)| policy_targets::verdict(&policy.origin, i, fault.as_ref()))
-                    .collect();
-                self.verdicts.insert(id.clone(), verdict::bounded(&verdicts));
+            None => drop(self.verdicts.remove(id)),
+            Some(_) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&verdicts))),
+        }
+        update.sources.insert(id.clone());
+    }
+
+    /// Returns the fault of the condition `Accepted` at a target, and the problem of the target.
+    fn at_target(
+        &self,
+        policy: &Arc<Policy>,
+        index: u16,
+        target: &Result<Target, Fault>,
+    ) -> (Option<Fault>, Option<Arc<Problem>>) {
+        let conflict = target.as_ref().ok().and_then(|target| self.conflict(policy, target));
+        let is_in_effect = target.is_ok() && conflict.is_none();
+        let fault = target.as_ref().err().cloned().or(conflict);
+        let fault = fault.or_else(|| policy_targets::invalid(&policy.problems));
+        match target.as_ref().ok().filter(|_| is_in_effect).and_then(|target| self.decided(policy, target)) {
+            Some(problem) => {
+                let decided = || policy_targets::invalid(slice::from_ref(&problem));
+                (fault.or_else(|| decided().map(|(_, message)| ("Conflicted", message))), Some(problem))
+            }
+            None => {
+                let problem = policy_targets::problem(&policy.origin, index, fault.as_ref(), target.is_ok());
+                (fault, problem)
             }
         }
-        update.sources.insert(id);
     }
 
-    /// Returns the fault of the condition `Accepted` at a target of `policy`.
-    fn fault_at(&self, policy: &Arc<Policy>, target: &Result<Target, Fault>) -> Option<Fault> {
-        let target = match target {
-            Ok(target) => target,
-            Err(fault) => return Some(fault.clone()),
-        };
-        let winner = self.backend_policies.at(target).filter(|winner| winner.precedence != policy.precedence);
-        let conflict = winner.map(|winner| {
-            let port = target.port.map(|port| format!(" port {port} of")).unwrap_or_default();
-            let (winner, service) = (&winner.precedence.key, &target.service);
-            ("Conflicted", format!("policy \"{winner}\" takes precedence for{port} Service \"{service}\"").into())
-        });
-        conflict.or_else(|| policy_targets::invalid(&policy.problems))
+    /// Returns the conflict with an older policy of the same kind.
+    fn conflict(&self, policy: &Policy, target: &Target) -> Option<Fault> {
+        let winner = self.backend_policies.at(policy.precedence.kind, target);
+        let winner = winner.filter(|winner| winner.precedence != policy.precedence)?;
+        let port = target.port.map(|port| format!(" port {port} of")).unwrap_or_default();
+        let (winner, service) = (&winner.precedence.key, &target.service);
+        Some(("Conflicted", format!("policy \"{winner}\" takes precedence for{port} Service \"{service}\"").into()))
     }
-}
 
-/// Returns the problems of the features and of the targets of a policy.
-fn problems(policy: &Policy, faults: &[Option<Fault>]) -> Vec<Arc<Problem>> {
-    let targets = (0..).zip(policy.targets.iter().zip(faults));
-    let of_targets = targets
-        .filter_map(|(i, (target, fault))| policy_targets::problem(&policy.origin, i, fault.as_ref(), target.is_ok()));
-    policy.problems.iter().cloned().chain(of_targets).collect()
+    /// Returns the problem of a BackendPolicy whose retry budget the policy of Gateway API decides.
+    fn decided(&self, policy: &Policy, target: &Target) -> Option<Arc<Problem>> {
+        policy.features.retry_budget.filter(|_| policy.precedence.kind == Kind::BACKEND_POLICY)?;
+        let standard = self.backend_policies.standard(&target.service)?;
+        standard.features.retry_budget?;
+        let (winner, service) = (&standard.origin, &target.service);
+        Some(Arc::new(Problem {
+            object: policy.origin.clone(),
+            field: "spec.retryBudget".to_owned(),
+            reason: Reason::Conflicted,
+            message: format!("{winner} takes precedence for Service \"{service}\"").into(),
+            consequence: "feature left out for this Service".to_owned(),
+        }))
+    }
 }

@@ -111,9 +111,8 @@ impl Translator {
         } else if id.kind == Kind::HTTP_POLICY {
             let policy = gateways.http_policies.get(&id.key);
             policy.into_iter().flat_map(|policy| policy.objects()).flat_map(of_target).collect()
-        } else if id.kind == Kind::BACKEND_POLICY {
-            let policy = self.backend_policies.get(&id.key);
-            let services = policy.into_iter().flat_map(|policy| policy.inputs.iter());
+        } else if let Some(policy) = self.backend_policies.get(id) {
+            let services = policy.inputs.iter();
             services.flat_map(|service| self.graph.readers(service)).flat_map(of_target).collect()
         } else {
             of_target(id)
