@@ -136,7 +136,12 @@ pub async fn gateway_definitions(kinds: &[&str]) -> String {
     go.current_dir(module);
     go.args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api"]);
     let module = output(go, "").await.expect("the module of Gateway API");
-    let file = |kind: &str| format!("{}/config/crd/standard/gateway.networking.k8s.io_{kind}.yaml", module.trim());
+    // The names of experimental kinds begin with `x`.
+    let name = |kind: &str| match kind.starts_with('x') {
+        true => format!("experimental/gateway.networking.x-k8s.io_{kind}"),
+        false => format!("standard/gateway.networking.k8s.io_{kind}"),
+    };
+    let file = |kind: &str| format!("{}/config/crd/{}.yaml", module.trim(), name(kind));
     let text = |kind: &&str| std::fs::read_to_string(file(kind)).unwrap_or_else(|error| panic!("{kind}: {error}"));
     documents(&kinds.iter().map(text).collect::<Vec<_>>())
 }

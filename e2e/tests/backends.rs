@@ -6,4 +6,5 @@ mod failover;
 mod health;
 mod site;
 mod streams;
+mod traffic;
 mod zones;

@@ -7,13 +7,14 @@ use e2e::wait::wait_at_most;
 use e2e::{ApiServer, Lockgate, Relay, Source};
 use serde_json::Value;
 
-/// Kind, name of the collection, scope, and the version that Lockgate reads.
-const KINDS: [(&str, &str, &str, &str); 5] = [
-    ("GatewayClass", "gatewayclasses", "Cluster", "v1"),
-    ("Gateway", "gateways", "Namespaced", "v1"),
-    ("HTTPRoute", "httproutes", "Namespaced", "v1"),
-    ("ReferenceGrant", "referencegrants", "Namespaced", "v1beta1"),
-    ("ListenerSet", "listenersets", "Namespaced", "v1"),
+/// Kind, name of the definition, scope, and the version that Lockgate reads.
+const KINDS: [(&str, &str, &str, &str); 6] = [
+    ("GatewayClass", "gatewayclasses.gateway.networking.k8s.io", "Cluster", "v1"),
+    ("Gateway", "gateways.gateway.networking.k8s.io", "Namespaced", "v1"),
+    ("HTTPRoute", "httproutes.gateway.networking.k8s.io", "Namespaced", "v1"),
+    ("ReferenceGrant", "referencegrants.gateway.networking.k8s.io", "Namespaced", "v1beta1"),
+    ("ListenerSet", "listenersets.gateway.networking.k8s.io", "Namespaced", "v1"),
+    ("XBackendTrafficPolicy", "xbackendtrafficpolicies.gateway.networking.x-k8s.io", "Namespaced", "v1alpha1"),
 ];
 
 const OBJECTS: &str = r#"
@@ -41,6 +42,11 @@ apiVersion: gateway.networking.k8s.io/v1
 kind: ListenerSet
 metadata: { name: more, namespace: default }
 spec: { parentRef: { name: edge }, listeners: [{ name: web, port: 81, protocol: HTTP }] }
+---
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XBackendTrafficPolicy
+metadata: { name: retries, namespace: default }
+spec: { targetRefs: [{ group: "", kind: Service, name: shop }], retryConstraint: {} }
 "#;
 
 /// A route with the schema of another version: the value of `rules` has another type.
@@ -61,7 +67,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: { name: gateways }
 rules:
-- { apiGroups: [gateway.networking.k8s.io, lockgate.dev], resources: ["*"], verbs: [list, watch] }
+- { apiGroups: [gateway.networking.k8s.io, gateway.networking.x-k8s.io, lockgate.dev], resources: ["*"], verbs: [list, watch] }
 - { apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch] }
 - { apiGroups: [""], resources: [configmaps], verbs: [list, watch] }
 "#;
@@ -70,11 +76,12 @@ rules:
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A CustomResourceDefinition that accepts every spec.
-fn definition((kind, plural, scope, version): (&str, &str, &str, &str)) -> String {
+fn definition((kind, name, scope, version): (&str, &str, &str, &str)) -> String {
+    let (plural, group) = name.split_once('.').expect("a plural and a group");
     format!(
         "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  \
-         name: {plural}.gateway.networking.k8s.io\n  annotations: {{ api-approved.kubernetes.io: \
-         \"https://github.com/kubernetes-sigs/gateway-api\" }}\nspec:\n  group: gateway.networking.k8s.io\n  \
+         name: {name}\n  annotations: {{ api-approved.kubernetes.io: \
+         \"https://github.com/kubernetes-sigs/gateway-api\" }}\nspec:\n  group: {group}\n  \
          names: {{ kind: {kind}, plural: {plural} }}\n  scope: {scope}\n  versions:\n  - name: {version}\n    \
          served: true\n    storage: true\n    schema: {{ openAPIV3Schema: {{ type: object, \
          x-kubernetes-preserve-unknown-fields: true }} }}\n"
@@ -108,21 +115,21 @@ async fn kinds_are_watched_while_they_are_installed() {
     let server = ApiServer::start().await;
     server.apply(&ingress_class()).await;
     let lockgate = Lockgate::start(&Source::Kubeconfig(server.kubeconfig("admin")), &[]).await;
-    let line = |plural: &str, installed: bool| match installed {
-        true => format!("Gateway API: watching {plural}.gateway.networking.k8s.io"),
-        false => format!("Gateway API: {plural}.gateway.networking.k8s.io are not installed in this cluster"),
+    let line = |name: &str, installed: bool| match installed {
+        true => format!("Gateway API: watching {name}"),
+        false => format!("Gateway API: {name} are not installed in this cluster"),
     };
-    for (kind, plural, ..) in KINDS {
-        assert_eq!(logged(&lockgate, &line(plural, false)), 1, "{}", lockgate.log());
+    for (kind, definition, ..) in KINDS {
+        assert_eq!(logged(&lockgate, &line(definition, false)), 1, "{}", lockgate.log());
         assert_eq!(objects(&lockgate, kind).await, [""; 0]);
     }
 
     install(&server, &KINDS).await;
     server.apply(OBJECTS).await;
-    let names = ["other", "default/edge", "default/good", "default/grant", "default/more"];
-    for ((kind, plural, ..), name) in KINDS.into_iter().zip(names) {
+    let names = ["other", "default/edge", "default/good", "default/grant", "default/more", "default/retries"];
+    for ((kind, definition, ..), name) in KINDS.into_iter().zip(names) {
         eventually(&format!("the {kind}"), async || objects(&lockgate, kind).await == [name]).await;
-        assert_eq!(logged(&lockgate, &line(plural, true)), 1, "{}", lockgate.log());
+        assert_eq!(logged(&lockgate, &line(definition, true)), 1, "{}", lockgate.log());
     }
 
     // The definitions have no annotations, as in an unknown version.
@@ -138,16 +145,19 @@ async fn kinds_are_watched_while_they_are_installed() {
         assert_eq!(objects(lockgate, "HTTPRoute").await, ["default/better", "default/good"]);
         assert_eq!(logged(lockgate, "left out an object of a list"), 0, "{}", lockgate.log());
     }
-    assert_eq!(logged(&again, &line("httproutes", true)), 1, "also at the start");
+    assert_eq!(logged(&again, &line("httproutes.gateway.networking.k8s.io", true)), 1, "also at the start");
 
     server.kubectl(&["delete", "crd", "httproutes.gateway.networking.k8s.io"], "").await;
     eventually("no HTTPRoute", async || objects(&lockgate, "HTTPRoute").await.is_empty()).await;
     assert_eq!(objects(&lockgate, "Gateway").await, ["default/edge"]);
-    eventually("the log to say so", async || logged(&lockgate, &line("httproutes", false)) == 2).await;
+    eventually("the log to say so", async || {
+        logged(&lockgate, &line("httproutes.gateway.networking.k8s.io", false)) == 2
+    })
+    .await;
     install(&server, &KINDS[2..3]).await;
     server.apply(OBJECTS).await;
     eventually("the HTTPRoute again", async || objects(&lockgate, "HTTPRoute").await == ["default/good"]).await;
-    assert_eq!(logged(&lockgate, &line("httproutes", true)), 2, "{}", lockgate.log());
+    assert_eq!(logged(&lockgate, &line("httproutes.gateway.networking.k8s.io", true)), 2, "{}", lockgate.log());
     assert_eq!(lockgate.metric("lockgate_source_faults_total", &[]).await, 0.0, "{}", lockgate.log());
 }
 
@@ -229,8 +239,8 @@ async fn nothing_waits_for_permission_to_read_gateway_api() {
     let lockgate = Lockgate::start(&Source::Kubeconfig(kubeconfig.clone()), &[]).await;
     let hint = "grant list and watch in a ClusterRole, or set watch.gatewayApi to false";
     lockgate.logged(&["cannot list customresourcedefinitions", "the version of Gateway API is unknown"]).await;
-    for (_, plural, ..) in KINDS {
-        lockgate.logged(&[&format!("cannot list {plural}.gateway.networking.k8s.io"), hint]).await;
+    for (_, definition, ..) in KINDS {
+        lockgate.logged(&[&format!("cannot list {definition}"), hint]).await;
     }
     let file = "xds: { address: '127.0.0.1:XDS' }\nadmin: { address: '127.0.0.1:ADMIN' }\n\
                 listeners: { http: { port: HTTP_PORT }, https: { port: HTTPS_PORT }, stats: { port: STATS } }\n\

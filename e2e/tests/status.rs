@@ -12,6 +12,7 @@ mod http_proxy;
 mod ingress;
 mod many;
 mod root_namespaces;
+mod traffic_policy;
 
 use e2e::{ApiServer, Lockgate, Source};
 use serde_json::Value;
