@@ -1,5 +1,5 @@
-//! The status of BackendPolicies and XBackendTrafficPolicies: for each target, whether the policy is accepted there, and whether all Envoys have
-//! accepted it.
+//! The status of BackendPolicies and XBackendTrafficPolicies: for each target, whether the policy is accepted there, and whether all
+//! Envoys have accepted it.
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
-//! The incremental translation of BackendPolicies and XBackendTrafficPolicies. A changed policy affects its Services like a change of the Service
-//! itself: their routes are parsed again, and lead to other clusters. A changed Service affects the policies that name it.
+//! The incremental translation of BackendPolicies and XBackendTrafficPolicies.
+//!
+//! A changed policy affects its Services like a change of the Service itself: their routes are parsed again, and lead to other clusters. A
+//! changed Service affects the policies that name it.
 
 use std::collections::BTreeSet;
 use std::slice;
