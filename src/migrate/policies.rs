@@ -5,6 +5,7 @@
 
 mod authorization;
 mod limits;
+mod processing;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,7 @@ pub fn features(
         global_rate_limit,
         max_request_body_bytes,
         buffered_request_bytes,
+        processing,
         faults,
         retries,
         timeouts,
@@ -117,6 +119,9 @@ pub fn features(
     }
     if let Some(bytes) = buffered_request_bytes.filter(|_| is_new("requestBuffering")) {
         written.insert("requestBuffering".to_owned(), json!({ "maxSize": format!("{bytes}B") }));
+    }
+    if let Some(server) = processing.as_ref().filter(|_| is_new("externalProcessing")) {
+        written.insert("externalProcessing".to_owned(), processing::written(source, server, place));
     }
     if let Some(faults) = faults.filter(|_| is_new("faults")) {
         written.insert("faults".to_owned(), limits::faults_spec(faults));
@@ -284,8 +289,8 @@ pub fn grants(policies: &[Value]) -> Vec<Value> {
         let of_tokens = tokens.iter().map(|provider| &provider["jwks"]["remote"]["backendRef"]);
         let mirrors = policy["spec"]["mirrors"].as_array().map(Vec::as_slice).unwrap_or_default();
         let of_mirrors = mirrors.iter().map(|mirror| &mirror["backendRef"]);
-        let server = &policy["spec"]["externalAuthorization"]["backendRef"];
-        for backend in of_tokens.chain(of_mirrors).chain([server]) {
+        let servers = ["externalAuthorization", "externalProcessing"].map(|name| &policy["spec"][name]["backendRef"]);
+        for backend in of_tokens.chain(of_mirrors).chain(servers) {
             if let (Some(to), Some(name)) = (backend["namespace"].as_str(), backend["name"].as_str()) {
                 services.entry((to.to_owned(), from.to_owned())).or_default().insert(name.to_owned());
             }

@@ -35,6 +35,7 @@ pub mod names;
 mod oidc;
 mod parts;
 mod policy;
+mod processing;
 pub mod rate_limit;
 mod request_buffer;
 pub mod route;

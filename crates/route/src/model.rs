@@ -18,6 +18,7 @@ mod listener;
 mod matches;
 mod part;
 mod policy;
+mod processing;
 mod rate_limit;
 mod route;
 mod session;
@@ -61,6 +62,7 @@ pub use policy::{
     AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, Jwks, Jwt, JwtProvider, LimitAnswer,
     LocalRateLimit, RemoteJwks, RoutePolicy, TimeLimits,
 };
+pub use processing::{Processed, ProcessedBody, Processing};
 pub use rate_limit::{Entry, EntryHeader, GlobalRateLimit, HeaderCondition};
 pub use route::{
     Action, CommonEnds, Forward, OwnParts, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,

@@ -127,7 +127,7 @@ pub fn only_lower_case(authorization: &Authorization) -> Option<core_v3::TypedEx
 }
 
 /// Returns the host of a server.
-fn host(cluster: &ClusterId) -> String {
+pub fn host(cluster: &ClusterId) -> String {
     let service = cluster.port.service();
     format!("{}.{}", service.name, service.namespace)
 }
@@ -199,7 +199,7 @@ fn body(part: RequestBody) -> Option<ext_authz_v3::BufferSettings> {
 
 /// Builds the rules for headers that the server of a tenant sets, adds, or removes. Envoy ignores the other changes, and by default
 /// also those of pseudo-headers and `host`.
-fn changeable() -> mutation_rules_v3::HeaderMutationRules {
+pub fn changeable() -> mutation_rules_v3::HeaderMutationRules {
     let regex = format!("(?i)({})", HeaderName::UNCHANGEABLE);
     mutation_rules_v3::HeaderMutationRules {
         disallow_expression: Some(matcher_v3::RegexMatcher { regex, ..Default::default() }),

@@ -36,7 +36,7 @@ pub enum Routes {
 pub struct RouteFilters {
     /// The filters of policies, sessions, and CORS. All listeners of the model have these filters from the start: a listener that changes
     /// drains its connections, on which a new policy would not be enforced meanwhile. Eight disabled filters cost a request without a
-    /// configuration 1 to 2 %; there are eight. They are enabled if the fallback selects the scope of the request.
+    /// configuration 1 to 2 %; there are nine. They are enabled if the fallback selects the scope of the request.
     pub policies: bool,
     /// The filter for `/ready`.
     pub health: bool,
@@ -360,7 +360,7 @@ fn http_filters(
         .chain(compression)
         .chain(authorization)
         .chain(policies);
-    let last = filters.policies.then(|| policy::last(disabled));
+    let last = filters.policies.then(|| policy::last(disabled)).into_iter().flatten();
     unlimited.chain(rate_limit).chain(body_limit).chain(last).chain([router()]).collect()
 }
 
@@ -368,7 +368,7 @@ fn http_filters(
 pub(super) fn filters_of_routes(filters: RouteFilters, settings: &Settings) -> impl Iterator<Item = String> {
     let filters = http_filters(filters, None, settings).into_iter().filter(|one| one.disabled).map(|one| one.name);
     // Those with a context are disabled with a fallback too. The others cost a request less than their entries in each scope.
-    let is_cheap = |name: &str| [cors::FILTER, error_responses::FILTER].contains(&name);
+    let is_cheap = |name: &str| [cors::FILTER, error_responses::FILTER, policy::PROCESSING].contains(&name);
     filters.filter(move |name| !authorization::is_with_context(name) && !is_cheap(name))
 }
 

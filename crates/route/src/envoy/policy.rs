@@ -11,21 +11,23 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::{
     api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate,
-    error_responses, fault, jwt, local_rate_limit, oidc, rate_limit, request_buffer, session,
+    error_responses, fault, jwt, local_rate_limit, oidc, processing, rate_limit, request_buffer, session,
 };
 use crate::model::{Faults, ForwardFilter, LocalRateLimit, RoutePolicy};
 use crate::settings::Compression;
 
 /// The names of the delegates, to which routes refer, in order. Of the filters of a delegate, only the last may wait.
-const DELEGATES: [&str; 3] = ["lockgate.first", "lockgate.route", LAST];
+const DELEGATES: [&str; 4] = ["lockgate.first", "lockgate.route", LAST, PROCESSING];
 /// The name of the delegate behind all limits.
 const LAST: &str = "lockgate.last";
+/// The name of the delegate behind all filters that check or hold requests.
+pub const PROCESSING: &str = "lockgate.processing";
 
-/// Builds the HTTP filters in order, except for the [last one](last). They have no effect on routes without a configuration.
+/// Builds the HTTP filters in order, except for the [last ones](last). They have no effect on routes without a configuration.
 ///
 /// If they are `disabled`, Envoy creates them only for routes that configure them. `error_responses`: whether error responses may be replaced.
 pub fn filters(disabled: bool, error_responses: bool) -> impl Iterator<Item = hcm_v3::HttpFilter> {
-    let delegates = DELEGATES.into_iter().filter(|name| *name != LAST);
+    let delegates = DELEGATES.into_iter().filter(|name| ![LAST, PROCESSING].contains(name));
     let delegates = delegates.map(move |name| delegate::filter(name, disabled));
     // Error responses of all others are replaced. Filters behind a delegate that waits do not see the request, so context precedes it.
     let with_context = authorization::filters_with_context();
@@ -33,9 +35,9 @@ pub fn filters(disabled: bool, error_responses: bool) -> impl Iterator<Item = hc
     errors.into_iter().chain(with_context).chain(delegates).chain([local_rate_limit::filter(disabled)])
 }
 
-/// Builds the last HTTP filter before the router. Requests beyond a limit do not reach it.
-pub fn last(disabled: bool) -> hcm_v3::HttpFilter {
-    delegate::filter(LAST, disabled)
+/// Builds the last HTTP filters before the router. Requests beyond a limit do not reach them.
+pub fn last(disabled: bool) -> [hcm_v3::HttpFilter; 2] {
+    [LAST, PROCESSING].map(|name| delegate::filter(name, disabled))
 }
 
 /// Builds the configuration of a route with this policy and these filters, by filter of the listener. `has_streams`: see
@@ -46,8 +48,10 @@ pub fn per_route(
     has_streams: bool,
     compression: &Compression,
 ) -> HashMap<String, google::Any> {
-    let is_limited =
-        policy.is_some_and(|policy| policy.max_request_body_bytes.is_some() || policy.buffered_request_bytes.is_some());
+    let is_limited = policy.is_some_and(|policy| {
+        let held = policy.processing.as_ref().is_some_and(|server| server.holds_bodies());
+        held || policy.max_request_body_bytes.is_some() || policy.buffered_request_bytes.is_some()
+    });
     let limited = delegated(policy, true, filters, compression);
     let unlimited = is_limited.then(|| delegated(policy, false, filters, compression));
     let parts = DELEGATES.into_iter().zip(limited).enumerate().filter(|(_, (_, parts))| !parts.is_empty());
@@ -80,7 +84,7 @@ fn delegated(
     has_limits: bool,
     filters: &[ForwardFilter],
     compression: &Compression,
-) -> [Vec<core_v3::TypedExtensionConfig>; 3] {
+) -> [Vec<core_v3::TypedExtensionConfig>; 4] {
     let none = RoutePolicy::default();
     // Without `..`, so that a new feature does not compile until it is enforced.
     let RoutePolicy {
@@ -95,7 +99,8 @@ fn delegated(
         local_rate_limit: _,
         global_rate_limit: _,
         max_request_body_bytes: body,
-        buffered_request_bytes: buffered,
+        buffered_request_bytes: _,
+        processing,
         faults,
         retries: _,
         timeouts: _,
@@ -135,12 +140,15 @@ fn delegated(
     let injected = faults
         .filter(|faults| *faults != Faults::default())
         .map(|faults| (fault::of_route(&faults), faults.delay.is_some()));
+    let buffered = policy.and_then(RoutePolicy::held_bytes);
     let (held, has_bodies) = (buffered.filter(|_| has_limits), buffered.is_some());
     let (before, behind) = if has_bodies { (injected, None) } else { (None, injected) };
     let all = all.chain(checks.into_iter().flatten()).chain(servers).chain(before);
     let [first, route] = divided(all.collect());
     let held = held.into_iter().flat_map(request_buffer::of_route);
-    [first, route, behind.into_iter().map(|(filter, _)| filter).chain(held).collect()]
+    let processed = processing.as_deref().and_then(|server| processing::of_route(server, has_limits));
+    let last = behind.into_iter().map(|(filter, _)| filter).chain(held).collect();
+    [first, route, last, processed.into_iter().collect()]
 }
 
 /// Divides filters, each with whether it waits, among the first two delegates. A filter that waits is the last one of its delegate, so at most two

@@ -25,7 +25,7 @@ use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 
 use super::statistics::{self, Counted, Statistics};
-use super::{authorization, body_limit, cors, headers, local_rate_limit, names, policy, session, wire};
+use super::{authorization, body_limit, cors, headers, local_rate_limit, names, policy, processing, session, wire};
 use crate::model::{Action, Host, ListenerId, LocalRateLimit, Route, VirtualHost};
 use crate::settings::{AccessLogFormat, Compression, HeaderPolicies, Settings};
 
@@ -294,6 +294,10 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, on: OnHost) -> Ve
         route.typed_per_filter_config.extend(body_limit::for_streams());
     }
     action::add_header_changes(&mut route, filters, forward);
+    if policy.and_then(|policy| policy.processing.as_deref()).is_some_and(processing::changes_methods) {
+        // The response to the changed method can state the length of a body that it lacks.
+        route.response_headers_to_remove.push("content-length".to_owned());
+    }
     if let Some(policies) = marks.headers.as_ref().filter(|_| origin.kind != headers::INGRESS) {
         headers::add_policies(&mut route, policies);
     }

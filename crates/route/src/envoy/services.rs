@@ -122,6 +122,13 @@ pub fn grpc(cluster: &str, timeout: Duration) -> core_v3::GrpcService {
     }
 }
 
+/// Sets the largest answer in bytes.
+pub fn limit_answers(service: &mut core_v3::GrpcService, bytes: u32) {
+    if let Some(core_v3::grpc_service::TargetSpecifier::EnvoyGrpc(envoy)) = &mut service.target_specifier {
+        envoy.max_receive_message_length = Some(wire::uint32(bytes));
+    }
+}
+
 /// Sets the `:authority` of calls. By default it is the name of the cluster, which is not valid if it contains a slash.
 pub fn set_authority(service: &mut core_v3::GrpcService, authority: &str) {
     if let Some(core_v3::grpc_service::TargetSpecifier::EnvoyGrpc(envoy)) = &mut service.target_specifier {

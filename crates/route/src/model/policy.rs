@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{
     ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, ErrorResponse, Faults, GlobalRateLimit,
-    HeaderChange, HeaderName, HeaderValue, Mirror, Oidc, Retry, Rewrite, SecretId,
+    HeaderChange, HeaderName, HeaderValue, Mirror, Oidc, Processing, Retry, Rewrite, SecretId,
 };
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
@@ -39,6 +39,8 @@ pub struct RoutePolicy {
     pub max_request_body_bytes: Option<u32>,
     /// The maximum size of a request body that Envoy holds until it is complete, in bytes. `None`: bodies are streamed.
     pub buffered_request_bytes: Option<u32>,
+    /// The server that changes requests and responses.
+    pub processing: Option<Arc<Processing>>,
     /// The faults that are injected.
     pub faults: Option<Faults>,
     /// The retries, instead of those of the route.
@@ -82,6 +84,7 @@ impl RoutePolicy {
             global_rate_limit,
             max_request_body_bytes,
             buffered_request_bytes,
+            processing,
             faults: _,
             retries: _,
             timeouts: _,
@@ -106,6 +109,7 @@ impl RoutePolicy {
             || global_rate_limit.is_some()
             || max_request_body_bytes.is_some()
             || buffered_request_bytes.is_some()
+            || processing.is_some()
             || rewrite.is_some()
             || request_headers.is_some()
     }
@@ -117,7 +121,8 @@ impl RoutePolicy {
         let of_mirrors = self.mirrors.iter().flat_map(|mirrors| mirrors.iter()).map(|mirror| &mirror.cluster);
         let of_servers =
             self.authorization.iter().flat_map(|server| [&server.cluster].into_iter().chain(&server.shares));
-        of_tokens.chain(of_login).chain(of_servers).chain(of_mirrors)
+        let of_processing = self.processing.iter().map(|server| &server.cluster);
+        of_tokens.chain(of_login).chain(of_servers).chain(of_mirrors).chain(of_processing)
     }
 
     /// Returns the secrets that requests depend on.
@@ -125,9 +130,15 @@ impl RoutePolicy {
         self.oidc.iter().flat_map(|oidc| [&oidc.client_secret, &oidc.cookie_key])
     }
 
+    /// Returns the maximum size of a request body that Envoy holds until it is complete, for the backend or for the server that changes it.
+    pub fn held_bytes(&self) -> Option<u32> {
+        let processed = self.processing.as_ref().and_then(|server| server.request.held_bytes());
+        self.buffered_request_bytes.into_iter().chain(processed).min()
+    }
+
     /// Returns whether a request waits for a delay in front of the filter that holds its body.
     pub fn delays_held_bodies(&self) -> bool {
-        self.buffered_request_bytes.is_some() && self.faults.is_some_and(|faults| faults.delay.is_some())
+        self.held_bytes().is_some() && self.faults.is_some_and(|faults| faults.delay.is_some())
     }
 
     /// Returns the number of filters that let a request wait for a server.

@@ -9,6 +9,7 @@ mod cors;
 mod definition;
 mod envoy_fleet;
 mod error_responses;
+mod external_processing;
 mod faults;
 mod forwarding;
 mod global_rate_limit;
@@ -40,6 +41,7 @@ pub use envoy_fleet::{
     FleetToleration, PodCount, Quantity, REPLICAS,
 };
 pub use error_responses::{ErrorResponseSpec, StatusesSpec};
+pub use external_processing::{BodyMode, ExternalProcessingSpec, HeaderMode, ProcessedSpec};
 pub use faults::{AbortSpec, DelaySpec, FaultsSpec};
 pub use forwarding::{
     MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec,

@@ -10,8 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{
-    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, FaultsSpec, GlobalRateLimitSpec,
-    JwtSpec, MirrorSpec, OidcSpec, PolicyStatus, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, ExternalProcessingSpec, FaultsSpec,
+    GlobalRateLimitSpec, JwtSpec, MirrorSpec, OidcSpec, PolicyStatus, RequestBufferingSpec, RetriesSpec, TimeoutsSpec,
+    UrlRewriteSpec,
 };
 use crate::objects::Meta;
 
@@ -103,6 +104,9 @@ pub struct HttpFeaturesSpec {
     /// of gRPC to GRPCRoutes.
     #[cfg_attr(feature = "testing", schemars(with = "Option<RequestBufferingSpec>"))]
     pub request_buffering: Option<Lenient<RequestBufferingSpec>>,
+    /// A server that changes requests and responses, behind all checks and limits. If it does not respond, requests are answered 503 or 504.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<ExternalProcessingSpec>"))]
+    pub external_processing: Option<Lenient<ExternalProcessingSpec>>,
     /// Faults that are injected into a share of the requests, for tests of clients: delays, and answers without the backend.
     #[cfg_attr(feature = "testing", schemars(with = "Option<FaultsSpec>"))]
     pub faults: Option<Lenient<FaultsSpec>>,

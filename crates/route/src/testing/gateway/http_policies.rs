@@ -2,12 +2,13 @@
 
 use crate::objects::Object;
 use crate::objects::gateway::{
-    AbortSpec, ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CompressionSpec, CorsSpec,
-    CsrfSpec, DelaySpec, DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, ErrorResponseSpec, FaultsSpec,
-    GlobalRateLimitSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget,
-    JwksSpec, JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec,
-    PathRewriteSpec, PolicyBackend, PolicySecret, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RequestBufferingSpec,
-    RetriesSpec, StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
+    AbortSpec, ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, BodyMode, ClientAddressesSpec, CompressionSpec,
+    CorsSpec, CsrfSpec, DelaySpec, DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, ErrorResponseSpec,
+    ExternalProcessingSpec, FaultsSpec, GlobalRateLimitSpec, HeaderChangesSpec, HeaderMode, HeaderSpec,
+    HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec, JwtProviderSpec, JwtSpec, Lenient,
+    LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec, PathRewriteSpec, PolicyBackend, PolicySecret,
+    ProcessedSpec, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RequestBufferingSpec, RetriesSpec, StatusesSpec,
+    TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -192,6 +193,19 @@ impl HttpPolicyBuilder {
         ];
         let descriptors = entries.map(|entry| DescriptorSpec { entries: vec![entry] }).into();
         self.spec(|policy| policy.global_rate_limit = Some(GlobalRateLimitSpec { descriptors }.into()))
+    }
+
+    /// Changes requests in a server, which receives the body in this mode, and the headers of responses.
+    pub fn processed_by(self, service: &str, body: BodyMode) -> Self {
+        let (namespace, name) = super::named(service);
+        let max_bytes = (body == BodyMode::Buffered).then(|| "64KiB".to_owned());
+        let spec = ExternalProcessingSpec {
+            backend_ref: PolicyBackend { name, namespace, port: 80 },
+            request: Some(ProcessedSpec { headers: None, body, max_bytes }),
+            response: Some(ProcessedSpec { headers: Some(HeaderMode::Send), ..ProcessedSpec::default() }),
+            ..ExternalProcessingSpec::default()
+        };
+        self.spec(|policy| policy.external_processing = Some(spec.into()))
     }
 
     /// Delays and aborts requests.

@@ -11,6 +11,7 @@ mod headers;
 mod limits;
 mod mirrors;
 mod oidc;
+mod processing;
 mod rewrite;
 mod targets;
 mod tokens;
@@ -143,6 +144,7 @@ impl Parser<'_> {
             global_rate_limit,
             max_request_body,
             request_buffering,
+            external_processing,
             faults,
             retries,
             timeouts,
@@ -185,6 +187,9 @@ impl Parser<'_> {
                 let (bytes, more) = limits::buffered(spec, most_buffered)?;
                 unheld = more;
                 Ok(bytes)
+            }),
+            processing: self.feature("externalProcessing", external_processing, |spec| {
+                processing::parse(spec, namespace, resolver)
             }),
             faults: self.feature("faults", faults, |spec| Ok(faults::parse(spec, &mut harmless))),
             retries: self.feature("retries", retries, |spec| {

@@ -8,6 +8,7 @@ use proptest::sample::select;
 
 use super::fuzz::{HOSTS, SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Host, ListenerId, Model, Touched};
+use crate::objects::gateway::BodyMode;
 use crate::objects::{
     EndpointSlice, Ingress, Kind, LoadBalancingAlgorithm, Namespace, Object, ObjectId, ObjectKey, Objects,
     PreferredZones, RetryBudgetSpec, claim_shard,
@@ -169,7 +170,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..33u8)
+    prop::option::weighted(0.4, 0..39u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -211,6 +212,10 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         }
         32 => policy.counted_by("x-user"),
         33 => policy.counted_by("no header").overriding(),
+        34 => policy.processed_by("a", BodyMode::None),
+        35 => policy.processed_by("other/a", BodyMode::Streamed).overriding(),
+        36 => policy.processed_by("gone", BodyMode::Buffered),
+        37 => policy.processed_by("a", BodyMode::Buffered).buffered("1KiB").faults("1s", 503),
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }

@@ -89,7 +89,7 @@ fn http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp, (String, Stri
 
 /// Returns the size of a part of the body that Envoy holds in memory. A smaller size than the policy sets could hide a part of the
 /// body from the server.
-fn buffered(text: &str, resolver: &Resolver) -> Result<u32, String> {
+pub fn buffered(text: &str, resolver: &Resolver) -> Result<u32, String> {
     let bytes = body(text).map_err(|(_, message)| message)?;
     let most = resolver.context.settings.tenants.max_buffered_bytes;
     match bytes <= most {
