@@ -132,6 +132,11 @@ fn kinds() -> Vec<Kind> {
             16,
             "externalAuthorization: { backendRef: { name: a, port: 80 }, protocol: http }",
         ),
+        Kind::with_policy(
+            "processing",
+            16,
+            "externalProcessing: { backendRef: { name: a, port: 80 }, request: { body: Buffered, maxBytes: 1KiB } }",
+        ),
     ]
 }
 
