@@ -52,11 +52,12 @@ fn policies() -> Vec<String> {
 }
 
 /// Starts all programs with a policy for each name. The server is behind the Service `processor`.
-async fn open(settings: &str, names: &[&str]) -> (Site, [Server; 1], Processor) {
-    let hosts: Vec<String> = names.iter().map(|name| host(name)).collect();
+async fn open(settings: &str, names: &[&str], is_wildcard: bool) -> (Site, [Server; 1], Processor) {
+    let hosts: Vec<String> =
+        names.iter().map(|name| if is_wildcard { format!("*.{}", host(name)) } else { host(name) }).collect();
     let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-    let ingresses: Vec<String> =
-        names.iter().map(|name| ingress(name, &host(name), "mirrored", Some("cert"))).collect();
+    let of = |(name, host): (&&str, &&str)| ingress(name, &format!("'{host}'"), "mirrored", Some("cert"));
+    let ingresses: Vec<String> = names.iter().zip(&hosts).map(of).collect();
     let site = Site::open(Mode::Delta, settings, &hosts, &ingresses).await;
     let (backend, processor) = (Server::http(mirrored).await, Processor::start().await);
     let away = Processor::start().await.address;
@@ -67,7 +68,8 @@ async fn open(settings: &str, names: &[&str]) -> (Site, [Server; 1], Processor) 
     ];
     site.manifests.write("services.yaml", &documents(&services));
     for name in names {
-        answers(&site.target(&host(name), false), 200).await;
+        let host = if is_wildcard { format!("a.{}", host(name)) } else { host(name) };
+        answers(&site.target(&host, false), 200).await;
     }
     (site, [backend], processor)
 }
@@ -78,9 +80,10 @@ async fn is_processed(target: &Target) {
     wait_everywhere("changed responses", is_changed).await;
 }
 
-async fn changes(settings: &str) {
+async fn changes(settings: &str, is_wildcard: bool) {
+    let host = |name: &str| if is_wildcard { format!("a.{}", host(name)) } else { host(name) };
     let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
-    let (site, _backend, processor) = open(settings, &names).await;
+    let (site, _backend, processor) = open(settings, &names, is_wildcard).await;
     site.manifests.write("policies.yaml", &documents(&policies()));
     is_processed(&site.target(&host("heads"), false)).await;
     for is_tls in [false, true] {
@@ -139,19 +142,24 @@ async fn changes(settings: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_changes_requests_and_responses() {
-    changes("").await;
+    changes("", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_changes_requests_and_responses_without_scopes() {
-    changes("routes: { discovery: rds }\n").await;
+    changes("routes: { discovery: rds }\n", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_changes_requests_and_responses_of_wildcard_hosts() {
+    changes("", true).await;
 }
 
 /// The server of a tenant cannot delimit messages, control Envoy, or select another host.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_changes_no_header_that_delimits_messages_or_controls_envoy() {
     let names = ["heads", "buffered", "streamed"];
-    let (site, _backend, _processor) = open("", &names).await;
+    let (site, _backend, _processor) = open("", &names, false).await;
     site.manifests.write("policies.yaml", &documents(&policies()[..4]));
     for name in names {
         is_processed(&site.target(&host(name), false)).await;
@@ -208,7 +216,7 @@ async fn a_server_is_behind_all_checks_and_limits() {
         ("small", "maxRequestBody: 1B", 413),
         ("asked", "externalAuthorization: { backendRef: { name: authorizer, port: 80 } }", 401),
     ];
-    let (site, _backend, processor) = open("", &CHECKS.map(|(name, ..)| name)).await;
+    let (site, _backend, processor) = open("", &CHECKS.map(|(name, ..)| name), false).await;
     let authorizer = Authorizer::start().await;
     site.manifests.write("authorizer.yaml", &service("authorizer", "", &[authorizer.address]));
     let policies = CHECKS.map(|(name, check, _)| {
@@ -236,7 +244,7 @@ async fn a_server_is_behind_all_checks_and_limits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_change_under_load() {
     let names = ["shop", "other"];
-    let (site, _backend, _processor) = open("", &names).await;
+    let (site, _backend, _processor) = open("", &names, false).await;
     let targets = [false, true].map(|is_tls| site.target(&host("shop"), is_tls));
     let mut loads = Vec::new();
     for target in &targets {
