@@ -97,14 +97,14 @@ stage "compile" 260 compile_tests
 LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/debug/lockgate")
 export LOCKGATE
 needed=
+# The benchmarks wait for the controller to rest, the specs for each other and for pods, and the suite for the status of objects. Beside
+# the tests with a real Envoy, which take both cores, a Service that is replaced would be away for longer than it may be.
+beside "small benchmarks" bash -c '. scripts/tools.sh && run_tests --test smoke --test system'
 stage "lint" 60 make --no-print-directory lint
 stage "dependencies, licenses and advisories" 70 scripts/deny.sh
 stage "chart and manifests" 5 scripts/manifests.sh --check
 stage "schemas of lockgate check" 5 scripts/schemas.sh --check
 stage "documentation, site and links" 120 scripts/docs.sh --check
-# The benchmarks wait for the controller to rest, the specs for each other and for pods, and the suite for the status of objects. Beside
-# the tests with a real Envoy, which take both cores, a Service that is replaced would be away for longer than it may be.
-beside "small benchmarks" bash -c '. scripts/tools.sh && run_tests --test smoke --test system'
 stage "unit, golden and protocol tests" 180 unit
 wait_beside
 stage "real Envoy, gRPC and API server" 540 scripts/e2e.sh outside
