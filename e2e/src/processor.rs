@@ -46,6 +46,14 @@ pub const HARMFUL: [(&str, &str); 17] = [
     ("x-lockgate-bucket", "1"),
     ("cdn-loop", "none"),
 ];
+/// Odd headers that the server sets on requests, by the word of the query. The method can be changed if the body is replaced.
+const ODD: [(&str, &str, &str); 5] = [
+    ("head", ":method", "HEAD"),
+    ("connect", ":method", "CONNECT"),
+    ("spaces", ":method", "GET /evil"),
+    ("lines", ":method", "GET /evil HTTP/1.1\r\nhost: evil.test\r\n\r\nPOST"),
+    ("value", "x-value", "1\r\nx-evil: 1"),
+];
 /// The header that the server sets on each message, with the part that it changes.
 pub const PROCESSED: &str = "x-processed";
 /// The status and the body for queries with `deny`.
@@ -167,10 +175,10 @@ fn answer(
         })
     };
     let upper = |body: &HttpBody| Some(body.body.to_ascii_uppercase());
-    let with_method = |answer: Option<CommonResponse>| {
+    let with_odd = |answer: Option<CommonResponse>| {
         let mut answer = answer?;
-        if has("head") {
-            let header = HeaderValue { key: ":method".to_owned(), raw_value: b"HEAD".to_vec(), ..Default::default() };
+        for (_, key, value) in ODD.into_iter().filter(|(word, ..)| has(word)) {
+            let header = HeaderValue { key: key.to_owned(), raw_value: value.into(), ..Default::default() };
             let option = HeaderValueOption { header: Some(header), ..Default::default() };
             answer.header_mutation.get_or_insert_default().set_headers.push(option);
         }
@@ -181,7 +189,7 @@ fn answer(
             Answer::ResponseHeaders(HeadersResponse { response: changed("response", None) })
         }
         Part::RequestHeaders(_) => {
-            Answer::RequestHeaders(HeadersResponse { response: with_method(changed("request", None)) })
+            Answer::RequestHeaders(HeadersResponse { response: with_odd(changed("request", None)) })
         }
         Part::ResponseHeaders(_) => Answer::ResponseHeaders(HeadersResponse { response: changed("response", None) }),
         Part::RequestBody(body) => Answer::RequestBody(BodyResponse { response: changed("request body", upper(body)) }),

@@ -131,8 +131,8 @@ async fn the_definitions_of_contour_stay_as_they_are_with_helm_3() {
 
 /// Installs, upgrades, and uninstalls the chart beside Contour.
 ///
-/// This has an API server of its own: one that finalizes a definition soon after a change of it may never end, with the
-/// condition `InstanceDeletionFailed` and the message "storage is (re)initializing".
+/// A separate API server, because it may never finish the deletion of a definition that was changed shortly before. The condition is then
+/// `InstanceDeletionFailed`, with the message "storage is (re)initializing".
 async fn assert_left_alone(helm: &'static str) {
     let cluster = Cluster { server: ApiServer::start().await, helm };
     let contours = program("contour-crds").join("contour.yaml");

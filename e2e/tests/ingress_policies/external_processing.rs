@@ -206,6 +206,32 @@ async fn a_server_changes_no_header_that_delimits_messages_or_controls_envoy() {
     }
 }
 
+/// The server of a tenant cannot add a request or a header line to a connection that other tenants share.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_adds_no_line_to_requests() {
+    let names = ["heads", "other"];
+    let (site, _backend, _processor) = open("", &names, false).await;
+    site.manifests.write("policies.yaml", &documents(&policies()[..1]));
+    let target = site.target(&host("heads"), false);
+    is_processed(&target).await;
+    for query in ["connect", "spaces", "lines", "value"] {
+        for query in [query.to_owned(), format!("replace&{query}")] {
+            let answer = target.send(Method::POST, &format!("/?{query}"), "hello").await;
+            let answer = answer.expect("an answer");
+            assert!(!answer.text().contains("evil"), "{query}: {}", answer.text());
+            // Envoy refuses values with line breaks.
+            if ["value", "replace&value", "replace&lines"].contains(&&*query) {
+                assert_eq!(answer.status, 503, "{query}");
+            }
+            // The next requests of the shared connections are answered correctly.
+            for _ in 0..4 {
+                let next = site.target(&host("other"), false).get("/next").await.expect("an answer");
+                assert!(next.status == 200 && next.text().starts_with("GET /next\n"), "{query}: {}", next.text());
+            }
+        }
+    }
+}
+
 /// The server receives only what all checks and limits have permitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_behind_all_checks_and_limits() {

@@ -85,7 +85,7 @@ fn the_policy_of_gateway_api_decides_the_budget_and_the_other_says_so() {
     let expected = "BackendPolicy shop/port: spec.retryBudget: XBackendTrafficPolicy shop/standard takes precedence for Service \
                     \"shop/web\"; feature left out for this Service";
     assert_eq!(problems(&translator), [expected]);
-    // Without a budget of its own, the policy of Gateway API decides nothing.
+    // A policy of Gateway API without a retry budget leaves that of the BackendPolicy in effect.
     let standard = traffic_policy("standard").target("web").session("Cookie", None);
     let translator = translated(&shop([of_port.into(), standard.into()]));
     assert_eq!(budget(translator.model()), Some(RetryBudget { percent: 20, min_concurrency: 3 }));
