@@ -7,6 +7,7 @@
 pub mod duration;
 pub mod envoy;
 pub mod explain;
+mod few;
 pub mod model;
 pub mod objects;
 mod parallel;

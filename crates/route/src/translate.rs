@@ -14,7 +14,6 @@ pub mod dialect;
 mod endpoints;
 mod envoys;
 mod external_name;
-mod few;
 mod foreign;
 pub mod gateway;
 mod grants;

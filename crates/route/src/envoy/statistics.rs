@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
+use crate::few::Few;
 use crate::model::{Action, Host, Listener, ListenerId, Model, Route, Touched, Traffic, VirtualHost};
 use crate::settings::{Settings, is_label, is_subdomain};
 
@@ -35,7 +36,7 @@ struct Unit {
 #[derive(Debug, Default)]
 struct Namespace {
     /// Each unit with the places of its routes.
-    units: BTreeMap<Unit, BTreeSet<Place>>,
+    units: BTreeMap<Unit, Few<Place>>,
     /// The selected units.
     selected: BTreeSet<Unit>,
 }
@@ -43,7 +44,7 @@ struct Namespace {
 /// The units of a model, and the units with statistics. Empty if the settings permit none.
 #[derive(Debug, Default)]
 pub struct Statistics {
-    places: BTreeMap<Place, BTreeSet<(Arc<str>, Unit)>>,
+    places: BTreeMap<Place, Few<(Arc<str>, Unit)>>,
     namespaces: BTreeMap<Arc<str>, Namespace>,
     total: usize,
     counted: BTreeMap<Host, Counted>,
@@ -62,7 +63,7 @@ impl Statistics {
         if !touched.listeners.is_empty() {
             let is_gone = |(listener, _): &&Place| !model.listeners.contains_key(listener.as_str());
             for place in self.places.keys().filter(is_gone).cloned().collect::<Vec<_>>() {
-                self.replace(place, BTreeSet::new(), &mut changed);
+                self.replace(place, Few::None, &mut changed);
             }
         }
         for (listener, hosts) in &touched.hosts {
@@ -98,7 +99,7 @@ impl Statistics {
     }
 
     /// Replaces the units of a place. Adds the namespaces whose units change to `changed`.
-    fn replace(&mut self, place: Place, now: BTreeSet<(Arc<str>, Unit)>, changed: &mut BTreeSet<Arc<str>>) {
+    fn replace(&mut self, place: Place, now: Few<(Arc<str>, Unit)>, changed: &mut BTreeSet<Arc<str>>) {
         let before = match now.is_empty() {
             true => self.places.remove(&place).unwrap_or_default(),
             false => self.places.insert(place.clone(), now.clone()).unwrap_or_default(),
@@ -138,11 +139,11 @@ impl Statistics {
                     self.counted.remove(&unit.host);
                 }
             }
-            moved.extend(namespace.units.get(unit).into_iter().flatten().cloned());
+            moved.extend(namespace.units.get(unit).into_iter().flat_map(Few::iter).cloned());
         }
         for unit in namespace.selected.difference(&before) {
             self.counted.entry(unit.host.clone()).or_default().insert(object(unit));
-            moved.extend(namespace.units.get(unit).into_iter().flatten().cloned());
+            moved.extend(namespace.units.get(unit).into_iter().flat_map(Few::iter).cloned());
         }
         if namespace.units.is_empty() {
             self.namespaces.remove(name);
@@ -192,8 +193,8 @@ fn is_countable(route: &Route) -> bool {
 }
 
 /// Returns the units of the routes of a host.
-fn units(traffic: &Traffic, host: &Host) -> BTreeSet<(Arc<str>, Unit)> {
-    let mut units = BTreeSet::new();
+fn units(traffic: &Traffic, host: &Host) -> Few<(Arc<str>, Unit)> {
+    let mut units = Few::None;
     let mut add = |host: &Host, content: &VirtualHost| {
         let mut last = None;
         for route in content.routes.iter().filter(|route| is_countable(route)) {

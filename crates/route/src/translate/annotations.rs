@@ -11,10 +11,10 @@ use crate::model::{OwnParts, Retry, TlsVersion};
 use crate::objects::{Ingress, Kind, Meta};
 use crate::settings::{RETRY_CONDITIONS, Settings, is_label};
 
-use super::few::set_of;
 use super::foreign;
 use super::plain_text::{PlainText, ToHttps};
 use super::problem::{Problem, Reason};
+use crate::few::set_of;
 
 /// Prefixes whose keys are all known: an unknown key is a mistake.
 const PREFIXES: [&str; 2] = ["projectcontour.io/", "lockgate.dev/"];

@@ -9,7 +9,7 @@ use crate::model::{BackendFeatures, Session};
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence};
 
 use super::backend_policy::{Policy, Target};
-use super::few::Few;
+use crate::few::Few;
 
 /// The kinds of policies of Services. The first one decides a feature that both set.
 pub const KINDS: [Kind; 2] = [Kind::X_BACKEND_TRAFFIC_POLICY, Kind::BACKEND_POLICY];

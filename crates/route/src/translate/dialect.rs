@@ -10,7 +10,6 @@ use crate::objects::{Kind, Object, ObjectId, ObjectKey, Secret, Transport};
 use super::backend::{self, Context, Fault, Located, WantedPort};
 use super::class::Classes;
 use super::conflicts::Conflict;
-use super::few::set_of;
 use super::gateway::attach::Parent;
 use super::gateway::dialects::{GRPC_ROUTE, HTTP_ROUTE, TCP_ROUTE, TLS_ROUTE, UDP_ROUTE};
 use super::gateway::foreign_policies::ForeignPolicies;
@@ -26,6 +25,7 @@ use super::problem::{Message, Problem};
 use super::rules::Contender;
 use super::source::{Dependencies, Source};
 use super::verdict::Verdict;
+use crate::few::set_of;
 
 /// The translation of the objects of one kind. A dialect declares the hosts, units, TLS entries, clusters, and verdicts of a single
 /// object ([`Source`]). The later stages are the same for all dialects, beginning with the conflicts between objects. What differs

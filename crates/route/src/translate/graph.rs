@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 
-use super::few::{Few, beyond};
+use crate::few::{Few, beyond};
 
 /// An input of the translation: an object by its own key, or a group of objects by the key of the group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -12,11 +12,11 @@ use crate::objects::{self, ConfigMap, Kind, ObjectKey, Objects, Precedence};
 use crate::settings::Settings;
 
 use super::dialect::Resolver;
-use super::few::set_of;
 use super::host;
 use super::problem::{Cause, Message, Problem, Reason};
 use super::source::{Entry, Material, Rule, Source};
 use super::unit::Field;
+use crate::few::set_of;
 
 pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
 

@@ -1,8 +1,8 @@
 //! The encoded resources of one type, which all clients with the same resources share.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
 use super::named::Lists;
 use super::{ApiVersion, Resource};
@@ -27,13 +27,29 @@ impl Limit {
 }
 
 /// Some resources of one type, sorted by name.
+///
+/// The encoded fields are a copy of the resources. Clients that receive them at the same time share it, and the last of them frees it:
+/// otherwise the resources would be in memory twice until one of them changes.
 #[derive(Debug)]
 pub struct Body {
     resources: Arc<[Arc<Resource>]>,
     /// Whether one of the resources has a TTL.
     leased: bool,
-    sotw: OnceLock<Bytes>,
-    delta: OnceLock<Bytes>,
+    sotw: Mutex<Weak<Fields>>,
+    delta: Mutex<Weak<Fields>>,
+}
+
+/// The repeated field `resources` of a response.
+#[derive(Debug)]
+struct Fields(Vec<u8>);
+
+/// A client that receives the fields.
+struct Reader(Arc<Fields>);
+
+impl AsRef<[u8]> for Reader {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.0
+    }
 }
 
 impl Body {
@@ -41,7 +57,7 @@ impl Body {
     pub fn new(resources: impl Into<Arc<[Arc<Resource>]>>) -> Self {
         let resources = resources.into();
         let leased = resources.iter().any(|resource| resource.lease().ttl.is_some());
-        Self { resources, leased, sotw: OnceLock::new(), delta: OnceLock::new() }
+        Self { resources, leased, sotw: Mutex::default(), delta: Mutex::default() }
     }
 
     /// Divides `resources` into bodies, in order. A body exceeds `limit` only if a single resource does.
@@ -72,17 +88,22 @@ impl Body {
 
     /// Returns the repeated field `resources` of a response, in API version 3.
     pub fn fields(&self, delta: bool) -> Bytes {
-        let cell = if delta { &self.delta } else { &self.sotw };
-        let concatenate = || {
-            let field = |resource: &Arc<Resource>| match delta {
-                true => resource.delta_field(ApiVersion::V3),
-                false => resource.sotw_field(ApiVersion::V3),
-            };
-            let mut buffer = BytesMut::with_capacity(self.resources.iter().map(|resource| resource.size()).sum());
-            self.resources.iter().for_each(|resource| buffer.put(field(resource)));
-            buffer.freeze()
+        let field = |resource: &Resource| match delta {
+            true => resource.delta_field(ApiVersion::V3),
+            false => resource.sotw_field(ApiVersion::V3),
         };
-        cell.get_or_init(concatenate).clone()
+        if let [only] = &*self.resources {
+            return field(only);
+        }
+        let shared = if delta { &self.delta } else { &self.sotw };
+        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let fields = shared.upgrade().unwrap_or_else(|| {
+            let mut fields = Vec::with_capacity(self.resources.iter().map(|resource| resource.size()).sum());
+            self.resources.iter().for_each(|resource| fields.put(field(resource)));
+            Arc::new(Fields(fields))
+        });
+        *shared = Arc::downgrade(&fields);
+        Bytes::from_owner(Reader(fields))
     }
 }
 

@@ -40,7 +40,7 @@ pub struct ScopedHosts<'a> {
 pub struct Scopes {
     listener: ListenerId,
     /// The exact hosts that have a scope. Those with many routes retain them.
-    exact: BTreeMap<Host, Option<(LargeHost, Bytes)>>,
+    exact: BTreeMap<Host, Option<Box<(LargeHost, Bytes)>>>,
     /// Wildcard hosts and the default host.
     others: VirtualHosts,
     /// The marks of the retained routes.
@@ -132,15 +132,15 @@ impl Scopes {
         content: &VirtualHost,
         settings: &Settings,
         statistics: &Statistics,
-    ) -> (Resource, Option<(LargeHost, Bytes)>) {
+    ) -> (Resource, Option<Box<(LargeHost, Bytes)>>) {
         let counted = statistics.on(host);
         let (mut table, retained) = match LargeHost::is_large(host, content) {
             false => (encoded::encode(super::routes(host, content, &self.marks, counted)), None),
             true => {
-                let before = self.exact.get(host).and_then(Option::as_ref).map(|(large, bytes)| (large, &**bytes));
+                let before = self.exact.get(host).and_then(Option::as_deref).map(|(large, bytes)| (large, &**bytes));
                 let (large, bytes) = LargeHost::encode(content, before, &self.marks, counted);
                 let bytes = Bytes::from(bytes);
-                (bytes.to_vec(), Some((large, bytes)))
+                (bytes.to_vec(), Some(Box::new((large, bytes))))
             }
         };
         if !content.routes.iter().any(|one| one.matches.is_everything()) {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::http_policy::{Layers, Policy, Target, of_namespace, over};
+use crate::few::Few;
 use crate::objects::{ObjectId, ObjectKey, Precedence};
-use crate::translate::few::Few;
 
 /// All HTTPPolicies.
 #[derive(Debug, Default)]

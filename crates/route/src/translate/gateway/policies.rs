@@ -6,8 +6,8 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::policy::{Policy, Target};
+use crate::few::Few;
 use crate::objects::{ObjectKey, Precedence};
-use crate::translate::few::Few;
 
 /// For each policy, the served Gateways whose routes use a target of the policy, sorted. Policies without such Gateways
 /// are left out. A clone shares everything.

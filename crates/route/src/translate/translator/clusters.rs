@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::ledger::Ledger;
 use super::{Translator, set};
+use crate::few::beyond;
 use crate::model::{Cluster, ClusterId, Destination, Discovery, Route, SecretId, ServicePortId, Touched};
 use crate::objects::{Kind, ObjectKey, Objects};
 use crate::parallel;
@@ -13,7 +14,6 @@ use crate::translate::ChangedInputs;
 use crate::translate::backend::{Context, Fault, Located, Made};
 use crate::translate::endpoints::{Share, endpoints_of, health_check_port};
 use crate::translate::envoys::{self, Envoys};
-use crate::translate::few::beyond;
 
 /// The clusters that sources reference.
 #[derive(Debug, Default)]

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
+use crate::few::Few;
 use crate::objects::{ObjectId, ObjectKey};
 use crate::translate::conflicts::{Conflict, Place};
 use crate::translate::dialect::{self, Dialect};
-use crate::translate::few::Few;
 use crate::translate::problem::Problem;
 use crate::translate::source::Source;
 use crate::translate::verdict::{self, Verdict};

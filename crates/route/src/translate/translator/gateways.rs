@@ -26,6 +26,7 @@ use sets::{Regrouped, SetsByGateway, Surplus};
 
 use super::sources::Affected;
 use super::{NewClusters, Translator, Update};
+use crate::few::Few;
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{self as objects_of, Installed, ListenerSet, SUPPORTED};
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Precedence, Revision};
@@ -33,7 +34,6 @@ use crate::settings::Settings;
 use crate::translate::ChangedInputs;
 use crate::translate::charges::{Charges, State};
 use crate::translate::dialect::Parents;
-use crate::translate::few::Few;
 use crate::translate::gateway::attach::{ListenerName, ListenerOwner, Parent};
 use crate::translate::gateway::budget::Budget;
 use crate::translate::gateway::fleet::{self, Referent};

@@ -11,12 +11,12 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
 use super::sites::Site;
+use crate::few::set_of;
 use crate::model::Host;
 use crate::objects::Precedence;
 use crate::settings::{NamespaceOwnership, Settings};
 use crate::translate::conflicts::Place;
 use crate::translate::dialect::{self, Dialect, Sharing};
-use crate::translate::few::set_of;
 use crate::translate::host::parent;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::{Clients, Source, Stream};
@@ -247,7 +247,7 @@ impl Translator {
         }
         // The namespaces of a HostGrant for the name itself can differ from those for the wildcard above it.
         let has_grant = self.host_grants.is_named(host);
-        let above = above.and_then(|site| site.claim.as_ref()).filter(|_| !has_grant);
+        let above = above.and_then(|site| site.claim.as_deref()).filter(|_| !has_grant);
         let of_source = |source: &Source| (source.precedence.clone(), source.origin.clone());
         // A stored claim for the host precedes the claim for the wildcard above it, and both precede the age of objects.
         let above_host = parent(host).filter(|_| !has_grant);

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::few::Few;
 use crate::model::Host;
 use crate::objects::Precedence;
-use crate::translate::few::Few;
 use crate::translate::host::parent;
 use crate::translate::problem::Problem;
 use crate::translate::source::{Clients, Source};
@@ -21,7 +21,7 @@ pub struct Site {
     /// Whether any source names it in a rule that is served.
     pub in_rules: bool,
     /// The claim of its owner. Stored only for wildcards, because the names below them depend on it.
-    pub claim: Option<Claim>,
+    pub claim: Option<Box<Claim>>,
     /// The size of a copy of its rules of each namespace, in bytes. Empty for exact hosts, whose rules are not copied.
     pub sizes: BTreeMap<Arc<str>, u64>,
     /// The TLS properties of the host.

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{AT_A_TIME, NewClusters, Translator, Update};
+use crate::few::{Few, beyond};
 use crate::model::{Host, ListenerId};
 use crate::objects::{Object, ObjectId, ObjectKey, Objects, Precedence};
 use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::backend::{Context, Located};
 use crate::translate::dialect::{self, Dialect, Resolver, Selection};
-use crate::translate::few::{Few, beyond};
 use crate::translate::graph::Input;
 use crate::translate::source::{Dependencies, Source};
 

@@ -48,7 +48,7 @@ pub struct Made {
     /// Whether a served rule names it.
     pub is_in_rules: bool,
     /// The claim of the owner of a wildcard.
-    pub claim: Option<Claim>,
+    pub claim: Option<Box<Claim>>,
     /// The namespace that owns the host and has a rule for it.
     pub owner: Option<Arc<str>>,
     /// The sizes of a copy of its rules of each namespace.
@@ -165,7 +165,7 @@ impl Translator {
             stream,
             chain: chain.clone(),
             missed: found.missed.clone(),
-            claim: draft.standing.claim.clone().filter(|_| is_wildcard),
+            claim: draft.standing.claim.clone().filter(|_| is_wildcard).map(Box::new),
             owner: draft.standing.owner_with_rule().cloned(),
             ..Made::default()
         }

@@ -61,6 +61,20 @@ impl<T: Ord> Few<T> {
         }
     }
 
+    /// Returns whether the set has this element.
+    pub fn contains(&self, value: &T) -> bool {
+        match self {
+            Self::None => false,
+            Self::One(one) => one == value,
+            Self::Many(many) => many.contains(value),
+        }
+    }
+
+    /// Returns the elements that are not in `other`.
+    pub fn difference<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a T> {
+        self.iter().filter(|value| !other.contains(value))
+    }
+
     /// Returns whether the set has no elements.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::None)
@@ -104,6 +118,8 @@ mod tests {
                 _ => assert_eq!(few.remove(&value), tree.remove(&value)),
             }
             assert!(few.iter().eq(&tree), "{few:?} {tree:?}");
+            assert_eq!(few.contains(&value), tree.contains(&value));
+            assert!(few.difference(&Few::One(value)).all(|other| *other != value), "{few:?}");
             assert_eq!(few.is_empty(), tree.is_empty());
             assert_eq!(matches!(few, Few::Many(_)), tree.len() > 1, "equal sets are equal");
         }
