@@ -27,6 +27,7 @@ const XDS: Arrows = &[
 /// The modules of `lockgate-route`.
 const ROUTE: Arrows = &[
     ("duration", &[]),
+    ("few", &[]),
     ("model", &[]),
     ("parallel", &[]),
     ("re2", &[]),
@@ -34,7 +35,7 @@ const ROUTE: Arrows = &[
     ("objects", &["model", "size"]),
     ("settings", &["model"]),
     ("explain", &["model", "settings"]),
-    ("envoy", &["model", "parallel", "settings"]),
+    ("envoy", &["few", "model", "parallel", "settings"]),
     (
         "translate",
         &[
@@ -42,6 +43,7 @@ const ROUTE: Arrows = &[
             "envoy::route::Sizes",
             "envoy::stream",
             "explain",
+            "few",
             "model",
             "objects",
             "parallel",

@@ -3,7 +3,8 @@
 //! Envoy looks for the scope of a request with the host exactly as the client sent it, and knows no fallback. Three filters
 //! select the scope of all other hosts for requests without a route: one sets the key, and one makes Envoy look again. The
 //! third looks for hosts in upper case with their lower-case names first. They run in one [`delegate`], which the scopes of exact hosts
-//! turn off. Each filter that a scope turns off takes 1.6 KB of Envoy's memory.
+//! turn off. Each filter that a scope turns off takes 1.6 KB of Envoy's memory. One that is on without a configuration costs each request 2 %,
+//! so all are off.
 //!
 //! Envoy selects the filters of a request before that, while the request has no route. Filters that only routes configure are
 //! therefore on in the listener, and exact hosts turn them off.

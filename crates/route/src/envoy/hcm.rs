@@ -13,8 +13,8 @@ use lockgate_xds::snapshot::Resource;
 use prost::{Message as _, Name as _};
 
 use super::{
-    authority, authorization, body_limit, compression, cors, error_responses, fallback, headers, loops, names, policy,
-    rate_limit, stats, tracing, wire,
+    authority, authorization, body_limit, compression, cors, fallback, headers, loops, names, policy, rate_limit,
+    stats, tracing, wire,
 };
 use crate::model::{ForwardedParts, ListenerId};
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
@@ -367,9 +367,8 @@ fn http_filters(
 /// Returns the names of the filters that Envoy creates only for routes that configure them, in listeners without a fallback.
 pub(super) fn filters_of_routes(filters: RouteFilters, settings: &Settings) -> impl Iterator<Item = String> {
     let filters = http_filters(filters, None, settings).into_iter().filter(|one| one.disabled).map(|one| one.name);
-    // Those with a context are disabled with a fallback too. The others cost a request less than their entries in each scope.
-    let is_cheap = |name: &str| [cors::FILTER, error_responses::FILTER, policy::PROCESSING].contains(&name);
-    filters.filter(move |name| !authorization::is_with_context(name) && !is_cheap(name))
+    // Those with a context are disabled with a fallback too.
+    filters.filter(|name| !authorization::is_with_context(name))
 }
 
 /// Builds the last HTTP filter. It is required: gRPC clients and Envoy reject a connection manager without it.

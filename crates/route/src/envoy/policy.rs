@@ -21,7 +21,7 @@ const DELEGATES: [&str; 4] = ["lockgate.first", "lockgate.route", LAST, PROCESSI
 /// The name of the delegate behind all limits.
 const LAST: &str = "lockgate.last";
 /// The name of the delegate behind all filters that check or hold requests.
-pub const PROCESSING: &str = "lockgate.processing";
+const PROCESSING: &str = "lockgate.processing";
 
 /// Builds the HTTP filters in order, except for the [last ones](last). They have no effect on routes without a configuration.
 ///
