@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Benchmarks of the whole system beside Contour and Envoy Gateway, on a real API server; about 40 minutes without the case propagation,
 # which takes two hours more.
-# env: CASES=ingress,endpoint (cold ingress endpoint burst churn memory fanout tls envoy request routes proxies gateways shared propagation),
+# env: CASES=ingress,endpoint (cold ingress endpoint burst churn memory fanout tls envoy request routes proxies policies gateways shared propagation),
 #      SIZES=1k,10k, MAIN=10k, WHO=lockgate (lockgate contour envoy-gateway lockgate-sotw contour-delta), CLIENTS=100, ENVOYS=1, CHURN=5 (seconds),
 #      BUDGET=10 (seconds for a series), ROUNDS=1, QUICK=1 for a small run, OUTPUT=file. BENCHMARKS.md and its plots are written
 #      when everything is measured.
@@ -72,6 +72,9 @@ if measures "$cases" routes || measures "$cases" gateways || measures "$cases" p
     types+=,$(go_files bench/envoy-gateway $gateway)/charts/gateway-helm/charts/crds/crds/generated
   fi
   arguments+=(--gateway-types "$types")
+fi
+if measures "$cases" policies; then
+  arguments+=(--own-types crds)
 fi
 if measures "$cases" request; then
   if [[ -z ${NGINX:-} ]]; then

@@ -41,6 +41,7 @@ fn run(cases: &[Case]) -> Page {
         programs: Programs::default(),
         contour_types: Some(e2e::apiserver::lab("contour-crds").join("contour.yaml")),
         gateway_types: vec![runtime.block_on(gateway_types())],
+        own_types: Some(repository().join("crds")),
     };
     let mut page = Page { main: options.main, ..Page::default() };
     let mut written = 0;

@@ -25,6 +25,9 @@ struct Arguments {
     /// Directories of manifests: the resource types of Gateway API, and of Envoy Gateway.
     #[arg(long, value_delimiter = ',')]
     gateway_types: Vec<PathBuf>,
+    /// The directory of the resource types of Lockgate, for the case `policies`.
+    #[arg(long)]
+    own_types: Option<PathBuf>,
     /// nginx, for the cost of a request.
     #[arg(long)]
     nginx: Option<PathBuf>,
@@ -177,6 +180,7 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         },
         contour_types: arguments.contour_types.clone(),
         gateway_types: arguments.gateway_types.clone(),
+        own_types: arguments.own_types.clone(),
     })
 }
 

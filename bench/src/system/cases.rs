@@ -8,6 +8,7 @@ mod churn;
 mod envoys;
 mod fanout;
 mod gateways;
+mod policies;
 mod propagation;
 mod proxies;
 mod requests;
@@ -61,6 +62,8 @@ pub enum Case {
     Routes,
     /// HTTPProxies: a cold start, new ones, changes of included ones and of endpoints, memory.
     Proxies,
+    /// Ingresses without and with HTTPPolicies.
+    Policies,
     /// Many Gateways.
     Gateways,
     /// A host that many Ingresses share.
@@ -71,7 +74,7 @@ pub enum Case {
 
 impl Case {
     /// All cases in the order of the page.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Cold,
         Self::Ingress,
         Self::Endpoint,
@@ -84,6 +87,7 @@ impl Case {
         Self::Request,
         Self::Routes,
         Self::Proxies,
+        Self::Policies,
         Self::Gateways,
         Self::Shared,
         Self::Propagation,
@@ -104,6 +108,7 @@ impl Case {
             Case::Request => "request",
             Case::Routes => "routes",
             Case::Proxies => "proxies",
+            Case::Policies => "policies",
             Case::Gateways => "gateways",
             Case::Shared => "shared",
             Case::Propagation => "propagation",
@@ -125,6 +130,7 @@ impl Case {
             Case::Request => "The cost of a request",
             Case::Routes => "HTTPRoutes of Gateway API",
             Case::Proxies => "HTTPProxies",
+            Case::Policies => "Ingresses with HTTPPolicies",
             Case::Gateways => "Many Gateways",
             Case::Shared => "One host shared by 1,000 Ingresses",
             Case::Propagation => "The public Gateway API benchmark",
@@ -151,6 +157,7 @@ impl Case {
             Case::Request => requests::ABOUT,
             Case::Routes => routes::ABOUT,
             Case::Proxies => proxies::ABOUT,
+            Case::Policies => policies::ABOUT,
             Case::Gateways => gateways::ABOUT,
             Case::Shared => shared::ABOUT,
             Case::Propagation => propagation::ABOUT,
@@ -164,7 +171,8 @@ impl Case {
 
     /// Returns whether the case is measured at every size.
     fn at_every_size(self) -> bool {
-        matches!(self, Case::Cold | Case::Ingress | Case::Endpoint | Case::Memory | Case::Routes | Case::Proxies)
+        let with_session = matches!(self, Case::Cold | Case::Ingress | Case::Endpoint | Case::Memory);
+        with_session || matches!(self, Case::Routes | Case::Proxies | Case::Policies)
     }
 }
 
@@ -252,6 +260,8 @@ pub struct Options {
     /// Directories of the resource types of Gateway API and Envoy Gateway. Without them, cases with Gateways do not
     /// run.
     pub gateway_types: Vec<PathBuf>,
+    /// The directory of the resource types of Lockgate.
+    pub own_types: Option<PathBuf>,
 }
 
 /// A metric, its unit, and its value.
@@ -294,6 +304,7 @@ pub async fn run(options: &Options, page: &mut Page, mut written: impl FnMut(&Pa
         if (options.main / 10..=options.main).contains(&size) {
             bench.routes_and_gateways(size, page, &mut written).await;
             bench.all_proxies(size, page, &mut written).await;
+            bench.all_policies(size, page, &mut written).await;
         }
     }
     if options.cases.contains(&Case::Shared) {
@@ -316,7 +327,9 @@ struct Bench {
 impl Bench {
     async fn start(options: Options) -> anyhow::Result<Self> {
         let (started, guard) = (Instant::now(), Guard::start()?);
-        let mut cluster = Cluster::start(options.contour_types.as_deref(), &options.gateway_types).await?;
+        let mut cluster =
+            Cluster::start(options.contour_types.as_deref(), &options.gateway_types, options.own_types.as_deref())
+                .await?;
         cluster.fill(&[Kind::Service, Kind::EndpointSlice], FIRST_SPARE..FIRST_SPARE + SPARES, false).await?;
         let bench = Self { options, cluster, guard, started, change: 0 };
         bench.say("the API server is up");

@@ -54,11 +54,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts an API server with the resource types in Contour's manifest and in directories.
+    /// Starts an API server with the resource types in Contour's manifest, in directories, and in the directory of Lockgate's own.
     ///
     /// # Errors
     /// The API server refuses objects.
-    pub async fn start(contour_types: Option<&Path>, gateway_types: &[PathBuf]) -> anyhow::Result<Self> {
+    pub async fn start(
+        contour_types: Option<&Path>,
+        gateway_types: &[PathBuf],
+        own_types: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let etcd_flags = [
             "--quota-backend-bytes=8589934592",
             "--max-request-bytes=33554432",
@@ -84,7 +88,11 @@ impl Cluster {
                 }
             }
         }
-        if !gateway_types.is_empty() || contour_types.is_some() {
+        if let Some(directory) = own_types {
+            server.kubectl(&["apply", "--server-side", "-f", &directory.display().to_string()], "").await;
+            server.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=120s"], "").await;
+        }
+        if !gateway_types.is_empty() || contour_types.is_some() || own_types.is_some() {
             // The Service of Lockgate's Envoys.
             server.apply(&Kind::Service.object(ENVOYS).to_string()).await;
         }
@@ -108,7 +116,8 @@ impl Cluster {
         let mut cluster = Self { server, templates, secure_template, gateways: 1, etcd, api, authority };
         let routes = (!gateway_types.is_empty()).then_some(Kind::HttpRoute);
         let proxies = contour_types.map(|_| Kind::PROXIES).into_iter().flatten();
-        for kind in Kind::ALL.into_iter().chain(routes).chain(proxies) {
+        let policies = own_types.map(|_| Kind::Policy);
+        for kind in Kind::ALL.into_iter().chain(routes).chain(proxies).chain(policies) {
             let template = cluster.template(kind, kind.object(TEMPLATE)).await?;
             cluster.templates.insert(kind, template);
         }
@@ -183,7 +192,7 @@ impl Cluster {
         self.server.apply(&objects::gateways(class, controller, count)).await;
     }
 
-    /// Returns the number of requests that wrote a status of Gateway API or Contour, from the API server's metrics.
+    /// Returns the number of requests that wrote a status that the cases wait for, from the API server's metrics.
     ///
     /// # Errors
     /// The metrics are unavailable.
@@ -191,7 +200,7 @@ impl Cluster {
         let mut api = connect(&self.server.target()).await?;
         let page = api.send(Method::GET, "/metrics", Default::default()).await.map_err(|error| anyhow!("{error}"))?;
         let page = page.text();
-        let groups = ["gateway.networking.k8s.io", "projectcontour.io"];
+        let groups = ["gateway.networking.k8s.io", "lockgate.dev", "networking.k8s.io", "projectcontour.io"];
         Ok(groups.iter().map(|group| status_writes(&page, &format!("group=\"{group}\""))).sum())
     }
 
@@ -357,6 +366,16 @@ impl Api {
         let path = format!("{}/{}", Kind::IncludedProxy.path(), name(index));
         let spec = objects::included_proxy(index, &super::names::marked_path(change));
         Ok(write(&mut self.patches, Method::PATCH, &path, &json!({ "spec": spec["spec"] })).await?.0)
+    }
+
+    /// Changes the response header of the HTTPPolicy number `index` to the path of a change.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn edit_policy(&mut self, index: usize, change: usize) -> anyhow::Result<Written> {
+        let path = format!("{}/{}", Kind::Policy.path(), name(index));
+        let policy = objects::policy(index, &super::names::marked_path(change));
+        Ok(write(&mut self.patches, Method::PATCH, &path, &json!({ "spec": policy["spec"] })).await?.0)
     }
 
     /// Changes the endpoints of Service number `index`.

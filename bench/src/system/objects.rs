@@ -1,4 +1,4 @@
-//! The objects of the cluster: Ingress, Service, and EndpointSlice; HTTPRoute and HTTPProxy. They differ only in names, hosts, and addresses.
+//! The objects of the cluster: Ingress, Service, and EndpointSlice; HTTPRoute, HTTPProxy, and HTTPPolicy. They differ only in names, hosts, and addresses.
 
 use serde_json::{Value, json};
 
@@ -19,6 +19,8 @@ pub enum Kind {
     HttpProxy,
     /// The included `HTTPProxy`, in a namespace of its own.
     IncludedProxy,
+    /// An `HTTPPolicy` with five features for an Ingress.
+    Policy,
 }
 
 impl Kind {
@@ -41,6 +43,7 @@ impl Kind {
             Kind::Ingress => ("apis/networking.k8s.io/v1", "ingresses"),
             Kind::HttpRoute => ("apis/gateway.networking.k8s.io/v1", "httproutes"),
             Kind::HttpProxy | Kind::IncludedProxy => ("apis/projectcontour.io/v1", "httpproxies"),
+            Kind::Policy => ("apis/lockgate.dev/v1alpha1", "httppolicies"),
         };
         format!("/{group}/namespaces/{namespace}/{plural}")
     }
@@ -53,6 +56,7 @@ impl Kind {
             Kind::Ingress => "ingress",
             Kind::HttpRoute => "gateway.networking.k8s.io/httproutes",
             Kind::HttpProxy | Kind::IncludedProxy => "projectcontour.io/httpproxies",
+            Kind::Policy => "lockgate.dev/httppolicies",
         };
         format!("/registry/{place}/{}/", self.namespace())
     }
@@ -66,6 +70,7 @@ impl Kind {
             Kind::HttpRoute => route(index, index, &gateway(index)),
             Kind::HttpProxy => proxy(index),
             Kind::IncludedProxy => included_proxy(index, "/"),
+            Kind::Policy => policy(index, "/"),
         }
     }
 }
@@ -108,6 +113,22 @@ pub fn included_proxy(index: usize, path: &str) -> Value {
         "spec": {
             "ingressClassName": CLASS,
             "routes": [{ "requestRedirectPolicy": { "path": path } }],
+        },
+    })
+}
+
+/// Returns the HTTPPolicy of Ingress number `index`, with five features. A path is in a response header.
+pub fn policy(index: usize, path: &str) -> Value {
+    json!({
+        "apiVersion": "lockgate.dev/v1alpha1", "kind": "HTTPPolicy",
+        "metadata": { "name": name(index), "namespace": NAMESPACE },
+        "spec": {
+            "targetRefs": [{ "group": "networking.k8s.io", "kind": "Ingress", "name": name(index) }],
+            "clientAddresses": { "deny": ["192.0.2.0/24"] },
+            "localRateLimit": { "requests": 100, "unit": "second" },
+            "cors": { "allowOrigins": ["https://shop.example.com"] },
+            "maxRequestBody": "1MiB",
+            "responseHeaders": { "set": [{ "name": "x-bench", "value": path }] },
         },
     })
 }

@@ -68,7 +68,7 @@ impl Bench {
         self.open_with_statuses(party, size, true).await
     }
 
-    /// Starts a controller with a client, and waits until it has written all statuses.
+    /// Starts a controller with a client, and waits until it has written all statuses. Its Envoys have no address.
     pub(super) async fn open_with_statuses(
         &mut self,
         party: &Party,
@@ -84,8 +84,18 @@ impl Bench {
             gateways,
             many_statuses: true,
         };
+        self.open_until_settled(party, size, &choice).await
+    }
+
+    /// Starts a controller with a client, and waits until it has written all statuses.
+    pub(super) async fn open_until_settled(
+        &mut self,
+        party: &Party,
+        size: usize,
+        choice: &Choice,
+    ) -> anyhow::Result<(Session, Vec<Figure>)> {
         let before = self.cluster.status_writes().await?;
-        let (session, start) = self.open_with(party, size, 1, &choice, PATIENCE).await?;
+        let (session, start) = self.open_with(party, size, 1, choice, PATIENCE).await?;
         let (writes, last) = self.cluster.settled_after(before, PATIENCE).await?;
         let mut figures = start.figures();
         let took = last.saturating_duration_since(session.controller.started);

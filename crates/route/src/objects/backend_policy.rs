@@ -157,7 +157,7 @@ pub struct HealthCheckSpec {
     /// The time between two checks of an endpoint by one Envoy, from 1s to 1h; 10s if not set.
     #[cfg_attr(feature = "testing", schemars(length(min = 2, max = 16)))]
     pub interval: Option<String>,
-    /// The time limit of a check, from 100ms to 5s; 1s if not set.
+    /// The time limit of a check, from 100ms to 5s; the interval if not set, but at most 5s.
     #[cfg_attr(feature = "testing", schemars(length(min = 2, max = 16)))]
     pub timeout: Option<String>,
     /// The maximum random addition to the interval, in percent; 10 if not set. It spreads the checks over time.

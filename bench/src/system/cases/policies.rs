@@ -1,0 +1,102 @@
+//! Ingresses without and with an HTTPPolicy each, of Lockgate alone.
+
+use std::time::{Duration, Instant};
+
+use super::changes::Series;
+use super::routes::{PATIENCE, at_rest};
+use super::session::Session;
+use super::{Bench, Case, Figure, LIMIT, Party, SPARES, short};
+use crate::system::clients::Sight;
+use crate::system::controller::{Choice, Which};
+use crate::system::names::FIRST_SPARE;
+use crate::system::objects::Kind;
+use crate::system::page::Page;
+
+pub const ABOUT: &str = "\
+    N times Ingress, Service, and EndpointSlice; then the same with an HTTPPolicy for each Ingress, which has a list of client addresses, a \
+    rate limit, CORS, a limit of bodies, and a response header. Measured as HTTPRoutes, with the statuses of all objects. The policy of a new \
+    Ingress exists before it. \"Changed feature\" is another value of the response header.";
+
+impl Bench {
+    /// Runs the case at this size.
+    pub(super) async fn all_policies(&mut self, size: usize, page: &mut Page, written: &mut impl FnMut(&Page)) {
+        if !self.wants(Case::Policies, size) {
+            return;
+        }
+        if self.options.own_types.is_none() {
+            return self.say("no HTTPPolicies: the resource types of Lockgate are missing");
+        }
+        let is_own = |party: &&Party| party.which == Which::Lockgate && !party.against;
+        let parties: Vec<Party> = self.options.parties.iter().filter(is_own).cloned().collect();
+        for party in parties {
+            for with_policies in [false, true] {
+                self.policies(&party, size, with_policies, page).await;
+                written(page);
+            }
+        }
+    }
+
+    async fn policies(&mut self, party: &Party, size: usize, with_policies: bool, page: &mut Page) {
+        let name = if with_policies { "five features" } else { "no policy" };
+        let setting = |what: &str| (size, format!("{}, {name}, {what}", short(size)));
+        let (guard, started) = (self.guard.clone(), Instant::now());
+        let numbers = [0..size, FIRST_SPARE..FIRST_SPARE + SPARES];
+        let opened = guard
+            .over(async {
+                for numbers in numbers.clone().into_iter().filter(|_| with_policies) {
+                    self.cluster.fill(&[Kind::Policy], numbers, false).await?;
+                }
+                // Without the statuses of the last controller.
+                self.cluster.fill(&[Kind::Ingress], 0..size, false).await?;
+                let settings = "leaderElection: { enabled: true }\nstatus: { addresses: [192.0.2.1] }\n".to_owned();
+                let choice = Choice { settings, against: false, gateways: false, many_statuses: true };
+                self.open_until_settled(party, size, &choice).await
+            })
+            .await;
+        match opened {
+            Err(error) => self.note(page, Case::Policies, setting("cold start"), party.name, started, Err(error)),
+            Ok((mut session, cold)) => {
+                self.note(page, Case::Policies, setting("cold start"), party.name, started, Ok(cold));
+                let started = Instant::now();
+                let figures = guard.over(self.new_ingresses_with_statuses(&mut session)).await;
+                self.note(page, Case::Policies, setting("new Ingress"), party.name, started, figures);
+                if with_policies {
+                    let started = Instant::now();
+                    let figures = guard.over(self.changed_features(&mut session)).await;
+                    self.note(page, Case::Policies, setting("changed feature"), party.name, started, figures);
+                }
+                let started = Instant::now();
+                let figures = guard.over(at_rest(&mut session)).await;
+                self.note(page, Case::Policies, setting("at rest"), party.name, started, figures);
+            }
+        }
+        for numbers in numbers.into_iter().filter(|_| with_policies) {
+            if let Err(error) = guard.over(self.cluster.clear(&[Kind::Policy], numbers)).await {
+                self.say(&format!("the HTTPPolicies cannot be removed: {error:#}"));
+            }
+        }
+        self.tidy().await;
+    }
+
+    async fn new_ingresses_with_statuses(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
+        let (before, _) = self.cluster.settled(PATIENCE).await?;
+        session.api = self.cluster.api().await?;
+        let figures = self.new_ingresses(session).await?;
+        self.with_status_writes(figures, before).await
+    }
+
+    async fn changed_features(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
+        let (before, _) = self.cluster.settled(PATIENCE).await?;
+        session.api = self.cluster.api().await?;
+        let mut series = Series::start(session).await?;
+        while series.goes_on(self.options.budget) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            self.change += 1;
+            let written = session.api.edit_policy(self.change * 7919 % session.size, self.change).await?;
+            let at = session.clients.saw(Sight::Change(self.change), LIMIT).await?;
+            series.took(session, &written, at)?;
+        }
+        let figures = series.figures(session).await?;
+        self.with_status_writes(figures, before).await
+    }
+}
