@@ -1,6 +1,6 @@
 # CI runs the same targets as people: `.ci/run` calls only `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help build run check test fuzz lint deny golden docs crds schemas manifests e2e conformance ingress-conformance contour-conformance bench bench-xds envoy grpc lab lab-down lab-build dist clean
+.PHONY: help build run check test fuzz lint deny golden docs crds schemas manifests e2e conformance ingress-conformance contour-conformance integrations bench bench-xds envoy grpc lab lab-down lab-build dist clean
 
 # Every cargo call uses the whole workspace, so that all calls share one set of features and build each crate once.
 CARGO ?= cargo
@@ -58,6 +58,9 @@ ingress-conformance: ## run the official Ingress conformance suite in a separate
 
 contour-conformance: ## run Contour's own end-to-end suites, unmodified, in a separate lab; FOCUS=header-condition for some tests, KEEP=1 keeps the lab
 	@scripts/contour-conformance.sh
+
+integrations: ## run the product beside cert-manager and other programs of its users in a separate lab; T=cert_manager for one of them, FILTER=gateway for some tests, KEEP=1 keeps a failed lab
+	@scripts/integrations.sh "$(T)" "$(FILTER)"
 
 bench: ## the whole system beside Contour and Envoy Gateway on a real API server, into BENCHMARKS.md; QUICK=1 small, CASES=ingress,cold some (propagation: the public Gateway API benchmark), AGAINST=PROGRAM two builds
 	@scripts/bench.sh

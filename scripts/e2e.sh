@@ -29,7 +29,7 @@ export TEST_OUTPUT=${TEST_OUTPUT:-1}
 ordinary() {
   local module=${file#outside}
   TEST_ONLY=end_to_end${module:+:$module} run_tests --test end_to_end -- --test-threads "${THREADS:-$((2 * $(nproc)))}" --shuffle-seed 1 \
-    --skip cluster:: ${filter:+"$filter"}
+    --skip cluster:: --skip integrations:: ${filter:+"$filter"}
 }
 
 # spec ARGUMENT...: runs specs in the lab.

@@ -39,6 +39,7 @@ LIMITS = {
     "golden::": 360,
     "hitless::": 600,
     "hostile::": 360,
+    "integrations::": 900,
     "status::": 300,
     "the_public_benchmark": 600,
 }

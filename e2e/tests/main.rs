@@ -1,6 +1,7 @@
 //! All end-to-end tests as one program, which is linked once. `cargo test --workspace --test end_to_end hitless::` runs one file.
 //!
-//! `cluster` needs a lab: `scripts/e2e.sh` runs its specs there, and all other modules outside of it.
+//! `cluster` needs a lab: `scripts/e2e.sh` runs its specs there, and all other modules outside of it. `scripts/integrations.sh` runs
+//! `integrations` in another lab.
 
 mod backends;
 mod bootstrap;
@@ -27,6 +28,7 @@ mod hostile;
 mod http_proxy;
 mod http_proxy_tls;
 mod ingress_policies;
+mod integrations;
 mod isolation;
 mod library;
 mod log_lines;
