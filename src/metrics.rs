@@ -279,7 +279,12 @@ impl Metrics {
 
     /// Sets the number of resources of `type_name` (the form of `ResourceType::short_name`) in the newest snapshot.
     pub fn set_resources(&self, type_name: &'static str, count: usize) {
-        self.0.resources.get_or_create(&Type { r#type: type_name }).set(gauge(count));
+        let label = Type { r#type: type_name };
+        self.0.resources.get_or_create(&label).set(gauge(count));
+        // The function `increase` of Prometheus does not see the first value of a new series.
+        drop(self.0.nacks.get_or_create(&label));
+        drop(self.0.gate_timeouts.get_or_create(&label));
+        drop(self.0.rejected.get_or_create(&label));
     }
 
     /// Sets the numbers of objects with and without statistics of their own, counted once for each host.

@@ -126,6 +126,16 @@ fn every_metric_has_its_name_and_unit() {
     );
 }
 
+/// The alerts use `increase`, which needs a value before the first event.
+#[test]
+fn counters_of_events_are_zero_before_the_first_event() {
+    let metrics = Metrics::default();
+    metrics.set_resources("Cluster", 5);
+    let zero = ["nacks_total", "gate_timeouts_total", "rejected_resources"];
+    let lines = zero.map(|name| format!("lockgate_xds_{name}{{type=\"Cluster\"}} 0"));
+    assert_has(&metrics.encode(), &lines.each_ref().map(|line| &**line));
+}
+
 #[test]
 fn a_resolved_problem_is_no_longer_counted() {
     let metrics = Metrics::default();
