@@ -3,6 +3,7 @@
 
 mod acme;
 mod cert_manager;
+mod prometheus;
 
 use e2e::Lab;
 use e2e::lab::Installation;
