@@ -3,6 +3,7 @@
 
 mod acme;
 mod cert_manager;
+mod external_dns;
 mod prometheus;
 
 use e2e::Lab;
