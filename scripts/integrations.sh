@@ -62,7 +62,7 @@ trap 'exit 130' INT TERM HUP
 say "the lab: etcd, API server, controller manager, kube-proxy, two nodes, DNS ..."
 e2e/lab/cluster.sh up
 e2e/lab/cluster.sh exec kubectl apply -f e2e/lab/coredns.yaml >/dev/null
-e2e/lab/cluster.sh exec kubectl apply --server-side -f e2e/lab/bin/gateway-crds/standard >/dev/null
+e2e/lab/cluster.sh exec kubectl apply --server-side -f "$BIN/gateway-crds/standard" >/dev/null
 
 inside=(e2e/lab/cluster.sh exec)
 selected=integrations${module:+::$module}
