@@ -13,7 +13,7 @@ module=${1:-} filter=${2:-}
 export LAB=${LAB:-integr} BIN=${BIN:-$PWD/e2e/lab/bin}
 export DIR=${DIR:-/tmp/lockgate-$LAB}
 results=$PWD/.lockgate/$LAB
-programs=(cert-manager cert-manager-chart pebble pebble-challtestsrv prometheus promtool external-dns external-dns-chart)
+programs=(cert-manager cert-manager-chart pebble pebble-challtestsrv prometheus promtool external-dns external-dns-chart flagger flagger-chart)
 
 [[ $EUID == 0 ]] || die "the lab needs root, for network namespaces"
 [[ -z $module || -e e2e/tests/integrations/$module.rs ]] || die "no file e2e/tests/integrations/$module.rs"
@@ -32,7 +32,7 @@ LOCKGATE=$(readlink -m "$LOCKGATE")
 export LOCKGATE
 export IMAGES="nginx=env HTTP_PORT=80 echo-basic"
 IMAGES+=";cert-manager-controller=cert-manager controller;cert-manager-acmesolver=cert-manager solver"
-IMAGES+=";pebble-challtestsrv=pebble-challtestsrv;letsencrypt/pebble=pebble;prom/prometheus=prometheus;external-dns/external-dns=external-dns"
+IMAGES+=";pebble-challtestsrv=pebble-challtestsrv;letsencrypt/pebble=pebble;prom/prometheus=prometheus;external-dns/external-dns=external-dns;fluxcd/flagger=flagger"
 
 # finish: keeps the logs of a failed run, and removes the lab.
 finish() {

@@ -4,6 +4,7 @@
 mod acme;
 mod cert_manager;
 mod external_dns;
+mod flagger;
 mod prometheus;
 
 use e2e::Lab;

@@ -56,13 +56,13 @@ async fn the_alerts_of_the_chart_fire_when_they_should() {
 }
 
 /// A Prometheus in the lab.
-struct Prometheus {
+pub(super) struct Prometheus {
     api: Target,
 }
 
 impl Prometheus {
     /// Starts Prometheus with the configuration of the documentation.
-    async fn start(space: &Namespace<'_>) -> Self {
+    pub(super) async fn start(space: &Namespace<'_>) -> Self {
         let job = Page::read("docs/operate.md").block("scrape_configs:");
         let relabelings = Page::read("docs/tasks/metrics-by-object.md").block("metric_relabel_configs:");
         let indented = |text: &str, by: &str| text.lines().map(|line| format!("{by}{line}\n")).collect::<String>();
@@ -82,6 +82,7 @@ impl Prometheus {
             .apply(&format!(
                 "apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: prometheus }}\ndata:\n  prometheus.yml: |\n{}---\n\
                  apiVersion: v1\nkind: ServiceAccount\nmetadata: {{ name: prometheus }}\n---\n\
+                 apiVersion: v1\nkind: Service\nmetadata: {{ name: prometheus }}\nspec: {{ selector: {{ app: prometheus }}, ports: [{{ port: 9090 }}] }}\n---\n\
                  apiVersion: apps/v1\nkind: Deployment\nmetadata: {{ name: prometheus }}\nspec:\n  \
                  selector: {{ matchLabels: {{ app: prometheus }} }}\n  template:\n    metadata: {{ labels: {{ app: prometheus }} }}\n    \
                  spec:\n      serviceAccountName: prometheus\n      containers:\n      - name: prometheus\n        image: \
