@@ -54,6 +54,10 @@ if grep -qE '^(charts|manifests)/' <<<"$files"; then step "chart and manifests" 
 say "== ok after $SECONDS s. Left out; make test runs all of it:"
 say "   the tests with a real Envoy, gRPC, API server, and cluster: make e2e, or make e2e T=FILE for one of e2e/tests"
 files=$(sed -nE 's#^e2e/tests/([a-z_]+)[./].*#\1#p' <<<"$files" | sort -u | grep -vx main || true)
+if grep -qx integrations <<<"$files"; then
+  say "   the specs beside other programs: make integrations"
+  files=$(grep -vx integrations <<<"$files" || true)
+fi
 [[ -z $files ]] || say "   of these, the change has touched: $(sed 's/^/make e2e T=/' <<<"$files" | paste -sd ',' | sed 's/,/, /g')"
 say "   most histories of the property tests of the xDS server (make fuzz T=random:: runs all of them)"
 say "   rustdoc and doc tests, dependencies, the site of the documentation, the official conformance suite"

@@ -10,6 +10,7 @@ need cargo "" "https://rustup.rs"
 file=${1:-} filter=${2:-}
 export LAB=${LAB:-e2e} BIN=${BIN:-$PWD/e2e/lab/bin}
 [[ -z $file || $file == outside || -e e2e/tests/$file.rs ]] || die "no file e2e/tests/$file.rs"
+[[ $file != integrations ]] || die "these specs have a lab of their own: make integrations"
 kept=.lockgate/$LAB
 
 compile_tests
