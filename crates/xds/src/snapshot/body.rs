@@ -115,3 +115,25 @@ pub(super) struct Bodies {
     pub messages: OnceLock<Arc<[Arc<Body>]>>,
     pub lists: Lists,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::ResourceType;
+
+    #[test]
+    fn clients_share_the_fields_and_the_last_one_frees_them() {
+        let names = ["a", "b"];
+        let resource = |name| Arc::new(Resource::from_encoded(ResourceType::ENDPOINTS, name, &[], Vec::new()));
+        let body = Body::new(names.map(resource));
+        let (first, second) = (body.fields(true), body.fields(true));
+        assert_eq!(first.as_ptr(), second.as_ptr(), "one copy");
+        assert_ne!(first, body.fields(false));
+        drop(first);
+        assert_eq!(body.fields(true).as_ptr(), second.as_ptr(), "one copy while a client receives it");
+        drop(second);
+        assert!(body.delta.lock().is_ok_and(|shared| shared.upgrade().is_none()), "nothing is kept");
+        let fields = body.resources().iter().map(|one| one.delta_field(ApiVersion::V3)).collect::<Vec<_>>().concat();
+        assert_eq!(body.fields(true), fields, "again");
+    }
+}
