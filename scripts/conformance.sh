@@ -37,15 +37,7 @@ fi
 
 scripts/lab.sh build
 e2e/lab/build.sh gateway-conformance gateway-crds | sed -u '/: up to date /d' >&2
-if [[ -z ${LOCKGATE:-} ]]; then
-  need cargo "" "https://rustup.rs"
-  say "building the program as its image has it ..."
-  cargo build --release --locked --workspace --features jemalloc --bin lockgate
-  LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
-fi
-[[ -x $LOCKGATE ]] || die "LOCKGATE: no program $LOCKGATE"
-LOCKGATE=$(readlink -m "$LOCKGATE")
-export LOCKGATE
+release_program
 # The lab maps images to programs when it starts.
 program=$(cat "$DIR/conformance-program" 2>/dev/null || echo "$LOCKGATE")
 [[ $LOCKGATE == "$program" ]] || die "the lab $LAB runs $program, not $LOCKGATE: make lab-down LAB=$LAB"

@@ -39,15 +39,7 @@ fi
 
 e2e/lab/build.sh etcd kube-apiserver kube-controller-manager kube-proxy kubectl coredns echo-basic venv envoy contour-e2e | sed -u '/: up to date /d' >&2
 BIN=$(readlink -f "$BIN") programs=$(readlink -f "$BIN/contour-e2e")
-if [[ -z ${LOCKGATE:-} ]]; then
-  need cargo "" "https://rustup.rs"
-  say "building the program as its image has it ..."
-  cargo build --release --locked --workspace --features jemalloc --bin lockgate
-  LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
-fi
-[[ -x $LOCKGATE ]] || die "LOCKGATE: no program $LOCKGATE"
-LOCKGATE=$(readlink -m "$LOCKGATE")
-export LOCKGATE
+release_program
 export IMAGES="projectcontour/contour-authserver=$programs/contour-authserver;envoyproxy/ratelimit=$programs/ratelimit;redis:=sleep infinity"
 IMAGES+=";projectcontour/yages=$programs/yages;grpc-health-probe=$programs/grpc-health-probe;ealen/echo-server=python3 $stand_ins/echo_server.py"
 

@@ -50,12 +50,7 @@ cluster() {
     say "taking down the lab of a run that was broken off ..."
     e2e/lab/cluster.sh down
   fi
-  if [[ -z ${LOCKGATE:-} ]]; then
-    say "building the program as its image has it ..."
-    cargo build --release --locked --workspace --features jemalloc --bin lockgate
-    LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
-  fi
-  export LOCKGATE
+  release_program
   # The application of the documentation, and the program of one spec.
   export IMAGES="${IMAGES:+$IMAGES;}nginx=env HTTP_PORT=80 echo-basic;projectcontour/contour=contour"
   trap 'finish $?' EXIT

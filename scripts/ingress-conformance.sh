@@ -22,12 +22,7 @@ need python3 python3
 [[ ! -e /run/netns/$LAB && ! -e $DIR ]] || die "a lab named $LAB is up already, or $DIR is somebody else's: choose another name: LAB=mine"
 
 scripts/lab.sh build
-if [[ -z ${LOCKGATE:-} ]]; then
-  say "building the program as its image has it ..."
-  cargo build --release --locked --workspace --features jemalloc --bin lockgate
-  LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
-fi
-export LOCKGATE
+release_program
 
 inside() { e2e/lab/cluster.sh exec "$@"; }
 trap 'e2e/lab/cluster.sh down' EXIT

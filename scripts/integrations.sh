@@ -22,14 +22,7 @@ programs=(cert-manager cert-manager-chart pebble pebble-challtestsrv prometheus 
 scripts/lab.sh build
 e2e/lab/build.sh "${programs[@]}" | sed -u '/: up to date /d' >&2
 compile_tests
-if [[ -z ${LOCKGATE:-} ]]; then
-  say "building the program as its image has it ..."
-  cargo build --release --locked --workspace --features jemalloc --bin lockgate
-  LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
-fi
-[[ -x $LOCKGATE ]] || die "LOCKGATE: no program $LOCKGATE"
-LOCKGATE=$(readlink -m "$LOCKGATE")
-export LOCKGATE
+release_program
 export IMAGES="nginx=env HTTP_PORT=80 echo-basic"
 IMAGES+=";cert-manager-controller=cert-manager controller;cert-manager-acmesolver=cert-manager solver"
 IMAGES+=";pebble-challtestsrv=pebble-challtestsrv;letsencrypt/pebble=pebble;prom/prometheus=prometheus;external-dns/external-dns=external-dns;fluxcd/flagger=flagger"

@@ -79,3 +79,16 @@ run_tests() {
     cargo test --workspace --no-fail-fast "$@"
 }
 inside=()
+
+# release_program: exports LOCKGATE, the program of a release, which it builds unless LOCKGATE names one.
+release_program() {
+  if [[ -z ${LOCKGATE:-} ]]; then
+    need cargo "" "https://rustup.rs"
+    say "building the program as its image has it ..."
+    cargo build --release --locked --workspace --features jemalloc --bin lockgate
+    LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
+  fi
+  [[ -x $LOCKGATE ]] || die "LOCKGATE: no program $LOCKGATE"
+  LOCKGATE=$(readlink -m "$LOCKGATE")
+  export LOCKGATE
+}

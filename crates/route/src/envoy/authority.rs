@@ -6,34 +6,20 @@
 use std::collections::HashMap;
 
 use envoy_types::pb::envoy::config::rbac::v3 as rbac_config_v3;
-use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3 as rbac_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
-use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
-use envoy_types::pb::xds::r#type::matcher::v3::string_matcher as xds_string;
+use envoy_types::pb::xds::r#type::matcher::v3::string_matcher::MatchPattern;
 use rbac_config_v3::{Permission, Principal, permission, principal};
 
 use super::delegate;
-
-const AUTHORITY: &str = ":authority";
 
 /// A host without a user, and optionally a port. Source: RFC 3986 section 3.2.
 const VALID: &str = r"([^:@]*|\[[0-9A-Fa-f:.]*\])(:[0-9]*)?";
 
 /// Builds the HTTP filter that answers 403 to any other authority.
 pub fn filter() -> hcm_v3::HttpFilter {
-    use matcher_v3::string_matcher::MatchPattern;
-    use route_v3::header_matcher::HeaderMatchSpecifier;
-    let regex = matcher_v3::RegexMatcher { regex: VALID.to_owned(), ..Default::default() };
-    let valid = matcher_v3::StringMatcher { match_pattern: Some(MatchPattern::SafeRegex(regex)), ..Default::default() };
-    let invalid = route_v3::HeaderMatcher {
-        name: AUTHORITY.to_owned(),
-        header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(valid)),
-        invert_match: true,
-        ..Default::default()
-    };
     let policy = rbac_config_v3::Policy {
-        permissions: vec![Permission { rule: Some(permission::Rule::Header(invalid)) }],
+        permissions: vec![Permission { rule: Some(permission::Rule::Any(true)) }],
         principals: vec![Principal { identifier: Some(principal::Identifier::Any(true)) }],
         ..Default::default()
     };
@@ -43,7 +29,7 @@ pub fn filter() -> hcm_v3::HttpFilter {
         ..Default::default()
     };
     let deny = rbac_v3::Rbac { rules: Some(rules), ..Default::default() };
-    let is_valid = delegate::header(AUTHORITY, xds_string::MatchPattern::SafeRegex(delegate::regex(VALID.to_owned())));
+    let is_valid = delegate::header(":authority", MatchPattern::SafeRegex(delegate::regex(VALID.to_owned())));
     let checked = delegate::unless(is_valid, delegate::part("deny", &deny));
     hcm_v3::HttpFilter {
         name: "lockgate.authority".to_owned(),

@@ -1,4 +1,4 @@
-//! The queries of the chart, and what they ask for.
+//! The PromQL queries of the alerts and dashboards, and the metrics and labels that they use.
 
 use std::collections::BTreeSet;
 
