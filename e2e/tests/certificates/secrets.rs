@@ -85,6 +85,12 @@ async fn secret(server: &ApiServer, name: &str) -> BTreeMap<String, String> {
     data.map(|(key, value)| (key.clone(), decode(value))).collect()
 }
 
+/// Waits for the certificate of the Envoys, which a controller writes last: it is ready before. Returns the data of its Secret.
+async fn envoys_secret(server: &ApiServer) -> BTreeMap<String, String> {
+    wait_until("the certificate of the Envoys", async || secret(server, "envoy").await.contains_key("tls.key")).await;
+    secret(server, "envoy").await
+}
+
 async fn annotate(server: &ApiServer, name: &str, value: &str) {
     let name = format!("lockgate-xds-{name}");
     server.kubectl(&["annotate", "secret", &name, &format!("lockgate.dev/rotate={value}")], "").await;
@@ -196,17 +202,14 @@ async fn two_controllers_that_start_at_once_have_one_authority() {
         replicas[0].logged(&["ERROR", "cannot create the Secret", "lockgate-xds-envoy", "create it, empty"]).await;
     println!("{line}");
     server.apply(EMPTY).await;
-    wait_until("a new key pair", async || secret(&server, "envoy").await.contains_key("tls.key")).await;
+    let new = envoys_secret(&server).await;
     for replica in &replicas {
         assert_eq!(
             status_with_envoys_certificate(replica.xds, &envoy).await.expect("a connection"),
             200,
             "the old one is good"
         );
-        assert_eq!(
-            status_with_envoys_certificate(replica.xds, &secret(&server, "envoy").await).await.expect("a connection"),
-            200
-        );
+        assert_eq!(status_with_envoys_certificate(replica.xds, &new).await.expect("a connection"), 200);
     }
 }
 
@@ -238,7 +241,7 @@ async fn another_leader_goes_on_where_one_was_killed() {
     let mut first = Lockgate::start(&source, &flags).await;
     let second = Lockgate::start(&source, &flags).await;
     assert_eq!(second.log().matches("written: ").count(), 0, "who does not lead writes nothing\n{}", second.log());
-    let before = secret(&server, "envoy").await;
+    let before = envoys_secret(&server).await;
     annotate(&server, "ca", "now").await;
     wait_until("two authorities", async || authorities(&secret(&server, "envoy").await) == 2).await;
     first.kill();
@@ -260,7 +263,8 @@ async fn where_it_may_create_secrets_it_does_and_makes_lost_ones_anew() {
     server.apply("{ apiVersion: v1, kind: Namespace, metadata: { name: shop } }").await;
     let source = Source::Kubeconfig(server.kubeconfig("admin"));
     let lockgate = Lockgate::start(&source, &[&FLAGS[..], &["--xds-rotation-pause", "2s"]].concat()).await;
-    let (ca, envoy) = (secret(&server, "ca").await, secret(&server, "envoy").await);
+    let envoy = envoys_secret(&server).await;
+    let ca = secret(&server, "ca").await;
     server.kubectl(&["delete", "secret", "lockgate-xds-server"], "").await;
     wait_until("another one", async || secret(&server, "server").await.contains_key("tls.key")).await;
     assert_eq!(secret(&server, "ca").await, ca);
@@ -309,7 +313,7 @@ async fn rotations_of_all_kinds_under_load_refuse_nobody() {
     let lives = ["--xds-certificate-lifetime", "48s", "--xds-ca-lifetime", "192s", "--xds-rotation-pause", "4s"];
     let flags = [&FLAGS[..], &lives, &["--xds-max-connection-age", "500ms"]].concat();
     let lockgate = Lockgate::start(&source, &flags).await;
-    let mut mount = mount(&secret(&server, "envoy").await);
+    let mut mount = mount(&envoys_secret(&server).await);
     let (mut envoy, _files) = super::envoy(&lockgate, "localhost", mount.text());
     envoy.wait_ready().await;
     // The API server accepts no loopback addresses in EndpointSlices. Envoy itself answers the requests.

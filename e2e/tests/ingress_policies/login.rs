@@ -35,8 +35,9 @@ impl Cookies {
         for cookie in answer.headers.get_all("set-cookie") {
             let text = cookie.to_str().expect("a text");
             let (name, rest) = text.split_once('=').expect("a name");
-            let value = rest.split(';').next().unwrap_or_default();
-            let is_removed = value == "deleted" || text.contains("Max-Age=0") || text.contains("1970");
+            // A value can contain what an attribute means, such as the time 1796019704.
+            let (value, attributes) = rest.split_once(';').unwrap_or((rest, ""));
+            let is_removed = value == "deleted" || attributes.contains("Max-Age=0") || attributes.contains("1970");
             match is_removed {
                 true => drop(self.0.remove(name)),
                 false => drop(self.0.insert(name.to_owned(), value.to_owned())),
