@@ -141,10 +141,13 @@ impl RoutePolicy {
         self.held_bytes().is_some() && self.faults.is_some_and(|faults| faults.delay.is_some())
     }
 
-    /// Returns the number of filters that let a request wait for a server.
-    pub fn waits(&self) -> usize {
+    /// Returns the features that let a request wait for a server.
+    pub fn waiting(&self) -> impl Iterator<Item = &'static str> {
         let of_tokens = self.jwt.as_ref().is_some_and(|jwt| jwt.waits());
-        [of_tokens, self.oidc.is_some(), self.authorization.is_some()].into_iter().filter(|waits| *waits).count()
+        let of_servers = self.authorization.is_some();
+        let all =
+            [("oidc", self.oidc.is_some()), ("jwt with remote keys", of_tokens), ("externalAuthorization", of_servers)];
+        all.into_iter().filter(|(_, waits)| *waits).map(|(name, _)| name)
     }
 }
 

@@ -17,6 +17,7 @@ use super::gateway::budget::Budget;
 use super::gateway::http_policies::HttpPolicies;
 use super::gateway::http_policy::{Features, Layers, over};
 use super::plain_text::{Side, is_challenge, push_on_side};
+use super::problem::{Problem, Reason};
 use super::unit::Unit;
 use crate::model::Route;
 
@@ -118,6 +119,21 @@ impl<'a> Scope<'a> {
                 let own = Layers { features: Features::clone(own), overrides: Features::default() };
                 over(Some(&own), of_policies.as_ref())
             }
+        })
+    }
+
+    /// Returns the problem of a unit whose policies cannot be enforced together. The status of a policy does not tell it.
+    pub fn problem(&self, object: &Precedence, unit: &Unit, host: &Host) -> Option<Problem> {
+        if self.policies.is_empty() && unit.own.is_none() || self.is_closed(object, host) {
+            return None;
+        }
+        let (message, consequence) = self.features_of(object, unit)?.excess(&unit.route)?;
+        Some(Problem {
+            object: unit.route.origin.clone(),
+            field: unit.field.to_string(),
+            reason: Reason::PolicyNotValid,
+            message: format!("all policies together: {message}").into(),
+            consequence: consequence.to_owned(),
         })
     }
 

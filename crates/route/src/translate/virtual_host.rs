@@ -93,6 +93,11 @@ impl<'a> HostRules<'a> {
         !self.objects.is_empty()
     }
 
+    /// Returns the problems of rules whose policies cannot be enforced together.
+    pub fn problems(&self, scope: &Scope, host: &Host) -> impl Iterator<Item = Problem> {
+        self.rules.winners().filter_map(|one| scope.problem(one.precedence, one.unit, host))
+    }
+
     /// Returns the size of a copy of the rules of each namespace with their policies, in bytes.
     pub fn sizes(&self, scope: &Scope, measure: &Sizes) -> BTreeMap<Arc<str>, u64> {
         let mut sizes = BTreeMap::<Arc<str>, u64>::new();

@@ -224,14 +224,14 @@ impl Parser<'_> {
             self.left_out.push(problem);
         }
         // A route with more is closed. The features of several policies can add up to as many.
-        if features.resolve().is_ok_and(|policy| policy.waits() > WAITS) {
+        if features.resolve().is_ok_and(|policy| policy.waiting().count() > WAITS) {
             let message =
                 "a request can wait for two servers, not also for externalAuthorization and for jwt with remote keys";
             self.problem(format!("{}oidc", self.at), message.to_owned());
             features.oidc = Some(Err(Unenforceable));
         }
         let has_excess_delay =
-            features.resolve().is_ok_and(|policy| policy.delays_held_bodies() && policy.waits() >= WAITS);
+            features.resolve().is_ok_and(|policy| policy.delays_held_bodies() && policy.waiting().count() >= WAITS);
         for (field, message) in unsent {
             let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");
             self.left_out.push(problem);

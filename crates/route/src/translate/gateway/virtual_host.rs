@@ -48,6 +48,8 @@ pub fn virtual_host(
     );
     problems.extend(sources.iter().flat_map(|source| limited_sessions(host, source, certificate, policies)));
     problems.extend(sources.iter().filter_map(|source| closed_beside(host, source, policies)));
+    let unenforceable = rules.winners().filter(|_| closed.is_none());
+    problems.extend(unenforceable.filter_map(|one| policies.problem(one.precedence, one.unit, host)));
     let problems = problems.into_iter().map(Arc::new).collect();
     let mut routes = Vec::new();
     for one in rules.in_order() {

@@ -291,12 +291,26 @@ impl Features {
     /// Returns `route` with these features. The error is the route if one of them cannot be enforced: all its requests are answered 403.
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
         match self.resolve().map(|policy| without_excess_delay(self.behind(route, policy), route)) {
-            Ok(policy) if policy.waits() + usize::from(route.asks()) > WAITS => Err(self.close(route, TOO_MANY_WAITS)),
+            Ok(policy) if waiting(&policy, route).count() > WAITS => Err(self.close(route, TOO_MANY_WAITS)),
             // Envoy would count the requests of the sessions of each backend separately.
             Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
             Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
             Err(Unenforceable) => Err(self.close(route, CLOSED)),
         }
+    }
+
+    /// Returns what is not enforced on `route` as written, although each policy by itself is valid: a message and the consequence.
+    pub fn excess(&self, route: &Route) -> Option<(String, &'static str)> {
+        let policy = self.behind(route, self.resolve().ok()?);
+        let servers: Vec<_> = waiting(&policy, route).collect();
+        if servers.len() > WAITS {
+            let message = format!("a request can wait for two servers, not for those of {}", servers.join(", "));
+            return Some((message, "requests are answered 403"));
+        }
+        has_excess_delay(&policy, route).then(|| {
+            let servers = servers.join(" and ");
+            (format!("a request that waits for {servers} cannot be delayed before its body is held"), "no delay")
+        })
     }
 
     /// Returns the policy without the features that the route itself sets, unless they replace those of the route.
@@ -362,11 +376,20 @@ impl Features {
 
 /// Returns the policy without a delay in front of a held body if requests wait for as many servers as they can.
 fn without_excess_delay(mut policy: RoutePolicy, route: &Route) -> RoutePolicy {
-    let is_excess = policy.delays_held_bodies() && policy.waits() + usize::from(route.asks()) >= WAITS;
+    let is_excess = has_excess_delay(&policy, route);
     if let Some(faults) = policy.faults.as_mut().filter(|_| is_excess) {
         faults.delay = None;
     }
     policy
+}
+
+fn has_excess_delay(policy: &RoutePolicy, route: &Route) -> bool {
+    policy.delays_held_bodies() && waiting(policy, route).count() >= WAITS
+}
+
+/// Returns what lets the requests of `route` wait for a server.
+fn waiting(policy: &RoutePolicy, route: &Route) -> impl Iterator<Item = &'static str> {
+    policy.waiting().chain(route.asks().then_some("the filter ExternalAuth"))
 }
 
 /// Returns whether a feature has no effect on a route that sets it.
@@ -377,5 +400,5 @@ fn yields<T>(feature: &Feature<Shared<T>>) -> bool {
 /// The body of a 403 of a route whose policy cannot be enforced.
 const CLOSED: &str = "a policy of this route cannot be enforced\n";
 
-/// The body of a 403 of a route whose policies are valid, each by itself. Their status does not tell it.
+/// The body of a 403 of a route whose policies are valid, each by itself.
 const TOO_MANY_WAITS: &str = "the policies of this route wait for more than two servers\n";

@@ -70,11 +70,15 @@ impl Translator {
         draft.standing.report(host, &mut problems);
         let scope = self.scope();
         let own = self.merge(host, &draft.standing.served, settings, &mut problems);
+        problems.extend(own.problems(&scope, host));
+        let catch_all = self.nameless.catch_all.as_ref();
+        let of_all = catch_all.filter(|_| *host == Host::Any);
+        problems.extend(of_all.and_then(|one| scope.problem(&one.object, &one.unit, host)));
         let sizes = match host {
             Host::Exact(_) => BTreeMap::new(),
             Host::Wildcard(_) | Host::Any => own.sizes(&scope, &Sizes::new(settings)),
         };
-        let around = Around::new(&scope, own, self.nameless.catch_all.as_ref());
+        let around = Around::new(&scope, own, catch_all);
         let made = match host {
             Host::Any => self.build_any(draft, &around, objects, settings),
             Host::Exact(_) | Host::Wildcard(_) => {
