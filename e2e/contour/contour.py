@@ -25,6 +25,7 @@ DEFAULTS = {
     "listeners": {"admin": {"port": 9001}},
     "http": {"escapedSlashes": "keep", "headersWithUnderscores": "allow", "untrustedHeaders": [], "stripTrailingHostDot": False,
              "allowChunkedLength": True},
+    "tls": {"strictServerNames": True},
     "compression": {"algorithms": ["gzip"], "minimumSize": "30B"},
     "timeouts": {"response": "15s", "requestHeaders": "off"},
     "status": {"envoyService": "projectcontour/envoy"},

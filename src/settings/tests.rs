@@ -141,6 +141,7 @@ fn every_field_has_a_key() {
                 fallback_secret: _,
                 redirect: _,
                 redirect_status: _,
+                strict_server_names: _,
                 hsts: Hsts { max_age: _, include_subdomains: _, preload: _ },
                 expiry_warning: _,
                 parameters: TlsParameters { minimum: _, maximum: _, cipher_suites: _, curves: _ },

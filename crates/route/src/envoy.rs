@@ -31,6 +31,7 @@ mod jwt;
 pub mod listener;
 mod local_rate_limit;
 mod loops;
+mod misdirected;
 pub mod names;
 mod oidc;
 mod parts;

@@ -142,7 +142,17 @@ pub fn decide<'a>(model: &'a Model, listener: &str, request: &Request, settings:
             Some(chain @ Chain::Http(server_name, content)) => {
                 decision.chain = Some(chain);
                 let plain = tls.plain.as_ref().and_then(|plain| model.plain(plain.as_str()));
-                decision.serve(request, settings, |name| hosts::domain(tls, plain, (server_name, content), name));
+                let is_strict = settings.tls.strict_server_names && matches!(server_name, Host::Wildcard(_));
+                let of_connection = request.server_name.as_deref().filter(|_| is_strict);
+                decision.serve(request, settings, |name| {
+                    let is_other = of_connection.is_some_and(|other| !other.eq_ignore_ascii_case(name));
+                    match is_other {
+                        true => {
+                            Domain::Answered(None, 421, "tls.strictServerNames: the connection has another server name")
+                        }
+                        false => hosts::domain(tls, plain, (server_name, content), name),
+                    }
+                });
             }
         },
     }

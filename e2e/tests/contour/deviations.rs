@@ -36,7 +36,6 @@ const DEVIATIONS: &[Deviation] = &[
     Deviation { row: "a replaced prefix /", remove: replaced_slash },
     Deviation { row: "a host with TLS and without routes", remove: without_routes },
     Deviation { row: "routes with equally many conditions", remove: tied },
-    Deviation { row: "below a wildcard host", remove: below_wildcards },
     Deviation { row: "virtualhost.tls with a faulty Secret", remove: without_secret },
     Deviation { row: "corsPolicy, preflight requests of other origins", remove: preflights },
     Deviation { row: "ipAllowPolicy of a redirect or a direct response", remove: refused_answers },
@@ -213,14 +212,6 @@ fn default_port(_: &Case, contour: &mut Parts, lockgate: &mut Parts) {
 /// A host with TLS and without routes answers 404. Contour closes its connections.
 fn without_routes(_: &Case, contour: &mut Parts, lockgate: &mut Parts) {
     if contour.status == "no connection" && ["404", "421"].contains(&&*lockgate.status) {
-        *contour = lockgate.clone();
-    }
-}
-
-/// A connection for a name below a wildcard host may be used for other names.
-fn below_wildcards(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
-    let is_below = case.sent.server_name.as_ref().is_some_and(|name| name.starts_with("x."));
-    if is_below && contour.status == "421" && lockgate.status != "421" {
         *contour = lockgate.clone();
     }
 }

@@ -110,6 +110,7 @@ http:
   untrustedHeaders: []
   allowChunkedLength: true
 compression: { algorithms: [gzip], minimumSize: 30B }
+tls: { strictServerNames: true }
 timeouts: { response: 15s, requestHeaders: 'off' }
 watch: { gatewayApi: false }
 leaderElection: { enabled: false }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use e2e::{Target, http3, wait_until};
+use e2e::manifests::{documents, ingress};
+use e2e::{Target, http3, wait_everywhere, wait_until};
 use rustls::version::{TLS12, TLS13};
 use rustls::{CipherSuite, NamedGroup, ProtocolVersion};
 
@@ -33,6 +34,38 @@ async fn cipher_suites_and_curves_are_those_chosen() {
     assert_eq!(agreed.group, NamedGroup::secp384r1);
     let agreed = site.tls_by(&[&TLS13]).connect().await.expect("a connection").agreed.expect("TLS");
     assert_eq!(agreed.group, NamedGroup::secp384r1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn below_wildcards_hosts_are_the_server_names_of_connections() {
+    let site = Site::with("tls: { strictServerNames: true }\n").await;
+    let pair = site.authority.issue(&["*.wild.test", "*.b.wild.test"]).secret("default", "wild-tls");
+    let wild = ingress("wild", "WILD", "shop", Some("wild-tls")).replace("WILD", "'*.wild.test'");
+    site.manifests.write("wild.yaml", &documents(&[pair, wild]));
+    let status = async |server_name: &str, host: &str, http2: bool| {
+        let target = Target::https(site.lockgate.https, host, site.authority.der()).opened_for(server_name);
+        let target = if http2 { target.over_http2() } else { target };
+        target.get("/").await.map(|answer| answer.status).ok()
+    };
+    wait_everywhere("the wildcard", async || status("a.wild.test", "a.wild.test", false).await == Some(200)).await;
+    for http2 in [false, true] {
+        for (server_name, host, expected) in [
+            ("a.wild.test", "a.wild.test:8443", 200),
+            ("a.wild.test", "A.Wild.Test", 200),
+            ("A.WILD.TEST", "a.wild.test", 200),
+            ("a.b.wild.test", "a.b.wild.test", 404),
+            ("a.wild.test", "b.wild.test", 421),
+            ("a.b.wild.test", "b.wild.test", 421),
+            ("a.wild.test", HOST, 421),
+            (HOST, HOST, 200),
+            (HOST, "a.wild.test", 421),
+        ] {
+            let found = status(server_name, host, http2).await;
+            assert_eq!(found, Some(expected), "{host} over a connection for {server_name}, HTTP/2: {http2}");
+        }
+    }
+    site.config.write("lockgate.yaml", "");
+    wait_everywhere("other hosts", async || status("a.wild.test", "b.wild.test", true).await == Some(200)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,7 @@ const LINE: &str = "[%START_TIME%] \"%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:
 pub fn set(draft: &mut Draft, classes: &[String], is_object: bool) {
     let idle = if is_object { "1h" } else { "1m" };
     let served = if classes.is_empty() { json!(["contour"]) } else { json!(classes) };
-    let all: [(&'static str, Value, &str); 21] = [
+    let all: [(&'static str, Value, &str); 22] = [
         ("ingress.classNames", served, "Objects of these classes are served, also without an IngressClass."),
         (
             "ingress.withoutClass",
@@ -44,6 +44,11 @@ pub fn set(draft: &mut Draft, classes: &[String], is_object: bool) {
             "http.untrustedHeaders",
             json!([]),
             "Clients can set headers such as x-forwarded-host. Remove this line if backends trust them.",
+        ),
+        (
+            "tls.strictServerNames",
+            json!(true),
+            "Remove this line if browsers may reuse connections for all hosts of a wildcard.",
         ),
         ("http.stripTrailingHostDot", json!(false), ""),
         ("http.allowChunkedLength", json!(true), "Remove this line if no client sends both content-length and chunks."),

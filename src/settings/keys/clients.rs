@@ -502,6 +502,14 @@ pub const CLIENTS: &[Key] = &[
          are answered 404, regardless of their host, and reach no rule."
     ),
     key!(
+        "tls.strictServerNames",
+        Bool,
+        route.tls.strict_server_names,
+        "Whether a request below a wildcard host is answered 421 if its host is not the server name of its connection, as in \
+         Contour. Otherwise, browsers reuse an HTTP/2 connection for all hosts of the wildcard. Other hosts are answered 421 in any \
+         case."
+    ),
+    key!(
         "tls.hsts.maxAge",
         Maybe<Seconds>,
         route.tls.hsts.max_age,

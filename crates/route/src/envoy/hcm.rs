@@ -13,8 +13,8 @@ use lockgate_xds::snapshot::Resource;
 use prost::{Message as _, Name as _};
 
 use super::{
-    authority, authorization, body_limit, compression, cors, fallback, headers, loops, names, policy, rate_limit,
-    stats, tracing, wire,
+    authority, authorization, body_limit, compression, cors, fallback, headers, loops, misdirected, names, policy,
+    rate_limit, stats, tracing, wire,
 };
 use crate::model::{ForwardedParts, ListenerId};
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
@@ -40,6 +40,8 @@ pub struct RouteFilters {
     pub policies: bool,
     /// The filter for `/ready`.
     pub health: bool,
+    /// The filter for hosts other than the server name of their connection.
+    pub server_name: bool,
     /// The installation whose requests must not return.
     pub installation: Option<u64>,
 }
@@ -351,8 +353,10 @@ fn http_filters(
     let error_responses = settings.http.error_responses;
     let policies = filters.policies.then(|| policy::filters(disabled, error_responses)).into_iter().flatten();
     let health = filters.health.then(stats::health_filter);
+    let misdirected = filters.server_name.then(misdirected::filter);
     let unlimited = [authority::filter()]
         .into_iter()
+        .chain(misdirected)
         .chain(fallback)
         .chain(loops)
         .chain(health)

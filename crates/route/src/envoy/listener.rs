@@ -120,6 +120,8 @@ fn with_chains(
         let presented = Presented::from(tls);
         let own_chain = || {
             let name = names::tls_routes(at.id, host);
+            let server_name = matches!(host, Host::Wildcard(_)) && settings.tls.strict_server_names;
+            let filters = RouteFilters { server_name, ..filters };
             let manager = manager(at.id, Routes::Rds(name.clone()), codec, filters, settings);
             let manager = hcm::forwarding(manager, forwarded(presented.clients));
             chain(name, manager, &presented, codec, settings)

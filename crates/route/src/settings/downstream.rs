@@ -249,6 +249,8 @@ pub struct Tls {
     pub redirect: bool,
     /// The status of redirects to HTTPS.
     pub redirect_status: u16,
+    /// Whether a request below a wildcard host must have the server name of its connection as its host.
+    pub strict_server_names: bool,
     /// The content of `strict-transport-security`.
     pub hsts: Hsts,
     /// The time before the expiry of a certificate at which a warning starts.
@@ -405,6 +407,7 @@ impl Default for Tls {
             fallback_secret: None,
             redirect: true,
             redirect_status: 308,
+            strict_server_names: false,
             hsts: Hsts::default(),
             expiry_warning: Duration::from_secs(21 * 24 * 3600),
             parameters: TlsParameters::default(),

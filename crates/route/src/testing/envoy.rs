@@ -103,7 +103,7 @@ pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::
         let name = format!("routes of {}", routes.name);
         let routes = hcm::Routes::Inline(Box::new(routes));
         // Any route may be among the resources.
-        let filters = hcm::RouteFilters { policies: true, health: true, installation: Some(1) };
+        let filters = hcm::RouteFilters { policies: true, health: true, server_name: true, installation: Some(1) };
         let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, vec![], filters, settings);
         parts.listeners.push(listener_v3::Listener {
             name,

@@ -54,6 +54,7 @@ const CASES: &[Case] = &[
     case("HTTP/1.1 only", LISTENERS, |s| s.http.versions = vec![HttpVersion::Http1]),
     case("HTTP/2 only", LISTENERS, |s| s.http.versions = vec![HttpVersion::Http2]),
     case("HTTP/3", &["http3", "routes", "scopes"], |s| s.http.http3 = Http3 { enabled: true, advertised_port: 8443 }),
+    case("strict server names", &["https"], |s| s.tls.strict_server_names = true),
     case("trusted hops", LISTENERS, |s| s.http.trusted_hops = 2),
     case("trailing dots", LISTENERS, |s| s.http.strip_trailing_host_dot = false),
     case("slashes as they are", LISTENERS, |s| s.http.merge_slashes = false),
