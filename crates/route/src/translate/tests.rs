@@ -24,6 +24,7 @@ mod gateway_tls;
 mod host_grants;
 mod http_policies;
 mod http_proxies;
+mod http_proxy_costs;
 mod http_proxy_servers;
 mod http_proxy_tls;
 mod incremental;
