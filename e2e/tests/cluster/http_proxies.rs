@@ -5,6 +5,7 @@ mod authorization;
 mod includes;
 mod routes;
 mod tls;
+mod tokens;
 
 use std::time::Duration;
 
