@@ -1,6 +1,4 @@
-//! The filters of HTTPRoutes: changes of headers and URLs, redirects, mirrors, and CORS. What no filter expresses is reported.
-
-mod cors;
+//! The filters of HTTPRoutes: changes of headers and URLs, redirects, and mirrors. What no filter expresses is reported.
 
 use lockgate_route::model::{
     Action, ClusterFilter, Forward, ForwardFilter, HeaderChange, HeaderValue, Mirror, PathRewrite, Redirect, Rewrite,
@@ -66,10 +64,6 @@ fn forwarded(
             ForwardFilter::Rewrite(one) => rewrite = one.clone(),
             ForwardFilter::HostFromHeader(_) if of_policy.host.is_some() => {}
             ForwardFilter::Mirror(mirror) => filters.extend(mirrored(writer, mirror, place, losses)),
-            ForwardFilter::Cors(_) if policy.cors.is_some() => {}
-            ForwardFilter::Cors(cors) => {
-                filters.extend(cors::written(cors, writer.options.experimental, place, losses))
-            }
             ForwardFilter::SettingsAuthorization(SettingsAuthorization::Context(_)) => {
                 return Err(Some(Fault {
                     part: "authPolicy.context",
@@ -178,8 +172,8 @@ fn report(filter: &ForwardFilter, place: Place, losses: &mut Losses) {
         | ForwardFilter::RequestHeaders(_)
         | ForwardFilter::Rewrite(_)
         | ForwardFilter::Mirror(_)
+        // Features of the HTTPPolicy.
         | ForwardFilter::Cors(_)
-        // A feature of the HTTPPolicy.
         | ForwardFilter::IdleTimeout(_)
         | ForwardFilter::Authorization(_) => return,
     };

@@ -4,6 +4,7 @@
 //! restricts access, a rule gets no backend.
 
 mod authorization;
+mod cors;
 mod limits;
 mod processing;
 mod tokens;
@@ -146,7 +147,11 @@ pub fn features(
     for (name, changes) in [("requestHeaders", requests), ("responseHeaders", responses)] {
         written.extend(changes.map(|changes| (name.to_owned(), headers_spec(changes))));
     }
-    if cors.as_ref().is_some_and(|_| is_new("cors")) {
+    let of_proxy = decided.iter().any(|(name, by)| *name == "cors" && by.kind == Kind::HTTP_PROXY.as_str());
+    let scripts = cors.as_ref().filter(|_| is_new("cors"));
+    if let Some(scripts) = scripts.filter(|_| of_proxy) {
+        written.extend(cors::written(scripts, place, losses).map(|spec| ("cors".to_owned(), spec)));
+    } else if scripts.is_some() {
         let text = Text {
             message: "the origins of an HTTPPolicy of another namespace cannot be copied".to_owned(),
             consequence: "scripts of other origins are refused",

@@ -38,7 +38,7 @@ const DEVIATIONS: &[Deviation] = &[
     Deviation { row: "routes with equally many conditions", remove: tied },
     Deviation { row: "virtualhost.tls with a faulty Secret", remove: without_secret },
     Deviation { row: "corsPolicy, preflight requests of other origins", remove: preflights },
-    Deviation { row: "ipAllowPolicy of a redirect or a direct response", remove: refused_answers },
+    Deviation { row: "ipAllowPolicy of a route without a Service", remove: refused_answers },
     Deviation { row: "ipAllowPolicy and the redirect to HTTPS", remove: redirects_to_https },
     Deviation { row: "ipAllowPolicy and preflight requests", remove: refused_preflights },
     Deviation { row: "ipAllowPolicy and an include that is not valid", remove: answers_of_includes },
@@ -151,7 +151,9 @@ fn original_hosts(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
 
 /// Services without weight receive no requests, also if the others are missing.
 fn without_weight(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
-    if case.text.contains("\"weight\":0") && contour.backend().is_some() && lockgate.status == "503" {
+    let is_answered = case.sent.is_preflight() && contour.status == "200";
+    let is_reached = contour.backend().is_some() || is_answered;
+    if case.text.contains("\"weight\":0") && is_reached && lockgate.status == "503" {
         *contour = lockgate.clone();
     }
 }
@@ -242,11 +244,13 @@ fn is_refused(parts: &Parts) -> bool {
     parts.status == "403" && parts.body == [REFUSED]
 }
 
-/// A list of addresses of a route applies to its redirect or direct response.
+/// A list of addresses of a route also applies if it has no Service that answers. At Contour, the list of the host applies then.
 fn refused_answers(case: &Case, contour: &mut Parts, lockgate: &mut Parts) {
     let has_answer =
         ["\"requestRedirectPolicy\"", "\"directResponsePolicy\""].iter().any(|one| case.text.contains(one));
-    if is_refused(lockgate) && contour.backend().is_none() && !is_refused(contour) && has_answer {
+    let is_of_route = is_refused(lockgate) && contour.backend().is_none() && !is_refused(contour) && has_answer;
+    let is_of_host = is_refused(contour) && lockgate.status == "503" && case.text.contains("\"missing\"");
+    if is_of_route || is_of_host {
         *contour = lockgate.clone();
     }
 }

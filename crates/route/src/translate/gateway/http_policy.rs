@@ -37,9 +37,9 @@ use crate::translate::policy_targets::Fault;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Dependencies;
 
-pub(in crate::translate) use features::Unenforceable;
+pub(in crate::translate) use features::{Shared, Unenforceable};
 
-use features::{Feature, Shared, WAITS};
+use features::{Feature, WAITS};
 pub use features::{Features, Layers, over};
 pub use targets::{Target, of_namespace};
 

@@ -17,7 +17,7 @@ use super::upstream::Policies;
 use crate::model::{AddressRange, ClientAddresses, ClientRange, HeaderName, HeaderValue, LimitAnswer, LocalRateLimit};
 use crate::objects::http_proxy::{IpFilterPolicy, LocalRateLimitPolicy, ProxyRoute, RateLimitPolicy, VirtualHost};
 use crate::translate::dialect::Resolver;
-use crate::translate::gateway::http_policy::Features;
+use crate::translate::gateway::http_policy::{Features, Shared};
 
 /// The maximum number of address ranges of a list. Each route has a copy.
 const RANGES: usize = 256;
@@ -110,6 +110,7 @@ impl Tree<'_> {
             global_rate_limit: global,
             jwt: jwt.map(Ok),
             authorization: server.map(Ok),
+            cors: self.host.cors.clone().map(|value| Ok(Shared { value, replaces: false })),
             ..Features::default()
         };
         let inherited = match &host.root {

@@ -98,10 +98,9 @@ fn serve(
         is_closed |= report.add_rest(origin, "spec.virtualhost.tls", (&tls.rest, &[]), Block::Tls, closed);
         tls::parse(proxy, tls, &host, &mut report, &mut resolver)
     });
-    let cors = virtual_host
-        .cors_policy
-        .as_ref()
-        .and_then(|cors| super::policies::cors(cors, origin, &mut report, &mut resolver.patterns).map(Box::new));
+    let cors = virtual_host.cors_policy.as_ref();
+    let cors = cors.and_then(|cors| super::policies::cors(cors, origin, &mut report, &mut resolver.patterns));
+    let cors = cors.map(Arc::new);
     let (access, closes) = HostAccess::parse(virtual_host, origin, closed, &mut report, &mut resolver);
     let is_closed = is_closed || closes;
     let section: Option<Arc<str>> = section_of(&host);

@@ -139,7 +139,6 @@ impl Tree<'_> {
         let services = self.services(object, field, &route.services, &wanted);
         filters.extend(services.mirror.map(ForwardFilter::Mirror));
         filters.extend(services.cookies.map(Box::new).map(ForwardFilter::Cookies));
-        filters.extend(self.host.cors.clone().map(ForwardFilter::Cors));
         filters.extend(receives_grpc(&route.services).then_some(ForwardFilter::GrpcWeb));
         filters.extend(idle.map(ForwardFilter::IdleTimeout));
         filters.extend(self.internal_redirects(object, field, route).map(ForwardFilter::InternalRedirects));

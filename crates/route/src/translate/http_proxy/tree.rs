@@ -41,7 +41,7 @@ pub struct HostPolicies {
     /// The access policies.
     pub access: HostAccess,
     /// The permissions of scripts of other origins.
-    pub cors: Option<Box<Cors>>,
+    pub cors: Option<Arc<Cors>>,
     /// The redirect of plain HTTP, with TLS.
     pub redirect: Option<ToHttps>,
     /// The name of the host, which policies can target.
