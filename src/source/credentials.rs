@@ -54,12 +54,14 @@ pub fn credentials(kind: &str, data: &BTreeMap<String, ByteString>) -> Option<Cr
 /// Returns the values of a Secret that may be JSON Web Key Sets, by data key, in order: JSON objects with the text `"keys"`. The
 /// translation parses them.
 pub fn key_sets(data: &BTreeMap<String, ByteString>) -> Box<[(Arc<str>, Confidential)]> {
-    let set = |(name, value): (&String, &ByteString)| {
-        let text = std::str::from_utf8(&value.0).ok().filter(|_| value.0.len() <= LARGEST_SET)?;
-        let may_be = text.trim_start().starts_with('{') && text.contains("\"keys\"");
-        may_be.then(|| (name.as_str().into(), text.into()))
-    };
+    let set = |(name, value): (&String, &ByteString)| Some((name.as_str().into(), key_set(&value.0)?.into()));
     data.iter().filter_map(set).take(SETS).collect()
+}
+
+/// Returns the text of a value that may be a JSON Web Key Set.
+pub fn key_set(value: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(value).ok().filter(|_| value.len() <= LARGEST_SET)?;
+    (text.trim_start().starts_with('{') && text.contains("\"keys\"")).then_some(text)
 }
 
 /// Returns the secret of an application at an OpenID provider. Line breaks at the end, as in files, are no part of it.

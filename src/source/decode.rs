@@ -14,13 +14,14 @@ use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use lockgate_route::objects::foreign::controller_of;
 use lockgate_route::objects::{
-    API_KEYS_TYPE, AddressType, ConfigMap, EndpointSlice, HTPASSWD, Ingress, IngressClass, IngressStatus, Kind, Meta,
-    Namespace, Object, ObjectKey, SERVICE_PORTS, Secret, Service, ServicePort, SliceEndpoint, Transport,
+    API_KEYS_TYPE, AddressType, CLIENT_SECRET, ConfigMap, EndpointSlice, HTPASSWD, Ingress, IngressClass,
+    IngressStatus, Kind, Meta, Namespace, Object, ObjectKey, SERVICE_PORTS, Secret, Service, ServicePort,
+    SliceEndpoint, Transport,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::credentials::{client_secret, credentials, key_sets};
+use super::credentials::{client_secret, credentials, key_set, key_sets};
 use super::gateway::{FLEET, service};
 use super::kinds::Row;
 use super::names::shared;
@@ -54,9 +55,10 @@ pub const CONFIG_MAP_DATA: &str = "ca.crt";
 /// The keys of a Secret's data with a key pair, authorities, and revocation lists.
 const SECRET_DATA: [&str; 4] = ["tls.crt", "tls.key", "ca.crt", "crl.pem"];
 
-/// Returns whether this key of a Secret's data is read.
-pub fn is_secret_data(kind: &[u8], key: &[u8]) -> bool {
-    kind == API_KEYS_TYPE.as_bytes() || SECRET_DATA.iter().chain(&HTPASSWD).any(|read| read.as_bytes() == key)
+/// Returns whether this entry of a Secret's data is read.
+pub fn is_secret_data(kind: &[u8], key: &[u8], value: &[u8]) -> bool {
+    let mut names = SECRET_DATA.iter().chain(&HTPASSWD).chain([&CLIENT_SECRET]);
+    kind == API_KEYS_TYPE.as_bytes() || names.any(|read| read.as_bytes() == key) || key_set(value).is_some()
 }
 
 /// A manifest that the API server would reject too.
