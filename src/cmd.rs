@@ -29,10 +29,13 @@ mod table;
 mod values;
 mod version;
 
+use std::env;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use exit::Outcome;
@@ -124,7 +127,8 @@ Examples:
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     // Clap prints the error, and exits.
-    let cli = Cli::from_arg_matches(&command_line().get_matches()).unwrap_or_else(|error| error.exit());
+    let words: Vec<OsString> = env::args_os().collect();
+    let cli = parse(&words).unwrap_or_else(|error| error.exit());
     match run(cli.command) {
         Ok(outcome) => outcome.into(),
         Err(error) => {
@@ -133,6 +137,31 @@ pub fn main() -> ExitCode {
             ExitCode::from(exit::FAILED)
         }
     }
+}
+
+/// Parses the command line. The error about an unknown subcommand names the known ones.
+fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
+    let matches = command_line().try_get_matches_from(words);
+    matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|mut error| {
+        if error.kind() == ErrorKind::InvalidSubcommand && error.get(ContextKind::SuggestedSubcommand).is_none() {
+            let names = subcommands(words).join(", ");
+            let tip = format!("the subcommands are {names}").into();
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+        }
+        error
+    })
+}
+
+/// Returns the names of the subcommands of the innermost command that `words` name.
+fn subcommands(words: &[OsString]) -> Vec<String> {
+    let mut command = command_line();
+    for word in words.iter().skip(1) {
+        if let Some(inner) = command.find_subcommand(word) {
+            command = inner.clone();
+        }
+    }
+    let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    shown.map(|inner| inner.get_name().to_owned()).collect()
 }
 
 /// Returns the definition of the command line, with the exit codes in the help.
