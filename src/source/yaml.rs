@@ -23,6 +23,8 @@ pub struct Document {
     pub line: usize,
     /// The content, or the fault.
     pub value: Result<Value, Fault>,
+    /// With a fault that is only a key given twice: the content as kubectl reads it, with the last value of the key.
+    pub lenient: Option<Value>,
     lines: Lines,
 }
 

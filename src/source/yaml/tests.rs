@@ -85,7 +85,14 @@ fn a_broken_document_costs_itself_only() {
 fn a_key_given_twice_is_refused_with_both_lines() {
     let text = "spec:\n  rules:\n  - host: a\n    host: b\n---\nb: 1\n";
     assert_eq!(fault(text), "document 1, line 4: spec.rules[0].host: the key is already given in line 3");
-    assert_eq!(documents(text).len(), 2);
+    let read = documents(text);
+    assert_eq!(read[0].lenient, Some(json!({"spec": {"rules": [{"host": "b"}]}})));
+    assert_eq!(read[1].value, Ok(json!({"b": 1})));
+    assert_eq!(read.len(), 2);
+    // A document with another fault has no such content.
+    let read = documents("a: 1\na: 2\nb: [\n---\nc: 3\n");
+    assert_eq!(read[0].value.as_ref().unwrap_err().message, "the key is already given in line 1");
+    assert_eq!((&read[0].lenient, &read[1].value), (&None, &Ok(json!({"c": 3}))));
 }
 
 #[test]

@@ -73,15 +73,20 @@ impl<'a> Documents<'a> {
     /// Parses the document that starts at the line `start`.
     fn document(&mut self, start: usize) -> Document {
         let mut builder = Builder { aliased: self.aliased, ..Builder::default() };
-        let (value, lines) = match builder.document(&mut self.parser) {
-            Ok(node) => (Ok(node.value), node.lines),
-            Err(Wrong { line, message }) => {
-                (Err(Fault { document: self.count, line, field: builder.path(), message }), Lines::default())
+        let parsed = builder.document(&mut self.parser);
+        let field = builder.path();
+        let fault =
+            |wrong: Wrong, field| Err(Fault { document: self.count, line: wrong.line, field, message: wrong.message });
+        let (value, lenient, lines) = match (builder.repeated.take(), parsed) {
+            (None, Ok(node)) => (Ok(node.value), None, node.lines),
+            (None, Err(wrong)) => (fault(wrong, field), None, Lines::default()),
+            (Some((wrong, field)), parsed) => {
+                (fault(wrong, field), parsed.ok().map(|node| node.value), Lines::default())
             }
         };
         self.aliased = builder.aliased;
         let line = if lines.line > 0 { lines.line } else { start };
-        Document { index: self.count, line, value, lines }
+        Document { index: self.count, line, value, lenient, lines }
     }
 }
 
@@ -101,10 +106,11 @@ impl Iterator for Documents<'_> {
                     self.count += 1;
                     let Wrong { line, message } = wrong(&error);
                     let fault = Fault { document: self.count, line, field: String::new(), message };
-                    Document { index: self.count, line, value: Err(fault), lines: Lines::default() }
+                    Document { index: self.count, line, value: Err(fault), lenient: None, lines: Lines::default() }
                 }
             };
-            self.ended = document.value.is_err() && !matches!(self.parser.proceed_next_document(), Ok(true));
+            let is_aborted = document.value.is_err() && document.lenient.is_none();
+            self.ended = is_aborted && !matches!(self.parser.proceed_next_document(), Ok(true));
             return Some(document);
         }
         self.ended = true;
@@ -122,6 +128,8 @@ struct Builder {
     anchors: HashMap<usize, Node>,
     /// The size that aliases have added to the file so far.
     aliased: usize,
+    /// The first key that is given twice, and its path. The rest of the document is parsed nevertheless.
+    repeated: Option<(Wrong, String)>,
 }
 
 impl Builder {
@@ -259,8 +267,9 @@ impl Builder {
                     };
                     let known = lines.get(&name).map(|lines| lines.line);
                     *key = Some(Key { name, line, merge: false });
-                    if let Some(known) = known {
-                        return Err(Wrong { line, message: format!("the key is already given in line {known}") });
+                    if let Some(known) = known.filter(|_| self.repeated.is_none()) {
+                        let message = format!("the key is already given in line {known}");
+                        self.repeated = Some((Wrong { line, message }, self.path()));
                     }
                 }
                 Some(Key { merge: true, .. }) => merge(node, merged)?,
