@@ -59,3 +59,48 @@ async fn tokens_are_verified_with_the_keys_of_a_server_that_goes_away() {
     answers(&target, "/orders", 401).await;
     answers(&target, "/open", 200).await;
 }
+
+/// A login that needs the Secret of the client. No server is asked before the redirect.
+const LOGIN: &str = "\
+apiVersion: lockgate.dev/v1alpha1
+kind: HTTPPolicy
+metadata: { name: login }
+spec:
+  targetRefs: [{ group: projectcontour.io, kind: HTTPProxy, name: login }]
+  oidc:
+    provider:
+      authorizationEndpoint: https://login.test/auth
+      tokenEndpoint: http://login.test/token
+      backendRef: { name: web, port: 80 }
+    clientID: shop
+    clientSecretRef: { name: client }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn key_sets_and_client_secrets_are_read_from_secrets_of_the_cluster() {
+    let lab = Lab::shared().await;
+    let lockgate = lockgate(&lab).await;
+    let shop = lab.namespace("secrets").await;
+    start(&shop, &["web"]).await;
+    let issuer = Issuer::new();
+    shop.apply(&format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{ name: keys }}\nstringData: {{ jwks: '{}' }}\n---\n\
+         apiVersion: v1\nkind: Secret\nmetadata: {{ name: client }}\nstringData: {{ client-secret: hidden }}\n",
+        issuer.keys()
+    ))
+    .await;
+    let host = |name: &str, rest: &str| {
+        proxy(
+            name,
+            &format!("virtualhost:\n  fqdn: {name}.test\n{rest}routes:\n- services: [{{ name: web, port: 80 }}]\n"),
+        )
+    };
+    let provider = "  jwtProviders:\n  - name: keys\n    default: true\n    issuer: https://issuer.test\n    \
+                    localJWKS: { secretName: keys, key: jwks }\n";
+    shop.apply(&format!("{}{}{LOGIN}", host("local", provider), host("login", ""))).await;
+    has_status(&shop, "local", "valid, Programmed").await;
+    let local = lockgate.http("local.test");
+    answers(&local.clone().field("authorization", &issuer.bearer("shop", 600)), "/", 200).await;
+    answers(&local, "/", 401).await;
+    answers(&lockgate.http("login.test"), "/", 302).await;
+}
