@@ -85,6 +85,24 @@ fn the_exit_code_tells_problems_from_wrong_usage() {
 }
 
 #[test]
+fn objects_without_a_namespace_are_in_the_namespace_of_the_flag() {
+    let service = service("shop", "", &[]).replace("namespace: default", "namespace: shop");
+    let route = ingress("shop", "shop.test", "shop", None).replace(", namespace: default", "");
+    let apart = documents(&[ingress_class(), service, route]);
+    check(&["-"], apart.as_bytes()).assert(0, &["note: ", "is not in the manifests", "--namespace"]);
+    check(&["--namespace", "shop", "-"], apart.as_bytes()).assert(0, &["no findings in 1 file"]);
+    check(&["-n", "Shop", "-"], b"").assert(2, &["Shop", "lower-case letters"]);
+}
+
+#[test]
+fn an_unknown_subcommand_is_answered_with_the_known_ones() {
+    let run = |args: &[&str]| Answer::of(&Command::new(lockgate::binary()).args(args).output().expect("the program"));
+    run(&["migrate", "good"]).assert(2, &["the subcommands are ingress, httpproxy, contour"]);
+    run(&["xyz"]).assert(2, &["the subcommands are ", "serve", "check", "migrate"]);
+    run(&["migrate", "ingres"]).assert(2, &["a similar subcommand exists: 'ingress'"]);
+}
+
+#[test]
 fn the_lowest_level_decides_what_is_printed_and_the_exit_code() {
     let doubtful = shop().replace("path: /\n", "path: /(a|b)\n").replace("Prefix", "ImplementationSpecific");
     check(&["-"], doubtful.as_bytes()).assert(1, &["warning: ", "(a|b)"]);

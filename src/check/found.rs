@@ -67,6 +67,15 @@ impl<'a> Found<'a> {
             let consequence = "the API server rejects the address".to_owned();
             return self.add(&id, Finding { level: Level::Note, consequence, remedy, ..finding });
         }
+        let has_unknown_default = matches!(self.scope, Scope::Part) && self.settings.tls.default_secret.is_none();
+        if has_unknown_default && problem.message.cause() == Some(&Cause::NoDefaultCertificate) {
+            let message = "no Secret is named".to_owned();
+            let consequence = format!("{} unless the controller has a default certificate", finding.consequence);
+            let remedy =
+                "Set secretName. If the controller has a default certificate, check with --default-tls-secret.";
+            let remedy = remedy.to_owned();
+            return self.add(&id, Finding { level: Level::Warning, message, consequence, remedy, ..finding });
+        }
         match self.missing(&id, problem) {
             Some(missing) => {
                 let (rule, message) = (Rule::NotInManifests, format!("{missing} is not in the manifests"));
@@ -237,13 +246,28 @@ impl<'a> Found<'a> {
             };
             let message = format!("{} \"{}\" is not in the manifests{others}", to.kind.as_str(), to.key);
             let (mut consequence, remedy) = assumption(to.kind);
+            let remedy = remedy.map(str::to_owned).or_else(|| self.namesake(to).map(other_namespace));
             if to.kind == Kind::SERVICE && from.iter().all(|(id, field)| self.has_faulty_port(id, field)) {
                 consequence = "checked as if it existed";
             }
             let finding = finding(first, (*field).to_owned(), Rule::NotInManifests, &message, consequence);
-            let remedy = remedy.map_or(finding.remedy, str::to_owned);
+            let remedy = remedy.unwrap_or(finding.remedy);
             self.add(first, Finding { remedy, ..finding });
         }
+    }
+
+    /// Returns the Service of the manifests with the name of `missing` in another namespace, if one of the two is the namespace of
+    /// objects without one. Charts often set the namespace of some objects only.
+    fn namesake(&self, missing: &ObjectId) -> Option<&'a ObjectKey> {
+        let of_kind = self.objects.of_kind(missing.kind).keys();
+        let unnamed = self.manifests.namespace();
+        let is_namesake = |key: &&ObjectKey| {
+            key.name == missing.key.name
+                && key.namespace != missing.key.namespace
+                && [&*key.namespace, &*missing.key.namespace].contains(&unnamed)
+                && self.manifests.place(missing.kind, key).is_some()
+        };
+        of_kind.filter(|_| missing.kind == Kind::SERVICE).find(is_namesake)
     }
 
     /// Returns whether the port of the backend whose name is at `field` has a problem.
@@ -297,6 +321,14 @@ impl<'a> Found<'a> {
         findings.dedup();
         findings
     }
+}
+
+/// Returns the remedy for a missing Service with a namesake in another namespace.
+fn other_namespace(namesake: &ObjectKey) -> String {
+    format!(
+        "Service \"{namesake}\" is in the manifests. If it is meant, name the same namespace in both objects; --namespace sets the \
+         namespace of objects without one."
+    )
 }
 
 /// Describes the assumption about an object of `kind`, and the remedy if it is wrong.

@@ -11,8 +11,12 @@ use super::invalid::Invalid;
 use super::kinds;
 use super::schema::Schemas;
 use crate::source::decode::join;
-use crate::source::manifest::{Entry, Item, Unread, entries};
+use crate::source::manifest::{Entry, Item, Unread, entries_in};
 use crate::source::yaml::{Document, documents};
+
+/// The remedy for an Ingress of a removed version.
+const NEW_VERSION: &str = "Write apiVersion: networking.k8s.io/v1. Each path needs a pathType, and a backend has service.name and \
+     service.port instead of serviceName and servicePort.";
 
 /// The manifests. The lines of fields are determined later, only for documents with findings, because the lines of all fields
 /// take many times the memory of the text.
@@ -32,6 +36,8 @@ pub struct Manifests {
     invalid: Vec<Invalid>,
     /// The GatewayClasses that Lockgate serves, if the user names them.
     gateway_classes: BTreeSet<String>,
+    /// The namespace of objects without one, if the user names it.
+    namespace: Option<String>,
     counts: Counts,
     schemas: Schemas,
 }
@@ -63,12 +69,18 @@ pub struct Place {
 }
 
 impl Manifests {
+    /// Creates an empty collection. `namespace` is the namespace of objects without one [default: `default`].
+    pub fn in_namespace(namespace: Option<String>) -> Self {
+        Self { namespace, ..Self::default() }
+    }
+
     /// Reads the objects of the text `content`. `name` is the name of the file, as findings show it.
     pub fn add(&mut self, name: &str, content: String) {
         let name: Arc<str> = name.into();
         self.counts.files += 1;
         let text = self.texts.len();
-        for entry in entries(&content) {
+        let namespace = self.namespace.clone();
+        for entry in entries_in(&content, namespace.as_deref()) {
             self.entry(&name, text, entry);
         }
         self.texts.push(Text { name, content });
@@ -138,6 +150,10 @@ impl Manifests {
                 let consequence = "the API server rejects the object";
                 let finding = finding(file, Rule::InvalidObject, fault.message, consequence);
                 let finding = Finding { line: fault.line, field: fault.field, ..finding };
+                let is_old_ingress =
+                    finding.field.ends_with("apiVersion") && value.get("kind") == Some(&"Ingress".into());
+                let remedy = if is_old_ingress { NEW_VERSION.to_owned() } else { finding.remedy };
+                let finding = Finding { remedy, ..finding };
                 let in_object = finding.field.strip_prefix(&outer).unwrap_or(&finding.field).trim_start_matches('.');
                 let of_object_at = |invalid: &&Invalid| invalid.place == place;
                 let mut faults = self.invalid.iter().rev().take_while(of_object_at);
@@ -191,6 +207,11 @@ impl Manifests {
     /// Returns the names of the GatewayClasses that Lockgate serves, if the user names them.
     pub fn gateway_classes(&self) -> &BTreeSet<String> {
         &self.gateway_classes
+    }
+
+    /// Returns the namespace of objects without one.
+    pub fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("default")
     }
 
     /// Returns the faults for which the API server would reject objects.

@@ -15,6 +15,7 @@ use super::exit::{ExitCodes, Outcome};
 use super::output;
 use super::progress::Progress;
 use super::settings_args::TranslationArgs;
+use super::values;
 use crate::check::output::{Colors, json, sarif, summary, text};
 use crate::check::{Finding, Level, Scope, check, remove_harmless};
 
@@ -29,6 +30,10 @@ pub struct Options {
     /// The same as the arguments, as for `lockgate serve`
     #[arg(long, value_name = "FILE|DIR|-")]
     manifests: Vec<PathBuf>,
+
+    /// The namespace of objects without one, as for kubectl and Helm [default: default]
+    #[arg(long, short, value_name = "NAME", value_parser = values::namespace)]
+    namespace: Option<String>,
 
     /// Output format: for people, for programs, or for code scanning (SARIF 2.1.0)
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t = Form::Text)]
@@ -101,7 +106,7 @@ Examples:
     lockgate check deploy/
 
   What Helm or Kustomize would apply:
-    helm template shop charts/shop | lockgate check -
+    helm template shop charts/shop --namespace shop | lockgate check --namespace shop -
     kubectl kustomize overlays/production | lockgate check -
 
   Ingresses of ingress-nginx, and what would change with Lockgate:
@@ -117,7 +122,8 @@ Examples:
 pub fn run(options: Options) -> anyhow::Result<Outcome> {
     let settings = options.settings.load()?.resolved.settings;
     let progress = Progress::start("reading manifests");
-    let mut input = input::read(options.inputs.iter().chain(&options.manifests), &progress)?;
+    let paths = options.inputs.iter().chain(&options.manifests);
+    let mut input = input::read(paths, options.namespace.as_deref(), &progress)?;
     input.manifests.set_gateway_classes(options.gateway_class);
     let scope = match options.cluster.is_given() {
         false if options.complete => Scope::Complete,

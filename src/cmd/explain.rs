@@ -117,7 +117,7 @@ fn offline(
     progress: &Progress,
 ) -> anyhow::Result<Report> {
     let settings = settings.load()?.resolved.settings.route;
-    let input = check::input::read(paths, progress)?;
+    let input = check::input::read(paths, None, progress)?;
     for finding in input.manifests.findings() {
         let (file, line, message) = (&finding.file, finding.line, &finding.message);
         progress.note(&format!("{file}:{line}: {message}; {}", finding.consequence));

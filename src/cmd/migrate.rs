@@ -18,6 +18,7 @@ use super::exit::{ExitCodes, Outcome};
 use super::output;
 use super::progress::Progress;
 use super::settings_args::TranslationArgs;
+use super::values;
 use crate::check::output::{Colors, json, summary, text};
 use crate::check::{Finding, Level, Manifests, Scope, remove_harmless};
 use crate::migrate::{self, Migrated, Migration, migrate};
@@ -47,6 +48,10 @@ pub struct Options {
     /// The same as the arguments, as for `lockgate serve`
     #[arg(long, value_name = "FILE|DIR|-", conflicts_with_all = ["context", "kubeconfig"])]
     manifests: Vec<PathBuf>,
+
+    /// The namespace of objects without one, as for kubectl and Helm [default: default]
+    #[arg(long, short, value_name = "NAME", value_parser = values::namespace, conflicts_with_all = ["context", "kubeconfig"])]
+    namespace: Option<String>,
 
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -237,7 +242,8 @@ fn write(options: &Options, migrated: Migrated, whole_elements: bool) -> anyhow:
     let progress = Progress::start("reading manifests");
     let (manifests, scope, is_partial) = match options.cluster.is_given() {
         false => {
-            let input = input::read(options.inputs.iter().chain(&options.manifests), &progress)?;
+            let paths = options.inputs.iter().chain(&options.manifests);
+            let input = input::read(paths, options.namespace.as_deref(), &progress)?;
             (input.manifests, if options.complete { Scope::Complete } else { Scope::Part }, input.is_partial)
         }
         true => {

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use lockgate_route::settings::is_label;
+
 use super::bootstrap::Address;
 use crate::export::Reload;
 use crate::settings::{self, Node, Override};
@@ -38,6 +40,14 @@ pub(super) fn heap(text: &str) -> Result<u64, String> {
     settings::check_value(given.key, &given.value)?;
     let resolved = settings::resolve("", "", &[given]).map_err(|faults| faults.to_string())?;
     resolved.settings.overload.max_heap_bytes.ok_or_else(|| "expected bytes with a unit, such as 512MiB".to_owned())
+}
+
+/// Parses the name of a namespace.
+pub(super) fn namespace(text: &str) -> Result<String, String> {
+    match is_label(text) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a name of lower-case letters, digits, and -, such as shop".to_owned()),
+    }
 }
 
 /// Parses the permission bits of a file: `0660`.

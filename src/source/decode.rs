@@ -486,6 +486,18 @@ pub fn join(outer: &str, path: &str) -> String {
     }
 }
 
+/// Sets the namespace of an object of a known kind without one.
+pub fn in_namespace(value: &mut Value, namespace: &str) {
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let is_namespaced = Kind::ALL.into_iter().any(|known| known.info().namespaced && known.as_str() == kind);
+    let metadata = value.get_mut("metadata").and_then(Value::as_object_mut).filter(|_| is_namespaced);
+    let Some(metadata) = metadata else { return };
+    let is_absent = metadata.get("namespace").is_none_or(|own| own.is_null() || own.as_str() == Some(""));
+    if is_absent {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
+}
+
 /// Decodes the object of a manifest. Returns `None` for a kind or version that is not in `rows`.
 ///
 /// The error states that it is not a Kubernetes object, or that the API server would reject its form.
@@ -500,10 +512,13 @@ pub fn from_value(value: Value, rows: &[Row]) -> Result<Option<Object>, DecodeFa
         let missing = if text("apiVersion").is_none() { "apiVersion" } else { "kind" };
         return fault(missing, "missing; a Kubernetes object has \"apiVersion\" and \"kind\"");
     };
-    if matches!(api_version, "networking.k8s.io/v1beta1" | "extensions/v1beta1")
-        && matches!(kind, "Ingress" | "IngressClass")
-    {
-        return fault("apiVersion", &format!("\"{api_version}\" is no longer served; write \"networking.k8s.io/v1\""));
+    let removed = [Kind::INGRESS, Kind::INGRESS_CLASS].into_iter().find(|removed| removed.as_str() == kind);
+    if let Some(kind) = removed.filter(|_| matches!(api_version, "networking.k8s.io/v1beta1" | "extensions/v1beta1")) {
+        let metadata = value.get("metadata");
+        let text = |field: &str| metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str);
+        let object = text("name").map(|name| (kind, key(kind, text("namespace"), name)));
+        let message = format!("\"{api_version}\" is no longer served; write \"networking.k8s.io/v1\"");
+        return Err(DecodeFault { path: "apiVersion".into(), message, object });
     }
     let row = rows.iter().find(|row| row.kind.is(api_version, kind));
     row.map_or(Ok(None), |row| (row.from_value)(value))

@@ -3,7 +3,7 @@
 use lockgate_route::objects::{Kind, Object, ObjectKey};
 use serde_json::Value;
 
-use super::decode::{flatten, from_value, join};
+use super::decode::{flatten, from_value, in_namespace, join};
 use super::kinds::ROWS;
 use super::yaml::{Document, Fault, documents};
 
@@ -79,19 +79,29 @@ fn lack(value: &Value) -> Option<String> {
 /// Returns the objects of `text` in order. Each document is parsed when the iterator reaches it, and a broken document does
 /// not affect the others.
 pub fn entries(text: &str) -> impl Iterator<Item = Entry> {
-    documents(text).flat_map(entries_of)
+    entries_in(text, None)
 }
 
-fn entries_of(mut document: Document) -> Vec<Entry> {
-    let value = match std::mem::replace(&mut document.value, Ok(Value::Null)) {
-        Ok(value) => value,
-        Err(fault) => {
+/// Returns the objects like [`entries`]. `namespace` is the namespace of objects without one.
+pub fn entries_in<'a>(text: &'a str, namespace: Option<&'a str>) -> impl Iterator<Item = Entry> + 'a {
+    documents(text).flat_map(move |document| entries_of(document, namespace))
+}
+
+fn entries_of(mut document: Document, namespace: Option<&str>) -> Vec<Entry> {
+    // Like kubectl, a key given twice is accepted in objects that are not read here.
+    let lenient = document.lenient.take().filter(has_only_unread);
+    let value = match (std::mem::replace(&mut document.value, Ok(Value::Null)), lenient) {
+        (Ok(value), _) | (Err(_), Some(value)) => value,
+        (Err(fault), None) => {
             let (outer, line) = (String::new(), fault.line);
             let item = Item::Unparsable(fault);
             return vec![Entry { document: document.index, outer, line, value: Value::Null, item }];
         }
     };
-    let entry = |(outer, value): (String, Value)| {
+    let entry = |(outer, mut value): (String, Value)| {
+        if let Some(namespace) = namespace {
+            in_namespace(&mut value, namespace);
+        }
         let unread = Unread::new(&value);
         let item = match from_value(value.clone(), &ROWS) {
             Ok(Some(object)) => Item::Object(object),
@@ -101,6 +111,11 @@ fn entries_of(mut document: Document) -> Vec<Entry> {
         Entry { document: document.index, line: document.line_of(&outer), outer, value, item }
     };
     flatten(value).into_iter().map(entry).collect()
+}
+
+/// Returns whether the translation reads none of the objects of a document.
+fn has_only_unread(value: &Value) -> bool {
+    flatten(value.clone()).into_iter().all(|(_, value)| matches!(from_value(value, &ROWS), Ok(None)))
 }
 
 #[cfg(test)]
@@ -152,5 +167,46 @@ a: [
         );
         assert!(matches!(&found[3].item, Item::Unparsable(fault) if fault.document == 3), "{:?}", found[3]);
         assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn a_key_given_twice_is_refused_only_in_objects_that_are_read() {
+        let twice = |kind: &str| format!("{kind}\nmetadata: {{name: a}}\nspec: {{}}\nspec: {{}}\n");
+        let deployment = twice("apiVersion: apps/v1\nkind: Deployment");
+        let service = twice("apiVersion: v1\nkind: Service");
+        let items = |text: &str| entries(text).map(|entry| entry.item).collect::<Vec<_>>();
+        let text = format!("{deployment}---\n{service}---\n{deployment}");
+        let found = items(&text);
+        assert!(
+            matches!(&found[..], [Item::Unread(_), Item::Unparsable(fault), Item::Unread(_)] if fault.line == 11),
+            "{found:?}"
+        );
+        let list =
+            "apiVersion: v1\nkind: List\nkind: List\nitems: [{apiVersion: v1, kind: Service, metadata: {name: a}}]\n";
+        assert!(matches!(&items(list)[..], [Item::Unparsable(_)]));
+        assert!(matches!(&items("a: 1\na: 2\n")[..], [Item::Unparsable(_)]));
+    }
+
+    #[test]
+    fn objects_without_a_namespace_are_in_the_named_one() {
+        const TEXT: &str = "\
+{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: b, namespace: shop}, spec: {ports: [{port: 80}]}}
+---
+{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: c}, spec: {controller: example.com/d}}
+---
+{apiVersion: extensions/v1beta1, kind: Ingress, metadata: {name: d, namespace: ''}}
+";
+        let namespaces = |namespace| {
+            let items = entries_in(TEXT, namespace).map(|entry| match entry.item {
+                Item::Object(object) => object.meta().key.namespace.to_string(),
+                Item::Rejected(_, Some((_, key))) => key.namespace.to_string(),
+                other => format!("{other:?}"),
+            });
+            items.collect::<Vec<_>>()
+        };
+        assert_eq!(namespaces(None), ["default", "shop", "", "default"]);
+        assert_eq!(namespaces(Some("apps")), ["apps", "shop", "", "apps"]);
     }
 }

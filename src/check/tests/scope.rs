@@ -348,3 +348,55 @@ fn a_certificate_that_expires_soon_is_a_warning() {
     assert_eq!(finding.level, Level::Warning);
     assert!(finding.line > 0 && finding.message.contains("expired"), "{finding:?}");
 }
+
+/// Returns the findings about `text`, whose objects without a namespace are in `namespace`.
+fn checked_in(namespace: Option<&str>, text: &str, settings: &Settings) -> Vec<Finding> {
+    let mut manifests = Manifests::in_namespace(namespace.map(str::to_owned));
+    manifests.add("a.yaml", text.to_owned());
+    check(&manifests, settings, &Scope::Part, NOW)
+}
+
+#[test]
+fn a_missing_service_with_a_namesake_in_another_namespace_is_explained() {
+    let service = |namespace: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: cart{namespace}}}\nspec: {{ports: [{{port: 80}}]}}\n"
+        )
+    };
+    let remedy_of = |text: &str, namespace| {
+        let findings = checked_in(namespace, text, &Settings::default());
+        let missing = findings.into_iter().find(|finding| finding.field.ends_with("backend.service.name"));
+        missing.map(|finding| finding.remedy)
+    };
+    let text = format!("{INGRESS}{}", service(""));
+    let remedy = remedy_of(&text, None).unwrap();
+    assert!(remedy.starts_with("Service \"default/cart\" is in the manifests."), "{remedy}");
+    assert!(remedy.contains("--namespace"), "{remedy}");
+    assert_eq!(remedy_of(&text, Some("shop")), None);
+    // The Ingress has no namespace, and the Service has one.
+    let text = format!("{}{}", INGRESS.replace(", namespace: shop", ""), service(", namespace: shop"));
+    let remedy = remedy_of(&text, None).unwrap();
+    assert!(remedy.starts_with("Service \"shop/cart\" is in the manifests."), "{remedy}");
+    assert_eq!(remedy_of(&text, Some("shop")), None);
+    // Both name their namespaces, so the Service is another one.
+    let text = format!("{INGRESS}{}", service(", namespace: orders"));
+    assert_eq!(remedy_of(&text, None).as_deref(), Some(Rule::NotInManifests.remedy()));
+}
+
+#[test]
+fn a_tls_entry_without_a_secret_depends_on_the_default_certificate() {
+    let text = INGRESS.replace("\n      secretName: cert", "");
+    let of_tls = |settings: &Settings| {
+        let findings = checked_in(None, &text, settings);
+        let found = findings.into_iter().find(|finding| finding.field.starts_with("spec.tls"));
+        found.map(|finding| (finding.level, finding.rule.as_str()))
+    };
+    let mut settings = Settings::default();
+    assert_eq!(of_tls(&settings), Some((Level::Warning, "SecretNotValid")));
+    settings.tls.default_secret = Some(("infra".to_owned(), "wildcard".to_owned()));
+    assert_eq!(of_tls(&settings), Some((Level::Note, "NotInManifests")));
+    let class = "---\napiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {name: public}\n\
+        spec: {controller: lockgate.dev/ingress-controller}\n";
+    let findings = checked("a.yaml", &format!("{text}{class}"), &Scope::Complete);
+    assert!(summaries(&findings).iter().any(|one| one.0 == Level::Error && one.1 == "SecretNotValid"), "{findings:#?}");
+}

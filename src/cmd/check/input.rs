@@ -17,11 +17,16 @@ pub struct Input {
     pub is_partial: bool,
 }
 
-/// Reads files, directories, and standard input (`-`). An unreadable file or directory is a finding, and does not affect others.
+/// Reads files, directories, and standard input (`-`). `namespace` is the namespace of objects without one. An unreadable file or directory is a finding, and does not affect others.
 ///
 /// Errors: a path that does not exist, or a directory without manifests.
-pub fn read<'a>(paths: impl IntoIterator<Item = &'a PathBuf>, progress: &Progress) -> anyhow::Result<Input> {
-    let mut input = Input { manifests: Manifests::default(), is_partial: false };
+pub fn read<'a>(
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+    namespace: Option<&str>,
+    progress: &Progress,
+) -> anyhow::Result<Input> {
+    let manifests = Manifests::in_namespace(namespace.map(str::to_owned));
+    let mut input = Input { manifests, is_partial: false };
     for path in paths {
         let name = path.display().to_string();
         if name == "-" {

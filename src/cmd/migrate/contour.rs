@@ -144,7 +144,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let progress = Progress::start("reading manifests");
     let (manifests, scope, is_partial) = match options.cluster.is_given() {
         false => {
-            let input = input::read(options.inputs.iter().chain(&options.manifests), &progress)?;
+            let input = input::read(options.inputs.iter().chain(&options.manifests), None, &progress)?;
             (input.manifests, if options.complete { Scope::Complete } else { Scope::Part }, input.is_partial)
         }
         true => {
