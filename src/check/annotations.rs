@@ -14,10 +14,11 @@ use super::nginx;
 pub const FIELD: &str = "metadata.annotations";
 
 /// The prefixes of annotations of other controllers that Lockgate reads.
-const READ: [(&str, &str); 3] = [
+const READ: [(&str, &str); 4] = [
     ("projectcontour.io/", "Contour"),
     ("ingress.kubernetes.io/", "other controllers"),
     ("nginx.ingress.kubernetes.io/", "ingress-nginx"),
+    ("kubernetes.io/ingress.allow-http", "other controllers"),
 ];
 
 /// The difference for one annotation.

@@ -23,9 +23,11 @@ const CONTROLLERS: &[(&str, &str)] = &[
     ("apisix.apache.org", "APISIX"),
     ("elbv2.k8s.aws", "AWS Load Balancer Controller"),
     ("networking.gke.io", "GKE"),
+    ("cloud.google.com", "GKE"),
     ("gateway.envoyproxy.io", "Envoy Gateway"),
     ("networking.istio.io", "Istio"),
     ("cilium.io", "Cilium"),
+    ("route.openshift.io", "OpenShift"),
 ];
 
 /// The kinds of these groups whose purpose is to restrict access. Istio enforces its policies at the workloads, behind any
@@ -36,7 +38,12 @@ const RESTRICTING: &[(&str, &str)] = &[("k8s.nginx.org", "Policy"), ("getambassa
 const MISSPELLED: usize = 2;
 
 /// The kinds of these groups that other programs read, too.
-const OTHERS: &[(&str, &str)] = &[("cilium.io", "CiliumNetworkPolicy"), ("networking.istio.io", "Sidecar")];
+const OTHERS: &[(&str, &str)] = &[
+    ("cilium.io", "CiliumNetworkPolicy"),
+    ("cilium.io", "CiliumClusterwideNetworkPolicy"),
+    ("cloud.google.com", "ComputeClass"),
+    ("networking.istio.io", "Sidecar"),
+];
 
 /// Returns the level, the message, and the remedy if the owner of `object` may expect that Lockgate reads it.
 pub fn unread(object: &Unread) -> Option<(Level, String, String)> {
@@ -206,6 +213,8 @@ mod tests {
             ("traefik.io/v1alpha1", "IngressRouteTCP", "a TCPRoute or a TLSRoute"),
             ("configuration.konghq.com/v1beta1", "UDPIngress", "a UDPRoute"),
             ("networking.istio.io/v1", "Gateway", "a Gateway of Gateway API"),
+            ("route.openshift.io/v1", "Route", "an Ingress or an HTTPRoute"),
+            ("cloud.google.com/v1", "BackendConfig", "annotations of its Service"),
             ("traefik.io/v1alpha1", "Middleware", "a filter of an HTTPRoute or an HTTPPolicy"),
             ("gateway.envoyproxy.io/v1alpha1", "EnvoyExtensionPolicy", "a filter of an HTTPRoute or an HTTPPolicy"),
             ("networking.istio.io/v1", "DestinationRule", "annotations of its Service"),
@@ -246,6 +255,7 @@ mod tests {
             ("serving.knative.dev/v1", "Service"),
             ("networking.k8s.io/v1", "NetworkPolicy"),
             ("cilium.io/v2", "CiliumNetworkPolicy"),
+            ("cilium.io/v2", "CiliumClusterwideNetworkPolicy"),
             ("security.istio.io/v1", "AuthorizationPolicy"),
             ("v1", "ServiceAccount"),
             ("v1", "Event"),

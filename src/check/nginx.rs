@@ -7,6 +7,9 @@ use lockgate_route::settings::Settings;
 /// The prefix of the annotations.
 const PREFIX: &str = "nginx.ingress.kubernetes.io/";
 
+/// The prefix of early versions of ingress-nginx, and of HAProxy Ingress, which has annotations of the same names.
+const FORMER_PREFIX: &str = "ingress.kubernetes.io/";
+
 /// A hint for one annotation.
 #[derive(Clone, Copy)]
 pub struct Hint {
@@ -28,7 +31,7 @@ impl Hint {
 
 /// Returns the hint for the annotation `name`.
 pub fn hint(name: &str) -> Option<&'static Hint> {
-    let name = name.strip_prefix(PREFIX)?;
+    let name = name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(FORMER_PREFIX))?;
     HINTS.iter().find(|hint| match hint.name.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => name == hint.name,
@@ -62,6 +65,10 @@ const fn switch(name: &'static str, consequence: &'static str, remedy: &'static 
     Hint { name, consequence, remedy, is_same: is_off }
 }
 
+const PLAIN_TEXT: &str =
+    "the Service determines the protocol of the backend, which is HTTP/1.1 in plain text by default";
+const PROTOCOL: &str =
+    "Set appProtocol of the Service's port, or projectcontour.io/upstream-protocol.tls (h2, h2c) on the Service.";
 const REWRITE: &str = "Use an HTTPPolicy (urlRewrite) with the Ingress as its target.";
 const REDIRECT: &str = "Use an HTTPRoute with the filter RequestRedirect.";
 const AUTHORIZATION: &str = "Use an HTTPRoute with an HTTPPolicy (externalAuthorization). Or set externalAuthorization as an operator and \
@@ -105,6 +112,13 @@ static HINTS: &[Hint] = &[
     lost("x-forwarded-prefix", "the header is not set", "Use an HTTPRoute with the filter RequestHeaderModifier."),
     lost("custom-headers", "the headers are not set", "Use an HTTPRoute with the filter ResponseHeaderModifier."),
     needless("preserve-trailing-slash"),
+    // With the former prefix: the translation reads the present one.
+    Hint {
+        name: "ssl-redirect",
+        consequence: "plain HTTP of a host with a certificate is redirected to HTTPS",
+        remedy: "Set nginx.ingress.kubernetes.io/ssl-redirect, which Lockgate reads.",
+        is_same: |value, settings| value == "true" && settings.tls.redirect,
+    },
     Hint {
         name: "proxy-body-size",
         consequence: "a request body is limited by the setting http.maxRequestBody alone",
@@ -124,10 +138,17 @@ static HINTS: &[Hint] = &[
     ),
     Hint {
         name: "backend-protocol",
-        consequence: "the backend is reached over HTTP/1.1 in plain text",
-        remedy: "Set appProtocol of the Service's port, or projectcontour.io/upstream-protocol.tls (h2, h2c) on the \
-                 Service.",
+        consequence: PLAIN_TEXT,
+        remedy: PROTOCOL,
         is_same: |value, _| value.eq_ignore_ascii_case("HTTP") || value.eq_ignore_ascii_case("AUTO_HTTP"),
+    },
+    switch("secure-backends", PLAIN_TEXT, PROTOCOL),
+    switch("grpc-backend", PLAIN_TEXT, PROTOCOL),
+    Hint {
+        name: "protocol",
+        consequence: PLAIN_TEXT,
+        remedy: PROTOCOL,
+        is_same: |value, _| value.eq_ignore_ascii_case("http"),
     },
     // Buffers decide where slow clients wait. Requests and responses are the same.
     needless("proxy-buffering"),

@@ -91,8 +91,10 @@ pub enum WantedPort<'a> {
     Name(&'a str),
     /// By number, which may be invalid.
     Number(i32),
-    /// With neither or both.
-    Unspecified,
+    /// With neither.
+    Missing,
+    /// With both, which the API server rejects.
+    Both,
 }
 
 /// Returns a port of a Service with this transport protocol. `read` receives the Service, whether it exists or not.
@@ -122,9 +124,7 @@ pub fn locate<'a>(
     let (port, number) = match find_port(object, port, transport) {
         Found::Port(port) => (port_ref(port), port.port),
         Found::Number(number) => (PortRef::Number(number), number),
-        Found::Unspecified => {
-            return Err(unresolved(".service.port", "port has neither or both of name and number".into()));
-        }
+        Found::Unspecified(message) => return Err(unresolved(".service.port", message.into())),
         Found::Nothing(port) => {
             let only = match object.ports.len() {
                 SERVICE_PORTS.. => format!("; only its first {SERVICE_PORTS} ports count"),
@@ -221,7 +221,7 @@ fn missing(service: ObjectKey, port: WantedPort, transport: Transport) -> Cause 
     let (name, number) = match port {
         WantedPort::Name(name) => (name, None),
         WantedPort::Number(number) => ("", u16::try_from(number).ok().filter(|number| *number > 0)),
-        WantedPort::Unspecified => ("", None),
+        WantedPort::Missing | WantedPort::Both => ("", None),
     };
     let (port, protocol) = (number.unwrap_or(1), transport.as_str().into());
     Cause::MissingService(service, ServicePort { name: name.into(), port, protocol, app_protocol: None })
@@ -354,7 +354,7 @@ fn number_and_name<'a>(service: &'a Service, port: WantedPort) -> Option<(u16, O
     match find_port(service, port, Transport::Tcp) {
         Found::Port(port) => Some((port.port, Some(&port.name).filter(|name| !name.is_empty()))),
         Found::Number(number) => Some((number, None)),
-        Found::OtherProtocol(_) | Found::Nothing(_) | Found::Impossible(_) | Found::Unspecified => None,
+        Found::OtherProtocol(_) | Found::Nothing(_) | Found::Impossible(_) | Found::Unspecified(_) => None,
     }
 }
 
@@ -370,7 +370,7 @@ pub fn policy_of_bytes(
     let number = match find_port(service, port, transport) {
         Found::Port(port) => port.port,
         Found::Number(number) => number,
-        Found::OtherProtocol(_) | Found::Nothing(_) | Found::Impossible(_) | Found::Unspecified => return None,
+        Found::OtherProtocol(_) | Found::Nothing(_) | Found::Impossible(_) | Found::Unspecified(_) => return None,
     };
     let policy = service_policy(service, number, context.settings).0;
     policy.protocol.is_tls().then_some(TrafficPolicy { protocol: UpstreamProtocol::Http1, ..policy })
@@ -426,7 +426,7 @@ enum Found<'a> {
     /// No port can have this number.
     Impossible(i32),
     /// The reference is ambiguous.
-    Unspecified,
+    Unspecified(&'static str),
 }
 
 /// Finds the port of `service` that a backend refers to by name or number.
@@ -434,12 +434,13 @@ fn find_port<'a>(service: &'a Service, wanted: WantedPort, transport: Transport)
     let quoted = match wanted {
         WantedPort::Name(name) => format!("{name:?}"),
         WantedPort::Number(number) => format!("\"{number}\""),
-        WantedPort::Unspecified => return Found::Unspecified,
+        WantedPort::Missing => return Found::Unspecified("no port is given"),
+        WantedPort::Both => return Found::Unspecified("the port has both a name and a number"),
     };
     let matches = |port: &&ServicePort| match wanted {
         WantedPort::Name(name) => *port.name == *name,
         WantedPort::Number(number) => number == i32::from(port.port),
-        WantedPort::Unspecified => false,
+        WantedPort::Missing | WantedPort::Both => false,
     };
     let mut found = service.ports.iter().filter(matches);
     // Clusters have the names of ports, which are unique in a valid Service.
@@ -454,7 +455,7 @@ fn find_port<'a>(service: &'a Service, wanted: WantedPort, transport: Transport)
     }
     let number = match wanted {
         WantedPort::Number(number) => u16::try_from(number).ok(),
-        WantedPort::Name(_) | WantedPort::Unspecified => None,
+        WantedPort::Name(_) | WantedPort::Missing | WantedPort::Both => None,
     };
     if let WantedPort::Number(number) = wanted
         && !(1..=i32::from(u16::MAX)).contains(&number)

@@ -257,7 +257,8 @@ impl Parser<'_, '_> {
         let port = match (name, number) {
             (Some(name), None) => WantedPort::Name(name),
             (None, Some(number)) => WantedPort::Number(number),
-            _ => WantedPort::Unspecified,
+            (None, None) => WantedPort::Missing,
+            (Some(_), Some(_)) => WantedPort::Both,
         };
         self.resolver.cluster(ObjectKey::new(&self.ingress.meta.key.namespace, &service.name), port, None)
     }

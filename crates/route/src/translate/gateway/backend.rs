@@ -155,7 +155,7 @@ fn located(
         let message = Message::not_permitted(Kind::SERVICE, &key);
         return Err(fault(".namespace", "RefNotPermitted", Reason::ReferenceNotPermitted, message));
     }
-    let wanted = port.map_or(WantedPort::Unspecified, WantedPort::Number);
+    let wanted = port.map_or(WantedPort::Missing, WantedPort::Number);
     let kind = parser.kind();
     let policy = match bytes {
         Bytes::OfClients => None,
