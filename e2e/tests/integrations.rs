@@ -5,6 +5,7 @@ mod acme;
 mod cert_manager;
 mod external_dns;
 mod flagger;
+mod logins;
 mod prometheus;
 
 use e2e::Lab;

@@ -1,15 +1,13 @@
 //! The login at a real OpenID provider, the example server of a certified library, on hosts of plain HTTP and TLS, with the cookies of a
 //! browser.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use e2e::apiserver::lab;
-use e2e::client::Answer;
+use e2e::browser::{Cookies, path_of, relative, submit};
 use e2e::manifests::{documents, ingress, service};
 use e2e::process::Process;
 use e2e::{Echo, Manifests, Mode, Target, ports, wait_everywhere, wait_until};
-use hyper::Method;
 
 use super::{Site, answers, policy, status};
 
@@ -25,61 +23,17 @@ fn secret(text: &str) -> String {
     )
 }
 
-/// The cookies of a browser for one host.
-#[derive(Debug, Clone, Default)]
-struct Cookies(BTreeMap<String, String>);
-
-impl Cookies {
-    /// Keeps and removes cookies as an answer tells.
-    fn read(&mut self, answer: &Answer) {
-        for cookie in answer.headers.get_all("set-cookie") {
-            let text = cookie.to_str().expect("a text");
-            let (name, rest) = text.split_once('=').expect("a name");
-            // A value can contain what an attribute means, such as the time 1796019704.
-            let (value, attributes) = rest.split_once(';').unwrap_or((rest, ""));
-            let is_removed = value == "deleted" || attributes.contains("Max-Age=0") || attributes.contains("1970");
-            match is_removed {
-                true => drop(self.0.remove(name)),
-                false => drop(self.0.insert(name.to_owned(), value.to_owned())),
-            }
-        }
-    }
-
-    fn text(&self) -> String {
-        let pairs = self.0.iter().map(|(name, value)| format!("{name}={value}"));
-        pairs.collect::<Vec<_>>().join("; ")
-    }
-
-    async fn get(&mut self, target: &Target, path: &str) -> Answer {
-        let answer = target.clone().field("cookie", &self.text()).get(path).await.expect("an answer");
-        self.read(&answer);
-        answer
-    }
-}
-
-/// Returns the path and the query of a URI.
-fn path_of(uri: &str) -> String {
-    let (_, rest) = uri.split_once("://").expect("a URI");
-    rest.find('/').map_or("/".to_owned(), |at| rest[at..].to_owned())
-}
-
 /// Logs the user in at the provider. Returns the path of the redirect to the application.
 async fn at_provider(provider: &Target, authorize: &str) -> String {
     let asked = provider.get(authorize).await.expect("an answer");
     assert_eq!(asked.status, 302, "{}", asked.text());
     let form = asked.header("location").to_owned();
     let id = form.split_once("authRequestID=").expect("the identifier of the request").1.to_owned();
-    let body = format!("username={}&password={}&id={id}", USER.0.replace('@', "%40"), USER.1);
-    let form = provider.clone().field("content-type", "application/x-www-form-urlencoded");
-    let sent = form.send(Method::POST, "/login/username", body).await.expect("an answer");
+    let sent = submit(provider, "/login/username", &[("username", USER.0), ("password", USER.1), ("id", &id)]).await;
     assert_eq!(sent.status, 302, "{}", sent.text());
     let back = provider.get(&relative(sent.header("location"))).await.expect("an answer");
     assert_eq!(back.status, 302, "{}", back.text());
     path_of(back.header("location"))
-}
-
-fn relative(location: &str) -> String {
-    if location.starts_with('/') { location.to_owned() } else { path_of(location) }
 }
 
 /// Logs in as a browser. Returns the cookies.
@@ -141,11 +95,11 @@ async fn users_log_in(mode: Mode, settings: &str) {
         assert_eq!(answer.status, 200, "{}", answer.text());
         assert!(answer.text().contains("authorization: Bearer "), "{}", answer.text());
         // No changed part of a session is accepted. With its refresh token, Envoy would ask the provider for a new one.
-        let refresh = cookies.0.keys().find(|name| name.contains("refresh")).expect("a refresh token").clone();
-        for name in cookies.0.keys().filter(|name| !name.contains("nonce") && !name.contains("verifier")) {
+        let refresh = cookies.names().find(|name| name.contains("refresh")).expect("a refresh token").clone();
+        for name in cookies.names().filter(|name| !name.contains("nonce") && !name.contains("verifier")) {
             let mut changed = cookies.clone();
-            changed.0.remove(&refresh);
-            changed.0.insert(name.clone(), "forged".to_owned());
+            changed.remove(&refresh);
+            changed.insert(name, "forged");
             assert_eq!(changed.get(target, "/").await.status, 302, "{name}");
         }
         let script = target.clone().field("sec-fetch-mode", "cors");
