@@ -98,10 +98,21 @@ spec:
         {{- range .Values.envoy.extraArgs }}
         - {{ . | quote }}
         {{- end }}
-      {{- with .Values.envoy.extraEnv }}
+      # The tags of spans with `tracing.includePodDetail`.
       env:
+        {{- $own := list }}
+        {{- range .Values.envoy.extraEnv }}{{ $own = append $own .name }}{{ end }}
+        {{- range $name, $path := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" }}
+        {{- if not (has $name $own) }}
+        - name: {{ $name }}
+          valueFrom:
+            fieldRef:
+              fieldPath: {{ $path }}
+        {{- end }}
+        {{- end }}
+        {{- with .Values.envoy.extraEnv }}
         {{- toYaml . | nindent 8 }}
-      {{- end }}
+        {{- end }}
       ports:
         - name: http
           containerPort: {{ include "lockgate.port" (list . "http" 8080) }}
