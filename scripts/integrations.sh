@@ -13,7 +13,7 @@ module=${1:-} filter=${2:-}
 export LAB=${LAB:-integr} BIN=${BIN:-$PWD/e2e/lab/bin}
 export DIR=${DIR:-/tmp/lockgate-$LAB}
 results=$PWD/.lockgate/$LAB
-programs=(cert-manager cert-manager-chart pebble pebble-challtestsrv prometheus promtool external-dns external-dns-chart flagger flagger-chart dex oauth2-proxy)
+programs=(cert-manager cert-manager-chart pebble pebble-challtestsrv prometheus promtool external-dns external-dns-chart flagger flagger-chart dex oauth2-proxy otelcol)
 
 [[ $EUID == 0 ]] || die "the lab needs root, for network namespaces"
 [[ -z $module || -e e2e/tests/integrations/$module.rs ]] || die "no file e2e/tests/integrations/$module.rs"
@@ -26,7 +26,7 @@ release_program
 export IMAGES="nginx=env HTTP_PORT=80 echo-basic"
 IMAGES+=";cert-manager-controller=cert-manager controller;cert-manager-acmesolver=cert-manager solver"
 IMAGES+=";pebble-challtestsrv=pebble-challtestsrv;letsencrypt/pebble=pebble;prom/prometheus=prometheus;external-dns/external-dns=external-dns;fluxcd/flagger=flagger"
-IMAGES+=";dexidp/dex=dex;oauth2-proxy/oauth2-proxy=oauth2-proxy"
+IMAGES+=";dexidp/dex=dex;oauth2-proxy/oauth2-proxy=oauth2-proxy;otel/opentelemetry-collector=otelcol"
 
 # finish: keeps the logs of a failed run, and removes the lab.
 finish() {

@@ -3,6 +3,7 @@
 
 mod acme;
 mod cert_manager;
+mod collector;
 mod external_dns;
 mod flagger;
 mod logins;
