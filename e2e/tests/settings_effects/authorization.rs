@@ -133,12 +133,14 @@ async fn without_a_server_nothing_passes_unless_it_shall() {
 async fn a_server_may_be_asked_by_http() {
     let server = HttpAuthorizer::start().await;
     let http = "  protocol: http\n  requestBody: { maxBytes: 100B }\n  http:\n    pathPrefix: /check\n    \
-                allowedRequestHeaders: [X-Card]\n    allowedUpstreamHeaders: [x-user]\n";
+                allowedRequestHeaders: [X-Card]\n    allowedUpstreamHeaders: [x-user, x-team]\n";
     let site = Site::with(&settings(server.address, http)).await;
     let shop = site.plain().field("x-card", "platinum").field("x-shoe", "42").field("authorization", "Bearer a");
+    // The answer of the server has no team.
+    let shop = shop.field("x-user", "root").field("x-team", "admins");
     let answer = shop.send(Method::POST, "/cart?a=b", "a body").await.expect("an answer");
     assert_asked(&answer, &user());
-    assert!(!answer.text().contains("x-other"), "{}", answer.text());
+    assert!(!answer.text().contains("x-other") && !answer.text().contains("x-team"), "{}", answer.text());
     let asked = server.seen().pop().expect("a request to the server");
     assert_eq!(
         (asked.method, &*asked.uri.to_string(), &*asked.body),

@@ -146,8 +146,9 @@ pub const SERVICES: &[Key] = &[
         "externalAuthorization.http.allowedUpstreamHeaders",
         List<HeaderName>,
         route.external_authorization.check.http.allowed_upstream_headers,
-        "Headers of the server's answer, by full name, that replace headers of the request to the backend. Over \
-         gRPC, the answer itself selects them."
+        "Headers of the server's answer, by full name, that replace headers of the request to the backend. Those \
+         of clients are removed, also if the answer lacks them, unless the server receives them. Over gRPC, the answer itself \
+         selects them."
     ),
     key!(
         "rateLimit.endpoint",

@@ -6,6 +6,7 @@ use envoy_types::pb::envoy::config::common::mutation_rules::v3 as mutation_rules
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::ext_authz::v3 as ext_authz_v3;
+use envoy_types::pb::envoy::extensions::filters::http::header_mutation::v3 as header_mutation_v3;
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3 as rbac_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
@@ -28,10 +29,20 @@ const WITH_CONTEXT: [(&str, bool); 2] = [("lockgate.authorization", false), ("lo
 /// The cluster of these filters without a route. It does not exist.
 const NO_CLUSTER: &str = "lockgate.no-authorization";
 
-/// Builds the HTTP filter if a server is configured.
+/// Builds the HTTP filters if a server is configured.
 ///
 /// The server's response may change the route, so the route is selected again afterwards.
-pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
+pub fn filters(settings: &ExternalAuthorization) -> impl Iterator<Item = hcm_v3::HttpFilter> {
+    let asking = filter(settings);
+    let removing = without_answers(&settings.check).filter(|_| asking.is_some()).map(|part| hcm_v3::HttpFilter {
+        name: part.name,
+        config_type: part.typed_config.map(hcm_v3::http_filter::ConfigType::TypedConfig),
+        ..Default::default()
+    });
+    removing.into_iter().chain(asking)
+}
+
+fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
     let ExternalAuthorization { endpoint, check, context: _ } = settings;
     let cluster = match check.protocol {
         AuthorizationProtocol::Grpc => names::AUTHORIZATION_CLUSTER,
@@ -154,6 +165,33 @@ pub fn of_route(authorization: &Authorization) -> core_v3::TypedExtensionConfig 
         _ => {}
     }
     delegate::part(FILTER, &config)
+}
+
+/// Builds the filter in front of the server that removes the headers which its answer sets: Envoy leaves a header of the client as it is if
+/// the answer lacks it, so a client could pose as another user. What the server receives and what Envoy itself sets stays, and so do headers
+/// that only a pattern names.
+pub fn without_answers(check: &AuthorizationCheck) -> Option<core_v3::TypedExtensionConfig> {
+    use mutation_rules_v3::header_mutation::Action;
+    let AuthorizationHttp { allowed_request_headers, allowed_upstream_headers, upstream_patterns, .. } = &check.http;
+    let exact = upstream_patterns.iter().filter_map(|pattern| match pattern {
+        HeaderPattern::Exact(name) => Some(name),
+        HeaderPattern::Prefix(_) | HeaderPattern::Suffix(_) | HeaderPattern::Contains(_) => None,
+    });
+    let stays = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        let is_of_envoy = name == "x-request-id" || name.starts_with("x-forwarded-");
+        let is_sent = allowed_request_headers.iter().any(|sent| sent.eq_ignore_ascii_case(&name));
+        is_of_envoy || is_sent || name == "authorization"
+    };
+    let names = allowed_upstream_headers.iter().chain(exact).filter(|name| !stays(name));
+    let removed = names.map(|name| mutation_rules_v3::HeaderMutation { action: Some(Action::Remove(name.clone())) });
+    let request_mutations: Vec<_> = removed.collect();
+    if check.protocol != AuthorizationProtocol::Http || request_mutations.is_empty() {
+        return None;
+    }
+    let mutations = header_mutation_v3::Mutations { request_mutations, ..Default::default() };
+    let config = header_mutation_v3::HeaderMutation { mutations: Some(mutations), ..Default::default() };
+    Some(delegate::part("lockgate.without-answers", &config))
 }
 
 /// Builds the configuration of the filter. The server receives the certificate of a client that presents one.

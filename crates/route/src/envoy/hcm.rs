@@ -346,7 +346,7 @@ fn http_filters(
     // authorization and the fallback can change the route after that, so the filters are enabled then.
     let disabled = settings.external_authorization.endpoint.is_none() && fallback.is_none();
     let cors = filters.policies.then(|| cors::filter(disabled));
-    let authorization = authorization::filter(&settings.external_authorization);
+    let authorization = authorization::filters(&settings.external_authorization);
     let rate_limit = rate_limit::filter(&settings.rate_limit);
     let compression = compression::filters(&settings.compression);
     let body_limit = settings.http.max_request_body_bytes.map(body_limit::filter);

@@ -132,7 +132,10 @@ fn delegated(
         runs(session::of_route(filters)),
     ];
     let without_context = server.as_ref().filter(|server| server.context.is_empty());
-    let servers = of_filters.chain(without_context).map(|server| (authorization::of_route(server), true));
+    let servers = of_filters.chain(without_context).flat_map(|server| {
+        let removing = authorization::without_answers(&server.check).map(|filter| (filter, false));
+        removing.into_iter().chain([(authorization::of_route(server), true)])
+    });
     let is_web = filters.contains(&ForwardFilter::GrpcWeb);
     let web = is_web.then(|| delegate::part("envoy.filters.http.grpc_web", &grpc_web_v3::GrpcWeb {}));
     let all = cookies::of_route(filters).into_iter().chain(compressed).chain(web).map(|filter| (filter, false));

@@ -253,7 +253,8 @@ pub struct AuthorizationHttpSpec {
     /// Headers of the request that the server receives in addition to `Host`, `Authorization`, and `Content-Length`.
     #[cfg_attr(feature = "testing", schemars(length(max = 32), inner(length(min = 1, max = 253))))]
     pub allowed_request_headers: Vec<String>,
-    /// Headers of the server's answer that replace headers of the request to the backend.
+    /// Headers of the server's answer that replace headers of the request to the backend. Those of clients are removed, also if the answer
+    /// lacks them, unless the server receives them.
     #[cfg_attr(feature = "testing", schemars(length(max = 32), inner(length(min = 1, max = 253))))]
     pub allowed_upstream_headers: Vec<String>,
 }
