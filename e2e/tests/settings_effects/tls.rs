@@ -38,7 +38,8 @@ async fn cipher_suites_and_curves_are_those_chosen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn below_wildcards_hosts_are_the_server_names_of_connections() {
-    let site = Site::with("tls: { strictServerNames: true }\n").await;
+    let http3 = "http: { http3: { enabled: true, advertisedPort: 443 } }\n";
+    let site = Site::with(&format!("{http3}tls: {{ strictServerNames: true }}\n")).await;
     let pair = site.authority.issue(&["*.wild.test", "*.b.wild.test"]).secret("default", "wild-tls");
     let wild = ingress("wild", "WILD", "shop", Some("wild-tls")).replace("WILD", "'*.wild.test'");
     site.manifests.write("wild.yaml", &documents(&[pair, wild]));
@@ -64,6 +65,8 @@ async fn below_wildcards_hosts_are_the_server_names_of_connections() {
             assert_eq!(found, Some(expected), "{host} over a connection for {server_name}, HTTP/2: {http2}");
         }
     }
+    let over_http3 = http3::get(site.lockgate.https, "a.wild.test", "/", site.authority.der()).await;
+    assert_eq!(over_http3.expect("an answer over HTTP/3").status, 200);
     site.config.write("lockgate.yaml", "");
     wait_everywhere("other hosts", async || status("a.wild.test", "b.wild.test", true).await == Some(200)).await;
 }
