@@ -326,7 +326,7 @@ impl<'a> Found<'a> {
 /// Returns the remedy for a missing Service with a namesake in another namespace.
 fn other_namespace(namesake: &ObjectKey) -> String {
     format!(
-        "Service \"{namesake}\" is in the manifests. If it is meant, name the same namespace in both objects; --namespace sets the \
+        "Service \"{namesake}\" is in the manifests. To use it, set the same namespace in both objects; --namespace sets the \
          namespace of objects without one."
     )
 }

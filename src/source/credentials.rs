@@ -60,7 +60,8 @@ pub fn key_sets(data: &BTreeMap<String, ByteString>) -> Box<[(Arc<str>, Confiden
 
 /// Returns the text of a value that may be a JSON Web Key Set.
 pub fn key_set(value: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(value).ok().filter(|_| value.len() <= LARGEST_SET)?;
+    // Secrets of Helm have up to 1 MiB, so the length decides first.
+    let text = std::str::from_utf8(Some(value).filter(|value| value.len() <= LARGEST_SET)?).ok()?;
     (text.trim_start().starts_with('{') && text.contains("\"keys\"")).then_some(text)
 }
 

@@ -110,7 +110,7 @@ spec:
     authorization:
       extensionRef: { name: http }
       serviceType: http
-      httpSettings: { allowedAuthorizationHeaders: [{ prefix: X-Team }], allowedUpstreamHeaders: [{ exact: x-user }] }
+      httpSettings: { allowedAuthorizationHeaders: [{ prefix: X-Team }], allowedUpstreamHeaders: [{ exact: x-user }, { exact: X-Team-Id }] }
   routes: [{ services: [{ name: a, port: 80 }] }]
 ---
 apiVersion: projectcontour.io/v1
@@ -226,6 +226,10 @@ async fn access_to_hosts_and_routes_is_restricted() {
         for (path, expected) in [("/http", 200), ("/http?deny", DENIED.0)] {
             assert_eq!(status(&over_http, path).await, expected, "{path}");
         }
+        // The server receives a header that its answer may set, because both lists contain it.
+        assert_eq!(status(&over_http.clone().field("x-team-id", "7"), "/both").await, 200);
+        let asked = http.seen().into_iter().find(|asked| asked.uri.path() == "/both").expect("a request to the server");
+        assert_eq!(asked.headers.get("x-team-id").map(|value| value.as_bytes()), Some(&b"7"[..]));
         let none = host("none");
         assert_eq!([status(&none, "/").await, status(&none, "/open").await], [503, 200], "fails closed");
     }

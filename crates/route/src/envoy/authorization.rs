@@ -172,7 +172,13 @@ pub fn of_route(authorization: &Authorization) -> core_v3::TypedExtensionConfig 
 /// that only a pattern names.
 pub fn without_answers(check: &AuthorizationCheck) -> Option<core_v3::TypedExtensionConfig> {
     use mutation_rules_v3::header_mutation::Action;
-    let AuthorizationHttp { allowed_request_headers, allowed_upstream_headers, upstream_patterns, .. } = &check.http;
+    let AuthorizationHttp {
+        path_prefix: _,
+        allowed_request_headers,
+        allowed_upstream_headers,
+        request_patterns,
+        upstream_patterns,
+    } = &check.http;
     let exact = upstream_patterns.iter().filter_map(|pattern| match pattern {
         HeaderPattern::Exact(name) => Some(name),
         HeaderPattern::Prefix(_) | HeaderPattern::Suffix(_) | HeaderPattern::Contains(_) => None,
@@ -180,7 +186,8 @@ pub fn without_answers(check: &AuthorizationCheck) -> Option<core_v3::TypedExten
     let stays = |name: &str| {
         let name = name.to_ascii_lowercase();
         let is_of_envoy = name == "x-request-id" || name.starts_with("x-forwarded-");
-        let is_sent = allowed_request_headers.iter().any(|sent| sent.eq_ignore_ascii_case(&name));
+        let is_sent = allowed_request_headers.iter().any(|sent| sent.eq_ignore_ascii_case(&name))
+            || request_patterns.iter().any(|pattern| pattern.matches(&name));
         is_of_envoy || is_sent || name == "authorization"
     };
     let names = allowed_upstream_headers.iter().chain(exact).filter(|name| !stays(name));

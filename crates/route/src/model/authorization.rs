@@ -108,3 +108,15 @@ pub enum HeaderPattern {
     /// A part of names.
     Contains(String),
 }
+
+impl HeaderPattern {
+    /// Returns whether a name in lower case matches.
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Exact(text) => name == text,
+            Self::Prefix(text) => name.starts_with(text),
+            Self::Suffix(text) => name.ends_with(text),
+            Self::Contains(text) => name.contains(text),
+        }
+    }
+}

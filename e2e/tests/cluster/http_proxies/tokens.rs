@@ -60,7 +60,7 @@ async fn tokens_are_verified_with_the_keys_of_a_server_that_goes_away() {
     answers(&target, "/open", 200).await;
 }
 
-/// A login that needs the Secret of the client. No server is asked before the redirect.
+/// A policy that redirects to a login. Envoy needs only the client secret for the redirect.
 const LOGIN: &str = "\
 apiVersion: lockgate.dev/v1alpha1
 kind: HTTPPolicy

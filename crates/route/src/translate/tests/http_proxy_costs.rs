@@ -14,7 +14,7 @@ use crate::testing::http_proxies::http_proxy;
 use crate::testing::objects::{class, meta, objects, service};
 use crate::translate::{ChangedInputs, Translator};
 
-/// A root with a host of its own includes an object of another namespace.
+/// The number of roots. Each has its own host, and includes one object of another namespace.
 const TREES: usize = 1000;
 
 /// The versions of an object: as at first, with another time limit, and with a fault.
@@ -110,7 +110,7 @@ fn a_change_of_one_of_two_thousand_touches_its_host_and_its_own_status() {
             let [(name, size)] = &sent[..] else { panic!("{id:?} as {form:?}: {sent:?}") };
             assert_eq!(*name, format!("http/{number}.test"), "{id:?} as {form:?}");
             sizes.push(*size);
-            // A root plans the statuses of what it includes again. Another status is a change of what the object says about itself.
+            // The statuses of the whole tree are planned again, but only that of the changed object differs.
             let tree = [meta(&format!("root-{number}")).key, meta(&format!("other/team-{number}")).key];
             let tree = tree.map(|key| ObjectId { kind: Kind::HTTP_PROXY, key });
             assert!(sources.iter().all(|one| tree.contains(one)), "{id:?} as {form:?}: {sources:?}");

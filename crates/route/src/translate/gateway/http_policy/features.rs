@@ -299,8 +299,12 @@ impl Features {
         }
     }
 
-    /// Returns what is not enforced on `route` as written, although each policy by itself is valid: a message and the consequence.
+    /// Returns why policies that are valid by themselves cannot be enforced together on `route`: a message and the consequence.
     pub fn excess(&self, route: &Route) -> Option<(String, &'static str)> {
+        let may_wait = [self.jwt.is_some(), self.oidc.is_some(), self.authorization.is_some(), route.asks()];
+        if may_wait.into_iter().filter(|waits| *waits).count() < WAITS {
+            return None;
+        }
         let policy = self.behind(route, self.resolve().ok()?);
         let servers: Vec<_> = waiting(&policy, route).collect();
         if servers.len() > WAITS {
