@@ -11,6 +11,7 @@ mod defaults;
 mod deviations;
 mod draft;
 mod durations;
+mod envoy_headers;
 mod faults;
 mod keys;
 mod objects;
@@ -82,6 +83,7 @@ pub fn migrate(
         configuration.unknown().into_iter().for_each(|row| draft.report(row));
     }
     set_flags(flags, &mut draft);
+    envoy_headers::set(manifests.objects(), &mut draft);
     let Finished { settings, values, resolved, mut rows } = draft.finish(HEADING);
     rows.extend(objects::rows(manifests, &resolved.settings.route, scope, &classes, now));
     rows.sort();

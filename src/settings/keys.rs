@@ -13,7 +13,7 @@ use super::values::numbers::{
     Body, Buffer, Byte, Compressible, Connections, Count, FleetCount, HeadersSize, Heap, NamespaceSize, Percent, Port,
     PortOrNone, Positive, Streams,
 };
-use super::values::policy::{HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
+use super::values::policy::{EnvoyHeader, HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
 use super::values::process::{Certificates, Directory, Identity, LogFilter, TemplateFile};
 use super::values::retries::Condition;
 use super::values::services::{Descriptors, PathPrefix, Texts};

@@ -78,7 +78,7 @@ fn every_field_has_a_key() {
             },
         namespace_ownership: _,
         hosts: Hosts { require_grant: _ },
-        http_proxies: route::HttpProxies { root_namespaces: _, permit_insecure: _ },
+        http_proxies: route::HttpProxies { root_namespaces: _, permit_insecure: _, envoy_headers: _ },
         envoy_service: _,
         external_names: ExternalNames { allow: _, cluster_local: _ },
         listeners:
@@ -111,6 +111,7 @@ fn every_field_has_a_key() {
                 server_header: _,
                 headers_with_underscores: _,
                 allow_chunked_length: _,
+                returns: _,
                 max_request_body_bytes: _,
                 max_request_headers_kib: _,
                 max_concurrent_streams: _,
@@ -247,7 +248,7 @@ fn every_field_has_a_key() {
         + 2
         + 2
         + (7 * 2 + 2 + 6 + 2)
-        + (2 + 15)
+        + (2 + 16)
         + 3
         + (2 * 2 + 1)
         // statistics
@@ -272,7 +273,7 @@ fn every_field_has_a_key() {
         // tenants
         + 8
         // httpProxy
-        + 2
+        + 3
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
         + 2
         // gateway.controller, gateway.restrictingPolicies, gateway.ignoredPolicies, gateway.dedicatedFleets

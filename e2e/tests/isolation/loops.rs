@@ -9,15 +9,15 @@ use super::site::{By, HOST, Site, received};
 const CLUSTER: &str =
     "apiVersion: v1\nkind: Namespace\nmetadata: { name: kube-system, uid: 1b4e28ba-2fa1-11d2-883f-0016d3cca427 }\n";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_request_passes_an_installation_once() {
+/// Starts an Envoy with a backend that leads back to it, and asserts that each request passes `passes` times.
+async fn site_with_loop(settings: &str, passes: u64) -> Site {
     // The connections, requests, and retries of the tenant's Service have no limits.
     let limits = ["connections", "pending-requests", "requests", "retries"];
     let limits: Vec<String> = limits.iter().map(|name| format!("projectcontour.io/max-{name}: '4294967295'")).collect();
     let proxy = Relay::start(&[]).await;
     let around = service("around", &limits.join(", "), &[([127, 0, 0, 1], proxy.port).into()]);
     let site = Site::with_objects(
-        "",
+        settings,
         &[CLUSTER.to_owned(), around, ingress("around", HOST, "around", None).replace("path: /\n", "path: /around\n")],
     )
     .await;
@@ -31,8 +31,18 @@ async fn a_request_passes_an_installation_once() {
         );
     }
     let passed = site.envoy.stat("cluster.default_around_http.upstream_rq_total").await;
-    assert_eq!(passed, 3, "each request passes once");
+    assert_eq!(passed, 3 * passes, "each request passes {passes} times");
+    site
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_returns_as_often_as_the_settings_allow() {
+    site_with_loop("http: { returns: 2 }\n", 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_passes_an_installation_once() {
+    let site = site_with_loop("", 1).await;
     // A request of another installation passes, and so do other proxies' marks. A tenant's header changes nothing.
     let other = "other; v=1, lockgate-0000000000000000, lockgate-0000000000000000";
     let answer = site.get(By::Http, "/", &[("cdn-loop", other)]).await;

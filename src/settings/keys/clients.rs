@@ -33,6 +33,13 @@ pub const CLIENTS: &[Key] = &[
         "Whether HTTPProxies can serve a route in plain text with `permitInsecure`, although their host has TLS. Otherwise, plain HTTP is \
          redirected to HTTPS."
     ),
+    key!(
+        "httpProxy.envoyHeaders",
+        List<EnvoyHeader>,
+        route.http_proxies.envoy_headers,
+        "Headers with the prefix `x-envoy-` that HTTPProxies may set and remove. Headers that Envoy itself uses are not allowed: they \
+         control retries, time limits, and faults. HTTPProxies may change headers without this prefix anyway."
+    ),
     key!("externalNames.allow", Bool, route.external_names.allow, "Allows Services of type ExternalName as backends."),
     key!(
         "externalNames.clusterLocal",
@@ -273,6 +280,13 @@ pub const CLIENTS: &[Key] = &[
         route.http.untrusted_headers,
         "Request headers in which proxies describe the client or the original request. If `http.trustedHops` is 0, \
          they are removed, as are all `x-envoy-` headers."
+    ),
+    key!(
+        "http.returns",
+        Count,
+        route.http.returns,
+        "How often a request may return to the Envoys of this installation, for example through another proxy or a Service of type \
+         ExternalName. The next return is answered 502. Each mirror of a route multiplies the requests of each return."
     ),
     key!(
         "http.allowChunkedLength",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lockgate_route::model::FRAMING;
+use lockgate_route::model::{self, FRAMING};
 use serde_json::{Value as Json, json};
 
 use super::{Format, Scalar, found, quoted};
@@ -36,6 +36,26 @@ impl Scalar for HeaderName {
 
     fn schema() -> Json {
         json!({"type": "string", "pattern": "^[A-Za-z0-9!#$&'*+.^_`|~-]+$"})
+    }
+}
+
+/// The name of a header with the prefix of Envoy's headers, which Envoy itself does not use.
+pub struct EnvoyHeader;
+
+impl Scalar for EnvoyHeader {
+    type Value = model::HeaderName;
+    const NAME: &'static str = "header name";
+
+    fn parse(text: &str) -> Result<model::HeaderName, String> {
+        model::HeaderName::parse_like_envoys(text)
+    }
+
+    fn show(value: &model::HeaderName) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^[Xx]-[Ee][Nn][Vv][Oo][Yy]-[A-Za-z0-9!#$%&'*+.^_`|~-]+$"})
     }
 }
 

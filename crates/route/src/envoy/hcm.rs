@@ -341,7 +341,7 @@ fn http_filters(
     fallback: Option<hcm_v3::HttpFilter>,
     settings: &Settings,
 ) -> Vec<hcm_v3::HttpFilter> {
-    let loops = filters.installation.map(loops::filter).into_iter();
+    let loops = filters.installation.map(|installation| loops::filter(installation, settings.http.returns)).into_iter();
     // Envoy creates a disabled filter only for routes that configure it, and selects the filters of a request once. External
     // authorization and the fallback can change the route after that, so the filters are enabled then.
     let disabled = settings.external_authorization.endpoint.is_none() && fallback.is_none();

@@ -13,11 +13,62 @@ pub struct HeaderName(Arc<str>);
 /// The header with the marks of the proxies that a request has passed. Source: RFC 8586.
 pub const LOOP: &str = "cdn-loop";
 /// The prefixes of headers that no tenant changes, with the reason.
-const RESERVED: [(&str, &str); 3] = [
-    ("proxy-", "it belongs to the connection"),
-    ("x-envoy-", "it controls Envoy"),
-    ("x-lockgate-", "it controls Lockgate"),
+const RESERVED: [(&str, &str); 3] =
+    [("proxy-", "it belongs to the connection"), (ENVOY, "it controls Envoy"), ("x-lockgate-", "it controls Lockgate")];
+/// The headers that Envoy 1.40 reads or writes, without their prefix. Some of them control retries, time limits, or faults.
+const OF_ENVOY: [&str; 49] = [
+    "attempt-count",
+    "auth-failure-mode-allowed",
+    "auth-headers-to-remove",
+    "auth-partial-body",
+    "cluster",
+    "decorator-operation",
+    "degraded",
+    "downstream-service-cluster",
+    "downstream-service-node",
+    "expected-rq-timeout-ms",
+    "external-address",
+    "fault-abort-grpc-request",
+    "fault-abort-request",
+    "fault-abort-request-percentage",
+    "fault-delay-request",
+    "fault-delay-request-percentage",
+    "fault-throughput-response",
+    "fault-throughput-response-percentage",
+    "force-trace",
+    "hedge-on-per-try-timeout",
+    "immediate-health-check-fail",
+    "internal",
+    "ip-tags",
+    "is-timeout-retry",
+    "local-overloaded",
+    "max-retries",
+    "original-dst-host",
+    "original-host",
+    "original-method",
+    "original-path",
+    "original-url",
+    "overloaded",
+    "peer-metadata",
+    "peer-metadata-id",
+    "ratelimited",
+    "retriable-header-names",
+    "retriable-status-codes",
+    "retry-grpc-on",
+    "retry-on",
+    "upstream-alt-stat-name",
+    "upstream-canary",
+    "upstream-healthchecked-cluster",
+    "upstream-host-address",
+    "upstream-hostname",
+    "upstream-rq-per-try-timeout-ms",
+    "upstream-rq-timeout-alt-response",
+    "upstream-rq-timeout-ms",
+    "upstream-service-time",
+    "upstream-stream-duration-ms",
 ];
+/// The prefix of headers that can control Envoy.
+const ENVOY: &str = "x-envoy-";
 /// Headers that delimit a message, or that belong to one connection. Source: RFC 9110 section 7.6.1; RFC 9112 section 6.
 pub const FRAMING: [&str; 8] =
     ["connection", "content-length", "http2-settings", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
@@ -55,6 +106,20 @@ impl HeaderName {
             },
         };
         Err(format!("header {text:?} cannot be changed: {reason}"))
+    }
+
+    /// Parses the name of a header that looks like a header of Envoy, and that an operator allows to be changed.
+    ///
+    /// # Errors
+    /// The reason: the name has another prefix, or Envoy itself reads or writes the header.
+    pub fn parse_like_envoys(text: &str) -> Result<Self, String> {
+        let name = Self::parse(text).filter(|name| name.as_str().len() > ENVOY.len());
+        let name = name.ok_or_else(|| format!("expected the name of a header that starts with {ENVOY:?}"))?;
+        match name.as_str().strip_prefix(ENVOY) {
+            None => Err(format!("expected a name that starts with {ENVOY:?}; all other headers can be changed anyway")),
+            Some(rest) if OF_ENVOY.contains(&rest) => Err("Envoy itself reads or writes this header".to_owned()),
+            Some(_) => Ok(name),
+        }
     }
 
     /// A regular expression of names in lower case: those that [`Self::parse_changeable`] refuses, except for `host` and
@@ -150,6 +215,16 @@ mod tests {
             let refused = HeaderName::parse_changeable(name).err().unwrap_or_default();
             assert!(refused.starts_with(&format!("header {name:?} cannot be changed")), "{refused}");
         }
+    }
+
+    #[test]
+    fn an_operator_allows_only_what_envoy_does_not_use() {
+        let allowed = HeaderName::parse_like_envoys("X-Envoy-Hostname").map(|name| name.to_string());
+        assert_eq!(allowed, Ok("x-envoy-hostname".to_owned()));
+        for refused in ["X-Envoy-Max-Retries", "x-envoy-fault-delay-request", "x-envoy-", "x-team", "x-envoy- ", "te"] {
+            assert!(HeaderName::parse_like_envoys(refused).is_err(), "{refused}");
+        }
+        assert!(OF_ENVOY.is_sorted());
     }
 
     #[test]

@@ -104,6 +104,8 @@ pub struct Http {
     /// Headers that proxies add, in lower case. They are removed from requests of clients unless `trusted_hops` is
     /// positive.
     pub untrusted_headers: Vec<String>,
+    /// How often a request may return to the Envoys of this installation.
+    pub returns: u32,
     /// Whether a request with both `Content-Length` and `Transfer-Encoding: chunked` is accepted, as chunked.
     pub allow_chunked_length: bool,
     /// Whether policies may replace error responses. It costs memory for each connection manager.
@@ -365,6 +367,7 @@ impl Default for Http {
             server_header: ServerHeader::Overwrite,
             headers_with_underscores: Underscores::Drop,
             untrusted_headers: UNTRUSTED_HEADERS.map(str::to_owned).to_vec(),
+            returns: 0,
             allow_chunked_length: false,
             error_responses: false,
             max_request_body_bytes: None,

@@ -63,6 +63,7 @@ const CASES: &[Case] = &[
     case("no escaped slashes", LISTENERS, |s| s.http.escaped_slashes = EscapedSlashes::Reject),
     case("escaped slashes unescaped", LISTENERS, |s| s.http.escaped_slashes = EscapedSlashes::UnescapeAndForward),
     case("headers of proxies", LISTENERS, |s| s.http.untrusted_headers = vec!["forwarded".to_owned()]),
+    case("requests that return", LISTENERS, |s| s.http.returns = 1),
     case("server header if absent", LISTENERS, |s| s.http.server_header = ServerHeader::AppendIfAbsent),
     case("server header of backends", LISTENERS, |s| s.http.server_header = ServerHeader::PassThrough),
     case("underscores", LISTENERS, |s| s.http.headers_with_underscores = Underscores::Allow),

@@ -6,6 +6,7 @@ use super::situation;
 use super::tree::{Declaring, Tree};
 use crate::model::{HeaderChange, HeaderFormat, HeaderName, HeaderValue, Host};
 use crate::objects::http_proxy::{HeadersPolicy, ProxyService};
+use crate::settings::HttpProxies;
 use crate::translate::host;
 
 /// The messages that a policy changes.
@@ -61,6 +62,7 @@ pub fn parse(
         Changes::Responses => (false, false),
         Changes::OfService { of_requests, .. } => (true, of_requests),
     };
+    let proxies = &tree.resolver.context.settings.http_proxies;
     let situation = situation::headers_not_valid(of_service, of_requests);
     let block = if of_service { situation::Block::Service } else { situation::Block::Route };
     // An unknown change of headers restricts no access, but is no part of a message that is served.
@@ -99,14 +101,14 @@ pub fn parse(
             faults.push((format!("{field}.value"), format!("the policy has {excess}")));
             continue;
         }
-        match HeaderName::parse_changeable(&setting.name) {
+        match proxies.changeable(&setting.name) {
             Ok(name) if format.operators() > 0 => parsed.push(HeaderChange::SetFormat(name, format)),
             Ok(name) => parsed.extend(HeaderValue::parse(&text).map(|value| HeaderChange::Set(name, value))),
             Err(message) => faults.push((format!("{field}.name"), message)),
         }
     }
     for (index, text) in policy.remove.iter().enumerate() {
-        match HeaderName::parse_changeable(text) {
+        match proxies.changeable(text) {
             Ok(name) => parsed.push(HeaderChange::Remove(name)),
             Err(message) => faults.push((format!("{field}.remove[{index}]"), message)),
         }
@@ -125,10 +127,10 @@ pub fn parse(
 }
 
 /// Returns the headers that a policy changes.
-pub fn changed(policy: Option<&HeadersPolicy>) -> BTreeSet<HeaderName> {
+pub fn changed(policy: Option<&HeadersPolicy>, proxies: &HttpProxies) -> BTreeSet<HeaderName> {
     let names =
         policy.into_iter().flat_map(|policy| policy.set.iter().map(|setting| &setting.name).chain(&policy.remove));
-    names.filter_map(|name| HeaderName::parse_changeable(name).ok()).collect()
+    names.filter_map(|name| proxies.changeable(name).ok()).collect()
 }
 
 fn host_value(text: &str, changes: Changes) -> Option<NewHost> {

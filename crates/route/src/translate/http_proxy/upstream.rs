@@ -122,14 +122,15 @@ pub fn wanted(
     route: &ProxyRoute,
     host: Option<HeaderValue>,
 ) -> Wanted {
+    let proxies = &tree.resolver.context.settings.http_proxies;
     Wanted {
         load_balancing: balancing::of_route(tree, object, field, route.load_balancer_policy.as_ref()),
         health_check: health::of_route(tree, object, field, route.health_check_policy.as_ref()),
         idle_timeout: policies::idle_connection(tree, object, field, route.timeout_policy.as_ref()),
         host,
         cookies: cookies::parse(tree, object, field, &route.cookie_rewrite_policies, situation::Block::Route),
-        requests: headers::changed(route.request_headers_policy.as_ref()),
-        responses: headers::changed(route.response_headers_policy.as_ref()),
+        requests: headers::changed(route.request_headers_policy.as_ref(), proxies),
+        responses: headers::changed(route.response_headers_policy.as_ref(), proxies),
     }
 }
 
