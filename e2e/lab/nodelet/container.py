@@ -53,7 +53,8 @@ class Container:
         env = self.environment()
         command = local_command(self.spec)
         security = Security(self.pod.spec.security_context, self.spec.security_context)
-        script = ["set -e", *self.keep_program(command, security), f"cd {self.pod.volumes.root}"]
+        script = ["set -e", f"echo {shlex.quote(self.pod.meta.name[:63])} >/proc/sys/kernel/hostname"]
+        script += [*self.keep_program(command, security), f"cd {self.pod.volumes.root}"]
         # A container has shared memory of its own. Envoys of different pods would take each other's.
         script.append("mount -t tmpfs shm /dev/shm")
         # Parents before children. The source is relative to the working directory, and -c keeps mount from making
@@ -77,7 +78,7 @@ class Container:
             os.chmod(out.fileno(), 0o666)  # any user of the container may open /dev/stdout
             # `ip netns exec` makes a mount namespace too. start_new_session: one process group to signal.
             self.process = subprocess.Popen(
-                ["ip", "netns", "exec", self.pod.netns, "sh", "-c", "\n".join(script)],
+                ["ip", "netns", "exec", self.pod.netns, "unshare", "--uts", "sh", "-c", "\n".join(script)],
                 env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
         with open(f"{self.pod.root}/{self.name}.pid", "w") as f:
             f.write(f"{self.process.pid}\n")

@@ -90,6 +90,8 @@ class Pod:
         run(f"ip netns add {self.netns}")
         run(f"ip link add {self.veth} type veth peer name eth0 netns {self.netns}")
         run(f"ip link set {self.veth} master cni0 up")
+        # A pod reaches itself by the address of its Service: where br_netfilter is loaded, the bridge would drop the packet.
+        run(f"ip link set {self.veth} type bridge_slave hairpin on")
         run(f"ip -n {self.netns} link set lo up")
         # The node forwards between ports of one bridge, and tells pods by IPv6 that they are neighbors. A pod that
         # followed would answer past the node, and so past the address translation of a Service.

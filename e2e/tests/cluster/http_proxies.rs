@@ -3,6 +3,7 @@
 
 mod authorization;
 mod includes;
+mod limits;
 mod routes;
 mod tls;
 mod tokens;
