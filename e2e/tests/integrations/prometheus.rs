@@ -1,8 +1,9 @@
 //! Prometheus with the configuration of the documentation, and the alerts and dashboards of the chart.
 
 mod queries;
+mod variables;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 use super::{Page, lockgate};
 use queries::{Asked, Selector};
+use variables::Variable;
 
 /// The labels of texts and expressions in docs/alerts.md.
 const DOCUMENTED: [&str; 2] = [
@@ -113,6 +115,15 @@ impl Prometheus {
         self.post("/api/v1/query", query).await["result"].as_array().map_or(0, Vec::len)
     }
 
+    /// Returns the options of a variable of a dashboard.
+    async fn options(&self, variable: &Variable) -> BTreeSet<String> {
+        let encoded: String = variable.selector.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let answer = self.api.get(&format!("/api/v1/label/{}/values?match[]={encoded}", variable.label)).await;
+        let answer = answer.expect("an answer of Prometheus");
+        assert_eq!(answer.status, 200, "{variable:?}: {}", answer.text());
+        variable.options(&serde_json::from_slice::<Value>(&answer.body).expect("JSON")["data"])
+    }
+
     /// Returns the selectors and labels of a query.
     async fn parse(&self, query: &str) -> Asked {
         Asked::of(&self.post("/api/v1/parse_query", query).await)
@@ -192,6 +203,26 @@ async fn the_metrics_of_all_queries_exist() {
         missing.is_empty().then_some(())
     };
     lab.until("results of all queries", found).await;
+    // Users see these names in the lists of the dashboards.
+    let name = &*space.name;
+    let installation = variables::of_dashboard("lockgate.json", &[("$namespace", "lockgate")]);
+    let objects = variables::of_dashboard("lockgate-objects.json", &[("$namespace", ".*")]);
+    let mut expected = BTreeMap::from([
+        ("lockgate.json namespace", vec!["lockgate"]),
+        ("lockgate.json tenant", vec![name]),
+        ("lockgate-objects.json namespace", vec![name]),
+        ("lockgate-objects.json object", vec!["refusing", "web"]),
+    ]);
+    for (file, variables) in [("lockgate.json", installation), ("lockgate-objects.json", objects)] {
+        for variable in variables {
+            let key = format!("{file} {}", variable.name);
+            let expected = expected.remove(&*key).unwrap_or_else(|| panic!("a new variable: {key}"));
+            let options = prometheus.options(&variable).await;
+            println!("{key}: {options:?}");
+            assert!(expected.iter().all(|one| options.contains(*one)), "{key}: {options:?}");
+        }
+    }
+    assert!(expected.is_empty(), "{expected:?}");
     println!("{} queries: {} selectors and {} labels exist", queries.all.len(), selectors.len(), labels.len());
     assert!(selectors.len() > 40 && labels.len() > 30);
 }
