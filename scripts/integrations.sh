@@ -4,6 +4,7 @@
 # usage: integrations.sh [MODULE [FILTER]]   (MODULE: a name in e2e/tests/integrations, without .rs)
 # env: LAB, BIN, DIR   name, programs, and state of the lab (integr, e2e/lab/bin, /tmp/lockgate-$LAB)
 #      LOCKGATE   the program (a release build)
+#      GATEWAY_PLUGIN   the official Gateway API plugin of Argo Rollouts, in place of the plugin of the lab; a file outside of /tmp
 #      KEEP       1 keeps the lab of a failed run
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +14,8 @@ module=${1:-} filter=${2:-}
 export LAB=${LAB:-integr} BIN=${BIN:-$PWD/e2e/lab/bin}
 export DIR=${DIR:-/tmp/lockgate-$LAB}
 results=$PWD/.lockgate/$LAB
-programs=(cert-manager cert-manager-chart pebble pebble-challtestsrv prometheus promtool external-dns external-dns-chart flagger flagger-chart dex oauth2-proxy otelcol)
+programs=(cert-manager cert-manager-chart pebble pebble-challtestsrv prometheus promtool external-dns external-dns-chart
+  flagger flagger-chart rollouts-controller kubectl-argo-rollouts rollouts-plugin rollouts-manifests dex oauth2-proxy otelcol)
 
 [[ $EUID == 0 ]] || die "the lab needs root, for network namespaces"
 [[ -z $module || -e e2e/tests/integrations/$module.rs ]] || die "no file e2e/tests/integrations/$module.rs"
@@ -27,6 +29,8 @@ export IMAGES="nginx=env HTTP_PORT=80 echo-basic"
 IMAGES+=";cert-manager-controller=cert-manager controller;cert-manager-acmesolver=cert-manager solver"
 IMAGES+=";pebble-challtestsrv=pebble-challtestsrv;letsencrypt/pebble=pebble;prom/prometheus=prometheus;external-dns/external-dns=external-dns;fluxcd/flagger=flagger"
 IMAGES+=";dexidp/dex=dex;oauth2-proxy/oauth2-proxy=oauth2-proxy;otel/opentelemetry-collector=otelcol"
+# Argo Rollouts copies its plugins to its working directory.
+IMAGES+=";argoproj/argo-rollouts=env -C /home/argo-rollouts rollouts-controller"
 
 # finish: keeps the logs of a failed run, and removes the lab.
 finish() {

@@ -8,6 +8,7 @@ mod external_dns;
 mod flagger;
 mod logins;
 mod prometheus;
+mod rollouts;
 
 use e2e::Lab;
 use e2e::lab::Installation;

@@ -11,17 +11,17 @@ use serde_json::Value;
 use super::prometheus::Prometheus;
 use super::{Page, lockgate};
 
-const HOST: &str = "shop.example.com";
+pub(super) const HOST: &str = "shop.example.com";
 /// The address of Prometheus on the page.
-const PROMETHEUS: &str = "prometheus.monitoring:";
+pub(super) const PROMETHEUS: &str = "prometheus.monitoring:";
 
 /// The Gateway of the page.
-const GATEWAY: &str = "apiVersion: v1\nkind: Namespace\nmetadata: { name: infra }\n---\n\
+pub(super) const GATEWAY: &str = "apiVersion: v1\nkind: Namespace\nmetadata: { name: infra }\n---\n\
     apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: { name: public, namespace: infra }\nspec:\n  \
     gatewayClassName: lockgate\n  listeners:\n  - { name: http, port: 80, protocol: HTTP, allowedRoutes: { namespaces: { from: All } } }\n";
 
 /// A release that is healthy, and answers all other requests 500.
-const FAULTY: &str = r#"[{"op": "add", "path": "/spec/template/spec/containers/0/command", "value": ["python3", "-c",
+pub(super) const FAULTY: &str = r#"[{"op": "add", "path": "/spec/template/spec/containers/0/command", "value": ["python3", "-c",
 "import http.server as h\nclass H(h.BaseHTTPRequestHandler):\n  protocol_version = 'HTTP/1.1'\n  def do_GET(self):\n    self.send_response(200 if self.path == '/health' else 500)\n    self.send_header('content-length', '0')\n    self.end_headers()\nh.ThreadingHTTPServer(('', 3000), H).serve_forever()\n"]}]"#;
 
 /// Waits until the Canary is in a phase. Returns the weights of the new version on the way.
@@ -48,7 +48,7 @@ async fn phase(space: &Namespace<'_>, expected: &str) -> BTreeSet<u64> {
 }
 
 /// Returns the environment variable that the answering pods have in their template.
-async fn release(space: &Namespace<'_>, target: &Target) -> Value {
+pub(super) async fn release(space: &Namespace<'_>, target: &Target) -> Value {
     let answer = target.get("/").await.expect("an answer");
     let pod = Echoed::of(&answer).unwrap_or_else(|| panic!("{} {}", answer.status, answer.text())).pod;
     let pod = space.lab().get(&format!("/api/v1/namespaces/{}/pods/{pod}", space.name)).await;
