@@ -408,6 +408,7 @@ impl Translator {
         let Affected { shared: mut hosts, has_other_default, .. } = affected;
         self.update_installation(objects, settings, &mut update.touched);
         self.clusters.forget_unread(&mut self.ledger);
+        self.update_policies_of_clusters(&mut update);
         if (has_other_default || hosts.contains(&Host::Any)) && self.find_nameless(settings) {
             hosts.insert(Host::Any);
         }

@@ -8,7 +8,7 @@ use std::slice;
 use std::sync::Arc;
 
 use super::{Due, Translator, Update};
-use crate::objects::{Kind, ObjectId, Objects};
+use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
 use crate::translate::backend_policies::KINDS;
@@ -43,6 +43,14 @@ impl Translator {
         // The other policies of the same Services may win or lose a target.
         policies.extend(services.iter().flat_map(|service| self.backend_policies.of_service(service)).cloned());
         policies.iter().for_each(|id| self.update_backend_policy_verdict(id, update));
+    }
+
+    /// Updates the conditions of the policies whose features more or fewer clusters have.
+    pub(super) fn update_policies_of_clusters(&mut self, update: &mut Update) {
+        for policy in self.clusters.take_changed_policies() {
+            let id = Kind::BACKEND_POLICY.id(ObjectKey::new(&policy.namespace, &policy.name));
+            self.update_backend_policy_verdict(&id, update);
+        }
     }
 
     /// Returns the policies to parse again.
@@ -99,6 +107,9 @@ impl Translator {
         let is_in_effect = target.is_ok() && conflict.is_none();
         let fault = target.as_ref().err().cloned().or(conflict);
         let fault = fault.or_else(|| policy_targets::invalid(&policy.problems));
+        // The clusters report this problem.
+        let unmet = target.as_ref().ok().and_then(|target| self.clusters.unmet(&policy.origin, &target.service));
+        let fault = fault.or_else(|| policy_targets::invalid(unmet.map(slice::from_ref).unwrap_or_default()));
         match target.as_ref().ok().filter(|_| is_in_effect).and_then(|target| self.decided(policy, target)) {
             Some(problem) => {
                 let decided = || policy_targets::invalid(slice::from_ref(&problem));

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use super::ledger::Ledger;
 use super::{Translator, set};
 use crate::few::beyond;
@@ -14,6 +16,7 @@ use crate::translate::ChangedInputs;
 use crate::translate::backend::{Context, Fault, Located, Made};
 use crate::translate::endpoints::{Share, endpoints_of, health_check_port};
 use crate::translate::envoys::{self, Envoys};
+use crate::translate::problem::Problem;
 
 /// The clusters that sources reference.
 #[derive(Debug, Default)]
@@ -23,6 +26,10 @@ pub struct Clusters {
     changed: BTreeSet<ClusterId>,
     /// The clusters that lost their last reader, and may have gained a new reader since.
     released: BTreeSet<ClusterId>,
+    /// The policies of Services whose features some clusters do not have, with the problem of each cluster.
+    unmet: BTreeMap<ObjectRef, BTreeMap<ClusterId, Arc<Problem>>>,
+    /// The policies for which `unmet` has changed.
+    changed_policies: BTreeSet<ObjectRef>,
 }
 
 /// A cluster and its users.
@@ -69,6 +76,10 @@ impl Clusters {
             let entry = self.entries.entry(id.clone()).or_default();
             if entry.made.is_none() {
                 ledger.add(&made.problems);
+                for problem in of_policies(&made) {
+                    self.unmet.entry(problem.object.clone()).or_default().insert(id.clone(), problem.clone());
+                    self.changed_policies.insert(problem.object.clone());
+                }
                 entry.made = Some(made);
                 self.changed.insert(id);
             }
@@ -109,8 +120,29 @@ impl Clusters {
         self.change(id, |entry| made = entry.made.take());
         if let Some(made) = made {
             ledger.remove(&made.problems);
+            for Problem { object: policy, .. } in of_policies(&made).map(|problem| &**problem) {
+                if let Some(clusters) = self.unmet.get_mut(policy) {
+                    clusters.remove(id);
+                }
+                if self.unmet.get(policy).is_some_and(BTreeMap::is_empty) {
+                    self.unmet.remove(policy);
+                }
+                self.changed_policies.insert(policy.clone());
+            }
             self.changed.insert(id.clone());
         }
+    }
+
+    /// Returns the first problem of a policy whose features the clusters of a Service do not have.
+    pub fn unmet(&self, policy: &ObjectRef, service: &ObjectKey) -> Option<&Arc<Problem>> {
+        let clusters = self.unmet.get(policy)?;
+        let first = clusters_of(service, clusters).next()?;
+        clusters.get(first)
+    }
+
+    /// Returns the policies for which [`Clusters::unmet`] may have changed.
+    pub fn take_changed_policies(&mut self) -> BTreeSet<ObjectRef> {
+        std::mem::take(&mut self.changed_policies)
     }
 
     /// Changes an entry if it exists, and removes it if it is empty afterwards.
@@ -184,6 +216,11 @@ impl Clusters {
         };
         changed.into_iter().map(|id| (id.clone(), now(&id))).collect()
     }
+}
+
+/// Returns the problems of policies of Services whose features a cluster does not have.
+fn of_policies(made: &Made) -> impl Iterator<Item = &Arc<Problem>> {
+    made.problems.iter().filter(|problem| problem.object.kind == Kind::BACKEND_POLICY.as_str())
 }
 
 /// Returns the clusters of a Service among `clusters`.
