@@ -218,19 +218,9 @@ fn host_grant() -> Value {
 /// Returns the definition of BackendPolicy.
 fn backend_policy() -> Value {
     let mut spec = schema::<BackendPolicySpec>();
-    let features = [
-        "outlierDetection",
-        "healthCheck",
-        "panicThreshold",
-        "loadBalancing",
-        "tcpKeepalive",
-        "proxyProtocol",
-        "idleTimeout",
-        "maxConnectionAge",
-        "retryBudget",
-        "zones",
-    ];
-    let any = features.map(|name| format!("has(self.{name})")).join(" || ");
+    let features = spec["properties"].as_object().into_iter().flat_map(|fields| fields.keys());
+    let features = features.filter(|name| *name != "targetRefs").map(|name| format!("has(self.{name})"));
+    let any = features.collect::<Vec<_>>().join(" || ");
     spec["x-kubernetes-validations"] = json!([{ "rule": any, "message": "at least one feature must be set" }]);
     // The program itself reads targets with missing fields, and reports them.
     spec["required"] = json!(["targetRefs"]);

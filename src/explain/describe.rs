@@ -315,6 +315,7 @@ fn headers<'a>(side: &'a str, changes: &'a [HeaderChange]) -> impl Iterator<Item
 /// Returns the protocol of a cluster.
 pub fn protocol(cluster: &Cluster) -> String {
     let protocol = match cluster.policy.protocol {
+        _ if cluster.policy.is_over_http3() => "HTTP/3",
         UpstreamProtocol::Http1 => "HTTP/1.1",
         UpstreamProtocol::H2c => "HTTP/2",
         UpstreamProtocol::Tls => "HTTP/1.1 over TLS",

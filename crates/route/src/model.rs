@@ -39,8 +39,8 @@ pub use authorization::{
     SettingsAuthorization,
 };
 pub use backend::{
-    Algorithm, BackendFeatures, HashOn, HashPart, HealthCheck, LoadBalancing, OutlierDetection, Probe, ProbeMethod,
-    ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive, ZonePreference,
+    Algorithm, BackendFeatures, HashOn, HashPart, HealthCheck, Http3, LoadBalancing, OutlierDetection, Probe,
+    ProbeMethod, ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive, ZonePreference,
 };
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
 pub use cookies::{CookieAttribute, CookieRewrite, CookieRewrites, SameSite};

@@ -32,8 +32,8 @@ use crate::model::{Confidential, KeyPair};
 
 pub use crate::model::ObjectKey;
 pub use backend_policy::{
-    BackendPolicy, BackendPolicySpec, BackendPolicyTarget, GrpcProbeSpec, HashOnSpec, HashOnType, HealthCheckSpec,
-    HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, OutlierDetectionSpec, PreferredZones,
+    BackendPolicy, BackendPolicySpec, BackendPolicyTarget, EndpointHttp3Spec, GrpcProbeSpec, HashOnSpec, HashOnType,
+    HealthCheckSpec, HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, OutlierDetectionSpec, PreferredZones,
     ProxyProtocolVersion, RetryBudgetSpec, SlowStartSpec, SuccessRateSpec, TcpKeepaliveSpec, TcpProbeSpec, ZonesSpec,
 };
 pub use claims::{CLAIM_SHARDS, HostClaims, StoredClaim, claim_key, claim_shard};

@@ -48,6 +48,7 @@ pub fn apply(
         load_balancing,
         tcp_keepalive,
         proxy_protocol,
+        http3,
         idle_timeout: _,
         max_connection_age: _,
         retry_budget,
@@ -61,7 +62,10 @@ pub fn apply(
     if let (true, Some(common)) = (message.outlier_detection.is_some() && !hashes, &mut message.common_lb_config) {
         common.update_merge_window = Some(wire::duration(MERGE_WINDOW));
     }
-    message.health_checks.extend(health_check.as_ref().map(|check| self::health_check(check, id, protocol)));
+    message.health_checks.extend(health_check.as_ref().map(|check| core_v3::HealthCheck {
+        tls_options: http3.as_ref().filter(|_| protocol.is_http2()).map(|_| over_tcp()),
+        ..self::health_check(check, id, protocol)
+    }));
     if let (Some(percent), Some(common)) = (panic_threshold_percent, &mut message.common_lb_config) {
         common.healthy_panic_threshold = Some(type_v3::Percent { value: f64::from(*percent) });
     }
@@ -127,6 +131,12 @@ fn outlier_detection(detection: &OutlierDetection) -> cluster_v3::OutlierDetecti
         always_eject_one_host: Some(wire::boolean(true)),
         ..Default::default()
     }
+}
+
+/// Builds the options of a health check over HTTP/2 for endpoints that speak HTTP/3. Envoy checks them over TCP, and the TLS of requests
+/// has no ALPN. A check over HTTP/3 ends the process of Envoy 1.40.
+fn over_tcp() -> core_v3::health_check::TlsOptions {
+    core_v3::health_check::TlsOptions { alpn_protocols: vec!["h2".to_owned()] }
 }
 
 /// Builds a health check.

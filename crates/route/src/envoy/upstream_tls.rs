@@ -1,6 +1,7 @@
 //! TLS to the endpoints of clusters: the client certificate, and the verification of endpoints.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::extensions::transport_sockets::quic::v3 as quic_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use matcher_v3::string_matcher::MatchPattern;
@@ -17,18 +18,23 @@ pub const SYSTEM_AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Builds the transport socket of a cluster whose endpoints speak TLS. They are verified if its policy has a
 /// verification: an Ingress cannot name an authority.
+///
+/// Connections without HTTP and health checks of a cluster with HTTP/3 use the same TLS over TCP.
 pub fn transport_socket(cluster: &Cluster, settings: &Settings) -> Option<core_v3::TransportSocket> {
+    let http3 = cluster.policy.http3_server_name();
     let alpn = match cluster.policy.protocol {
         UpstreamProtocol::Http1 | UpstreamProtocol::H2c => return None,
-        UpstreamProtocol::Tls => vec![],
-        UpstreamProtocol::H2 => vec!["h2".to_owned()],
+        // Over QUIC, Envoy sends the ALPN of HTTP/3 only if none is configured.
+        UpstreamProtocol::H2 if http3.is_none() => vec!["h2".to_owned()],
+        UpstreamProtocol::Tls | UpstreamProtocol::H2 => vec![],
     };
     let verification = cluster.policy.verification.as_deref();
-    let sni = match (verification, &cluster.policy.server_name, &cluster.discovery) {
-        (Some(verification), ..) => verification.server_name.to_string(),
-        (None, Some(name), _) => name.to_string(),
-        (None, None, Discovery::Dns { hostname, .. }) => hostname.trim_end_matches('.').to_owned(),
-        (None, None, Discovery::Eds | Discovery::Static { .. }) => String::new(),
+    let sni = match (http3, verification, &cluster.policy.server_name, &cluster.discovery) {
+        (Some(name), ..) => name.to_string(),
+        (None, Some(verification), ..) => verification.server_name.to_string(),
+        (None, None, Some(name), _) => name.to_string(),
+        (None, None, None, Discovery::Dns { hostname, .. }) => hostname.trim_end_matches('.').to_owned(),
+        (None, None, None, Discovery::Eds | Discovery::Static { .. }) => String::new(),
     };
     let tls = &settings.upstream.tls;
     let context = tls_v3::UpstreamTlsContext {
@@ -43,7 +49,13 @@ pub fn transport_socket(cluster: &Cluster, settings: &Settings) -> Option<core_v
         }),
         ..Default::default()
     };
-    Some(wire::transport_socket("envoy.transport_sockets.tls", &context))
+    Some(match http3 {
+        None => wire::transport_socket("envoy.transport_sockets.tls", &context),
+        Some(_) => {
+            let quic = quic_v3::QuicUpstreamTransport { upstream_tls_context: Some(context) };
+            wire::transport_socket("envoy.transport_sockets.quic", &quic)
+        }
+    })
 }
 
 /// Builds the verification of endpoints. The authorities are a separate secret, so that new authorities for the same

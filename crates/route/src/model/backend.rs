@@ -23,6 +23,8 @@ pub struct BackendFeatures {
     pub tcp_keepalive: Option<TcpKeepalive>,
     /// The version of the PROXY protocol that the endpoints expect.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// Whether requests are sent over HTTP/3. In a cluster, `None` if they are not, and otherwise enabled with a server name.
+    pub http3: Option<Http3>,
     /// The time after which an idle connection is closed.
     pub idle_timeout: Option<Duration>,
     /// The age at which a connection is drained.
@@ -229,6 +231,18 @@ pub enum ProxyProtocol {
     V2,
 }
 
+/// HTTP/3 to the endpoints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Http3 {
+    /// Requests are sent over TCP.
+    Disabled,
+    /// Requests are sent over QUIC.
+    Enabled {
+        /// The server name of connections. The certificates of the endpoints must cover it.
+        server_name: Option<Arc<str>>,
+    },
+}
+
 /// The limit of concurrent retries, in relation to all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryBudget {
@@ -262,6 +276,7 @@ impl BackendFeatures {
             load_balancing,
             tcp_keepalive,
             proxy_protocol,
+            http3,
             idle_timeout,
             max_connection_age,
             retry_budget,
@@ -276,6 +291,7 @@ impl BackendFeatures {
             load_balancing: load_balancing.clone().or_else(|| general.load_balancing.clone()),
             tcp_keepalive: tcp_keepalive.or(general.tcp_keepalive),
             proxy_protocol: proxy_protocol.or(general.proxy_protocol),
+            http3: http3.clone().or_else(|| general.http3.clone()),
             idle_timeout: idle_timeout.or(general.idle_timeout),
             max_connection_age: max_connection_age.or(general.max_connection_age),
             retry_budget: retry_budget.or(general.retry_budget),
@@ -300,6 +316,7 @@ impl BackendFeatures {
             load_balancing,
             tcp_keepalive,
             proxy_protocol,
+            http3,
             idle_timeout,
             max_connection_age,
             retry_budget,
@@ -322,6 +339,11 @@ impl BackendFeatures {
             out.numbers("keepalive", &[*probes, *idle_seconds, *interval_seconds]);
         }
         out.number("proxy", proxy_protocol.map(|version| version as u32));
+        match http3 {
+            None => {}
+            Some(Http3::Disabled) => out.number("http3", Some(0)),
+            Some(Http3::Enabled { server_name }) => out.text("http3", server_name.as_deref().unwrap_or_default()),
+        }
         out.time("idle", *idle_timeout);
         out.time("age", *max_connection_age);
         if let Some(RetryBudget { percent, min_concurrency }) = retry_budget {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 use ring::digest::{SHA256, digest};
 
-use super::{BackendFeatures, PolicyId, SecretId, ServicePortId, Verification};
+use super::{BackendFeatures, Http3, PolicyId, SecretId, ServicePortId, Verification};
 
 /// A backend: one port of one Service with one traffic policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +49,19 @@ impl TrafficPolicy {
     pub fn secrets(&self) -> impl Iterator<Item = &SecretId> {
         let authorities = self.verification.iter().filter_map(|verification| verification.secret());
         self.client_certificate.iter().chain(authorities)
+    }
+
+    /// Returns the server name of connections over HTTP/3. `None`: requests are sent over TCP.
+    pub fn http3_server_name(&self) -> Option<&Arc<str>> {
+        match self.features.as_ref()?.http3.as_ref()? {
+            Http3::Disabled => None,
+            Http3::Enabled { server_name } => server_name.as_ref(),
+        }
+    }
+
+    /// Returns whether requests are sent over HTTP/3.
+    pub fn is_over_http3(&self) -> bool {
+        self.http3_server_name().is_some()
     }
 
     /// Returns the Service ports among which the requests are divided, with their weights.

@@ -53,6 +53,10 @@ pub struct BackendPolicySpec {
     /// The version of the PROXY protocol that the endpoints expect. All connections begin with its header.
     #[cfg_attr(feature = "testing", schemars(with = "Option<ProxyProtocolVersion>"))]
     pub proxy_protocol: Option<Lenient<ProxyProtocolVersion>>,
+    /// HTTP/3 to the endpoints: requests are sent over QUIC, to the UDP port with the number of the TCP port. Only for routes that reach
+    /// the endpoints over TLS, and verify one DNS name or have a `serverName`. Not with `proxyProtocol` or `healthCheck.grpc`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<EndpointHttp3Spec>"))]
+    pub http3: Option<Lenient<EndpointHttp3Spec>>,
     /// The time after which an idle HTTP connection is closed, from 1s to 24h, instead of `timeouts.upstreamIdle` of the
     /// settings.
     #[cfg_attr(feature = "testing", schemars(with = "Option<String>", length(min = 2, max = 16)))]
@@ -315,6 +319,25 @@ pub enum ProxyProtocolVersion {
     V1,
     #[default]
     V2,
+}
+
+/// HTTP/3 to the endpoints.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct EndpointHttp3Spec {
+    /// Whether requests are sent over HTTP/3; `true` if not set. `false` for a port disables it if the policy of the Service enables it.
+    pub enabled: Option<bool>,
+    /// The DNS name in the certificates of the endpoints, for routes that do not verify a single DNS name. Envoy requires a name over HTTP/3, and
+    /// sends it as the server name (SNI).
+    #[cfg_attr(
+        feature = "testing",
+        schemars(
+            length(max = 253),
+            regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+        )
+    )]
+    pub server_name: Option<String>,
 }
 
 /// The limit of concurrent retries.

@@ -5,8 +5,9 @@ use crate::objects::gateway::{
     BudgetDetails, RequestRate, RetryConstraint, SessionPersistence, XBackendTrafficPolicy, XBackendTrafficPolicySpec,
 };
 use crate::objects::{
-    BackendPolicy, BackendPolicySpec, BackendPolicyTarget, GrpcProbeSpec, HashOnSpec, HashOnType, HealthCheckSpec,
-    HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, Object, OutlierDetectionSpec, PreferredZones, ZonesSpec,
+    BackendPolicy, BackendPolicySpec, BackendPolicyTarget, EndpointHttp3Spec, GrpcProbeSpec, HashOnSpec, HashOnType,
+    HealthCheckSpec, HttpProbeSpec, LoadBalancingAlgorithm, LoadBalancingSpec, Object, OutlierDetectionSpec,
+    PreferredZones, ZonesSpec,
 };
 
 /// A BackendPolicy.
@@ -58,6 +59,17 @@ impl BackendPolicyBuilder {
     /// Closes idle connections after this time.
     pub fn idle_timeout(self, time: &str) -> Self {
         self.spec(|spec| spec.idle_timeout = Some(time.to_owned().into()))
+    }
+
+    /// Enables or disables HTTP/3 to the endpoints, without a server name.
+    pub fn http3(self, enabled: bool) -> Self {
+        self.spec(|spec| spec.http3 = Some(EndpointHttp3Spec { enabled: Some(enabled), server_name: None }.into()))
+    }
+
+    /// Enables HTTP/3 to endpoints with this server name.
+    pub fn http3_of(self, server_name: &str) -> Self {
+        let server_name = Some(server_name.to_owned());
+        self.spec(|spec| spec.http3 = Some(EndpointHttp3Spec { enabled: None, server_name }.into()))
     }
 
     /// Prefers the endpoints in the zone of an Envoy, or those of no zone.

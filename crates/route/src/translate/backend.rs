@@ -1,6 +1,8 @@
 //! Translates backends to clusters. Each Service port and policy has one cluster, whether a path refers to the port by
 //! name or number.
 
+mod features;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +11,8 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::duration::Limit;
 use crate::model::{
-    BackendFeatures, CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, Probe, SecretId, ServicePortId,
-    TrafficPolicy, UpstreamProtocol, Verification, ZonePreference,
+    CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, SecretId, ServicePortId, TrafficPolicy, UpstreamProtocol,
+    Verification,
 };
 use crate::objects::{Kind, ObjectKey, Objects, SERVICE_PORTS, Service, ServicePort, Transport};
 use crate::settings::Settings;
@@ -21,6 +23,7 @@ use super::envoys;
 use super::external_name::{self, Target};
 use super::foreign;
 use super::problem::{Cause, Message, Problem, Reason, bounded};
+use features::Unmet;
 
 /// Annotations of a Service that set the protocol of its ports. If several name the same port, the last one in this
 /// list wins, as in Contour.
@@ -80,8 +83,8 @@ pub struct Located<'a> {
     number: u16,
     policy: Option<TrafficPolicy>,
     of_service: bool,
-    /// The BackendPolicy whose health check needs another protocol.
-    unchecked: Option<&'a ObjectRef>,
+    /// The features of BackendPolicies that the cluster does not have, with the policy that sets each.
+    unmet: Vec<(Unmet, &'a ObjectRef)>,
 }
 
 /// A reference to a port of a Service.
@@ -143,77 +146,24 @@ pub fn locate<'a>(
     };
     // UDP has neither responses nor connections.
     let of_policies = match transport {
-        Transport::Tcp => with_zones(context.backend_policies.features(&key, number), object),
+        Transport::Tcp => features::with_zones(context.backend_policies.features(&key, number), object),
         Transport::Udp => None,
     };
-    let with_features = |policy| with_features(policy, of_policies.as_ref(), (object, number), context.settings);
+    let with_features =
+        |policy| features::with_features(policy, of_policies.as_ref(), (object, number), context.settings);
     let is_given = policy.is_some();
-    let (policy, is_unchecked) = with_features(policy);
+    let (policy, unmet) = with_features(policy);
     // A route can have the policy of the Service. Both have one cluster, whoever builds it.
     let id = |policy: &Option<TrafficPolicy>| policy.as_ref().map(TrafficPolicy::id);
     let of_service = !is_given || (of_policies.is_some() && id(&with_features(None).0) == id(&policy));
-    let unchecked = match is_unchecked {
-        true => context.backend_policies.with_health_check(&key, number),
-        false => None,
-    };
+    let setting = |unmet: Unmet| context.backend_policies.setting(&key, number, |features| unmet.is_set(features));
+    let unmet = unmet.into_iter().filter_map(|unmet| Some((unmet, setting(unmet)?))).collect();
     let checked_at = policy.iter().flat_map(|policy| &policy.features).flat_map(|features| &features.health_check);
     let checked_at = checked_at.filter_map(|check| check.service_port.clone()).next();
     let port = ServicePortId::new(key, port);
     let port = checked_at.map(|health| port.checked_at(health)).unwrap_or(port);
     let cluster = ClusterId { port, policy: policy.as_ref().map(TrafficPolicy::id) };
-    Ok(Located { cluster, service: object, number, policy, of_service, unchecked })
-}
-
-/// Adds the preference of zones of the Service, if no policy sets one. The preference of no zone is Envoy's default.
-fn with_zones(features: Option<BackendFeatures>, service: &Service) -> Option<BackendFeatures> {
-    let of_service = service.prefers_close.then_some(ZonePreference::Local { min_endpoints: 1 });
-    match features {
-        Some(features) => {
-            let zones = features.zones.or(of_service).filter(|zones| *zones != ZonePreference::Any);
-            Some(BackendFeatures { zones, ..features })
-        }
-        None => of_service.map(|_| BackendFeatures { zones: of_service, ..BackendFeatures::default() }),
-    }
-}
-
-/// Returns the policy of a route with the features of BackendPolicies, and whether a health check is left out because it needs another
-/// protocol. The features of the route take precedence. Without a valid feature, the cluster keeps its identity.
-fn with_features(
-    policy: Option<TrafficPolicy>,
-    of_policies: Option<&BackendFeatures>,
-    (service, number): (&Service, u16),
-    settings: &Settings,
-) -> (Option<TrafficPolicy>, bool) {
-    let Some(of_policies) = of_policies else { return (policy, false) };
-    let base = match &policy {
-        Some(policy) => policy.clone(),
-        None => service_policy(service, number, settings).0,
-    };
-    let features = match &base.features {
-        Some(of_route) => of_route.or(of_policies),
-        None => of_policies.clone(),
-    };
-    let features = checkable(features, service);
-    // Envoy rejects such a cluster.
-    let is_unchecked = needs_http2(&features) && !base.protocol.is_http2();
-    let features = if is_unchecked { BackendFeatures { health_check: None, ..features } } else { features };
-    match features.is_empty() {
-        true => (policy, is_unchecked),
-        false => (Some(TrafficPolicy { features: Some(Arc::new(features)), ..base }), is_unchecked),
-    }
-}
-
-/// Returns the features without a health check if the Service has an external name: its owner could make Envoy probe hosts
-/// outside of the Kubernetes cluster.
-fn checkable(features: BackendFeatures, service: &Service) -> BackendFeatures {
-    match service.external_name {
-        None => features,
-        Some(_) => BackendFeatures { health_check: None, ..features },
-    }
-}
-
-fn needs_http2(features: &BackendFeatures) -> bool {
-    features.health_check.as_ref().is_some_and(|check| matches!(check.probe, Probe::Grpc { .. }))
+    Ok(Located { cluster, service: object, number, policy, of_service, unmet })
 }
 
 /// Returns the cause that a Service does not exist, with the port that is wanted.
@@ -230,7 +180,7 @@ fn missing(service: ObjectKey, port: WantedPort, transport: Transport) -> Cause 
 impl Located<'_> {
     /// Builds the cluster.
     pub fn make(&self, context: Context) -> Made {
-        let Self { cluster: _, service, number, ref policy, of_service, unchecked } = *self;
+        let Self { cluster: _, service, number, ref policy, of_service, ref unmet } = *self;
         let fault = |reason, message| Fault { reason, field: ".service.name", message };
         let id = service.meta.key.to_string();
         let refused = |fault| Made {
@@ -258,7 +208,7 @@ impl Located<'_> {
             },
         };
         let (default, mut problems) = service_policy(service, number, context.settings);
-        problems.extend(unchecked.map(|policy| unchecked_problem(policy, &id, number)));
+        problems.extend(unmet.iter().map(|(unmet, policy)| unmet.problem(policy, &id, number)));
         let mut policy = policy.clone().unwrap_or(default);
         let mut made = Ok(());
         let presented =
@@ -279,16 +229,6 @@ impl Located<'_> {
             reads_namespaces: service.external_name.is_some(),
             reads_client_certificate: presented.is_some(),
         }
-    }
-}
-
-fn unchecked_problem(policy: &ObjectRef, service: &str, port: u16) -> Problem {
-    Problem {
-        object: policy.clone(),
-        field: "spec.healthCheck.grpc".to_owned(),
-        reason: Reason::PolicyNotValid,
-        message: format!("port {port} of Service {service:?} speaks HTTP/1.1, and gRPC needs HTTP/2").into(),
-        consequence: "its endpoints are not checked".to_owned(),
     }
 }
 

@@ -95,11 +95,16 @@ impl BackendPolicies {
         policies.map(|policy| policy.features.clone()).reduce(|specific, general| specific.or(&general))
     }
 
-    /// Returns the policy that sets the health check of a port.
-    pub fn with_health_check(&self, service: &ObjectKey, port: u16) -> Option<&ObjectRef> {
+    /// Returns the policy that sets a feature of a port.
+    pub fn setting(
+        &self,
+        service: &ObjectKey,
+        port: u16,
+        is_set: impl Fn(&BackendFeatures) -> bool,
+    ) -> Option<&ObjectRef> {
         let at = |port| self.at(Kind::BACKEND_POLICY, &Target { service: service.clone(), port });
-        let checks = |policy: &&Arc<Policy>| policy.features.health_check.is_some();
-        at(Some(port)).filter(checks).or_else(|| at(None).filter(checks)).map(|policy| &policy.origin)
+        let sets = |policy: &&Arc<Policy>| is_set(&policy.features);
+        at(Some(port)).filter(sets).or_else(|| at(None).filter(sets)).map(|policy| &policy.origin)
     }
 
     /// Returns the port of the endpoints that receives the health checks of a port, if it has one of its own.

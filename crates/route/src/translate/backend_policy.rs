@@ -64,7 +64,7 @@ fn backend_policy(policy: &BackendPolicy, objects: &Objects, settings: &Settings
     let BackendPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::BACKEND_POLICY);
     let services = services(meta, &spec.target_refs);
-    let (features, mut problems) = features::parse(spec, &origin, settings.tenants.active_health_checks);
+    let (features, mut problems) = features::parse(spec, &origin, settings);
     if features.health_check.is_some() {
         problems.extend(services.iter().filter(|service| is_external(service, objects)).map(|service| Problem {
             object: origin.clone(),

@@ -80,6 +80,10 @@ fn every_field_of_the_features_is_in_the_identity() {
         let shares = services.iter().map(|(service, weight)| (port(service), *weight)).collect();
         BackendFeatures { shares, ..Default::default() }
     };
+    let http3 = |name: Option<&str>| {
+        let http3 = Some(Http3::Enabled { server_name: name.map(Into::into) });
+        BackendFeatures { http3, ..Default::default() }
+    };
     let second = Duration::from_secs(1);
     let header = |name| hashing(HashOn::Header(HeaderName::parse(name).unwrap()));
     let all = [
@@ -137,6 +141,10 @@ fn every_field_of_the_features_is_in_the_identity() {
         keepalive(1, 1, 2),
         BackendFeatures { proxy_protocol: Some(ProxyProtocol::V1), ..Default::default() },
         BackendFeatures { proxy_protocol: Some(ProxyProtocol::V2), ..Default::default() },
+        BackendFeatures { http3: Some(Http3::Disabled), ..Default::default() },
+        http3(None),
+        http3(Some("a")),
+        http3(Some("b")),
         BackendFeatures { idle_timeout: Some(second), ..Default::default() },
         BackendFeatures { max_connection_age: Some(second), ..Default::default() },
         budget(1, 1),

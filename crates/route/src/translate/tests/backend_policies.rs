@@ -4,8 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::gateway::{conditions, world_of};
-use crate::model::{Algorithm, BackendFeatures, Cluster, ClusterId, HashOn, HashPart, Model, Probe, ZonePreference};
-use crate::objects::{Kind, LoadBalancingAlgorithm, Object, ObjectKey, Objects, PreferredZones};
+use crate::model::{
+    Algorithm, BackendFeatures, Cluster, ClusterId, HashOn, HashPart, Model, Probe, TlsVersion, ZonePreference,
+};
+use crate::objects::{
+    GrpcProbeSpec, HealthCheckSpec, Kind, LoadBalancingAlgorithm, Object, ObjectKey, Objects, PreferredZones,
+    ProxyProtocolVersion,
+};
 use crate::settings::Settings;
 use crate::testing::backend_policies::backend_policy;
 use crate::testing::gateway::*;
@@ -266,4 +271,111 @@ fn the_preference_of_zones_is_that_of_the_policy_and_otherwise_of_the_service() 
     assert_eq!(zones(vec![close.clone(), policy(PreferredZones::Any)]), None);
     let of_service = backend_policy("q").target("web", None).idle_timeout("1m");
     assert_eq!(zones(vec![close, of_service.into()]), local, "a policy without the feature");
+}
+
+/// The port 80 of `shop/web` speaks TLS, with HTTP/2 or HTTP/1.1.
+fn over_tls(http2: bool) -> Object {
+    let web = service("web").port("http", 80).port("admin", 81);
+    match http2 {
+        true => web.annotation("projectcontour.io/upstream-protocol.h2", "80").into(),
+        false => web.annotation("projectcontour.io/upstream-protocol.tls", "80").into(),
+    }
+}
+
+/// Returns whether the port 80 has HTTP/3, the condition of the policy `p`, and the problems.
+fn http3_of(objects: impl IntoIterator<Item = Object>, settings: &Settings) -> (bool, Vec<String>, Vec<String>) {
+    let mut translator = Translator::default();
+    translator.update(&shop(objects), settings, &ChangedInputs::everything());
+    let is_over_http3 = clusters(translator.model(), 80).iter().any(|(_, cluster)| cluster.policy.is_over_http3());
+    let problems = translator.problems().iter().map(ToString::to_string).collect();
+    (is_over_http3, conditions(&translator, Kind::BACKEND_POLICY, "p"), problems)
+}
+
+#[test]
+fn http3_needs_tls_and_neither_proxy_headers_nor_a_grpc_check() {
+    let policy = || backend_policy("p").target("web", Some("http")).http3_of("web.shop.svc");
+    let accepted = vec!["0: Accepted=True Accepted".to_owned()];
+    let invalid = vec!["0: Accepted=False Invalid".to_owned()];
+    for http2 in [false, true] {
+        assert_eq!(http3_of([policy().into(), over_tls(http2)], &settings()), (true, accepted.clone(), vec![]));
+    }
+    let checked = policy().http_check("/ready", None);
+    assert_eq!(http3_of([checked.into(), over_tls(false)], &settings()), (true, accepted.clone(), vec![]));
+    let refused = |objects: Vec<Object>, problem: &str| {
+        let problem = format!("BackendPolicy shop/p: spec.http3: {problem}");
+        assert_eq!(http3_of(objects, &settings()), (false, invalid.clone(), vec![problem]));
+    };
+    let nameless = backend_policy("p").target("web", Some("http")).http3(true);
+    let without_name = "BackendPolicy shop/p: spec.http3.serverName: port 80 of Service \"shop/web\" has a route that does not verify one \
+                        DNS name, and no name is set; such routes do not use HTTP/3";
+    let expected = (false, invalid.clone(), vec![without_name.to_owned()]);
+    assert_eq!(http3_of([nameless.into(), over_tls(false)], &settings()), expected);
+    let without_tls =
+        "port 80 of Service \"shop/web\" has a route without TLS, which HTTP/3 requires; such routes do not use HTTP/3";
+    refused(vec![policy().into()], without_tls);
+    let announced = policy().spec(|spec| spec.proxy_protocol = Some(ProxyProtocolVersion::V2.into()));
+    let with_headers = "port 80 of Service \"shop/web\" receives PROXY headers, which HTTP/3 does not support; its requests are sent \
+                        over TCP, with PROXY headers";
+    refused(vec![announced.into(), over_tls(false)], with_headers);
+    let grpc = HealthCheckSpec { grpc: Some(GrpcProbeSpec::default()), ..HealthCheckSpec::default() };
+    let checked = policy().spec(|spec| spec.health_check = Some(grpc.into()));
+    let with_check = "port 80 of Service \"shop/web\" has a gRPC health check, which needs HTTP/2; its requests are sent over HTTP/2, \
+                      and its endpoints are checked";
+    refused(vec![checked.into(), over_tls(true)], with_check);
+}
+
+#[test]
+fn http3_needs_settings_that_envoy_applies_to_quic() {
+    let policy = || -> Object { backend_policy("p").target("web", Some("http")).http3_of("a.test").into() };
+    let refused = |change: fn(&mut Settings), why: &str| {
+        let mut settings = settings();
+        change(&mut settings);
+        let (is_over_http3, condition, problems) = http3_of([policy(), over_tls(false)], &settings);
+        assert_eq!((is_over_http3, &*condition[0]), (false, "0: Accepted=False Invalid"));
+        assert_eq!(problems, [format!("BackendPolicy shop/p: spec.http3: {why}; feature left out")]);
+    };
+    refused(
+        |settings| settings.upstream.tls.maximum = TlsVersion::V1_2,
+        "the setting upstream.tls.maximumVersion does not allow TLS 1.3, which HTTP/3 requires",
+    );
+    refused(
+        |settings| settings.upstream.tls.curves = vec!["P-384".to_owned()],
+        "Envoy does not apply the setting upstream.tls.curves to HTTP/3",
+    );
+}
+
+#[test]
+fn a_port_has_no_http3_if_its_own_policy_disables_it() {
+    let general = backend_policy("p").target("web", None).http3_of("web.shop.svc");
+    let of_port = backend_policy("q").target("web", Some("http")).http3(false);
+    assert!(http3_of([general.clone().into(), over_tls(false)], &settings()).0);
+    assert!(!http3_of([general.into(), of_port.into(), over_tls(false)], &settings()).0);
+    // Without HTTP/3, the cluster has the identity of a Service without a policy.
+    let disabled = backend_policy("p").target("web", None).http3(false);
+    assert_eq!(translated(&shop([disabled.into()])).model().clusters, translated(&shop([])).model().clusters);
+}
+
+#[test]
+fn the_condition_of_http3_follows_the_service() {
+    let mut objects = shop([backend_policy("p").target("web", Some("http")).http3_of("a.test").into()]);
+    let mut translator = translated(&objects);
+    for (service, expected) in [
+        (over_tls(false), "0: Accepted=True Accepted"),
+        (service("web").port("http", 80).port("admin", 81).into(), "0: Accepted=False Invalid"),
+    ] {
+        objects.apply(service);
+        let mut changed = ChangedInputs::default();
+        changed.insert(Input::new(Kind::SERVICE, ObjectKey::new("shop", "web")));
+        let update = translator.update(&objects, &settings(), &changed);
+        assert_eq!(conditions(&translator, Kind::BACKEND_POLICY, "p"), [expected]);
+        assert!(update.sources.iter().any(|source| source.kind == Kind::BACKEND_POLICY), "{:?}", update.sources);
+    }
+}
+
+#[test]
+fn the_bytes_of_clients_are_no_requests() {
+    let route = tcp_route("t").parent("public").section("tcp").backend("web:80");
+    let policy = backend_policy("p").target("web", Some("http")).http3_of("a.test");
+    let (_, condition, problems) = http3_of([route.into(), policy.into(), over_tls(false)], &settings());
+    assert_eq!((&*condition[0], &problems[..]), ("0: Accepted=True Accepted", &[][..]));
 }

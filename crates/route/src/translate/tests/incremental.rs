@@ -11,7 +11,7 @@ use crate::model::{Host, ListenerId, Model, Touched};
 use crate::objects::gateway::BodyMode;
 use crate::objects::{
     EndpointSlice, Ingress, Kind, LoadBalancingAlgorithm, Namespace, Object, ObjectId, ObjectKey, Objects,
-    PreferredZones, RetryBudgetSpec, claim_shard,
+    PreferredZones, ProxyProtocolVersion, RetryBudgetSpec, claim_shard,
 };
 use crate::settings::{Endpoint, ExternalNames, Hosts, Settings, Tenants, Tls};
 use crate::testing::backend_policies::{backend_policy, traffic_policy};
@@ -95,7 +95,7 @@ pub fn any_host_grant(hosts: &'static [&'static str]) -> impl Strategy<Value = O
 pub fn any_backend_policy(services: &'static [&'static str]) -> impl Strategy<Value = Object> {
     let target = (select(services), select(vec![None, None, Some("http"), Some("80"), Some("443"), Some("gone")]));
     let targets = prop::collection::vec(target, 0..3);
-    let feature = prop::collection::vec(0..11u8, 0..4);
+    let feature = prop::collection::vec(0..15u8, 0..4);
     let names = select(vec!["one", "two", "three", "other/four"]);
     (names, 1i64..3, targets, feature, prop::bool::weighted(0.1)).prop_map(
         |(name, created, targets, features, terminating)| {
@@ -112,6 +112,10 @@ pub fn any_backend_policy(services: &'static [&'static str]) -> impl Strategy<Va
                 7 => policy.zones(PreferredZones::Local),
                 8 => policy.zones(PreferredZones::Any),
                 9 => policy.spec(|spec| spec.retry_budget = Some(RetryBudgetSpec::default().into())),
+                10 => policy.http3(true),
+                11 => policy.http3(false),
+                12 => policy.http3_of("web.shop.svc"),
+                13 => policy.spec(|spec| spec.proxy_protocol = Some(ProxyProtocolVersion::V2.into())),
                 _ => policy.idle_timeout("1m"),
             });
             if terminating { policy.terminating().into() } else { policy.into() }
