@@ -1,9 +1,10 @@
-//! BackendPolicies through a real Envoy: endpoints that fail, hang, and come back, zones, and changes of policies
+//! BackendPolicies through a real Envoy: endpoints that fail, hang, and come back, zones, HTTP/3, and changes of policies
 //! under load.
 
 mod balancing;
 mod failover;
 mod health;
+mod http3;
 mod site;
 mod streams;
 mod traffic;

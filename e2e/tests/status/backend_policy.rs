@@ -15,7 +15,7 @@ fn policy(name: &str, section: &str, spec: &str) -> String {
 }
 
 /// Specs that the API server must reject, and a part of the message.
-const REFUSED: [(&str, &str); 17] = [
+const REFUSED: [(&str, &str); 18] = [
     ("{}", "at least one feature must be set"),
     ("idleTimeout: 10ms", "not a duration from 1s to 24h"),
     ("idleTimeout: soon", "idleTimeout"),
@@ -33,6 +33,7 @@ const REFUSED: [(&str, &str); 17] = [
     ("panicThreshold: 101", "panicThreshold"),
     ("zones: { prefer: Any, minLocalEndpoints: 2 }", "only allowed for Local"),
     ("zones: { minLocalEndpoints: 2 }", "zones.prefer"),
+    ("http3: { serverName: '*.shop.svc' }", "http3.serverName"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,4 +95,7 @@ async fn a_policy_has_conditions_at_its_targets_and_the_api_server_checks_its_va
     .await;
     server.kubectl(&["delete", "backendpolicy", "one"], "").await;
     until("two", "Accepted=Accepted Programmed=Programmed").await;
+    // Only the cluster of the route knows that it has no TLS.
+    server.apply(&policy("two", "", "http3: {}")).await;
+    until("two", "Accepted=Invalid Programmed=Invalid").await;
 }
