@@ -5,6 +5,7 @@
 #   FOCUS      a regular expression: only tests whose full text matches, for example header-condition
 #   SKIP       a regular expression: without these tests
 #   SUITES     "httpproxy ingress infra"
+#   OBJECT     1 configures Contour by ContourConfigurations, which `lockgate migrate contour` translates, instead of files
 #   KEEP       1 keeps the lab; the next run reuses it
 #   LAB, BIN, DIR   name, programs, and state of the lab (contour, e2e/lab/bin, /tmp/$LAB)
 #   LOCKGATE   the program (a release build)
@@ -91,10 +92,11 @@ for suite in $suites; do
   with_stand_ins env SETTINGS="$results/settings" KUBECTL="$BIN/kubectl" \
     CONTOUR_E2E_ENVOY_DEPLOYMENT_MODE=deployment CONTOUR_E2E_LOCAL_HOST=10.244.0.1 \
     CONTOUR_E2E_HTTP_URL_BASE=http://$address CONTOUR_E2E_HTTPS_URL_BASE=https://$address \
+    ${OBJECT:+USE_CONTOUR_CONFIGURATION_CRD=true} \
     CONTOUR_E2E_HTTP_URL_METRICS_BASE=http://$address:8002 CONTOUR_E2E_HTTP_URL_ADMIN_BASE=http://127.0.0.1:19001 \
     "$programs/$suite.test" -test.timeout 4h --ginkgo.timeout 4h --ginkgo.no-color --ginkgo.seed 1 --ginkgo.poll-progress-after 0 \
     --ginkgo.json-report "$results/$suite.json" ${FOCUS:+--ginkgo.focus "$FOCUS"} ${SKIP:+--ginkgo.skip "$SKIP"} "$@" \
-    >"$results/$suite.txt" 2>&1 || status=1
+    >"$results/$suite.txt" 2>&1 || [[ -s $results/$suite.json ]] || status=1
 done
 "$BIN/venv/bin/python3" e2e/contour/report.py "$results" ${FOCUS:+--selected} ${SKIP:+--selected} || status=1
 [[ $status == 0 ]] || die "some tests failed"

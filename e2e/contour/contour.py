@@ -2,7 +2,8 @@
 """`contour serve` and `contour bootstrap` for Contour's end-to-end tests, carried out by Lockgate.
 
 Flags and the configuration file of Contour become a settings file of Lockgate, which then runs in this process. A key or a
-flag without a counterpart is reported on standard error, and has no effect.
+flag without a counterpart is reported on standard error, and has no effect. With a ContourConfiguration, `lockgate migrate contour` writes
+the settings file.
 
 Environment: LOCKGATE (the program), SETTINGS (the directory for settings files), KUBECTL (the real kubectl).
 """
@@ -232,11 +233,49 @@ class Translation:
             self.set("listeners.stats.address", address)
 
 
+# What the tests need of a Lockgate whose settings `lockgate migrate contour` has written.
+OF_TESTS = {
+    # The tests create their objects later, so the migration does not see which headers they change.
+    "httpProxy.envoyHeaders": DEFAULTS["httpProxy"]["envoyHeaders"], "http.returns": 1, "xds.tls": "off",
+    "status.envoyService": "projectcontour/envoy", "watch.gatewayApi": False, "leaderElection.enabled": False}
+
+
+def migrated(name, given, directory):
+    """The settings that `lockgate migrate contour` writes for a ContourConfiguration."""
+    configuration = get("contourconfiguration", name, "--namespace", "projectcontour")
+    manifest, written = os.path.join(directory, f"{name}.json"), os.path.join(directory, f"{name}.migrated.yaml")
+    with open(manifest, "w", encoding="utf-8") as file:
+        json.dump(configuration, file)
+    with open(os.path.join(directory, f"{name}.report.txt"), "wb") as report:
+        subprocess.run([os.environ["LOCKGATE"], "migrate", "contour", "--kubeconfig", given["kubeconfig"], "--contour-config", manifest,
+                        "--settings-file", written], stdout=report, check=False)
+    with open(written, encoding="utf-8") as file:
+        settings = yaml.safe_load(file)
+    for path, value in OF_TESTS.items():
+        assign(settings, path, value)
+    # The report says that the Secret behind the files is unknown.
+    metrics = configuration["spec"].get("envoy", {}).get("metrics", {})
+    if files := metrics.get("tls"):
+        settings.get("listeners", {}).pop("stats", None)
+        translation = Translation()
+        translation.settings = settings
+        translation.metrics({"address": metrics.get("address"), "port": metrics.get("port"),
+                             "server-certificate-path": files.get("certFile"), "ca-certificate-path": files.get("caFile")})
+    server = configuration["spec"]["xdsServer"]
+    assign(settings, "xds.address", f"{server['address']}:{server['port']}")
+    return settings
+
+
 def serve(arguments):
     given = flags(arguments)
-    with open(given["config-path"], encoding="utf-8") as file:
-        settings = Translation().file(yaml.safe_load(file) or {})
-    assign(settings, "xds.address", f"{given.get('xds-address', '127.0.0.1')}:{given.get('xds-port', '8001')}")
+    directory = os.environ.get("SETTINGS") or tempfile.gettempdir()
+    if name := given.pop("contour-config-name", None):
+        settings = migrated(name, given, directory)
+    else:
+        name = given["config-path"]
+        with open(name, encoding="utf-8") as file:
+            settings = Translation().file(yaml.safe_load(file) or {})
+        assign(settings, "xds.address", f"{given.get('xds-address', '127.0.0.1')}:{given.get('xds-port', '8001')}")
     if classes := given.pop("ingress-class-name", None):
         assign(settings, "ingress.classNames", classes.split(","))
         assign(settings, "ingress.withoutClass", False)
@@ -247,8 +286,7 @@ def serve(arguments):
     for flag in given:
         if flag not in WITHOUT_EFFECT:
             unsupported(f"the flag --{flag}")
-    directory = os.environ.get("SETTINGS") or tempfile.gettempdir()
-    path = os.path.join(directory, re.sub(r"\W+", "-", os.path.basename(given["config-path"])).strip("-") + ".lockgate.yaml")
+    path = os.path.join(directory, re.sub(r"\W+", "-", os.path.basename(name)).strip("-") + ".lockgate.yaml")
     with open(path, "w", encoding="utf-8") as file:
         yaml.safe_dump(settings, file, sort_keys=False)
     # A suite leaves its controllers behind if it fails between tests.
