@@ -116,7 +116,7 @@ impl Cluster {
         let mut cluster = Self { server, templates, secure_template, gateways: 1, etcd, api, authority };
         let routes = (!gateway_types.is_empty()).then_some(Kind::HttpRoute);
         let proxies = contour_types.map(|_| Kind::PROXIES).into_iter().flatten();
-        let policies = own_types.map(|_| Kind::Policy);
+        let policies = own_types.map(|_| [Kind::Policy, Kind::RoutePolicy]).into_iter().flatten();
         for kind in Kind::ALL.into_iter().chain(routes).chain(proxies).chain(policies) {
             let template = cluster.template(kind, kind.object(TEMPLATE)).await?;
             cluster.templates.insert(kind, template);

@@ -21,6 +21,8 @@ pub enum Kind {
     IncludedProxy,
     /// An `HTTPPolicy` with five features for an Ingress.
     Policy,
+    /// The same for an `HTTPRoute`.
+    RoutePolicy,
 }
 
 impl Kind {
@@ -43,7 +45,7 @@ impl Kind {
             Kind::Ingress => ("apis/networking.k8s.io/v1", "ingresses"),
             Kind::HttpRoute => ("apis/gateway.networking.k8s.io/v1", "httproutes"),
             Kind::HttpProxy | Kind::IncludedProxy => ("apis/projectcontour.io/v1", "httpproxies"),
-            Kind::Policy => ("apis/lockgate.dev/v1alpha1", "httppolicies"),
+            Kind::Policy | Kind::RoutePolicy => ("apis/lockgate.dev/v1alpha1", "httppolicies"),
         };
         format!("/{group}/namespaces/{namespace}/{plural}")
     }
@@ -56,7 +58,7 @@ impl Kind {
             Kind::Ingress => "ingress",
             Kind::HttpRoute => "gateway.networking.k8s.io/httproutes",
             Kind::HttpProxy | Kind::IncludedProxy => "projectcontour.io/httpproxies",
-            Kind::Policy => "lockgate.dev/httppolicies",
+            Kind::Policy | Kind::RoutePolicy => "lockgate.dev/httppolicies",
         };
         format!("/registry/{place}/{}/", self.namespace())
     }
@@ -71,6 +73,7 @@ impl Kind {
             Kind::HttpProxy => proxy(index),
             Kind::IncludedProxy => included_proxy(index, "/"),
             Kind::Policy => policy(index, "/"),
+            Kind::RoutePolicy => route_policy(index),
         }
     }
 }
@@ -131,6 +134,14 @@ pub fn policy(index: usize, path: &str) -> Value {
             "responseHeaders": { "set": [{ "name": "x-bench", "value": path }] },
         },
     })
+}
+
+/// Returns the HTTPPolicy of HTTPRoute number `index`, with the same features.
+fn route_policy(index: usize) -> Value {
+    let mut policy = policy(index, "/");
+    let target = json!({ "group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": name(index) });
+    policy["spec"]["targetRefs"] = json!([target]);
+    policy
 }
 
 /// Returns a class and `count` Gateways with a listener on port 80.

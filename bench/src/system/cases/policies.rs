@@ -1,4 +1,4 @@
-//! Ingresses without and with an HTTPPolicy each, of Lockgate alone.
+//! Ingresses and HTTPRoutes without and with an HTTPPolicy each, of Lockgate alone.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub const ABOUT: &str = "\
     N times Ingress, Service, and EndpointSlice; then the same with an HTTPPolicy for each of the first 1,000 Ingresses: more than 3,000 exceed \
     the limit for the configuration of their namespace. A policy has a list of client addresses, a rate limit, CORS, a limit of bodies, and a \
     response header. Measured as HTTPRoutes, with the statuses of all objects. The policy of a new Ingress exists before it. \"Changed \
-    feature\" is another value of the response header.";
+    feature\" is another value of the response header. The same for HTTPRoutes on one Gateway, instead of the Ingresses.";
 
 /// The maximum number of Ingresses with policies, apart from new ones.
 const MOST: usize = 1000;
@@ -36,6 +36,19 @@ impl Bench {
             for with_policies in [false, true] {
                 self.policies(&party, size, with_policies, page).await;
                 written(page);
+            }
+            if self.options.gateway_types.is_empty() {
+                continue;
+            }
+            if let Err(error) = self.guard.clone().over(self.cluster.clear(&[Kind::Ingress], 0..size)).await {
+                return self.say(&format!("the Ingresses cannot be removed: {error:#}"));
+            }
+            for with_policies in [false, true] {
+                self.policies_of_routes(&party, size, with_policies, page).await;
+                written(page);
+            }
+            if let Err(error) = self.guard.clone().over(self.cluster.fill(&[Kind::Ingress], 0..size, false)).await {
+                return self.say(&format!("the Ingresses cannot be written again: {error:#}"));
             }
         }
     }
@@ -80,6 +93,37 @@ impl Bench {
             }
         }
         self.tidy().await;
+    }
+
+    async fn policies_of_routes(&mut self, party: &Party, size: usize, with_policies: bool, page: &mut Page) {
+        let name = if with_policies { "five features" } else { "no policy" };
+        let setting = |what: &str| (size, format!("{}, HTTPRoutes, {name}, {what}", short(size)));
+        let (guard, started) = (self.guard.clone(), Instant::now());
+        let numbers = [0..size.min(MOST), FIRST_SPARE..FIRST_SPARE + SPARES];
+        let opened = guard
+            .over(async {
+                for numbers in numbers.clone().into_iter().filter(|_| with_policies) {
+                    self.cluster.fill(&[Kind::RoutePolicy], numbers, false).await?;
+                }
+                self.prepare(party, size, 1).await?;
+                self.open_gateways(party, size).await
+            })
+            .await;
+        match opened {
+            Err(error) => self.note(page, Case::Policies, setting("cold start"), party.name, started, Err(error)),
+            Ok((mut session, cold)) => {
+                self.note(page, Case::Policies, setting("cold start"), party.name, started, Ok(cold));
+                let started = Instant::now();
+                let figures = guard.over(self.new_routes(&mut session)).await;
+                self.note(page, Case::Policies, setting("new HTTPRoute"), party.name, started, figures);
+            }
+        }
+        for numbers in numbers.into_iter().filter(|_| with_policies) {
+            if let Err(error) = guard.over(self.cluster.clear(&[Kind::RoutePolicy], numbers)).await {
+                self.say(&format!("the HTTPPolicies cannot be removed: {error:#}"));
+            }
+        }
+        self.forget_routes(size).await;
     }
 
     async fn new_ingresses_with_statuses(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {

@@ -140,7 +140,7 @@ impl Bench {
         self.tidy().await;
     }
 
-    async fn new_routes(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
+    pub(super) async fn new_routes(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
         // Beyond the longest wait of Contour.
         let pause = Duration::from_millis(if session.controller.which == Which::Lockgate { 100 } else { 600 });
         let (before, _) = self.cluster.settled(PATIENCE).await?;
