@@ -75,6 +75,8 @@ pub struct Settings {
     pub status: Status,
     /// Envoy's overload limits, which are part of its bootstrap.
     pub overload: Overload,
+    /// Whether Envoy keeps all statistics of Services, which is part of its bootstrap.
+    pub all_service_statistics: bool,
     /// The process itself.
     pub process: Process,
 }

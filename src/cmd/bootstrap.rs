@@ -110,7 +110,7 @@ pub struct Options {
     #[arg(skip)]
     pub files: Option<Place>,
 
-    /// The settings file: its keys `overload.…` apply without the options below
+    /// The settings file: its keys `overload.…` apply without the options below, and `statistics.allOfServices`
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -126,6 +126,10 @@ pub struct Options {
     /// not given, 80 % of the memory of the container or the machine
     #[arg(long, value_name = "SIZE", value_parser = values::heap)]
     pub max_heap: Option<u64>,
+
+    /// Whether Envoy keeps all statistics of clusters.
+    #[arg(skip)]
+    all_statistics: bool,
 
     /// Format of the bootstrap
     #[arg(long, value_enum, default_value_t = Format::Yaml)]
@@ -244,7 +248,9 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
         options.files = Some(place(directory, "--dir", options.file_format.into(), options.reload)?);
     }
     if let Some(file) = options.config.take() {
-        let overload = SettingsArgs::of_file(file).load(Vec::new())?.resolved.settings.overload;
+        let settings = SettingsArgs::of_file(file).load(Vec::new())?.resolved.settings;
+        options.all_statistics = settings.all_service_statistics;
+        let overload = settings.overload;
         options.max_connections = options.max_connections.or(Some(overload.max_connections.into()));
         options.max_heap = options.max_heap.or(overload.max_heap_bytes);
     }

@@ -215,6 +215,7 @@ fn every_field_has_a_key() {
         route: _,
         status: Status { addresses: _ },
         overload: Overload { max_heap_bytes: _, max_connections: _ },
+        all_service_statistics: _,
         process:
             Process {
                 xds:
@@ -252,7 +253,7 @@ fn every_field_has_a_key() {
         + 3
         + (2 * 2 + 1)
         // statistics
-        + 1
+        + 2
         + 5
         + 10
         + (3 + 2 + 3 + 4 + 2)

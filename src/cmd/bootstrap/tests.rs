@@ -138,7 +138,7 @@ fn a_grpc_bootstrap_names_the_server_and_the_node() {
     let mut unknown = options(&["--node-locality", "/"]);
     resolve(&mut unknown).unwrap();
     assert_eq!(bootstrap(&unknown).node.unwrap().locality, None);
-    assert_eq!(bootstrap(&unknown).cluster_manager, None);
+    assert_eq!(bootstrap(&unknown).cluster_manager.unwrap().local_cluster_name, "");
 }
 
 #[test]
@@ -175,6 +175,37 @@ fn a_grpc_bootstrap_has_no_additional_files() {
 #[test]
 fn counters_of_clusters_are_created_by_the_first_request() {
     assert_eq!(json(&[])["deferred_stat_options"]["enable_deferred_creation_stats"], true);
+}
+
+#[test]
+fn the_settings_file_keeps_all_statistics_of_services() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("lockgate.yaml");
+    for (text, is_reduced) in [("", true), ("statistics: {allOfServices: true}\n", false)] {
+        std::fs::write(&file, text).unwrap();
+        let mut options = options(&["--config", file.to_str().unwrap()]);
+        resolve(&mut options).unwrap();
+        assert_eq!(bootstrap(&options).stats_config.is_some(), is_reduced);
+    }
+    let expression =
+        &json(&[])["stats_config"]["stats_matcher"]["exclusion_list"]["patterns"][0]["safe_regex"]["regex"];
+    let expression = regex::Regex::new(&format!("^(?:{})$", expression.as_str().unwrap())).unwrap();
+    let cluster = |name: &str| expression.is_match(&format!("cluster.default_shop_http.{name}"));
+    for left_out in [
+        "circuit_breakers.high.cx_open",
+        "lb_local_cluster_not_ok",
+        "lb_subsets_active",
+        "update_success",
+        "update_time",
+    ] {
+        assert!(cluster(left_out), "{left_out}");
+    }
+    for kept in
+        ["membership_healthy", "lb_healthy_panic", "update_rejected", "upstream_rq_total", "upstream_cx_overflow"]
+    {
+        assert!(!cluster(kept), "{kept}");
+    }
+    assert!(!expression.is_match("cluster_manager.cds.update_success"));
 }
 
 #[test]

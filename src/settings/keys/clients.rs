@@ -391,6 +391,15 @@ pub const CLIENTS: &[Key] = &[
          7 KB of each scrape."
     ),
     key!(
+        "statistics.allOfServices",
+        Bool,
+        all_service_statistics,
+        "Keeps all statistics of Services in Envoy. By default, Envoy keeps those of requests, connections, and the number of endpoints, \
+         and leaves out 41 others of each Service, such as the states of circuit breakers, whose overflows are counted anyway. With \
+         10,000 Services, these take 80 MB of each Envoy.",
+        Restart::Envoys
+    ),
+    key!(
         "regexes.maxSize",
         Positive,
         route.regexes.max_size,
