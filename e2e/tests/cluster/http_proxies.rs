@@ -2,11 +2,13 @@
 //! objects.
 
 mod authorization;
+mod connections;
 mod includes;
 mod limits;
 mod routes;
 mod tls;
 mod tokens;
+mod traffic;
 
 use std::time::Duration;
 
