@@ -34,17 +34,19 @@ pub struct BackendPolicySpec {
     /// The Services that the policy applies to, in its own namespace, whichever route leads there.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 16)))]
     pub target_refs: Vec<BackendPolicyTarget>,
-    /// The ejection of endpoints whose responses fail. An ejected endpoint receives no requests for some time.
+    /// The ejection of endpoints whose responses fail. An ejected endpoint receives no requests for some time. Without a detector,
+    /// `consecutive5xx` is 5.
     #[cfg_attr(feature = "testing", schemars(with = "Option<OutlierDetectionSpec>"))]
     pub outlier_detection: Option<Lenient<OutlierDetectionSpec>>,
-    /// The active health check: every Envoy sends it to every endpoint. Not for Services of type ExternalName.
+    /// The active health check: every Envoy sends it to every endpoint, and endpoints that fail it receive no requests. It needs the setting
+    /// `tenants.activeHealthChecks`. Not for Services of type ExternalName.
     #[cfg_attr(feature = "testing", schemars(with = "Option<HealthCheckSpec>"))]
     pub health_check: Option<Lenient<HealthCheckSpec>>,
     /// The percentage of healthy endpoints below which unhealthy and terminating endpoints receive requests too. 0, the
     /// default, disables this.
     #[cfg_attr(feature = "testing", schemars(with = "Option<u32>", range(max = 100)))]
     pub panic_threshold: Option<Lenient<u32>>,
-    /// The selection of an endpoint for a request.
+    /// The selection of an endpoint for a request. `RoundRobin` if not set.
     #[cfg_attr(feature = "testing", schemars(with = "Option<LoadBalancingSpec>"))]
     pub load_balancing: Option<Lenient<LoadBalancingSpec>>,
     /// The probes of silent connections.
@@ -64,10 +66,11 @@ pub struct BackendPolicySpec {
     /// The age at which an HTTP connection takes no further requests and is closed, from 1s to 168h. No limit if not set.
     #[cfg_attr(feature = "testing", schemars(with = "Option<String>", length(min = 2, max = 16)))]
     pub max_connection_age: Option<Lenient<String>>,
-    /// The limit of concurrent retries, instead of a fixed number.
+    /// The limit of concurrent retries as a share of the active requests, instead of the number in `upstream.circuitBreakers.maxRetries` of
+    /// the settings or the annotation `max-retries`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<RetryBudgetSpec>"))]
     pub retry_budget: Option<Lenient<RetryBudgetSpec>>,
-    /// The preference of endpoints by their zone, instead of `spec.trafficDistribution` of the Service. Not for `RingHash` and `Maglev`.
+    /// The preference of endpoints in the zone of an Envoy for its requests, instead of `spec.trafficDistribution` of the Service. Not for `RingHash` and `Maglev`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<ZonesSpec>"))]
     pub zones: Option<Lenient<ZonesSpec>>,
     /// Features of other versions.

@@ -85,8 +85,8 @@ pub struct HttpFeaturesSpec {
     /// A server that permits or denies each request. If it does not respond, requests are answered 403.
     #[cfg_attr(feature = "testing", schemars(with = "Option<ExternalAuthorizationSpec>"))]
     pub external_authorization: Option<Lenient<ExternalAuthorizationSpec>>,
-    /// A limit of the request rate. Requests over it are answered 429. Each Envoy counts the requests of each match of
-    /// a rule separately, and starts again when the host changes.
+    /// A limit of the request rate, for all clients together or for each client address. Requests over it are answered 429. Each Envoy
+    /// counts the requests of each match of a rule separately.
     #[cfg_attr(feature = "testing", schemars(with = "Option<LocalRateLimitSpec>"))]
     pub local_rate_limit: Option<Lenient<LocalRateLimitSpec>>,
     /// A limit of the request rate that a service counts for all Envoys together, with the settings `rateLimit.endpoint` and
@@ -100,8 +100,8 @@ pub struct HttpFeaturesSpec {
         schemars(with = "Option<String>", regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$"))
     )]
     pub max_request_body: Option<Lenient<String>>,
-    /// Sends a request to the backend when its body is complete, so that slow clients keep no backend busy. Not for websockets, and for streams
-    /// of gRPC to GRPCRoutes.
+    /// Sends a request to the backend when its body is complete, so that slow clients keep no backend busy. A larger body than `maxSize` is
+    /// answered 413. Not for websockets, and for streams of gRPC to GRPCRoutes.
     #[cfg_attr(feature = "testing", schemars(with = "Option<RequestBufferingSpec>"))]
     pub request_buffering: Option<Lenient<RequestBufferingSpec>>,
     /// A server that changes requests and responses, behind all checks and limits. If it does not respond, requests are answered 503 or 504.
@@ -110,10 +110,11 @@ pub struct HttpFeaturesSpec {
     /// Faults that are injected into a share of the requests, for tests of clients: delays, and answers without the backend.
     #[cfg_attr(feature = "testing", schemars(with = "Option<FaultsSpec>"))]
     pub faults: Option<Lenient<FaultsSpec>>,
-    /// The retries of requests to the backends. Those that a route itself sets precede them, unless they are in `overrides`.
+    /// The retries of requests to the backends. The client receives the last response. Those that a route itself sets precede them, unless they are in `overrides`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<RetriesSpec>"))]
     pub retries: Option<Lenient<RetriesSpec>>,
-    /// The time limits of requests. Each limit that a route itself sets precedes that of the policy, unless it is in `overrides`.
+    /// The time limits of requests. A request over a limit is answered 504, or is aborted if its response has begun. Each limit that a route
+    /// itself sets precedes that of the policy, unless it is in `overrides`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<TimeoutsSpec>"))]
     pub timeouts: Option<Lenient<TimeoutsSpec>>,
     /// The change of the URL of requests to the backends. A host or path that a route itself changes precedes it, unless it is in `overrides`.
