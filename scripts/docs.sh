@@ -9,7 +9,7 @@ book=.lockgate/book
 
 if [[ ${1:-} != --check ]]; then
   need cargo "" "https://rustup.rs"
-  BLESS=1 cargo test --quiet --workspace --lib -- tidy::annotations tidy::cases tidy::generated reference crds::fields translate::foreign \
+  BLESS=1 cargo test --quiet --workspace --lib -- tidy::annotations tidy::cases tidy::generated reference crds::fields crds::pages translate::foreign \
     check::tests::the_documentation explain::tests::the_documentation
   need dot graphviz
   for source in docs/diagrams/*.dot; do

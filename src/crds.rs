@@ -6,6 +6,7 @@
 
 mod contour;
 mod fields;
+mod pages;
 
 use std::fs;
 use std::path::Path;

@@ -6,7 +6,7 @@ mod annotations;
 mod attacks;
 mod cases;
 mod circles;
-mod documents;
+pub(crate) mod documents;
 pub(crate) mod generated;
 mod modules;
 mod paths;
@@ -53,7 +53,7 @@ impl Source {
     }
 }
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 

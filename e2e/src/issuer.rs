@@ -43,8 +43,13 @@ impl Issuer {
 
     /// Returns the header of a token for an audience that expires in some seconds.
     pub fn bearer(&self, audience: &str, seconds: i64) -> String {
+        self.bearer_of("https://issuer.test", audience, seconds)
+    }
+
+    /// Like [`Self::bearer`], with another name of the issuer.
+    pub fn bearer_of(&self, issuer: &str, audience: &str, seconds: i64) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs() as i64;
-        let claims = format!(r#"{{"iss": "https://issuer.test", "aud": "{audience}", "exp": {}}}"#, now + seconds);
+        let claims = format!(r#"{{"iss": "{issuer}", "aud": "{audience}", "exp": {}}}"#, now + seconds);
         let text = format!("{}.{}", URL_SAFE_NO_PAD.encode(r#"{"alg": "ES256"}"#), URL_SAFE_NO_PAD.encode(claims));
         let signature = self.0.sign(&SystemRandom::new(), text.as_bytes()).expect("a signature");
         format!("Bearer {text}.{}", URL_SAFE_NO_PAD.encode(signature))

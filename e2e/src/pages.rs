@@ -10,6 +10,7 @@
 //! | `<!-- step: NAME -->` | console | the test that the other mark names types the commands of this step |
 //! | `<!-- not run: REASON -->` | console | nothing runs the commands |
 //! | `<!-- findings: RULE, RULE -->` | yaml | `lockgate check` reports problems with these rules, and no others |
+//! | `<!-- with Service: NAME PORT -->` | yaml | the objects refer to this Service in their namespace, which the block does not show |
 //! | `<!-- not checked: REASON -->` | yaml | no object of Kubernetes and no settings |
 
 use std::path::Path;

@@ -2,6 +2,7 @@
 //! under load.
 
 mod balancing;
+mod examples;
 mod failover;
 mod health;
 mod http3;

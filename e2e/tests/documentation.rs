@@ -76,10 +76,22 @@ fn run_program(program: PathBuf, args: &[&str], stdin: &str) -> Output {
     child.wait_with_output().expect("the end of the program")
 }
 
+/// Returns the objects of a block, with the Service of its mark in the namespace of the first object.
+fn with_service(block: &Block) -> String {
+    let Some((name, port)) = block.mark("with Service:").and_then(|service| service.split_once(' ')) else {
+        return block.text.clone();
+    };
+    let namespace = block.text.lines().find_map(|line| line.strip_prefix("  namespace: ")).expect("a namespace");
+    format!(
+        "{}---\napiVersion: v1\nkind: Service\nmetadata: {{ name: {name}, namespace: {namespace} }}\nspec: {{ ports: [{{ port: {port} }}] }}\n",
+        block.text
+    )
+}
+
 /// Returns the fault of a YAML block, if it has one.
 fn fault_of(block: &Block, groups: &BTreeSet<String>) -> Option<String> {
     if keys(&block.text).any(|key| key == "apiVersion") {
-        let answer = run_program(binary(), &["check", "--output", "json", "-"], &block.text);
+        let answer = run_program(binary(), &["check", "--output", "json", "-"], &with_service(block));
         let findings: Vec<Value> = serde_json::from_slice(&answer.stdout).expect("findings as JSON");
         let problems = findings.iter().filter(|finding| finding["level"] != "note");
         let rules: BTreeSet<&str> = problems.filter_map(|finding| finding["rule"].as_str()).collect();

@@ -11,6 +11,7 @@ use hyper::Method;
 
 mod authentication;
 mod error_responses;
+mod examples;
 mod external_processing;
 mod faults;
 mod forwarding;

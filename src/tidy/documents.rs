@@ -16,7 +16,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the anchor of a heading, as GitHub derives it.
-fn anchor(heading: &str) -> String {
+pub(crate) fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
