@@ -11,6 +11,7 @@
 //! | `<!-- not run: REASON -->` | console | nothing runs the commands |
 //! | `<!-- findings: RULE, RULE -->` | yaml | `lockgate check` reports problems with these rules, and no others |
 //! | `<!-- with Service: NAME PORT -->` | yaml | the objects refer to this Service in their namespace, which the block does not show |
+//! | `<!-- with Secret: NAME TYPE KEY -->` | yaml | the same for a Secret |
 //! | `<!-- not checked: REASON -->` | yaml | no object of Kubernetes and no settings |
 
 use std::path::Path;

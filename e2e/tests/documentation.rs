@@ -1,6 +1,8 @@
 //! The code blocks of the documentation: YAML passes `lockgate check` or `lockgate config check`, values pass helm, and
 //! each command is run by a test, or its mark states why not.
 
+mod canary;
+
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
@@ -76,22 +78,29 @@ fn run_program(program: PathBuf, args: &[&str], stdin: &str) -> Output {
     child.wait_with_output().expect("the end of the program")
 }
 
-/// Returns the objects of a block, with the Service of its mark in the namespace of the first object.
-fn with_service(block: &Block) -> String {
-    let Some((name, port)) = block.mark("with Service:").and_then(|service| service.split_once(' ')) else {
-        return block.text.clone();
+/// Returns the objects of a block, with the Service and the Secret of its marks in the namespace of the first object.
+fn with_others(block: &Block) -> String {
+    let namespace = block.text.lines().find_map(|line| line.strip_prefix("  namespace: ")).unwrap_or("default");
+    let mut text = block.text.clone();
+    let mut add = |kind: &str, name: &str, rest: String| {
+        let head = format!("---\napiVersion: v1\nkind: {kind}\nmetadata: {{ name: {name}, namespace: {namespace} }}\n");
+        text.push_str(&format!("{head}{rest}\n"));
     };
-    let namespace = block.text.lines().find_map(|line| line.strip_prefix("  namespace: ")).expect("a namespace");
-    format!(
-        "{}---\napiVersion: v1\nkind: Service\nmetadata: {{ name: {name}, namespace: {namespace} }}\nspec: {{ ports: [{{ port: {port} }}] }}\n",
-        block.text
-    )
+    if let Some((name, port)) = block.mark("with Service:").and_then(|service| service.split_once(' ')) {
+        add("Service", name, format!("spec: {{ ports: [{{ port: {port} }}] }}"));
+    }
+    if let Some(secret) = block.mark("with Secret:") {
+        let words: Vec<&str> = secret.split(' ').collect();
+        let [name, kind, key] = words[..] else { panic!("{}: with Secret: NAME TYPE KEY", block.place) };
+        add("Secret", name, format!("type: {kind}\nstringData: {{ {key}: 4f0c2a9e7d1b }}"));
+    }
+    text
 }
 
 /// Returns the fault of a YAML block, if it has one.
 fn fault_of(block: &Block, groups: &BTreeSet<String>) -> Option<String> {
     if keys(&block.text).any(|key| key == "apiVersion") {
-        let answer = run_program(binary(), &["check", "--output", "json", "-"], &with_service(block));
+        let answer = run_program(binary(), &["check", "--output", "json", "-"], &with_others(block));
         let findings: Vec<Value> = serde_json::from_slice(&answer.stdout).expect("findings as JSON");
         let problems = findings.iter().filter(|finding| finding["level"] != "note");
         let rules: BTreeSet<&str> = problems.filter_map(|finding| finding["rule"].as_str()).collect();

@@ -89,10 +89,33 @@ async fn users_log_in_at_dex() {
     let target = lockgate.https(&site.hosts[0], site.authority.der());
     answers(&target, "/", 200).await;
 
+    let page = Page::read("docs/tasks/oidc.md");
+    let command = page.block("kubectl --namespace shop");
+    let words = command.split_whitespace().skip(1).map(|word| if word == "shop" { &site.space.name } else { word });
+    lab.kubectl(&words.collect::<Vec<_>>(), "").await;
+    let endpoints = site.provider.get("/.well-known/openid-configuration").await.expect("an answer").text();
+    let policy = page.block("\n  oidc:\n");
+    assert!(policy.contains("https://login.example.com/auth\n") && policy.contains("http://dex.shop.svc/token\n"));
+    for (field, path) in [("authorization_endpoint", "auth"), ("token_endpoint", "token")] {
+        assert!(endpoints.contains(&format!("\"{field}\": \"https://{}/{path}\"", site.hosts[1])), "{endpoints}");
+    }
+    site.space.apply(&site.adapt(&policy)).await;
+    answers(&target, "/", 302).await;
+    let mut cookies = Cookies::default();
+    let first = cookies.get(&target, "/cart?item=1").await;
+    let callback = site.log_in(first.header("location")).await;
+    let done = cookies.get(&target, &callback).await;
+    assert_eq!((done.status, path_of(done.header("location"))), (302, "/cart?item=1".to_owned()), "{}", done.text());
+    assert!(received(&cookies.get(&target, "/cart?item=1").await, "Authorization").is_null());
+
     let policy = Page::read("docs/policies.md").block("\n  oidc:\n");
     // Dex of the lab has its own Service, with the labels of the documented one.
     site.space.apply(&site.adapt(&policy)).await;
-    answers(&target, "/", 302).await;
+    let has_changed = async || {
+        let asked = target.get("/").await;
+        asked.is_ok_and(|asked| asked.header("location").contains("groups"))
+    };
+    wait_everywhere("the policy of the reference", has_changed).await;
     let mut cookies = Cookies::default();
     let first = cookies.get(&target, "/cart?item=1").await;
     let callback = site.log_in(first.header("location")).await;
