@@ -75,7 +75,7 @@ impl Shop {
     }
 
     /// Observes a feature of the example that is in effect.
-    async fn check(&self, feature: &str) {
+    async fn check(&self, feature: &str, example: &str) {
         let [stays, fails] = &self.endpoints;
         match feature {
             "outlierDetection" => {
@@ -106,6 +106,10 @@ impl Shop {
                     answer.status == 503 && stays.requests() + fails.requests() > before
                 };
                 wait_everywhere("requests to unhealthy endpoints", reached).await;
+            }
+            "loadBalancing" if example.contains("slowStart:") => {
+                let part = r#""slow_start_config":{"min_weight_percent":{"value":10},"slow_start_window":"30s"}"#;
+                wait_until(part, async || self.is_configured(part).await).await;
             }
             "loadBalancing" => {
                 let has_cookie = async || {
@@ -142,7 +146,7 @@ async fn the_examples_of_the_page_reach_envoy() {
         let is_feature = |name: &&str| name.starts_with(|c: char| c.is_ascii_lowercase()) && *name != "targetRefs";
         for feature in fields.filter(is_feature) {
             println!("{}: {feature}", block.place);
-            shop.check(feature).await;
+            shop.check(feature, &block.text).await;
             checked += 1;
         }
         let before = shop.envoy.routes().await;

@@ -134,7 +134,7 @@ impl Shop {
             "limits" => {
                 self.get("a limit", "/", &[("x-user", "ann")], is(429)).await;
                 let counts = self.limiter.counts();
-                let counted = |descriptor: &str| counts.get(&format!("edge namespace=shop {descriptor}")).is_some();
+                let counted = |descriptor: &str| counts.contains_key(&format!("edge namespace=shop {descriptor}"));
                 assert!(counted("plan=small user=ann") && counted("remote_address=127.0.0.1"), "{counts:?}");
             }
             "faults" => {
@@ -177,7 +177,7 @@ impl Shop {
                     |answer: &Answer| answer.text().starts_with("GET /cart/7?page=2 ") && answer.text().contains(host);
                 self.get("another URL", "/v2/cart/7?page=2", &[], changed).await;
             }
-            "copies" => {
+            "copies" | "audited" => {
                 let before = self.copies.requests();
                 wait_until("a copy", async || {
                     assert_eq!(self.target().get("/").await.expect("an answer").status, 200);
@@ -228,6 +228,7 @@ async fn the_examples_of_the_page_do_what_it_says() {
         format!("{INGRESS}{}", HOSTS.iter().map(rule).collect::<String>()),
         of_shop("web", 80, echo.address),
         of_shop("shop-next", 80, copies.address),
+        of_shop("audit", 80, copies.address).replace("namespace: shop", "namespace: audit"),
         of_shop("keys", 80, keys.address),
         of_shop("authorizer", 9000, authorizer.address),
         of_shop("processor", 9000, processor.address),
