@@ -63,7 +63,7 @@ fi
 if measures "$who" contour || measures "$who" contour-delta || measures "$cases" proxies; then
   arguments+=(--contour-types "$(go_files bench/contour $contour)/examples/contour/01-crds.yaml")
 fi
-if measures "$cases" routes || measures "$cases" gateways || measures "$cases" propagation; then
+if measures "$cases" routes || measures "$cases" policies || measures "$cases" gateways || measures "$cases" propagation; then
   gateway=github.com/envoyproxy/gateway
   types=$(go_files bench/envoy-gateway sigs.k8s.io/gateway-api)/config/crd/experimental
   if measures "$who" envoy-gateway; then
