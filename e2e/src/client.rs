@@ -183,9 +183,18 @@ impl Target {
     /// If it is invalid.
     #[must_use]
     pub fn field(mut self, name: &str, value: &str) -> Self {
-        let name: HeaderName = name.parse().expect("a field's name");
-        self.fields.retain(|(other, _)| *other != name);
-        self.fields.push((name, value.parse().expect("a field's value")));
+        let parsed: HeaderName = name.parse().expect("a field's name");
+        self.fields.retain(|(other, _)| *other != parsed);
+        self.add_field(name, value)
+    }
+
+    /// Adds a field to each request, beside others of the same name.
+    ///
+    /// # Panics
+    /// If it is invalid.
+    #[must_use]
+    pub fn add_field(mut self, name: &str, value: &str) -> Self {
+        self.fields.push((name.parse().expect("a field's name"), value.parse().expect("a field's value")));
         self
     }
 

@@ -2,8 +2,8 @@
 
 use lockgate_route::model::{
     Action, ClientValidation, Cluster, ClusterFilter, Discovery, Endpoints, ForwardFilter, HeaderChange, HeaderMatch,
-    HeaderValue, Health, Match, Mirror, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Session,
-    SettingsAuthorization, Share, TlsVersion, UpstreamProtocol, ValueMatch, ValuePart,
+    HeaderValue, Health, HostRewrite, Match, Mirror, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter,
+    Scheme, Session, SettingsAuthorization, Share, TlsVersion, UpstreamProtocol, ValueMatch, ValuePart,
 };
 use lockgate_route::translate::explained::{Answer, Backend, Done, Step};
 use lockgate_xds::provenance::ObjectRef;
@@ -221,7 +221,8 @@ pub fn filters(route: &Route) -> Vec<String> {
     }
     let Action::Forward(forward) = &route.action else { return all };
     let of_policy = route.policy().and_then(|policy| policy.rewrite.clone()).unwrap_or_default();
-    all.extend(rewrites(of_policy.host.as_ref(), of_policy.path.as_ref()));
+    all.extend(of_policy.host.as_ref().map(host_rewrite));
+    all.extend(rewrites(None, of_policy.path.as_ref()));
     let copies = route.policy().and_then(|policy| policy.mirrors.as_deref()).unwrap_or_default();
     all.extend(copies.iter().map(copied));
     for filter in forward.filters.iter() {
@@ -237,7 +238,7 @@ pub fn filters(route: &Route) -> Vec<String> {
             }
             ForwardFilter::Mirror(mirror) => all.push(copied(mirror)),
             ForwardFilter::HostFromHeader(_) if of_policy.host.is_some() => {}
-            ForwardFilter::HostFromHeader(name) => all.push(format!("rewrite to the host in header {name}")),
+            ForwardFilter::HostFromHeader(name) => all.push(host_rewrite(&HostRewrite::Header(name.clone()))),
             ForwardFilter::Cookies(rewrites) => {
                 let mut names: Vec<String> =
                     rewrites.lists.iter().flatten().map(|rewrite| rewrite.name.to_string()).collect();
@@ -297,6 +298,16 @@ pub fn filters(route: &Route) -> Vec<String> {
 
 fn copied(mirror: &Mirror) -> String {
     format!("mirror {} of the requests to cluster {}", share(mirror.share), mirror.cluster)
+}
+
+fn host_rewrite(host: &HostRewrite) -> String {
+    match host {
+        HostRewrite::Name(name) => format!("rewrite to host {}", name.as_str()),
+        HostRewrite::Header(name) => format!("rewrite to the host in header {name}"),
+        HostRewrite::Path(rewrite) => {
+            format!("rewrite to host {:?}, from the path by {:?}", &*rewrite.substitution, &*rewrite.pattern)
+        }
+    }
 }
 
 fn rewrites<'a>(host: Option<&'a HeaderValue>, path: Option<&'a PathRewrite>) -> impl Iterator<Item = String> + 'a {

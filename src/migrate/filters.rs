@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Migrated;
 use super::losses::{Losses, Text};
 use super::paths::{Condition, Kind as PathKind};
-use super::rules::{Fault, Place, Writer};
+use super::rules::{Fault, Place, Writer, writable_host};
 
 /// The maximum number of changes of each kind in a filter. Source: Gateway API v1, `HTTPHeaderFilter`.
 const CHANGES: usize = 16;
@@ -58,11 +58,14 @@ fn forwarded(
 ) -> Result<Vec<Value>, Option<Fault>> {
     let (mut requests, mut rewrite, mut filters) = (Vec::new(), Rewrite::default(), Vec::new());
     let of_policy = policy.rewrite.clone().unwrap_or_default();
+    // The HTTPPolicy of the rule has it.
+    let mut is_from_header = false;
     for filter in forward.filters.iter() {
         match filter {
             ForwardFilter::RequestHeaders(changes) => requests.extend(changes.iter().cloned()),
             ForwardFilter::Rewrite(one) => rewrite = one.clone(),
             ForwardFilter::HostFromHeader(_) if of_policy.host.is_some() => {}
+            ForwardFilter::HostFromHeader(name) if writable_host(name).is_some() => is_from_header = true,
             ForwardFilter::Mirror(mirror) => filters.extend(mirrored(writer, mirror, place, losses)),
             ForwardFilter::SettingsAuthorization(SettingsAuthorization::Context(_)) => {
                 return Err(Some(Fault {
@@ -84,7 +87,7 @@ fn forwarded(
     // The host of a Service replaces that of the route.
     let of_clusters: Vec<Option<&HeaderValue>> = forward.clusters.iter().map(|one| host_of(&one.filters)).collect();
     match of_clusters.first().filter(|first| of_clusters.iter().all(|other| other == *first)) {
-        _ if of_policy.host.is_some() => {}
+        _ if of_policy.host.is_some() || is_from_header => {}
         Some(Some(host)) => rewrite.host = Some((*host).clone()),
         Some(None) => {}
         None => place.report_change(
@@ -130,9 +133,9 @@ fn report(filter: &ForwardFilter, place: Place, losses: &mut Losses) {
         ForwardFilter::HostFromHeader(_) => (
             REQUESTS,
             [
-                "HTTPRoutes do not set the host from a header",
+                "HTTPPolicies do not set the host from this header",
                 "the Services receive the host of the client",
-                "Let the Service read the header, or keep the HTTPProxy.",
+                "Let clients send the host in another header, or keep the HTTPProxy.",
             ],
         ),
         ForwardFilter::Cookies(_) => (

@@ -15,7 +15,7 @@ use super::paths::Condition;
 use super::{Migrated, Options, policies};
 use crate::check::Translated;
 
-pub use limits::duration;
+pub use limits::{duration, writable_host};
 
 /// Writes the rules.
 pub struct Writer<'a> {

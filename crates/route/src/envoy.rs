@@ -27,6 +27,7 @@ mod fallback;
 mod fault;
 pub mod hcm;
 pub mod headers;
+mod host_check;
 mod jwt;
 pub mod listener;
 mod local_rate_limit;

@@ -47,8 +47,8 @@ pub use cookies::{CookieAttribute, CookieRewrite, CookieRewrites, SameSite};
 pub use error_response::ErrorResponse;
 pub use fault::Faults;
 pub use filter::{
-    ClusterFilter, Cors, Filters, ForwardFilter, InternalRedirects, Mirror, OriginMatch, PathRewrite, RegexRewrite,
-    Rewrite, RouteFilter, SchemeChange, Share,
+    ClusterFilter, Cors, Filters, ForwardFilter, HostRewrite, InternalRedirects, Mirror, OriginMatch, PathRewrite,
+    PolicyRewrite, RegexRewrite, Rewrite, RouteFilter, SchemeChange, Share,
 };
 pub use header::{FRAMING, HeaderChange, HeaderName, HeaderValue, LOOP};
 pub use header_format::HeaderFormat;

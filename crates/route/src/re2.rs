@@ -11,8 +11,10 @@
 mod automaton;
 mod class;
 mod elements;
+mod groups;
 
 pub use elements::elements;
+pub use groups::group_is_of;
 
 use regex_syntax::ast::parse::Parser;
 use regex_syntax::ast::{

@@ -115,6 +115,10 @@ fn cases() -> Vec<Case> {
     let groups = ["(.)"; 4].join("|");
     let rewrite =
         format!(r"urlRewrite: {{ path: {{ regex: {{ pattern: '/({groups})*', substitution: '/\0\1\2\3\4\5' }} }} }}");
+    let names = ["([a-z])"; 3].join("|");
+    let host =
+        format!(r"urlRewrite: {{ hostnameFrom: {{ path: {{ pattern: '/({names})*', substitution: '\1.\2\3\4' }} }} }}");
+    let both = r"urlRewrite: { hostnameFrom: { path: { pattern: '/(([a-z]))*', substitution: '\1.\2' } }, path: { regex: { pattern: '/((.))*', substitution: '/\0\1\2' } } }";
     let modulus = format!("{}_w", "_".repeat(1364));
     let rsa = list(11, |_| format!(r#"{{"kty": "RSA", "e": "AQAB", "n": "{modulus}"}}"#));
     let ranges = |prefix: &str| list(255, |i| format!("'2001:{prefix}:{i:x}::/48'"));
@@ -173,6 +177,16 @@ fn cases() -> Vec<Case> {
         },
         Case { path: long_path(b"a0b", 1), ..Case::new("regexes").rules(patterns) },
         Case { path: format!("/{}", "ab".repeat(LARGE / 2)), ..Case::new("rewrites").policy(&rewrite) },
+        Case { path: format!("/{}", "ab".repeat(LARGE / 2)), ..Case::new("hosts").policy(&host) },
+        Case { path: format!("/{}", "ab".repeat(LARGE / 2)), ..Case::new("hosts-and-paths").policy(both) },
+        Case {
+            path: format!("/{}-", "ab".repeat(LARGE / 2)),
+            status: 403,
+            ..Case::new("other-hosts").policy(&host.replace(")*", ")+"))
+        },
+        Case::new("hosts-in-headers")
+            .policy("urlRewrite: { hostnameFrom: { header: x-host } }")
+            .field("x-host", "a".repeat(LARGE / 2)),
         Case { path: format!("/?{}", "&".repeat(LARGE)), ..Case::new("query").rules(conditions.clone()) },
         Case::new("conditions").rules(conditions).field("x-15", long()),
         Case::new("paths").rules(format!(

@@ -185,6 +185,9 @@ async fn headers_depend_on_the_request() {
   - conditions: [{ prefix: /host }]
     requestHeadersPolicy: { set: [{ name: Host, value: '%REQ(X-Host)%' }] }
     services: [{ name: echo, port: 80 }]
+  - conditions: [{ prefix: /changed }]
+    requestHeadersPolicy: { set: [{ name: Host, value: '%REQ(X-Host)%' }] }
+    services: [{ name: echo, port: 80, requestHeadersPolicy: { set: [{ name: X-Host, value: '%REQ(X-Other)%' }] } }]
   - conditions: [{ prefix: /service }]
     requestHeadersPolicy: { set: [{ name: Host, value: route.test }] }
     services: [{ name: echo, port: 80, requestHeadersPolicy: { set: [{ name: Host, value: service.test }] } }]
@@ -205,6 +208,9 @@ async fn headers_depend_on_the_request() {
     let text = lines(&site.target.clone().field("x-host", "other.test"), "/host").await;
     assert!(text.contains("host: other.test\n"), "{text}");
     assert!(lines(&site.target, "/host").await.contains("host: x.test\n"));
+    answers(&site.target.clone().field("x-host", "other.test/a b"), "/host", 403).await;
+    let text = lines(&site.target.clone().field("x-host", "other.test").field("x-other", "a b"), "/changed").await;
+    assert!(text.contains("host: x.test\n"), "{text}");
     assert!(lines(&site.target, "/service").await.contains("host: service.test\n"));
     let posted = site.target.send(Method::POST, "/", Bytes::new()).await.expect("an answer");
     assert_eq!(posted.header("x-backend"), "a");

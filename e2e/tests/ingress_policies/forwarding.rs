@@ -127,6 +127,45 @@ async fn backends_receive_the_url_of_a_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn backends_receive_the_host_that_a_policy_takes_from_the_request() {
+    let site = Site::open(Mode::Delta, "", &["shop.test"], &[ingress("shop", "shop.test", "echo", Some("cert"))]).await;
+    let echo = Echo::start().await;
+    site.manifests.write("services.yaml", &service("echo", "", &[echo.address]));
+    for is_tls in [false, true] {
+        let shop = site.target("shop.test", is_tls);
+        let with =
+            |values: &[&str]| values.iter().fold(shop.clone(), |target, value| target.add_field("x-host", value));
+        let status = async |target: &Target, path: &str| target.get(path).await.map_or(0, |answer| answer.status);
+        site.manifests.write("policies.yaml", &policy("shop", "urlRewrite: { hostnameFrom: { header: X-Host } }"));
+        let one = with(&["One.test:8080"]);
+        wait_everywhere("the host of a header", async || received(&one, "/a").await.1 == "One.test:8080").await;
+        assert_eq!(received(&shop, "/a").await.1, "shop.test", "without the header");
+        assert_eq!(received(&with(&[""]), "/a").await.1, "shop.test", "with an empty header");
+        assert_eq!(received(&with(&["one.test", "two.test"]), "/a").await.1, "one.test");
+        let none = ["a b", "a/b", "a@b.test", "a:b", "a:1:b", "a\tb", "a,b", "a%00", "[::1]"];
+        for value in none {
+            for values in [&[value][..], &[value, "one.test"], &["one.test", value]] {
+                assert_eq!(status(&with(values), "/a").await, 403, "{values:?}, tls: {is_tls}");
+            }
+        }
+        let path = r"{ pattern: '/shops/([a-z0-9-]+)(?:/.*)?', substitution: '\1.shops.test' }";
+        let path = policy("shop", &format!("urlRewrite: {{ hostnameFrom: {{ path: {path} }} }}"));
+        site.manifests.write("policies.yaml", &path);
+        let becomes = async |path: &str| received(&shop, path).await;
+        let expected = ("/shops/red-1/a?b=/shops/x/".to_owned(), "red-1.shops.test".to_owned());
+        wait_everywhere("the host of a path", async || becomes("/shops/red-1/a?b=/shops/x/").await == expected).await;
+        assert_eq!(becomes("/shops/blue").await.1, "blue.shops.test");
+        for other in
+            ["/", "/shops/", "/shops/red%20a/b", "/shops/red@b/c", "/x/shops/red/a", "/shops/RED/a", "/?/shops/a"]
+        {
+            assert_eq!(status(&shop, other).await, 403, "{other}, tls: {is_tls}");
+        }
+        site.manifests.remove("policies.yaml");
+        wait_everywhere("the host of the client", async || becomes("/a").await.1 == "shop.test").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_are_copied_to_the_services_of_a_policy() {
     let site = Site::open(Mode::Delta, "", &["shop.test"], &[ingress("shop", "shop.test", "a", Some("cert"))]).await;
     let (copies, others) = (Faulty::start("copies").await, Faulty::start("others").await);

@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 
 use lockgate_route::model::{
-    Entry, ErrorResponse, Faults, GlobalRateLimit, PathRewrite, Retry, Rewrite, Share, TimeLimits,
+    Entry, ErrorResponse, Faults, GlobalRateLimit, HostRewrite, PathRewrite, PolicyRewrite, RegexRewrite, Retry, Share,
+    TimeLimits,
 };
 use serde_json::{Value, json};
 
@@ -100,11 +101,17 @@ pub fn timeouts_spec(limits: &TimeLimits) -> Value {
 }
 
 /// Returns the feature `urlRewrite`.
-pub fn rewrite_spec(rewrite: &Rewrite) -> Value {
-    let Rewrite { host, path } = rewrite;
+pub fn rewrite_spec(rewrite: &PolicyRewrite) -> Value {
+    let PolicyRewrite { host, path } = rewrite;
     let mut spec = json!({});
-    if let Some(host) = host {
-        spec["hostname"] = json!(host.as_str());
+    match host {
+        Some(HostRewrite::Name(name)) => spec["hostname"] = json!(name.as_str()),
+        Some(HostRewrite::Header(name)) => spec["hostnameFrom"] = json!({ "header": name.as_str() }),
+        Some(HostRewrite::Path(regex)) => {
+            let RegexRewrite { pattern, substitution } = &**regex;
+            spec["hostnameFrom"] = json!({ "path": { "pattern": &**pattern, "substitution": &**substitution } });
+        }
+        None => {}
     }
     // A policy has no other changes of paths.
     if let Some(PathRewrite::Regex(regex)) = path {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lockgate_route::model::{Action, Forward, ForwardFilter, Retry, Route};
+use lockgate_route::model::{Action, Forward, ForwardFilter, HeaderName, Retry, Route};
 use lockgate_route::objects::Ingress;
 use serde_json::{Value, json};
 
@@ -86,6 +86,14 @@ pub(super) fn add_to_policy(route: &Route, options: &Options, features: &mut Opt
         _ => None,
     });
     let has_idle = policy.and_then(|policy| policy.timeouts).is_some_and(|limits| limits.idle.is_some());
+    let header = forward.filters.iter().find_map(|filter| match filter {
+        ForwardFilter::HostFromHeader(name) => writable_host(name),
+        _ => None,
+    });
+    let has_host = policy.and_then(|policy| policy.rewrite.as_ref()).is_some_and(|rewrite| rewrite.host.is_some());
+    if let Some(header) = header.filter(|_| !has_host) {
+        features.get_or_insert_with(|| json!({}))["urlRewrite"]["hostnameFrom"] = json!({ "header": header.as_str() });
+    }
     if let Some(idle) = idle.filter(|_| !has_idle) {
         features.get_or_insert_with(|| json!({}))["timeouts"]["idle"] = json!(duration(idle));
     }
@@ -93,6 +101,11 @@ pub(super) fn add_to_policy(route: &Route, options: &Options, features: &mut Opt
     if let Some(retry) = forward.retry.as_deref().filter(|_| !options.experimental && !has_retries) {
         features.get_or_insert_with(|| json!({}))["retries"] = retries_spec(retry);
     }
+}
+
+/// Returns the header with the host of requests, if HTTPPolicies accept it.
+pub fn writable_host(name: &HeaderName) -> Option<HeaderName> {
+    HeaderName::parse_with_host(name.as_str()).ok()
 }
 
 /// Returns the statuses of retry conditions, and the conditions that HTTPRoutes do not have. Without a status, HTTPRoutes

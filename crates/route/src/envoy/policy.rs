@@ -11,7 +11,7 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::{
     api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate,
-    error_responses, fault, jwt, local_rate_limit, oidc, processing, rate_limit, request_buffer, session,
+    error_responses, fault, host_check, jwt, local_rate_limit, oidc, processing, rate_limit, request_buffer, session,
 };
 use crate::model::{Faults, ForwardFilter, LocalRateLimit, RoutePolicy};
 use crate::settings::Compression;
@@ -150,7 +150,9 @@ fn delegated(
     let [first, route] = divided(all.collect());
     let held = held.into_iter().flat_map(request_buffer::of_route);
     let processed = processing.as_deref().and_then(|server| processing::of_route(server, has_limits));
-    let last = behind.into_iter().map(|(filter, _)| filter).chain(held).collect();
+    // An authorization server can set the header with the host, and limits count requests that are refused.
+    let checked = host_check::of_route(policy, filters);
+    let last = checked.into_iter().chain(behind.map(|(filter, _)| filter)).chain(held).collect();
     [first, route, last, processed.into_iter().collect()]
 }
 

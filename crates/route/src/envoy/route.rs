@@ -268,6 +268,7 @@ fn route(route: &Route, conditions: Conditions, marks: &Marks, on: OnHost) -> Ve
         Action::Forward(forward) => {
             let mut built = route_action(forward, &name, &matches.path);
             policy.into_iter().for_each(|policy| action::add_policy(&mut built, &matches.path, policy));
+            action::remove_unchecked_host(&mut built, forward, policy.map(|policy| &**policy));
             (Some(route_v3::route::Action::Route(built)), Some(&**forward))
         }
         Action::Redirect(_) => (None, None),

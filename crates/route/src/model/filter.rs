@@ -94,6 +94,26 @@ pub struct Rewrite {
     pub path: Option<PathRewrite>,
 }
 
+/// A change of the URL of requests by a policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyRewrite {
+    /// The host; `None` keeps it.
+    pub host: Option<HostRewrite>,
+    /// The path; `None` keeps it.
+    pub path: Option<PathRewrite>,
+}
+
+/// A change of the host of requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostRewrite {
+    /// The host is this name, without a port.
+    Name(HeaderValue),
+    /// The host is the value of a header, if there is one.
+    Header(HeaderName),
+    /// The host is made of the path, which the pattern matches completely.
+    Path(Arc<RegexRewrite>),
+}
+
 /// A change of the path. The query stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathRewrite {
@@ -112,6 +132,14 @@ pub struct RegexRewrite {
     pub pattern: Arc<str>,
     /// The replacement, in which `\1` is a group of the pattern.
     pub substitution: Arc<str>,
+}
+
+impl RegexRewrite {
+    /// Returns the pattern for any path. The groups are empty for a path that the pattern does not match; Envoy would use the path as the
+    /// host.
+    pub fn for_any_path(&self) -> String {
+        format!("{}|^.*$", self.pattern)
+    }
 }
 
 /// The redirects of backends that Envoy follows itself, to routes of the same object on the same host.

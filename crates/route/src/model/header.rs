@@ -96,16 +96,31 @@ impl HeaderName {
     /// read as the message of somebody else; or the header controls Envoy or Lockgate.
     pub fn parse_changeable(text: &str) -> Result<Self, String> {
         let name = Self::parse(text).ok_or_else(|| format!("header {text:?} cannot be changed"))?;
-        let reserved = RESERVED.iter().find(|(prefix, _)| name.as_str().starts_with(prefix)).map(|(_, reason)| *reason);
-        let reason = match name.as_str() {
-            framing if FRAMING.contains(&framing) => "it belongs to the connection",
-            LOOP => "it ends loops",
-            _ => match reserved {
-                Some(reason) => reason,
-                None => return Ok(name),
-            },
-        };
-        Err(format!("header {text:?} cannot be changed: {reason}"))
+        match name.reserved() {
+            Some(reason) => Err(format!("header {text:?} cannot be changed: {reason}")),
+            None => Ok(name),
+        }
+    }
+
+    /// Parses the name of a header of requests that can contain the host for the backends.
+    ///
+    /// # Errors
+    /// The reason: `text` is no header name, or the header delimits messages, or it controls Envoy or Lockgate.
+    pub fn parse_with_host(text: &str) -> Result<Self, String> {
+        let name = Self::parse(text).ok_or_else(|| format!("{text:?} is not the name of a header with a host"))?;
+        match name.reserved() {
+            Some(reason) => Err(format!("header {text:?} cannot contain the host: {reason}")),
+            None => Ok(name),
+        }
+    }
+
+    /// Returns why no tenant may use the header.
+    fn reserved(&self) -> Option<&'static str> {
+        match self.as_str() {
+            framing if FRAMING.contains(&framing) => Some("it belongs to the connection"),
+            LOOP => Some("it ends loops"),
+            name => RESERVED.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, reason)| *reason),
+        }
     }
 
     /// Parses the name of a header that looks like a header of Envoy, and that an operator allows to be changed.
@@ -185,6 +200,18 @@ impl HeaderChange {
         match self {
             Self::Set(name, _) | Self::SetFormat(name, _) | Self::Add(name, _) | Self::Remove(name) => name,
         }
+    }
+
+    /// Returns whether the header `name` can contain something else than a host, because of this change.
+    pub fn may_replace_host_in(&self, name: &HeaderName) -> bool {
+        self.name() == name
+            && match self {
+                Self::Remove(_) => false,
+                Self::SetFormat(..) => true,
+                Self::Set(_, value) | Self::Add(_, value) => {
+                    !value.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+                }
+            }
     }
 }
 

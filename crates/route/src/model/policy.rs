@@ -9,7 +9,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{
     ApiKeys, Authorization, BasicAuthentication, ClusterId, Cors, Csrf, ErrorResponse, Faults, GlobalRateLimit,
-    HeaderChange, HeaderName, HeaderValue, Mirror, Oidc, Processing, Retry, Rewrite, SecretId,
+    HeaderChange, HeaderName, HeaderValue, Mirror, Oidc, PolicyRewrite, Processing, Retry, SecretId,
 };
 
 /// The features that apply to a route. `None`: only the settings of the installation apply.
@@ -48,7 +48,7 @@ pub struct RoutePolicy {
     /// The time limits, instead of those of the route.
     pub timeouts: Option<TimeLimits>,
     /// The change of the URL, instead of that of the route.
-    pub rewrite: Option<Rewrite>,
+    pub rewrite: Option<PolicyRewrite>,
     /// The receivers of copies of requests, in addition to those of the route.
     pub mirrors: Option<Arc<[Mirror]>>,
     /// The changes of the headers of requests, after those of the route.

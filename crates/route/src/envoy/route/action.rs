@@ -9,11 +9,11 @@ use route_v3::weighted_cluster::ClusterWeight;
 
 use super::header_changes::Changes;
 use super::internal_redirects;
-use super::rewrite::Rewritten;
+use super::rewrite::{self, Rewritten};
 use crate::envoy::wire;
 use crate::model::{
-    ClusterFilter, Forward, ForwardFilter, HeaderChange, Mirror, PathMatch, Retry, Rewrite, RouteFilter, RoutePolicy,
-    Share, WeightedCluster,
+    ClusterFilter, Forward, ForwardFilter, HeaderChange, HeaderName, HostRewrite, Mirror, PathMatch, PathRewrite,
+    Retry, RouteFilter, RoutePolicy, Share, WeightedCluster,
 };
 
 /// Builds the action of the route `name`, which forwards requests whose path is matched by `path`. No timeout is written as 0, because
@@ -61,7 +61,10 @@ pub(super) fn add_policy(action: &mut route_v3::RouteAction, path: &PathMatch, p
     // Hosts of weighted clusters have no effect beside that of the route.
     let mirrors = policy.mirrors.iter().flat_map(|mirrors| mirrors.iter());
     action.request_mirror_policies.extend(mirrors.map(mirror_policy));
-    policy.rewrite.iter().for_each(|change| rewrite(change, path, action));
+    if let Some(change) = &policy.rewrite {
+        change.host.iter().for_each(|host| rewrite_host(host, action));
+        change.path.iter().for_each(|change| rewrite_path(change, path, action));
+    }
 }
 
 /// Moves the rewrite of the host to the weighted clusters if one of them has its own: the rewrite of a route would replace theirs.
@@ -92,7 +95,6 @@ fn rewrite_hosts_by_cluster(action: &mut route_v3::RouteAction, clusters: &[Weig
 
 /// Applies `filter` to `action`. Header changes ([`add_header_changes`]), CORS, sessions, and authorization belong to the route.
 fn apply(filter: &ForwardFilter, (name, path): (&str, &PathMatch), action: &mut route_v3::RouteAction) {
-    use route_v3::route_action::HostRewriteSpecifier;
     match filter {
         ForwardFilter::RequestHeaders(_) | ForwardFilter::Cors(_) => {}
         ForwardFilter::Session(_) | ForwardFilter::Authorization(_) | ForwardFilter::Cookies(_) => {}
@@ -100,27 +102,54 @@ fn apply(filter: &ForwardFilter, (name, path): (&str, &PathMatch), action: &mut 
         ForwardFilter::InternalRedirects(redirects) => {
             action.internal_redirect_policy = Some(internal_redirects::policy(redirects, name));
         }
-        ForwardFilter::Rewrite(change) => rewrite(change, path, action),
-        ForwardFilter::HostFromHeader(name) => {
-            action.host_rewrite_specifier = Some(HostRewriteSpecifier::HostRewriteHeader(name.to_string()));
+        ForwardFilter::Rewrite(change) => {
+            let host = change.host.clone().map(HostRewrite::Name);
+            host.iter().for_each(|host| rewrite_host(host, action));
+            change.path.iter().for_each(|change| rewrite_path(change, path, action));
         }
+        ForwardFilter::HostFromHeader(name) => rewrite_host(&HostRewrite::Header(name.clone()), action),
         ForwardFilter::Mirror(mirror) => action.request_mirror_policies.push(mirror_policy(mirror)),
         ForwardFilter::IdleTimeout(limit) => action.idle_timeout = Some(wire::limit(*limit)),
     }
 }
 
-/// Changes the URL of requests whose path is matched by `path`.
-fn rewrite(change: &Rewrite, path: &PathMatch, action: &mut route_v3::RouteAction) {
+/// Changes the host of requests.
+fn rewrite_host(host: &HostRewrite, action: &mut route_v3::RouteAction) {
     use route_v3::route_action::HostRewriteSpecifier;
-    if let Some(host) = &change.host {
-        action.host_rewrite_specifier = Some(HostRewriteSpecifier::HostRewriteLiteral(host.as_str().to_owned()));
-    }
-    if let Some(change) = &change.path {
-        (action.prefix_rewrite, action.regex_rewrite) = match Rewritten::new(path, change) {
-            Rewritten::Prefix(prefix) => (prefix, None),
-            Rewritten::Regex(change) => (String::new(), Some(change)),
-            Rewritten::Full(path) => (String::new(), Some(Rewritten::full_by_regex(&path))),
-        };
+    action.host_rewrite_specifier = Some(match host {
+        HostRewrite::Name(name) => HostRewriteSpecifier::HostRewriteLiteral(name.as_str().to_owned()),
+        HostRewrite::Header(name) => HostRewriteSpecifier::HostRewriteHeader(name.to_string()),
+        HostRewrite::Path(change) => HostRewriteSpecifier::HostRewritePathRegex(rewrite::host_by_path(change)),
+    });
+}
+
+/// Changes the path of requests whose path is matched by `path`.
+fn rewrite_path(change: &PathRewrite, path: &PathMatch, action: &mut route_v3::RouteAction) {
+    (action.prefix_rewrite, action.regex_rewrite) = match Rewritten::new(path, change) {
+        Rewritten::Prefix(prefix) => (prefix, None),
+        Rewritten::Regex(change) => (String::new(), Some(change)),
+        Rewritten::Full(path) => (String::new(), Some(Rewritten::full_by_regex(&path))),
+    };
+}
+
+/// Keeps the host of requests if the header with another one is changed behind its check, so that it can contain anything.
+pub(super) fn remove_unchecked_host(
+    action: &mut route_v3::RouteAction,
+    forward: &Forward,
+    policy: Option<&RoutePolicy>,
+) {
+    use route_v3::route_action::HostRewriteSpecifier;
+    let Some(HostRewriteSpecifier::HostRewriteHeader(name)) = &action.host_rewrite_specifier else { return };
+    let of_route = forward.filters.iter().filter_map(|filter| match filter {
+        ForwardFilter::RequestHeaders(changes) => Some(changes),
+        _ => None,
+    });
+    let of_clusters = forward.clusters.iter().flat_map(|cluster| changes(cluster, request_headers));
+    let of_policy = policy.and_then(|policy| policy.request_headers.as_deref()).unwrap_or_default();
+    let name = HeaderName::parse(name);
+    let mut all = of_route.flatten().chain(of_clusters).chain(of_policy);
+    if all.any(|change| name.as_ref().is_none_or(|name| change.may_replace_host_in(name))) {
+        action.host_rewrite_specifier = None;
     }
 }
 

@@ -52,6 +52,12 @@ impl Rewritten {
     }
 }
 
+/// Builds the host that is made of the path.
+pub fn host_by_path(rewrite: &RegexRewrite) -> matcher_v3::RegexMatchAndSubstitute {
+    let pattern = Some(regex(rewrite.for_any_path()));
+    matcher_v3::RegexMatchAndSubstitute { pattern, substitution: rewrite.substitution.to_string() }
+}
+
 /// Returns `path`, or `/` if it is empty: Envoy treats an empty path as no rewrite.
 fn or_root(path: &str) -> String {
     if path.is_empty() { "/".to_owned() } else { path.to_owned() }

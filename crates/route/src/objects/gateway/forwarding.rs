@@ -65,16 +65,66 @@ pub struct RequestBufferingSpec {
 
 /// A change of the URL of requests to the backends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema), schemars(extend("minProperties" = 1)))]
+#[cfg_attr(
+    feature = "testing",
+    derive(schemars::JsonSchema),
+    schemars(extend("minProperties" = 1, "x-kubernetes-validations" = [{
+        "rule": "!(has(self.hostname) && has(self.hostnameFrom))",
+        "message": "only one of hostname and hostnameFrom can be set",
+    }]))
+)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct UrlRewriteSpec {
     /// The host that the backends receive, a DNS name.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
+    /// The part of the request that contains the host for the backends, instead of `hostname`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname_from: Option<HostnameFromSpec>,
     /// The change of the path. The query stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathRewriteSpec>,
+}
+
+/// The part of a request that contains the host for the backends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "testing",
+    derive(schemars::JsonSchema),
+    schemars(extend("x-kubernetes-validations" = [{
+        "rule": "has(self.header) != has(self.path)",
+        "message": "exactly one of header and path must be set",
+    }]))
+)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct HostnameFromSpec {
+    /// The name of a header. Without the header, or if it is empty, the host stays. A request with another text than a host, optionally with a
+    /// port, is answered 403.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 256), regex(pattern = r"^[!-9;-~]+$")))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// A regular expression for the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<HostnameOfPathSpec>,
+}
+
+/// A regular expression for the path, and the host made of its groups.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HostnameOfPathSpec {
+    /// The regular expression (RE2) for the complete path of the client without the query, such as `/shops/([a-z0-9-]+)(?:/.*)?`. A request with
+    /// another path is answered 403.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 1024)))]
+    pub pattern: String,
+    /// The host, such as `\1.shops.example.com`. `\1` to `\9` are the groups of the expression, each at most once. They match only letters,
+    /// digits, `.`, `-`, and `_`.
+    #[cfg_attr(
+        feature = "testing",
+        schemars(length(min = 1, max = 253), regex(pattern = r"^([A-Za-z0-9._-]|\\[1-9])+$"))
+    )]
+    pub substitution: String,
 }
 
 /// A change of the path.

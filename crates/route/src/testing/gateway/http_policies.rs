@@ -5,10 +5,10 @@ use crate::objects::gateway::{
     AbortSpec, ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, BodyMode, ClientAddressesSpec, CompressionSpec,
     CorsSpec, CsrfSpec, DelaySpec, DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, ErrorResponseSpec,
     ExternalProcessingSpec, FaultsSpec, GlobalRateLimitSpec, HeaderChangesSpec, HeaderMode, HeaderSpec,
-    HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec, JwtProviderSpec, JwtSpec, Lenient,
-    LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec, PathRewriteSpec, PolicyBackend, PolicySecret,
-    ProcessedSpec, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RequestBufferingSpec, RetriesSpec, StatusesSpec,
-    TimeoutsSpec, UrlRewriteSpec,
+    HostnameFromSpec, HostnameOfPathSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
+    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec, PathRewriteSpec,
+    PolicyBackend, PolicySecret, ProcessedSpec, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RequestBufferingSpec,
+    RetriesSpec, StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -134,7 +134,23 @@ impl HttpPolicyBuilder {
     /// Replaces the beginning of paths.
     pub fn rewrite(self, pattern: &str, substitution: &str) -> Self {
         let regex = RegexRewriteSpec { pattern: pattern.to_owned(), substitution: substitution.to_owned() };
-        let rewrite = UrlRewriteSpec { hostname: None, path: Some(PathRewriteSpec { regex }) };
+        let rewrite = UrlRewriteSpec { path: Some(PathRewriteSpec { regex }), ..UrlRewriteSpec::default() };
+        self.spec(|spec| spec.url_rewrite = Some(rewrite.into()))
+    }
+
+    /// Takes the host for backends from a header.
+    pub fn host_in(self, header: &str) -> Self {
+        self.host_from(HostnameFromSpec { header: Some(header.to_owned()), path: None })
+    }
+
+    /// Makes the host for backends of the path.
+    pub fn host_of_path(self, pattern: &str, substitution: &str) -> Self {
+        let (pattern, substitution) = (pattern.to_owned(), substitution.to_owned());
+        self.host_from(HostnameFromSpec { header: None, path: Some(HostnameOfPathSpec { pattern, substitution }) })
+    }
+
+    fn host_from(self, from: HostnameFromSpec) -> Self {
+        let rewrite = UrlRewriteSpec { hostname_from: Some(from), ..UrlRewriteSpec::default() };
         self.spec(|spec| spec.url_rewrite = Some(rewrite.into()))
     }
 

@@ -8,6 +8,7 @@ mod faults;
 mod features;
 mod global_rate_limit;
 mod headers;
+mod host_of_path;
 mod limits;
 mod mirrors;
 mod oidc;
@@ -23,7 +24,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::backend::{Called, called};
 use crate::model::{
-    AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, LocalRateLimit, UpstreamProtocol,
+    AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, HostRewrite, LocalRateLimit, UpstreamProtocol,
 };
 use crate::objects::gateway::{
     Algorithm, ClientAddressesSpec, CompressionSpec, ErrorResponseSpec, HttpFeaturesSpec, HttpPolicy, Lenient,
@@ -235,6 +236,14 @@ impl Parser<'_> {
         for (field, message) in unsent {
             let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");
             self.left_out.push(problem);
+        }
+        if let (Some(Ok(rewrite)), Some(Ok(changes))) = (&features.rewrite, &features.request_headers)
+            && let Some(HostRewrite::Header(name)) = &rewrite.value.rewrite.host
+            && changes.iter().any(|change| change.may_replace_host_in(name))
+        {
+            let message = format!("\"requestHeaders\" sets header \"{name}\" to something else than a host");
+            self.problem(format!("{}urlRewrite.hostnameFrom.header", self.at), message);
+            features.rewrite = Some(Err(Unenforceable));
         }
         if has_unallowed_answers {
             let message = "the setting http.errorResponses does not allow it".to_owned();

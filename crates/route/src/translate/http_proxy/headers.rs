@@ -113,6 +113,15 @@ pub fn parse(
             Err(message) => faults.push((format!("{field}.remove[{index}]"), message)),
         }
     }
+    // Clients could choose the host by another header, without the check of the host.
+    if let Some(NewHost::FromHeader(name)) = &new_host
+        && parsed.iter().any(|change| change.may_replace_host_in(name))
+    {
+        let message =
+            format!("\"Host\" cannot be %REQ({name})%: this policy sets that header to something else than a host");
+        faults.push((format!("{field}.set"), message));
+        new_host = None;
+    }
     for (field, message) in faults {
         tree.report.add(&object.origin, field, &situation, message, "header left out");
     }

@@ -174,7 +174,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..39u8)
+    prop::option::weighted(0.4, 0..43u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -220,6 +220,10 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         35 => policy.processed_by("other/a", BodyMode::Streamed).overriding(),
         36 => policy.processed_by("gone", BodyMode::Buffered),
         37 => policy.processed_by("a", BodyMode::Buffered).buffered("1KiB").faults("1s", 503),
+        38 => policy.host_in("x-host").headers("x-host", "a b"),
+        39 => policy.host_in("x-team").overriding(),
+        40 => policy.host_of_path("/([a-z]+)(/.*)?", r"\1.inner.test"),
+        41 => policy.host_of_path("/(.*)", r"\1.inner.test"),
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }

@@ -7,7 +7,7 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::{
     Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, ClusterFilter, CompressionAlgorithm, Cors,
     Csrf, ErrorResponse, Faults, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Mirror, Oidc,
-    Processing, Retry, Rewrite, Route, RoutePolicy, TimeLimits,
+    PolicyRewrite, Processing, Retry, Route, RoutePolicy, TimeLimits,
 };
 
 use super::rewrite::CostlyRewrite;
@@ -319,7 +319,12 @@ impl Features {
 
     /// Returns the policy without the features that the route itself sets, unless they replace those of the route.
     fn behind(&self, route: &Route, mut policy: RoutePolicy) -> RoutePolicy {
-        let Action::Forward(forward) = &route.action else { return policy };
+        let Action::Forward(forward) = &route.action else {
+            // Its check would refuse requests.
+            policy.rewrite = None;
+            policy.decided.retain(|(name, _)| *name != "urlRewrite");
+            return policy;
+        };
         let has = |is: fn(&ForwardFilter) -> bool| forward.filters.iter().any(is);
         let mut replaced = Vec::new();
         if yields(&self.cors) && has(|filter| matches!(filter, ForwardFilter::Cors(_))) {
@@ -349,7 +354,7 @@ impl Features {
             let has_path = has(|filter| matches!(filter, ForwardFilter::Rewrite(own) if own.path.is_some()));
             rewrite.host = rewrite.host.take().filter(|_| !has_host);
             rewrite.path = rewrite.path.take().filter(|_| !has_path);
-            if *rewrite == Rewrite::default() {
+            if *rewrite == PolicyRewrite::default() {
                 policy.rewrite = None;
                 replaced.push("urlRewrite");
             }

@@ -1,13 +1,14 @@
 //! The change of the URL of requests by an HTTPPolicy.
 
-use crate::model::{HeaderValue, Host, PathRewrite, RegexRewrite, Rewrite};
-use crate::objects::gateway::{PathRewriteSpec, RegexRewriteSpec, UrlRewriteSpec};
+use super::host_of_path;
+use crate::model::{HeaderName, HeaderValue, Host, HostRewrite, PathRewrite, PolicyRewrite, RegexRewrite};
+use crate::objects::gateway::{HostnameFromSpec, PathRewriteSpec, RegexRewriteSpec, UrlRewriteSpec};
 use crate::re2::{self, Cost, Rejection};
 use crate::translate::host;
 use crate::translate::patterns::Patterns;
 
 /// The field below the feature, and a message.
-type Fault = (String, String);
+pub(super) type Fault = (String, String);
 
 /// The maximum length of a pattern and of a substitution. Source: CustomResourceDefinition. Manifests are not validated against it.
 const LONGEST: usize = 1024;
@@ -15,60 +16,109 @@ const LONGEST: usize = 1024;
 /// 10 ms (`gateway_load::cost`).
 const WIDEST: u32 = 24;
 
-/// A change of the URL, with the cost of its regular expression.
+/// A change of the URL, with the cost of its regular expressions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostlyRewrite {
     /// The change.
-    pub rewrite: Rewrite,
+    pub rewrite: PolicyRewrite,
     /// The cost; zero without a regular expression.
     pub cost: Cost,
 }
 
 /// Parses the change.
 pub fn parse(spec: &UrlRewriteSpec, patterns: &mut Patterns) -> Result<CostlyRewrite, Fault> {
-    let UrlRewriteSpec { hostname, path } = spec;
-    if hostname.is_none() && path.is_none() {
-        return Err((String::new(), "neither \"hostname\" nor \"path\" is set".to_owned()));
-    }
-    let host = hostname.as_deref().map(|text| {
-        let name = match host::parse(text) {
-            Ok(name @ Host::Exact(_)) => HeaderValue::parse(&name.to_string()),
-            _ => None,
-        };
-        name.ok_or_else(|| (".hostname".to_owned(), format!("{text:?} is not a DNS name")))
-    });
-    let host = host.transpose()?;
+    let UrlRewriteSpec { hostname, hostname_from, path } = spec;
+    let (host, of_host) = match (hostname, hostname_from) {
+        (None, None) if path.is_none() => {
+            return Err((String::new(), "none of \"hostname\", \"hostnameFrom\", and \"path\" is set".to_owned()));
+        }
+        (None, None) => (None, Cost::default()),
+        (Some(text), None) => (Some(HostRewrite::Name(fixed(text)?)), Cost::default()),
+        (None, Some(from)) => {
+            let (host, cost) = of_request(from, patterns)?;
+            (Some(host), cost)
+        }
+        (Some(_), Some(_)) => {
+            let message = "\"hostname\" is set too, and a request has one host".to_owned();
+            return Err((".hostnameFrom".to_owned(), message));
+        }
+    };
     let path = path.as_ref().map(|PathRewriteSpec { regex }| by_regex(regex, patterns)).transpose()?;
-    let (path, cost) = path.map_or((None, Cost::default()), |(path, cost)| (Some(path), cost));
-    Ok(CostlyRewrite { rewrite: Rewrite { host, path }, cost })
+    let (path, of_path) = path.map_or((None, Cost::default()), |(path, cost)| (Some(path), cost));
+    if let (Some(HostRewrite::Path(of_host)), Some(PathRewrite::Regex(of_path))) = (&host, &path) {
+        let widths = [of_host.for_any_path(), of_path.pattern.to_string()].map(|pattern| re2::width(&pattern));
+        if widths.into_iter().flatten().sum::<u32>() > WIDEST {
+            let message = format!("both patterns together have more than {WIDEST} alternatives at one place");
+            return Err((".hostnameFrom.path.pattern".to_owned(), message));
+        }
+    }
+    Ok(CostlyRewrite { rewrite: PolicyRewrite { host, path }, cost: sum(of_host, of_path) })
+}
+
+fn fixed(text: &str) -> Result<HeaderValue, Fault> {
+    let name = match host::parse(text) {
+        Ok(name @ Host::Exact(_)) => HeaderValue::parse(&name.to_string()),
+        _ => None,
+    };
+    name.ok_or_else(|| (".hostname".to_owned(), format!("{text:?} is not a DNS name")))
+}
+
+fn of_request(from: &HostnameFromSpec, patterns: &mut Patterns) -> Result<(HostRewrite, Cost), Fault> {
+    match (&from.header, &from.path) {
+        (Some(name), None) => {
+            let fault = |message| (".hostnameFrom.header".to_owned(), message);
+            let name = HeaderName::parse_with_host(name).map_err(fault)?;
+            Ok((HostRewrite::Header(name), Cost::default()))
+        }
+        (None, Some(path)) => {
+            let fault = |(field, message)| (format!(".hostnameFrom.path.{field}"), message);
+            let (rewrite, cost) = host_of_path::parse(path, patterns).map_err(fault)?;
+            Ok((HostRewrite::Path(rewrite.into()), cost))
+        }
+        (None, None) => Err((".hostnameFrom".to_owned(), "neither \"header\" nor \"path\" is set".to_owned())),
+        (Some(_), Some(_)) => {
+            Err((".hostnameFrom".to_owned(), "\"header\" and \"path\" are set, and a request has one host".to_owned()))
+        }
+    }
+}
+
+/// Returns the cost of both patterns.
+pub(super) fn sum(a: Cost, b: Cost) -> Cost {
+    Cost { size: a.size.saturating_add(b.size), steps: a.steps.saturating_add(b.steps) }
 }
 
 fn by_regex(spec: &RegexRewriteSpec, patterns: &mut Patterns) -> Result<(PathRewrite, Cost), Fault> {
     let RegexRewriteSpec { pattern, substitution } = spec;
     let fault = |field: &str, message: String| (format!(".path.regex.{field}"), message);
-    for (field, text) in [("pattern", pattern), ("substitution", substitution)] {
-        if text.is_empty() || text.len() > LONGEST {
-            return Err(fault(field, format!("the length is not between 1 and {LONGEST}")));
-        }
-    }
-    // Also checked alone: `a)(b` is not a pattern, although it is one within a group.
-    let whole = patterns.cost(pattern).and_then(|_| {
-        let whole = anchored(pattern);
-        patterns.cost(&whole).map(|cost| (whole, cost))
-    });
-    let (whole, cost) = whole.map_err(|rejection| match rejection {
-        Rejection::Invalid(reason) => {
-            fault("pattern", format!("{pattern:?} is not a regular expression that Envoy accepts: {reason}"))
-        }
-        Rejection::TooExpensive(reason) => fault("pattern", format!("{pattern:?} is too expensive: {reason}")),
-    })?;
-    if re2::width(&whole).is_none_or(|width| width > WIDEST) {
-        let message = format!("{pattern:?} is too expensive: it has more than {WIDEST} alternatives at one place");
-        return Err(fault("pattern", message));
-    }
+    check_length(pattern, LONGEST).map_err(|message| fault("pattern", message))?;
+    check_length(substitution, LONGEST).map_err(|message| fault("substitution", message))?;
+    let whole = anchored(pattern);
+    let cost = cost_of_groups(pattern, &whole, patterns).map_err(|message| fault("pattern", message))?;
     check(substitution, re2::groups(&whole)).map_err(|message| fault("substitution", message))?;
     let rewrite = RegexRewrite { pattern: whole.into(), substitution: substitution.as_str().into() };
     Ok((PathRewrite::Regex(rewrite.into()), cost))
+}
+
+/// Checks the length of a text, in bytes.
+pub(super) fn check_length(text: &str, longest: usize) -> Result<(), String> {
+    let is_valid = (1..=longest).contains(&text.len());
+    if is_valid { Ok(()) } else { Err(format!("the length is not between 1 and {longest}")) }
+}
+
+/// Returns the cost of finding the groups of `whole`, which contains `pattern`.
+pub(super) fn cost_of_groups(pattern: &str, whole: &str, patterns: &mut Patterns) -> Result<Cost, String> {
+    // Also checked alone: `a)(b` is not a pattern, although it is one within a group.
+    let cost = patterns.cost(pattern).and_then(|_| patterns.cost(whole));
+    let cost = cost.map_err(|rejection| match rejection {
+        Rejection::Invalid(reason) => {
+            format!("{pattern:?} is not a regular expression that Envoy accepts: {reason}")
+        }
+        Rejection::TooExpensive(reason) => format!("{pattern:?} is too expensive: {reason}"),
+    })?;
+    if re2::width(whole).is_none_or(|width| width > WIDEST) {
+        return Err(format!("{pattern:?} is too expensive: it has more than {WIDEST} alternatives at one place"));
+    }
+    Ok(cost)
 }
 
 /// Returns the pattern for the beginning of the path. Envoy replaces every match, so a path of 60 KiB could have thousands of them, each with a
@@ -88,7 +138,13 @@ fn check(text: &str, groups: usize) -> Result<(), String> {
     if let Some(other) = text.chars().find(|other| !other.is_ascii_graphic() || "?#".contains(*other)) {
         return Err(format!("{text:?} contains {other:?}, which no path does"));
     }
-    let mut seen = [false; 10];
+    // A group can be the complete path, and the new path has no limit of its length.
+    references(text, groups).map(|_| ())
+}
+
+/// Returns the groups that a substitution for a pattern with this number of groups refers to, each once.
+pub(super) fn references(text: &str, groups: usize) -> Result<Vec<usize>, String> {
+    let mut seen = Vec::new();
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
         if byte != b'\\' {
@@ -99,17 +155,18 @@ fn check(text: &str, groups: usize) -> Result<(), String> {
         if group > groups {
             return Err(format!("{text:?} refers to group {group}, but the last group of the pattern is {groups}"));
         }
-        // A group can be the complete path, and the new path has no limit of its length.
-        if seen.get_mut(group).is_none_or(|seen| std::mem::replace(seen, true)) {
+        if seen.contains(&group) {
             return Err(format!("{text:?} refers to group {group} twice"));
         }
+        seen.push(group);
     }
-    Ok(())
+    Ok(seen)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::gateway::HostnameOfPathSpec;
     use crate::settings::Regexes;
 
     fn parsed(pattern: &str, substitution: &str) -> Result<String, String> {
@@ -162,5 +219,23 @@ mod tests {
         let copies = (0..65).map(|_| "(.)").collect::<Vec<_>>().join("|");
         let fault = parsed(&format!("/({copies})*"), "/").err().unwrap_or_default();
         assert!(fault.contains("more than 24 alternatives at one place"), "{fault}");
+    }
+    #[test]
+    fn the_patterns_of_a_host_and_a_path_are_limited_together() {
+        let fault = |groups: usize| {
+            let one = vec!["([a-z])"; groups].join("|");
+            let (pattern, hosts) = (format!("/({one})*"), r"\1".to_owned());
+            let path = Some(HostnameOfPathSpec { pattern: pattern.clone(), substitution: hosts });
+            let regex = RegexRewriteSpec { pattern, substitution: "/".to_owned() };
+            let spec = UrlRewriteSpec {
+                hostname: None,
+                hostname_from: Some(HostnameFromSpec { header: None, path }),
+                path: Some(PathRewriteSpec { regex }),
+            };
+            parse(&spec, &mut Patterns::new(&Regexes::default())).err()
+        };
+        assert_eq!(fault(1), None);
+        let message = "both patterns together have more than 24 alternatives at one place".to_owned();
+        assert_eq!(fault(4), Some((".hostnameFrom.path.pattern".to_owned(), message)));
     }
 }
