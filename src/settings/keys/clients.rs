@@ -283,7 +283,7 @@ pub const CLIENTS: &[Key] = &[
     ),
     key!(
         "http.returns",
-        Count,
+        Passes,
         route.http.returns,
         "How often a request may return to the Envoys of this installation, for example through another proxy or a Service of type \
          ExternalName. The next return is answered 502. Each mirror of a route multiplies the requests of each return."

@@ -53,6 +53,10 @@ whole_numbers!(
     Positive: u32, "count", 1..=u32::MAX
 );
 whole_numbers!(
+    /// A number of passes of a request. Each one multiplies the requests by the mirrors of its route.
+    Passes: u32, "count", 0..=8u32
+);
+whole_numbers!(
     /// A number of fleets.
     FleetCount: u32, "count", 0..=MAX_FLEETS
 );
