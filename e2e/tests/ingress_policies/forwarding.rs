@@ -128,19 +128,37 @@ async fn backends_receive_the_url_of_a_policy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backends_receive_the_host_that_a_policy_takes_from_the_request() {
-    let site = Site::open(Mode::Delta, "", &["shop.test"], &[ingress("shop", "shop.test", "echo", Some("cert"))]).await;
+    receives_host("", "shop.test").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backends_of_a_wildcard_host_receive_the_host_of_the_request() {
+    receives_host("", "*.shop.test").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backends_receive_the_host_of_the_request_without_scopes() {
+    receives_host("routes: { discovery: rds }\n", "shop.test").await;
+}
+
+/// Checks the hosts that the backend of `host` receives from a header, and from the path.
+async fn receives_host(settings: &str, host: &str) {
+    let name = &host.replace('*', "a");
+    let site =
+        Site::open(Mode::Delta, settings, &[host], &[ingress("shop", &format!("'{host}'"), "echo", Some("cert"))])
+            .await;
     let echo = Echo::start().await;
     site.manifests.write("services.yaml", &service("echo", "", &[echo.address]));
     for is_tls in [false, true] {
-        let shop = site.target("shop.test", is_tls);
+        let shop = site.target(name, is_tls);
         let with =
             |values: &[&str]| values.iter().fold(shop.clone(), |target, value| target.add_field("x-host", value));
         let status = async |target: &Target, path: &str| target.get(path).await.map_or(0, |answer| answer.status);
         site.manifests.write("policies.yaml", &policy("shop", "urlRewrite: { hostnameFrom: { header: X-Host } }"));
         let one = with(&["One.test:8080"]);
         wait_everywhere("the host of a header", async || received(&one, "/a").await.1 == "One.test:8080").await;
-        assert_eq!(received(&shop, "/a").await.1, "shop.test", "without the header");
-        assert_eq!(received(&with(&[""]), "/a").await.1, "shop.test", "with an empty header");
+        assert_eq!(&received(&shop, "/a").await.1, name, "without the header");
+        assert_eq!(&received(&with(&[""]), "/a").await.1, name, "with an empty header");
         assert_eq!(received(&with(&["one.test", "two.test"]), "/a").await.1, "one.test");
         let none = ["a b", "a/b", "a@b.test", "a:b", "a:1:b", "a\tb", "a,b", "a%00", "[::1]"];
         for value in none {
@@ -161,7 +179,7 @@ async fn backends_receive_the_host_that_a_policy_takes_from_the_request() {
             assert_eq!(status(&shop, other).await, 403, "{other}, tls: {is_tls}");
         }
         site.manifests.remove("policies.yaml");
-        wait_everywhere("the host of the client", async || becomes("/a").await.1 == "shop.test").await;
+        wait_everywhere("the host of the client", async || becomes("/a").await.1 == *name).await;
     }
 }
 
