@@ -33,7 +33,7 @@ LIMITS = {
     "cluster::": 900,
     "contour::": 600,
     "drain::": 600,
-    "every_case_runs": 600,
+    "every_case_of_": 900,
     "explain::shares::": 360,
     "gateway_load::": 300,
     "golden::": 360,

@@ -61,15 +61,27 @@ fn run(cases: &[Case]) -> Page {
     page
 }
 
+/// The cases with other kinds than Ingresses, Services, and EndpointSlices.
+const OTHER_KINDS: [Case; 4] = [Case::Policies, Case::Proxies, Case::Routes, Case::Gateways];
+
 #[test]
-fn every_case_runs() {
+fn every_case_of_ingresses_runs() {
     // The benchmark of a shared host is a program of its own.
     let elsewhere = [Case::Shared, Case::Propagation];
-    let cases: Vec<Case> = Case::ALL.into_iter().filter(|case| !elsewhere.contains(case)).collect();
+    let of_ingresses = |case: &Case| !elsewhere.contains(case) && !OTHER_KINDS.contains(case);
+    let cases: Vec<Case> = Case::ALL.into_iter().filter(of_ingresses).collect();
     let page = run(&cases);
     assert_eq!(page.plots().len(), 6);
     let text = page.text(&[]);
     assert!(text.contains("| new Ingress to bytes at the client, p50"), "{text}");
+}
+
+#[test]
+fn every_case_of_other_kinds_runs() {
+    let text = run(&OTHER_KINDS).text(&[]);
+    for part in ["HTTPRoutes, five features, new HTTPRoute", "## HTTPProxies", "## Many Gateways"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::process::{Process, output, program, repository};
 use crate::{Authority, Target, ports, wait_until};
@@ -18,6 +19,8 @@ pub struct ApiServer {
 
 /// The token of the user `admin`, who has all permissions.
 const ADMIN: &str = "admin-token";
+/// The time limit for the first conditions of an object.
+const WAITING: Duration = Duration::from_secs(30);
 /// The token of the user `controller`, whose permissions each test grants.
 const CONTROLLER: &str = "controller-token";
 
@@ -147,7 +150,16 @@ impl ApiServer {
     /// # Errors
     /// The error output of kubectl.
     pub async fn try_kubectl(&self, args: &[&str], stdin: &str) -> Result<String, String> {
-        kubectl(&self.kubeconfig("admin"), args, stdin).await
+        let end = Instant::now() + WAITING;
+        loop {
+            let output = kubectl(&self.kubeconfig("admin"), args, stdin).await;
+            // `kubectl wait` fails at an object whose status has no conditions yet.
+            let is_early = output.as_ref().is_err_and(|error| error.contains("conditions accessor error"));
+            if args.first() != Some(&"wait") || !is_early || Instant::now() > end {
+                return output;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Applies YAML with kubectl.
