@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use crate::process::{Process, output, program, repository};
-use crate::{Authority, Target, ports, wait_until};
+use crate::{Authority, Target, ports, wait_for, wait_until};
 
 /// A new API server.
 pub struct ApiServer {
@@ -19,8 +18,6 @@ pub struct ApiServer {
 
 /// The token of the user `admin`, who has all permissions.
 const ADMIN: &str = "admin-token";
-/// The time limit for the first conditions of an object.
-const WAITING: Duration = Duration::from_secs(30);
 /// The token of the user `controller`, whose permissions each test grants.
 const CONTROLLER: &str = "controller-token";
 
@@ -150,16 +147,13 @@ impl ApiServer {
     /// # Errors
     /// The error output of kubectl.
     pub async fn try_kubectl(&self, args: &[&str], stdin: &str) -> Result<String, String> {
-        let end = Instant::now() + WAITING;
-        loop {
+        let run = async || {
             let output = kubectl(&self.kubeconfig("admin"), args, stdin).await;
             // `kubectl wait` fails at an object whose status has no conditions yet.
             let is_early = output.as_ref().is_err_and(|error| error.contains("conditions accessor error"));
-            if args.first() != Some(&"wait") || !is_early || Instant::now() > end {
-                return output;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            (!is_early || args.first() != Some(&"wait")).then_some(output)
+        };
+        wait_for("conditions in the status of each object", run).await.0
     }
 
     /// Applies YAML with kubectl.

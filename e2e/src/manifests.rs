@@ -146,6 +146,23 @@ pub async fn gateway_definitions(kinds: &[&str]) -> String {
     documents(&kinds.iter().map(text).collect::<Vec<_>>())
 }
 
+/// Returns the GatewayClass `lockgate`, and the Gateway `default/public` with one listener, whose name is the protocol in lower case.
+pub fn gateway(port: u16, protocol: &str) -> String {
+    let name = protocol.to_lowercase();
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {{ name: lockgate }}
+spec: {{ controllerName: lockgate.dev/gateway-controller }}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{ name: public, namespace: default }}
+spec: {{ gatewayClassName: lockgate, listeners: [{{ name: {name}, port: {port}, protocol: {protocol} }}] }}
+"
+    )
+}
+
 /// Joins documents for one file.
 pub fn documents(all: &[String]) -> String {
     all.join("---\n")

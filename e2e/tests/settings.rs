@@ -1,5 +1,6 @@
 //! The settings file: check, print, and hot reload.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -229,4 +230,28 @@ fn what_holds_is_printed_as_a_file_again() {
     assert!(lockgate(&["config", "check", &again]).status.success());
     let schema: serde_json::Value = serde_json::from_str(&stdout(&lockgate(&["config", "schema"]))).expect("JSON");
     assert_eq!(schema["properties"]["timeouts"]["properties"]["connect"]["default"], "2s");
+}
+
+/// A text of Envoy's program that looks like the end of a header's name: the end of the host of a mirrored request.
+const NO_HEADER: &str = "-shadow";
+
+#[test]
+fn no_header_that_envoy_uses_can_be_allowed() {
+    let program = fs::read(e2e::envoy::binary()).expect("the program of Envoy");
+    // The names of its headers follow a prefix that is configurable: `-retry-on`.
+    let is_name = |text: &&str| {
+        let others = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        let is_word = text.bytes().nth(1).is_some_and(|byte| byte.is_ascii_lowercase());
+        text.len() > 5 && text.starts_with('-') && is_word && others && *text != NO_HEADER
+    };
+    let texts = program.split(|byte| *byte == 0).filter_map(|text| std::str::from_utf8(text).ok());
+    let names: BTreeSet<String> = texts.filter(is_name).map(|name| format!("x-envoy{name}")).collect();
+    assert!(names.len() > 50 && names.contains("x-envoy-max-retries"), "{names:?}");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let list = names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let file = written(directory.path(), &format!("httpProxy: {{ envoyHeaders: [{list}] }}\n"));
+    let told = stderr(&lockgate(&["config", "check", &file]));
+    for name in &names {
+        assert!(told.contains(&format!("{name:?} is not a valid header name")), "{name} is allowed: {told}");
+    }
 }

@@ -44,7 +44,7 @@ fn examples(text: &str) -> Vec<Example> {
     all
 }
 
-/// Returns the table of the features of `kind` in the order of their examples in `text`, and what is missing.
+/// Returns the table of the features of `kind`, ordered like the examples in `text`, and the features without an example.
 fn table(kind: Kind, definition: &Value, text: &str) -> (String, Vec<String>) {
     let examples = examples(text);
     let (mut rows, mut missing) = (Vec::new(), Vec::new());

@@ -50,7 +50,7 @@ pub use filter::{
     ClusterFilter, Cors, Filters, ForwardFilter, HostRewrite, InternalRedirects, Mirror, OriginMatch, PathRewrite,
     PolicyRewrite, RegexRewrite, Rewrite, RouteFilter, SchemeChange, Share,
 };
-pub use header::{FRAMING, HeaderChange, HeaderName, HeaderValue, LOOP};
+pub use header::{FRAMING, HeaderChange, HeaderName, HeaderValue, LOOP, is_of_host};
 pub use header_format::HeaderFormat;
 pub use ids::{ClusterId, ObjectKey, PolicyId, PortRef, SecretId, SecretPart, SecretSource, ServicePortId};
 pub use listener::{

@@ -3,7 +3,7 @@
 use e2e::certificates::Pair;
 use e2e::client::Answer;
 use e2e::load::Plan;
-use e2e::manifests::{documents, ingress_class};
+use e2e::manifests::{documents, gateway, ingress_class};
 use e2e::{
     Authority, Envoy, Load, Lockgate, Manifests, Mode, PATIENCE, Source, Target, ports, wait_everywhere, wait_until,
 };
@@ -154,16 +154,7 @@ fn text(text: &str) -> String {
 /// Formats the Gateway with this port, and the routes.
 fn routes(port: u16) -> String {
     format!(
-        "apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {{ name: lockgate }}
-spec: {{ controllerName: lockgate.dev/gateway-controller }}
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {{ name: public, namespace: default }}
-spec: {{ gatewayClassName: lockgate, listeners: [{{ name: http, port: {port}, protocol: HTTP }}] }}
----
+        "{}---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: {{ name: shop, namespace: default }}
@@ -178,7 +169,8 @@ metadata: {{ name: bytes, namespace: default }}
 spec:
   virtualhost: {{ fqdn: {BYTES}, tls: {{ secretName: client }} }}
   tcpproxy: {{ services: [{{ name: shop, port: 443, protocol: tls }}] }}
-"
+",
+        gateway(port, "HTTP")
     )
 }
 

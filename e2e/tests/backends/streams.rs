@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use e2e::manifests::documents;
+use e2e::manifests::{documents, gateway};
 use e2e::server::ANY_PORT;
 use e2e::{Envoy, Lockgate, Manifests, Mode, Source, ports, wait_everywhere, wait_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -44,16 +44,7 @@ async fn endpoint(number: u8) -> u16 {
 /// Formats the Gateway with this port, the route, and the Service.
 fn objects(port: u16) -> String {
     format!(
-        "apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {{ name: lockgate }}
-spec: {{ controllerName: lockgate.dev/gateway-controller }}
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {{ name: public, namespace: default }}
-spec: {{ gatewayClassName: lockgate, listeners: [{{ name: tcp, port: {port}, protocol: TCP }}] }}
----
+        "{}---
 apiVersion: gateway.networking.k8s.io/v1
 kind: TCPRoute
 metadata: {{ name: shop, namespace: default }}
@@ -65,7 +56,8 @@ apiVersion: v1
 kind: Service
 metadata: {{ name: shop, namespace: default }}
 spec: {{ ports: [{{ name: tcp, port: 80 }}] }}
-"
+",
+        gateway(port, "TCP")
     )
 }
 

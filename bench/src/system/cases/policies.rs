@@ -34,7 +34,7 @@ impl Bench {
         let parties: Vec<Party> = self.options.parties.iter().filter(is_own).cloned().collect();
         for party in parties {
             for with_policies in [false, true] {
-                self.policies(&party, size, with_policies, page).await;
+                self.policies(&party, size, Kind::Policy, with_policies, page).await;
                 written(page);
             }
             if self.options.gateway_types.is_empty() || size != self.options.main {
@@ -44,7 +44,7 @@ impl Bench {
                 return self.say(&format!("the Ingresses cannot be removed: {error:#}"));
             }
             for with_policies in [false, true] {
-                self.policies_of_routes(&party, size, with_policies, page).await;
+                self.policies(&party, size, Kind::RoutePolicy, with_policies, page).await;
                 written(page);
             }
             if let Err(error) = self.guard.clone().over(self.cluster.fill(&[Kind::Ingress], 0..size, false)).await {
@@ -53,15 +53,22 @@ impl Bench {
         }
     }
 
-    async fn policies(&mut self, party: &Party, size: usize, with_policies: bool, page: &mut Page) {
+    /// Measures one kind of target: Ingresses if `kind` is [`Kind::Policy`], HTTPRoutes if it is [`Kind::RoutePolicy`].
+    async fn policies(&mut self, party: &Party, size: usize, kind: Kind, with_policies: bool, page: &mut Page) {
+        let of_routes = kind == Kind::RoutePolicy;
         let name = if with_policies { "five features" } else { "no policy" };
-        let setting = |what: &str| (size, format!("{}, {name}, {what}", short(size)));
+        let of_kind = if of_routes { "HTTPRoutes, " } else { "" };
+        let setting = |what: &str| (size, format!("{}, {of_kind}{name}, {what}", short(size)));
         let (guard, started) = (self.guard.clone(), Instant::now());
         let numbers = [0..size.min(MOST), FIRST_SPARE..FIRST_SPARE + SPARES];
         let opened = guard
             .over(async {
                 for numbers in numbers.clone().into_iter().filter(|_| with_policies) {
-                    self.cluster.fill(&[Kind::Policy], numbers, false).await?;
+                    self.cluster.fill(&[kind], numbers, false).await?;
+                }
+                if of_routes {
+                    self.prepare(party, size, 1).await?;
+                    return self.open_gateways(party, size).await;
                 }
                 // Without the statuses of the last controller.
                 self.cluster.fill(&[Kind::Ingress], 0..size, false).await?;
@@ -75,9 +82,14 @@ impl Bench {
             Ok((mut session, cold)) => {
                 self.note(page, Case::Policies, setting("cold start"), party.name, started, Ok(cold));
                 let started = Instant::now();
-                let figures = guard.over(self.new_ingresses_with_statuses(&mut session)).await;
-                self.note(page, Case::Policies, setting("new Ingress"), party.name, started, figures);
-                if with_policies {
+                if of_routes {
+                    let figures = guard.over(self.new_routes(&mut session)).await;
+                    self.note(page, Case::Policies, setting("new HTTPRoute"), party.name, started, figures);
+                } else {
+                    let figures = guard.over(self.new_ingresses_with_statuses(&mut session)).await;
+                    self.note(page, Case::Policies, setting("new Ingress"), party.name, started, figures);
+                }
+                if with_policies && !of_routes {
                     let started = Instant::now();
                     let figures = guard.over(self.changed_features(&mut session)).await;
                     self.note(page, Case::Policies, setting("changed feature"), party.name, started, figures);
@@ -88,42 +100,14 @@ impl Bench {
             }
         }
         for numbers in numbers.into_iter().filter(|_| with_policies) {
-            if let Err(error) = guard.over(self.cluster.clear(&[Kind::Policy], numbers)).await {
+            if let Err(error) = guard.over(self.cluster.clear(&[kind], numbers)).await {
                 self.say(&format!("the HTTPPolicies cannot be removed: {error:#}"));
             }
         }
-        self.tidy().await;
-    }
-
-    async fn policies_of_routes(&mut self, party: &Party, size: usize, with_policies: bool, page: &mut Page) {
-        let name = if with_policies { "five features" } else { "no policy" };
-        let setting = |what: &str| (size, format!("{}, HTTPRoutes, {name}, {what}", short(size)));
-        let (guard, started) = (self.guard.clone(), Instant::now());
-        let numbers = [0..size.min(MOST), FIRST_SPARE..FIRST_SPARE + SPARES];
-        let opened = guard
-            .over(async {
-                for numbers in numbers.clone().into_iter().filter(|_| with_policies) {
-                    self.cluster.fill(&[Kind::RoutePolicy], numbers, false).await?;
-                }
-                self.prepare(party, size, 1).await?;
-                self.open_gateways(party, size).await
-            })
-            .await;
-        match opened {
-            Err(error) => self.note(page, Case::Policies, setting("cold start"), party.name, started, Err(error)),
-            Ok((mut session, cold)) => {
-                self.note(page, Case::Policies, setting("cold start"), party.name, started, Ok(cold));
-                let started = Instant::now();
-                let figures = guard.over(self.new_routes(&mut session)).await;
-                self.note(page, Case::Policies, setting("new HTTPRoute"), party.name, started, figures);
-            }
+        match of_routes {
+            true => self.forget_routes(size).await,
+            false => self.tidy().await,
         }
-        for numbers in numbers.into_iter().filter(|_| with_policies) {
-            if let Err(error) = guard.over(self.cluster.clear(&[Kind::RoutePolicy], numbers)).await {
-                self.say(&format!("the HTTPPolicies cannot be removed: {error:#}"));
-            }
-        }
-        self.forget_routes(size).await;
     }
 
     async fn new_ingresses_with_statuses(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {

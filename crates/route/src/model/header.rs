@@ -16,19 +16,22 @@ pub const LOOP: &str = "cdn-loop";
 const RESERVED: [(&str, &str); 3] =
     [("proxy-", "it belongs to the connection"), (ENVOY, "it controls Envoy"), ("x-lockgate-", "it controls Lockgate")];
 /// The headers that Envoy 1.40 reads or writes, without their prefix. Some of them control retries, time limits, or faults.
-const OF_ENVOY: [&str; 49] = [
+const OF_ENVOY: [&str; 63] = [
     "attempt-count",
     "auth-failure-mode-allowed",
     "auth-headers-to-remove",
     "auth-partial-body",
     "cluster",
+    "compression-status",
     "decorator-operation",
     "degraded",
     "downstream-service-cluster",
     "downstream-service-node",
+    "drop-overload",
     "expected-rq-timeout-ms",
     "external-address",
     "fault-abort-grpc-request",
+    "fault-abort-percentage",
     "fault-abort-request",
     "fault-abort-request-percentage",
     "fault-delay-request",
@@ -43,6 +46,9 @@ const OF_ENVOY: [&str; 49] = [
     "is-timeout-retry",
     "local-overloaded",
     "max-retries",
+    "not-forwarded",
+    "oauth-failure-reason",
+    "oauth-status",
     "original-dst-host",
     "original-host",
     "original-method",
@@ -56,6 +62,14 @@ const OF_ENVOY: [&str; 49] = [
     "retriable-status-codes",
     "retry-grpc-on",
     "retry-on",
+    "reverse-tunnel-cluster-id",
+    "reverse-tunnel-connection-id",
+    "reverse-tunnel-initiation-time",
+    "reverse-tunnel-node-id",
+    "reverse-tunnel-tenant-id",
+    "reverse-tunnel-upstream-cluster-name",
+    "reverse-tunnel-worker-id",
+    "unconditional-drop-overload",
     "upstream-alt-stat-name",
     "upstream-canary",
     "upstream-healthchecked-cluster",
@@ -72,6 +86,11 @@ const ENVOY: &str = "x-envoy-";
 /// Headers that delimit a message, or that belong to one connection. Source: RFC 9110 section 7.6.1; RFC 9112 section 6.
 pub const FRAMING: [&str; 8] =
     ["connection", "content-length", "http2-settings", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+
+/// Returns whether the name of a host can contain a byte.
+pub fn is_of_host(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b".-_".contains(&byte)
+}
 
 impl HeaderName {
     /// Returns the name of the pseudo-header with the method, which conditions can name.
@@ -208,9 +227,7 @@ impl HeaderChange {
             && match self {
                 Self::Remove(_) => false,
                 Self::SetFormat(..) => true,
-                Self::Set(_, value) | Self::Add(_, value) => {
-                    !value.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
-                }
+                Self::Set(_, value) | Self::Add(_, value) => !value.as_str().bytes().all(is_of_host),
             }
     }
 }

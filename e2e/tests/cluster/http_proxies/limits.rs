@@ -10,7 +10,7 @@ const NODE: [u8; 4] = [10, 244, 0, 1];
 /// The number of requests that the service permits for a descriptor.
 const LIMIT: u32 = 3;
 
-/// Each kind of entry, a route with descriptors of its own, a route without a limit, and limits of Envoy.
+/// Descriptors of a host and of a route, a route without a limit, and a limit of Envoy.
 const FIELDS: &str = "\
 virtualhost:
   fqdn: limited.test

@@ -1,7 +1,7 @@
 //! The host of requests that an HTTPPolicy makes of their path.
 
 use super::rewrite::{check_length, cost_of_groups, references, sum};
-use crate::model::RegexRewrite;
+use crate::model::{RegexRewrite, is_of_host};
 use crate::objects::gateway::HostnameOfPathSpec;
 use crate::re2::{self, Cost};
 use crate::translate::patterns::Patterns;
@@ -39,7 +39,7 @@ fn check(text: &str, pattern: &str) -> Result<(), String> {
     while let Some(byte) = rest.next() {
         match byte {
             b'\\' => _ = rest.next(),
-            byte if is_of_name(byte) => {}
+            byte if is_of_host(byte) => {}
             _ => return Err(format!("{text:?} contains a character that no host does")),
         }
     }
@@ -49,16 +49,12 @@ fn check(text: &str, pattern: &str) -> Result<(), String> {
     }
     for group in groups {
         let number = u32::try_from(group).unwrap_or(u32::MAX);
-        if !re2::group_is_of(pattern, number, is_of_name) {
+        if !re2::group_is_of(pattern, number, is_of_host) {
             let message = "matches other characters than letters, digits, \".\", \"-\", and \"_\"";
             return Err(format!("group {group} of the pattern {message}"));
         }
     }
     Ok(())
-}
-
-fn is_of_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b".-_".contains(&byte)
 }
 
 #[cfg(test)]
