@@ -241,7 +241,7 @@ fn no_header_that_envoy_uses_can_be_allowed() {
     // The names of its headers follow a prefix that is configurable: `-retry-on`.
     let is_name = |text: &&str| {
         let others = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        let is_word = text.bytes().nth(1).is_some_and(|byte| byte.is_ascii_lowercase());
+        let is_word = text.as_bytes().get(1).is_some_and(u8::is_ascii_lowercase);
         text.len() > 5 && text.starts_with('-') && is_word && others && *text != NO_HEADER
     };
     let texts = program.split(|byte| *byte == 0).filter_map(|text| std::str::from_utf8(text).ok());
