@@ -38,6 +38,7 @@ pub mod resources;
 pub mod server;
 pub mod turn;
 pub mod wait;
+pub mod wasm;
 pub mod xds;
 
 pub use apiserver::ApiServer;

@@ -19,6 +19,8 @@ mod global_rate_limit;
 mod kinds;
 mod login;
 mod request_buffering;
+mod responses;
+mod wasm;
 
 /// The features with the name of the Ingress that has a policy of that name, and its host below `.test`.
 const NAMES: [&str; 9] = ["rated", "denied", "allowed", "closed", "tokens", "asked", "called", "small", "zipped"];

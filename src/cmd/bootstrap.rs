@@ -6,7 +6,9 @@ mod limits;
 mod locality;
 mod message;
 mod tls;
+mod wasm;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -110,7 +112,8 @@ pub struct Options {
     #[arg(skip)]
     pub files: Option<Place>,
 
-    /// The settings file: its keys `overload.…` apply without the options below, and `statistics.allOfServices`
+    /// The settings file: its keys `overload.…` apply without the options below, and `statistics.allOfServices`. The files of
+    /// `wasm.modules` must exist if `--output-file` is given, because an Envoy on this machine then reads them
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -250,6 +253,7 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
     if let Some(file) = options.config.take() {
         let settings = SettingsArgs::of_file(file).load(Vec::new())?.resolved.settings;
         options.all_statistics = settings.all_service_statistics;
+        check_modules(&settings.route.wasm.modules, options.output_file.is_some())?;
         let overload = settings.overload;
         options.max_connections = options.max_connections.or(Some(overload.max_connections.into()));
         options.max_heap = options.max_heap.or(overload.max_heap_bytes);
@@ -263,6 +267,20 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
     }
     if let Some(file) = &options.output_file {
         options.output_file = Some(std::path::absolute(file).context("--output-file")?);
+    }
+    Ok(())
+}
+
+/// Checks the files of the modules. Envoy would reject the routes that name a faulty one. If it may run on another machine, a fault is only a
+/// message on standard error.
+fn check_modules(modules: &BTreeMap<String, String>, is_here: bool) -> anyhow::Result<()> {
+    for (name, file) in modules {
+        let fault = match wasm::check(Path::new(file)) {
+            Ok(()) => continue,
+            Err(fault) => format!("wasm.modules.{name}: {file}: {fault}"),
+        };
+        anyhow::ensure!(!is_here, fault);
+        eprintln!("warning: {fault}; the file must exist where Envoy runs");
     }
     Ok(())
 }

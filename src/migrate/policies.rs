@@ -54,6 +54,8 @@ pub fn features(
         max_request_body_bytes,
         buffered_request_bytes,
         processing,
+        wasm,
+        max_response_body,
         faults,
         retries,
         timeouts,
@@ -123,6 +125,12 @@ pub fn features(
     }
     if let Some(server) = processing.as_ref().filter(|_| is_new("externalProcessing")) {
         written.insert("externalProcessing".to_owned(), processing::written(source, server, place));
+    }
+    if let Some(module) = wasm.as_ref().filter(|_| is_new("wasm")) {
+        written.insert("wasm".to_owned(), limits::wasm_spec(module));
+    }
+    if let Some(limit) = max_response_body.filter(|_| is_new("maxResponseBody")) {
+        written.insert("maxResponseBody".to_owned(), limits::max_response_body_spec(limit));
     }
     if let Some(faults) = faults.filter(|_| is_new("faults")) {
         written.insert("faults".to_owned(), limits::faults_spec(faults));

@@ -16,7 +16,7 @@ use super::values::numbers::{
 use super::values::policy::{EnvoyHeader, HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
 use super::values::process::{Certificates, Directory, Identity, LogFilter, TemplateFile};
 use super::values::retries::Condition;
-use super::values::services::{Descriptors, PathPrefix, Texts};
+use super::values::services::{Descriptors, Files, PathPrefix, Texts};
 use super::values::times::{Limit, Seconds, Time, Wait};
 use super::values::tls::{CipherSuite, Curve, RedirectStatus, Version};
 use super::values::words::Word;
@@ -174,6 +174,11 @@ pub static GROUPS: &[(&str, &str)] = &[
         "Rate limiting: a service that counts requests to backends, for all hosts over HTTP, HTTPS, and HTTP/3, \
          with Envoy's rate limit protocol over gRPC. Requests beyond its limits are answered 429. It is asked \
          after `externalAuthorization`, so only authorized requests count.",
+    ),
+    (
+        "wasm",
+        "WebAssembly modules, which the feature [`wasm`](policies.md#webassembly-modules) of HTTPPolicies runs in Envoy. `lockgate bootstrap \
+         --config` checks that the files exist.",
     ),
     ("upstream", "Connections to backends."),
     (

@@ -178,6 +178,7 @@ fn every_field_has_a_key() {
                     },
                 context: _,
             },
+        wasm: route::Wasm { modules: _ },
         rate_limit:
             RateLimit {
                 endpoint: _,
@@ -254,6 +255,8 @@ fn every_field_has_a_key() {
         + (2 * 2 + 1)
         // statistics
         + 2
+        // wasm
+        + 1
         + 5
         + 10
         + (3 + 2 + 3 + 4 + 2)

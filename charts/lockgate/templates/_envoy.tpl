@@ -76,6 +76,10 @@ spec:
         - name: certs
           mountPath: /certs
           readOnly: true
+        {{- /* The files of `settings.wasm.modules` are checked. */}}
+        {{- with .Values.envoy.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   containers:
     - name: envoy
       image: {{ include "lockgate.image" (list . .Values.envoy.image) }}

@@ -40,6 +40,7 @@ mod policy;
 mod processing;
 pub mod rate_limit;
 mod request_buffer;
+mod response_limit;
 pub mod route;
 pub mod runtime;
 pub mod secret;
@@ -53,6 +54,7 @@ pub mod stream;
 pub mod tls_listener;
 pub mod tracing;
 mod upstream_tls;
+mod wasm;
 pub mod wire;
 mod zones;
 

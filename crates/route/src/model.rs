@@ -60,7 +60,7 @@ pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMa
 pub use part::Part;
 pub use policy::{
     AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, Jwks, Jwt, JwtProvider, LimitAnswer,
-    LocalRateLimit, RemoteJwks, RoutePolicy, TimeLimits,
+    LocalRateLimit, RemoteJwks, ResponseLimit, RoutePolicy, TimeLimits, WasmModule,
 };
 pub use processing::{Processed, ProcessedBody, Processing};
 pub use rate_limit::{Entry, EntryHeader, GlobalRateLimit, HeaderCondition};

@@ -32,7 +32,7 @@ pub use retries::{RETRY_CONDITIONS, Retries};
 pub use routes::{Discovery, Routes};
 pub use services::{
     AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, EntryHeader, ExternalAuthorization,
-    HeaderCondition, RateLimit, RequestBody,
+    HeaderCondition, RateLimit, RequestBody, Wasm,
 };
 pub use statistics::Statistics;
 pub use tenants::Tenants;
@@ -84,6 +84,8 @@ pub struct Settings {
     pub external_authorization: ExternalAuthorization,
     /// Global rate limiting.
     pub rate_limit: RateLimit,
+    /// WebAssembly modules of policies.
+    pub wasm: Wasm,
     /// Connections to backends.
     pub upstream: Upstream,
     /// The maxima for the objects of tenants.

@@ -10,6 +10,7 @@ use e2e::manifests::service;
 use e2e::pages;
 use e2e::processor::PROCESSED;
 use e2e::server::Server;
+use e2e::wasm::{self, MARK};
 use e2e::{Backend, Echo, HttpAuthorizer, Issuer, Limiter, Mode, Processor, Target, wait_everywhere, wait_until};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -20,7 +21,7 @@ use super::{Site, answers};
 
 const PAGE: &str = "docs/policies.md";
 /// The mark of the examples.
-const MARK: &str = "tested by ingress_policies::examples::the_examples_of_the_page_do_what_it_says";
+const EXAMPLE: &str = "tested by ingress_policies::examples::the_examples_of_the_page_do_what_it_says";
 /// The Ingress of the examples. Its backend answers with the request.
 const INGRESS: &str =
     "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: { name: shop, namespace: shop }\nspec:\n  rules:\n";
@@ -159,6 +160,18 @@ impl Shop {
                 };
                 self.get("a changed request and response", "/", &[], both).await;
             }
+            "firewall" => {
+                let both = |answer: &Answer| {
+                    let rules = r#"{"rules": "all"}"#;
+                    answer.text().contains(&format!("{MARK}: {rules}")) && answer.header(MARK) == rules
+                };
+                self.get("a request and response of the module", "/", &[], both).await;
+            }
+            "answers" => {
+                self.get("no larger response", &format!("/?bytes={}", (10 << 20) + 1), &[], is(502)).await;
+                self.get("no response of unknown length", "/?pieces=1&every=1", &[], is(502)).await;
+                self.get("a response", &format!("/?bytes={}", 10 << 20), &[], is(200)).await;
+            }
             "retries" => {
                 wait_until("three retries", async || {
                     let before = self.stat("upstream_rq_retry").await;
@@ -233,15 +246,18 @@ async fn the_examples_of_the_page_do_what_it_says() {
         of_shop("authorizer", 9000, authorizer.address),
         of_shop("processor", 9000, processor.address),
     ];
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), wasm::module()).expect("the module");
     let settings = format!(
-        "rateLimit: {{ endpoint: '{}', domain: edge }}\ntenants: {{ globalRateLimits: true }}\n",
-        limiter.address
+        "rateLimit: {{ endpoint: '{}', domain: edge }}\ntenants: {{ globalRateLimits: true }}\nwasm: {{ modules: {{ waf: {} }} }}\n",
+        limiter.address,
+        file.path().display()
     );
     let site = Site::open(Mode::Delta, &settings, &HOSTS, &objects).await;
     let shop = Shop { site, issuer, limiter, copies };
     let text = std::fs::read_to_string(pages::file(PAGE)).expect("the page");
     let mut checked = 0;
-    for block in pages::blocks(PAGE, &text).iter().filter(|block| block.marks.iter().any(|mark| mark == MARK)) {
+    for block in pages::blocks(PAGE, &text).iter().filter(|block| block.marks.iter().any(|mark| mark == EXAMPLE)) {
         answers(&shop.target(), 200).await;
         shop.site.manifests.write("example.yaml", &block.text);
         for policy in block.text.split("---\n").filter(|document| document.contains("\nkind: HTTPPolicy\n")) {

@@ -209,6 +209,20 @@ fn the_settings_file_keeps_all_statistics_of_services() {
 }
 
 #[test]
+fn an_envoy_on_this_machine_needs_the_files_of_modules() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (config, output, module) = (path("lockgate.yaml"), path("envoy.yaml"), path("waf.wasm"));
+    std::fs::write(&config, format!("wasm: {{modules: {{waf: {module}}}}}\n")).unwrap();
+    let resolved = |arguments: &[&str]| resolve(&mut options(arguments));
+    resolved(&["--config", &config]).unwrap();
+    let error = resolved(&["--config", &config, "--output-file", &output]).unwrap_err().to_string();
+    assert_eq!(error, format!("wasm.modules.waf: {module}: No such file or directory (os error 2)"));
+    std::fs::write(&module, b"\0asm\x01\0\0\0").unwrap();
+    resolved(&["--config", &config, "--output-file", &output]).unwrap();
+}
+
+#[test]
 fn tls_can_be_off_as_at_the_controller() {
     let resolved = |arguments: &[&str]| {
         let mut options = options(arguments);

@@ -1,10 +1,10 @@
-//! The features `globalRateLimit`, `retries`, `timeouts`, `urlRewrite`, `errorResponses`, and `faults` of HTTPPolicies.
+//! The features of HTTPPolicies for limits, requests that are forwarded, and answers.
 
 use std::ops::RangeInclusive;
 
 use lockgate_route::model::{
-    Entry, ErrorResponse, Faults, GlobalRateLimit, HostRewrite, PathRewrite, PolicyRewrite, RegexRewrite, Retry, Share,
-    TimeLimits,
+    Entry, ErrorResponse, Faults, GlobalRateLimit, HostRewrite, PathRewrite, PolicyRewrite, RegexRewrite,
+    ResponseLimit, Retry, Share, TimeLimits, WasmModule,
 };
 use serde_json::{Value, json};
 
@@ -136,6 +136,23 @@ pub fn error_responses_spec(answers: &[ErrorResponse]) -> Value {
         spec
     };
     answers.iter().map(answer).collect()
+}
+
+/// Returns the feature `wasm`.
+pub fn wasm_spec(module: &WasmModule) -> Value {
+    let WasmModule { name, namespace: _, file: _, configuration } = module;
+    let mut spec = json!({ "module": &**name });
+    if !configuration.is_empty() {
+        spec["configuration"] = json!(&**configuration);
+    }
+    spec
+}
+
+/// Returns the feature `maxResponseBody`.
+pub fn max_response_body_spec(limit: ResponseLimit) -> Value {
+    let ResponseLimit { bytes, allows_unknown } = limit;
+    let unknown = if allows_unknown { "Allow" } else { "Refuse" };
+    json!({ "size": format!("{bytes}B"), "unknownLength": unknown })
 }
 
 /// Returns the feature `faults`. A policy has shares in percent.

@@ -194,4 +194,11 @@ pub const SERVICES: &[Key] = &[
         "The descriptors that the service receives for each request. The service counts each combination of values \
          separately. A descriptor is left out if the request has no value for one of its entries."
     ),
+    key!(
+        "wasm.modules",
+        Files,
+        route.wasm.modules,
+        "The WebAssembly modules that policies may name, with their files in the file system of every Envoy. Envoy limits neither the time nor \
+         the memory of a module, so allow only modules that you trust. Without its file, Envoy rejects the routes that name a module."
+    ),
 ];

@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::extensions::filters::http::body_size_limit::v3 as bo
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::google::protobuf as google;
 use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
-use matcher_v3::matcher::matcher_list::{Predicate, predicate};
+use matcher_v3::matcher::matcher_list::Predicate;
 use matcher_v3::string_matcher::MatchPattern;
 
 use super::{delegate, wire};
@@ -73,23 +73,11 @@ fn websocket() -> Predicate {
 /// Builds the condition on a websocket, or on a stream of gRPC.
 fn stream() -> Predicate {
     let grpc = delegate::header("content-type", MatchPattern::Prefix("application/grpc".to_owned()));
-    any_of(vec![websocket(), without_length(grpc)])
+    delegate::any_of(vec![websocket(), without_length(grpc)])
 }
 
 /// Builds the condition `predicate` on requests that do not state the length of a body.
 fn without_length(predicate: Predicate) -> Predicate {
     let length = delegate::header("content-length", MatchPattern::SafeRegex(delegate::regex(".+".to_owned())));
-    all_of(vec![predicate, none_of(length)])
-}
-
-fn any_of(predicate: Vec<Predicate>) -> Predicate {
-    Predicate { match_type: Some(predicate::MatchType::OrMatcher(predicate::PredicateList { predicate })) }
-}
-
-fn all_of(predicate: Vec<Predicate>) -> Predicate {
-    Predicate { match_type: Some(predicate::MatchType::AndMatcher(predicate::PredicateList { predicate })) }
-}
-
-fn none_of(other: Predicate) -> Predicate {
-    Predicate { match_type: Some(predicate::MatchType::NotMatcher(Box::new(other))) }
+    delegate::all_of(vec![predicate, delegate::none_of(length)])
 }

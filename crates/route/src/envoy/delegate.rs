@@ -87,13 +87,35 @@ fn execute(typed_config: Vec<core_v3::TypedExtensionConfig>) -> OnMatch {
 
 /// Builds a match of the header `name`.
 pub fn header(name: &str, pattern: MatchPattern) -> Predicate {
-    let input = input_v3::HttpRequestHeaderMatchInput { header_name: name.to_owned() };
+    matches(name, &input_v3::HttpRequestHeaderMatchInput { header_name: name.to_owned() }, pattern)
+}
+
+/// Builds a match of a value of the request or of its response. A value that does not exist matches no pattern.
+pub fn matches<M>(name: &str, input: &M, pattern: MatchPattern) -> Predicate
+where
+    M: prost::Message + prost::Name,
+{
     let value = matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() };
     let single = predicate::SinglePredicate {
-        input: Some(xds_core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(wire::any(&input)) }),
+        input: Some(xds_core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(wire::any(input)) }),
         matcher: Some(predicate::single_predicate::Matcher::ValueMatch(value)),
     };
     Predicate { match_type: Some(predicate::MatchType::SinglePredicate(single)) }
+}
+
+/// Builds the condition that one of these holds.
+pub fn any_of(predicate: Vec<Predicate>) -> Predicate {
+    Predicate { match_type: Some(predicate::MatchType::OrMatcher(predicate::PredicateList { predicate })) }
+}
+
+/// Builds the condition that all of these hold.
+pub fn all_of(predicate: Vec<Predicate>) -> Predicate {
+    Predicate { match_type: Some(predicate::MatchType::AndMatcher(predicate::PredicateList { predicate })) }
+}
+
+/// Builds the condition that `other` does not hold.
+pub fn none_of(other: Predicate) -> Predicate {
+    Predicate { match_type: Some(predicate::MatchType::NotMatcher(Box::new(other))) }
 }
 
 pub fn regex(regex: String) -> matcher_v3::RegexMatcher {

@@ -11,7 +11,8 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::{
     api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate,
-    error_responses, fault, host_check, jwt, local_rate_limit, oidc, processing, rate_limit, request_buffer, session,
+    error_responses, fault, host_check, jwt, local_rate_limit, oidc, processing, rate_limit, request_buffer,
+    response_limit, session, wasm,
 };
 use crate::model::{Faults, ForwardFilter, LocalRateLimit, RoutePolicy};
 use crate::settings::Compression;
@@ -101,6 +102,8 @@ fn delegated(
         max_request_body_bytes: body,
         buffered_request_bytes: _,
         processing,
+        wasm: module,
+        max_response_body: response,
         faults,
         retries: _,
         timeouts: _,
@@ -153,7 +156,10 @@ fn delegated(
     // An authorization server can set the header with the host, and limits count requests that are refused.
     let checked = host_check::of_route(policy, filters);
     let last = checked.into_iter().chain(behind.map(|(filter, _)| filter)).chain(held).collect();
-    [first, route, last, processed.into_iter().collect()]
+    // A module and a server may wait. The translation closes a route with both.
+    let limited = response.map(response_limit::of_route);
+    let module = module.as_deref().map(wasm::of_route);
+    [first, route, last, limited.into_iter().chain(module).chain(processed).collect()]
 }
 
 /// Divides filters, each with whether it waits, among the first two delegates. A filter that waits is the last one of its delegate, so at most two

@@ -41,6 +41,10 @@ pub struct RoutePolicy {
     pub buffered_request_bytes: Option<u32>,
     /// The server that changes requests and responses.
     pub processing: Option<Arc<Processing>>,
+    /// The module that runs in Envoy.
+    pub wasm: Option<Arc<WasmModule>>,
+    /// The maximum size of a response.
+    pub max_response_body: Option<ResponseLimit>,
     /// The faults that are injected.
     pub faults: Option<Faults>,
     /// The retries, instead of those of the route.
@@ -85,6 +89,8 @@ impl RoutePolicy {
             max_request_body_bytes,
             buffered_request_bytes,
             processing,
+            wasm,
+            max_response_body,
             faults: _,
             retries: _,
             timeouts: _,
@@ -110,6 +116,8 @@ impl RoutePolicy {
             || max_request_body_bytes.is_some()
             || buffered_request_bytes.is_some()
             || processing.is_some()
+            || wasm.is_some()
+            || max_response_body.is_some()
             || rewrite.is_some()
             || request_headers.is_some()
     }
@@ -149,6 +157,28 @@ impl RoutePolicy {
             [("oidc", self.oidc.is_some()), ("jwt with remote keys", of_tokens), ("externalAuthorization", of_servers)];
         all.into_iter().filter(|(_, waits)| *waits).map(|(name, _)| name)
     }
+}
+
+/// A WebAssembly module that Envoy runs for the requests of a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WasmModule {
+    /// The name of the module in the settings.
+    pub name: Arc<str>,
+    /// The namespace of the policy. Its routes share an instance of the module for each thread of Envoy.
+    pub namespace: Arc<str>,
+    /// Its file in the file system of Envoy.
+    pub file: Arc<str>,
+    /// The text that the module receives when it is configured.
+    pub configuration: Arc<str>,
+}
+
+/// A limit of the size of responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResponseLimit {
+    /// The maximum size of a body in bytes.
+    pub bytes: u32,
+    /// Whether responses pass that do not state the length of their body.
+    pub allows_unknown: bool,
 }
 
 /// Time limits of requests. The outer `None`: the limit of the route applies. The inner `None`: no limit.

@@ -44,8 +44,8 @@ pub use error_responses::{ErrorResponseSpec, StatusesSpec};
 pub use external_processing::{BodyMode, ExternalProcessingSpec, HeaderMode, ProcessedSpec};
 pub use faults::{AbortSpec, DelaySpec, FaultsSpec};
 pub use forwarding::{
-    HostnameFromSpec, HostnameOfPathSpec, MirrorFraction, MirrorSpec, PathRewriteSpec, RegexRewriteSpec,
-    RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    HostnameFromSpec, HostnameOfPathSpec, MaxResponseBodySpec, MirrorFraction, MirrorSpec, PathRewriteSpec,
+    RegexRewriteSpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UnknownLength, UrlRewriteSpec, WasmSpec,
 };
 pub use global_rate_limit::{DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, GlobalRateLimitSpec};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};

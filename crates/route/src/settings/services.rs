@@ -1,4 +1,4 @@
-//! Settings of the services that Envoy calls for each request: external authorization and global rate limiting.
+//! Settings of the services that Envoy calls for each request: external authorization and global rate limiting; and the modules that it runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +36,13 @@ pub struct ExternalAuthorization {
     pub check: AuthorizationCheck,
     /// The context that is sent with each request, with gRPC only.
     pub context: BTreeMap<String, String>,
+}
+
+/// WebAssembly modules that Envoy runs for the routes of policies that name them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wasm {
+    /// The file of each module, in the file system of Envoy, by the name of the module.
+    pub modules: BTreeMap<String, String>,
 }
 
 /// Global rate limiting: an external service that counts requests.

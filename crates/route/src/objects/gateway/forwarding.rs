@@ -63,6 +63,44 @@ pub struct RequestBufferingSpec {
     pub max_size: String,
 }
 
+/// A limit of the size of responses. Envoy reads the header `content-length`, and holds no body.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MaxResponseBodySpec {
+    /// The maximum size of a body, such as `10MiB`.
+    #[cfg_attr(feature = "testing", schemars(regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$")))]
+    pub size: String,
+    /// The responses that do not state the length of their body, such as streams and calls of gRPC: `Refuse`, the default, answers 502;
+    /// `Allow` passes them on without a limit.
+    #[serde(default)]
+    pub unknown_length: UnknownLength,
+}
+
+/// What happens to responses of unknown length.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[expect(missing_docs, reason = "the variants have the names of the API")]
+pub enum UnknownLength {
+    #[default]
+    Refuse,
+    Allow,
+}
+
+/// A WebAssembly module that Envoy runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WasmSpec {
+    /// The name of the module in the setting `wasm.modules`.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 63)))]
+    pub module: String,
+    /// The configuration of the module, usually JSON.
+    #[cfg_attr(feature = "testing", schemars(length(max = 16384)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<String>,
+}
+
 /// A change of the URL of requests to the backends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(

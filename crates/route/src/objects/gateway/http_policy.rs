@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::{
     ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, ExternalProcessingSpec, FaultsSpec,
-    GlobalRateLimitSpec, JwtSpec, MirrorSpec, OidcSpec, PolicyStatus, RequestBufferingSpec, RetriesSpec, TimeoutsSpec,
-    UrlRewriteSpec,
+    GlobalRateLimitSpec, JwtSpec, MaxResponseBodySpec, MirrorSpec, OidcSpec, PolicyStatus, RequestBufferingSpec,
+    RetriesSpec, TimeoutsSpec, UrlRewriteSpec, WasmSpec,
 };
 use crate::objects::Meta;
 
@@ -107,6 +107,13 @@ pub struct HttpFeaturesSpec {
     /// A server that changes requests and responses, behind all checks and limits. If it does not respond, requests are answered 503 or 504.
     #[cfg_attr(feature = "testing", schemars(with = "Option<ExternalProcessingSpec>"))]
     pub external_processing: Option<Lenient<ExternalProcessingSpec>>,
+    /// A WebAssembly module that Envoy runs for each request and response, behind all checks and limits. If it fails, requests are answered 503.
+    /// Not with `externalProcessing`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<WasmSpec>"))]
+    pub wasm: Option<Lenient<WasmSpec>>,
+    /// The maximum size of the body of a response; a larger one is answered 502. Websockets have no limit. Not with `externalProcessing`.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<MaxResponseBodySpec>"))]
+    pub max_response_body: Option<Lenient<MaxResponseBodySpec>>,
     /// Faults that are injected into a share of the requests, for tests of clients: delays, and answers without the backend.
     #[cfg_attr(feature = "testing", schemars(with = "Option<FaultsSpec>"))]
     pub faults: Option<Lenient<FaultsSpec>>,

@@ -6,9 +6,9 @@ use crate::objects::gateway::{
     CorsSpec, CsrfSpec, DelaySpec, DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, ErrorResponseSpec,
     ExternalProcessingSpec, FaultsSpec, GlobalRateLimitSpec, HeaderChangesSpec, HeaderMode, HeaderSpec,
     HostnameFromSpec, HostnameOfPathSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
-    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MirrorSpec, OidcProviderSpec, OidcSpec, PathRewriteSpec,
-    PolicyBackend, PolicySecret, ProcessedSpec, RateUnit, RegexRewriteSpec, RemoteJwksSpec, RequestBufferingSpec,
-    RetriesSpec, StatusesSpec, TimeoutsSpec, UrlRewriteSpec,
+    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MaxResponseBodySpec, MirrorSpec, OidcProviderSpec, OidcSpec,
+    PathRewriteSpec, PolicyBackend, PolicySecret, ProcessedSpec, RateUnit, RegexRewriteSpec, RemoteJwksSpec,
+    RequestBufferingSpec, RetriesSpec, StatusesSpec, TimeoutsSpec, UnknownLength, UrlRewriteSpec, WasmSpec,
 };
 use crate::testing::objects::{meta, with_meta};
 
@@ -222,6 +222,19 @@ impl HttpPolicyBuilder {
             ..ExternalProcessingSpec::default()
         };
         self.spec(|policy| policy.external_processing = Some(spec.into()))
+    }
+
+    /// Runs a module of the settings.
+    pub fn module(self, name: &str, configuration: &str) -> Self {
+        let configuration = Some(configuration.to_owned());
+        let spec = WasmSpec { module: name.to_owned(), configuration };
+        self.spec(|policy| policy.wasm = Some(spec.into()))
+    }
+
+    /// Limits the size of responses.
+    pub fn responses(self, size: &str, unknown_length: UnknownLength) -> Self {
+        let spec = MaxResponseBodySpec { size: size.to_owned(), unknown_length };
+        self.spec(|policy| policy.max_response_body = Some(spec.into()))
     }
 
     /// Delays and aborts requests.

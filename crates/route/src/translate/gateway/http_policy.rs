@@ -16,6 +16,7 @@ mod processing;
 mod rewrite;
 mod targets;
 mod tokens;
+mod wasm;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,6 +147,8 @@ impl Parser<'_> {
             max_request_body,
             request_buffering,
             external_processing,
+            wasm,
+            max_response_body,
             faults,
             retries,
             timeouts,
@@ -192,6 +195,8 @@ impl Parser<'_> {
             processing: self.feature("externalProcessing", external_processing, |spec| {
                 processing::parse(spec, namespace, resolver)
             }),
+            wasm: self.feature("wasm", wasm, |spec| wasm::parse(spec, namespace, &settings.wasm)),
+            max_response_body: self.feature("maxResponseBody", max_response_body, limits::response),
             faults: self.feature("faults", faults, |spec| Ok(faults::parse(spec, &mut harmless))),
             retries: self.feature("retries", retries, |spec| {
                 let (value, more) = limits::retries(spec, most_retries)?;
@@ -230,6 +235,10 @@ impl Parser<'_> {
                 "a request can wait for two servers, not also for externalAuthorization and for jwt with remote keys";
             self.problem(format!("{}oidc", self.at), message.to_owned());
             features.oidc = Some(Err(Unenforceable));
+        }
+        if let Some((field, message)) = features.beside_processing() {
+            self.problem(format!("{}{field}", self.at), message.to_owned());
+            features.processing = Some(Err(Unenforceable));
         }
         let has_excess_delay =
             features.resolve().is_ok_and(|policy| policy.delays_held_bodies() && policy.waiting().count() >= WAITS);

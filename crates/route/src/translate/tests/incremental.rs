@@ -8,7 +8,7 @@ use proptest::sample::select;
 
 use super::fuzz::{HOSTS, SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Host, ListenerId, Model, Touched};
-use crate::objects::gateway::BodyMode;
+use crate::objects::gateway::{BodyMode, UnknownLength};
 use crate::objects::{
     EndpointSlice, Ingress, Kind, LoadBalancingAlgorithm, Namespace, Object, ObjectId, ObjectKey, Objects,
     PreferredZones, ProxyProtocolVersion, RetryBudgetSpec, claim_shard,
@@ -174,7 +174,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..43u8)
+    prop::option::weighted(0.4, 0..48u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -224,6 +224,11 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         39 => policy.host_in("x-team").overriding(),
         40 => policy.host_of_path("/([a-z]+)(/.*)?", r"\1.inner.test"),
         41 => policy.host_of_path("/(.*)", r"\1.inner.test"),
+        42 => policy.module("waf", "rules: all"),
+        43 => policy.module("waf", "").processed_by("a", BodyMode::None),
+        44 => policy.module("gone", "").overriding(),
+        45 => policy.responses("1MiB", UnknownLength::Refuse),
+        46 => policy.responses("10B", UnknownLength::Allow).module("waf", "").overriding(),
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }
@@ -312,6 +317,7 @@ pub(super) fn any_settings() -> impl Strategy<Value = Settings> {
             settings.tenants.max_configuration_per_namespace = limit;
             settings.tenants.active_health_checks = allow;
             settings.http.error_responses = allow;
+            settings.wasm.modules.extend(allow.then(|| ("waf".to_owned(), "/wasm/waf.wasm".to_owned())));
             settings.tenants.global_rate_limits = allow;
             settings.rate_limit.endpoint = Some(Endpoint { host: "limits.test".to_owned(), port: 8081 });
             settings.upstream.client_certificate = client_certificate;

@@ -7,7 +7,7 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::{
     Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, ClusterFilter, CompressionAlgorithm, Cors,
     Csrf, ErrorResponse, Faults, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Mirror, Oidc,
-    PolicyRewrite, Processing, Retry, Route, RoutePolicy, TimeLimits,
+    PolicyRewrite, Processing, ResponseLimit, Retry, Route, RoutePolicy, TimeLimits, WasmModule,
 };
 
 use super::rewrite::CostlyRewrite;
@@ -76,6 +76,8 @@ pub struct Features {
     pub(in crate::translate) max_request_body_bytes: Feature<u32>,
     pub(in crate::translate) buffered_request_bytes: Feature<u32>,
     pub(in crate::translate) processing: Feature<Arc<Processing>>,
+    pub(in crate::translate) wasm: Feature<Arc<WasmModule>>,
+    pub(in crate::translate) max_response_body: Feature<ResponseLimit>,
     pub(in crate::translate) faults: Feature<Faults>,
     pub(in crate::translate) retries: Feature<Shared<Arc<Retry>>>,
     pub(in crate::translate) timeouts: Feature<Shared<TimeLimits>>,
@@ -124,6 +126,8 @@ impl Features {
             max_request_body_bytes,
             buffered_request_bytes,
             processing,
+            wasm,
+            max_response_body,
             faults,
             retries,
             timeouts,
@@ -152,6 +156,8 @@ impl Features {
             (max_request_body_bytes.is_some(), "maxRequestBody"),
             (buffered_request_bytes.is_some(), "requestBuffering"),
             (processing.is_some(), "externalProcessing"),
+            (wasm.is_some(), "wasm"),
+            (max_response_body.is_some(), "maxResponseBody"),
             (faults.is_some(), "faults"),
             (retries.is_some(), "retries"),
             (timeouts.is_some(), "timeouts"),
@@ -183,6 +189,8 @@ impl Features {
             max_request_body_bytes,
             buffered_request_bytes,
             processing,
+            wasm,
+            max_response_body,
             faults,
             retries,
             timeouts,
@@ -212,6 +220,8 @@ impl Features {
             max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
             buffered_request_bytes: buffered_request_bytes.or(general.buffered_request_bytes),
             processing: processing.clone().or_else(|| general.processing.clone()),
+            wasm: wasm.clone().or_else(|| general.wasm.clone()),
+            max_response_body: max_response_body.or(general.max_response_body),
             faults: faults.or(general.faults),
             retries: retries.clone().or_else(|| general.retries.clone()),
             timeouts: timeouts.clone().or_else(|| general.timeouts.clone()),
@@ -244,6 +254,8 @@ impl Features {
             max_request_body_bytes,
             buffered_request_bytes,
             processing,
+            wasm,
+            max_response_body,
             faults,
             retries,
             timeouts,
@@ -273,6 +285,8 @@ impl Features {
             max_request_body_bytes: max_request_body_bytes.transpose()?,
             buffered_request_bytes: buffered_request_bytes.transpose()?,
             processing: processing.clone().transpose()?,
+            wasm: wasm.clone().transpose()?,
+            max_response_body: max_response_body.transpose()?,
             faults: faults.transpose()?,
             retries: retries.clone().transpose()?.map(|retries| retries.value),
             timeouts: timeouts.clone().transpose()?.map(|timeouts| timeouts.value),
@@ -292,6 +306,7 @@ impl Features {
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
         match self.resolve().map(|policy| without_excess_delay(self.behind(route, policy), route)) {
             Ok(policy) if waiting(&policy, route).count() > WAITS => Err(self.close(route, TOO_MANY_WAITS)),
+            Ok(_) if self.beside_processing().is_some() => Err(self.close(route, BESIDE_PROCESSING)),
             // Envoy would count the requests of the sessions of each backend separately.
             Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
             Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
@@ -301,6 +316,9 @@ impl Features {
 
     /// Returns why policies that are valid by themselves cannot be enforced together on `route`: a message and the consequence.
     pub fn excess(&self, route: &Route) -> Option<(String, &'static str)> {
+        if let Some((_, message)) = self.beside_processing() {
+            return Some((message.to_owned(), "requests are answered 403"));
+        }
         let may_wait = [self.jwt.is_some(), self.oidc.is_some(), self.authorization.is_some(), route.asks()];
         if may_wait.into_iter().filter(|waits| *waits).count() < WAITS {
             return None;
@@ -315,6 +333,18 @@ impl Features {
             let servers = servers.join(" and ");
             (format!("a request that waits for {servers} cannot be delayed before its body is held"), "no delay")
         })
+    }
+
+    /// Returns the feature that cannot be enforced together with a server of external processing, and why.
+    pub fn beside_processing(&self) -> Option<(&'static str, &'static str)> {
+        let Some(Ok(_)) = &self.processing else { return None };
+        // Both wait behind all limits, and Envoy would skip the second one.
+        let module =
+            self.wasm.as_ref().map(|_| ("wasm", "requests cannot pass a module and a server of externalProcessing"));
+        let limit = self.max_response_body.map(|_| {
+            ("maxResponseBody", "the length of a response that passes a server of externalProcessing is not known")
+        });
+        module.or(limit)
     }
 
     /// Returns the policy without the features that the route itself sets, unless they replace those of the route.
@@ -409,5 +439,6 @@ fn yields<T>(feature: &Feature<Shared<T>>) -> bool {
 /// The body of a 403 of a route whose policy cannot be enforced.
 const CLOSED: &str = "a policy of this route cannot be enforced\n";
 
-/// The body of a 403 of a route whose policies are valid, each by itself.
+/// The bodies of a 403 of a route whose policies are valid, each by itself.
+const BESIDE_PROCESSING: &str = "the policies of this route cannot be combined with external processing\n";
 const TOO_MANY_WAITS: &str = "the policies of this route wait for more than two servers\n";

@@ -1,12 +1,12 @@
-//! The retries, the time limits, and the held bodies of an HTTPPolicy.
+//! The retries, the time limits, the held bodies, and the limit of responses of an HTTPPolicy.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::duration;
-use crate::model::{Retry, TimeLimits};
-use crate::objects::gateway::{RequestBufferingSpec, RetriesSpec, TimeoutsSpec};
+use crate::model::{ResponseLimit, Retry, TimeLimits};
+use crate::objects::gateway::{MaxResponseBodySpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UnknownLength};
 use crate::settings::RETRY_CONDITIONS;
 use crate::translate::gateway::timeouts;
 
@@ -70,6 +70,13 @@ pub fn buffered(spec: &RequestBufferingSpec, most: u32) -> Result<(u32, Option<F
         (".maxSize".to_owned(), message)
     });
     Ok((bytes.min(most), excess))
+}
+
+/// Parses the limit of responses.
+pub fn response(spec: &MaxResponseBodySpec) -> Result<ResponseLimit, Fault> {
+    let MaxResponseBodySpec { size, unknown_length } = spec;
+    let bytes = super::body(size).map_err(|(_, message)| (".size".to_owned(), message))?;
+    Ok(ResponseLimit { bytes, allows_unknown: *unknown_length == UnknownLength::Allow })
 }
 
 /// Parses the time limits.
