@@ -234,6 +234,11 @@ fn cases() -> Vec<Case> {
         Case::new("authorization-by-grpc").policy(&authorization("grpc-authorizer", "grpc")).body((1 << 20) - 1),
         Case {
             path: "/?bytes=100000".to_owned(),
+            ..Case::new("response-limit").policy("maxResponseBody: { size: 1GiB }")
+        }
+        .rules("- { backendRefs: [{ name: echo, port: 80 }] }".to_owned()),
+        Case {
+            path: "/?bytes=100000".to_owned(),
             ..Case::new("compression").policy("compression: { algorithms: [brotli] }")
         }
         .rules("- { backendRefs: [{ name: echo, port: 80 }] }".to_owned())

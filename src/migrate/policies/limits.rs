@@ -140,8 +140,11 @@ pub fn error_responses_spec(answers: &[ErrorResponse]) -> Value {
 
 /// Returns the feature `wasm`.
 pub fn wasm_spec(module: &WasmModule) -> Value {
-    let WasmModule { name, namespace: _, file: _, configuration } = module;
+    let WasmModule { name, namespace: _, file: _, root, configuration } = module;
     let mut spec = json!({ "module": &**name });
+    if !root.is_empty() {
+        spec["rootId"] = json!(&**root);
+    }
     if !configuration.is_empty() {
         spec["configuration"] = json!(&**configuration);
     }

@@ -13,7 +13,7 @@ use crate::model::WasmModule;
 
 /// Builds the filter of a route.
 pub fn of_route(module: &WasmModule) -> core_v3::TypedExtensionConfig {
-    let WasmModule { name, namespace, file, configuration } = module;
+    let WasmModule { name, namespace, file, root, configuration } = module;
     let code = core_v3::DataSource {
         specifier: Some(core_v3::data_source::Specifier::Filename(file.to_string())),
         ..Default::default()
@@ -27,6 +27,7 @@ pub fn of_route(module: &WasmModule) -> core_v3::TypedExtensionConfig {
     let configuration = google::StringValue { value: configuration.to_string() };
     let plugin = wasm_v3::PluginConfig {
         name: name.to_string(),
+        root_id: root.to_string(),
         configuration: Some(super::wire::any(&configuration)),
         // A module that fails is loaded again. To let requests pass would turn it off for good: a client could choose the request.
         failure_policy: wasm_v3::FailurePolicy::FailReload as i32,

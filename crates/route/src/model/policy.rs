@@ -168,6 +168,8 @@ pub struct WasmModule {
     pub namespace: Arc<str>,
     /// Its file in the file system of Envoy.
     pub file: Arc<str>,
+    /// The name of its root context. Empty: the only one.
+    pub root: Arc<str>,
     /// The text that the module receives when it is configured.
     pub configuration: Arc<str>,
 }

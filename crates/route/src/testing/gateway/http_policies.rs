@@ -227,7 +227,7 @@ impl HttpPolicyBuilder {
     /// Runs a module of the settings.
     pub fn module(self, name: &str, configuration: &str) -> Self {
         let configuration = Some(configuration.to_owned());
-        let spec = WasmSpec { module: name.to_owned(), configuration };
+        let spec = WasmSpec { module: name.to_owned(), configuration, ..WasmSpec::default() };
         self.spec(|policy| policy.wasm = Some(spec.into()))
     }
 

@@ -269,6 +269,26 @@ fn policies_beyond_the_limit_of_a_namespace_close_its_younger_routes() {
     assert_eq!(translator.model(), anew.model());
 }
 
+/// Envoy reads the file of a module for each match.
+#[test]
+fn a_match_with_a_module_counts_32_kib() {
+    let mut settings = Settings::default();
+    settings.tenants.max_configuration_per_namespace = 100 << 10;
+    settings.wasm.modules.insert("waf".to_owned(), "/wasm/waf.wasm".to_owned());
+    let modules: Object = http_policy("modules").target("Gateway", "public").module("waf", "").into();
+    let route = |matches: usize| -> Object {
+        let route = http_route("far").parent("public").host("far.test");
+        (0..matches).fold(route, |route, at| route.rule(&format!("/{at}"), "a:80")).into()
+    };
+    for (matches, is_closed) in [(1, false), (3, false), (4, true)] {
+        let mut translator = Translator::default();
+        translator.update(&shop([modules.clone(), route(matches)]), &settings, &ChangedInputs::everything());
+        let plain = translator.model().plain("gateway/shop/public/80").expect("a listener");
+        let route = &plain.hosts[&Host::Exact("far.test".into())].routes[0];
+        assert_eq!(matches!(route.action, Action::Respond { status: 503, .. }), is_closed, "{matches} matches");
+    }
+}
+
 #[test]
 fn a_route_that_grows_closes_younger_routes_of_other_hosts() {
     let mut settings = Settings::default();
