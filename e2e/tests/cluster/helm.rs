@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use e2e::Lab;
 use e2e::lab::echo;
 use e2e::load::Plan;
 use e2e::process::{output, repository};
+use e2e::wasm::{MARK, module};
 use e2e::{Load, Target};
 use serde_json::Value;
 
@@ -134,6 +137,29 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     let three = pods(&lab, "envoy").await;
     assert!(three.len() == 3 && three.is_superset(&envoys), "{envoys:?} became {three:?}");
     assert_eq!(pods(&lab, "controller").await, controllers);
+
+    // A module reaches the Envoys by a volume, and the pods are replaced.
+    let module = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": "modules", "namespace": NAMESPACE },
+        "binaryData": { "mark.wasm": BASE64_STANDARD.encode(module()) },
+    });
+    lab.kubectl(&["apply", "--filename=-"], &module.to_string()).await;
+    let values = [
+        "--set=settings.wasm.modules.mark=/wasm/mark.wasm",
+        "--set-json=envoy.extraVolumes=[{\"name\": \"modules\", \"configMap\": {\"name\": \"modules\"}}]",
+        "--set-json=envoy.extraVolumeMounts=[{\"name\": \"modules\", \"mountPath\": \"/wasm\"}]",
+    ];
+    upgrade(&lab, &values).await.unwrap_or_else(|error| panic!("{error}"));
+    shop.apply(
+        "apiVersion: lockgate.dev/v1alpha1\nkind: HTTPPolicy\nmetadata: { name: mark }\nspec:\n  targetRefs: \
+         [{ group: networking.k8s.io, kind: Ingress, name: echo }]\n  wasm: { module: mark, configuration: seen }\n",
+    )
+    .await;
+    let marked = async || target.get("/").await.ok().filter(|answer| answer.header(MARK) == "seen");
+    lab.until("a response of the module", marked).await;
+    lab.kubectl(&["delete", "httppolicy", "mark", "--namespace", &shop.name], "").await;
 
     // An invalid value changes nothing.
     let error = upgrade(&lab, &["--set", "envoy.replica=4"]).await.expect_err("a value that does not exist");
