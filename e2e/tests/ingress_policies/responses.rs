@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use super::{Site, answers, host, policy};
 
 /// The features of the policies, by the name of the Ingress, and the Service.
-const POLICIES: [(&str, &str, &str); 8] = [
+const POLICIES: [(&str, &str, &str); 10] = [
     ("strict", "echo", "maxResponseBody: { size: 1KiB }"),
     ("loose", "echo", "maxResponseBody: { size: 1KiB, unknownLength: Allow }"),
     ("later", "h2", "maxResponseBody: { size: 1KiB }"),
@@ -23,6 +23,8 @@ const POLICIES: [(&str, &str, &str); 8] = [
         "maxResponseBody: { size: 1KiB }\n  externalProcessing: { backendRef: { name: processor, port: 80 } }",
     ),
     ("faulty", "echo", "maxResponseBody: { size: many }"),
+    ("five", "liar", "maxResponseBody: { size: 5B }"),
+    ("four", "liar", "maxResponseBody: { size: 4B }"),
 ];
 
 /// A backend whose bodies are longer than it states, and which accepts websockets.
@@ -107,6 +109,8 @@ async fn limits(settings: &str, is_wildcard: bool) {
         assert_eq!((told.status, &*told.text()), (502, "the response of the backend is too large\n"));
         let told = get(&target("told"), "/?status=502&bytes=10").await;
         assert_eq!((told.status, &*told.text()), (502, "sorry"));
+        answers(&target("four"), 502).await;
+        answers(&target("five"), 200).await;
         for name in ["processed", "faulty"] {
             answers(&target(name), 403).await;
         }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use e2e::certificates::Pair;
 use e2e::manifests::{documents, ingress_class, service};
-use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
+use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_everywhere};
 use hyper::Method;
 
 /// The hosts of the victim, each with TLS. All except the last use the default certificate.
@@ -91,7 +91,7 @@ impl Site {
         let mut envoy = Envoy::launch(&lockgate, Mode::Delta);
         envoy.wait_ready().await;
         let site = Self { manifests, authority, default, wildcard, config, lockgate, _envoy: envoy, backends };
-        wait_until("the victim is served", async || site.plain(HOSTS[0]).backend("/").await.is_some()).await;
+        wait_everywhere("the victim is served", async || site.plain(HOSTS[0]).backend("/").await.is_some()).await;
         site.assert_unharmed(mode, "before any attack").await;
         site
     }
@@ -112,7 +112,7 @@ impl Site {
         let all = [&[web("evil", &self.backends[1]), own], objects].concat();
         self.manifests.write("evil.yaml", &documents(&all));
         let canary = self.plain(&canary);
-        wait_until(name, async || canary.backend("/").await.as_deref() == Some("evil")).await;
+        wait_everywhere(name, async || canary.backend("/").await.as_deref() == Some("evil")).await;
         for parts in told {
             self.lockgate.logged(parts).await;
         }
@@ -152,7 +152,7 @@ impl Site {
     async fn without_default(&self, mode: Ownership) {
         self.config
             .write("lockgate.yaml", &format!("namespaceOwnership: {mode:?}\ningress: {{ httpsRedirect: false }}\n"));
-        wait_until("no default certificate", async || self.over_tls(HOSTS[0]).await.is_none()).await;
+        wait_everywhere("no default certificate", async || self.over_tls(HOSTS[0]).await.is_none()).await;
     }
 
     /// Returns the backend that answers TLS connections for `host`, with any certificate. `None`: there is none.
@@ -260,19 +260,25 @@ async fn a_wildcard_certificate_does_not_serve_the_host_of_another_namespace() {
             )
             .await;
             assert_eq!(site.plain("login.victim.test").backend("/").await.as_deref(), Some("evil"));
-            // The routes precede the listener.
-            wait_until(&format!("no certificate of the victim, {mode:?}"), async || {
+            // The routes precede the listener, and each worker has a time of its own.
+            wait_everywhere(&format!("no certificate of the victim, {mode:?}"), async || {
                 match site.tls("login.victim.test").connect().await {
                     Ok(connection) => default && connection.certificate.as_ref() == Some(&site.default.der),
                     Err(_) => !default,
                 }
             })
             .await;
-            assert_eq!(site.over_tls("login.victim.test").await.is_some(), default, "{mode:?}");
+            wait_everywhere(&format!("the host over TLS, {mode:?}"), async || {
+                site.over_tls("login.victim.test").await.is_some() == default
+            })
+            .await;
             assert_eq!(site.over_tls(HOSTS[3]).await.as_deref(), Some("victim"), "{mode:?}");
             // Connections for a name of the victim are not affected either.
-            let other = site.tls("login.victim.test").opened_for("any.victim.test").get("/").await.expect("an answer");
-            assert_eq!(other.status, 421, "{mode:?}");
+            let other = site.tls("login.victim.test").opened_for("any.victim.test");
+            wait_everywhere(&format!("421 on a connection for another name, {mode:?}"), async || {
+                other.get("/").await.is_ok_and(|answer| answer.status == 421)
+            })
+            .await;
         }
     }
 }
@@ -288,7 +294,7 @@ async fn what_is_rejected_below_a_wildcard_leaves_its_connections_as_they_are() 
         );
         let below = site.authority.issue(&["*.below.test"]).secret("victim", "below");
         site.manifests.write("below.yaml", &documents(&[below, ingress("victim", "below", 2020, &spec)]));
-        wait_until("the wildcard", async || site.over_tls("a.below.test").await.is_some()).await;
+        wait_everywhere("the wildcard", async || site.over_tls("a.below.test").await.is_some()).await;
         let mut kept = site.tls("a.below.test").connect().await.expect("a connection");
         let own = Authority::new().issue(&["a.below.test"]).secret("evil", "own");
         // In the other mode, a rule for the name is served.
@@ -318,9 +324,9 @@ async fn the_owner_delegates_a_host_and_takes_it_back() {
     let delegated = ", annotations: { lockgate.dev/delegate-to: evil }, namespace: victim, creationTimestamp";
     site.manifests.replace("victim.yaml", ", namespace: victim, creationTimestamp", delegated);
     let team = site.plain(HOSTS[0]);
-    wait_until("a delegated path", async || team.backend("/team").await.as_deref() == Some("evil")).await;
+    wait_everywhere("a delegated path", async || team.backend("/team").await.as_deref() == Some("evil")).await;
     site.lockgate.logged(&["namespace=evil name=added", "exact path", "Ingress victim/site"]).await;
     site.assert_unharmed(Ownership::Strict, "with delegation").await;
     site.manifests.replace("victim.yaml", delegated, ", namespace: victim, creationTimestamp");
-    wait_until("no delegated path", async || team.backend("/team").await.as_deref() == Some("victim")).await;
+    wait_everywhere("no delegated path", async || team.backend("/team").await.as_deref() == Some("victim")).await;
 }

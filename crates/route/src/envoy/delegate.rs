@@ -103,8 +103,13 @@ where
     Predicate { match_type: Some(predicate::MatchType::SinglePredicate(single)) }
 }
 
-/// Builds the condition that one of these holds.
-pub fn any_of(predicate: Vec<Predicate>) -> Predicate {
+/// Builds the condition that one of these holds. Envoy refuses a list of one condition.
+pub fn any_of(mut predicate: Vec<Predicate>) -> Predicate {
+    if predicate.len() == 1
+        && let Some(only) = predicate.pop()
+    {
+        return only;
+    }
     Predicate { match_type: Some(predicate::MatchType::OrMatcher(predicate::PredicateList { predicate })) }
 }
 
