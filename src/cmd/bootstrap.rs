@@ -28,7 +28,7 @@ use super::export::{FormatArg, place};
 use super::settings_args::SettingsArgs;
 use super::values;
 use crate::export::{Place, Reload};
-use crate::settings::Overload;
+use crate::settings::{Module, Overload};
 pub use limits::files;
 pub use message::OPEN_FILES;
 
@@ -273,8 +273,8 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
 
 /// Checks the files of the modules. Envoy would reject the routes that name a faulty one. If it may run on another machine, a fault is only a
 /// message on standard error.
-fn check_modules(modules: &BTreeMap<String, String>, is_here: bool) -> anyhow::Result<()> {
-    for (name, file) in modules {
+fn check_modules(modules: &BTreeMap<String, Module>, is_here: bool) -> anyhow::Result<()> {
+    for (name, Module { file, .. }) in modules {
         let fault = match wasm::check(Path::new(file)) {
             Ok(()) => continue,
             Err(fault) => format!("wasm.modules.{name}: {file}: {fault}"),

@@ -16,9 +16,10 @@ use super::values::numbers::{
 use super::values::policy::{EnvoyHeader, HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
 use super::values::process::{Certificates, Directory, Identity, LogFilter, TemplateFile};
 use super::values::retries::Condition;
-use super::values::services::{Descriptors, Files, PathPrefix, Texts};
+use super::values::services::{Descriptors, PathPrefix, Texts};
 use super::values::times::{Limit, Seconds, Time, Wait};
 use super::values::tls::{CipherSuite, Curve, RedirectStatus, Version};
+use super::values::wasm::Modules;
 use super::values::words::Word;
 use super::values::{Bool, Maybe};
 use super::yaml::{Node, Wrong};

@@ -178,6 +178,7 @@ fn every_field_has_a_key() {
                     },
                 context: _,
             },
+        // A value, so one key.
         wasm: route::Wasm { modules: _ },
         rate_limit:
             RateLimit {

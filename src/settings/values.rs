@@ -12,6 +12,7 @@ pub mod retries;
 pub mod services;
 pub mod times;
 pub mod tls;
+pub mod wasm;
 pub mod words;
 
 use serde_json::{Value as Json, json};

@@ -32,7 +32,7 @@ pub use retries::{RETRY_CONDITIONS, Retries};
 pub use routes::{Discovery, Routes};
 pub use services::{
     AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, EntryHeader, ExternalAuthorization,
-    HeaderCondition, RateLimit, RequestBody, Wasm,
+    HeaderCondition, Module, RateLimit, RequestBody, Wasm,
 };
 pub use statistics::Statistics;
 pub use tenants::Tenants;

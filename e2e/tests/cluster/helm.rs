@@ -147,14 +147,14 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     });
     lab.kubectl(&["apply", "--filename=-"], &module.to_string()).await;
     let values = [
-        "--set=settings.wasm.modules.mark=/wasm/mark.wasm",
+        "--set-json=settings.wasm.modules={\"mark\": {\"file\": \"/wasm/mark.wasm\", \"configuration\": \"seen\"}}",
         "--set-json=envoy.extraVolumes=[{\"name\": \"modules\", \"configMap\": {\"name\": \"modules\"}}]",
         "--set-json=envoy.extraVolumeMounts=[{\"name\": \"modules\", \"mountPath\": \"/wasm\"}]",
     ];
     upgrade(&lab, &values).await.unwrap_or_else(|error| panic!("{error}"));
     shop.apply(
         "apiVersion: lockgate.dev/v1alpha1\nkind: HTTPPolicy\nmetadata: { name: mark }\nspec:\n  targetRefs: \
-         [{ group: networking.k8s.io, kind: Ingress, name: echo }]\n  wasm: { module: mark, configuration: seen }\n",
+         [{ group: networking.k8s.io, kind: Ingress, name: echo }]\n  wasm: { module: mark }\n",
     )
     .await;
     let marked = async || target.get("/").await.ok().filter(|answer| answer.header(MARK) == "seen");

@@ -162,8 +162,7 @@ impl Shop {
             }
             "firewall" => {
                 let both = |answer: &Answer| {
-                    let rules = r#"{"rules": "all"}"#;
-                    answer.text().contains(&format!("{MARK}: {rules}")) && answer.header(MARK) == rules
+                    answer.text().contains(&format!("{MARK}: rules")) && answer.header(MARK) == "rules"
                 };
                 self.get("a request and response of the module", "/", &[], both).await;
             }
@@ -249,7 +248,7 @@ async fn the_examples_of_the_page_do_what_it_says() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), wasm::module()).expect("the module");
     let settings = format!(
-        "rateLimit: {{ endpoint: '{}', domain: edge }}\ntenants: {{ globalRateLimits: true }}\nwasm: {{ modules: {{ waf: {} }} }}\n",
+        "rateLimit: {{ endpoint: '{}', domain: edge }}\ntenants: {{ globalRateLimits: true }}\nwasm: {{ modules: {{ waf: {{ file: {}, configuration: rules }} }} }}\n",
         limiter.address,
         file.path().display()
     );

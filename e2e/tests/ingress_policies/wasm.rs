@@ -14,23 +14,33 @@ use super::{Site, answers, host, policy};
 
 /// The modules of the policies, by the name of the Ingress.
 const POLICIES: [(&str, &str); 6] = [
-    ("seen", "{ module: test, configuration: one }"),
-    ("again", "{ module: test, configuration: other }"),
-    ("plain", "{ module: test }"),
-    ("denied", "{ module: test, configuration: deny }"),
-    ("held", "{ module: test, configuration: body }"),
-    ("unknown", "{ module: other }"),
+    ("seen", "one"),
+    ("again", "other"),
+    ("plain", "plain"),
+    ("denied", "deny"),
+    ("held", "body"),
+    ("unknown", "none"),
 ];
+/// The modules with the file of the test, whose configuration is the name.
+const MODULES: [&str; 6] = ["one", "other", "again", "deny", "body", "trap"];
 
 /// The settings with the files of this directory. The file of the module `gone` does not exist.
 fn settings(directory: &Path, more: &str) -> String {
-    let file = |name: &str| directory.join(name).display().to_string();
-    let [test, odd, gone] = ["test.wasm", "odd.wasm", "gone.wasm"].map(file);
-    format!("wasm: {{ modules: {{ test: {test}, odd: {odd}, gone: {gone} }} }}\n{more}")
+    let module = |name: &str, file: &str, configuration: &str| {
+        format!("  {name}: {{ file: {}, configuration: '{configuration}' }}\n", directory.join(file).display())
+    };
+    let mut text: String = MODULES.iter().map(|name| module(name, "test.wasm", name)).collect();
+    text += &(module("plain", "test.wasm", "") + &module("odd", "odd.wasm", "") + &module("gone", "gone.wasm", "late"));
+    format!("wasm:\n modules:\n{text}{more}")
+}
+
+/// Returns the feature of a policy.
+fn runs_module(name: &str) -> String {
+    format!("wasm: {{ module: {name} }}")
 }
 
 fn policies() -> Vec<String> {
-    POLICIES.iter().map(|(name, spec)| policy(name, &format!("wasm: {spec}"))).collect()
+    POLICIES.iter().map(|(name, module)| policy(name, &runs_module(module))).collect()
 }
 
 /// Starts all programs with an Ingress for each name.
@@ -113,12 +123,12 @@ async fn a_module_that_fails_in_a_namespace_serves_others() {
         ingress("failing", "failing.test", "echo", None),
         ingress("beside", "beside.test", "echo", None),
         service("echo", "", &[echo.address]),
-        policy("failing", "wasm: { module: test, configuration: trap }"),
-        policy("beside", "wasm: { module: test, configuration: again }"),
+        policy("failing", &runs_module("trap")),
+        policy("beside", &runs_module("again")),
     ];
     let elsewhere = documents(&elsewhere).replace("namespace: default", "namespace: other");
     site.manifests.write("other.yaml", &elsewhere);
-    site.manifests.write("policies.yaml", &policy("seen", "wasm: { module: test, configuration: one }"));
+    site.manifests.write("policies.yaml", &policy("seen", &runs_module("one")));
     let [seen, failing, beside] = ["seen", "failing", "beside"].map(|name| site.target(&host(name), false));
     runs(&seen, "one").await;
     runs(&beside, "again").await;
@@ -143,8 +153,7 @@ async fn a_module_is_behind_all_checks_and_limits() {
     let (site, _echo, _directory) = open("", &CHECKS.map(|(name, ..)| name), false).await;
     let authorizer = Authorizer::start().await;
     site.manifests.write("authorizer.yaml", &service("authorizer", "", &[authorizer.address]));
-    let policies = CHECKS
-        .map(|(name, check, _)| policy(name, &format!("{check}\n  wasm: {{ module: test, configuration: one }}")));
+    let policies = CHECKS.map(|(name, check, _)| policy(name, &format!("{check}\n  {}", runs_module("one"))));
     site.manifests.write("policies.yaml", &documents(&policies));
     for (name, _, status) in CHECKS {
         for is_tls in [false, true] {
@@ -166,21 +175,22 @@ async fn an_envoy_without_a_module_rejects_only_the_routes_that_name_it() {
     for target in [&gone, &odd, &other] {
         answers(target, 200).await;
     }
-    let of = |name: &str, module: &str, configuration: &str| {
-        policy(name, &format!("wasm: {{ module: {module}, configuration: {configuration} }}"))
-    };
-    site.manifests.write("gone.yaml", &documents(&[of("gone", "gone", "first"), of("odd", "odd", "first")]));
+    let of = |name: &str| policy(name, &runs_module(name));
+    site.manifests.write("gone.yaml", &documents(&[of("gone"), of("odd")]));
     site.lockgate.logged(&["rejected", "gone.wasm", "Ingress default/gone"]).await;
     site.lockgate.logged(&["rejected", "Unable to create Wasm plugin odd", "Ingress default/odd"]).await;
-    site.manifests.write("other.yaml", &of("other", "test", "first"));
-    runs(&other, "first").await;
+    site.manifests.write("other.yaml", &of("other"));
+    runs(&other, "other").await;
     for target in [&gone, &odd] {
         let answer = target.get("/").await.expect("an answer");
         assert!(answer.status == 200 && answer.header(MARK).is_empty(), "the former routes");
     }
     // The file arrives, and the next change of the policy takes it.
     fs::write(directory.path().join("gone.wasm"), module()).expect("a file");
-    site.manifests.write("gone.yaml", &of("gone", "gone", "late"));
+    site.manifests.write(
+        "gone.yaml",
+        &policy("gone", "wasm: { module: gone }\n  responseHeaders: { set: [{ name: x-new, value: '1' }] }"),
+    );
     runs(&gone, "late").await;
 }
 
@@ -195,12 +205,11 @@ async fn modules_change_under_load() {
         loads.push(Load::start(Plan { rate: 100, connections: 5, ..Plan::new(target.clone(), "/") }).await);
     }
     let before = site.listener_changes().await;
-    for at in 0..3 {
-        for configuration in [format!("a{at}"), format!("c{at}")] {
-            let spec = format!("wasm: {{ module: test, configuration: {configuration} }}");
-            site.manifests.write("policies.yaml", &policy("seen", &spec));
+    for _ in 0..3 {
+        for name in ["one", "other"] {
+            site.manifests.write("policies.yaml", &policy("seen", &runs_module(name)));
             for target in &targets {
-                runs(target, &configuration).await;
+                runs(target, name).await;
             }
         }
         site.manifests.remove("policies.yaml");

@@ -213,7 +213,7 @@ fn an_envoy_on_this_machine_needs_the_files_of_modules() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     let (config, output, module) = (path("lockgate.yaml"), path("envoy.yaml"), path("waf.wasm"));
-    std::fs::write(&config, format!("wasm: {{modules: {{waf: {module}}}}}\n")).unwrap();
+    std::fs::write(&config, format!("wasm: {{modules: {{waf: {{file: {module}}}}}}}\n")).unwrap();
     let resolved = |arguments: &[&str]| resolve(&mut options(arguments));
     resolved(&["--config", &config]).unwrap();
     let error = resolved(&["--config", &config, "--output-file", &output]).unwrap_err().to_string();

@@ -140,15 +140,7 @@ pub fn error_responses_spec(answers: &[ErrorResponse]) -> Value {
 
 /// Returns the feature `wasm`.
 pub fn wasm_spec(module: &WasmModule) -> Value {
-    let WasmModule { name, namespace: _, file: _, root, configuration } = module;
-    let mut spec = json!({ "module": &**name });
-    if !root.is_empty() {
-        spec["rootId"] = json!(&**root);
-    }
-    if !configuration.is_empty() {
-        spec["configuration"] = json!(&**configuration);
-    }
-    spec
+    json!({ "module": &*module.name })
 }
 
 /// Returns the feature `maxResponseBody`.

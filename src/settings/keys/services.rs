@@ -196,9 +196,10 @@ pub const SERVICES: &[Key] = &[
     ),
     key!(
         "wasm.modules",
-        Files,
+        Modules,
         route.wasm.modules,
-        "The WebAssembly modules that policies may name, with their files in the file system of every Envoy. Envoy limits neither the time nor \
-         the memory of a module, so allow only modules that you trust. Without its file, Envoy rejects the routes that name a module."
+        "The WebAssembly modules that policies may name: their `file` in the file system of every Envoy, the `rootId` that some modules need, and the \
+         text that they receive when they are loaded. Envoy limits neither the time nor the memory of a module, so allow only modules \
+         that you trust. Without its file, Envoy rejects the routes that name a module."
     ),
 ];

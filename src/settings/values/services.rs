@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::policy::{is_token, object, text};
 use super::{Bool, Format, Scalar, found, quoted};
 use crate::settings::yaml::{Content, Field, Node, Wrong};
-use crate::settings::{Entry, EntryHeader, HeaderCondition, is_label};
+use crate::settings::{Entry, EntryHeader, HeaderCondition};
 
 /// Texts by key.
 pub struct Texts;
@@ -38,45 +38,6 @@ impl Format for Texts {
 
     fn schema() -> Json {
         json!({"type": "object", "additionalProperties": {"type": "string"}})
-    }
-}
-
-/// Absolute paths of files by name.
-pub struct Files;
-
-impl Format for Files {
-    type Value = BTreeMap<String, String>;
-
-    fn describe() -> String {
-        "object of names and absolute paths of files".to_owned()
-    }
-
-    fn read(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Self::Value> {
-        let faults = wrong.len();
-        let mut files = BTreeMap::new();
-        for Field { place, key, value } in object(node, "an object of names and absolute paths of files", wrong)? {
-            if !is_label(key) {
-                wrong.push(place.wrong("expected a name of lowercase letters, digits, and `-`"));
-            }
-            let file = text(value, wrong).unwrap_or_default();
-            if !file.starts_with('/') {
-                wrong.push(value.place.wrong("expected an absolute path such as /wasm/waf/plugin.wasm"));
-            }
-            files.insert(key.clone(), file.to_owned());
-        }
-        (wrong.len() == faults).then_some(files)
-    }
-
-    fn show(value: &Self::Value) -> Json {
-        Texts::show(value)
-    }
-
-    fn schema() -> Json {
-        json!({
-            "type": "object",
-            "propertyNames": {"pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"},
-            "additionalProperties": {"type": "string", "pattern": "^/"}
-        })
     }
 }
 

@@ -41,8 +41,19 @@ pub struct ExternalAuthorization {
 /// WebAssembly modules that Envoy runs for the routes of policies that name them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wasm {
-    /// The file of each module, in the file system of Envoy, by the name of the module.
-    pub modules: BTreeMap<String, String>,
+    /// The modules by name.
+    pub modules: BTreeMap<String, Module>,
+}
+
+/// A WebAssembly module.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Module {
+    /// The file, in the file system of Envoy.
+    pub file: String,
+    /// The name of the root context. Empty: the only one.
+    pub root_id: String,
+    /// The text that the module receives when it is loaded.
+    pub configuration: String,
 }
 
 /// Global rate limiting: an external service that counts requests.

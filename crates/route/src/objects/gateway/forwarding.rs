@@ -95,14 +95,6 @@ pub struct WasmSpec {
     /// The name of the module in the setting `wasm.modules`.
     #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 63)))]
     pub module: String,
-    /// The name of the root context of the module, for modules that have several or require one.
-    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root_id: Option<String>,
-    /// The configuration of the module, usually JSON.
-    #[cfg_attr(feature = "testing", schemars(length(max = 16384)))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub configuration: Option<String>,
 }
 
 /// A change of the URL of requests to the backends.

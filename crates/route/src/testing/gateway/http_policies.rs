@@ -225,9 +225,8 @@ impl HttpPolicyBuilder {
     }
 
     /// Runs a module of the settings.
-    pub fn module(self, name: &str, configuration: &str) -> Self {
-        let configuration = Some(configuration.to_owned());
-        let spec = WasmSpec { module: name.to_owned(), configuration, ..WasmSpec::default() };
+    pub fn module(self, name: &str) -> Self {
+        let spec = WasmSpec { module: name.to_owned() };
         self.spec(|policy| policy.wasm = Some(spec.into()))
     }
 

@@ -6,7 +6,7 @@ use crate::objects::gateway::{
     AuthorizationBody, ExternalAuthorizationSpec, JwksSpec, JwtProviderSpec, JwtSpec, PolicyBackend, SessionPersistence,
 };
 use crate::objects::{Kind, Object, ObjectKey, Objects};
-use crate::settings::Settings;
+use crate::settings::{Module, Settings};
 use crate::testing::gateway::*;
 use crate::testing::objects::service;
 use crate::translate::{ChangedInputs, Input, Translator};
@@ -274,8 +274,9 @@ fn policies_beyond_the_limit_of_a_namespace_close_its_younger_routes() {
 fn a_match_with_a_module_counts_32_kib() {
     let mut settings = Settings::default();
     settings.tenants.max_configuration_per_namespace = 100 << 10;
-    settings.wasm.modules.insert("waf".to_owned(), "/wasm/waf.wasm".to_owned());
-    let modules: Object = http_policy("modules").target("Gateway", "public").module("waf", "").into();
+    let module = Module { file: "/wasm/waf.wasm".to_owned(), ..Module::default() };
+    settings.wasm.modules.insert("waf".to_owned(), module);
+    let modules: Object = http_policy("modules").target("Gateway", "public").module("waf").into();
     let route = |matches: usize| -> Object {
         let route = http_route("far").parent("public").host("far.test");
         (0..matches).fold(route, |route, at| route.rule(&format!("/{at}"), "a:80")).into()

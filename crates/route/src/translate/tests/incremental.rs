@@ -13,7 +13,7 @@ use crate::objects::{
     EndpointSlice, Ingress, Kind, LoadBalancingAlgorithm, Namespace, Object, ObjectId, ObjectKey, Objects,
     PreferredZones, ProxyProtocolVersion, RetryBudgetSpec, claim_shard,
 };
-use crate::settings::{Endpoint, ExternalNames, Hosts, Settings, Tenants, Tls};
+use crate::settings::{Endpoint, ExternalNames, Hosts, Module, Settings, Tenants, Tls};
 use crate::testing::backend_policies::{backend_policy, traffic_policy};
 use crate::testing::gateway::{HttpPolicyBuilder, http_policy, labeled_namespace};
 use crate::testing::host_grants::{HostGrantBuilder, host_grant};
@@ -224,11 +224,11 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         39 => policy.host_in("x-team").overriding(),
         40 => policy.host_of_path("/([a-z]+)(/.*)?", r"\1.inner.test"),
         41 => policy.host_of_path("/(.*)", r"\1.inner.test"),
-        42 => policy.module("waf", "rules: all"),
-        43 => policy.module("waf", "").processed_by("a", BodyMode::None),
-        44 => policy.module("gone", "").overriding(),
+        42 => policy.module("waf"),
+        43 => policy.module("waf").processed_by("a", BodyMode::None),
+        44 => policy.module("gone").overriding(),
         45 => policy.responses("1MiB", UnknownLength::Refuse),
-        46 => policy.responses("10B", UnknownLength::Allow).module("waf", "").overriding(),
+        46 => policy.responses("10B", UnknownLength::Allow).module("waf").overriding(),
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }
@@ -317,7 +317,8 @@ pub(super) fn any_settings() -> impl Strategy<Value = Settings> {
             settings.tenants.max_configuration_per_namespace = limit;
             settings.tenants.active_health_checks = allow;
             settings.http.error_responses = allow;
-            settings.wasm.modules.extend(allow.then(|| ("waf".to_owned(), "/wasm/waf.wasm".to_owned())));
+            let module = Module { file: "/wasm/waf.wasm".to_owned(), ..Module::default() };
+            settings.wasm.modules.extend(allow.then(|| ("waf".to_owned(), module)));
             settings.tenants.global_rate_limits = allow;
             settings.rate_limit.endpoint = Some(Endpoint { host: "limits.test".to_owned(), port: 8081 });
             settings.upstream.client_certificate = client_certificate;

@@ -4,29 +4,23 @@ use std::sync::Arc;
 
 use crate::model::WasmModule;
 use crate::objects::gateway::WasmSpec;
-use crate::settings::Wasm;
+use crate::settings::{Module, Wasm};
 
 /// The field below the feature, and a message.
 type Fault = (String, String);
 
-/// The maximum number of bytes of a configuration. Source: CustomResourceDefinition. Manifests are not validated against it.
-const CONFIGURATION: usize = 16 * 1024;
-
-/// Parses the module. Only the settings name files: nothing limits the time or the memory of a module.
+/// Parses the module. Only the settings have files and configurations: nothing limits the time or the memory of a module, nor of what it makes
+/// of its configuration.
 pub fn parse(spec: &WasmSpec, namespace: &Arc<str>, settings: &Wasm) -> Result<Arc<WasmModule>, Fault> {
-    let WasmSpec { module, root_id, configuration } = spec;
-    let Some(file) = settings.modules.get(module) else {
-        return Err((".module".to_owned(), format!("the setting wasm.modules has no module {module:?}")));
+    let WasmSpec { module: name } = spec;
+    let Some(Module { file, root_id, configuration }) = settings.modules.get(name) else {
+        return Err((".module".to_owned(), format!("the setting wasm.modules has no module {name:?}")));
     };
-    let (root, configuration) = (root_id.as_deref().unwrap_or_default(), configuration.as_deref().unwrap_or_default());
-    if configuration.len() > CONFIGURATION {
-        return Err((".configuration".to_owned(), format!("more than {CONFIGURATION} bytes")));
-    }
     Ok(Arc::new(WasmModule {
-        name: module.as_str().into(),
+        name: name.as_str().into(),
         namespace: namespace.clone(),
         file: file.as_str().into(),
-        root: root.into(),
-        configuration: configuration.into(),
+        root: root_id.as_str().into(),
+        configuration: configuration.as_str().into(),
     }))
 }
