@@ -147,11 +147,17 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     });
     lab.kubectl(&["apply", "--filename=-"], &module.to_string()).await;
     let values = [
+        "--set=settings.headers.response.set.x-edge=modules",
         "--set-json=settings.wasm.modules={\"mark\": {\"file\": \"/wasm/mark.wasm\", \"configuration\": \"seen\"}}",
         "--set-json=envoy.extraVolumes=[{\"name\": \"modules\", \"configMap\": {\"name\": \"modules\"}}]",
         "--set-json=envoy.extraVolumeMounts=[{\"name\": \"modules\", \"mountPath\": \"/wasm\"}]",
     ];
     upgrade(&lab, &values).await.unwrap_or_else(|error| panic!("{error}"));
+    // Until each controller has the new settings, it closes the routes of a policy that names the module.
+    e2e::wait_everywhere("the settings with the module", async || {
+        target.get("/").await.is_ok_and(|answer| answer.header("x-edge") == "modules")
+    })
+    .await;
     shop.apply(
         "apiVersion: lockgate.dev/v1alpha1\nkind: HTTPPolicy\nmetadata: { name: mark }\nspec:\n  targetRefs: \
          [{ group: networking.k8s.io, kind: Ingress, name: echo }]\n  wasm: { module: mark }\n",
@@ -181,6 +187,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     let refused: Vec<_> = requests.filter(|request| request.user.contains(":edge:") && request.status == 403).collect();
     assert!(refused.is_empty(), "{refused:?}");
 
+    lab.kubectl(&["delete", "configmap", "modules", "--namespace", NAMESPACE], "").await;
     let start = Instant::now();
     lab.helm(&["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout=120s"]).await;
     let mut left = BTreeSet::new();
