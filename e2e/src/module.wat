@@ -1,5 +1,5 @@
 ;; A module of the ABI of Proxy-Wasm 0.2.1 for tests. It adds the header `x-module` with its configuration to requests and responses. The first
-;; byte of the configuration selects more: `d` answers 403, `t` fails, and `b` holds the body of a request until it is complete.
+;; byte of the configuration selects more: `d` answers 403, `f` fails at the body of a request, and `b` holds it until it is complete.
 (module
   (import "env" "proxy_add_header_map_value" (func $add (param i32 i32 i32 i32 i32) (result i32)))
   (import "env" "proxy_get_buffer_bytes" (func $bytes (param i32 i32 i32 i32 i32) (result i32)))
@@ -47,7 +47,6 @@
     (i32.const 1))
   (func (export "proxy_on_request_headers") (param $id i32) (param i32 i32) (result i32) (local $mode i32)
     (local.set $mode (call $mode (local.get $id)))
-    (if (i32.eq (local.get $mode) (i32.const 116)) (then (unreachable)))
     (if (i32.eq (local.get $mode) (i32.const 100)) (then
       (drop (call $answer (i32.const 403) (i32.const 0) (i32.const 0) (i32.const 16) (i32.const 7)
         (i32.const 0) (i32.const 0) (i32.const -1)))
@@ -55,6 +54,7 @@
     (call $mark (i32.const 0) (local.get $id))
     (i32.const 0))
   (func (export "proxy_on_request_body") (param $id i32) (param i32) (param $end i32) (result i32)
+    (if (i32.eq (call $mode (local.get $id)) (i32.const 102)) (then (unreachable)))
     (i32.and (i32.eq (call $mode (local.get $id)) (i32.const 98)) (i32.eqz (local.get $end))))
   (func (export "proxy_on_response_headers") (param $id i32) (param i32 i32) (result i32)
     (call $mark (i32.const 2) (local.get $id))

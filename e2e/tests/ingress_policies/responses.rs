@@ -115,6 +115,9 @@ async fn limits(settings: &str, is_wildcard: bool) {
             answers(&target(name), 403).await;
         }
     }
+    // A client that claims to open a websocket lifts no limit.
+    let claim = site.target(&host("strict"), false).field("upgrade", "websocket").field("connection", "upgrade");
+    assert_eq!(claim.get("/?bytes=5000").await.expect("an answer").status, 502);
     // No more than the stated length arrives.
     let lying = site.target(&host("lying"), false);
     let answer = lying.get("/").await.expect("an answer");

@@ -9,8 +9,8 @@ use crate::settings::{Module, Wasm};
 /// The field below the feature, and a message.
 type Fault = (String, String);
 
-/// Parses the module. Only the settings have files and configurations: nothing limits the time or the memory of a module, nor of what it makes
-/// of its configuration.
+/// Parses the module. Files and configurations come from the settings: Envoy limits neither the time nor the memory of a module, and a
+/// configuration can make a harmless module use a lot of both.
 pub fn parse(spec: &WasmSpec, namespace: &Arc<str>, settings: &Wasm) -> Result<Arc<WasmModule>, Fault> {
     let WasmSpec { module: name } = spec;
     let Some(Module { file, root_id, configuration }) = settings.modules.get(name) else {
