@@ -14,6 +14,7 @@ mod statistics;
 mod tenants;
 mod tracing;
 mod upstream;
+mod wasm;
 
 use std::collections::BTreeMap;
 
@@ -32,12 +33,13 @@ pub use retries::{RETRY_CONDITIONS, Retries};
 pub use routes::{Discovery, Routes};
 pub use services::{
     AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, EntryHeader, ExternalAuthorization,
-    HeaderCondition, Module, RateLimit, RequestBody, Wasm,
+    HeaderCondition, RateLimit, RequestBody,
 };
 pub use statistics::Statistics;
 pub use tenants::Tenants;
 pub use tracing::{Sampling, TagValue, Tracing};
 pub use upstream::{DnsLookupFamily, Upstream};
+pub use wasm::{Module, Wasm};
 
 /// The settings of the translation and of the Envoy resources.
 #[derive(Debug, Clone, Default, PartialEq)]

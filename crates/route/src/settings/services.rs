@@ -1,4 +1,4 @@
-//! Settings of the services that Envoy calls for each request: external authorization and global rate limiting; and the modules that it runs.
+//! Settings of the services that Envoy calls for each request: external authorization and global rate limiting.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,24 +36,6 @@ pub struct ExternalAuthorization {
     pub check: AuthorizationCheck,
     /// The context that is sent with each request, with gRPC only.
     pub context: BTreeMap<String, String>,
-}
-
-/// WebAssembly modules that Envoy runs for the routes of policies that name them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wasm {
-    /// The modules by name.
-    pub modules: BTreeMap<String, Module>,
-}
-
-/// A WebAssembly module.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Module {
-    /// The file, in the file system of Envoy.
-    pub file: String,
-    /// The name of the root context. Empty: the only one.
-    pub root_id: String,
-    /// The text that the module receives when it is loaded.
-    pub configuration: String,
 }
 
 /// Global rate limiting: an external service that counts requests.
