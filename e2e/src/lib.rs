@@ -10,6 +10,7 @@ pub mod apiserver;
 pub mod attacks;
 pub mod authorizer;
 pub mod backend;
+pub mod books;
 pub mod browser;
 pub mod certificates;
 pub mod client;

@@ -16,6 +16,7 @@ mod external_processing;
 mod faults;
 mod forwarding;
 mod global_rate_limit;
+mod grpc_json;
 mod kinds;
 mod login;
 mod request_buffering;

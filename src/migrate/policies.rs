@@ -55,6 +55,7 @@ pub fn features(
         buffered_request_bytes,
         processing,
         wasm,
+        grpc_json,
         max_response_body,
         faults,
         retries,
@@ -128,6 +129,9 @@ pub fn features(
     }
     if let Some(module) = wasm.as_ref().filter(|_| is_new("wasm")) {
         written.insert("wasm".to_owned(), limits::wasm_spec(module));
+    }
+    if let Some(json) = grpc_json.as_ref().filter(|_| is_new("grpcJson")) {
+        written.insert("grpcJson".to_owned(), limits::grpc_json_spec(json));
     }
     if let Some(limit) = max_response_body.filter(|_| is_new("maxResponseBody")) {
         written.insert("maxResponseBody".to_owned(), limits::max_response_body_spec(limit));

@@ -10,8 +10,8 @@ use super::values::names::{
     Socket, Text,
 };
 use super::values::numbers::{
-    Body, Buffer, Byte, Compressible, Connections, Count, FleetCount, HeadersSize, Heap, NamespaceSize, Passes,
-    Percent, Port, PortOrNone, Positive, Streams,
+    Body, Buffer, Byte, Compressible, Connections, Count, FleetCount, HeadersSize, Heap, JsonBody, NamespaceSize,
+    Passes, Percent, Port, PortOrNone, Positive, Streams,
 };
 use super::values::policy::{EnvoyHeader, HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
 use super::values::process::{Certificates, Directory, Identity, LogFilter, TemplateFile};

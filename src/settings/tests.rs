@@ -206,6 +206,7 @@ fn every_field_has_a_key() {
                 max_connections_per_listener: _,
                 max_retries: _,
                 max_buffered_bytes: _,
+                max_grpc_json_bytes: _,
                 active_health_checks: _,
                 global_rate_limits: _,
                 disable_authorization: _,
@@ -276,7 +277,7 @@ fn every_field_has_a_key() {
         // namespaceOwnership, hosts
         + 2
         // tenants
-        + 8
+        + 9
         // httpProxy
         + 3
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations

@@ -25,6 +25,7 @@ pub mod endpoint;
 mod error_responses;
 mod fallback;
 mod fault;
+mod grpc_json;
 pub mod hcm;
 pub mod headers;
 mod host_check;

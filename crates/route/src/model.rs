@@ -59,7 +59,7 @@ pub use listener::{
 pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch, ValuePart};
 pub use part::Part;
 pub use policy::{
-    AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, Jwks, Jwt, JwtProvider, LimitAnswer,
+    AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, GrpcJson, Jwks, Jwt, JwtProvider, LimitAnswer,
     LocalRateLimit, RemoteJwks, ResponseLimit, RoutePolicy, TimeLimits, WasmModule,
 };
 pub use processing::{Processed, ProcessedBody, Processing};

@@ -166,6 +166,11 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     let marked = async || target.get("/").await.ok().filter(|answer| answer.header(MARK) == "seen");
     lab.until("a response of the module", marked).await;
     lab.kubectl(&["delete", "httppolicy", "mark", "--namespace", &shop.name], "").await;
+    // Both controllers: one that loses the module before it knows of the deletion closes the routes.
+    e2e::wait_everywhere("responses without the module", async || {
+        target.get("/").await.is_ok_and(|answer| answer.header(MARK).is_empty())
+    })
+    .await;
 
     // An invalid value changes nothing.
     let error = upgrade(&lab, &["--set", "envoy.replica=4"]).await.expect_err("a value that does not exist");

@@ -2,8 +2,10 @@
 
 use std::ops::RangeInclusive;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use lockgate_route::model::{
-    Entry, ErrorResponse, Faults, GlobalRateLimit, HostRewrite, PathRewrite, PolicyRewrite, RegexRewrite,
+    Entry, ErrorResponse, Faults, GlobalRateLimit, GrpcJson, HostRewrite, PathRewrite, PolicyRewrite, RegexRewrite,
     ResponseLimit, Retry, Share, TimeLimits, WasmModule,
 };
 use serde_json::{Value, json};
@@ -141,6 +143,13 @@ pub fn error_responses_spec(answers: &[ErrorResponse]) -> Value {
 /// Returns the feature `wasm`.
 pub fn wasm_spec(module: &WasmModule) -> Value {
     json!({ "module": &*module.name })
+}
+
+/// Returns the feature `grpcJson`.
+pub fn grpc_json_spec(json: &GrpcJson) -> Value {
+    let GrpcJson { descriptors, services, max_bytes: _ } = json;
+    let services: Vec<&str> = services.iter().map(|service| &**service).collect();
+    json!({ "descriptors": BASE64_STANDARD.encode(descriptors), "services": services })
 }
 
 /// Returns the feature `maxResponseBody`.

@@ -111,6 +111,13 @@ pub const UPSTREAM: &[Key] = &[
          part to its authorization server is not valid. A larger `requestBuffering` is reduced to it."
     ),
     key!(
+        "tenants.maxGrpcJsonBytes",
+        JsonBody,
+        route.tenants.max_grpc_json_bytes,
+        "The largest body of JSON that Envoy converts for the gRPC services of an HTTPPolicy (`grpcJson`), of a request or a response. \
+         `0`: HTTPPolicies cannot have `grpcJson`. A body of 64 KiB takes a thread of Envoy up to 12 ms."
+    ),
+    key!(
         "tenants.activeHealthChecks",
         Bool,
         route.tenants.active_health_checks,

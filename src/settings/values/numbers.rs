@@ -165,6 +165,10 @@ bytes!(
     Body: u32, 1, 1 << 30
 );
 bytes!(
+    /// A body of JSON that is converted; 0 is none.
+    JsonBody: u32, 0, 1 << 20
+);
+bytes!(
     /// The size from which a response is compressed. Source: Envoy `CommonDirectionConfig.min_content_length`.
     Compressible: u32, 30, 1 << 30
 );

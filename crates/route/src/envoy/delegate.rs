@@ -39,18 +39,19 @@ fn with(name: &str, composite: &composite_v3::Composite) -> hcm_v3::HttpFilter {
     }
 }
 
-/// Builds the configuration of a route: the delegate runs these filters, or others for requests that meet a condition.
+/// Builds the configuration of a route: the delegate runs these filters, or others for requests that meet a condition. The first condition decides.
 ///
 /// A filter of a route cannot have a condition of its own: Envoy creates no `ExtensionWithMatcher` there.
 pub fn per_route(
     filters: Vec<core_v3::TypedExtensionConfig>,
-    others: Option<(Predicate, Vec<core_v3::TypedExtensionConfig>)>,
+    others: Vec<(Predicate, Vec<core_v3::TypedExtensionConfig>)>,
 ) -> google::Any {
-    let others = others.map(|(predicate, filters)| {
+    let matchers = others.into_iter().map(|(predicate, filters)| {
         let on_match = if filters.is_empty() { skip() } else { execute(filters) };
-        let matchers = vec![FieldMatcher { predicate: Some(predicate), on_match: Some(on_match) }];
-        MatcherType::MatcherList(MatcherList { matchers })
+        FieldMatcher { predicate: Some(predicate), on_match: Some(on_match) }
     });
+    let matchers: Vec<_> = matchers.collect();
+    let others = (!matchers.is_empty()).then(|| MatcherType::MatcherList(MatcherList { matchers }));
     wire::any(&composite_v3::CompositePerRoute { matcher: Some(matcher(others, filters)) })
 }
 

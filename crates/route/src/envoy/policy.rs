@@ -11,7 +11,7 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::{
     api_keys, authorization, basic_auth, body_limit, client_addresses, compression, cookies, csrf, delegate,
-    error_responses, fault, host_check, jwt, local_rate_limit, oidc, processing, rate_limit, request_buffer,
+    error_responses, fault, grpc_json, host_check, jwt, local_rate_limit, oidc, processing, rate_limit, request_buffer,
     response_limit, session, wasm,
 };
 use crate::model::{Faults, ForwardFilter, LocalRateLimit, RoutePolicy};
@@ -51,14 +51,26 @@ pub fn per_route(
 ) -> HashMap<String, google::Any> {
     let is_limited = policy.is_some_and(|policy| {
         let held = policy.processing.as_ref().is_some_and(|server| server.holds_bodies());
-        held || policy.max_request_body_bytes.is_some() || policy.buffered_request_bytes.is_some()
+        let converts = policy.grpc_json.is_some();
+        held || converts || policy.max_request_body_bytes.is_some() || policy.buffered_request_bytes.is_some()
     });
     let limited = delegated(policy, true, filters, compression);
     let unlimited = is_limited.then(|| delegated(policy, false, filters, compression));
+    // Streams of gRPC have no end, so their bodies are not held for the conversion.
+    let grpc = policy.filter(|policy| policy.grpc_json.is_some()).map(|policy| {
+        let policy = RoutePolicy { grpc_json: None, ..policy.clone() };
+        delegated(Some(&policy), true, filters, compression)
+    });
     let parts = DELEGATES.into_iter().zip(limited).enumerate().filter(|(_, (_, parts))| !parts.is_empty());
     let delegated = parts.map(|(i, (name, parts))| {
-        let others = unlimited.as_ref().and_then(|lists| lists.get(i)).filter(|others| **others != parts);
-        let others = others.map(|others| (body_limit::is_unlimited(has_streams), others.clone()));
+        let unlimited = unlimited.as_ref().map(|lists| (body_limit::is_unlimited(has_streams), lists));
+        let grpc = grpc.as_ref().map(|lists| (grpc_json::is_grpc(), lists));
+        let others = unlimited.into_iter().chain(grpc);
+        let others = others.filter_map(|(predicate, lists)| Some((predicate, lists.get(i)?.clone())));
+        let others = others.filter(|(_, others)| *others != parts);
+        let refused = policy.and_then(|policy| policy.grpc_json.as_ref()).filter(|_| name == PROCESSING);
+        let refused = refused.map(|_| grpc_json::refused());
+        let others = others.chain(refused).collect();
         (name.to_owned(), delegate::per_route(parts, others))
     });
     let rate = policy.and_then(|policy| policy.local_rate_limit.as_deref()).map(|limit: &LocalRateLimit| {
@@ -103,6 +115,7 @@ fn delegated(
         buffered_request_bytes: _,
         processing,
         wasm: module,
+        grpc_json: json,
         max_response_body: response,
         faults,
         retries: _,
@@ -156,10 +169,11 @@ fn delegated(
     // An authorization server can set the header with the host, and limits count requests that are refused.
     let checked = host_check::of_route(policy, filters);
     let last = checked.into_iter().chain(behind.map(|(filter, _)| filter)).chain(held).collect();
-    // A module and a server may wait. The translation closes a route with both.
+    // A module, a server, and the conversion may wait. The translation closes a route with two of them.
     let limited = response.map(response_limit::of_route);
     let module = module.as_deref().map(wasm::of_route);
-    [first, route, last, limited.into_iter().chain(module).chain(processed).collect()]
+    let converted = json.as_deref().filter(|_| has_limits).map(grpc_json::of_route);
+    [first, route, last, limited.into_iter().chain(module).chain(converted).chain(processed).collect()]
 }
 
 /// Divides filters, each with whether it waits, among the first two delegates. A filter that waits is the last one of its delegate, so at most two

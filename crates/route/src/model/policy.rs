@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::{
@@ -43,6 +44,8 @@ pub struct RoutePolicy {
     pub processing: Option<Arc<Processing>>,
     /// The module that runs in Envoy.
     pub wasm: Option<Arc<WasmModule>>,
+    /// The methods of gRPC that requests with JSON call.
+    pub grpc_json: Option<Arc<GrpcJson>>,
     /// The maximum size of a response.
     pub max_response_body: Option<ResponseLimit>,
     /// The faults that are injected.
@@ -90,6 +93,7 @@ impl RoutePolicy {
             buffered_request_bytes,
             processing,
             wasm,
+            grpc_json,
             max_response_body,
             faults: _,
             retries: _,
@@ -117,6 +121,7 @@ impl RoutePolicy {
             || buffered_request_bytes.is_some()
             || processing.is_some()
             || wasm.is_some()
+            || grpc_json.is_some()
             || max_response_body.is_some()
             || rewrite.is_some()
             || request_headers.is_some()
@@ -141,7 +146,12 @@ impl RoutePolicy {
     /// Returns the maximum size of a request body that Envoy holds until it is complete, for the backend or for the server that changes it.
     pub fn held_bytes(&self) -> Option<u32> {
         let processed = self.processing.as_ref().and_then(|server| server.request.held_bytes());
-        self.buffered_request_bytes.into_iter().chain(processed).min()
+        self.buffered_request_bytes.into_iter().chain(processed).chain(self.json_bytes()).min()
+    }
+
+    /// Returns the maximum size of the body of a request with JSON that calls a method of gRPC.
+    pub fn json_bytes(&self) -> Option<u32> {
+        self.grpc_json.as_ref().map(|json| json.max_bytes)
     }
 
     /// Returns whether a request waits for a delay in front of the filter that holds its body.
@@ -172,6 +182,17 @@ pub struct WasmModule {
     pub root: Arc<str>,
     /// The text that the module receives when it is configured.
     pub configuration: Arc<str>,
+}
+
+/// The methods of gRPC that requests with JSON call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrpcJson {
+    /// An encoded set of descriptors, which Envoy accepts.
+    pub descriptors: Bytes,
+    /// The full names of the services.
+    pub services: Box<[Arc<str>]>,
+    /// The maximum size of the body of a request or a response, in bytes.
+    pub max_bytes: u32,
 }
 
 /// A limit of the size of responses.

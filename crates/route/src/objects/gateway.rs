@@ -44,8 +44,9 @@ pub use error_responses::{ErrorResponseSpec, StatusesSpec};
 pub use external_processing::{BodyMode, ExternalProcessingSpec, HeaderMode, ProcessedSpec};
 pub use faults::{AbortSpec, DelaySpec, FaultsSpec};
 pub use forwarding::{
-    HostnameFromSpec, HostnameOfPathSpec, MaxResponseBodySpec, MirrorFraction, MirrorSpec, PathRewriteSpec,
-    RegexRewriteSpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UnknownLength, UrlRewriteSpec, WasmSpec,
+    GrpcJsonSpec, HostnameFromSpec, HostnameOfPathSpec, MaxResponseBodySpec, MirrorFraction, MirrorSpec,
+    PathRewriteSpec, RegexRewriteSpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UnknownLength, UrlRewriteSpec,
+    WasmSpec,
 };
 pub use global_rate_limit::{DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, GlobalRateLimitSpec};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};

@@ -11,6 +11,8 @@ pub struct Tenants {
     pub max_retries: u32,
     /// The largest part of a request that Envoy holds in memory for an authorization server, in bytes.
     pub max_buffered_bytes: u32,
+    /// The largest body of JSON, of a request or a response, that Envoy converts for the gRPC services of an HTTPPolicy, in bytes. 0: none.
+    pub max_grpc_json_bytes: u32,
     /// Whether a BackendPolicy may have active health checks. Envoy performs them on the thread that also reads its configuration, and
     /// confirms a changed cluster only after the first check.
     pub active_health_checks: bool,
@@ -30,6 +32,7 @@ impl Default for Tenants {
             max_connections_per_listener: 10_000,
             max_retries: 10,
             max_buffered_bytes: 1 << 20,
+            max_grpc_json_bytes: 0,
             active_health_checks: false,
             global_rate_limits: false,
             disable_authorization: false,

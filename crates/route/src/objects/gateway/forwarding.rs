@@ -97,6 +97,19 @@ pub struct WasmSpec {
     pub module: String,
 }
 
+/// The methods of gRPC that requests with JSON call.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GrpcJsonSpec {
+    /// The descriptors of the services in base64: the output of `protoc --include_imports --descriptor_set_out=FILE`.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 524_288)))]
+    pub descriptors: String,
+    /// The full names of the services, such as `shop.v1.Books`.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 16), inner(length(min = 1, max = 253))))]
+    pub services: Vec<String>,
+}
+
 /// A change of the URL of requests to the backends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(

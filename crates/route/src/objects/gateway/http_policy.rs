@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::{
     ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, ExternalProcessingSpec, FaultsSpec,
-    GlobalRateLimitSpec, JwtSpec, MaxResponseBodySpec, MirrorSpec, OidcSpec, PolicyStatus, RequestBufferingSpec,
-    RetriesSpec, TimeoutsSpec, UrlRewriteSpec, WasmSpec,
+    GlobalRateLimitSpec, GrpcJsonSpec, JwtSpec, MaxResponseBodySpec, MirrorSpec, OidcSpec, PolicyStatus,
+    RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec, WasmSpec,
 };
 use crate::objects::Meta;
 
@@ -111,6 +111,11 @@ pub struct HttpFeaturesSpec {
     /// Not with `externalProcessing`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<WasmSpec>"))]
     pub wasm: Option<Lenient<WasmSpec>>,
+    /// Requests with JSON call the methods of gRPC services, and their responses are JSON. The path selects the method: `google.api.http` of
+    /// the method, or `POST /SERVICE/METHOD`. The setting `tenants.maxGrpcJsonBytes` allows it. Not with `externalProcessing`, `wasm`,
+    /// `maxResponseBody`, or a change of the path.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<GrpcJsonSpec>"))]
+    pub grpc_json: Option<Lenient<GrpcJsonSpec>>,
     /// The maximum size of the body of a response; a larger one is answered 502. Websockets have no limit. Not with `externalProcessing`.
     #[cfg_attr(feature = "testing", schemars(with = "Option<MaxResponseBodySpec>"))]
     pub max_response_body: Option<Lenient<MaxResponseBodySpec>>,

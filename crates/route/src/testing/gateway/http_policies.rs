@@ -4,7 +4,7 @@ use crate::objects::Object;
 use crate::objects::gateway::{
     AbortSpec, ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, BodyMode, ClientAddressesSpec, CompressionSpec,
     CorsSpec, CsrfSpec, DelaySpec, DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, ErrorResponseSpec,
-    ExternalProcessingSpec, FaultsSpec, GlobalRateLimitSpec, HeaderChangesSpec, HeaderMode, HeaderSpec,
+    ExternalProcessingSpec, FaultsSpec, GlobalRateLimitSpec, GrpcJsonSpec, HeaderChangesSpec, HeaderMode, HeaderSpec,
     HostnameFromSpec, HostnameOfPathSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec,
     JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, MaxResponseBodySpec, MirrorSpec, OidcProviderSpec, OidcSpec,
     PathRewriteSpec, PolicyBackend, PolicySecret, ProcessedSpec, RateUnit, RegexRewriteSpec, RemoteJwksSpec,
@@ -228,6 +228,13 @@ impl HttpPolicyBuilder {
     pub fn module(self, name: &str) -> Self {
         let spec = WasmSpec { module: name.to_owned() };
         self.spec(|policy| policy.wasm = Some(spec.into()))
+    }
+
+    /// Converts JSON for these services. `descriptors`: see [`GrpcJsonSpec`].
+    pub fn grpc_json(self, descriptors: &str, services: &[&str]) -> Self {
+        let services = services.iter().map(|service| (*service).to_owned()).collect();
+        let spec = GrpcJsonSpec { descriptors: descriptors.to_owned(), services };
+        self.spec(|policy| policy.grpc_json = Some(spec.into()))
     }
 
     /// Limits the size of responses.

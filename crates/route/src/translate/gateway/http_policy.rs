@@ -7,6 +7,7 @@ mod error_responses;
 mod faults;
 mod features;
 mod global_rate_limit;
+mod grpc_json;
 mod headers;
 mod host_of_path;
 mod limits;
@@ -148,6 +149,7 @@ impl Parser<'_> {
             request_buffering,
             external_processing,
             wasm,
+            grpc_json,
             max_response_body,
             faults,
             retries,
@@ -166,7 +168,7 @@ impl Parser<'_> {
         let error_responses = error_responses.as_ref().filter(|_| settings.http.error_responses).cloned();
         let has_unallowed_answers = spec.error_responses.is_some() && error_responses.is_none();
         let (most_retries, most_buffered) = (tenants.max_retries, tenants.max_buffered_bytes);
-        let (mut unheld, mut harmless) = (None, Vec::new());
+        let (mut unheld, mut harmless, mut uncalled) = (None, Vec::new(), Vec::new());
         let (mut faulty, mut excess, mut unsent, mut kept) = (Vec::new(), None, Vec::new(), Vec::new());
         let mut features = Features {
             client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
@@ -196,6 +198,9 @@ impl Parser<'_> {
                 processing::parse(spec, namespace, resolver)
             }),
             wasm: self.feature("wasm", wasm, |spec| wasm::parse(spec, namespace, &settings.wasm)),
+            grpc_json: self.feature("grpcJson", grpc_json, |spec| {
+                grpc_json::parse(spec, tenants.max_grpc_json_bytes, &mut uncalled)
+            }),
             max_response_body: self.feature("maxResponseBody", max_response_body, limits::response),
             faults: self.feature("faults", faults, |spec| Ok(faults::parse(spec, &mut harmless))),
             retries: self.feature("retries", retries, |spec| {
@@ -236,12 +241,23 @@ impl Parser<'_> {
             self.problem(format!("{}oidc", self.at), message.to_owned());
             features.oidc = Some(Err(Unenforceable));
         }
-        if let Some((field, message)) = features.beside_processing() {
+        if let Some((field, message)) = features.excluded() {
             self.problem(format!("{}{field}", self.at), message.to_owned());
-            features.processing = Some(Err(Unenforceable));
+            match features.processing {
+                Some(_) => features.processing = Some(Err(Unenforceable)),
+                None => features.grpc_json = Some(Err(Unenforceable)),
+            }
         }
         let has_excess_delay =
             features.resolve().is_ok_and(|policy| policy.delays_held_bodies() && policy.waiting().count() >= WAITS);
+        for (field, message) in uncalled {
+            let problem = self.fault(
+                format!("{}grpcJson{field}", self.at),
+                message,
+                "requests with JSON do not call these methods",
+            );
+            self.left_out.push(problem);
+        }
         for (field, message) in unsent {
             let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");
             self.left_out.push(problem);

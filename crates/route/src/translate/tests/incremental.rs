@@ -21,6 +21,11 @@ use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 use crate::translate::{ChangedInputs, Input, Translator, translate};
 
+/// The descriptors of the service `shop.v1.Books` with two methods.
+const BOOKS: &str = "Ct4BCgtzbWFsbC5wcm90bxIHc2hvcC52MRocZ29vZ2xlL2FwaS9hbm5vdGF0aW9ucy5wcm90byIwCgRCb29rEhIKBG5hbWUYASABKAlSBG5hbW\
+    USFAoFcGFnZXMYAiABKAVSBXBhZ2VzMm4KBUJvb2tzEj0KA0dldBINLnNob3AudjEuQm9vaxoNLnNob3AudjEuQm9vayIYgtPkkwISEhAvdjEv\
+    Ym9va3Mve25hbWV9EiYKBkNyZWF0ZRINLnNob3AudjEuQm9vaxoNLnNob3AudjEuQm9va2IGcHJvdG8z";
+
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Apply(Object),
@@ -174,7 +179,7 @@ fn any_http_policy() -> impl Strategy<Value = Object> {
 
 /// Generates a feature of a policy, see [`with_authentication`].
 pub(super) fn any_authentication() -> impl Strategy<Value = Option<u8>> {
-    prop::option::weighted(0.4, 0..48u8)
+    prop::option::weighted(0.4, 0..52u8)
 }
 
 /// Adds a feature with a Secret or a Service to a policy.
@@ -229,6 +234,12 @@ pub(super) fn with_authentication(policy: HttpPolicyBuilder, kind: u8) -> HttpPo
         44 => policy.module("gone").overriding(),
         45 => policy.responses("1MiB", UnknownLength::Refuse),
         46 => policy.responses("10B", UnknownLength::Allow).module("waf").overriding(),
+        47 => policy.grpc_json(BOOKS, &["shop.v1.Books"]),
+        48 => policy.grpc_json(BOOKS, &["shop.v1.Books"]).buffered("1KiB").module("waf"),
+        49 => policy.grpc_json(BOOKS, &["shop.v1.Shops"]).overriding(),
+        50 => {
+            policy.grpc_json(BOOKS, &["shop.v1.Books"]).host_of_path("/([a-z]+)(/.*)?", r"\1.inner.test").overriding()
+        }
         _ => policy.scripts_of(&["*"]).overriding(),
     }
 }
@@ -320,6 +331,7 @@ pub(super) fn any_settings() -> impl Strategy<Value = Settings> {
             let module = Module { file: "/wasm/waf.wasm".to_owned(), ..Module::default() };
             settings.wasm.modules.extend(allow.then(|| ("waf".to_owned(), module)));
             settings.tenants.global_rate_limits = allow;
+            settings.tenants.max_grpc_json_bytes = if allow { 1 << 10 } else { 0 };
             settings.rate_limit.endpoint = Some(Endpoint { host: "limits.test".to_owned(), port: 8081 });
             settings.upstream.client_certificate = client_certificate;
             let stats = &mut settings.listeners.stats_tls;

@@ -6,8 +6,9 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{
     Action, ApiKeys, Authorization, BasicAuthentication, ClientAddresses, ClusterFilter, CompressionAlgorithm, Cors,
-    Csrf, ErrorResponse, Faults, ForwardFilter, GlobalRateLimit, HeaderChange, Jwt, LocalRateLimit, Mirror, Oidc,
-    PolicyRewrite, Processing, ResponseLimit, Retry, Route, RoutePolicy, TimeLimits, WasmModule,
+    Csrf, ErrorResponse, Faults, ForwardFilter, GlobalRateLimit, GrpcJson, HeaderChange, HostRewrite, Jwt,
+    LocalRateLimit, Mirror, Oidc, PolicyRewrite, Processing, ResponseLimit, Retry, Route, RoutePolicy, TimeLimits,
+    WasmModule,
 };
 
 use super::rewrite::CostlyRewrite;
@@ -77,6 +78,7 @@ pub struct Features {
     pub(in crate::translate) buffered_request_bytes: Feature<u32>,
     pub(in crate::translate) processing: Feature<Arc<Processing>>,
     pub(in crate::translate) wasm: Feature<Arc<WasmModule>>,
+    pub(in crate::translate) grpc_json: Feature<Arc<GrpcJson>>,
     pub(in crate::translate) max_response_body: Feature<ResponseLimit>,
     pub(in crate::translate) faults: Feature<Faults>,
     pub(in crate::translate) retries: Feature<Shared<Arc<Retry>>>,
@@ -127,6 +129,7 @@ impl Features {
             buffered_request_bytes,
             processing,
             wasm,
+            grpc_json,
             max_response_body,
             faults,
             retries,
@@ -157,6 +160,7 @@ impl Features {
             (buffered_request_bytes.is_some(), "requestBuffering"),
             (processing.is_some(), "externalProcessing"),
             (wasm.is_some(), "wasm"),
+            (grpc_json.is_some(), "grpcJson"),
             (max_response_body.is_some(), "maxResponseBody"),
             (faults.is_some(), "faults"),
             (retries.is_some(), "retries"),
@@ -190,6 +194,7 @@ impl Features {
             buffered_request_bytes,
             processing,
             wasm,
+            grpc_json,
             max_response_body,
             faults,
             retries,
@@ -221,6 +226,7 @@ impl Features {
             buffered_request_bytes: buffered_request_bytes.or(general.buffered_request_bytes),
             processing: processing.clone().or_else(|| general.processing.clone()),
             wasm: wasm.clone().or_else(|| general.wasm.clone()),
+            grpc_json: grpc_json.clone().or_else(|| general.grpc_json.clone()),
             max_response_body: max_response_body.or(general.max_response_body),
             faults: faults.or(general.faults),
             retries: retries.clone().or_else(|| general.retries.clone()),
@@ -255,6 +261,7 @@ impl Features {
             buffered_request_bytes,
             processing,
             wasm,
+            grpc_json,
             max_response_body,
             faults,
             retries,
@@ -286,6 +293,7 @@ impl Features {
             buffered_request_bytes: buffered_request_bytes.transpose()?,
             processing: processing.clone().transpose()?,
             wasm: wasm.clone().transpose()?,
+            grpc_json: grpc_json.clone().transpose()?,
             max_response_body: max_response_body.transpose()?,
             faults: faults.transpose()?,
             retries: retries.clone().transpose()?.map(|retries| retries.value),
@@ -306,7 +314,9 @@ impl Features {
     pub fn apply(&self, route: &Route) -> Result<Route, Route> {
         match self.resolve().map(|policy| without_excess_delay(self.behind(route, policy), route)) {
             Ok(policy) if waiting(&policy, route).count() > WAITS => Err(self.close(route, TOO_MANY_WAITS)),
-            Ok(_) if self.beside_processing().is_some() => Err(self.close(route, BESIDE_PROCESSING)),
+            Ok(policy) if self.excluded().is_some() || has_other_path(&policy, route) => {
+                Err(self.close(route, EXCLUDED))
+            }
             // Envoy would count the requests of the sessions of each backend separately.
             Ok(policy) if policy.local_rate_limit.is_some() => Ok(route.undivided().with_policy(Arc::new(policy))),
             Ok(policy) => Ok(route.with_policy(Arc::new(policy))),
@@ -316,7 +326,11 @@ impl Features {
 
     /// Returns why policies that are valid by themselves cannot be enforced together on `route`: a message and the consequence.
     pub fn excess(&self, route: &Route) -> Option<(String, &'static str)> {
-        if let Some((_, message)) = self.beside_processing() {
+        if let Some((_, message)) = self.excluded() {
+            return Some((message.to_owned(), "requests are answered 403"));
+        }
+        if self.grpc_json.is_some() && has_other_path(&self.behind(route, self.resolve().ok()?), route) {
+            let message = "\"grpcJson\" sets the path of requests, so neither path nor host can be rewritten by it";
             return Some((message.to_owned(), "requests are answered 403"));
         }
         let may_wait = [self.jwt.is_some(), self.oidc.is_some(), self.authorization.is_some(), route.asks()];
@@ -335,16 +349,30 @@ impl Features {
         })
     }
 
-    /// Returns the feature that cannot be enforced together with a server of external processing, and why.
-    pub fn beside_processing(&self) -> Option<(&'static str, &'static str)> {
-        let Some(Ok(_)) = &self.processing else { return None };
-        // Both wait behind all limits, and Envoy would skip the second one.
-        let module =
-            self.wasm.as_ref().map(|_| ("wasm", "requests cannot pass a module and a server of externalProcessing"));
-        let limit = self.max_response_body.map(|_| {
-            ("maxResponseBody", "the length of a response that passes a server of externalProcessing is not known")
-        });
-        module.or(limit)
+    /// Returns a feature that cannot be enforced together with another one, and why.
+    pub fn excluded(&self) -> Option<(&'static str, &'static str)> {
+        let (processes, converts) = (matches!(self.processing, Some(Ok(_))), self.grpc_json.is_some());
+        // All wait behind all limits, and Envoy would skip the second one.
+        let excluded = [
+            (
+                processes && self.wasm.is_some(),
+                ("wasm", "requests cannot pass a module and a server of externalProcessing"),
+            ),
+            (
+                processes && self.max_response_body.is_some(),
+                ("maxResponseBody", "the length of a response that passes a server of externalProcessing is not known"),
+            ),
+            (processes && converts, ("grpcJson", "requests cannot be converted behind a server of externalProcessing")),
+            (self.wasm.is_some() && converts, ("grpcJson", "requests cannot be converted behind a module")),
+            (
+                self.max_response_body.is_some() && converts,
+                (
+                    "grpcJson",
+                    "responses that are converted have the limit of the settings, not that of maxResponseBody",
+                ),
+            ),
+        ];
+        excluded.into_iter().find(|(is_excluded, _)| *is_excluded).map(|(_, feature)| feature)
     }
 
     /// Returns the policy without the features that the route itself sets, unless they replace those of the route.
@@ -431,6 +459,16 @@ fn waiting(policy: &RoutePolicy, route: &Route) -> impl Iterator<Item = &'static
     policy.waiting().chain(route.asks().then_some("the filter ExternalAuth"))
 }
 
+/// Returns whether a change of the URL would see the path of a method of gRPC instead of that of the request.
+fn has_other_path(policy: &RoutePolicy, route: &Route) -> bool {
+    let Action::Forward(forward) = &route.action else { return false };
+    let of_route = |filter: &ForwardFilter| matches!(filter, ForwardFilter::Rewrite(own) if own.path.is_some());
+    let of_policy =
+        |rewrite: &PolicyRewrite| rewrite.path.is_some() || matches!(rewrite.host, Some(HostRewrite::Path(_)));
+    policy.grpc_json.is_some()
+        && (forward.filters.iter().any(of_route) || policy.rewrite.as_ref().is_some_and(of_policy))
+}
+
 /// Returns whether a feature has no effect on a route that sets it.
 fn yields<T>(feature: &Feature<Shared<T>>) -> bool {
     matches!(feature, Some(Ok(Shared { replaces: false, .. })))
@@ -440,5 +478,5 @@ fn yields<T>(feature: &Feature<Shared<T>>) -> bool {
 const CLOSED: &str = "a policy of this route cannot be enforced\n";
 
 /// The bodies of a 403 of a route whose policies are valid, each by itself.
-const BESIDE_PROCESSING: &str = "the policies of this route cannot be combined with external processing\n";
+const EXCLUDED: &str = "the policies of this route cannot be combined\n";
 const TOO_MANY_WAITS: &str = "the policies of this route wait for more than two servers\n";
