@@ -12,8 +12,10 @@ use crate::server::Server;
 
 /// The descriptors of the services, in base64.
 pub const DESCRIPTORS: &str = include_str!("books.base64").trim_ascii_end();
-/// The service.
+/// The service that can be called with JSON.
 pub const SERVICE: &str = "shop.v1.Books";
+/// The service whose methods are a stream and one with a map.
+pub const SHELVES: &str = "shop.v1.Shelves";
 /// The header of an answer with the path of the request.
 pub const CALLED: &str = "x-called";
 /// The header of a request for an answer with this status of gRPC.

@@ -82,7 +82,7 @@ impl Site {
         let config = Manifests::new();
         config.write(
             "lockgate.yaml",
-            &format!("routes: {{ discovery: {discovery} }}\nhttp: {{ errorResponses: true }}\n"),
+            &format!("routes: {{ discovery: {discovery} }}\nhttp: {{ errorResponses: true }}\ntenants: {{ maxGrpcJsonBytes: 16KiB }}\n"),
         );
         let file = config.file("lockgate.yaml").display().to_string();
         let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;

@@ -1,6 +1,6 @@
 //! Requests with JSON that call gRPC services.
 
-use e2e::books::{self, CALLED, DESCRIPTORS, FAULTY, SERVICE, STATUS};
+use e2e::books::{self, CALLED, DESCRIPTORS, FAULTY, SERVICE, SHELVES, STATUS};
 use e2e::client::Answer;
 use e2e::manifests::{documents, ingress, service};
 use e2e::server::Server;
@@ -23,7 +23,7 @@ const OTHERS: [(&str, &str, u16); 6] = [
 
 /// Returns the feature of a policy.
 fn converts() -> String {
-    format!("grpcJson: {{ descriptors: {DESCRIPTORS}, services: [{SERVICE}] }}")
+    format!("grpcJson: {{ descriptors: {DESCRIPTORS}, services: [{SERVICE}, {SHELVES}] }}")
 }
 
 /// Starts all programs with an Ingress and a policy for each name.
@@ -73,7 +73,7 @@ async fn calls(more: &str, is_wildcard: bool) {
         }
         // Methods that are streams or have maps are not converted, and neither are calls of gRPC, of any size.
         for method in ["List", "Label"] {
-            let answer = send(&target, Method::POST, &format!("/{SERVICE}/{method}"), "{}").await;
+            let answer = send(&target, Method::POST, &format!("/{SHELVES}/{method}"), "{}").await;
             assert_eq!(answer.status, 415, "{method}");
         }
         let grpc = target.clone().over_http2().field("content-type", "application/grpc");
@@ -143,7 +143,7 @@ async fn faulty_backends_end_no_envoy() {
     let faulty = target.clone().field(FAULTY, "1");
     let mut statuses = std::collections::BTreeMap::<u16, usize>::new();
     for at in 0..2_000 {
-        let path = ["/v1/books", "/v1/books", "/shop.v1.Books/Check", "/shop.v1.Books/List", "/shop.v1.Books/Label"][at % 5];
+        let path = ["/v1/books", "/v1/books", "/shop.v1.Books/Check", "/shop.v1.Shelves/List", "/shop.v1.Shelves/Label"][at % 5];
         // An answer can also be reset.
         if let Ok(answer) = faulty.send(Method::POST, path, "{}").await {
             *statuses.entry(answer.status).or_default() += 1;
