@@ -36,7 +36,8 @@ async fn open(settings: &str, policies: &[(&str, String)], is_wildcard: bool) ->
     let ingresses: Vec<String> = ingresses.collect();
     let site = Site::open(Mode::Delta, settings, &hosts, &ingresses).await;
     let books = books::start().await;
-    site.manifests.write("books.yaml", &service("books", "projectcontour.io/upstream-protocol.h2c: '80'", &[books.address]));
+    site.manifests
+        .write("books.yaml", &service("books", "projectcontour.io/upstream-protocol.h2c: '80'", &[books.address]));
     let policies: Vec<String> = policies.iter().map(|(name, spec)| policy(name, spec)).collect();
     site.manifests.write("policies.yaml", &documents(&policies));
     (site, books)
@@ -63,7 +64,13 @@ async fn calls(more: &str, is_wildcard: bool) {
         for (method, path, body, called, expected) in [
             (Method::GET, "/v1/books/dune?pages=3", "", "Get", r#"{"name":"dune","pages":3}"#),
             (Method::POST, "/v1/books", book, "Create", book),
-            (Method::PUT, "/v1/books/dune", r#"{"full_name":"FH"}"#, "Create", r#"{"name":"dune","author":{"fullName":"FH"}}"#),
+            (
+                Method::PUT,
+                "/v1/books/dune",
+                r#"{"full_name":"FH"}"#,
+                "Create",
+                r#"{"name":"dune","author":{"fullName":"FH"}}"#,
+            ),
             (Method::POST, "/shop.v1.Books/Check", r#"{"pages":1}"#, "Check", r#"{"pages":1}"#),
         ] {
             let answer = send(&target, method, path, body).await;
@@ -115,7 +122,8 @@ async fn the_conversion_is_behind_all_checks_and_limits() {
     let (site, _books) = open(ALLOWED, &policies, false).await;
     for (name, _, status) in OTHERS {
         let target = site.target(&host(name), false);
-        let answered = async || send(&target, Method::POST, "/v1/books", r#"{"name":"a long name"}"#).await.status == status;
+        let answered =
+            async || send(&target, Method::POST, "/v1/books", r#"{"name":"a long name"}"#).await.status == status;
         wait_everywhere(name, answered).await;
     }
     let text = site.target(&host("moved"), false).get("/v1/books/dune").await.expect("an answer").text();

@@ -51,7 +51,7 @@ pub fn per_route(
         FieldMatcher { predicate: Some(predicate), on_match: Some(on_match) }
     });
     let matchers: Vec<_> = matchers.collect();
-    let others = (!matchers.is_empty()).then(|| MatcherType::MatcherList(MatcherList { matchers }));
+    let others = (!matchers.is_empty()).then_some(MatcherType::MatcherList(MatcherList { matchers }));
     wire::any(&composite_v3::CompositePerRoute { matcher: Some(matcher(others, filters)) })
 }
 

@@ -30,8 +30,11 @@ const MESSAGE: i32 = 11;
 const ENUM_TYPE: i32 = 14;
 const STRING: i32 = 9;
 
-/// The messages with a format of their own in JSON: the name, and the name, number, type, and label of each field.
-const WELL_KNOWN: [(&str, &[(&str, i32, i32, i32)]); 12] = [
+/// The name, the number, the type, and the label of a field.
+type KnownField = (&'static str, i32, i32, i32);
+
+/// The messages with a format of their own in JSON, and their fields.
+const WELL_KNOWN: [(&str, &[KnownField]); 12] = [
     ("Timestamp", &[("seconds", 1, 3, OPTIONAL), ("nanos", 2, 5, OPTIONAL)]),
     ("Duration", &[("seconds", 1, 3, OPTIONAL), ("nanos", 2, 5, OPTIONAL)]),
     ("FieldMask", &[("paths", 1, STRING, REPEATED)]),
@@ -48,11 +51,14 @@ const WELL_KNOWN: [(&str, &[(&str, i32, i32, i32)]); 12] = [
 /// The messages whose conversion crashes Envoy 1.40, or that can contain such a message.
 const DYNAMIC: [&str; 4] = ["Struct", "Value", "ListValue", "Any"];
 
+/// The number of messages within each other, or why a message cannot be converted. `None`: its fields are being checked.
+type Checked = Option<Result<usize, String>>;
+
 /// The messages of a set.
 pub struct Messages<'s> {
     types: &'s DescribedTypes<'s>,
-    /// The height of each message that was checked. `None`: one whose fields are being checked. An error: why it cannot be converted.
-    checked: HashMap<&'s str, Result<Option<usize>, String>>,
+    /// The messages that were checked.
+    checked: HashMap<&'s str, Checked>,
     /// The messages and enums that are written, in order, with their descriptors once they are complete.
     numbers: HashMap<&'s str, usize>,
     written: Vec<MessageDescriptor>,
@@ -84,17 +90,16 @@ impl<'s> Messages<'s> {
             return Err(format!("contains a message {name:?}, which the descriptors lack"));
         };
         match self.checked.get(name.as_str()) {
-            Some(Ok(Some(height))) => return Ok(*height),
-            Some(Ok(None)) => return Err(format!("contains message {name:?}, which contains itself")),
-            Some(Err(fault)) => return Err(fault.clone()),
+            Some(Some(checked)) => return checked.clone(),
+            Some(None) => return Err(format!("contains message {name:?}, which contains itself")),
             None if depth > DEPTH => return Err(format!("contains more than {DEPTH} messages within each other")),
-            None => drop(self.checked.insert(name, Ok(None))),
+            None => drop(self.checked.insert(name, None)),
         }
         let mut checked = self.fields(name, message, depth);
         if checked.as_ref().is_ok_and(|height| *height > DEPTH) {
             checked = Err(format!("contains more than {DEPTH} messages within each other"));
         }
-        self.checked.insert(name, checked.clone().map(Some));
+        self.checked.insert(name, Some(checked.clone()));
         checked
     }
 
@@ -198,7 +203,7 @@ impl<'s> Messages<'s> {
 
     /// Returns the files with the messages that were written.
     pub fn into_files(self) -> [FileDescriptor; 2] {
-        let field = |&(name, number, of, label): &(&str, i32, i32, i32)| FieldDescriptor {
+        let field = |&(name, number, of, label): &KnownField| FieldDescriptor {
             name: Some(name.to_owned()),
             number: Some(number),
             label: Some(label),
