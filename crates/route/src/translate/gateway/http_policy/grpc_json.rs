@@ -9,7 +9,7 @@ mod tests;
 mod types;
 mod wire;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use base64::Engine;
@@ -17,7 +17,7 @@ use base64::prelude::BASE64_STANDARD;
 use prost::Message;
 
 use self::paths::Binding;
-use self::types::{FILES, Messages, PACKAGE, is_identifier};
+use self::types::{FILES, Messages, PACKAGE, is_identifier, shown};
 use self::wire::{
     DescribedTypes, DescriptorSet, FileDescriptor, HttpRule, MethodDescriptor, MethodOptions, ServiceDescriptor,
 };
@@ -44,37 +44,9 @@ pub fn parse(spec: &GrpcJsonSpec, most: u32, left_out: &mut Vec<Fault>) -> Resul
     if most == 0 {
         return Err((String::new(), "the setting tenants.maxGrpcJsonBytes does not allow it".to_owned()));
     }
-    if wanted.is_empty() || wanted.len() > SERVICES {
-        return Err((".services".to_owned(), format!("{} services, not 1 to {SERVICES}", wanted.len())));
-    }
-    let fault = |message: &str| (".descriptors".to_owned(), message.to_owned());
-    if descriptors.len() > TEXT {
-        return Err(fault("more than 512 KiB"));
-    }
-    let bytes = BASE64_STANDARD.decode(descriptors).map_err(|error| fault(&format!("not base64: {error}")))?;
-    let set = DescriptorSet::decode(&*bytes).map_err(|_| fault("not a FileDescriptorSet"))?;
+    let set = decoded(descriptors).map_err(|message| (".descriptors".to_owned(), message))?;
     let types = DescribedTypes::of(&set);
-    let known =
-        set.file.iter().flat_map(|file| file.service.iter().map(move |one| (full_name(file, one), (file, one))));
-    let known: HashMap<_, _> = known.collect();
-    let mut services = BTreeMap::new();
-    for (i, name) in wanted.iter().enumerate() {
-        let Some((file, service)) = known.get(name) else {
-            let message = format!("the descriptors have no service {name:?}");
-            return Err((format!(".services[{i}]"), message));
-        };
-        let is_within =
-            |outer: &str| name == outer || name.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'));
-        if !name.split('.').all(is_identifier) || TAKEN.into_iter().any(is_within) || TAKEN.contains(&&**name) {
-            return Err((format!(".services[{i}]"), format!("{name:?} is not a valid name of a service")));
-        }
-        services.insert(name.as_str(), (i, file.package(), *service));
-    }
-    let scopes: BTreeSet<&str> =
-        services.keys().flat_map(|name| name.match_indices('.').map(|(at, _)| &name[..at])).collect();
-    if let Some((name, (i, ..))) = services.iter().find(|(name, _)| scopes.contains(*name) || **name == "google") {
-        return Err((format!(".services[{i}]"), format!("{name:?} is the name of a package, too")));
-    }
+    let services = selected(&set, wanted)?;
     let mut writer = Writer { messages: Messages::new(&types), types: &types, keys: HashSet::new() };
     let mut files: BTreeMap<&str, Vec<ServiceDescriptor>> = BTreeMap::new();
     let mut uncalled = Vec::new();
@@ -88,22 +60,7 @@ pub fn parse(spec: &GrpcJsonSpec, most: u32, left_out: &mut Vec<Fault>) -> Resul
         let message = if texts.is_empty() { "the services have no methods".to_owned() } else { summary(&texts) };
         return Err((".services".to_owned(), message));
     }
-    // Many services have streams. The author of a path expects that requests can call the method.
-    uncalled.retain(|(_, one)| one.has_path);
-    left_out.extend(uncalled.chunk_by(|(i, _), (other, _)| i == other).filter_map(|of_service| {
-        let texts: Vec<&str> = of_service.iter().map(|(_, one)| &*one.text).collect();
-        of_service.first().map(|(i, _)| (format!(".services[{i}]"), summary(&texts)))
-    }));
-    let of_services = files.into_iter().enumerate().map(|(i, (package, service))| FileDescriptor {
-        name: Some(format!("lockgate/services{i}.proto")),
-        package: (!package.is_empty()).then(|| package.to_owned()),
-        dependency: FILES.map(str::to_owned).to_vec(),
-        service,
-        syntax: Some("proto3".to_owned()),
-        ..FileDescriptor::default()
-    });
-    let file = writer.messages.into_files().into_iter().chain(of_services).collect();
-    let descriptors = DescriptorSet { file }.encode_to_vec();
+    let descriptors = encoded(writer.messages, files);
     if descriptors.len() > SIZE {
         let message = format!(
             "the services take {} KiB, without comments and options, and more than {} KiB are not allowed",
@@ -112,8 +69,70 @@ pub fn parse(spec: &GrpcJsonSpec, most: u32, left_out: &mut Vec<Fault>) -> Resul
         );
         return Err((".services".to_owned(), message));
     }
+    // Many services have streams. The author of a path expects that requests can call the method.
+    uncalled.retain(|(_, one)| one.has_path);
+    left_out.extend(uncalled.chunk_by(|(i, _), (other, _)| i == other).filter_map(|of_service| {
+        let texts: Vec<&str> = of_service.iter().map(|(_, one)| &*one.text).collect();
+        of_service.first().map(|(i, _)| (format!(".services[{i}]"), summary(&texts)))
+    }));
     let services = services.into_keys().map(Arc::from).collect();
     Ok(Arc::new(GrpcJson { descriptors: descriptors.into(), services, max_bytes: most }))
+}
+
+/// Decodes the text of a policy, which may have line breaks.
+fn decoded(text: &str) -> Result<DescriptorSet, String> {
+    if text.len() > TEXT {
+        return Err(format!("more than {} KiB", TEXT >> 10));
+    }
+    let text: String = text.split_ascii_whitespace().collect();
+    let bytes = BASE64_STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))?;
+    DescriptorSet::decode(&*bytes).map_err(|_| "not a FileDescriptorSet".to_owned())
+}
+
+/// A service: its place in the policy, its package, and its descriptor.
+type Selected<'s> = (usize, &'s str, &'s ServiceDescriptor);
+
+/// Returns the services of a policy by their full names. No two descriptors that are written have one name.
+fn selected<'s>(set: &'s DescriptorSet, wanted: &'s [String]) -> Result<BTreeMap<&'s str, Selected<'s>>, Fault> {
+    if wanted.is_empty() || wanted.len() > SERVICES {
+        return Err((".services".to_owned(), format!("{} services, not 1 to {SERVICES}", wanted.len())));
+    }
+    let known =
+        set.file.iter().flat_map(|file| file.service.iter().map(move |one| (full_name(file, one), (file, one))));
+    let known: HashMap<_, _> = known.collect();
+    let mut services = BTreeMap::new();
+    for (i, name) in wanted.iter().enumerate() {
+        let fault = |message: String| Err((format!(".services[{i}]"), message));
+        let Some((file, service)) = known.get(name) else {
+            return fault(format!("the descriptors have no service {:?}", shown(name)));
+        };
+        let is_within =
+            |outer: &str| name.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if !name.split('.').all(is_identifier) || TAKEN.into_iter().any(is_within) {
+            return fault(format!("{:?} is not a valid name of a service", shown(name)));
+        }
+        services.insert(name.as_str(), (i, file.package(), *service));
+    }
+    let scopes = services.keys().copied().chain(TAKEN);
+    let scopes: HashSet<&str> = scopes.flat_map(|name| name.match_indices('.').map(|(at, _)| &name[..at])).collect();
+    match services.iter().find(|(name, _)| scopes.contains(*name)) {
+        Some((name, (i, ..))) => Err((format!(".services[{i}]"), format!("{name:?} is the name of a package, too"))),
+        None => Ok(services),
+    }
+}
+
+/// Returns the set with these messages, and the services of each package.
+fn encoded(messages: Messages, services: BTreeMap<&str, Vec<ServiceDescriptor>>) -> Vec<u8> {
+    let of_services = services.into_iter().enumerate().map(|(i, (package, service))| FileDescriptor {
+        name: Some(format!("lockgate/services{i}.proto")),
+        package: (!package.is_empty()).then(|| package.to_owned()),
+        dependency: FILES.map(str::to_owned).to_vec(),
+        service,
+        syntax: Some("proto3".to_owned()),
+        ..FileDescriptor::default()
+    });
+    let file = messages.into_files().into_iter().chain(of_services).collect();
+    DescriptorSet { file }.encode_to_vec()
 }
 
 /// Returns the first texts, and the number of the others.
@@ -160,7 +179,7 @@ impl Writer<'_> {
             match written {
                 Ok(written) => method.push(written),
                 Err(fault) => without.push(Uncalled {
-                    text: format!("method {:?} of {name:?} {fault}", one.name()),
+                    text: format!("method {:?} of {:?} {fault}", shown(one.name()), shown(name)),
                     has_path: one.options.as_ref().is_some_and(|options| options.http.is_some()),
                 }),
             }

@@ -2,7 +2,7 @@
 //!
 //! Source: `google/api/http.proto`, which has the syntax of paths.
 
-use super::types::is_identifier;
+use super::types::{is_identifier, shown};
 use super::wire::{DescribedTypes, FieldDescriptor, HttpRule};
 
 /// The longest path.
@@ -37,16 +37,16 @@ fn binding(rule: &HttpRule, input: &str, types: &DescribedTypes) -> Result<Bindi
     if response_body.as_ref().is_some_and(|field| !field.is_empty()) {
         return Err("has a response_body".to_owned());
     }
-    let fault = || format!("has a path {path:?} that is not valid");
+    let fault = || format!("has a path {:?} that is not valid", shown(path));
     let (pattern, variables) = parsed(path).ok_or_else(fault)?;
     for variable in variables {
         if !is_scalar(variable, input, types) {
-            return Err(format!("has a path with {variable:?}, which is no field with a single value"));
+            return Err(format!("has a path with {:?}, which is no field with a single value", shown(variable)));
         }
     }
     let body = body.clone().unwrap_or_default();
     if !["", "*"].contains(&&*body) && field(&body, input, types).is_none() {
-        return Err(format!("has a body {body:?}, which is no field"));
+        return Err(format!("has a body {:?}, which is no field", shown(&body)));
     }
     let rule = HttpRule { additional_bindings: Vec::new(), response_body: None, body: Some(body), ..rule.clone() };
     Ok(Binding { rule, key: format!("{verb} {pattern}") })

@@ -108,6 +108,10 @@ fn methods_that_envoy_cannot_convert_are_named() {
         (of(".p.M"), "contains itself"),
         (deep, "more than 32 messages"),
         (of(".p.Absent"), "which the descriptors lack"),
+        (
+            vec![message("M", (1..=513).map(|i| field(&format!("f{i}"), i, STRING, None)).collect())],
+            "more than 512 fields",
+        ),
         (one(field("a", 1, 10, None)), "is a group"),
         (one(field("a", 1, 19, None)), "has a type that is not known"),
         (one(field("a", 1, ENUM, Some(".p.Absent"))), "has an enum that is not one of proto3"),
@@ -132,6 +136,25 @@ fn methods_that_envoy_cannot_convert_are_named() {
         assert!(fault.starts_with("method \"Get\" of \"p.S\" ") && fault.contains(expected), "{fault}");
     }
     assert_eq!(fault_of(of(".google.protobuf.Timestamp"), Vec::new(), None), None);
+}
+
+/// A message can name a type of a tenant for each of thousands of methods.
+#[test]
+fn messages_have_the_beginning_of_long_names() {
+    let name = "N".repeat(1_000);
+    let methods = (0..100).map(|i| method(&format!("Get{i}"), &format!(".p.{name}"), None)).collect();
+    let messages = vec![message(&name, vec![field(&name, 1, STRING, None)])];
+    let fault = parsed(&set(messages, Vec::new(), methods)).0.expect_err("a fault").1;
+    assert!(fault.len() < 3_000 && fault.ends_with("; and 95 more"), "{} bytes", fault.len());
+}
+
+#[test]
+fn descriptors_can_have_line_breaks() {
+    let one = set(vec![message("M", Vec::new())], Vec::new(), vec![method("Get", ".p.M", None)]);
+    let text = BASE64_STANDARD.encode(one.encode_to_vec());
+    let (head, tail) = text.split_at(40);
+    let spec = GrpcJsonSpec { descriptors: format!("{head}\n{tail}\n"), services: vec!["p.S".to_owned()] };
+    assert!(parse(&spec, 1, &mut Vec::new()).is_ok());
 }
 
 #[test]
@@ -272,6 +295,9 @@ proptest! {
             prop_assert!(pool.is_ok(), "{:?}", pool);
             let methods = pool.map(|pool| pool.services().map(|service| service.methods().len()).sum::<usize>());
             prop_assert!(methods.is_ok_and(|number| number > 0));
+            // The migration copies what was written.
+            let spec = GrpcJsonSpec { descriptors: BASE64_STANDARD.encode(&json.descriptors), services: vec!["p.S".to_owned()] };
+            prop_assert_eq!(parse(&spec, 1024, &mut Vec::new()), Ok(json));
         }
     }
 

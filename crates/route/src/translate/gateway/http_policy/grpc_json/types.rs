@@ -15,6 +15,8 @@ pub const PACKAGE: &str = "lockgate_json";
 const ENUM: &str = "LockgateEnum";
 /// The longest name. A short response can contain a long name many times.
 const NAME: usize = 64;
+/// The maximum number of fields of a message. Each variable of a path looks up its field.
+const FIELDS: usize = 512;
 /// The maximum number of messages within each other.
 const DEPTH: usize = 32;
 /// The numbers that Protobuf reserves.
@@ -59,6 +61,8 @@ pub struct Messages<'s> {
     types: &'s DescribedTypes<'s>,
     /// The messages that were checked.
     checked: HashMap<&'s str, Checked>,
+    /// The enums that were checked, with whether they can be converted.
+    enums: HashMap<&'s str, bool>,
     /// The messages and enums that are written, in order, with their descriptors once they are complete.
     numbers: HashMap<&'s str, usize>,
     written: Vec<MessageDescriptor>,
@@ -68,8 +72,8 @@ pub struct Messages<'s> {
 impl<'s> Messages<'s> {
     /// Returns the messages of these types. None is written yet.
     pub fn new(types: &'s DescribedTypes<'s>) -> Self {
-        let (checked, numbers) = (HashMap::new(), HashMap::new());
-        Self { types, checked, numbers, written: Vec::new(), well_known: Vec::new() }
+        let (checked, enums, numbers) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { types, checked, enums, numbers, written: Vec::new(), well_known: Vec::new() }
     }
 
     /// Checks whether Envoy can convert the message with this name. The error says why not.
@@ -87,11 +91,11 @@ impl<'s> Messages<'s> {
         }
         let types = self.types;
         let Some((name, message)) = types.messages.get_key_value(name) else {
-            return Err(format!("contains a message {name:?}, which the descriptors lack"));
+            return Err(format!("contains message {:?}, which the descriptors lack", shown(name)));
         };
         match self.checked.get(name.as_str()) {
             Some(Some(checked)) => return checked.clone(),
-            Some(None) => return Err(format!("contains message {name:?}, which contains itself")),
+            Some(None) => return Err(format!("contains message {:?}, which contains itself", shown(name))),
             None if depth > DEPTH => return Err(format!("contains more than {DEPTH} messages within each other")),
             None => drop(self.checked.insert(name, None)),
         }
@@ -104,9 +108,14 @@ impl<'s> Messages<'s> {
     }
 
     fn fields(&mut self, name: &str, message: &'s MessageDescriptor, depth: usize) -> Result<usize, String> {
+        if message.field.len() > FIELDS {
+            return Err(format!("contains message {:?}, which has more than {FIELDS} fields", shown(name)));
+        }
         let (mut names, mut numbers, mut height) = (HashMap::new(), HashSet::new(), 0);
         for (at, field) in message.field.iter().enumerate() {
-            let fault = |text: &str| Err(format!("contains field {:?} of {name:?}, which {text}", field.name()));
+            let fault = |text: &str| {
+                Err(format!("contains field {:?} of {:?}, which {text}", shown(field.name()), shown(name)))
+            };
             let number = field.number();
             if !(1..=LARGEST).contains(&number) || RESERVED.contains(&number) || !numbers.insert(number) {
                 return fault("has a number that is not valid");
@@ -130,15 +139,19 @@ impl<'s> Messages<'s> {
                     }
                     height = height.max(self.height(field.type_name(), depth + 1)?);
                 }
-                ENUM_TYPE => match self.types.enums.get(field.type_name()) {
-                    Some(values) if is_convertible(values) => {}
-                    _ => return fault("has an enum that is not one of proto3"),
-                },
+                ENUM_TYPE if self.has_enum(field.type_name()) => {}
+                ENUM_TYPE => return fault("has an enum that is not one of proto3"),
                 1..=18 => {}
                 _ => return fault("has a type that is not known"),
             }
         }
         Ok(height + 1)
+    }
+
+    /// Returns whether there is an enum with this name that Envoy can convert.
+    fn has_enum(&mut self, name: &str) -> bool {
+        let Some((name, values)) = self.types.enums.get_key_value(name) else { return false };
+        *self.enums.entry(name).or_insert_with(|| is_convertible(values))
     }
 
     /// Returns the new name of a message that was checked. It is written with all messages that it contains.
@@ -240,6 +253,11 @@ pub const FILES: [&str; 2] = ["lockgate/well_known.proto", "lockgate/types.proto
 fn well_known(name: &str) -> Option<&'static str> {
     let name = name.strip_prefix(".google.protobuf.")?;
     WELL_KNOWN.iter().map(|(known, _)| *known).find(|known| *known == name)
+}
+
+/// Returns the beginning of a name of a tenant for a message. Many messages can contain it.
+pub fn shown(name: &str) -> &str {
+    name.char_indices().nth(2 * NAME).and_then(|(end, _)| name.get(..end)).unwrap_or(name)
 }
 
 /// Returns whether a text is a name of Protobuf of at most 64 characters.
