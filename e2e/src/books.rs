@@ -23,6 +23,9 @@ pub const STATUS: &str = "x-status";
 /// The header of a request for an answer that is not valid.
 pub const FAULTY: &str = "x-faulty";
 
+/// The header of a request for an answer of 20 KiB.
+pub const LARGE: &str = "x-large";
+
 /// A valid message with all kinds of fields: `{"name": "dune", "pages": 412, "author": {"fullName": "FH"}, "tags": ["a", "b"], "kind": 1}`.
 const MESSAGE: &[u8] = b"\x0a\x04dune\x10\x9c\x03\x1a\x04\x0a\x02FH\x2a\x01a\x2a\x01b\x30\x01";
 
@@ -36,9 +39,15 @@ async fn answer(request: Request<Incoming>) -> Response<impl hyper::body::Body<D
     let is_grpc =
         request.headers().get("content-type").is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let (path, status, faulty) = (request.uri().path().to_owned(), header(STATUS), header(FAULTY).is_some());
+    let (path, status) = (request.uri().path().to_owned(), header(STATUS));
+    let (faulty, large) = (header(FAULTY).is_some(), header(LARGE).is_some());
     let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    let body = if faulty { faults().into() } else { body };
+    let body = match (faulty, large) {
+        (true, _) => faults().into(),
+        // A string of 20 KiB in a message in a frame.
+        (false, true) => [&b"\0\0\0\x50\x04\x0a\x80\xa0\x01"[..], &[b'a'; 20 << 10]].concat().into(),
+        (false, false) => body,
+    };
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", status.as_deref().unwrap_or("0").parse().expect("a header value"));
     let body = Full::new(body).with_trailers(async move { Some(Ok(trailers)) });

@@ -1,6 +1,6 @@
 //! Requests with JSON that call gRPC services.
 
-use e2e::books::{self, CALLED, DESCRIPTORS, FAULTY, SERVICE, SHELVES, STATUS};
+use e2e::books::{self, CALLED, DESCRIPTORS, FAULTY, LARGE, SERVICE, SHELVES, STATUS};
 use e2e::client::Answer;
 use e2e::manifests::{documents, ingress, service};
 use e2e::server::Server;
@@ -96,6 +96,8 @@ async fn calls(more: &str, is_wildcard: bool) {
         ] {
             assert_eq!(send(&target, Method::POST, path, body).await.status, status, "{path} {body}");
         }
+        let large = target.clone().field(LARGE, "1").get("/v1/books/dune").await.expect("an answer");
+        assert!(large.status == 500 && large.text().contains("exceeds the configured limit"), "{}", large.text());
         let failing = target.clone().field(STATUS, "5");
         assert_eq!(failing.get("/v1/books/dune").await.expect("an answer").status, 404);
     }
