@@ -21,11 +21,9 @@ use tokio::net::TcpStream;
 
 use super::site::{Site, answers, serves};
 
-/// The limit of the CPU time of a request. The goal is 5 ms. CORS takes 6 ms alone, and 10 ms on a machine that other programs use. Rewrites
-/// take 10 ms.
-const LIMIT: Duration = Duration::from_millis(18);
-/// The limit on a machine that is slower still, as a multiple of a request with long headers. Rewrites take 18 times as long.
-const OF_HEADERS: u32 = 30;
+/// The limit of the CPU time of a request. The goal is 5 ms. CORS takes 6 ms alone, and rewrites take 10 ms; both take twice as long on a slow
+/// machine. The attacks that this test prevents took 100 to 700 ms.
+const LIMIT: Duration = Duration::from_millis(40);
 /// The number of measured requests of a case.
 const REQUESTS: u32 = 20;
 /// The memory that an authorization server may need for a request by default, and Envoy's own.
@@ -322,10 +320,7 @@ async fn no_request_keeps_a_worker_busy() {
     }
     println!("    CPU time of Envoy for one request:");
     costs.iter().for_each(|(name, cost)| println!("    {name:<24} {:>6.2} ms", cost.as_secs_f64() * 1e3));
-    // A machine that reads headers slowly does all of this slowly.
-    let of_headers = costs.iter().find(|(name, _)| *name == "large-headers").expect("a case").1;
-    let limit = LIMIT.max(of_headers * OF_HEADERS);
-    let slow: Vec<_> = costs.iter().filter(|(_, cost)| *cost > limit).collect();
+    let slow: Vec<_> = costs.iter().filter(|(_, cost)| *cost > LIMIT).collect();
     assert!(slow.is_empty(), "{slow:?}");
     // Otherwise a case measures a route that is closed or incomplete.
     assert_eq!(problems.trim(), "[]");
