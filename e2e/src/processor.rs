@@ -59,7 +59,7 @@ pub const PROCESSED: &str = "x-processed";
 /// The status and the body for queries with `deny`.
 pub const DENIED: (u16, &str) = (451, "not in this country");
 /// The bytes of an answer for queries with `large`.
-const LARGE: usize = 64 << 20;
+const LARGE: usize = 4 << 20;
 
 /// A server of external processing.
 pub struct Processor {

@@ -21,9 +21,12 @@ use tokio::net::TcpStream;
 
 use super::site::{Site, answers, serves};
 
-/// The limit of the CPU time of a request. The goal is 5 ms. CORS takes 6 ms alone, and rewrites take 10 ms; both take twice as long on a slow
-/// machine. The attacks that this test prevents took 100 to 700 ms.
-const LIMIT: Duration = Duration::from_millis(40);
+/// The limit of the CPU time of a request. The goal is 5 ms. CORS takes 6 ms alone, and 10 ms on a slow or busy machine.
+const LIMIT: Duration = Duration::from_millis(18);
+/// The cases with regular expressions for long paths. They take 10 ms, and 20 ms on a slow machine.
+const REWRITES: [&str; 3] = ["rewrites", "hosts", "hosts-and-paths"];
+/// The limit of these cases. The attacks that this test prevents took 100 to 700 ms.
+const LIMIT_OF_REWRITES: Duration = Duration::from_millis(40);
 /// The number of measured requests of a case.
 const REQUESTS: u32 = 20;
 /// The memory that an authorization server may need for a request by default, and Envoy's own.
@@ -320,7 +323,8 @@ async fn no_request_keeps_a_worker_busy() {
     }
     println!("    CPU time of Envoy for one request:");
     costs.iter().for_each(|(name, cost)| println!("    {name:<24} {:>6.2} ms", cost.as_secs_f64() * 1e3));
-    let slow: Vec<_> = costs.iter().filter(|(_, cost)| *cost > LIMIT).collect();
+    let limit = |name: &str| if REWRITES.contains(&name) { LIMIT_OF_REWRITES } else { LIMIT };
+    let slow: Vec<_> = costs.iter().filter(|(name, cost)| *cost > limit(name)).collect();
     assert!(slow.is_empty(), "{slow:?}");
     // Otherwise a case measures a route that is closed or incomplete.
     assert_eq!(problems.trim(), "[]");

@@ -3,7 +3,7 @@
 //! Source: `google/api/http.proto`, which has the syntax of paths.
 
 use super::types::{is_identifier, shown};
-use super::wire::{DescribedTypes, FieldDescriptor, HttpRule};
+use super::wire::{DescribedTypes, FieldDescriptor, HttpRule, MESSAGE, REPEATED};
 
 /// The longest path.
 const LENGTH: usize = 256;
@@ -97,8 +97,6 @@ fn field<'s>(name: &str, message: &str, types: &DescribedTypes<'s>) -> Option<&'
 
 /// Returns whether the field of this path, such as `book.name`, has a single value.
 fn is_scalar(path: &str, message: &str, types: &DescribedTypes) -> bool {
-    const REPEATED: i32 = 3;
-    const MESSAGE: i32 = 11;
     let (name, rest) = path.split_once('.').unwrap_or((path, ""));
     match field(name, message, types).filter(|field| field.label() != REPEATED) {
         None => false,

@@ -7,12 +7,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use prost_reflect::DescriptorPool;
 
-use super::wire::{EnumDescriptor, EnumValueDescriptor, FieldDescriptor, MessageDescriptor, MessageOptions};
+use super::wire::{
+    ENUM, EnumDescriptor, EnumValueDescriptor, FieldDescriptor, MESSAGE, MessageDescriptor, MessageOptions, STRING,
+};
 use super::*;
-
-const STRING: i32 = 9;
-const MESSAGE: i32 = 11;
-const ENUM: i32 = 14;
 
 fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
@@ -295,7 +293,7 @@ proptest! {
             prop_assert!(pool.is_ok(), "{:?}", pool);
             let methods = pool.map(|pool| pool.services().map(|service| service.methods().len()).sum::<usize>());
             prop_assert!(methods.is_ok_and(|number| number > 0));
-            // The migration copies what was written.
+            // `lockgate migrate` copies these descriptors into another policy.
             let spec = GrpcJsonSpec { descriptors: BASE64_STANDARD.encode(&json.descriptors), services: vec!["p.S".to_owned()] };
             prop_assert_eq!(parse(&spec, 1024, &mut Vec::new()), Ok(json));
         }

@@ -6,13 +6,14 @@
 use std::collections::{HashMap, HashSet};
 
 use super::wire::{
-    DescribedTypes, EnumDescriptor, EnumValueDescriptor, FieldDescriptor, FileDescriptor, MessageDescriptor,
+    DescribedTypes, ENUM, EnumDescriptor, EnumValueDescriptor, FieldDescriptor, FileDescriptor, GROUP, MESSAGE,
+    MessageDescriptor, OPTIONAL, REPEATED, STRING,
 };
 
 /// The package of the messages.
 pub const PACKAGE: &str = "lockgate_json";
-/// The name of each enum. Its scope is a message of its own, because the values of an enum are names of its scope.
-const ENUM: &str = "LockgateEnum";
+/// The name of every enum. Each is nested in a message of its own, because the values of two enums in one scope need different names.
+const ENUM_NAME: &str = "LockgateEnum";
 /// The longest name. A short response can contain a long name many times.
 const NAME: usize = 64;
 /// The maximum number of fields of a message. Each variable of a path looks up its field.
@@ -23,14 +24,6 @@ const DEPTH: usize = 32;
 const RESERVED: std::ops::RangeInclusive<i32> = 19_000..=19_999;
 /// The largest number of a field.
 const LARGEST: i32 = (1 << 29) - 1;
-
-/// The labels and types of fields. Source: `google/protobuf/descriptor.proto`.
-const REPEATED: i32 = 3;
-const OPTIONAL: i32 = 1;
-const GROUP: i32 = 10;
-const MESSAGE: i32 = 11;
-const ENUM_TYPE: i32 = 14;
-const STRING: i32 = 9;
 
 /// The name, the number, the type, and the label of a field.
 type KnownField = (&'static str, i32, i32, i32);
@@ -139,8 +132,8 @@ impl<'s> Messages<'s> {
                     }
                     height = height.max(self.height(field.type_name(), depth + 1)?);
                 }
-                ENUM_TYPE if self.has_enum(field.type_name()) => {}
-                ENUM_TYPE => return fault("has an enum that is not one of proto3"),
+                ENUM if self.has_enum(field.type_name()) => {}
+                ENUM => return fault("has an enum that is not one of proto3"),
                 1..=18 => {}
                 _ => return fault("has a type that is not known"),
             }
@@ -177,7 +170,7 @@ impl<'s> Messages<'s> {
     fn field(&mut self, field: &FieldDescriptor) -> FieldDescriptor {
         let type_name = match field.r#type() {
             MESSAGE => Some(self.write(field.type_name())),
-            ENUM_TYPE => Some(self.write_enum(field.type_name())),
+            ENUM => Some(self.write_enum(field.type_name())),
             _ => None,
         };
         FieldDescriptor {
@@ -197,9 +190,9 @@ impl<'s> Messages<'s> {
         if is_new && let Some(written) = self.written.get_mut(number) {
             let mut numbers = HashSet::new();
             let value = values.value.iter().filter(|value| numbers.insert(value.number())).cloned().collect();
-            written.enum_type = vec![EnumDescriptor { name: Some(ENUM.to_owned()), value }];
+            written.enum_type = vec![EnumDescriptor { name: Some(ENUM_NAME.to_owned()), value }];
         }
-        format!(".{PACKAGE}.T{number}.{ENUM}")
+        format!(".{PACKAGE}.T{number}.{ENUM_NAME}")
     }
 
     /// Returns the number of a type, and whether it is new.
@@ -288,7 +281,7 @@ fn is_convertible(values: &EnumDescriptor) -> bool {
     // The library compares the names without case, `_`, and the name of the enum.
     let is_valid = |value: &EnumValueDescriptor| {
         let plain = plain(value);
-        is_identifier(value.name()) && !plain.starts_with(&ENUM.to_ascii_lowercase()) && names.insert(plain)
+        is_identifier(value.name()) && !plain.starts_with(&ENUM_NAME.to_ascii_lowercase()) && names.insert(plain)
     };
     values.value.first().is_some_and(|first| first.number() == 0) && values.value.iter().all(is_valid)
 }

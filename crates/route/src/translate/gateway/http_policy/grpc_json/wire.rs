@@ -4,6 +4,19 @@
 
 use std::collections::HashMap;
 
+/// The label of a field with one value.
+pub const OPTIONAL: i32 = 1;
+/// The label of a field with any number of values.
+pub const REPEATED: i32 = 3;
+/// The type of a field that is a string.
+pub const STRING: i32 = 9;
+/// The type of a field that is a group, a form of proto2.
+pub const GROUP: i32 = 10;
+/// The type of a field that is a message.
+pub const MESSAGE: i32 = 11;
+/// The type of a field that is an enum.
+pub const ENUM: i32 = 14;
+
 /// The files of a set, with their imports.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct DescriptorSet {
