@@ -6,7 +6,7 @@ usage: tests.py PROGRAM [ARGUMENT...]     runs the program, with arguments for l
 
 A test that exceeds its limit, or that ends the process, fails by name. The other tests of the program still run.
 
-env: TEST_LIMIT     the limit of a test without an entry in LIMITS, in seconds (default 180)
+env: TEST_LIMIT     the limit of a test without an entry in LIMITS, in seconds (default 300)
      TEST_RESULTS   the file for the durations of programs and tests, which are appended (default .lockgate/tests.tsv); failures.txt
                     beside it has the failed tests and their messages
      TEST_SUITE     the name of the run in that file (default: the name of the program)
@@ -29,21 +29,21 @@ from pathlib import Path
 # for all tests that measure times.
 LIMITS = {
     "certificates::secrets::": 360,
-    "chart::definitions": 300,
+    "chart::definitions": 360,
     "cluster::": 900,
     "contour::": 600,
     "drain::": 600,
     "every_case_of_": 900,
     "explain::shares::": 360,
-    "gateway_load::": 300,
+    "gateway_load::": 600,
     "golden::": 360,
     "hitless::": 600,
     "hostile::": 360,
     "integrations::": 900,
-    "status::": 300,
+    "status::": 360,
     "the_public_benchmark": 600,
 }
-LIMIT = int(os.environ.get("TEST_LIMIT", 180))
+LIMIT = int(os.environ.get("TEST_LIMIT", 300))
 RESULTS = Path(os.environ.get("TEST_RESULTS", ".lockgate/tests.tsv"))
 FAILURES = RESULTS.with_name("failures.txt")
 PROGRESS = 60
