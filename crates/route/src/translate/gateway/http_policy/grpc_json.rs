@@ -201,8 +201,13 @@ impl Writer<'_> {
         let rule = method.options.as_ref().and_then(|options| options.http.as_ref()).unwrap_or(&default);
         let bindings = paths::bindings(rule, method.input_type(), self.types)?;
         let mut own = HashSet::new();
-        if let Some(same) = bindings.iter().find(|one| self.keys.contains(&one.key) || !own.insert(&one.key)) {
-            return Err(format!("has the path {:?} of another method", same.key));
+        for Binding { key, .. } in &bindings {
+            if self.keys.contains(key) {
+                return Err(format!("has the path {key:?} of another method"));
+            }
+            if !own.insert(key) {
+                return Err(format!("has the path {key:?} twice"));
+            }
         }
         self.keys.extend(bindings.iter().map(|binding| binding.key.clone()));
         let mut rules = bindings.into_iter().map(|Binding { rule, .. }| rule);

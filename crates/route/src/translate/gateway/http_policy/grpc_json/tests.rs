@@ -195,7 +195,7 @@ fn paths_name_fields_with_a_single_value() {
     );
     assert!(fault(HttpRule { post: some("/v1"), ..get("/v1") }).expect("a fault").contains("has a method of HTTP"));
     let twice = HttpRule { additional_bindings: vec![get("/{n.id}")], ..get("/{name}") };
-    assert!(fault(twice).expect("a fault").contains("has the path \"GET /*\" of another method"));
+    assert!(fault(twice).expect("a fault").contains("has the path \"GET /*\" twice"));
 }
 
 #[test]
