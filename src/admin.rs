@@ -20,7 +20,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use lockgate_xds::listening::http::{Limits, Server};
+use lockgate_xds::listening::http::{HttpLimits, Server};
 use lockgate_xds::listening::{self, BACKLOG};
 use lockgate_xds::snapshot::Snapshot;
 use tokio::net::TcpListener;
@@ -35,7 +35,7 @@ pub use readiness::Readiness;
 
 /// The reason why the admin server cannot run.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum AdminError {
     /// The address is in use, or does not belong to this host.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -82,12 +82,12 @@ impl fmt::Debug for AdminState {
 }
 
 /// Listens on `address` without a warning.
-pub async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
-    listening::listen(address, BACKLOG).map_err(|source| Error::Listen { address, source })
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, AdminError> {
+    listening::listen(address, BACKLOG).map_err(|source| AdminError::Listen { address, source })
 }
 
 /// Listens on `address` for the admin server. Logs a warning if the address is open to the network.
-pub async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, AdminError> {
     let listener = bind(address).await?;
     if !address.ip().is_loopback() {
         tracing::warn!(
@@ -101,7 +101,7 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
 
 /// Serves until `shutdown` is ready and the current requests are answered.
 pub async fn serve(listener: TcpListener, state: Arc<AdminState>, shutdown: impl Future<Output = ()> + Send + 'static) {
-    let server = Server { name: "admin", routes: router(state), probes: PROBES, limits: Limits::default() };
+    let server = Server { name: "admin", routes: router(state), probes: PROBES, limits: HttpLimits::default() };
     server.serve(listener, None, shutdown).await;
 }
 

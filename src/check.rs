@@ -34,7 +34,7 @@ pub use finding::{Finding, Level, Rule};
 pub use manifests::Manifests;
 
 use assumed::Assumed;
-use found::Found;
+use found::FindingCollector;
 
 /// The objects that exist in addition to the manifests.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ pub fn objects(manifests: &Manifests) -> Objects {
 pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64) -> Vec<Finding> {
     let Translated { objects, settings, translator, assumed } = translated(manifests, settings, scope, |_| {});
     let before = overlay::problems_before(scope, &settings);
-    let mut found = Found::new(manifests, &objects, &settings, &translator, scope);
+    let mut found = FindingCollector::new(manifests, &objects, &settings, &translator, scope);
     let problems = translator.problems().iter().filter(|problem| !before.contains(*problem));
     problems.for_each(|problem| found.problem(problem));
     expiring_certificates(manifests, &objects, &settings, now).iter().for_each(|problem| found.problem(problem));

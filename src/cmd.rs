@@ -70,30 +70,30 @@ pub enum Command {
     #[command(long_about = export::LONG_ABOUT)]
     Export(Box<export::ExportArgs>),
     /// Print the bootstrap configuration of an Envoy of this controller
-    Bootstrap(Box<bootstrap::Options>),
+    Bootstrap(Box<bootstrap::BootstrapArgs>),
     /// Drain an Envoy and stop it without a failed request: as a sidecar, or by hand
     #[command(long_about = envoy_drain::LONG_ABOUT)]
-    EnvoyDrain(Box<envoy_drain::Options>),
+    EnvoyDrain(Box<envoy_drain::EnvoyDrainArgs>),
     /// Check manifests before they are applied: problems with file, line, and remedy
     #[command(long_about = check::LONG_ABOUT)]
-    Check(Box<check::Options>),
+    Check(Box<check::CheckArgs>),
     /// Explain what happens to a request, and why: listener, host, route, object, endpoints, Envoys
     #[command(long_about = explain::LONG_ABOUT)]
-    Explain(Box<explain::Options>),
+    Explain(Box<explain::ExplainArgs>),
     /// Show the state of all replicas: Envoys and their progress, objects not yet served, problems
     #[command(long_about = status::LONG_ABOUT)]
-    Status(Box<status::Options>),
+    Status(Box<status::StatusArgs>),
     /// Move Ingresses and HTTPProxies to Gateway API, or from Contour to Lockgate, with a report of the differences
     #[command(subcommand, after_help = migrate::EXAMPLES)]
-    Migrate(migrate::Command),
+    Migrate(migrate::MigrateCommand),
     /// Check a settings file, or print the effective settings
-    Config(config::Options),
+    Config(config::ConfigArgs),
     /// Print the version, the commit, and the tested version of Envoy
     #[command(after_help = version::EXAMPLES)]
-    Version(version::Options),
+    Version(version::VersionArgs),
     /// Print a completion script for a shell
     #[command(after_help = completions::EXAMPLES)]
-    Completions(completions::Options),
+    Completions(completions::CompletionsArgs),
 }
 
 const EXAMPLES: &str = "\

@@ -36,7 +36,7 @@ use classless::Classless;
 use deletions::Deletions;
 pub use fleets::{Class, Fleets, Stores, View};
 use kept::Replicas;
-use report::{Counts, Publication, Quota};
+use report::{ProblemCounts, Publication, Quota};
 
 /// The maximum number of events in one pass, so that a flood of events cannot delay a pass forever.
 const MAX_EVENTS_PER_PASS: usize = 10_000;
@@ -67,7 +67,7 @@ pub struct Controller {
     settings_changed: bool,
     problems: Problems,
     /// The numbers of problems, by namespace.
-    counts: Counts,
+    counts: ProblemCounts,
     sources: OrdMap<ObjectId, Published>,
     faults: BTreeSet<ObjectRef>,
     replicas: Replicas,
@@ -146,7 +146,7 @@ impl Controller {
             changed: ChangedInputs::everything(),
             settings_changed: false,
             problems: Problems::new(),
-            counts: Counts::default(),
+            counts: ProblemCounts::default(),
             sources: OrdMap::new(),
             faults: BTreeSet::new(),
             replicas: Replicas::default(),

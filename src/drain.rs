@@ -9,7 +9,7 @@
 //!    other Envoys. (kube-proxy already knows that the pod is being deleted.) Until all load balancers have noticed,
 //!    new connections are still served. Envoy starts to close some connections, so that not all clients reconnect at
 //!    the same time.
-//! 2. After [`Timing::minimum`], Envoy fails its health check. Every response then contains `connection: close` or is
+//! 2. After [`DrainTiming::minimum`], Envoy fails its health check. Every response then contains `connection: close` or is
 //!    followed by a GOAWAY. Clients reconnect to another Envoy.
 //! 3. When few enough connections are left, or at the deadline, the listeners close, and Envoy is told to exit.
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-pub use envoy::{Address, Count, Envoy, Error};
+pub use envoy::{AdminAddress, ClientLoad, DrainError, Envoy};
 pub use sidecar::{listen, serve};
 
 /// The interval of queries for Envoy's connections.
@@ -30,7 +30,7 @@ const REPORT: Duration = Duration::from_secs(5);
 
 /// The time limits of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
+pub struct DrainTiming {
     /// The time for load balancers to notice. Until then, no client is forced to reconnect.
     pub minimum: Duration,
     /// The maximum duration of the drain, from its start.
@@ -41,7 +41,7 @@ pub struct Timing {
 
 /// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum DrainOutcome {
     /// No more than the configured number of connections is left.
     Drained(u64),
     /// The deadline has passed, and this number of connections is left.
@@ -52,8 +52,8 @@ pub enum Outcome {
 
 /// Drains `envoy`, and returns when Envoy has no work left. Repeated steps do no harm.
 ///
-/// Errors: [`Error::Connect`] if Envoy cannot be reached at the start.
-pub async fn drain(envoy: &Envoy, timing: Timing) -> Result<Outcome, Error> {
+/// Errors: [`DrainError::Connect`] if Envoy cannot be reached at the start.
+pub async fn drain(envoy: &Envoy, timing: DrainTiming) -> Result<DrainOutcome, DrainError> {
     let start = Instant::now();
     let deadline = start + timing.deadline;
     let first = envoy.count().await?;
@@ -73,11 +73,11 @@ pub async fn drain(envoy: &Envoy, timing: Timing) -> Result<Outcome, Error> {
     sleep_until((start + timing.minimum).min(deadline)).await;
     match envoy.fail_health_check().await {
         Ok(()) => tracing::info!("every response now asks its client to reconnect"),
-        Err(error) if error.is_gone() => return Ok(Outcome::Gone),
+        Err(error) if error.is_gone() => return Ok(DrainOutcome::Gone),
         Err(error) => return Err(error),
     }
     let mut outcome = until_few(envoy, timing.connections, start, deadline).await;
-    if outcome != Outcome::Gone {
+    if outcome != DrainOutcome::Gone {
         // New connections are refused from now on. Connections since the last query are still served.
         match envoy.close_listeners().await {
             Ok(()) => outcome = until_few(envoy, timing.connections, start, deadline).await,
@@ -86,24 +86,24 @@ pub async fn drain(envoy: &Envoy, timing: Timing) -> Result<Outcome, Error> {
     }
     let seconds = start.elapsed().as_secs();
     match outcome {
-        Outcome::Drained(connections) => tracing::info!(seconds, connections, "drained"),
-        Outcome::Late(connections) => {
+        DrainOutcome::Drained(connections) => tracing::info!(seconds, connections, "drained"),
+        DrainOutcome::Late(connections) => {
             tracing::warn!(seconds, connections, "the deadline has passed: the remaining connections are closed")
         }
-        Outcome::Gone => tracing::info!(seconds, "Envoy has exited"),
+        DrainOutcome::Gone => tracing::info!(seconds, "Envoy has exited"),
     }
     Ok(outcome)
 }
 
 /// Waits until at most `most` connections are left.
-async fn until_few(envoy: &Envoy, most: u64, start: Instant, deadline: Instant) -> Outcome {
+async fn until_few(envoy: &Envoy, most: u64, start: Instant, deadline: Instant) -> DrainOutcome {
     let (mut reported, mut left) = (Instant::now(), u64::MAX);
     loop {
         let asked = Instant::now();
         match envoy.count().await {
-            Ok(Count { connections, requests }) => {
+            Ok(ClientLoad { connections, requests }) => {
                 if connections <= most {
-                    return Outcome::Drained(connections);
+                    return DrainOutcome::Drained(connections);
                 }
                 left = connections;
                 if reported.elapsed() >= REPORT {
@@ -111,16 +111,16 @@ async fn until_few(envoy: &Envoy, most: u64, start: Instant, deadline: Instant) 
                     tracing::info!(connections, requests, seconds = start.elapsed().as_secs(), "draining");
                 }
             }
-            Err(error) if error.is_gone() => return Outcome::Gone,
+            Err(error) if error.is_gone() => return DrainOutcome::Gone,
             Err(error) => tracing::warn!(%error, "repeating the query"),
         }
         // An Envoy with very many statistics takes a while to search them, so it is queried less often.
         let next = Instant::now() + INTERVAL.max(asked.elapsed() * 5);
         if next >= deadline {
             sleep_until(deadline).await;
-            return envoy.count().await.map_or(Outcome::Late(left), |count| match count.connections <= most {
-                true => Outcome::Drained(count.connections),
-                false => Outcome::Late(count.connections),
+            return envoy.count().await.map_or(DrainOutcome::Late(left), |count| match count.connections <= most {
+                true => DrainOutcome::Drained(count.connections),
+                false => DrainOutcome::Late(count.connections),
             });
         }
         sleep_until(next).await;
@@ -129,8 +129,8 @@ async fn until_few(envoy: &Envoy, most: u64, start: Instant, deadline: Instant) 
 
 /// Tells Envoy to exit, and waits until it has.
 ///
-/// Errors: [`Error::StillThere`] if it has not exited within `patience`.
-pub async fn quit(envoy: &Envoy, patience: Duration) -> Result<(), Error> {
+/// Errors: [`DrainError::StillThere`] if it has not exited within `patience`.
+pub async fn quit(envoy: &Envoy, patience: Duration) -> Result<(), DrainError> {
     let deadline = Instant::now() + patience;
     match envoy.quit().await {
         Err(error) if error.is_gone() => return Ok(()),
@@ -144,7 +144,7 @@ pub async fn quit(envoy: &Envoy, patience: Duration) -> Result<(), Error> {
         }
         sleep(INTERVAL / 5).await;
     }
-    Err(Error::StillThere(patience))
+    Err(DrainError::StillThere(patience))
 }
 
 #[cfg(test)]

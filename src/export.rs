@@ -16,10 +16,10 @@ mod place;
 mod plan;
 
 pub use disk::DiskError;
-pub use exporter::{Exporter, Options};
-pub use format::Format;
-pub use place::{Place, Reload};
-pub use plan::Timing;
+pub use exporter::{ExportOptions, Exporter};
+pub use format::FileFormat;
+pub use place::{EnvoyDirectory, Reload};
+pub use plan::ExportTiming;
 
 #[cfg(test)]
 mod tests;

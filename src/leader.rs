@@ -20,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::source::cluster::reason;
 use election::{Ask, Election};
 
-pub use election::Timing;
+pub use election::ElectionTiming;
 
 /// The timeout of a request to the API server.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -111,7 +111,7 @@ impl Candidate {
         namespace: &str,
         name: &str,
         identity: String,
-        timing: Timing,
+        timing: ElectionTiming,
         metrics: Metrics,
     ) -> Self {
         Self {

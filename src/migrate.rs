@@ -36,13 +36,13 @@ use serde_json::{Value, json};
 use crate::check::{Finding, Level, Manifests, Rule, Scope, check, translated};
 
 use backends::Backends;
-use listeners::Listeners;
+use listeners::HostListeners;
 use losses::Losses;
 use served::Served;
 
 /// The options for the written objects.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct MigrationOptions {
     /// The migrated objects.
     pub migrated: Migrated,
     /// The namespace and the name of the Gateway.
@@ -98,7 +98,13 @@ pub struct Migration {
 
 /// Writes the Ingresses or the HTTPProxies of `manifests` as objects of Gateway API. `now` is the time in seconds since the Unix epoch, for the
 /// certificates.
-pub fn migrate(manifests: &Manifests, settings: &Settings, scope: &Scope, options: &Options, now: i64) -> Migration {
+pub fn migrate(
+    manifests: &Manifests,
+    settings: &Settings,
+    scope: &Scope,
+    options: &MigrationOptions,
+    now: i64,
+) -> Migration {
     let known = |kind: Kind, key: &ObjectKey| !scope.is_unknown(kind) || manifests.has_unread(kind, key);
     let source = translated(manifests, settings, scope, |objects| secrets::assume(objects, settings, known));
     let given: BTreeSet<ObjectKey> = manifests
@@ -119,7 +125,7 @@ pub fn migrate(manifests: &Manifests, settings: &Settings, scope: &Scope, option
     let mut writer = rules::Writer { source: &source, given: &given, options, backends: Backends::default() };
     let hosts = routes::hosts(&served, &mut writer, &mut losses);
     let streams = streams::streams(&served, &mut writer, &mut losses);
-    let listeners = Listeners::new(&served, (&hosts, &streams), options, &mut losses);
+    let listeners = HostListeners::new(&served, (&hosts, &streams), options, &mut losses);
     let mut objects = listeners.objects(&hosts, &streams);
     let routes::Written { routes, policies } = routes::write(&hosts, &listeners, &source.objects, options, &mut losses);
     objects.extend(policies::grants(&policies));

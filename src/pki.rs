@@ -8,7 +8,7 @@
 //! # Rotation of the authority
 //!
 //! A client and a server read their Secrets at different times: the kubelet takes up to two minutes to update a mount.
-//! A new certificate is therefore used only after all peers have had time to trust it, which is [`Wanted::pause`]. A
+//! A new certificate is therefore used only after all peers have had time to trust it, which is [`WantedCertificates::pause`]. A
 //! new authority takes three writes, with this pause between them:
 //!
 //! | state | trusted authorities (`ca.crt`) | issuer | next state when |
@@ -59,7 +59,7 @@ pub const ROTATE: &str = "lockgate.dev/rotate";
 pub const AT_ONCE: &str = "at-once";
 
 /// Returns the prefix of the URIs of Envoys of dedicated fleets. The namespace and the name of the Gateway follow.
-pub fn fleet_uri(wanted: &Wanted) -> String {
+pub fn fleet_uri(wanted: &WantedCertificates) -> String {
     format!("spiffe://lockgate.dev/ns/{}/{}/fleet/", wanted.namespace, wanted.prefix)
 }
 
@@ -89,7 +89,7 @@ pub enum Holder<'a> {
 
 impl Holder<'_> {
     /// Returns the URI in the certificate, a SPIFFE ID. It is the same in all versions.
-    pub fn uri(self, wanted: &Wanted) -> String {
+    pub fn uri(self, wanted: &WantedCertificates) -> String {
         let uri = |end| format!("spiffe://lockgate.dev/ns/{}/{}/{end}", wanted.namespace, wanted.prefix);
         match self {
             Self::Server | Self::Envoy => uri(self.subject()),
@@ -124,7 +124,7 @@ impl Role {
 
 /// The part of a Secret that is read and written.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Content {
+pub struct SecretContent {
     /// The data.
     pub data: BTreeMap<String, Vec<u8>>,
     /// The annotations, including the annotations of other writers.
@@ -132,13 +132,16 @@ pub struct Content {
 }
 
 /// Omits all values.
-impl fmt::Debug for Content {
+impl fmt::Debug for SecretContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Content").field("data", &self.data.keys()).field("annotations", &self.annotations).finish()
+        f.debug_struct("SecretContent")
+            .field("data", &self.data.keys())
+            .field("annotations", &self.annotations)
+            .finish()
     }
 }
 
-impl Content {
+impl SecretContent {
     fn get(&self, key: &str) -> &[u8] {
         self.data.get(key).map(Vec::as_slice).unwrap_or_default()
     }
@@ -151,16 +154,16 @@ impl Content {
 
 /// The content of the Secrets. The plan fills absent and empty Secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stored(BTreeMap<Role, Content>);
+pub struct Stored(BTreeMap<Role, SecretContent>);
 
 impl Stored {
     /// Returns the content of a Secret.
-    pub fn get(&self, role: Role) -> Option<&Content> {
+    pub fn get(&self, role: Role) -> Option<&SecretContent> {
         self.0.get(&role)
     }
 
     /// Sets the content of a Secret. `None` means that the Secret is absent.
-    pub fn set(&mut self, role: Role, content: Option<Content>) {
+    pub fn set(&mut self, role: Role, content: Option<SecretContent>) {
         match content {
             Some(content) => self.0.insert(role, content),
             None => self.0.remove(&role),
@@ -170,7 +173,7 @@ impl Stored {
 
 /// The required certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedCertificates {
     /// The namespace of the installation, which is part of the names in the certificates.
     pub namespace: String,
     /// The prefix of the names of the Secrets. It is part of the names in the certificates, too.
@@ -184,12 +187,12 @@ pub struct Wanted {
     /// The maximum time until a change of a Secret has reached all readers, including clock differences.
     pub pause: Duration,
     /// The dedicated fleets.
-    pub fleets: Fleets,
+    pub fleets: DedicatedFleets,
 }
 
 /// The fleets that need a key pair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Fleets {
+pub enum DedicatedFleets {
     /// The installation has no dedicated fleets, and no Secret for them.
     #[default]
     Off,
@@ -207,7 +210,7 @@ pub enum Step {
         /// The Secret.
         role: Role,
         /// The new content.
-        content: Content,
+        content: SecretContent,
         /// The reason, for the log.
         reason: String,
     },
@@ -218,7 +221,7 @@ pub enum Step {
 /// A certificate cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot create a certificate: {0}")]
-pub struct Fault(#[from] rcgen::Error);
+pub struct CertificateError(#[from] rcgen::Error);
 
 /// A key pair and the authorities that its holder trusts, in PEM: the three files of a mount or a directory.
 #[derive(Clone, PartialEq, Eq)]
@@ -238,8 +241,8 @@ impl fmt::Debug for Material {
     }
 }
 
-impl From<&Content> for Material {
-    fn from(content: &Content) -> Self {
+impl From<&SecretContent> for Material {
+    fn from(content: &SecretContent) -> Self {
         let part = |key| content.get(key).to_vec();
         Self { certificate: part(CERTIFICATE), key: part(KEY), authorities: part(AUTHORITIES) }
     }

@@ -13,8 +13,8 @@ use lockgate_route::objects::{Kind, ObjectKey, Revision};
 use serde::{Deserialize, Serialize};
 
 pub use answer::routes;
-pub use here::{Here, Progress};
-pub use others::{Client, Connector, Others};
+pub use here::{EnvoyProgress, Here};
+pub use others::{Client, Connector, OtherReplicas};
 
 use crate::inspection::Published;
 
@@ -23,7 +23,7 @@ use crate::inspection::Published;
 /// During a rolling update, replicas of two versions communicate. A missing field in a question has its default value, which no
 /// object has. The answer then states that no Envoy has accepted the object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct WantedObject {
     /// The kind, as [`Kind::resource`]: `ingresses.networking.k8s.io`.
     #[serde(default)]
     pub resource: String,
@@ -41,7 +41,7 @@ pub struct Wanted {
     pub fleets: Vec<String>,
 }
 
-impl Wanted {
+impl WantedObject {
     /// Creates the question for the object of `kind` with this key in its published revision.
     pub fn new(kind: Kind, key: &ObjectKey, published: &Published) -> Self {
         Self {

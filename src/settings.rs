@@ -17,14 +17,14 @@ mod yaml;
 
 use std::path::PathBuf;
 
-pub use file::{Fault, Faults, Origin, Other, Override, Resolved, resolve};
+pub use file::{Origin, Other, Override, Resolved, SettingsFault, SettingsFaults, resolve};
 pub use keys::Restart;
 pub use lockgate_route::settings::*;
 pub use print::{print, print_json};
-pub use process::{Admin, LeaderElection, Log, Metrics, Process, Watch, Xds, XdsTls};
+pub use process::{Admin, LeaderElection, Log, MetricsServer, Process, Watch, Xds, XdsTls};
 pub use reference::{reference, schema};
 pub use values::times::duration;
-pub use yaml::{Node, Place};
+pub use yaml::{Location, Node};
 
 /// The source of the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]

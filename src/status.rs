@@ -45,7 +45,7 @@ use tokio::sync::{mpsc, watch};
 use crate::inspection::Inspection;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
-use crate::source::claims::Place;
+use crate::source::claims::ClaimsPlace;
 
 use events::EventInputs;
 use fault::Faults;
@@ -99,7 +99,7 @@ pub struct Installation {
     /// The field manager of this installation: [`manager`].
     pub manager: String,
     /// The place of the claims of hosts.
-    pub claims: Place,
+    pub claims: ClaimsPlace,
     /// The template of fleets, and the Lease that owns them. `None`: the controller creates no Envoys.
     pub fleets: Option<(Arc<Template>, String)>,
 }

@@ -25,7 +25,7 @@ const QUIET: &str = "h2=info,hyper=info,hyper_util=info,tower=info,rustls=info,m
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum LogFormat {
     /// `2026-11-21T09:30:00.123Z INFO  published generation=4`
     Text,
     /// `{"timestamp":"2026-11-21T09:30:00.123Z","level":"INFO","message":"published","generation":4}`
@@ -34,7 +34,7 @@ pub enum Format {
 
 /// The reason why the log cannot be set up or changed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum LogError {
     /// The text is not a valid filter.
     #[error("{0}")]
     Filter(String),
@@ -60,7 +60,7 @@ impl LogControl {
     }
 
     /// Replaces the filter, in the syntax of [`check_filter`]. On an error, the old filter stays.
-    pub fn set(&self, filter: &str) -> Result<(), Error> {
+    pub fn set(&self, filter: &str) -> Result<(), LogError> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         self.handle.reload(parse(filter)?)?;
         *current = filter.trim().to_owned();
@@ -75,7 +75,7 @@ impl fmt::Debug for LogControl {
 }
 
 /// Sets up the log of this process, on standard error.
-pub fn init(format: Format, filter: &str) -> Result<LogControl, Error> {
+pub fn init(format: LogFormat, filter: &str) -> Result<LogControl, LogError> {
     let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let (subscriber, control) = subscriber(format, filter, std::io::stderr, color)?;
     subscriber.try_init()?;
@@ -96,47 +96,47 @@ pub(crate) fn detached(filter: &str) -> LogControl {
 ///
 /// Source: the directives of tracing-subscriber's `EnvFilter`, without bare targets. A misspelled level is therefore an
 /// error instead of an unknown target.
-pub fn check_filter(filter: &str) -> Result<(), Error> {
+pub fn check_filter(filter: &str) -> Result<(), LogError> {
     parse(filter).map(drop)
 }
 
-fn parse(filter: &str) -> Result<EnvFilter, Error> {
+fn parse(filter: &str) -> Result<EnvFilter, LogError> {
     let filter = filter.trim();
     let expected = "expected off, error, warn, info, debug or trace, or target=level, such as info,lockgate_xds=debug";
     if filter.is_empty() {
-        return Err(Error::Filter(format!("empty filter; {expected}")));
+        return Err(LogError::Filter(format!("empty filter; {expected}")));
     }
     // A directive with a span in brackets may contain commas, and is left to the parser.
     if !filter.contains('[') {
         for part in filter.split(',').map(str::trim) {
             let level = part.split_once('=').map_or(part, |(_, level)| level);
             if level.is_empty() || level.parse::<LevelFilter>().is_err() {
-                return Err(Error::Filter(format!("\"{part}\" is not a filter; {expected}")));
+                return Err(LogError::Filter(format!("\"{part}\" is not a filter; {expected}")));
             }
         }
     }
     EnvFilter::try_new(format!("{QUIET},{filter}"))
-        .map_err(|error| Error::Filter(format!("\"{filter}\" is not a filter ({error}); {expected}")))
+        .map_err(|error| LogError::Filter(format!("\"{filter}\" is not a filter ({error}); {expected}")))
 }
 
 fn subscriber<W>(
-    format: Format,
+    format: LogFormat,
     filter: &str,
     writer: W,
     color: bool,
-) -> Result<(impl tracing::Subscriber + Send + Sync + use<W>, LogControl), Error>
+) -> Result<(impl tracing::Subscriber + Send + Sync + use<W>, LogControl), LogError>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let (level, handle) = reload::Layer::new(parse(filter)?);
     let lines = match format {
-        Format::Text => tracing_subscriber::fmt::layer()
+        LogFormat::Text => tracing_subscriber::fmt::layer()
             .with_writer(writer)
             .with_ansi(color)
             .fmt_fields(text::Fields)
             .event_format(text::Line)
             .boxed(),
-        Format::Json => tracing_subscriber::fmt::layer()
+        LogFormat::Json => tracing_subscriber::fmt::layer()
             .with_writer(writer)
             .json()
             .with_timer(text::UtcMillis)

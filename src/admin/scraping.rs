@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
-use lockgate_xds::listening::http::{Configs, Limits, Server};
+use lockgate_xds::listening::http::{Configs, HttpLimits, Server};
 use lockgate_xds::tls::{self, Clients, Pair, TlsFault};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
@@ -25,7 +25,7 @@ pub async fn serve(
         .route("/metrics", get(async |State(metrics): State<Metrics>| super::encoded(&metrics)))
         .fallback(async || (StatusCode::NOT_FOUND, "not found; there is /metrics\n"))
         .with_state(metrics);
-    let server = Server { name: "metrics", routes, probes: &[], limits: Limits::default() };
+    let server = Server { name: "metrics", routes, probes: &[], limits: HttpLimits::default() };
     server.serve(listener, tls, shutdown).await;
 }
 

@@ -23,7 +23,7 @@ const READ: [(&str, &str); 4] = [
 
 /// The difference for one annotation.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Annotation<'a> {
+pub struct AnnotationFinding<'a> {
     /// The name.
     pub name: &'a str,
     /// The rule.
@@ -39,7 +39,7 @@ pub struct Annotation<'a> {
 }
 
 /// Returns the annotations of other controllers on an object, in order.
-pub fn of<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> Vec<Annotation<'a>> {
+pub fn of<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> Vec<AnnotationFinding<'a>> {
     let foreign = effects(meta, kind, settings);
     // On a Service, other programs read annotations too.
     let foreign = foreign.filter(|(_, effect)| kind == Kind::INGRESS || *effect == Effect::Denied);
@@ -50,7 +50,7 @@ pub fn of<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> Vec<Annotat
     let read = meta.annotations.keys().filter_map(|name| {
         let (_, controller) = READ.iter().find(|(prefix, _)| name.starts_with(prefix))?;
         let is_ignored = settings.ingress.ignored_annotations.contains(name);
-        (reads_annotation(name, kind) && !is_ignored).then(|| Annotation {
+        (reads_annotation(name, kind) && !is_ignored).then(|| AnnotationFinding {
             name,
             rule: Rule::SupportedAnnotation,
             level: Rule::SupportedAnnotation.level(),
@@ -62,13 +62,26 @@ pub fn of<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> Vec<Annotat
     foreign.chain(read).collect()
 }
 
-fn annotation<'a>(name: &'a str, value: &str, effect: Effect, kind: Kind, settings: &Settings) -> Annotation<'a> {
+fn annotation<'a>(
+    name: &'a str,
+    value: &str,
+    effect: Effect,
+    kind: Kind,
+    settings: &Settings,
+) -> AnnotationFinding<'a> {
     let hint = nginx::hint(name);
     let remedy = hint.map(|hint| hint.remedy.to_owned());
     let harmless = |consequence: &str| {
         let rule = Rule::HarmlessAnnotation;
         let message = "the annotation is not read".to_owned();
-        Annotation { name, rule, level: rule.level(), message, consequence: consequence.to_owned(), remedy: None }
+        AnnotationFinding {
+            name,
+            rule,
+            level: rule.level(),
+            message,
+            consequence: consequence.to_owned(),
+            remedy: None,
+        }
     };
     match (effect, settings.ingress.restricting_annotations) {
         (Effect::Harmless, _) => harmless("with this value, it changes nothing"),
@@ -78,7 +91,7 @@ fn annotation<'a>(name: &'a str, value: &str, effect: Effect, kind: Kind, settin
                 let rule = Rule::Reason(Reason::UnsupportedAnnotation);
                 let consequence = hint.map_or("left out", |hint| hint.consequence).to_owned();
                 let message = "the annotation is not supported".to_owned();
-                Annotation { name, rule, level: rule.level(), message, consequence, remedy }
+                AnnotationFinding { name, rule, level: rule.level(), message, consequence, remedy }
             }
         },
         (Effect::Denied, policy) => {
@@ -91,7 +104,7 @@ fn annotation<'a>(name: &'a str, value: &str, effect: Effect, kind: Kind, settin
                 RestrictingAnnotations::Ignore => (Level::Warning, "served without the restriction"),
             };
             let message = "the annotation restricts access and is not enforced".to_owned();
-            Annotation { name, rule, level, message, consequence: consequence.to_owned(), remedy }
+            AnnotationFinding { name, rule, level, message, consequence: consequence.to_owned(), remedy }
         }
     }
 }

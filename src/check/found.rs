@@ -17,23 +17,23 @@ use super::annotations;
 use super::assumed::Assumed;
 use super::finding::{Finding, Level, Rule};
 use super::invalid::Invalid;
-use super::manifests::{Manifests, Place};
+use super::manifests::{ManifestPlace, Manifests};
 use super::{Scope, id_of, kinds};
 
 /// Collects the findings of one check.
-pub struct Found<'a> {
+pub struct FindingCollector<'a> {
     manifests: &'a Manifests,
     objects: &'a Objects,
     settings: &'a Settings,
     translator: &'a Translator,
     scope: &'a Scope,
     /// The findings about objects of the manifests. Their lines are not known yet.
-    drafts: Vec<(Place, Finding)>,
+    drafts: Vec<(ManifestPlace, Finding)>,
     /// The findings about objects of the cluster.
     elsewhere: Vec<Finding>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FindingCollector<'a> {
     /// Creates a collection without findings.
     pub fn new(
         manifests: &'a Manifests,
@@ -279,7 +279,7 @@ impl<'a> Found<'a> {
 
     /// Adds the faults for which the API server would reject objects, unless a finding about the same field tells more.
     pub fn invalid(&mut self) {
-        let mut by_place = BTreeMap::<&Place, Vec<&Invalid>>::new();
+        let mut by_place = BTreeMap::<&ManifestPlace, Vec<&Invalid>>::new();
         self.manifests.invalid().iter().for_each(|one| by_place.entry(&one.place).or_default().push(one));
         for (place, finding) in self.drafts.iter_mut().filter(|(_, finding)| finding.level < Level::Note) {
             let Some(faults) = by_place.get_mut(place).filter(|_| matches!(finding.rule, Rule::Reason(_))) else {

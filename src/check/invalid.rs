@@ -6,24 +6,24 @@ use lockgate_route::objects::Kind;
 use serde_json::Value;
 
 use super::finding::{Finding, Rule};
-use super::manifests::Place;
-use super::schema::{Fault, Form};
+use super::manifests::ManifestPlace;
+use super::schema::{FaultForm, ObjectFault};
 
 /// A fault of an object, and its place.
 #[derive(Debug)]
 pub struct Invalid {
     /// The place of the object.
-    pub place: Place,
+    pub place: ManifestPlace,
     /// The finding, whose line is not known yet.
     pub finding: Finding,
-    form: Form,
+    form: FaultForm,
     /// The field with the name of a listener instead of its index, as the translation names it: `spec.listeners["http"].tls`.
     by_name: String,
 }
 
 impl Invalid {
     /// Creates the finding about `fault` of `object`.
-    pub fn new(file: &Arc<str>, place: Place, object: &Value, fault: Fault) -> Self {
+    pub fn new(file: &Arc<str>, place: ManifestPlace, object: &Value, fault: ObjectFault) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let kind = Kind::ALL.into_iter().find(|kind| kind.is(&text("/apiVersion"), &text("/kind")));
         let namespace = match text("/metadata/namespace") {
@@ -51,7 +51,7 @@ impl Invalid {
 
     /// Returns whether this fault is the reason why the object cannot be decoded, with a fault of the field `field`.
     pub fn explains(&self, field: &str) -> bool {
-        self.form == Form::Value
+        self.form == FaultForm::Value
             && (steps(&self.finding.field, field).is_some() || steps(field, &self.finding.field).is_some())
     }
 
@@ -59,9 +59,9 @@ impl Invalid {
     /// a part of the field, or at the field that contains it.
     pub fn is_told_by(&self, field: &str) -> bool {
         let (outside, inside) = match self.form {
-            Form::UnknownField => (1, 0),
-            Form::Value => (2, 1),
-            Form::Rule => (2, 2),
+            FaultForm::UnknownField => (1, 0),
+            FaultForm::Value => (2, 1),
+            FaultForm::Rule => (2, 2),
         };
         let is_near = |own: &str| {
             steps(field, own).is_some_and(|steps| steps <= outside)

@@ -11,7 +11,7 @@ use super::invalid::Invalid;
 use super::kinds;
 use super::schema::Schemas;
 use crate::source::decode::join;
-use crate::source::manifest::{Entry, Item, Unread, entries_in};
+use crate::source::manifest::{ManifestEntry, ManifestItem, Unread, entries_in};
 use crate::source::yaml::{Document, documents};
 
 /// The remedy for an Ingress of a removed version.
@@ -24,7 +24,7 @@ const NEW_VERSION: &str = "Write apiVersion: networking.k8s.io/v1. Each path nee
 pub struct Manifests {
     texts: Vec<Text>,
     objects: Vec<Object>,
-    places: BTreeMap<ObjectId, Place>,
+    places: BTreeMap<ObjectId, ManifestPlace>,
     /// The kind, the namespace, and the name of unreadable objects, and of objects that the translation never reads, such as
     /// Secrets of other types; with the reason.
     unread: BTreeMap<(String, String, String), Option<String>>,
@@ -38,7 +38,7 @@ pub struct Manifests {
     gateway_classes: BTreeSet<String>,
     /// The namespace of objects without one, if the user names it.
     namespace: Option<String>,
-    counts: Counts,
+    counts: ManifestCounts,
     schemas: Schemas,
 }
 
@@ -50,7 +50,7 @@ struct Text {
 
 /// The number of checked files and objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ManifestCounts {
     /// The files.
     pub files: usize,
     /// The objects that the translation reads.
@@ -61,7 +61,7 @@ pub struct Counts {
 
 /// The place of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ManifestPlace {
     text: usize,
     document: usize,
     outer: String,
@@ -95,7 +95,7 @@ impl Manifests {
             self.counts.objects += 1;
             let key = object.meta().key.clone();
             self.namespaces.insert(key.namespace.clone());
-            let place = Place { text, document: 0, outer: String::new(), line: 0 };
+            let place = ManifestPlace { text, document: 0, outer: String::new(), line: 0 };
             self.places.insert(ObjectId { kind, key }, place);
             self.objects.push(object.clone());
         }
@@ -112,13 +112,13 @@ impl Manifests {
         self.findings.push(finding(&name.into(), Rule::UnreadableFile, message, "not checked"));
     }
 
-    fn entry(&mut self, file: &Arc<str>, text: usize, entry: Entry) {
-        let Entry { document, outer, line, value, item } = entry;
+    fn entry(&mut self, file: &Arc<str>, text: usize, entry: ManifestEntry) {
+        let ManifestEntry { document, outer, line, value, item } = entry;
         let faults = self.schemas.faults(&value);
-        let place = Place { text, document, outer: outer.clone(), line };
+        let place = ManifestPlace { text, document, outer: outer.clone(), line };
         self.invalid.extend(faults.into_iter().map(|fault| Invalid::new(file, place.clone(), &value, fault)));
         match item {
-            Item::Object(object) => {
+            ManifestItem::Object(object) => {
                 self.counts.objects += 1;
                 let id = object.id();
                 if let Some(first) = self.places.get(&id) {
@@ -128,10 +128,10 @@ impl Manifests {
                     return self.findings.push(Finding { line, ..of_object(finding, id.kind.as_str(), &id.key) });
                 }
                 self.namespaces.insert(id.key.namespace.clone());
-                self.places.insert(id, Place { text, document, outer, line });
+                self.places.insert(id, ManifestPlace { text, document, outer, line });
                 self.objects.push(object);
             }
-            Item::Unread(unread) => {
+            ManifestItem::Unread(unread) => {
                 self.counts.others += 1;
                 if let Some((level, message, remedy)) = kinds::unread(&unread) {
                     let Unread { kind, namespace, name, .. } = unread.clone();
@@ -141,12 +141,12 @@ impl Manifests {
                 let namespace = if unread.namespace.is_empty() { "default".to_owned() } else { unread.namespace };
                 self.unread.insert((unread.kind, namespace, unread.name), unread.lack);
             }
-            Item::Unparsable(fault) => {
+            ManifestItem::Unparsable(fault) => {
                 let finding = finding(file, Rule::InvalidYaml, fault.message, "the document is not read");
                 self.findings.push(Finding { line: fault.line, field: fault.field, ..finding });
             }
-            Item::Rejected(..) if kinds::is_of_another_program(file, &value) => self.counts.others += 1,
-            Item::Rejected(fault, object) => {
+            ManifestItem::Rejected(..) if kinds::is_of_another_program(file, &value) => self.counts.others += 1,
+            ManifestItem::Rejected(fault, object) => {
                 let consequence = "the API server rejects the object";
                 let finding = finding(file, Rule::InvalidObject, fault.message, consequence);
                 let finding = Finding { line: fault.line, field: fault.field, ..finding };
@@ -184,7 +184,7 @@ impl Manifests {
     }
 
     /// Returns the number of files and objects.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ManifestCounts {
         self.counts
     }
 
@@ -220,7 +220,7 @@ impl Manifests {
     }
 
     /// Returns the place of an object.
-    pub fn place(&self, kind: Kind, key: &ObjectKey) -> Option<&Place> {
+    pub fn place(&self, kind: Kind, key: &ObjectKey) -> Option<&ManifestPlace> {
         self.places.get(&ObjectId { kind, key: key.clone() })
     }
 
@@ -240,7 +240,7 @@ impl Manifests {
     }
 
     /// Sets the file and the line of each finding. Each document with findings is parsed once more.
-    pub fn locate(&self, findings: &mut [(Place, Finding)]) {
+    pub fn locate(&self, findings: &mut [(ManifestPlace, Finding)]) {
         findings.sort_by(|(one, _), (other, _)| one.cmp(other));
         for of_text in findings.chunk_by_mut(|(one, _), (other, _)| one.text == other.text) {
             let Some(text) = of_text.first().and_then(|(place, _)| self.texts.get(place.text)) else { continue };
@@ -281,7 +281,7 @@ fn of_object(finding: Finding, kind: &str, key: &ObjectKey) -> Finding {
 }
 
 /// Returns the line of a field of an object.
-fn line(document: &Document, place: &Place, field: &str) -> usize {
+fn line(document: &Document, place: &ManifestPlace, field: &str) -> usize {
     let field = match &document.value {
         Ok(value) => by_index(value, &place.outer, field),
         Err(_) => field.to_owned(),

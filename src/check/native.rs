@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::schema::{Fault, Form};
+use super::schema::{FaultForm, ObjectFault};
 use crate::source::decode::list;
 
 /// The longest name of an object or of a label.
@@ -13,7 +13,7 @@ const NAME: usize = 253;
 const LABEL: usize = 63;
 
 /// Returns the faults of an object whose fields have the right types.
-pub fn faults(kind: &str, object: &Value) -> Vec<Fault> {
+pub fn faults(kind: &str, object: &Value) -> Vec<ObjectFault> {
     let mut faults = Vec::new();
     metadata(kind, object, &mut faults);
     match kind {
@@ -25,8 +25,8 @@ pub fn faults(kind: &str, object: &Value) -> Vec<Fault> {
     faults
 }
 
-fn fault(field: impl Into<String>, message: impl Into<String>) -> Fault {
-    Fault { field: field.into(), message: message.into(), remedy: None, form: Form::Value }
+fn fault(field: impl Into<String>, message: impl Into<String>) -> ObjectFault {
+    ObjectFault { field: field.into(), message: message.into(), remedy: None, form: FaultForm::Value }
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
@@ -62,7 +62,7 @@ fn is_key(text: &str) -> bool {
     }
 }
 
-fn metadata(kind: &str, object: &Value, faults: &mut Vec<Fault>) {
+fn metadata(kind: &str, object: &Value, faults: &mut Vec<ObjectFault>) {
     if let Some(name) = text(object, "/metadata/name").filter(|name| !name.is_empty()) {
         let is_valid = match kind {
             "Namespace" => is_dns_label(name),
@@ -96,7 +96,7 @@ fn metadata(kind: &str, object: &Value, faults: &mut Vec<Fault>) {
     }
 }
 
-fn ingress(object: &Value, faults: &mut Vec<Fault>) {
+fn ingress(object: &Value, faults: &mut Vec<ObjectFault>) {
     let spec = object.get("spec");
     if list(spec, "rules").is_empty() && spec.is_none_or(|spec| spec.get("defaultBackend").is_none()) {
         faults.push(fault("spec", "has neither \"rules\" nor \"defaultBackend\""));
@@ -124,7 +124,7 @@ fn ingress(object: &Value, faults: &mut Vec<Fault>) {
     backend(spec.and_then(|spec| spec.get("defaultBackend")), "spec.defaultBackend", faults);
 }
 
-fn backend(backend: Option<&Value>, field: &str, faults: &mut Vec<Fault>) {
+fn backend(backend: Option<&Value>, field: &str, faults: &mut Vec<ObjectFault>) {
     let Some(backend) = backend else { return };
     match (backend.get("service"), backend.get("resource")) {
         (Some(_), Some(_)) => faults.push(fault(field, "has both \"service\" and \"resource\"")),
@@ -133,7 +133,7 @@ fn backend(backend: Option<&Value>, field: &str, faults: &mut Vec<Fault>) {
     }
 }
 
-fn service(object: &Value, faults: &mut Vec<Fault>) {
+fn service(object: &Value, faults: &mut Vec<ObjectFault>) {
     let spec = object.get("spec");
     let form = text(object, "/spec/type").unwrap_or("ClusterIP");
     if !["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"].contains(&form) {
@@ -170,7 +170,7 @@ fn service(object: &Value, faults: &mut Vec<Fault>) {
     }
 }
 
-fn ingress_class(object: &Value, faults: &mut Vec<Fault>) {
+fn ingress_class(object: &Value, faults: &mut Vec<ObjectFault>) {
     let controller = text(object, "/spec/controller").unwrap_or_default();
     let is_valid = controller.split_once('/').is_some_and(|(domain, path)| is_dns_name(domain) && !path.is_empty());
     if !is_valid {

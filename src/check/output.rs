@@ -11,7 +11,7 @@ pub use sarif::sarif;
 pub use text::{Colors, text};
 
 use super::finding::{Finding, Level};
-use super::manifests::Counts;
+use super::manifests::ManifestCounts;
 
 /// Returns the findings as a JSON array. docs/check.md documents the fields.
 pub fn json(findings: &[Finding]) -> Value {
@@ -37,7 +37,7 @@ fn object(finding: &Finding) -> Value {
 }
 
 /// Summarizes the check in one line: `2 errors and 1 note in 3 files; checked 12 objects`.
-pub fn summary(findings: &[Finding], counts: Counts) -> String {
+pub fn summary(findings: &[Finding], counts: ManifestCounts) -> String {
     let mut levels = BTreeMap::<Level, usize>::new();
     findings.iter().for_each(|finding| *levels.entry(finding.level).or_default() += 1);
     let levels: Vec<String> = levels.iter().map(|(level, count)| counted(*count, level.as_str())).collect();
@@ -46,7 +46,7 @@ pub fn summary(findings: &[Finding], counts: Counts) -> String {
         [one] => one.clone(),
         [others @ .., last] => format!("{} and {last}", others.join(", ")),
     };
-    let Counts { files, objects, others } = counts;
+    let ManifestCounts { files, objects, others } = counts;
     let others = match others {
         0 => String::new(),
         others => format!(", {} of other kinds not read", counted(others, "object")),
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn the_summary_counts_what_was_checked() {
-        let counts = Counts { files: 1, objects: 2, others: 1 };
+        let counts = ManifestCounts { files: 1, objects: 2, others: 1 };
         assert_eq!(summary(&[], counts), "no findings in 1 file; checked 2 objects, 1 object of other kinds not read");
         let [error, note] = [Level::Error, Level::Note].map(|level| Finding { level, ..super::text::tests::finding() });
         let findings = [error.clone(), error, note];
-        let counts = Counts { others: 0, ..counts };
+        let counts = ManifestCounts { others: 0, ..counts };
         assert_eq!(summary(&findings, counts), "2 errors and 1 note in 1 file; checked 2 objects");
     }
 

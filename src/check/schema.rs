@@ -18,7 +18,7 @@ use kube_cel::{CompiledSchema, Validator, apply_defaults, compile_schema};
 use serde_json::{Map, Value};
 
 use super::native;
-use node::Node;
+use node::FieldSchema;
 
 /// The files of schemas, by version and kind. A text as the value names the schema of another version.
 const FILES: [&str; 3] = [
@@ -35,7 +35,7 @@ const MAX_FAULTS: usize = 20;
 
 /// A fault of an object that the API server would reject.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fault {
+pub struct ObjectFault {
     /// The path of the field: `spec.rules[0].backendRefs[1].port`.
     pub field: String,
     /// The fault: lower case, no full stop.
@@ -43,12 +43,12 @@ pub struct Fault {
     /// The remedy, if the fault alone does not state it.
     pub remedy: Option<String>,
     /// The form of the fault.
-    pub form: Form,
+    pub form: FaultForm,
 }
 
 /// The form of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Form {
+pub enum FaultForm {
     /// A field that the kind does not have.
     UnknownField,
     /// A value of the wrong type, or out of range.
@@ -65,7 +65,7 @@ pub struct Schemas {
 
 /// The schema of a kind.
 struct Schema {
-    node: Node,
+    node: FieldSchema,
     /// The form that `kube-cel` reads.
     value: Value,
     rules: OnceCell<CompiledSchema>,
@@ -105,7 +105,7 @@ fn with_identity(mut schema: Value, metadata: &Value) -> Value {
 
 impl Schemas {
     /// Returns the faults of an object in the order of its fields. An object of a kind without a schema has none.
-    pub fn faults(&self, object: &Value) -> Vec<Fault> {
+    pub fn faults(&self, object: &Value) -> Vec<ObjectFault> {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
         let Some(schema) = self.kinds.get(&format!("{} {}", text("apiVersion"), text("kind"))) else {
             return Vec::new();
@@ -115,7 +115,7 @@ impl Schemas {
         let mut faults = Vec::new();
         schema.node.check(&object, "", &mut faults);
         // Like the API server, which evaluates no rules on values of other types.
-        if faults.iter().all(|fault| fault.form == Form::UnknownField) {
+        if faults.iter().all(|fault| fault.form == FaultForm::UnknownField) {
             faults.extend(native::faults(text("kind"), &object));
             let rules = schema.rules.get_or_init(|| compile_schema(&schema.value));
             rules::check(&self.validator, rules, &object, &mut faults);

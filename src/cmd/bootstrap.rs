@@ -27,7 +27,7 @@ use super::exit::ExitCodes;
 use super::export::{FormatArg, place};
 use super::settings_args::SettingsArgs;
 use super::values;
-use crate::export::{Place, Reload};
+use crate::export::{EnvoyDirectory, Reload};
 use crate::settings::{Module, Overload};
 pub use limits::files;
 pub use message::OPEN_FILES;
@@ -55,7 +55,7 @@ Examples:
 /// Options of `lockgate bootstrap`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct BootstrapArgs {
     /// Write the bootstrap of a gRPC client or server without a proxy (the file of GRPC_XDS_BOOTSTRAP)
     #[arg(long, conflicts_with_all = ["mode", "envoy_admin_address", "max_connections", "max_heap", "format"])]
     pub grpc: bool,
@@ -110,7 +110,7 @@ pub struct Options {
 
     /// The resolved path of the files.
     #[arg(skip)]
-    pub files: Option<Place>,
+    pub files: Option<EnvoyDirectory>,
 
     /// The settings file: its keys `overload.…` apply without the options below, and `statistics.allOfServices`. The files of
     /// `wasm.modules` must exist if `--output-file` is given, because an Envoy on this machine then reads them
@@ -135,8 +135,8 @@ pub struct Options {
     all_statistics: bool,
 
     /// Format of the bootstrap
-    #[arg(long, value_enum, default_value_t = Format::Yaml)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = BootstrapFormat::Yaml)]
+    pub format: BootstrapFormat,
 
     /// The same as `--format`, as in other commands. Any other word is a file, as for `--output-file`
     #[arg(long, short, value_name = "FORM", value_parser = output)]
@@ -161,15 +161,15 @@ pub enum Mode {
 /// The value of `--output`, which once was the name of `--output-file`.
 #[derive(Debug, Clone)]
 enum Output {
-    Format(Format),
+    Format(BootstrapFormat),
     File(PathBuf),
 }
 
 /// Parses a format, or the name of a file.
 fn output(text: &str) -> Result<Output, String> {
     match text {
-        "yaml" => Ok(Output::Format(Format::Yaml)),
-        "json" => Ok(Output::Format(Format::Json)),
+        "yaml" => Ok(Output::Format(BootstrapFormat::Yaml)),
+        "json" => Ok(Output::Format(BootstrapFormat::Json)),
         // A format of another command must not become a file.
         "yml" | "xml" | "text" | "sarif" | "pb" | "pb_text" => {
             Err("expected yaml or json; --output-file FILE writes to a file".to_owned())
@@ -180,7 +180,7 @@ fn output(text: &str) -> Result<Output, String> {
 
 /// Format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum BootstrapFormat {
     /// YAML
     Yaml,
     /// JSON
@@ -194,7 +194,7 @@ pub(super) const EXIT_CODES: ExitCodes = ExitCodes {
 };
 
 /// Writes the bootstrap, and next to `--output-file` the files with which Envoy watches its certificates.
-pub fn run(mut options: Options) -> anyhow::Result<()> {
+pub fn run(mut options: BootstrapArgs) -> anyhow::Result<()> {
     resolve(&mut options)?;
     let text = match options.grpc {
         true => serde_json::to_string_pretty(&grpc::bootstrap(&options))? + "\n",
@@ -208,7 +208,7 @@ pub fn run(mut options: Options) -> anyhow::Result<()> {
         Some(file) => {
             if let (Some(certificates), Some(beside), false) = (&options.xds_tls, file.parent(), options.grpc) {
                 for (file, content) in tls::watched_files(certificates, beside) {
-                    write(&file, &self::text(&content, Format::Yaml)?)?;
+                    write(&file, &self::text(&content, BootstrapFormat::Yaml)?)?;
                 }
             }
             write(file, &text)
@@ -216,7 +216,7 @@ pub fn run(mut options: Options) -> anyhow::Result<()> {
     }
 }
 
-impl Options {
+impl BootstrapArgs {
     /// Replaces `--output` by the option that it means.
     fn apply_output(&mut self) {
         match self.output.take() {
@@ -241,7 +241,7 @@ impl Options {
 }
 
 /// Determines the values that depend on this machine.
-fn resolve(options: &mut Options) -> anyhow::Result<()> {
+fn resolve(options: &mut BootstrapArgs) -> anyhow::Result<()> {
     options.apply_output();
     options.node_locality = options.node_locality.take().filter(|locality| *locality != Locality::default());
     if options.node_id.is_none() {
@@ -307,11 +307,11 @@ fn write(file: &Path, content: &str) -> anyhow::Result<()> {
 }
 
 /// Formats `message` as proto3 JSON, or as YAML of the same structure, with the field names of the protos.
-pub fn text<M: Message + prost::Name>(message: &M, format: Format) -> anyhow::Result<String> {
+pub fn text<M: Message + prost::Name>(message: &M, format: BootstrapFormat) -> anyhow::Result<String> {
     let value = protobuf::to_json(&M::full_name(), &message.encode_to_vec());
     Ok(match format {
-        Format::Json => serde_json::to_string_pretty(&value)? + "\n",
-        Format::Yaml => serde_saphyr::to_string(&value)?,
+        BootstrapFormat::Json => serde_json::to_string_pretty(&value)? + "\n",
+        BootstrapFormat::Yaml => serde_saphyr::to_string(&value)?,
     })
 }
 

@@ -22,7 +22,7 @@ use crate::check::{Finding, Level, Scope, check, remove_harmless};
 /// Options of `lockgate check`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct CheckArgs {
     /// Files, directories (all *.yaml, *.yml, and *.json below), or `-` for standard input
     #[arg(value_name = "FILE|DIR|-", required_unless_present = "manifests")]
     inputs: Vec<PathBuf>,
@@ -119,7 +119,7 @@ Examples:
     lockgate check --context current deploy/";
 
 /// Checks the manifests, and prints the findings.
-pub fn run(options: Options) -> anyhow::Result<Outcome> {
+pub fn run(options: CheckArgs) -> anyhow::Result<Outcome> {
     let settings = options.settings.load()?.resolved.settings;
     let progress = Progress::start("reading manifests");
     let paths = options.inputs.iter().chain(&options.manifests);

@@ -6,7 +6,7 @@ use clap_complete::Shell as Generator;
 use super::exit::ExitCodes;
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
@@ -36,7 +36,7 @@ Examples:
 pub(super) const EXIT_CODES: ExitCodes =
     ExitCodes { fine: "the script is printed", findings: None, failed: "wrong usage, such as another shell" };
 
-pub(super) fn script(options: &Options) -> String {
+pub(super) fn script(options: &CompletionsArgs) -> String {
     let generator = match options.shell {
         Shell::Bash => Generator::Bash,
         Shell::Zsh => Generator::Zsh,

@@ -12,13 +12,13 @@ use super::output::{self, Output};
 use super::progress::Progress;
 use super::server_args::ServerArgs;
 use super::settings_args::SettingsArgs;
-use crate::settings::{self, Fault, Faults, Origin};
+use crate::settings::{self, Origin, SettingsFault, SettingsFaults};
 use crate::source::file;
 
 /// Options of `lockgate config`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct ConfigArgs {
     /// The subcommand.
     #[command(subcommand)]
     command: Command,
@@ -107,7 +107,7 @@ pub(super) const SCHEMA_EXIT_CODES: ExitCodes =
     ExitCodes { fine: "the schema is printed", findings: None, failed: "wrong usage" };
 
 /// Runs the subcommand.
-pub fn run(options: Options) -> anyhow::Result<Outcome> {
+pub fn run(options: ConfigArgs) -> anyhow::Result<Outcome> {
     match options.command {
         Command::Check { file, config, output } => {
             let Some(file) = file.or(config) else { bail!("FILE is missing") };
@@ -166,7 +166,7 @@ fn check(path: &Path, output: Output) -> anyhow::Result<Outcome> {
 }
 
 /// Returns a fault as JSON, with its place if it is in the file.
-fn fault_json(all: &Faults, fault: &Fault) -> serde_json::Value {
+fn fault_json(all: &SettingsFaults, fault: &SettingsFault) -> serde_json::Value {
     let place = match fault.origin {
         Origin::File(place) => Some(place),
         Origin::Default | Origin::Flag(_) => None,

@@ -12,7 +12,7 @@ use super::bootstrap::Address;
 use super::exit::{ExitCodes, Outcome};
 use super::settings_args::LogArgs;
 use super::values;
-use crate::drain::{self, Envoy, Outcome as Drain, Timing};
+use crate::drain::{self, DrainOutcome, DrainTiming, Envoy};
 use crate::telemetry;
 
 /// The time limit for Envoy to exit.
@@ -42,7 +42,7 @@ Examples:
 /// Options of `lockgate envoy-drain`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct EnvoyDrainArgs {
     /// `now`: drain at once, and exit afterwards
     #[arg(value_enum)]
     when: Option<When>,
@@ -82,8 +82,8 @@ enum When {
     Now,
 }
 
-impl Options {
-    fn timing(&self) -> anyhow::Result<Timing> {
+impl EnvoyDrainArgs {
+    fn timing(&self) -> anyhow::Result<DrainTiming> {
         ensure!(
             self.min_drain_time < self.deadline,
             "--min-drain-time {}s: expected less than --deadline, {}s",
@@ -91,16 +91,16 @@ impl Options {
             self.deadline.as_secs_f32()
         );
         let (minimum, deadline, connections) = (self.min_drain_time, self.deadline, self.min_connections);
-        Ok(Timing { minimum, deadline, connections })
+        Ok(DrainTiming { minimum, deadline, connections })
     }
 }
 
 /// Waits for SIGTERM, except with `now`, and drains Envoy.
-pub async fn run(options: Options) -> anyhow::Result<Outcome> {
+pub async fn run(options: EnvoyDrainArgs) -> anyhow::Result<Outcome> {
     let timing = options.timing()?;
     let admin = match options.envoy_admin_address.to_connect() {
-        Address::Unix(path) => drain::Address::Unix(path.into()),
-        tcp => drain::Address::Tcp(tcp.to_string()),
+        Address::Unix(path) => drain::AdminAddress::Unix(path.into()),
+        tcp => drain::AdminAddress::Tcp(tcp.to_string()),
     };
     let envoy = Envoy::at(admin);
     let log = options.log.resolve()?;
@@ -122,15 +122,15 @@ pub async fn run(options: Options) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-async fn now(envoy: &Envoy, timing: Timing, quit: bool) -> anyhow::Result<Outcome> {
+async fn now(envoy: &Envoy, timing: DrainTiming, quit: bool) -> anyhow::Result<Outcome> {
     let outcome = drain::drain(envoy, timing).await?;
     if quit {
         drain::quit(envoy, EXIT_TIMEOUT).await?;
     }
     let left = match outcome {
-        Drain::Drained(_) | Drain::Gone => return Ok(Outcome::Fine),
-        Drain::Late(1) => "1 connection was left".to_owned(),
-        Drain::Late(left) => format!("{left} connections were left"),
+        DrainOutcome::Drained(_) | DrainOutcome::Gone => return Ok(Outcome::Fine),
+        DrainOutcome::Late(1) => "1 connection was left".to_owned(),
+        DrainOutcome::Late(left) => format!("{left} connections were left"),
     };
     let _ = writeln!(io::stderr(), "error: {left} after --deadline");
     Ok(Outcome::Findings)

@@ -21,7 +21,7 @@ use crate::explain::{ObjectState, Question, Report, combine, text};
 /// Options of `lockgate explain`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct ExplainArgs {
     /// The URL; the default scheme is https. Other schemes: http, grpc, grpcs (with /SERVICE/METHOD as path), tls, tcp, udp
     #[arg(value_name = "URL")]
     url: String,
@@ -89,8 +89,8 @@ Examples:
     lockgate explain https://shop.example.com/cart --admin-address 127.0.0.1:18001";
 
 /// Explains the request, and prints the report. An error that Envoy answers is a finding.
-pub fn run(options: Options) -> anyhow::Result<Outcome> {
-    let Options { url, method, header, server_name, manifests, replicas, settings, output } = options;
+pub fn run(options: ExplainArgs) -> anyhow::Result<Outcome> {
+    let ExplainArgs { url, method, header, server_name, manifests, replicas, settings, output } = options;
     let question = Question { url, method, headers: header.join("\n"), server_name };
     if header.iter().any(|header| header.contains('\n')) {
         bail!("--header: a header cannot contain line breaks");

@@ -24,7 +24,7 @@ use super::{COMMIT, values};
 use crate::admin::{self, AdminState, Readiness};
 use crate::controller::{Class, View};
 use crate::explain::envoys::Live;
-use crate::export::{DiskError, Exporter, Format, Options, Place, Reload, Timing};
+use crate::export::{DiskError, EnvoyDirectory, ExportOptions, ExportTiming, Exporter, FileFormat, Reload};
 use crate::metrics::Metrics;
 use crate::settings::{Process, Source};
 use crate::telemetry::{self, LogControl};
@@ -123,16 +123,16 @@ Examples:
 
 impl ExportArgs {
     /// Returns the options of the exporter.
-    fn options(&self) -> anyhow::Result<Options> {
+    fn options(&self) -> anyhow::Result<ExportOptions> {
         let directory = std::path::absolute(&self.dir).context("--dir")?;
         let seen = self.mount_path.as_deref().unwrap_or(&directory);
         let place = place(seen, "--mount-path", self.format.into(), self.reload)?;
-        let timing = Timing { settle: self.settle, removal_grace: self.file_removal_grace };
-        Ok(Options { directory, place, watch_limit: self.watch_limit, timing })
+        let timing = ExportTiming { settle: self.settle, removal_grace: self.file_removal_grace };
+        Ok(ExportOptions { directory, place, watch_limit: self.watch_limit, timing })
     }
 }
 
-impl From<FormatArg> for Format {
+impl From<FormatArg> for FileFormat {
     fn from(format: FormatArg) -> Self {
         match format {
             FormatArg::Pb => Self::Pb,
@@ -144,12 +144,17 @@ impl From<FormatArg> for Format {
 }
 
 /// Creates the place of the files for Envoy. `flag` is the flag with the directory.
-pub(super) fn place(directory: &Path, flag: &str, format: Format, reload: Reload) -> anyhow::Result<Place> {
+pub(super) fn place(
+    directory: &Path,
+    flag: &str,
+    format: FileFormat,
+    reload: Reload,
+) -> anyhow::Result<EnvoyDirectory> {
     let directory = std::path::absolute(directory).with_context(|| flag.to_owned())?;
     if directory.to_str().is_none() {
         bail!("{flag} {}: not UTF-8, as Envoy's messages are", directory.display());
     }
-    Ok(Place { directory, format, reload })
+    Ok(EnvoyDirectory { directory, format, reload })
 }
 
 /// Resolves the symbolic links in the existing part of `path`.
@@ -215,7 +220,7 @@ impl Parts {
     async fn start(
         source: Source,
         settings: SettingsSource,
-        options: Options,
+        options: ExportOptions,
         log: LogControl,
         admin_listener: Option<TcpListener>,
         once: bool,

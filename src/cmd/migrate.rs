@@ -25,21 +25,21 @@ use crate::migrate::{self, Migrated, Migration, migrate};
 
 /// The origins of a migration.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum MigrateCommand {
     /// Write a Gateway and HTTPRoutes for Ingresses, and report what cannot be migrated
     #[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
-    Ingress(Box<Options>),
+    Ingress(Box<MigrateIngressArgs>),
     /// Write a Gateway, HTTPRoutes, and policies for HTTPProxies, and report what cannot be migrated
     #[command(name = "httpproxy", long_about = PROXIES, after_help = EXAMPLES_OF_PROXIES)]
-    HttpProxy(Box<ProxyOptions>),
+    HttpProxy(Box<MigrateProxyArgs>),
     /// Compare objects and configuration with Contour, and write the settings of Lockgate
     #[command(long_about = contour::LONG_ABOUT, after_help = contour::EXAMPLES)]
-    Contour(Box<contour::Options>),
+    Contour(Box<contour::MigrateContourArgs>),
 }
 
 /// Options of `lockgate migrate ingress`, and most of those of `lockgate migrate httpproxy`.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct MigrateIngressArgs {
     /// Files, directories (all *.yaml, *.yml, and *.json below), or `-` for standard input
     #[arg(value_name = "FILE|DIR|-", required_unless_present_any = ["manifests", "context", "kubeconfig"])]
     #[arg(conflicts_with_all = ["context", "kubeconfig"])]
@@ -115,9 +115,9 @@ pub struct Options {
 #[derive(Debug, Args)]
 #[command(mut_arg("gateway", |option| option.default_value("lockgate/httpproxy")))]
 #[command(mut_arg("experimental", |option| option.help(EXPERIMENTAL)))]
-pub struct ProxyOptions {
+pub struct MigrateProxyArgs {
     #[command(flatten)]
-    shared: Options,
+    shared: MigrateIngressArgs,
 
     /// Write PathPrefix for prefixes: /shop then matches /shop and /shop/a, but no longer /shopping
     #[arg(long, help_heading = "Written objects")]
@@ -228,16 +228,16 @@ fn class(text: &str) -> Result<String, String> {
 }
 
 /// Runs `lockgate migrate`.
-pub fn run(command: Command) -> anyhow::Result<Outcome> {
+pub fn run(command: MigrateCommand) -> anyhow::Result<Outcome> {
     match command {
-        Command::Ingress(options) => write(&options, Migrated::Ingresses, false),
-        Command::HttpProxy(options) => write(&options.shared, Migrated::HttpProxies, options.whole_elements),
-        Command::Contour(options) => contour::run(&options),
+        MigrateCommand::Ingress(options) => write(&options, Migrated::Ingresses, false),
+        MigrateCommand::HttpProxy(options) => write(&options.shared, Migrated::HttpProxies, options.whole_elements),
+        MigrateCommand::Contour(options) => contour::run(&options),
     }
 }
 
 /// Runs `lockgate migrate ingress` and `lockgate migrate httpproxy`.
-fn write(options: &Options, migrated: Migrated, whole_elements: bool) -> anyhow::Result<Outcome> {
+fn write(options: &MigrateIngressArgs, migrated: Migrated, whole_elements: bool) -> anyhow::Result<Outcome> {
     let settings = options.settings.load()?.resolved.settings;
     let progress = Progress::start("reading manifests");
     let (manifests, scope, is_partial) = match options.cluster.is_given() {
@@ -255,7 +255,7 @@ fn write(options: &Options, migrated: Migrated, whole_elements: bool) -> anyhow:
             (manifests, scope, false)
         }
     };
-    let written = migrate::Options {
+    let written = migrate::MigrationOptions {
         migrated,
         gateway: options.gateway.clone(),
         class: options.gateway_class.clone(),
@@ -316,7 +316,7 @@ fn of_cluster(scope: Scope) -> (Manifests, Scope) {
 }
 
 /// Returns the report.
-fn form(options: &Options, findings: &[Finding], colors: Colors) -> String {
+fn form(options: &MigrateIngressArgs, findings: &[Finding], colors: Colors) -> String {
     match options.report_format {
         Form::Text => text(findings, colors),
         Form::Json => output::json(&json(findings)),

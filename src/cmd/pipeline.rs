@@ -17,7 +17,7 @@ use crate::fleet::FleetId;
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::settings::{Source, Watch};
-use crate::source::claims::Place;
+use crate::source::claims::ClaimsPlace;
 use crate::source::directory::STANDARD_INPUT;
 use crate::source::{self, Event, SourceError};
 use crate::status::WriterSettings;
@@ -197,7 +197,7 @@ async fn watch_source(
         Source::Cluster { kubeconfig, context, watch: Watch { namespaces, gateway_api } } => {
             let client = source::cluster::client(kubeconfig, context).await?;
             let namespaces = (!namespaces.is_empty()).then_some(namespaces);
-            let claims = lease.map(|lease| Place::new(source::cluster::own_namespace(&client), &lease));
+            let claims = lease.map(|lease| ClaimsPlace::new(source::cluster::own_namespace(&client), &lease));
             let options = source::cluster::WatchOptions { namespaces, gateway_api, claims };
             source::cluster::watch(client, options, metrics, events).await
         }

@@ -30,7 +30,7 @@ use crate::controller::{self, Class, View};
 use crate::explain::envoys::Live;
 use crate::fleet::FleetId;
 use crate::metrics::Metrics;
-use crate::replicas::{self, Here, Others};
+use crate::replicas::{self, Here, OtherReplicas};
 use crate::settings::{Process, ServerOptions, Source, Writes, Xds, XdsTls};
 use crate::source::Event;
 use crate::status::{AllEnvoys, Inputs};
@@ -224,16 +224,16 @@ fn live(here: &Here, pipeline: &Pipeline, rejected: watch::Receiver<Problems>) -
 }
 
 /// Returns the other replicas, if there are any.
-fn others(settings: &Xds, certificates: &Certificates) -> Option<Others> {
+fn others(settings: &Xds, certificates: &Certificates) -> Option<OtherReplicas> {
     // In a dual-stack cluster, other pods may use either address of this pod.
     let own = std::env::var("POD_IPS").or_else(|_| std::env::var("POD_IP")).unwrap_or_default();
     let own = own.split(',').filter_map(|address| address.trim().parse().ok()).collect();
     let connector = certificates.connector.clone();
-    settings.peers.as_ref().map(|peers| Others { address: peers.to_string(), own, connector })
+    settings.peers.as_ref().map(|peers| OtherReplicas { address: peers.to_string(), own, connector })
 }
 
 /// Requests the last good content of Secrets from the other replicas, forever. Without other replicas, it only waits.
-async fn follow_replicas(others: Option<Others>, events: mpsc::WeakSender<Event>) {
+async fn follow_replicas(others: Option<OtherReplicas>, events: mpsc::WeakSender<Event>) {
     match others {
         Some(others) => replicas::kept::follow(others, events).await,
         None => std::future::pending().await,

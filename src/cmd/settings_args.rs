@@ -146,7 +146,7 @@ pub struct SettingsSource {
 
 impl SettingsSource {
     /// Resolves the settings with `text` as the content of the file. The error contains all faults.
-    pub fn with(&self, text: &str) -> Result<Resolved, settings::Faults> {
+    pub fn with(&self, text: &str) -> Result<Resolved, settings::SettingsFaults> {
         settings::resolve(&self.name(), text, &self.overrides)
     }
 

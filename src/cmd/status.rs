@@ -14,7 +14,7 @@ use crate::explain::{State, text};
 /// Options of `lockgate status`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct StatusArgs {
     #[command(flatten)]
     replicas: ReplicaArgs,
 
@@ -57,7 +57,7 @@ Examples:
     lockgate status --admin-address 127.0.0.1:18001";
 
 /// Requests the state of all replicas, and prints it.
-pub fn run(options: Options) -> anyhow::Result<Outcome> {
+pub fn run(options: StatusArgs) -> anyhow::Result<Outcome> {
     if options.claims {
         return list_claims(&options).map(|()| Outcome::Fine);
     }
@@ -81,13 +81,13 @@ pub fn run(options: Options) -> anyhow::Result<Outcome> {
 }
 
 /// Requests a page from all replicas, and shows the progress.
-fn ask(options: &Options, path: &str) -> anyhow::Result<Answers> {
+fn ask(options: &StatusArgs, path: &str) -> anyhow::Result<Answers> {
     let progress = Progress::start("connecting");
     super::runtime()?.block_on(replicas::ask(&options.replicas, path, &progress))
 }
 
 /// Prints the claims of the first replica that responds. All replicas read the same claims.
-fn list_claims(options: &Options) -> anyhow::Result<()> {
+fn list_claims(options: &StatusArgs) -> anyhow::Result<()> {
     let answers = ask(options, "/debug/claims")?;
     let mut errors = Vec::new();
     for (_, answer) in answers {

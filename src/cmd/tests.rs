@@ -107,7 +107,7 @@ fn every_flag_has_an_effect() {
     process.admin.address = "127.0.0.1:2".parse().unwrap();
     process.metrics.address = Some("127.0.0.1:3".parse().unwrap());
     process.metrics.tls = Some("./metrics".into());
-    process.log = Log { format: telemetry::Format::Json, level: "debug".into() };
+    process.log = Log { format: telemetry::LogFormat::Json, level: "debug".into() };
     process.leader_election.enabled = Some(true);
     process.leader_election.lease = "mine".into();
     let process = process.clone();

@@ -17,7 +17,7 @@ const TESTED_ENVOY: &str = "1.40.0";
 
 /// Options of `lockgate version`.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct VersionArgs {
     #[command(flatten)]
     output: Output,
 }
@@ -37,7 +37,7 @@ pub(super) const EXIT_CODES: ExitCodes =
     ExitCodes { fine: "the version is printed", findings: None, failed: "wrong usage" };
 
 /// Returns the output of the command.
-pub(super) fn report(options: &Options) -> String {
+pub(super) fn report(options: &VersionArgs) -> String {
     match options.output.is_json() {
         true => output::json(&json!({
             "version": env!("CARGO_PKG_VERSION"),

@@ -52,7 +52,7 @@ mod tests {
     use lockgate_route::translate::Input;
 
     use super::*;
-    use crate::source::manifest::{Item, entries};
+    use crate::source::manifest::{ManifestItem, entries};
 
     const INGRESS: &str = "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: NAME}, spec: {}}\n";
     const CLASS: &str = "{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: NAME, \
@@ -60,7 +60,7 @@ mod tests {
 
     fn object(text: &str, name: &str) -> Object {
         match entries(&text.replace("NAME", name)).next().map(|entry| entry.item) {
-            Some(Item::Object(object)) => object,
+            Some(ManifestItem::Object(object)) => object,
             other => unreachable!("{other:?}"),
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use imbl::ordset::DiffItem;
 
-pub(super) use counts::Counts;
+pub(super) use counts::ProblemCounts;
 pub(super) use quota::Quota;
 
 use lockgate_route::objects::gateway::{Installed, SUPPORTED};
@@ -141,7 +141,13 @@ pub(super) fn statistics(before: usize, omitted: usize, counted: usize) {
 }
 
 /// Logs and counts new and resolved problems.
-pub(super) fn problems(before: &Problems, now: &Problems, counts: &mut Counts, metrics: &Metrics, quota: &mut Quota) {
+pub(super) fn problems(
+    before: &Problems,
+    now: &Problems,
+    counts: &mut ProblemCounts,
+    metrics: &Metrics,
+    quota: &mut Quota,
+) {
     let Difference { new, healed } = Difference::between(before, now);
     if new.is_empty() && healed.is_empty() {
         return;

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The address of Envoy's admin interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
+pub enum AdminAddress {
     /// A unix socket.
     Unix(PathBuf),
     /// A host and a port.
@@ -26,7 +26,7 @@ pub enum Address {
 }
 
 /// Displays the address as on the command line.
-impl fmt::Display for Address {
+impl fmt::Display for AdminAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
@@ -37,12 +37,12 @@ impl fmt::Display for Address {
 
 /// The reason why a request to Envoy failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum DrainError {
     /// No process listens there, or access is denied.
     #[error("cannot reach Envoy's admin interface at {address} (--envoy-admin-address): {cause}{}", remedy(cause))]
     Connect {
         /// The address.
-        address: Address,
+        address: AdminAddress,
         /// The error of the system.
         cause: io::Error,
     },
@@ -78,7 +78,7 @@ pub enum Error {
     Serve(#[from] io::Error),
 }
 
-impl Error {
+impl DrainError {
     /// Returns whether there is no Envoy (any more): its socket does not exist, or no process listens on it.
     pub fn is_gone(&self) -> bool {
         let Self::Connect { cause, .. } = self else { return false };
@@ -101,7 +101,7 @@ fn remedy(error: &io::Error) -> &'static str {
 
 /// The open connections and requests of Envoy, without its admin interface and the listener for statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Count {
+pub struct ClientLoad {
     /// Connections of clients.
     pub connections: u64,
     /// Current requests of clients.
@@ -111,42 +111,42 @@ pub struct Count {
 /// An Envoy, represented by its admin interface.
 #[derive(Debug, Clone)]
 pub struct Envoy {
-    address: Address,
+    address: AdminAddress,
 }
 
 impl Envoy {
     /// Creates a client of the admin interface at `address`. It sends no request yet.
-    pub fn at(address: Address) -> Self {
+    pub fn at(address: AdminAddress) -> Self {
         Self { address }
     }
 
     /// Makes `/ready` of the listener for statistics fail.
-    pub async fn fail_readiness(&self) -> Result<(), Error> {
+    pub async fn fail_readiness(&self) -> Result<(), DrainError> {
         self.post(&format!("/runtime_modify?{}=100", names::DRAINING)).await
     }
 
     /// Makes a growing share of the responses close their connections.
-    pub async fn close_gradually(&self) -> Result<(), Error> {
+    pub async fn close_gradually(&self) -> Result<(), DrainError> {
         self.post("/drain_listeners?graceful&skip_exit").await
     }
 
     /// Makes every response close its connection.
-    pub async fn fail_health_check(&self) -> Result<(), Error> {
+    pub async fn fail_health_check(&self) -> Result<(), DrainError> {
         self.post("/healthcheck/fail").await
     }
 
     /// Closes the listeners. Connections stay open.
-    pub async fn close_listeners(&self) -> Result<(), Error> {
+    pub async fn close_listeners(&self) -> Result<(), DrainError> {
         self.post("/drain_listeners").await
     }
 
     /// Tells Envoy to exit.
-    pub async fn quit(&self) -> Result<(), Error> {
+    pub async fn quit(&self) -> Result<(), DrainError> {
         self.post("/quitquitquit").await
     }
 
     /// Returns whether Envoy is being drained.
-    pub async fn is_draining(&self) -> Result<bool, Error> {
+    pub async fn is_draining(&self) -> Result<bool, DrainError> {
         let (_, state) = self.ask(Method::GET, "/ready").await?;
         if state.starts_with("DRAINING") {
             return Ok(true);
@@ -157,50 +157,52 @@ impl Envoy {
     }
 
     /// Returns the open connections and requests.
-    pub async fn count(&self) -> Result<Count, Error> {
+    pub async fn count(&self) -> Result<ClientLoad, DrainError> {
         // The two dots match `cx` and `rq`.
         let statistics = self.get("/stats?filter=downstream_.._active").await?;
         let listeners = self.get("/listeners").await?;
         Ok(count(&statistics, &listeners))
     }
 
-    async fn get(&self, path: &str) -> Result<String, Error> {
+    async fn get(&self, path: &str) -> Result<String, DrainError> {
         accepted(path, self.ask(Method::GET, path).await?)
     }
 
-    async fn post(&self, path: &str) -> Result<(), Error> {
+    async fn post(&self, path: &str) -> Result<(), DrainError> {
         accepted(path, self.ask(Method::POST, path).await?).map(drop)
     }
 
-    async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, String), Error> {
+    async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, String), DrainError> {
         let asked = async {
-            let connect = |cause| Error::Connect { address: self.address.clone(), cause };
+            let connect = |cause| DrainError::Connect { address: self.address.clone(), cause };
             match &self.address {
-                Address::Unix(socket) => {
+                AdminAddress::Unix(socket) => {
                     exchange(UnixStream::connect(socket).await.map_err(connect)?, method, path).await
                 }
-                Address::Tcp(address) => {
+                AdminAddress::Tcp(address) => {
                     exchange(TcpStream::connect(address).await.map_err(connect)?, method, path).await
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| Err(Error::Silent { path: path.to_owned() }))
+        tokio::time::timeout(PATIENCE, asked)
+            .await
+            .unwrap_or_else(|_| Err(DrainError::Silent { path: path.to_owned() }))
     }
 }
 
-fn accepted(path: &str, (status, body): (StatusCode, String)) -> Result<String, Error> {
+fn accepted(path: &str, (status, body): (StatusCode, String)) -> Result<String, DrainError> {
     match status.is_success() {
         true => Ok(body),
-        false => Err(Error::Refused { path: path.to_owned(), status, body: body.trim().to_owned() }),
+        false => Err(DrainError::Refused { path: path.to_owned(), status, body: body.trim().to_owned() }),
     }
 }
 
 /// Sends one request over one connection.
-async fn exchange<S>(stream: S, method: Method, path: &str) -> Result<(StatusCode, String), Error>
+async fn exchange<S>(stream: S, method: Method, path: &str) -> Result<(StatusCode, String), DrainError>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let broken = |cause: Box<dyn std::error::Error + Send + Sync>| Error::Broken { path: path.to_owned(), cause };
+    let broken = |cause: Box<dyn std::error::Error + Send + Sync>| DrainError::Broken { path: path.to_owned(), cause };
     let request = Request::builder().method(method).uri(path).header("host", "envoy").header("connection", "close");
     let request = request.body(Empty::<Bytes>::new()).map_err(|error| broken(error.into()))?;
     let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
@@ -224,13 +226,13 @@ const PROBES: [&str; 5] = [names::STATS, names::STATS_TLS, names::READINESS, nam
 
 /// Adds up the gauges of all listeners for clients. The gauges of a listener contain its address, and `/listeners`
 /// lists the addresses of the listeners for probes.
-fn count(statistics: &str, listeners: &str) -> Count {
+fn count(statistics: &str, listeners: &str) -> ClientLoad {
     let of_probes = |line: &str| {
         let (name, address) = line.split_once("::")?;
         PROBES.contains(&name).then(|| address.trim().replace(':', "_"))
     };
     let own: Vec<String> = listeners.lines().filter_map(of_probes).collect();
-    let mut count = Count::default();
+    let mut count = ClientLoad::default();
     for (name, value) in statistics.lines().filter_map(|line| line.split_once(": ")) {
         let Ok(value) = value.trim().parse::<u64>() else { continue };
         let listener = name.strip_prefix("listener.").and_then(|rest| rest.strip_suffix(".downstream_cx_active"));
@@ -277,16 +279,19 @@ listener.admin.main_thread.downstream_cx_active: 1
     fn probes_scrapers_and_we_ourselves_do_not_count() {
         let listeners =
             "http::[::]:8080\nstats::[::]:8002\nstats-tls::[::]:8003\noverload-probe::[::]:8004\nhttps::0.0.0.0:8443\n";
-        assert_eq!(count(STATISTICS, listeners), Count { connections: 8, requests: 3 });
-        assert_eq!(count(STATISTICS, ""), Count { connections: 14, requests: 3 }, "without such listeners");
-        assert_eq!(count("", ""), Count::default());
-        assert_eq!(count("listener.x.downstream_cx_active: No recorded values\nnonsense", "stats"), Count::default());
+        assert_eq!(count(STATISTICS, listeners), ClientLoad { connections: 8, requests: 3 });
+        assert_eq!(count(STATISTICS, ""), ClientLoad { connections: 14, requests: 3 }, "without such listeners");
+        assert_eq!(count("", ""), ClientLoad::default());
+        assert_eq!(
+            count("listener.x.downstream_cx_active: No recorded values\nnonsense", "stats"),
+            ClientLoad::default()
+        );
     }
 
     #[test]
     fn an_error_says_where_and_what_to_do() {
-        let error = |kind: io::ErrorKind| Error::Connect {
-            address: Address::Unix("/run/envoy/admin.sock".into()),
+        let error = |kind: io::ErrorKind| DrainError::Connect {
+            address: AdminAddress::Unix("/run/envoy/admin.sock".into()),
             cause: io::Error::from(kind),
         };
         let text = error(io::ErrorKind::NotFound).to_string();
@@ -294,7 +299,8 @@ listener.admin.main_thread.downstream_cx_active: 1
         assert!(error(io::ErrorKind::PermissionDenied).to_string().contains("--envoy-admin-socket-mode"));
         assert!(error(io::ErrorKind::NotFound).is_gone() && error(io::ErrorKind::ConnectionRefused).is_gone());
         assert!(
-            !error(io::ErrorKind::PermissionDenied).is_gone() && !Error::Silent { path: "/stats".into() }.is_gone()
+            !error(io::ErrorKind::PermissionDenied).is_gone()
+                && !DrainError::Silent { path: "/stats".into() }.is_gone()
         );
     }
 }

@@ -12,13 +12,13 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use lockgate_xds::listening::http::{Limits, Server};
+use lockgate_xds::listening::http::{HttpLimits, Server};
 use lockgate_xds::listening::{self, BACKLOG};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Envoy, Error, Timing, drain, quit};
+use super::{DrainError, DrainTiming, Envoy, drain, quit};
 
 /// The time that a request for `/drained` waits for the start of a drain. The SIGTERM to this container arrives at the
 /// same time as the hook of Envoy's container. It does not arrive if only Envoy's container is restarted.
@@ -42,14 +42,14 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 pub async fn serve(
     listener: TcpListener,
     envoy: Envoy,
-    timing: Timing,
+    timing: DrainTiming,
     stop: impl Future<Output = ()>,
-) -> Result<(), Error> {
+) -> Result<(), DrainError> {
     let router =
         Router::new().route("/healthz", get(async || "ok\n")).route("/drained", get(drained)).with_state(envoy.clone());
     let (ended, mut ending) = watch::channel(false);
     // The kubelet's hook waits until Envoy is drained.
-    let limits = Limits { answer: None, ..Limits::default() };
+    let limits = HttpLimits { answer: None, ..HttpLimits::default() };
     let server = Server { name: "drain", routes: router, probes: &["/healthz"], limits };
     let mut server = tokio::spawn(server.serve(listener, None, async move {
         let _ = ending.wait_for(|ended| *ended).await;
@@ -66,7 +66,7 @@ pub async fn serve(
     result
 }
 
-async fn end(envoy: &Envoy, timing: Timing) -> Result<(), Error> {
+async fn end(envoy: &Envoy, timing: DrainTiming) -> Result<(), DrainError> {
     match drain(envoy, timing).await {
         Ok(_) => {}
         Err(error) if error.is_gone() => {

@@ -42,7 +42,7 @@ impl Fake {
     }
 
     fn envoy(&self) -> Envoy {
-        Envoy::at(Address::Unix(self.directory.path().join("admin.sock")))
+        Envoy::at(AdminAddress::Unix(self.directory.path().join("admin.sock")))
     }
 
     fn posts(&self) -> Vec<String> {
@@ -87,9 +87,9 @@ const ALL: [&str; 4] = [
     "/drain_listeners",
 ];
 
-fn timing(minimum_ms: u64, deadline_ms: u64, connections: u64) -> Timing {
+fn timing(minimum_ms: u64, deadline_ms: u64, connections: u64) -> DrainTiming {
     let time = Duration::from_millis;
-    Timing { minimum: time(minimum_ms), deadline: time(deadline_ms), connections }
+    DrainTiming { minimum: time(minimum_ms), deadline: time(deadline_ms), connections }
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn readiness_fails_first_and_listeners_close_last() {
     let fake = Fake::start(&[5, 5, 3, 0], &[]);
     let start = Instant::now();
     let outcome = drain(&fake.envoy(), timing(100, 20_000, 0)).await.unwrap();
-    assert_eq!(outcome, Outcome::Drained(0));
+    assert_eq!(outcome, DrainOutcome::Drained(0));
     assert_eq!(fake.posts(), ALL);
     assert!(start.elapsed() >= Duration::from_millis(100));
 }
@@ -105,14 +105,14 @@ async fn readiness_fails_first_and_listeners_close_last() {
 #[tokio::test]
 async fn some_connections_may_be_left() {
     let fake = Fake::start(&[5, 5, 3], &[]);
-    assert_eq!(drain(&fake.envoy(), timing(0, 20_000, 3)).await.unwrap(), Outcome::Drained(3));
+    assert_eq!(drain(&fake.envoy(), timing(0, 20_000, 3)).await.unwrap(), DrainOutcome::Drained(3));
 }
 
 #[tokio::test]
 async fn the_deadline_ends_it() {
     let fake = Fake::start(&[2], &[]);
     let start = Instant::now();
-    assert_eq!(drain(&fake.envoy(), timing(0, 600, 1)).await.unwrap(), Outcome::Late(2));
+    assert_eq!(drain(&fake.envoy(), timing(0, 600, 1)).await.unwrap(), DrainOutcome::Late(2));
     assert!(start.elapsed() >= Duration::from_millis(600));
     assert_eq!(fake.posts(), ALL);
 }
@@ -128,11 +128,11 @@ async fn without_a_runtime_the_health_check_fails_at_once() {
 async fn an_envoy_that_is_not_there_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("admin.sock");
-    let error = drain(&Envoy::at(Address::Unix(missing.clone())), timing(0, 1_000, 0)).await.unwrap_err();
+    let error = drain(&Envoy::at(AdminAddress::Unix(missing.clone())), timing(0, 1_000, 0)).await.unwrap_err();
     assert!(error.is_gone() && error.to_string().contains(missing.to_str().unwrap()), "{error}");
     // A socket that an exited Envoy has left behind.
     drop(UnixListener::bind(&missing).unwrap());
-    assert!(drain(&Envoy::at(Address::Unix(missing)), timing(0, 1_000, 0)).await.unwrap_err().is_gone());
+    assert!(drain(&Envoy::at(AdminAddress::Unix(missing)), timing(0, 1_000, 0)).await.unwrap_err().is_gone());
 }
 
 async fn get(port: u16, path: &str) -> String {
@@ -166,6 +166,6 @@ async fn a_request_for_the_end_waits_for_it() {
 async fn without_an_envoy_the_sidecar_just_ends() {
     let directory = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let envoy = Envoy::at(Address::Unix(directory.path().join("admin.sock")));
+    let envoy = Envoy::at(AdminAddress::Unix(directory.path().join("admin.sock")));
     serve(listener, envoy, timing(50, 10_000, 0), async {}).await.unwrap();
 }

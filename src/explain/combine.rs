@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::report::{Accepted, Note, Report};
-use super::state::{Envoy, State, Waiting};
+use super::state::{EnvoyState, State, Waiting};
 
 /// The state of all replicas.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -38,7 +38,7 @@ impl Combined {
         let envoys_of = |state: &State| state.envoys.len();
         combined.envoys = replicas.iter().map(envoys_of).sum();
         for state in &replicas {
-            let is_current = |envoy: &&Envoy| {
+            let is_current = |envoy: &&EnvoyState| {
                 envoy.rejected.is_empty() && envoy.answered.is_some_and(|answered| answered >= state.publication)
             };
             combined.up_to_date += state.envoys.iter().filter(is_current).count();

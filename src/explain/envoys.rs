@@ -13,7 +13,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::report::{Accepted, Note, Rejected, Report};
 use crate::inspection::Inspection;
-use crate::replicas::Progress;
+use crate::replicas::EnvoyProgress;
 
 /// Requests the answers from the loop. `None`: the loop does not respond.
 pub type Ask = dyn Fn(Target, Request) -> BoxFuture<'static, Option<Vec<Answer>>> + Send + Sync;
@@ -21,7 +21,7 @@ pub type Ask = dyn Fn(Target, Request) -> BoxFuture<'static, Option<Vec<Answer>>
 /// A running controller.
 pub struct Live {
     /// The progress of each Envoy of this replica.
-    pub envoys: Box<dyn Fn() -> Vec<Progress> + Send + Sync>,
+    pub envoys: Box<dyn Fn() -> Vec<EnvoyProgress> + Send + Sync>,
     /// The problems from outside of the translation: rejected resources, and certificates that expire soon.
     pub problems: Box<dyn Fn() -> Vec<Arc<Problem>> + Send + Sync>,
     /// Requests the answers of the current model.
@@ -47,7 +47,7 @@ impl fmt::Debug for Live {
 
 impl Report {
     /// Adds the acceptance by the Envoys of one replica, and the `further` problems from outside of the translation.
-    pub fn add_live(&mut self, inspection: &Inspection, envoys: &[Progress], further: &[Arc<Problem>]) {
+    pub fn add_live(&mut self, inspection: &Inspection, envoys: &[EnvoyProgress], further: &[Arc<Problem>]) {
         for entry in &mut self.answers {
             let since = published(inspection, &entry.objects);
             entry.envoys = Some(accepted(envoys, &entry.objects, since));
@@ -71,7 +71,7 @@ fn published(inspection: &Inspection, objects: &[String]) -> u64 {
 }
 
 /// Returns the acceptance of objects by Envoys. `since` is the first publication with their current revision.
-fn accepted(envoys: &[Progress], objects: &[String], since: u64) -> Accepted {
+fn accepted(envoys: &[EnvoyProgress], objects: &[String], since: u64) -> Accepted {
     let mut accepted = Accepted { total: envoys.len(), ..Accepted::default() };
     for envoy in envoys {
         let rejected: Vec<Rejected> =
@@ -87,7 +87,7 @@ fn accepted(envoys: &[Progress], objects: &[String], since: u64) -> Accepted {
 }
 
 /// Returns the resources that an Envoy has rejected.
-pub fn rejected(envoy: &Progress) -> impl Iterator<Item = Rejected> {
+pub fn rejected(envoy: &EnvoyProgress) -> impl Iterator<Item = Rejected> {
     envoy.rejected.iter().map(|resource| {
         let objects: BTreeSet<String> = resource.origins().iter().map(ObjectRef::to_string).collect();
         Rejected {

@@ -15,7 +15,7 @@ pub struct Report {
     /// The request: `GET https://shop.example.com/cart`.
     pub request: String,
     /// The answer at each listener that the request may reach.
-    pub answers: Vec<Entry>,
+    pub answers: Vec<ListenerAnswer>,
     /// The other listeners on this port, which do not serve the host.
     pub other_listeners: Vec<String>,
     /// The objects that name the host but do not serve it.
@@ -27,7 +27,7 @@ pub struct Report {
 /// The answer at one listener.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Entry {
+pub struct ListenerAnswer {
     /// The result, in one sentence.
     pub result: String,
     /// The kind of the result: `forward`, `redirect`, `respond`, `refuse`.
@@ -210,7 +210,7 @@ impl Report {
         let (shown, others) = if matching.is_empty() { (others, Vec::new()) } else { (matching, others) };
         Self {
             request: question.line(),
-            answers: shown.iter().map(Entry::new).collect(),
+            answers: shown.iter().map(ListenerAnswer::new).collect(),
             other_listeners: others.iter().map(|answer| answer.listener.to_string()).collect(),
             ..Self::default()
         }
@@ -218,12 +218,13 @@ impl Report {
 
     /// Returns whether Envoy closes the connection, or answers with an error of its own, at a listener that the request may reach.
     pub fn is_refused(&self) -> bool {
-        let refuses = |entry: &Entry| entry.action == "refuse" || entry.status.is_some_and(|status| status >= 400);
+        let refuses =
+            |entry: &ListenerAnswer| entry.action == "refuse" || entry.status.is_some_and(|status| status >= 400);
         self.answers.is_empty() || self.answers.iter().any(refuses)
     }
 }
 
-impl Entry {
+impl ListenerAnswer {
     fn new(answer: &Answer) -> Self {
         let problems = answer.problems.iter().map(|problem| Note::from(&**problem));
         let losing = [Reason::Conflicted, Reason::HostNotGranted].map(Reason::as_str);

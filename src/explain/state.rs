@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::envoys::rejected;
 use super::report::{Note, Rejected};
 use crate::inspection::{Inspection, classless};
-use crate::replicas::Progress;
+use crate::replicas::EnvoyProgress;
 
 /// The maximum number of listed objects of each kind of fault, and of problems.
 const MAX_LISTED: usize = 1000;
@@ -27,7 +27,7 @@ pub struct State {
     /// The number of the newest publication.
     pub publication: u64,
     /// The Envoys of this replica.
-    pub envoys: Vec<Envoy>,
+    pub envoys: Vec<EnvoyState>,
     /// The number of objects that are served, by kind.
     pub served: BTreeMap<String, usize>,
     /// The objects that not all Envoys of this replica have accepted.
@@ -47,7 +47,7 @@ pub struct State {
 /// An Envoy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Envoy {
+pub struct EnvoyState {
     /// The node ID.
     pub name: String,
     /// The last publication to which it has answered completely. `None`: it does not have its first configuration.
@@ -72,11 +72,11 @@ pub struct Waiting {
 
 impl State {
     /// Creates the state of a replica. `further` contains the problems from outside of the translation.
-    pub fn new(inspection: &Inspection, envoys: &[Progress], further: &[Arc<Problem>], publication: u64) -> Self {
+    pub fn new(inspection: &Inspection, envoys: &[EnvoyProgress], further: &[Arc<Problem>], publication: u64) -> Self {
         let mut state = Self { publication, ..Self::default() };
         state.envoys = envoys
             .iter()
-            .map(|envoy| Envoy {
+            .map(|envoy| EnvoyState {
                 name: envoy.id.clone(),
                 answered: envoy.answered,
                 rejected: rejected(envoy).collect(),

@@ -21,7 +21,7 @@ use super::table::{Style, columns};
 use super::{ObjectState, Question, State, text};
 use crate::check::{Manifests, objects};
 use crate::inspection::{Inspection, Published};
-use crate::replicas::Progress;
+use crate::replicas::EnvoyProgress;
 use crate::settings::resolve;
 
 /// The publication that serves all objects of a case.
@@ -64,19 +64,19 @@ fn read(path: &Path) -> Case {
 }
 
 /// Returns the progress that a line describes.
-fn progress(line: &str, resources: &[Resource]) -> Progress {
+fn progress(line: &str, resources: &[Resource]) -> EnvoyProgress {
     let mut words = line.split(' ');
     let id = words.next().unwrap().to_owned();
-    let current = Progress { id, answered: Some(SINCE), rejected: Vec::new() };
+    let current = EnvoyProgress { id, answered: Some(SINCE), rejected: Vec::new() };
     match words.next() {
         None => current,
-        Some("behind") => Progress { answered: Some(SINCE - 1), ..current },
-        Some("new") => Progress { answered: None, ..current },
+        Some("behind") => EnvoyProgress { answered: Some(SINCE - 1), ..current },
+        Some("new") => EnvoyProgress { answered: None, ..current },
         Some("rejects") => {
             let (kind, name) = (words.next().unwrap(), words.next().unwrap());
             let found = resources.iter().find(|one| one.kind().short_name() == kind && **one.name() == *name);
             let found = found.unwrap_or_else(|| panic!("no {kind} {name}"));
-            Progress { rejected: vec![Arc::new(found.clone())], ..current }
+            EnvoyProgress { rejected: vec![Arc::new(found.clone())], ..current }
         }
         Some(other) => panic!("{other}"),
     }
@@ -104,7 +104,7 @@ fn explained(case: &Case) -> (Report, State) {
         ..Inspection::default()
     };
     let resources = envoy::build(translator.model(), settings);
-    let envoys: Vec<Progress> = envoys.iter().map(|line| progress(line, &resources)).collect();
+    let envoys: Vec<EnvoyProgress> = envoys.iter().map(|line| progress(line, &resources)).collect();
     if !envoys.is_empty() {
         report.add_live(&inspection, &envoys, &[]);
     }

@@ -2,8 +2,8 @@
 
 use super::combine::Combined;
 use super::describe::grpc_status;
-use super::report::{Accepted, ClusterEntry, Entry, Note, Report, RouteEntry};
-use super::state::{Envoy, State};
+use super::report::{Accepted, ClusterEntry, ListenerAnswer, Note, Report, RouteEntry};
+use super::state::{EnvoyState, State};
 pub use super::table::Style;
 use super::table::columns;
 use crate::telemetry::printable;
@@ -32,7 +32,7 @@ pub fn report(report: &Report, style: Style) -> String {
     text
 }
 
-fn answer(entry: &Entry, style: Style) -> String {
+fn answer(entry: &ListenerAnswer, style: Style) -> String {
     let is_good = match entry.action.as_str() {
         "forward" => entry.status.is_none(),
         "redirect" => true,
@@ -89,7 +89,7 @@ fn answer(entry: &Entry, style: Style) -> String {
     text
 }
 
-fn listener(entry: &Entry) -> String {
+fn listener(entry: &ListenerAnswer) -> String {
     let listener = &entry.listener;
     let declared = match listener.public_port {
         Some(port) => format!(", listener \"{}\" of {}, port {port}", listener.section, listener.object),
@@ -220,7 +220,7 @@ fn list<T>(text: &mut String, title: &str, all: &[T], style: Style, line: impl F
     more(text, all.len());
 }
 
-fn envoy(state: &State, envoy: &Envoy) -> Vec<String> {
+fn envoy(state: &State, envoy: &EnvoyState) -> Vec<String> {
     let progress = match (envoy.answered, envoy.rejected.as_slice()) {
         (None, _) => "waits for its first configuration".to_owned(),
         (Some(answered), []) if answered >= state.publication => "up to date".to_owned(),

@@ -6,7 +6,7 @@ use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 use prost_reflect::{DynamicMessage, ReflectMessage, Value};
 
-use super::Place;
+use super::EnvoyDirectory;
 
 /// The maximum nesting of messages, including `Any`.
 const MAX_DEPTH: usize = 100;
@@ -49,7 +49,7 @@ enum Name {
 
 /// Returns the encoded message of `resource` with files instead of streams, and the paths of the fields that still need
 /// a stream. The message is `None` if it does not change.
-pub(super) fn by_file(resource: &Resource, place: &Place) -> (Option<Vec<u8>>, Vec<String>) {
+pub(super) fn by_file(resource: &Resource, place: &EnvoyDirectory) -> (Option<Vec<u8>>, Vec<String>) {
     let mut walk = Walk { resource: resource.name(), place, unresolved: Vec::new() };
     if [ResourceType::ENDPOINTS, ResourceType::SECRET, ResourceType::RUNTIME].contains(&resource.kind()) {
         return (None, walk.unresolved);
@@ -63,7 +63,7 @@ pub(super) fn by_file(resource: &Resource, place: &Place) -> (Option<Vec<u8>>, V
 
 struct Walk<'a> {
     resource: &'a str,
-    place: &'a Place,
+    place: &'a EnvoyDirectory,
     unresolved: Vec<String>,
 }
 

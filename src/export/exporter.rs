@@ -14,7 +14,7 @@ use super::disk::{Disk, DiskError};
 use super::item::{Item, Items, response, response_alone};
 use super::layout::{Arrangement, arrangement, file_name, type_of};
 use super::plan::{Next, Op, Plan};
-use super::{Place, Reload, Timing};
+use super::{EnvoyDirectory, ExportTiming, Reload};
 
 /// The delay before a failed operation is repeated.
 const RETRY: Duration = Duration::from_secs(1);
@@ -36,22 +36,22 @@ fn is_secret(kind: ResourceType, content: &[u8]) -> bool {
 
 /// The directory of an export, and the properties of its readers.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ExportOptions {
     /// The directory to write to.
     pub directory: PathBuf,
     /// The place where Envoy reads the files.
-    pub place: Place,
+    pub place: EnvoyDirectory,
     /// The maximum number of files that Envoy watches. If there are more, all files are polled.
     pub watch_limit: usize,
     /// The delays for Envoys.
-    pub timing: Timing,
+    pub timing: ExportTiming,
 }
 
 /// Keeps a directory up to date with the newest snapshot.
 pub struct Exporter {
-    options: Options,
+    options: ExportOptions,
     /// The place of the options, until there are too many files.
-    place: Place,
+    place: EnvoyDirectory,
     disk: Disk,
     plan: Plan,
     /// The version in the snapshot and the resulting file of each resource.
@@ -65,7 +65,7 @@ impl Exporter {
     /// # Errors
     ///
     /// If it cannot be created, read, or locked.
-    pub fn open(options: Options) -> Result<Self, DiskError> {
+    pub fn open(options: ExportOptions) -> Result<Self, DiskError> {
         let mut disk = Disk::open(&options.directory)?;
         let format = options.place.format;
         let files = disk.read(|name| type_of(name, format).is_some())?;

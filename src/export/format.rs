@@ -10,7 +10,7 @@ const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum FileFormat {
     /// Binary: the smallest and fastest format.
     Pb,
     /// Proto3 JSON.
@@ -21,7 +21,7 @@ pub enum Format {
     PbText,
 }
 
-impl Format {
+impl FileFormat {
     /// Returns the suffix of file names.
     pub fn suffix(self) -> &'static str {
         match self {

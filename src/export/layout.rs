@@ -2,7 +2,7 @@
 
 use lockgate_xds::snapshot::ResourceType;
 
-use super::Format;
+use super::FileFormat;
 
 /// The arrangement of a type in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) fn is_behind(kind: ResourceType) -> bool {
 }
 
 /// Returns the type whose common file has the name `file`.
-pub(super) fn type_of(file: &str, format: Format) -> Option<ResourceType> {
+pub(super) fn type_of(file: &str, format: FileFormat) -> Option<ResourceType> {
     let stem = file.strip_suffix(format.suffix())?;
     let (first, alone) = match stem.split_once('.') {
         Some((first, _)) => (first, Arrangement::Alone),
@@ -59,7 +59,7 @@ pub(super) fn type_of(file: &str, format: Format) -> Option<ResourceType> {
 ///
 /// It contains only characters that are valid in a key of a ConfigMap. A slash becomes `__`, and any other character
 /// becomes `_` and its bytes in hexadecimal.
-pub fn file_name(kind: ResourceType, name: &str, format: Format) -> String {
+pub fn file_name(kind: ResourceType, name: &str, format: FileFormat) -> String {
     let suffix = format.suffix();
     match TYPES.iter().find(|(other, ..)| *other == kind) {
         Some((_, stem, Arrangement::Together)) => format!("{stem}{suffix}"),
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn names_become_files_and_no_two_the_same() {
-        let file = |kind, name| file_name(kind, name, Format::Json);
+        let file = |kind, name| file_name(kind, name, FileFormat::Json);
         assert_eq!(file(ResourceType::CLUSTER, "any"), "clusters.json");
         assert_eq!(file(ResourceType::ENDPOINTS, "default/shop/http"), "endpoints.default__shop__http.json");
         assert_eq!(file(ResourceType::SECRET, "../.."), "secrets...__...json");
@@ -110,15 +110,15 @@ mod tests {
                 file.len() <= 253 && file.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)),
                 "{file}"
             );
-            assert_eq!(type_of(&file, Format::Json), Some(ResourceType::ROUTES));
+            assert_eq!(type_of(&file, FileFormat::Json), Some(ResourceType::ROUTES));
         }
     }
 
     #[test]
     fn other_files_are_nobodys() {
-        assert_eq!(type_of("clusters.json", Format::Json), Some(ResourceType::CLUSTER));
+        assert_eq!(type_of("clusters.json", FileFormat::Json), Some(ResourceType::CLUSTER));
         for file in ["clusters.yaml", "clusters", "clusters.a.json", "endpoints.json", ".clusters.json", "envoy.json"] {
-            assert_eq!(type_of(file, Format::Json), None, "{file}");
+            assert_eq!(type_of(file, FileFormat::Json), None, "{file}");
         }
     }
 

@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::google::protobuf as google;
 use lockgate_xds::snapshot::ResourceType;
 
-use super::Format;
+use super::FileFormat;
 use super::layout::file_name;
 
 /// The link of a mounted ConfigMap to its files. The links in the mount itself lead through this link. Links of new
@@ -16,11 +16,11 @@ const CURRENT: &str = "..data";
 
 /// The place where Envoy reads the files, and the method by which it detects changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct EnvoyDirectory {
     /// The directory from Envoy's point of view.
     pub directory: PathBuf,
     /// The format of the files.
-    pub format: Format,
+    pub format: FileFormat,
     /// The method by which Envoy detects changes.
     pub reload: Reload,
 }
@@ -36,7 +36,7 @@ pub enum Reload {
     Poll(Duration),
 }
 
-impl Place {
+impl EnvoyDirectory {
     /// Returns the path of a file from Envoy's point of view.
     pub fn path(&self, kind: ResourceType, name: &str) -> PathBuf {
         let file = file_name(kind, name, self.format);

@@ -14,14 +14,14 @@ use super::layout::{Arrangement, arrangement, is_behind, types};
 
 /// The delays for Envoys, which do not report when they are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
+pub struct ExportTiming {
     /// The delay between new clusters and the routes to them.
     pub settle: Duration,
     /// The delay between the removal of the last reference to a resource and the removal of the resource.
     pub removal_grace: Duration,
 }
 
-impl Timing {
+impl ExportTiming {
     /// Returns the delays for Envoys that detect a new file only `delay` after it is written.
     pub(super) fn with_detection_delay(self, delay: Duration) -> Self {
         Self { settle: self.settle + delay, removal_grace: self.removal_grace + delay }
@@ -31,7 +31,7 @@ impl Timing {
 /// The current and the target state of a directory.
 #[derive(Debug)]
 pub(super) struct Plan {
-    timing: Timing,
+    timing: ExportTiming,
     newest: Option<Arc<Items>>,
     /// The content of the files.
     written: Items,
@@ -76,7 +76,7 @@ pub(super) enum Op {
 impl Plan {
     /// Creates a plan for a directory that contains `written`, perhaps since just before `now`. `empty` means that it
     /// has no file for an Envoy to start from.
-    pub fn new(timing: Timing, written: Items, empty: bool, now: Instant) -> Self {
+    pub fn new(timing: ExportTiming, written: Items, empty: bool, now: Instant) -> Self {
         Self {
             timing,
             newest: None,

@@ -18,7 +18,7 @@ const WRITES_A_ROUND: u32 = 2;
 
 /// The durations of the election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
+pub struct ElectionTiming {
     /// The time after the last change of the Lease at which other replicas take it.
     pub lease: Duration,
     /// The time for which the holder leads after its last renewal. It is shorter than `lease`. In between, no replica leads.
@@ -43,7 +43,7 @@ pub(super) enum Ask {
 #[derive(Debug)]
 pub(super) struct Election {
     identity: String,
-    timing: Timing,
+    timing: ElectionTiming,
     /// The last known Lease, and the time since which it is unchanged.
     seen: Option<Seen>,
     /// Whether a write may be based on `seen`.
@@ -63,7 +63,7 @@ struct Seen {
 
 impl Election {
     /// Creates the state of a replica without any knowledge. Each living process must have a different `identity`.
-    pub fn new(identity: String, timing: Timing) -> Self {
+    pub fn new(identity: String, timing: ElectionTiming) -> Self {
         debug_assert!(timing.renew_deadline < timing.lease && timing.retry < timing.renew_deadline);
         Self { identity, timing, seen: None, current: false, until: None, writes: None }
     }

@@ -11,10 +11,10 @@ use lockgate_route::objects::{BackendPolicy, Kind, ObjectKey, Objects};
 use lockgate_route::translate::traffic_policy;
 use serde_json::{Map, Value, json};
 
-use super::losses::{Losses, Text};
+use super::losses::{FindingText, Losses};
 use super::names::Names;
 use super::routes::MIGRATED_FROM;
-use super::rules::{Fault, Place};
+use super::rules::{RuleFault, RulePlace};
 use super::{key, object};
 use crate::check::Translated;
 
@@ -34,9 +34,9 @@ impl Backends {
         source: &Translated,
         cluster: &Cluster,
         id: &ClusterId,
-        place: Place,
+        place: RulePlace,
         losses: &mut Losses,
-    ) -> Result<(), Option<Fault>> {
+    ) -> Result<(), Option<RuleFault>> {
         // The policy of the Service itself.
         if cluster.of_service {
             return Ok(());
@@ -73,7 +73,7 @@ impl Backends {
         &mut self,
         (service, port): (&ObjectKey, u16),
         features: &BackendFeatures,
-        place: Place,
+        place: RulePlace,
         losses: &mut Losses,
     ) {
         let written = spec::written(features, place, losses);
@@ -83,7 +83,7 @@ impl Backends {
         let at = (service.clone(), port);
         let (_, known) = self.features.entry(at).or_insert_with(|| (place.owner.clone(), written.clone()));
         if *known == written {
-            let text = Text {
+            let text = FindingText {
                 message: "a BackendPolicy applies to all routes of a Service".to_owned(),
                 consequence: "the load balancing and the health check of this route apply to the other routes of the Service too",
                 remedy: "No action is needed unless another route needs other features.",
@@ -121,7 +121,7 @@ impl Backends {
 }
 
 /// Checks that HTTPRoutes reach a Service with the same protocol, encryption, and verification.
-fn check(cluster: &Cluster, own: Option<&TrafficPolicy>, service: &ObjectKey) -> Result<(), Option<Fault>> {
+fn check(cluster: &Cluster, own: Option<&TrafficPolicy>, service: &ObjectKey) -> Result<(), Option<RuleFault>> {
     let Cluster { port, policy, .. } = cluster;
     let protocol = match policy.protocol {
         UpstreamProtocol::Http1 => None,
@@ -138,7 +138,7 @@ fn check(cluster: &Cluster, own: Option<&TrafficPolicy>, service: &ObjectKey) ->
         return Ok(());
     }
     let protocol = protocol.unwrap_or("http/1.1");
-    Err(Some(Fault {
+    Err(Some(RuleFault {
         part: "services",
         message: format!("HTTPRoutes take the protocol {protocol:?} of Service \"{service}\" from the Service alone"),
         remedy: format!(

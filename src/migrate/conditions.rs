@@ -16,12 +16,12 @@ const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "
 
 /// Conditions in addition to the path.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Others {
+pub struct OtherConditions {
     /// The fields of a match: `method`, `headers`, and `queryParams`.
     pub fields: Map<String, Value>,
 }
 
-impl Others {
+impl OtherConditions {
     /// Returns the conditions of a match, or the condition that HTTPRoutes do not have.
     pub fn new(matches: &Match) -> Result<Self, String> {
         let mut fields = Map::new();
@@ -159,18 +159,18 @@ mod tests {
         let twice = vec![exact.clone(), named("a", ValueMatch::Present)];
         let missing = HeaderMatch { missing_is_empty: true, ..named("a", ValueMatch::Regex(".*".into())) };
         for refused in [vec![inverted], twice, vec![missing], vec![named("a", ValueMatch::exact(""))]] {
-            assert!(Others::new(&with(refused)).is_err());
+            assert!(OtherConditions::new(&with(refused)).is_err());
         }
         let kept = HeaderMatch { missing_is_empty: true, ..exact };
-        let fields = Others::new(&with(vec![kept])).unwrap().fields;
+        let fields = OtherConditions::new(&with(vec![kept])).unwrap().fields;
         assert_eq!(json!(fields), json!({ "headers": [{ "name": "a", "type": "Exact", "value": "1" }] }));
     }
 
     #[test]
     fn different_values_of_a_header_exclude_each_other() {
-        let of = |value: &str| Others::new(&with(vec![named("a", ValueMatch::exact(value))])).unwrap();
+        let of = |value: &str| OtherConditions::new(&with(vec![named("a", ValueMatch::exact(value))])).unwrap();
         assert!(of("1").excludes(&of("2")) && !of("1").excludes(&of("1")));
-        assert!(!of("1").excludes(&Others::default()));
-        assert!(of("1").rank() < Others::default().rank());
+        assert!(!of("1").excludes(&OtherConditions::default()));
+        assert!(of("1").rank() < OtherConditions::default().rank());
     }
 }

@@ -28,11 +28,11 @@ use crate::check::{Manifests, Scope};
 
 pub use chart::Values;
 pub use configuration::{Configuration, find, parse};
-pub use row::{Row, Verdict, counted, json, text};
+pub use row::{ReportRow, Verdict, counted, json, text};
 
 use convert::convert;
 use draft::{Draft, Finished};
-use keys::{KEYS, Key, To};
+use keys::{ContourKey, KEYS, To};
 
 /// The first lines of the settings file.
 const HEADING: &str = "\
@@ -53,13 +53,13 @@ pub struct Flags {
 
 /// The result of a migration.
 #[derive(Debug)]
-pub struct Migration {
+pub struct ContourMigration {
     /// The text of the settings file.
     pub settings: String,
     /// The values file of the chart, with rows about the settings that it lacks.
     pub values: Values,
     /// The rows of the report: keys, defaults, and objects, by file and line.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReportRow>,
 }
 
 /// Compares the objects of `manifests`, and writes settings. Without a configuration, Contour has its defaults. `now` is the time in seconds
@@ -70,7 +70,7 @@ pub fn migrate(
     flags: &Flags,
     scope: &Scope,
     now: i64,
-) -> Migration {
+) -> ContourMigration {
     let classes = served_classes(configuration, flags);
     let mut draft = Draft::default();
     defaults::set(&mut draft, &classes, configuration.is_some_and(Configuration::is_object));
@@ -88,11 +88,11 @@ pub fn migrate(
     rows.extend(objects::rows(manifests, &resolved.settings.route, scope, &classes, now));
     rows.sort();
     rows.dedup();
-    Migration { settings, values, rows }
+    ContourMigration { settings, values, rows }
 }
 
 /// Sets the setting of a key, or reports that there is none.
-fn set(configuration: &Configuration, key: &Key, draft: &mut Draft) {
+fn set(configuration: &Configuration, key: &ContourKey, draft: &mut Draft) {
     let Some((path, value)) = configuration.get(key) else { return };
     match key.to {
         To::Part => {}
@@ -133,7 +133,7 @@ fn class_names(configuration: &Configuration, classes: &[String], draft: &mut Dr
     let Some((path, _)) = configuration.part("", "ingress.classNames") else { return };
     let row = configuration.row(path, Verdict::Same, "", "");
     match classes {
-        [] => draft.report(Row { message: "the value stands for the default".to_owned(), ..row }),
+        [] => draft.report(ReportRow { message: "the value stands for the default".to_owned(), ..row }),
         classes => draft.set("ingress.classNames", json!(classes), "", row),
     }
 }

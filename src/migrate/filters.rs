@@ -7,9 +7,9 @@ use lockgate_route::model::{
 use serde_json::{Value, json};
 
 use super::Migrated;
-use super::losses::{Losses, Text};
-use super::paths::{Condition, Kind as PathKind};
-use super::rules::{Fault, Place, Writer, writable_host};
+use super::losses::{FindingText, Losses};
+use super::paths::{Kind as PathKind, PathCondition};
+use super::rules::{RuleFault, RulePlace, Writer, writable_host};
 
 /// The maximum number of changes of each kind in a filter. Source: Gateway API v1, `HTTPHeaderFilter`.
 const CHANGES: usize = 16;
@@ -22,10 +22,10 @@ const REQUESTS: &str = "requestHeadersPolicy";
 pub fn of_route(
     writer: &mut Writer,
     route: &Route,
-    condition: &Condition,
-    place: Place,
+    condition: &PathCondition,
+    place: RulePlace,
     losses: &mut Losses,
-) -> Result<Vec<Value>, Option<Fault>> {
+) -> Result<Vec<Value>, Option<RuleFault>> {
     let mut responses = Vec::new();
     for filter in route.filters.iter() {
         if let RouteFilter::ResponseHeaders(changes) = filter {
@@ -53,9 +53,9 @@ fn forwarded(
     writer: &mut Writer,
     forward: &Forward,
     responses: &[HeaderChange],
-    (condition, place, policy): (&Condition, Place, &RoutePolicy),
+    (condition, place, policy): (&PathCondition, RulePlace, &RoutePolicy),
     losses: &mut Losses,
-) -> Result<Vec<Value>, Option<Fault>> {
+) -> Result<Vec<Value>, Option<RuleFault>> {
     let (mut requests, mut rewrite, mut filters) = (Vec::new(), Rewrite::default(), Vec::new());
     let of_policy = policy.rewrite.clone().unwrap_or_default();
     // The HTTPPolicy of the rule has it.
@@ -68,14 +68,14 @@ fn forwarded(
             ForwardFilter::HostFromHeader(name) if writable_host(name).is_some() => is_from_header = true,
             ForwardFilter::Mirror(mirror) => filters.extend(mirrored(writer, mirror, place, losses)),
             ForwardFilter::SettingsAuthorization(SettingsAuthorization::Context(_)) => {
-                return Err(Some(Fault {
+                return Err(Some(RuleFault {
                     part: "authPolicy.context",
                     message: "HTTPRoutes and HTTPPolicies send no context to the authorization server".to_owned(),
                     remedy: "Authorize these requests without a context, or keep the HTTPProxy.".to_owned(),
                 }));
             }
             ForwardFilter::Authorization(_) => {
-                return Err(Some(Fault {
+                return Err(Some(RuleFault {
                     part: "authPolicy",
                     message: "the authorization server of this route is not expressed".to_owned(),
                     remedy: "Write an HTTPPolicy by hand, and migrate again.".to_owned(),
@@ -125,7 +125,7 @@ fn host_of(filters: &[ClusterFilter]) -> Option<&HeaderValue> {
 }
 
 /// Reports a filter that HTTPRoutes do not have, and that restricts no access.
-fn report(filter: &ForwardFilter, place: Place, losses: &mut Losses) {
+fn report(filter: &ForwardFilter, place: RulePlace, losses: &mut Losses) {
     if losses.migrated() != Migrated::HttpProxies {
         return;
     }
@@ -186,10 +186,10 @@ fn report(filter: &ForwardFilter, place: Place, losses: &mut Losses) {
 /// Returns the filters for changes of the headers of requests and responses. The error is `None` if it is reported.
 pub fn headers(
     [requests, responses]: [&[HeaderChange]; 2],
-    place: Place,
+    place: RulePlace,
     part: &'static str,
     losses: &mut Losses,
-) -> Result<Vec<Value>, Option<Fault>> {
+) -> Result<Vec<Value>, Option<RuleFault>> {
     let mut filters = Vec::new();
     let sides = [
         (requests, true, "RequestHeaderModifier", "requestHeaderModifier"),
@@ -221,7 +221,7 @@ pub fn headers(
         }
         remove.dedup();
         if [&set, &add, &remove].into_iter().any(|list| list.len() > CHANGES) {
-            return Err(Some(Fault {
+            return Err(Some(RuleFault {
                 part,
                 message: format!("HTTPRoutes change at most {CHANGES} headers in each way"),
                 remedy: "Change fewer headers, and migrate again.".to_owned(),
@@ -242,12 +242,12 @@ fn is_valid(value: &HeaderValue) -> bool {
 }
 
 /// Returns the filter of a mirror, unless its Service cannot be reached in the same way.
-fn mirrored(writer: &mut Writer, mirror: &Mirror, place: Place, losses: &mut Losses) -> Option<Value> {
+fn mirrored(writer: &mut Writer, mirror: &Mirror, place: RulePlace, losses: &mut Losses) -> Option<Value> {
     let Mirror { cluster, share } = mirror;
     let found = writer.source.translator.model().clusters.get(cluster)?;
     if let Err(fault) = writer.backends.add(writer.source, found, cluster, place, losses) {
-        let Fault { part, message, remedy } = fault?;
-        let text = Text { message, consequence: "requests are not copied", remedy: &remedy };
+        let RuleFault { part, message, remedy } = fault?;
+        let text = FindingText { message, consequence: "requests are not copied", remedy: &remedy };
         losses.add_lost(place.owner, place.below(losses, part), text);
         return None;
     }
@@ -260,7 +260,7 @@ fn mirrored(writer: &mut Writer, mirror: &Mirror, place: Place, losses: &mut Los
     Some(json!({ "type": "RequestMirror", "requestMirror": filter }))
 }
 
-fn redirected(redirect: &Redirect, condition: &Condition) -> Result<Value, Option<Fault>> {
+fn redirected(redirect: &Redirect, condition: &PathCondition) -> Result<Value, Option<RuleFault>> {
     let Redirect { status, scheme, port, rewrite } = redirect;
     let mut filter = json!({});
     if let Some(scheme) = scheme {
@@ -280,7 +280,11 @@ fn redirected(redirect: &Redirect, condition: &Condition) -> Result<Value, Optio
 }
 
 /// Returns the change of a path. Source: Gateway API v1, `HTTPPathModifier`.
-fn path_modifier(path: &PathRewrite, condition: &Condition, part: &'static str) -> Result<Value, Option<Fault>> {
+fn path_modifier(
+    path: &PathRewrite,
+    condition: &PathCondition,
+    part: &'static str,
+) -> Result<Value, Option<RuleFault>> {
     match path {
         PathRewrite::Full(text) => Ok(json!({ "type": "ReplaceFullPath", "replaceFullPath": text.as_str() })),
         PathRewrite::Prefix(text) if condition.kind == PathKind::PathPrefix => {
@@ -288,12 +292,12 @@ fn path_modifier(path: &PathRewrite, condition: &Condition, part: &'static str) 
             let text = if elements.is_empty() { "/" } else { elements };
             Ok(json!({ "type": "ReplacePrefixMatch", "replacePrefixMatch": text }))
         }
-        PathRewrite::Regex(_) => Err(Some(Fault {
+        PathRewrite::Regex(_) => Err(Some(RuleFault {
             part,
             message: "HTTPRoutes replace no regular expressions in paths".to_owned(),
             remedy: "Write an HTTPPolicy with `urlRewrite` for the HTTPRoute.".to_owned(),
         })),
-        PathRewrite::Prefix(_) => Err(Some(Fault {
+        PathRewrite::Prefix(_) => Err(Some(RuleFault {
             part,
             message: "HTTPRoutes replace a prefix of plain characters alone".to_owned(),
             remedy: "Write a prefix of letters, digits, and -._~, and migrate again.".to_owned(),

@@ -9,12 +9,12 @@ use lockgate_route::objects::gateway::GROUP;
 use lockgate_route::objects::{Kind, ObjectKey};
 use serde_json::{Value, json};
 
-use super::losses::{Losses, Text};
+use super::losses::{FindingText, Losses};
 use super::names::{Names, of_listener};
 use super::routes::HostRules;
 use super::served::Served;
 use super::streams::Stream;
-use super::{Migrated, Options, object};
+use super::{Migrated, MigrationOptions, object};
 use crate::check::Rule;
 
 /// The maximum number of listeners of a Gateway, and of a ListenerSet. Source: Gateway API v1, `GatewaySpec.listeners`.
@@ -25,8 +25,8 @@ const ALL_LISTENERS: usize = 1024;
 const GRANTED: usize = 16;
 
 /// The listeners for HTTPS and TLS, by host.
-pub struct Listeners<'m> {
-    options: &'m Options,
+pub struct HostListeners<'m> {
+    options: &'m MigrationOptions,
     named: Vec<Named<'m>>,
     at: BTreeMap<&'m Host, usize>,
 }
@@ -43,7 +43,7 @@ struct Named<'m> {
     set: Option<String>,
 }
 
-impl<'m> Listeners<'m> {
+impl<'m> HostListeners<'m> {
     /// The name of the listener for HTTP.
     pub const HTTP: &'static str = "http";
 
@@ -51,7 +51,7 @@ impl<'m> Listeners<'m> {
     pub fn new(
         served: &Served<'m>,
         (hosts, streams): (&[HostRules], &[Stream]),
-        options: &'m Options,
+        options: &'m MigrationOptions,
         losses: &mut Losses,
     ) -> Self {
         let mut names = Names::default();
@@ -80,7 +80,7 @@ impl<'m> Listeners<'m> {
             named.push(Named { name: names.take(&of_listener(host, protocol)), host, protocol, secret, set });
         }
         if !named.is_empty() && losses.migrated() == Migrated::Ingresses {
-            let text = Text {
+            let text = FindingText {
                 message: "the Secrets of the listeners may be issued for the Ingresses, such as by cert-manager"
                     .to_owned(),
                 consequence: "certificates are not renewed after the Ingresses are deleted",
@@ -117,7 +117,7 @@ impl<'m> Listeners<'m> {
 
     /// Returns the Gateway, the ListenerSets, and the ReferenceGrants. `hosts` and `streams` have the namespaces whose routes attach.
     pub fn objects(&self, hosts: &[HostRules], streams: &[Stream]) -> Vec<Value> {
-        let Options { gateway, class, http_port, https_port, .. } = self.options;
+        let MigrationOptions { gateway, class, http_port, https_port, .. } = self.options;
         let plain = namespaces(hosts.iter().flat_map(|host| &host.plain).map(|rule| &rule.owner));
         let http = json!({
             "name": Self::HTTP,
@@ -222,8 +222,8 @@ fn namespaces<'a>(owners: impl Iterator<Item = &'a ObjectKey>) -> BTreeSet<Arc<s
     owners.map(|owner| owner.namespace.clone()).collect()
 }
 
-fn too_many(host: &Host) -> Text<'static> {
-    Text {
+fn too_many(host: &Host) -> FindingText<'static> {
+    FindingText {
         message: format!(
             "no listener is left for host \"{host}\": a Gateway has at most {ALL_LISTENERS} with its ListenerSets"
         ),

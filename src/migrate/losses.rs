@@ -35,7 +35,7 @@ pub struct Losses<'a> {
 }
 
 /// The texts of a finding.
-pub struct Text<'a> {
+pub struct FindingText<'a> {
     /// The fault or the fact.
     pub message: String,
     /// The lost feature.
@@ -67,8 +67,8 @@ impl<'a> Losses<'a> {
     }
 
     /// Adds a finding about a field of an object.
-    pub fn add(&mut self, kind: Kind, key: &ObjectKey, field: String, (rule, level): (Rule, Level), text: Text) {
-        let Text { message, consequence, remedy } = text;
+    pub fn add(&mut self, kind: Kind, key: &ObjectKey, field: String, (rule, level): (Rule, Level), text: FindingText) {
+        let FindingText { message, consequence, remedy } = text;
         let finding = Finding {
             file: if kind == self.migrated.kind() { "".into() } else { WRITTEN.into() },
             line: 0,
@@ -86,19 +86,19 @@ impl<'a> Losses<'a> {
     }
 
     /// Adds a finding about an object that is served differently after the migration.
-    pub fn add_changed(&mut self, owner: &ObjectKey, field: String, text: Text) {
+    pub fn add_changed(&mut self, owner: &ObjectKey, field: String, text: FindingText) {
         let rule = Rule::ChangedByMigration;
         self.add(self.migrated.kind(), owner, field, (rule, rule.level()), text);
     }
 
     /// Adds a finding about a part of an object that is not migrated.
-    pub fn add_lost(&mut self, owner: &ObjectKey, field: String, text: Text) {
+    pub fn add_lost(&mut self, owner: &ObjectKey, field: String, text: FindingText) {
         let rule = Rule::NotMigrated;
         self.add(self.migrated.kind(), owner, field, (rule, rule.level()), text);
     }
 
     /// Adds a note about an object.
-    pub fn add_note(&mut self, owner: &ObjectKey, field: String, text: Text) {
+    pub fn add_note(&mut self, owner: &ObjectKey, field: String, text: FindingText) {
         let rule = Rule::MigrationNote;
         self.add(self.migrated.kind(), owner, field, (rule, rule.level()), text);
     }
@@ -117,7 +117,7 @@ impl<'a> Losses<'a> {
             if !self.is_first(owner, field.as_str()) {
                 continue;
             }
-            let text = Text {
+            let text = FindingText {
                 message: format!("listeners of Gateway API have no TLS versions (host \"{host}\")"),
                 consequence: "the versions of the settings apply",
                 remedy: match self.migrated {
@@ -136,7 +136,7 @@ impl<'a> Losses<'a> {
         let has_host = self.objects.get::<HttpProxy>(owner).is_none_or(|proxy| proxy.spec.virtualhost.is_some())
             || self.migrated != Migrated::HttpProxies;
         if has_host && self.is_first(owner, host.to_string()) {
-            let text = Text {
+            let text = FindingText {
                 message: format!("host \"{host}\" matches one or several labels in Gateway API"),
                 consequence: "names of several labels are served too",
                 remedy: "No action is needed unless such names resolve to the load balancer.",
@@ -147,7 +147,7 @@ impl<'a> Losses<'a> {
 
     /// Reports that clients of the default certificate reach the default backend for hosts without TLS.
     pub fn report_default_certificate(&mut self, ingress: &ObjectKey, host: &Host) {
-        let text = Text {
+        let text = FindingText {
             message: format!("hosts without TLS, such as \"{host}\", are answered 404 behind the default certificate"),
             consequence: "the listener of the default certificate sends their requests to this default backend",
             remedy: "Give these hosts a TLS entry, or leave tls.defaultSecret out of the Gateway.",
@@ -157,7 +157,7 @@ impl<'a> Losses<'a> {
 
     /// Reports that Gateways do not offer HTTP/3.
     pub fn report_http3(&mut self, gateway: &ObjectKey) {
-        let text = Text {
+        let text = FindingText {
             message: "listeners of Gateways do not offer HTTP/3".to_owned(),
             consequence: "clients use HTTP/2",
             remedy: "No action is needed: clients of HTTP/3 fall back to HTTP/2.",
@@ -168,7 +168,7 @@ impl<'a> Losses<'a> {
 
     /// Reports a host without a certificate below a wildcard with one, in `field` of an Ingress.
     fn add_refused(&mut self, ingress: &ObjectKey, field: String, host: &Host) {
-        let text = Text {
+        let text = FindingText {
             message: format!("TLS connections for host \"{host}\" are refused, because it has no certificate"),
             consequence: "the listener of the wildcard above it accepts them",
             remedy: "Give the host a certificate before you migrate.",
@@ -203,7 +203,7 @@ impl<'a> Losses<'a> {
         for ingress in self.objects.all::<Ingress>() {
             let key = &ingress.meta.key;
             if ingress.meta.annotations.contains_key(DELEGATE_TO) && translator.serves(&Kind::INGRESS.id(key.clone())) {
-                let text = Text {
+                let text = FindingText {
                     message: "Gateway API has no owners of hosts".to_owned(),
                     consequence: "the listeners accept HTTPRoutes of the namespaces that have routes today",
                     remedy: "Review allowedRoutes of the listeners.",

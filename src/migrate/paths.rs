@@ -12,7 +12,7 @@ const LONGEST: usize = 1024;
 
 /// The condition of an HTTPRoute on a path.
 #[derive(Debug, Clone)]
-pub struct Condition {
+pub struct PathCondition {
     /// The type.
     pub kind: Kind,
     /// The value.
@@ -21,7 +21,7 @@ pub struct Condition {
     start: String,
 }
 
-impl PartialEq for Condition {
+impl PartialEq for PathCondition {
     fn eq(&self, other: &Self) -> bool {
         (self.kind, &self.value) == (other.kind, &other.value)
     }
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-impl Condition {
+impl PathCondition {
     /// The condition that every path meets.
     pub fn everything() -> Self {
         Self { kind: Kind::PathPrefix, value: "/".to_owned(), start: String::new() }
@@ -96,7 +96,7 @@ pub fn with_elements(paths: &[&PathMatch], is_forced: &[bool]) -> Vec<PathMatch>
 }
 
 /// Returns the conditions of all paths of a host, which are in the order in which they are tried.
-pub fn conditions(paths: &[&PathMatch]) -> Vec<Condition> {
+pub fn conditions(paths: &[&PathMatch]) -> Vec<PathCondition> {
     let strings: Vec<&str> = paths.iter().filter_map(|path| string_prefix(path)).collect();
     let hides = |prefix: &&str, path: &str| path.len() >= prefix.len() && path.starts_with(*prefix);
     let is_hidden = |path: &str| strings.iter().any(|prefix| hides(prefix, path));
@@ -115,14 +115,14 @@ fn string_prefix(path: &PathMatch) -> Option<&str> {
     }
 }
 
-fn condition(path: &PathMatch, is_hidden: &dyn Fn(&str) -> bool, padded: bool, all: &[&PathMatch]) -> Condition {
+fn condition(path: &PathMatch, is_hidden: &dyn Fn(&str) -> bool, padded: bool, all: &[&PathMatch]) -> PathCondition {
     let start = match path {
         PathMatch::Regex(text) => re2::elements(text).to_owned(),
         PathMatch::Exact(text) | PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {
             text.trim_end_matches('/').to_owned()
         }
     };
-    let of = |kind: Kind, value: String| Condition { kind, value, start: start.clone() };
+    let of = |kind: Kind, value: String| PathCondition { kind, value, start: start.clone() };
     let regex = |value: String| of(Kind::RegularExpression, value);
     let escape = regex_escape;
     match path {
@@ -131,7 +131,7 @@ fn condition(path: &PathMatch, is_hidden: &dyn Fn(&str) -> bool, padded: bool, a
         PathMatch::Regex(text) => regex(text.to_string()),
         PathMatch::SeparatedPrefix(text) if is_hidden(text) => regex(format!("{}(/.*)?", escape(text))),
         PathMatch::SeparatedPrefix(text) => of(Kind::PathPrefix, text.to_string()),
-        PathMatch::Prefix(text) if **text == *"/" => Condition::everything(),
+        PathMatch::Prefix(text) if **text == *"/" => PathCondition::everything(),
         PathMatch::Prefix(text) => {
             let has_elements = all.iter().any(|other| matches!(other, PathMatch::SeparatedPrefix(one) if one == text));
             regex(match (has_elements, padded) {

@@ -19,10 +19,10 @@ use lockgate_route::objects::{Kind, ObjectKey};
 use lockgate_xds::provenance::ObjectRef;
 use serde_json::{Map, Value, json};
 
-use super::losses::{Losses, Text};
+use super::losses::{FindingText, Losses};
 use super::names::Names;
 use super::routes::MIGRATED_FROM;
-use super::rules::{Fault, Place};
+use super::rules::{RuleFault, RulePlace};
 use super::{key, object};
 use crate::check::Translated;
 
@@ -35,9 +35,9 @@ const TARGETS: usize = 16;
 pub fn features(
     source: &Translated,
     route: &Route,
-    place: Place,
+    place: RulePlace,
     losses: &mut Losses,
-) -> Result<Option<Value>, Option<Fault>> {
+) -> Result<Option<Value>, Option<RuleFault>> {
     let Some(policy) = route.policy() else { return Ok(None) };
     // Without `..`, so that a new feature does not compile until it is considered.
     let RoutePolicy {
@@ -95,7 +95,7 @@ pub fn features(
         (pages.is_some(), "origins"),
     ] {
         if is_set {
-            return Err(Some(Fault {
+            return Err(Some(RuleFault {
                 part: "policy",
                 message: format!("the {name} of an HTTPPolicy of another namespace cannot be copied"),
                 remedy: format!("Write an HTTPPolicy in namespace {:?}, and migrate again.", &*place.owner.namespace),
@@ -149,7 +149,7 @@ pub fn features(
         written.insert("urlRewrite".to_owned(), limits::rewrite_spec(rewrite));
     }
     if mirrors.as_ref().is_some_and(|_| is_new("mirrors")) {
-        let text = Text {
+        let text = FindingText {
             message: "the mirrors of an HTTPPolicy of another namespace cannot be copied".to_owned(),
             consequence: "requests are not copied to them",
             remedy: "Write an HTTPPolicy with `mirrors` in the namespace of the route.",
@@ -164,7 +164,7 @@ pub fn features(
     if let Some(scripts) = scripts.filter(|_| of_proxy) {
         written.extend(cors::written(scripts, place, losses).map(|spec| ("cors".to_owned(), spec)));
     } else if scripts.is_some() {
-        let text = Text {
+        let text = FindingText {
             message: "the origins of an HTTPPolicy of another namespace cannot be copied".to_owned(),
             consequence: "scripts of other origins are refused",
             remedy: "Write an HTTPPolicy with `cors` in the namespace of the route.",
@@ -217,11 +217,11 @@ fn remove_nulls(value: &mut Value) {
     }
 }
 
-fn client_addresses_spec(source: &Translated, addresses: &ClientAddresses) -> Result<Value, Option<Fault>> {
+fn client_addresses_spec(source: &Translated, addresses: &ClientAddresses) -> Result<Value, Option<RuleFault>> {
     let ClientAddresses { allow, deny } = addresses;
     // Without trusted proxies, both addresses are the same.
     if source.settings.http.trusted_hops > 0 && allow.iter().chain(deny).any(|range| range.of_connection) {
-        return Err(Some(Fault {
+        return Err(Some(RuleFault {
             part: "ipAllowPolicy",
             message: "HTTPPolicies compare the address of the client, not that of the connection (\"Peer\")".to_owned(),
             remedy: "Use the source \"Remote\", and migrate again.".to_owned(),
@@ -236,7 +236,7 @@ fn client_addresses_spec(source: &Translated, addresses: &ClientAddresses) -> Re
         .collect())
 }
 
-fn local_rate_limit_spec(limit: &LocalRateLimit, place: Place, losses: &mut Losses) -> Option<Value> {
+fn local_rate_limit_spec(limit: &LocalRateLimit, place: RulePlace, losses: &mut Losses) -> Option<Value> {
     let LocalRateLimit { requests, period, burst, per_client_address, shared, answer } = limit;
     let unit = match period.as_secs() {
         1 => "second",

@@ -7,9 +7,9 @@ use lockgate_route::settings::Settings;
 use lockgate_route::translate::{ChangedInputs, Translator};
 use serde_json::Value;
 
-use super::losses::{Losses, Text};
+use super::losses::{FindingText, Losses};
 use crate::check::{Rule, Translated, assume_infrastructure};
-use crate::source::manifest::{Item, entries};
+use crate::source::manifest::{ManifestItem, entries};
 
 /// The label of a Namespace with its name, which the API server sets.
 const NAME: &str = "kubernetes.io/metadata.name";
@@ -21,7 +21,7 @@ pub fn report(written: &[Value], source: &Translated, losses: &mut Losses) {
     translator.update(&objects, &source.settings, &ChangedInputs::everything());
     let is_error = Rule::NotMigrated;
     for (id, message) in rejected {
-        let text = Text { message, consequence: "the API server rejects the object", remedy: is_error.remedy() };
+        let text = FindingText { message, consequence: "the API server rejects the object", remedy: is_error.remedy() };
         losses.add(id.kind, &id.key, String::new(), (is_error, is_error.level()), text);
     }
     let ours: BTreeSet<(String, String, String)> = written.iter().map(identity).collect();
@@ -33,7 +33,7 @@ pub fn report(written: &[Value], source: &Translated, losses: &mut Losses) {
             continue;
         }
         let key = ObjectKey { namespace: object.namespace.clone(), name: object.name.clone() };
-        let text = Text {
+        let text = FindingText {
             message: problem.message.to_string(),
             consequence: &problem.consequence,
             remedy: problem.reason.remedy(),
@@ -43,7 +43,7 @@ pub fn report(written: &[Value], source: &Translated, losses: &mut Losses) {
     for (kind, namespace, name) in ours.iter().filter(|(kind, ..)| kind == Kind::GATEWAY.as_str()) {
         let key = ObjectKey::new(namespace, name);
         if !translator.serves(&Kind::GATEWAY.id(key.clone())) {
-            let text = Text {
+            let text = FindingText {
                 message: format!("the GatewayClass of this {kind} belongs to another controller"),
                 consequence: "Lockgate does not serve it",
                 remedy: "Name a GatewayClass of Lockgate with --gateway-class.",
@@ -61,10 +61,10 @@ pub fn with(written: &[Value], objects: &Objects, settings: &Settings) -> (Objec
     for value in written {
         for entry in entries(&value.to_string()) {
             match entry.item {
-                Item::Object(object) => {
+                ManifestItem::Object(object) => {
                     objects.apply(object);
                 }
-                Item::Rejected(fault, Some((kind, key))) => rejected.push((kind.id(key), fault.message)),
+                ManifestItem::Rejected(fault, Some((kind, key))) => rejected.push((kind.id(key), fault.message)),
                 _ => {}
             }
         }

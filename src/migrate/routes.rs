@@ -12,14 +12,14 @@ use lockgate_route::objects::http_proxy::HttpProxy;
 use lockgate_route::objects::{Ingress, Kind, Meta, ObjectKey, Objects};
 use serde_json::{Value, json};
 
-use super::conditions::Others;
-use super::listeners::Listeners;
-use super::losses::{Losses, Text};
+use super::conditions::OtherConditions;
+use super::listeners::HostListeners;
+use super::losses::{FindingText, Losses};
 use super::names::Names;
-use super::paths::{self, Condition};
+use super::paths::{self, PathCondition};
 use super::policies;
-use super::{Migrated, Options, object};
-use crate::check::Rule as FindingRule;
+use super::{Migrated, MigrationOptions, object};
+use crate::check::Rule;
 
 pub use host::hosts;
 
@@ -33,23 +33,23 @@ const MATCHES: usize = 8;
 
 /// A rule for one host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
+pub struct HostRule {
     /// The migrated object.
     pub owner: ObjectKey,
     /// The condition on the path.
-    pub condition: Condition,
+    pub condition: PathCondition,
     /// The other conditions.
-    pub others: Others,
+    pub others: OtherConditions,
     /// The other fields of the rule.
     pub content: Value,
     /// The features of the HTTPPolicy, as JSON.
     pub policy: Option<Arc<str>>,
 }
 
-impl Rule {
+impl HostRule {
     /// Returns the match of the rule.
     fn matches(&self) -> Value {
-        let Condition { kind, value, .. } = &self.condition;
+        let PathCondition { kind, value, .. } = &self.condition;
         let mut matches = json!({ "path": { "type": kind.as_str(), "value": value } });
         for (name, field) in &self.others.fields {
             matches[name] = field.clone();
@@ -63,9 +63,9 @@ pub struct HostRules<'m> {
     /// The host.
     pub host: &'m Host,
     /// The rules for plain HTTP.
-    pub plain: Vec<Rule>,
+    pub plain: Vec<HostRule>,
     /// The rules behind TLS.
-    pub tls: Vec<Rule>,
+    pub tls: Vec<HostRule>,
 }
 
 /// The written routes, and their policies.
@@ -88,7 +88,7 @@ enum Sides {
 struct Group<'h> {
     sides: Sides,
     hosts: Vec<&'h Host>,
-    rules: Vec<Rule>,
+    rules: Vec<HostRule>,
 }
 
 /// A migrated object, and one of the policies of its rules.
@@ -100,9 +100,9 @@ type Placed = (ObjectKey, usize);
 /// Returns the HTTPRoutes and the HTTPPolicies.
 pub fn write(
     hosts: &[HostRules],
-    listeners: &Listeners,
+    listeners: &HostListeners,
     objects: &Objects,
-    options: &Options,
+    options: &MigrationOptions,
     losses: &mut Losses,
 ) -> Written {
     let groups = groups(hosts);
@@ -183,7 +183,7 @@ fn groups<'h>(hosts: &'h [HostRules]) -> BTreeMap<Part, Vec<Group<'h>>> {
     let mut groups = BTreeMap::<Part, Vec<Group>>::new();
     for HostRules { host, plain, tls } in hosts {
         let (plain, tls) = (by_part(plain), by_part(tls));
-        let mut add = |part: &Part, sides: Sides, rules: &[&Rule]| {
+        let mut add = |part: &Part, sides: Sides, rules: &[&HostRule]| {
             let of_part = groups.entry(part.clone()).or_default();
             let is_same = |group: &&mut Group| {
                 // A route without host names takes all names of its listeners.
@@ -214,17 +214,17 @@ fn groups<'h>(hosts: &'h [HostRules]) -> BTreeMap<Part, Vec<Group<'h>>> {
     groups
 }
 
-fn by_part(rules: &[Rule]) -> BTreeMap<Part, Vec<&Rule>> {
-    let mut of_part = BTreeMap::<Part, Vec<&Rule>>::new();
+fn by_part(rules: &[HostRule]) -> BTreeMap<Part, Vec<&HostRule>> {
+    let mut of_part = BTreeMap::<Part, Vec<&HostRule>>::new();
     rules.iter().for_each(|rule| of_part.entry((rule.owner.clone(), rule.policy.clone())).or_default().push(rule));
     of_part
 }
 
 /// Rules that differ in their matches alone, with their positions, and the other fields.
-type Merged<'r> = (Vec<(usize, &'r Rule)>, &'r Value);
+type Merged<'r> = (Vec<(usize, &'r HostRule)>, &'r Value);
 
 /// Merges consecutive rules that differ in their matches alone.
-fn merged(rules: &[Rule]) -> Vec<Merged<'_>> {
+fn merged(rules: &[HostRule]) -> Vec<Merged<'_>> {
     let mut merged = Vec::<Merged>::new();
     for (position, rule) in rules.iter().enumerate() {
         match merged.last_mut() {
@@ -255,7 +255,7 @@ fn chunks<'a, 'h, 'r>(
 }
 
 /// Returns the listeners of a group.
-fn parents(hosts: &[&Host], sides: Sides, listeners: &Listeners, key: &ObjectKey) -> Vec<Value> {
+fn parents(hosts: &[&Host], sides: Sides, listeners: &HostListeners, key: &ObjectKey) -> Vec<Value> {
     let mut parents = Vec::new();
     if sides != Sides::Tls {
         parents.push(listeners.parent_of_http(&key.namespace));
@@ -280,12 +280,12 @@ fn route(key: &ObjectKey, owner: &ObjectKey, hosts: &[&Host], parents: Vec<Value
 }
 
 fn replaced(key: &ObjectKey, losses: &mut Losses) {
-    let text = Text {
+    let text = FindingText {
         message: "an HTTPRoute of this name exists".to_owned(),
         consequence: "kubectl apply replaces its content",
         remedy: "Compare both with kubectl diff, and rename one of them if it is not from an earlier migration.",
     };
-    let rule = FindingRule::ChangedByMigration;
+    let rule = Rule::ChangedByMigration;
     losses.add(Kind::HTTP_ROUTE, key, String::new(), (rule, rule.level()), text);
 }
 
@@ -293,7 +293,7 @@ fn replaced(key: &ObjectKey, losses: &mut Losses) {
 /// order in Gateway API.
 fn report_order(host: &HostRules, places: &BTreeMap<(&Host, Sides, &ObjectKey, String), Placed>, losses: &mut Losses) {
     for (rules, alone) in [(&host.plain, Sides::Plain), (&host.tls, Sides::Tls)] {
-        let is_regex = |one: &Rule| one.condition.kind == paths::Kind::RegularExpression;
+        let is_regex = |one: &HostRule| one.condition.kind == paths::Kind::RegularExpression;
         if !rules.iter().any(|rule| is_regex(rule) || !rule.others.fields.is_empty()) {
             continue;
         }
@@ -319,7 +319,7 @@ fn report_order(host: &HostRules, places: &BTreeMap<(&Host, Sides, &ObjectKey, S
                     || rule.condition.overtakes(&earlier.condition, is_before)
             });
             let Some((earlier, _)) = overtaken else { continue };
-            let text = Text {
+            let text = FindingText {
                 message: format!(
                     "host \"{}\" tries {} before {} of {} {} in Gateway API",
                     host.host,
@@ -340,7 +340,7 @@ fn report_order(host: &HostRules, places: &BTreeMap<(&Host, Sides, &ObjectKey, S
 }
 
 /// Returns a match for a message.
-fn shown(rule: &Rule) -> String {
+fn shown(rule: &HostRule) -> String {
     let path = format!("{:?}", rule.condition.value);
     let others = &rule.others.fields;
     if others.is_empty() { path } else { format!("{path} with {}", Value::Object(others.clone())) }

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::backends::Backends;
 use super::filters;
-use super::losses::{Losses, Text};
-use super::paths::Condition;
-use super::{Migrated, Options, policies};
+use super::losses::{FindingText, Losses};
+use super::paths::PathCondition;
+use super::{Migrated, MigrationOptions, policies};
 use crate::check::Translated;
 
 pub use limits::{duration, writable_host};
@@ -24,21 +24,21 @@ pub struct Writer<'a> {
     /// The Services of the input. Others are assumed to exist.
     pub given: &'a BTreeSet<ObjectKey>,
     /// The options.
-    pub options: &'a Options,
+    pub options: &'a MigrationOptions,
     /// The policies for Services.
     pub backends: Backends,
 }
 
 /// The content of a rule.
 #[derive(Debug)]
-pub struct Content {
+pub struct RuleContent {
     /// The fields of the rule without its matches. A rule without backends is answered 500: it keeps requests from a shorter path.
     pub fields: Value,
     /// The features of the HTTPPolicy.
     pub policy: Option<Value>,
 }
 
-impl Content {
+impl RuleContent {
     /// Returns a rule that is answered 500.
     fn closed() -> Self {
         Self { fields: json!({}), policy: None }
@@ -47,7 +47,7 @@ impl Content {
 
 /// The reason why a rule gets no backend.
 #[derive(Debug)]
-pub struct Fault {
+pub struct RuleFault {
     /// The part of the route, such as `jwtVerificationPolicy`.
     pub part: &'static str,
     /// The fault.
@@ -58,14 +58,14 @@ pub struct Fault {
 
 /// The route of a rule, for reports.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct RulePlace<'a> {
     /// The migrated object.
     pub owner: &'a ObjectKey,
     /// The field of the route.
     pub field: &'a str,
 }
 
-impl Place<'_> {
+impl RulePlace<'_> {
     /// Returns the field of a part of the route, if routes of the kind have it.
     pub fn below(&self, losses: &Losses, part: &str) -> String {
         match losses.migrated() {
@@ -77,7 +77,7 @@ impl Place<'_> {
     /// Reports a part of the route that changes.
     pub fn report_change(&self, losses: &mut Losses, part: &str, [message, consequence, remedy]: [&str; 3]) {
         let message = message.to_owned();
-        losses.add_changed(self.owner, self.below(losses, part), Text { message, consequence, remedy });
+        losses.add_changed(self.owner, self.below(losses, part), FindingText { message, consequence, remedy });
     }
 }
 
@@ -88,18 +88,22 @@ impl Writer<'_> {
         owner: &ObjectKey,
         host: &Host,
         route: &Route,
-        condition: &Condition,
+        condition: &PathCondition,
         losses: &mut Losses,
-    ) -> Content {
+    ) -> RuleContent {
         let field = losses.field(owner, host, route);
-        let place = Place { owner, field: &field };
+        let place = RulePlace { owner, field: &field };
         match self.content(place, route, condition, losses) {
             Ok(content) => content,
-            Err(None) => Content::closed(),
-            Err(Some(Fault { part, message, remedy })) => {
+            Err(None) => RuleContent::closed(),
+            Err(Some(RuleFault { part, message, remedy })) => {
                 let consequence = "the rule has no backend, and its requests are answered 500";
-                losses.add_lost(owner, place.below(losses, part), Text { message, consequence, remedy: &remedy });
-                Content::closed()
+                losses.add_lost(
+                    owner,
+                    place.below(losses, part),
+                    FindingText { message, consequence, remedy: &remedy },
+                );
+                RuleContent::closed()
             }
         }
     }
@@ -107,11 +111,11 @@ impl Writer<'_> {
     /// Returns the content of a rule. The error is `None` if it is reported.
     fn content(
         &mut self,
-        place: Place,
+        place: RulePlace,
         route: &Route,
-        condition: &Condition,
+        condition: &PathCondition,
         losses: &mut Losses,
-    ) -> Result<Content, Option<Fault>> {
+    ) -> Result<RuleContent, Option<RuleFault>> {
         let mut fields = match &route.action {
             Action::Forward(forward) => self.forward(place, (route, forward), losses)?,
             Action::Redirect(_) => json!({}),
@@ -132,22 +136,22 @@ impl Writer<'_> {
             && matches!(&route.action, Action::Forward(forward) if !forward.websocket)
             && losses.is_first(place.owner, "websockets")
         {
-            let text = Text {
+            let text = FindingText {
                 message: "HTTPRoutes pass on WebSockets, also without \"enableWebsockets\"".to_owned(),
                 consequence: "clients can open WebSockets if the Service accepts them",
                 remedy: "No action is needed unless the Service offers WebSockets that clients must not use.",
             };
             losses.add_note(place.owner, place.field.to_owned(), text);
         }
-        Ok(Content { fields, policy })
+        Ok(RuleContent { fields, policy })
     }
 
     fn forward(
         &mut self,
-        place: Place,
+        place: RulePlace,
         (route, forward): (&Route, &Forward),
         losses: &mut Losses,
-    ) -> Result<Value, Option<Fault>> {
+    ) -> Result<Value, Option<RuleFault>> {
         let mut backends = Vec::new();
         for weighted in &forward.clusters {
             backends.push(self.backend(place, weighted, forward.clusters.len() > 1, losses)?);
@@ -159,11 +163,11 @@ impl Writer<'_> {
 
     fn backend(
         &mut self,
-        place: Place,
+        place: RulePlace,
         weighted: &WeightedCluster,
         is_weighted: bool,
         losses: &mut Losses,
-    ) -> Result<Value, Option<Fault>> {
+    ) -> Result<Value, Option<RuleFault>> {
         let WeightedCluster { cluster, weight, filters } = weighted;
         let service = cluster.port.service();
         let found = self.source.translator.model().clusters.get(cluster);
@@ -179,7 +183,7 @@ impl Writer<'_> {
                     "Add the Service to the input, or write the number of the port into the Ingress.",
                 ),
             };
-            let text = Text {
+            let text = FindingText {
                 message: format!("Service \"{service}\" is not in the input, so the number of its port is unknown"),
                 consequence: "the rule has no backend, and its requests are answered 500",
                 remedy,
@@ -212,13 +216,13 @@ impl Writer<'_> {
 }
 
 /// Reports an answer of Envoy itself.
-fn responds(place: Place, status: u16, losses: &mut Losses) {
+fn responds(place: RulePlace, status: u16, losses: &mut Losses) {
     // An include that is missing answers 502.
     let is_include = (losses.migrated(), status) == (Migrated::HttpProxies, 502);
     let field = if is_include { "spec.includes".to_owned() } else { place.field.to_owned() };
     match (losses.migrated(), status) {
         (Migrated::HttpProxies, _) => {
-            let text = Text {
+            let text = FindingText {
                 message: format!("Envoy answers the requests with {status} itself, which HTTPRoutes do not express"),
                 consequence: "the rule has no backend, and its requests are answered 500",
                 remedy: match status {
@@ -246,8 +250,8 @@ pub struct Without {
 
 impl Without {
     /// Returns the texts of the finding.
-    pub fn text(&self) -> Text<'static> {
-        Text { message: self.message.to_owned(), consequence: self.consequence, remedy: self.remedy }
+    pub fn text(&self) -> FindingText<'static> {
+        FindingText { message: self.message.to_owned(), consequence: self.consequence, remedy: self.remedy }
     }
 }
 

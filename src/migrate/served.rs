@@ -9,7 +9,7 @@ use lockgate_route::settings::Settings;
 use lockgate_route::translate::Translator;
 
 use super::Migrated;
-use super::losses::{Losses, Text, is_of};
+use super::losses::{FindingText, Losses, is_of};
 
 /// The answer of a request without a matching route.
 const NOT_FOUND: Action = Action::respond(404);
@@ -112,7 +112,7 @@ impl<'m> Served<'m> {
                 losses.report_tls_versions(&owner, host);
             }
             if tls.clients.is_some() {
-                let text = Text {
+                let text = FindingText {
                     message: "listeners of the protocol TLS verify no certificates of clients".to_owned(),
                     consequence: "the TCP proxy has no TLSRoute, and its connections are closed",
                     remedy: "Keep the HTTPProxy.",
@@ -157,7 +157,7 @@ impl<'m> Served<'m> {
         let owners: Vec<_> = tls.host.origins.iter().filter_map(|origin| losses.owner(origin)).collect();
         for owner in owners {
             if tls.host.clients.is_some() {
-                let text = Text {
+                let text = FindingText {
                     message: "Gateway API verifies certificates of clients by port, not by host".to_owned(),
                     consequence: match tls.needs_client_certificate() {
                         true => "the rules of the host have no backend behind TLS, and its requests are answered 500",
@@ -168,7 +168,7 @@ impl<'m> Served<'m> {
                 losses.add_lost(&owner, "spec.virtualhost.tls.clientValidation".to_owned(), text);
             }
             if tls.host.is_without_server_name {
-                let text = Text {
+                let text = FindingText {
                     message: "listeners of Gateway API have no fallback certificate for one host".to_owned(),
                     consequence: "connections without a server name are closed",
                     remedy: "Let clients send a server name (SNI), or keep the HTTPProxy.",

@@ -10,11 +10,11 @@ use lockgate_route::objects::{Kind, ObjectKey, Objects};
 use lockgate_route::translate::host;
 use serde_json::{Value, json};
 
-use super::listeners::Listeners;
-use super::losses::{Losses, Text};
+use super::listeners::HostListeners;
+use super::losses::{FindingText, Losses};
 use super::names::Names;
 use super::routes::MIGRATED_FROM;
-use super::rules::{Fault, Place, Writer};
+use super::rules::{RuleFault, RulePlace, Writer};
 use super::served::Served;
 use super::{Migrated, object};
 use crate::check::Translated;
@@ -38,11 +38,15 @@ pub fn streams<'m>(served: &Served<'m>, writer: &mut Writer, losses: &mut Losses
     let mut streams = Vec::new();
     for (host, connections) in &served.connections {
         let Some(owner) = losses.owner(&connections.to.origin) else { continue };
-        let place = Place { owner: &owner, field: FIELD };
+        let place = RulePlace { owner: &owner, field: FIELD };
         let backends =
-            backends(connections, writer, place, losses).unwrap_or_else(|Fault { part, message, remedy }| {
+            backends(connections, writer, place, losses).unwrap_or_else(|RuleFault { part, message, remedy }| {
                 let consequence = "the TCP proxy has no TLSRoute, and these connections are closed";
-                losses.add_lost(&owner, place.below(losses, part), Text { message, consequence, remedy: &remedy });
+                losses.add_lost(
+                    &owner,
+                    place.below(losses, part),
+                    FindingText { message, consequence, remedy: &remedy },
+                );
                 Vec::new()
             });
         streams.push(Stream { host, owner, backends });
@@ -62,7 +66,7 @@ fn report_closed(served: &Served, source: &Translated, losses: &mut Losses) {
         };
         // Another HTTPProxy can own the host.
         if losses.migrated() == Migrated::HttpProxies && !forwarded.contains(&host) {
-            let text = Text {
+            let text = FindingText {
                 message: format!("TLS connections for host \"{host}\" are closed now"),
                 consequence: "neither a listener nor a TLSRoute is written",
                 remedy: "Add the included objects to the input, or correct the HTTPProxy, and migrate again.",
@@ -75,9 +79,9 @@ fn report_closed(served: &Served, source: &Translated, losses: &mut Losses) {
 fn backends(
     connections: &TlsConnections,
     writer: &mut Writer,
-    place: Place,
+    place: RulePlace,
     losses: &mut Losses,
-) -> Result<Vec<Value>, Fault> {
+) -> Result<Vec<Value>, RuleFault> {
     let clusters = &connections.to.clusters;
     // Reported with the host.
     if connections.terminated.as_ref().is_some_and(|tls| tls.clients.is_some()) {
@@ -86,7 +90,7 @@ fn backends(
     let mut backends = Vec::new();
     for WeightedCluster { cluster, weight, .. } in clusters {
         let service = cluster.port.service();
-        let unknown = || Fault {
+        let unknown = || RuleFault {
             part: "services",
             message: format!("Service \"{service}\" is not in the input"),
             remedy: "Add the Service to the input.".to_owned(),
@@ -107,7 +111,7 @@ fn backends(
 }
 
 /// Returns the TLSRoutes.
-pub fn objects(streams: &[Stream], listeners: &Listeners, objects: &Objects) -> Vec<Value> {
+pub fn objects(streams: &[Stream], listeners: &HostListeners, objects: &Objects) -> Vec<Value> {
     let mut names = BTreeMap::<Arc<str>, Names>::new();
     let others = objects.all::<TlsRoute>().filter(|route| !route.meta.annotations.contains_key(MIGRATED_FROM));
     for route in others {

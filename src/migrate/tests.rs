@@ -18,7 +18,7 @@ use lockgate_route::objects::ObjectKey;
 use lockgate_route::settings::Settings;
 use serde_json::Value;
 
-use super::{Migrated, Migration, Options, migrate};
+use super::{Migrated, Migration, MigrationOptions, migrate};
 use crate::check::output::{Colors, text};
 use crate::check::{Level, Manifests, Rule, Scope};
 use crate::settings::resolve;
@@ -26,8 +26,8 @@ use crate::settings::resolve;
 /// 2026-11-01.
 const NOW: i64 = 1_793_491_200;
 
-fn options() -> Options {
-    Options {
+fn options() -> MigrationOptions {
+    MigrationOptions {
         migrated: Migrated::Ingresses,
         gateway: ObjectKey::new("infra", "ingress"),
         class: "lockgate".to_owned(),
@@ -39,11 +39,11 @@ fn options() -> Options {
 }
 
 /// Returns the options for HTTPProxies.
-fn options_of_proxies() -> Options {
-    Options { migrated: Migrated::HttpProxies, ..options() }
+fn options_of_proxies() -> MigrationOptions {
+    MigrationOptions { migrated: Migrated::HttpProxies, ..options() }
 }
 
-fn migrated(input: &str, settings: &Settings, options: &Options) -> Migration {
+fn migrated(input: &str, settings: &Settings, options: &MigrationOptions) -> Migration {
     let mut manifests = Manifests::default();
     manifests.add("in.yaml", input.to_owned());
     migrate(&manifests, settings, &Scope::Part, options, NOW)
@@ -53,7 +53,7 @@ fn documents(objects: &[Value]) -> String {
     objects.iter().map(|object| serde_saphyr::to_string(object).unwrap()).collect::<Vec<_>>().join("---\n")
 }
 
-fn cases() -> Vec<(PathBuf, Options)> {
+fn cases() -> Vec<(PathBuf, MigrationOptions)> {
     let mut cases = Vec::new();
     for (directory, options) in [("cases", options()), ("proxy_cases", options_of_proxies())] {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/migrate").join(directory);
@@ -63,7 +63,7 @@ fn cases() -> Vec<(PathBuf, Options)> {
         cases.extend(paths.into_iter().map(|path| {
             let is_set = |name: &str| path.join(name).exists();
             let (experimental, whole_elements) = (is_set("experimental"), is_set("whole-elements"));
-            (path, Options { experimental, whole_elements, ..options.clone() })
+            (path, MigrationOptions { experimental, whole_elements, ..options.clone() })
         }));
     }
     cases

@@ -3,7 +3,9 @@
 use std::time::SystemTime;
 
 use super::certificate::{Authority, Issuer, certificates, validate};
-use super::{AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Holder, KEY, NEXT_KEY, Role, Stored, Wanted};
+use super::{
+    AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Holder, KEY, NEXT_KEY, Role, SecretContent, Stored, WantedCertificates,
+};
 
 /// The parsed Secret of the authority. At least one of `issuing` and `next` exists.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub(super) struct Authorities {
 
 impl Authorities {
     /// Parses the Secret. The error is the reason why no authority can issue certificates.
-    pub fn read(content: Option<&Content>, now: SystemTime) -> Result<Self, String> {
+    pub fn read(content: Option<&SecretContent>, now: SystemTime) -> Result<Self, String> {
         let content = content.ok_or("there is no Secret")?;
         if content.is_empty() {
             return Err("the Secret is empty".to_owned());
@@ -56,7 +58,7 @@ pub(super) fn bundle(authorities: &[Authority]) -> Vec<u8> {
 }
 
 /// Returns the authorities in `ca.crt` that have not expired, each once.
-fn trusted(content: &Content, now: SystemTime) -> Result<Vec<Authority>, String> {
+fn trusted(content: &SecretContent, now: SystemTime) -> Result<Vec<Authority>, String> {
     let mut trusted: Vec<Authority> = Vec::new();
     for der in certificates(content.get(AUTHORITIES))? {
         if let Some(authority) = Authority::read(der, now)?
@@ -70,7 +72,7 @@ fn trusted(content: &Content, now: SystemTime) -> Result<Vec<Authority>, String>
 
 /// Returns the authorities that the Secrets trust, if the Secret of the authority is lost while a key pair is still valid. All
 /// of these authorities stay trusted until their key pairs are replaced.
-pub(super) fn in_use(stored: &Stored, wanted: &Wanted, now: SystemTime) -> Vec<Authority> {
+pub(super) fn in_use(stored: &Stored, wanted: &WantedCertificates, now: SystemTime) -> Vec<Authority> {
     let mut known: Vec<Authority> = Vec::new();
     for content in Role::ALL.into_iter().chain([Role::Fleets]).filter_map(|role| stored.get(role)) {
         for authority in trusted(content, now).unwrap_or_default() {
@@ -80,7 +82,7 @@ pub(super) fn in_use(stored: &Stored, wanted: &Wanted, now: SystemTime) -> Vec<A
         }
     }
     let good = |role, holder| {
-        let content: Option<&Content> = stored.get(role);
+        let content: Option<&SecretContent> = stored.get(role);
         content.is_some_and(|content| {
             validate(holder, content.get(CERTIFICATE), content.get(KEY), &known, wanted, now).is_ok()
         })

@@ -23,7 +23,7 @@ use x509_parser::der_parser::asn1_rs::FromDer;
 use x509_parser::extensions::GeneralName;
 use x509_parser::time::ASN1Time;
 
-use super::{Fault, Holder, Wanted};
+use super::{CertificateError, Holder, WantedCertificates};
 
 /// The time by which the start of validity is backdated, for clocks that are slow.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
@@ -129,7 +129,7 @@ impl Authority {
 
 impl Issuer {
     /// Creates an authority. Returns it with its private key in PEM.
-    pub fn new(wanted: &Wanted, now: SystemTime) -> Result<(Self, String), Fault> {
+    pub fn new(wanted: &WantedCertificates, now: SystemTime) -> Result<(Self, String), CertificateError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         // Two authorities with the same name would be hard to distinguish, even for TLS libraries.
@@ -159,7 +159,12 @@ impl Issuer {
     }
 
     /// Creates a key pair: certificate and private key in PEM.
-    pub fn issue(&self, holder: Holder<'_>, wanted: &Wanted, now: SystemTime) -> Result<(String, String), Fault> {
+    pub fn issue(
+        &self,
+        holder: Holder<'_>,
+        wanted: &WantedCertificates,
+        now: SystemTime,
+    ) -> Result<(String, String), CertificateError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -181,7 +186,7 @@ impl Issuer {
     }
 
     /// Returns the end of validity of a new certificate. It is not after the end of validity of the authority.
-    pub fn end_of_new(&self, wanted: &Wanted, now: SystemTime) -> SystemTime {
+    pub fn end_of_new(&self, wanted: &WantedCertificates, now: SystemTime) -> SystemTime {
         whole((now + wanted.certificate_lifetime.min(LONGEST)).min(self.authority.not_after))
     }
 }
@@ -192,7 +197,7 @@ pub(super) fn validate(
     certificate: &[u8],
     key: &[u8],
     trusted: &[Authority],
-    wanted: &Wanted,
+    wanted: &WantedCertificates,
     now: SystemTime,
 ) -> Result<Leaf, String> {
     let chain = certificates(certificate).map_err(|why| format!("tls.crt: {why}"))?;
@@ -222,7 +227,7 @@ fn verify(
     holder: Holder<'_>,
     leaf: &CertificateDer<'_>,
     authority: &Authority,
-    wanted: &Wanted,
+    wanted: &WantedCertificates,
     now: SystemTime,
 ) -> Result<(), String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());

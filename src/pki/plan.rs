@@ -10,8 +10,8 @@ use k8s_openapi::jiff::Timestamp;
 use super::authorities::{self, Authorities};
 use super::certificate::{Authority, Issuer, validate};
 use super::{
-    AT_ONCE, AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Fault, Holder, KEY, NEXT_KEY, ROTATE, Role, Step,
-    Stored, WRITTEN, Wanted,
+    AT_ONCE, AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, CertificateError, Holder, KEY, NEXT_KEY, ROTATE, Role,
+    SecretContent, Step, Stored, WRITTEN, WantedCertificates,
 };
 
 /// The maximum clock difference of two replicas. The plan does not trust a write time that is further in the future.
@@ -23,8 +23,8 @@ const WORTHWHILE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 ///
-/// [`Fault`]: a certificate cannot be created, because a name in `wanted` does not fit.
-pub fn plan(now: SystemTime, stored: &Stored, wanted: &Wanted) -> Result<Step, Fault> {
+/// [`CertificateError`]: a certificate cannot be created, because a name in `wanted` does not fit.
+pub fn plan(now: SystemTime, stored: &Stored, wanted: &WantedCertificates) -> Result<Step, CertificateError> {
     let annotation = stored.get(Role::Authority).and_then(|content| content.annotations.get(ROTATE));
     if annotation.is_some_and(|value| value == AT_ONCE) {
         return new_authority(now, stored, wanted, vec![], format!("the annotation {ROTATE} requests it, at once"));
@@ -61,10 +61,10 @@ pub fn plan(now: SystemTime, stored: &Stored, wanted: &Wanted) -> Result<Step, F
 fn new_authority(
     now: SystemTime,
     stored: &Stored,
-    wanted: &Wanted,
+    wanted: &WantedCertificates,
     mut trusted: Vec<Authority>,
     reason: String,
-) -> Result<Step, Fault> {
+) -> Result<Step, CertificateError> {
     let (issuer, key) = Issuer::new(wanted, now)?;
     // If key pairs of a lost authority are in use, the new authority must first be distributed.
     let of_key = if trusted.is_empty() { AUTHORITY_KEY } else { NEXT_KEY };
@@ -80,10 +80,10 @@ fn new_authority(
 fn key_pair(
     (role, holder): (Role, Holder<'_>),
     now: SystemTime,
-    content: Option<&Content>,
+    content: Option<&SecretContent>,
     authorities: &Authorities,
-    wanted: &Wanted,
-) -> Result<Step, Fault> {
+    wanted: &WantedCertificates,
+) -> Result<Step, CertificateError> {
     // `Authorities::read` ensures that there is an issuer.
     let Some(issuer) = authorities.issuer() else { return Ok(Step::Wait(now)) };
     let mut annotations = content.map(|content| content.annotations.clone()).unwrap_or_default();
@@ -126,7 +126,7 @@ fn lifetime(
     (certificate, key): (&[u8], &[u8]),
     is_asked: bool,
     authorities: &Authorities,
-    wanted: &Wanted,
+    wanted: &WantedCertificates,
     now: SystemTime,
 ) -> Result<SystemTime, String> {
     let leaf = validate(holder, certificate, key, &authorities.trusted, wanted, now)?;
@@ -152,10 +152,10 @@ fn lifetime(
 fn authority(
     now: SystemTime,
     stored: &Stored,
-    content: Content,
+    content: SecretContent,
     authorities: Authorities,
-    wanted: &Wanted,
-) -> Result<Step, Fault> {
+    wanted: &WantedCertificates,
+) -> Result<Step, CertificateError> {
     // From that time on, all peers have the content of the key pairs' Secrets.
     let spread = [Role::Server, Role::Envoy, Role::Fleets];
     let spread = spread.into_iter().filter_map(|role| written(now, stored.get(role)?));
@@ -222,11 +222,11 @@ fn write(
     let data = data.into_iter().filter(|(_, value)| !value.is_empty());
     let data = data.map(|(key, value)| (key.to_owned(), value)).collect();
     annotations.insert(WRITTEN.to_owned(), timestamp(now));
-    Step::Write { role, content: Content { data, annotations }, reason }
+    Step::Write { role, content: SecretContent { data, annotations }, reason }
 }
 
 /// Returns the time of the Secret's last write. Returns `None` if it is absent or not trustworthy.
-fn written(now: SystemTime, content: &Content) -> Option<SystemTime> {
+fn written(now: SystemTime, content: &SecretContent) -> Option<SystemTime> {
     let time: Timestamp = content.annotations.get(WRITTEN)?.parse().ok()?;
     let time = SystemTime::from(time);
     (time <= now + SKEW).then_some(time)

@@ -17,7 +17,8 @@ use kube::runtime::{WatchStreamExt, utils::Backoff, watcher::DefaultBackoff};
 use tokio::sync::{Notify, watch};
 
 use super::{
-    AUTHORITIES, CERTIFICATE, Content, Fault, Fleets, KEY, Material, Role, Step, Stored, Wanted, not_after, plan,
+    AUTHORITIES, CERTIFICATE, CertificateError, DedicatedFleets, KEY, Material, Role, SecretContent, Step, Stored,
+    WantedCertificates, not_after, plan,
 };
 use crate::channel::send_if_changed;
 use crate::leader::Leader;
@@ -35,10 +36,10 @@ const LONGEST_REST: Duration = Duration::from_secs(12 * 60 * 60);
 /// The Secrets of the certificates, and their required content.
 pub struct Secrets {
     api: Api<Secret>,
-    wanted: Wanted,
+    wanted: WantedCertificates,
     metrics: Metrics,
     /// The fleets that need a key pair.
-    fleets: watch::Receiver<Fleets>,
+    fleets: watch::Receiver<DedicatedFleets>,
     /// Notifies of a change of a Secret.
     changed: Notify,
 }
@@ -51,7 +52,7 @@ enum Failure {
     Api { verb: &'static str, name: String, error: Box<kube::Error>, hint: &'static str },
     /// A certificate cannot be created, for example because of an invalid name.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(#[from] CertificateError),
     /// Another writer overwrites the Secrets repeatedly.
     #[error("another writer changes the Secrets repeatedly")]
     Unstable,
@@ -62,7 +63,12 @@ enum Failure {
 
 impl Secrets {
     /// Creates the Secrets of `wanted` in its namespace.
-    pub fn new(client: kube::Client, wanted: Wanted, fleets: watch::Receiver<Fleets>, metrics: Metrics) -> Self {
+    pub fn new(
+        client: kube::Client,
+        wanted: WantedCertificates,
+        fleets: watch::Receiver<DedicatedFleets>,
+        metrics: Metrics,
+    ) -> Self {
         let api = Api::namespaced(client, &wanted.namespace);
         Self { api, wanted, metrics, fleets, changed: Notify::new() }
     }
@@ -142,7 +148,7 @@ impl Secrets {
 
     /// Wakes the writer on changes of the fleets and of their Secret.
     async fn wake_for_fleets(&self) {
-        if *self.fleets.borrow() == Fleets::Off {
+        if *self.fleets.borrow() == DedicatedFleets::Off {
             return;
         }
         let mut fleets = self.fleets.clone();
@@ -191,8 +197,8 @@ impl Secrets {
             // one.
             let mut secrets = BTreeMap::new();
             let fleets = self.fleets.borrow().clone();
-            let of_fleets = Some(Role::Fleets).filter(|_| fleets != Fleets::Off);
-            let wanted = Wanted { fleets, ..self.wanted.clone() };
+            let of_fleets = Some(Role::Fleets).filter(|_| fleets != DedicatedFleets::Off);
+            let wanted = WantedCertificates { fleets, ..self.wanted.clone() };
             for role in [Role::Server, Role::Envoy].into_iter().chain(of_fleets).chain([Role::Authority]) {
                 let name = self.name(role);
                 let secret = self.api.get_opt(&name).await.map_err(|error| failure("read", name, error))?;
@@ -218,7 +224,7 @@ impl Secrets {
     }
 
     /// Writes a Secret. Returns `false` if another writer was faster.
-    async fn write(&self, role: Role, secret: Option<Secret>, content: Content) -> Result<bool, Failure> {
+    async fn write(&self, role: Role, secret: Option<Secret>, content: SecretContent) -> Result<bool, Failure> {
         let name = self.name(role);
         let params = PostParams::default();
         let data = content.data.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
@@ -263,9 +269,9 @@ impl Secrets {
 
 fn drop_object<K>(_: watcher::Event<K>) {}
 
-fn content(secret: &Secret) -> Content {
+fn content(secret: &Secret) -> SecretContent {
     let data = secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
-    Content { data, annotations: secret.metadata.annotations.clone().unwrap_or_default() }
+    SecretContent { data, annotations: secret.metadata.annotations.clone().unwrap_or_default() }
 }
 
 fn failure(verb: &'static str, name: String, error: kube::Error) -> Failure {

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 
-use super::{Here, Reached, Wanted, kept};
+use super::{Here, Reached, WantedObject, kept};
 
 /// The path of the question.
 pub(super) const PATH: &str = "/lockgate/v1/accepted";
@@ -22,7 +22,7 @@ pub fn routes(here: Here, over_tls: bool) -> Router {
 
 /// Answers when all Envoys of this replica have accepted at least one object, when there are no Envoys, or after
 /// [`HOLD`].
-async fn answer(State(here): State<Here>, Json(wanted): Json<Vec<Wanted>>) -> Json<Reached> {
+async fn answer(State(here): State<Here>, Json(wanted): Json<Vec<WantedObject>>) -> Json<Reached> {
     let mut changes = here.changes();
     let hold = tokio::time::sleep(HOLD);
     tokio::pin!(hold);

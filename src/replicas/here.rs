@@ -8,7 +8,7 @@ use lockgate_xds::server::{Acceptance, Registry};
 use lockgate_xds::snapshot::{Resource, Store};
 use tokio::sync::watch;
 
-use super::{Reached, Wanted};
+use super::{Reached, WantedObject};
 use crate::fleet::FleetId;
 use crate::inspection::{Inspection, Published};
 
@@ -33,7 +33,7 @@ impl Here {
 
     /// Returns the progress of the Envoys with each of `wanted`. No Envoy has accepted an object that this replica does
     /// not know.
-    pub fn reached(&self, wanted: &[Wanted]) -> Reached {
+    pub fn reached(&self, wanted: &[WantedObject]) -> Reached {
         let inspection = self.inspected.borrow().clone();
         if !inspection.complete {
             return Reached::nobody(wanted.len());
@@ -52,7 +52,7 @@ impl Here {
             (fleet, acceptance)
         };
         let fleets: BTreeMap<FleetId, Acceptance> = fleets.into_iter().map(acceptance).collect();
-        let of_object = |wanted: &Wanted| {
+        let of_object = |wanted: &WantedObject| {
             let of = |fleet: FleetId| fleets.get(&fleet);
             let acceptances: Vec<&Acceptance> = fleets_of(wanted).into_iter().filter_map(of).collect();
             let expected: usize = acceptances.iter().map(|acceptance| acceptance.clients.len()).sum();
@@ -70,11 +70,11 @@ impl Here {
     }
 
     /// Returns the progress of each Envoy of this replica, by node ID.
-    pub fn envoys(&self) -> Vec<Progress> {
+    pub fn envoys(&self) -> Vec<EnvoyProgress> {
         let Acceptance { clients, mut rejected } = self.registry.acceptance(|node, _| node.is_envoy());
         let progress = |(id, answered): (String, Option<u64>)| {
             let rejected = rejected.remove(&id).unwrap_or_default();
-            Progress { id, answered, rejected }
+            EnvoyProgress { id, answered, rejected }
         };
         clients.into_iter().map(progress).collect()
     }
@@ -102,7 +102,7 @@ impl std::fmt::Debug for FleetStores {
 }
 
 /// Returns the fleets of a wanted object.
-fn fleets_of(wanted: &Wanted) -> Vec<FleetId> {
+fn fleets_of(wanted: &WantedObject) -> Vec<FleetId> {
     match wanted.fleets.as_slice() {
         [] => vec![FleetId::shared()],
         fleets => fleets.iter().map(|name| FleetId::new(name)).collect(),
@@ -111,7 +111,7 @@ fn fleets_of(wanted: &Wanted) -> Vec<FleetId> {
 
 /// The progress of one Envoy.
 #[derive(Debug, Clone)]
-pub struct Progress {
+pub struct EnvoyProgress {
     /// The node ID.
     pub id: String,
     /// The publication up to which the Envoy has answered all responses. `None`: it does not have its first configuration.
@@ -122,7 +122,7 @@ pub struct Progress {
 
 /// Returns whether `known` is the wanted object in the wanted revision. Another replica may ask for a revision that this replica
 /// does not serve yet.
-fn is(known: &Published, wanted: &Wanted) -> bool {
+fn is(known: &Published, wanted: &WantedObject) -> bool {
     known.served && *known.uid == *wanted.uid && known.revision == wanted.revision
 }
 

@@ -14,7 +14,7 @@ use lockgate_route::objects::Kept;
 use tokio::sync::mpsc::WeakSender;
 use tokio::time::Instant;
 
-use super::{Connector, Here, Others};
+use super::{Connector, Here, OtherReplicas};
 use crate::source::Event;
 use crate::source::kept::LastGood;
 
@@ -65,7 +65,7 @@ pub(super) fn select(kept: &[Kept], mut room: usize) -> Vec<&Kept> {
 
 /// Asks `others` for their last good content, and sends it to the loop: once at the start within [`FIRST`], even if it is empty,
 /// and later periodically. Ends when the loop ends.
-pub async fn follow(others: Others, events: WeakSender<Event>) {
+pub async fn follow(others: OtherReplicas, events: WeakSender<Event>) {
     let end = Instant::now() + FIRST;
     let mut first = true;
     loop {
@@ -87,7 +87,7 @@ pub async fn follow(others: Others, events: WeakSender<Event>) {
 }
 
 /// Returns the content of the other replicas, and whether all of them answered.
-async fn ask(others: &Others) -> (Vec<Kept>, bool) {
+async fn ask(others: &OtherReplicas) -> (Vec<Kept>, bool) {
     if !matches!(others.connector, Connector::Tls(_)) {
         return (Vec::new(), true);
     }

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
 use super::answer::{HOLD, PATH};
-use super::{Reached, Wanted};
+use super::{Reached, WantedObject};
 
 /// The connect timeout. A slower replica counts as absent.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ pub type Client = (Arc<ClientConfig>, ServerName<'static>);
 
 /// The other replicas, addressed by a name that resolves to all of them.
 #[derive(Debug, Clone)]
-pub struct Others {
+pub struct OtherReplicas {
     /// `host:port`: a headless Service.
     pub address: String,
     /// The addresses of this replica, which it does not ask.
@@ -52,9 +52,9 @@ pub struct Others {
     pub connector: Connector,
 }
 
-impl Others {
+impl OtherReplicas {
     /// Asks each other replica. A replica delays its answer until the acceptance changes. An unreachable replica yields an error.
-    pub async fn ask(&self, wanted: &[Wanted]) -> Vec<(SocketAddr, Result<Reached, String>)> {
+    pub async fn ask(&self, wanted: &[WantedObject]) -> Vec<(SocketAddr, Result<Reached, String>)> {
         let question = match question(wanted) {
             Ok(question) => Bytes::from(question),
             Err(error) => return vec![(UNKNOWN, Err(error.to_string()))],
@@ -119,13 +119,13 @@ impl Others {
 #[derive(Serialize)]
 struct Compatible<'a> {
     #[serde(flatten)]
-    wanted: &'a Wanted,
+    wanted: &'a WantedObject,
     /// Earlier versions compare generations and do not know revisions. None of their Envoys has accepted the maximum generation.
     generation: i64,
 }
 
 /// Returns the question as JSON.
-pub(super) fn question(wanted: &[Wanted]) -> serde_json::Result<Vec<u8>> {
+pub(super) fn question(wanted: &[WantedObject]) -> serde_json::Result<Vec<u8>> {
     let question = wanted.iter().map(|wanted| Compatible { wanted, generation: i64::MAX });
     serde_json::to_vec(&question.collect::<Vec<_>>())
 }

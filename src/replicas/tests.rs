@@ -18,8 +18,8 @@ use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{Connector, Here, Others};
-use super::{Reached, Wanted, answer, routes};
+use super::{Connector, Here, OtherReplicas};
+use super::{Reached, WantedObject, answer, routes};
 use crate::inspection::{Inspection, Published};
 
 /// A replica with the served Ingress shop/cart, which uses the cluster `c`.
@@ -72,8 +72,8 @@ impl Replica {
         self.inspection.send_replace(Arc::new(Inspection { sources, complete: true, ..Inspection::default() }));
     }
 
-    fn others(&self) -> Others {
-        Others { address: self.address.to_string(), own: Vec::new(), connector: Connector::Plain }
+    fn others(&self) -> OtherReplicas {
+        OtherReplicas { address: self.address.to_string(), own: Vec::new(), connector: Connector::Plain }
     }
 }
 
@@ -112,12 +112,12 @@ fn published(number: u64, served: bool) -> Published {
     Published { uid: "u".into(), revision: Revision(number), since: number, served, fleets: Arc::default() }
 }
 
-fn cart(number: u64) -> Wanted {
-    Wanted::new(Kind::INGRESS, &ObjectKey::new("shop", "cart"), &published(number, true))
+fn cart(number: u64) -> WantedObject {
+    WantedObject::new(Kind::INGRESS, &ObjectKey::new("shop", "cart"), &published(number, true))
 }
 
 /// Waits until this replica reports this progress.
-async fn until(here: &Here, wanted: &Wanted, envoys: usize, accepted: usize) {
+async fn until(here: &Here, wanted: &WantedObject, envoys: usize, accepted: usize) {
     let mut changes = here.changes();
     let expected = Reached { envoys, accepted: vec![accepted], expected: vec![envoys] };
     let reached = async {
@@ -140,8 +140,8 @@ async fn an_object_is_accepted_when_every_envoy_has_accepted_it() {
     one.answer(nonce, None).await;
     until(&replica.here, &cart(1), 1, 1).await;
     until(&replica.here, &cart(2), 1, 0).await;
-    until(&replica.here, &Wanted { uid: "other".into(), ..cart(1) }, 1, 0).await;
-    until(&replica.here, &Wanted { resource: Kind::SERVICE.resource(), ..cart(1) }, 1, 0).await;
+    until(&replica.here, &WantedObject { uid: "other".into(), ..cart(1) }, 1, 0).await;
+    until(&replica.here, &WantedObject { resource: Kind::SERVICE.resource(), ..cart(1) }, 1, 0).await;
     let mut two = Envoy::connect(replica.address, "two").await;
     let nonce = two.next().await;
     until(&replica.here, &cart(1), 2, 1).await;
@@ -246,9 +246,9 @@ async fn another_replica_answers_when_the_acceptance_changes() {
 #[tokio::test]
 async fn a_replica_does_not_ask_itself_and_reports_unreachable_replicas() {
     let replica = Replica::start().await;
-    let own = Others { own: vec![replica.address.ip()], ..replica.others() };
+    let own = OtherReplicas { own: vec![replica.address.ip()], ..replica.others() };
     assert!(own.ask(&[cart(1)]).await.is_empty());
-    let gone = Others { address: "127.0.0.1:1".into(), ..replica.others() };
+    let gone = OtherReplicas { address: "127.0.0.1:1".into(), ..replica.others() };
     assert!(gone.ask(&[cart(1)]).await[0].1.as_ref().is_err_and(|why| why.contains("refused")));
 }
 
@@ -277,11 +277,11 @@ async fn replicas_of_different_versions_never_report_acceptance() {
     until(&replica.here, &cart(1), 1, 1).await;
     let earlier = Earlier { namespace: "shop".into(), name: "cart".into(), uid: "u".into(), generation: 1 };
     let question = serde_json::to_vec(&[earlier]).unwrap();
-    let wanted: Vec<Wanted> = serde_json::from_slice(&question).unwrap();
+    let wanted: Vec<WantedObject> = serde_json::from_slice(&question).unwrap();
     assert_eq!(replica.here.reached(&wanted), Reached { envoys: 1, accepted: vec![0], expected: vec![1] });
     // The fields of this version survive the round trip.
     let question = super::others::question(&[cart(1)]).unwrap();
-    assert_eq!(serde_json::from_slice::<Vec<Wanted>>(&question).unwrap(), [cart(1)]);
+    assert_eq!(serde_json::from_slice::<Vec<WantedObject>>(&question).unwrap(), [cart(1)]);
 }
 
 #[test]

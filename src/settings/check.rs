@@ -5,12 +5,12 @@ mod process;
 use lockgate_route::model::{Bind, TlsVersion};
 use lockgate_route::settings::Settings;
 
-use super::file::{Fault, Origin, Resolved};
+use super::file::{Origin, Resolved, SettingsFault};
 use super::values::quoted;
 use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, StatsTls, TlsParameters};
 
 /// Returns all contradictions between valid values.
-pub fn all(resolved: &Resolved) -> Vec<Fault> {
+pub fn all(resolved: &Resolved) -> Vec<SettingsFault> {
     let Settings { listeners, http, compression, headers, tls, access_log, upstream, .. } = &resolved.settings.route;
     let mut checks = Checks { resolved, faults: Vec::new() };
     checks.check_ports();
@@ -72,7 +72,7 @@ pub fn all(resolved: &Resolved) -> Vec<Fault> {
 
 struct Checks<'a> {
     resolved: &'a Resolved,
-    faults: Vec<Fault>,
+    faults: Vec<SettingsFault>,
 }
 
 impl Checks<'_> {
@@ -84,7 +84,7 @@ impl Checks<'_> {
             .find_map(origin_of)
             .or_else(|| keys.first().map(|key| (*key, Origin::Default)))
             .unwrap_or_default();
-        self.faults.push(Fault { origin, key: key.to_owned(), message: message.into() });
+        self.faults.push(SettingsFault { origin, key: key.to_owned(), message: message.into() });
     }
 
     /// Checks that listeners with the same port have different addresses.

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::keys::{KEYS, Key, Restart, key};
+use super::keys::{KEYS, Restart, SettingsKey, key};
 use super::print::written;
 use super::values::{found, quoted};
-use super::yaml::{self, Content, Node, Place, Wrong};
+use super::yaml::{self, Location, Node, NodeContent, Wrong};
 use super::{Settings, check, foreign, nearest};
 
 /// The origin of a value.
@@ -17,7 +17,7 @@ pub enum Origin {
     #[default]
     Default,
     /// The file.
-    File(Place),
+    File(Location),
     /// A flag.
     Flag(&'static str),
 }
@@ -26,7 +26,7 @@ impl Origin {
     /// The location, `lockgate.yaml:12:14` or `--connect-timeout`; empty for a default.
     pub fn within(self, file: &str) -> String {
         match self {
-            Self::File(Place { line, column }) => format!("{file}:{line}:{column}"),
+            Self::File(Location { line, column }) => format!("{file}:{line}:{column}"),
             Self::Flag(flag) => flag.to_owned(),
             Self::Default => String::new(),
         }
@@ -95,7 +95,7 @@ impl Resolved {
 
 /// A fault of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct SettingsFault {
     /// The location.
     pub origin: Origin,
     /// The path of the key; empty if unknown.
@@ -106,17 +106,17 @@ pub struct Fault {
 
 /// All faults of a file and of flags, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Faults {
+pub struct SettingsFaults {
     /// The name of the file as given by the user.
     pub file: String,
     /// The faults, at least one.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<SettingsFault>,
 }
 
-impl std::error::Error for Faults {}
+impl std::error::Error for SettingsFaults {}
 
 /// Formats one line per fault: `lockgate.yaml:12:14: timeouts.connect: "2" is not a valid duration: expected …`.
-impl fmt::Display for Faults {
+impl fmt::Display for SettingsFaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, fault) in self.faults.iter().enumerate() {
             if i > 0 {
@@ -128,10 +128,10 @@ impl fmt::Display for Faults {
     }
 }
 
-impl Faults {
+impl SettingsFaults {
     /// Formats one fault after the name of the file.
-    pub fn line(&self, fault: &Fault) -> String {
-        let Fault { origin, key, message } = fault;
+    pub fn line(&self, fault: &SettingsFault) -> String {
+        let SettingsFault { origin, key, message } = fault;
         let place = origin.within(&self.file);
         let parts = [&*place, key, message].into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join(": ")
@@ -139,7 +139,7 @@ impl Faults {
 }
 
 /// Parses the file `name` with the content `text`, and the flags, which take precedence. The error has all faults.
-pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolved, Faults> {
+pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolved, SettingsFaults> {
     let mut resolver = Resolver::default();
     match yaml::read(text) {
         Ok(document) => resolver.group("", &document),
@@ -160,9 +160,9 @@ pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolve
         false => {
             faults.sort_by_key(|fault| match fault.origin {
                 Origin::File(place) => (0, place),
-                Origin::Flag(_) | Origin::Default => (1, Place::default()),
+                Origin::Flag(_) | Origin::Default => (1, Location::default()),
             });
-            Err(Faults { file: name.to_owned(), faults })
+            Err(SettingsFaults { file: name.to_owned(), faults })
         }
     }
 }
@@ -170,19 +170,19 @@ pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolve
 #[derive(Default)]
 struct Resolver {
     resolved: Resolved,
-    faults: Vec<Fault>,
+    faults: Vec<SettingsFault>,
 }
 
 impl Resolver {
     fn fault(&mut self, origin: Origin, key: &str, message: impl Into<String>) {
-        self.faults.push(Fault { origin, key: key.to_owned(), message: message.into() });
+        self.faults.push(SettingsFault { origin, key: key.to_owned(), message: message.into() });
     }
 
     /// Parses the keys below `path`, which is empty for the whole file.
     fn group(&mut self, path: &str, node: &Node) {
         let fields = match &node.content {
-            Content::Nothing => return,
-            Content::Object(fields) => fields,
+            NodeContent::Nothing => return,
+            NodeContent::Object(fields) => fields,
             other => {
                 let message =
                     format!("expected an object with the keys {}, found {}", children(path).join(", "), found(other));
@@ -205,7 +205,7 @@ impl Resolver {
 
     /// Reports the keys below an unknown key, with their equivalents.
     fn hints(&mut self, path: &str, node: &Node) {
-        let Content::Object(fields) = &node.content else { return };
+        let NodeContent::Object(fields) = &node.content else { return };
         for field in fields {
             let inner = format!("{path}.{}", field.key);
             match foreign::of_contour(&inner) {
@@ -216,7 +216,7 @@ impl Resolver {
     }
 
     /// Parses the value of `key` from `flag`. It overrides the value of the file, which is recorded.
-    fn flag(&mut self, key: &'static Key, flag: &'static str, node: &Node) {
+    fn flag(&mut self, key: &'static SettingsKey, flag: &'static str, node: &Node) {
         let origin = self.resolved.origins.get(key.path).copied();
         let value = (key.show)(&self.resolved.settings);
         self.leaf(key, node, Origin::Flag(flag));
@@ -228,8 +228,8 @@ impl Resolver {
     }
 
     /// Parses the value of `key`. An empty value counts as absent.
-    fn leaf(&mut self, key: &'static Key, node: &Node, origin: Origin) {
-        if node.content == Content::Nothing {
+    fn leaf(&mut self, key: &'static SettingsKey, node: &Node, origin: Origin) {
+        if node.content == NodeContent::Nothing {
             return;
         }
         let mut wrong = Vec::new();

@@ -3,11 +3,11 @@
 
 use serde_json::Value as Json;
 
-use super::values::Format;
+use super::values::ValueFormat;
 use super::values::lists::List;
 use super::values::names::{
-    Address, Annotation, ClassName, ControllerName, HostPort, MediaType, Name, Namespace, ObjectName, Reachable,
-    Socket, Text,
+    AnnotationName, ClassName, ControllerName, FreeText, HostPort, IpAddress, MediaType, Name, Namespace, ObjectName,
+    Reachable, Socket,
 };
 use super::values::numbers::{
     Body, Buffer, Byte, Compressible, Connections, Count, FleetCount, HeadersSize, Heap, JsonBody, NamespaceSize,
@@ -15,8 +15,8 @@ use super::values::numbers::{
 };
 use super::values::policy::{EnvoyHeader, HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
 use super::values::process::{Certificates, Directory, Identity, LogFilter, TemplateFile};
-use super::values::retries::Condition;
-use super::values::services::{Descriptors, PathPrefix, Texts};
+use super::values::retries::RetryCondition;
+use super::values::services::{Descriptors, PathPrefix, TextMap};
 use super::values::times::{Limit, Seconds, Time, Wait};
 use super::values::tls::{CipherSuite, Curve, RedirectStatus, Version};
 use super::values::wasm::Modules;
@@ -32,7 +32,7 @@ use crate::telemetry;
 
 /// A key of the settings file.
 #[derive(Clone, Copy)]
-pub struct Key {
+pub struct SettingsKey {
     /// The path, with dots: `timeouts.connect`.
     pub path: &'static str,
     /// The documentation of the effect.
@@ -71,7 +71,7 @@ impl Restart {
 }
 
 /// Returns the key with this path.
-pub fn key(path: &str) -> Option<&'static Key> {
+pub fn key(path: &str) -> Option<&'static SettingsKey> {
     KEYS.iter().find(|key| key.path == path)
 }
 
@@ -83,20 +83,20 @@ macro_rules! key {
         key!(@ $path, $format, $($field).+, $doc, Some($restart))
     };
     (@ $path:literal, $format:ty, $($field:ident).+, $doc:expr, $restart:expr) => {
-        Key {
+        SettingsKey {
             path: $path,
             doc: $doc,
-            describe: <$format as Format>::describe,
-            read: |settings, node, wrong| match <$format as Format>::read(node, wrong) {
+            describe: <$format as ValueFormat>::describe,
+            read: |settings, node, wrong| match <$format as ValueFormat>::read(node, wrong) {
                 Some(value) => {
                     settings.$($field).+ = value;
                     true
                 }
                 None => false,
             },
-            show: |settings| <$format as Format>::show(&settings.$($field).+),
+            show: |settings| <$format as ValueFormat>::show(&settings.$($field).+),
             copy: |to, from| to.$($field).+.clone_from(&from.$($field).+),
-            schema: <$format as Format>::schema,
+            schema: <$format as ValueFormat>::schema,
             restart: $restart,
         }
     };
@@ -201,12 +201,12 @@ pub static GROUPS: &[(&str, &str)] = &[
 ];
 
 /// Every key, in the order of the reference.
-pub static KEYS: &[Key] = &joined::<
+pub static KEYS: &[SettingsKey] = &joined::<
     { SELECTION.len() + CLIENTS.len() + SERVICES.len() + UPSTREAM.len() + PROCESS.len() },
 >([SELECTION, CLIENTS, SERVICES, UPSTREAM, PROCESS]);
 
 /// Concatenates the lists, which have `N` keys in total.
-const fn joined<const N: usize>(lists: [&[Key]; 5]) -> [Key; N] {
+const fn joined<const N: usize>(lists: [&[SettingsKey]; 5]) -> [SettingsKey; N] {
     let mut all = [lists[0][0]; N];
     let (mut list, mut at) = (0, 0);
     while list < lists.len() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value as Json, json};
 
 use super::file::{Origin, Resolved};
-use super::keys::{KEYS, Key};
+use super::keys::{KEYS, SettingsKey};
 
 /// The column of comments, unless a value is longer.
 const COMMENTS: usize = 48;
@@ -47,7 +47,7 @@ pub fn print(resolved: &Resolved, file: &str) -> String {
 
 /// Prints all settings as a JSON list with key, value, and origin.
 pub fn print_json(resolved: &Resolved, file: &str) -> Json {
-    let entry = |key: &Key| {
+    let entry = |key: &SettingsKey| {
         let origin = match resolved.origins.get(key.path).copied().unwrap_or_default() {
             Origin::Default => "default".to_owned(),
             origin => place(origin, file),

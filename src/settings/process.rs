@@ -17,7 +17,7 @@ pub struct Process {
     /// The server for health, metrics, and debug pages.
     pub admin: Admin,
     /// The separate server for metrics.
-    pub metrics: Metrics,
+    pub metrics: MetricsServer,
     /// The log of this process.
     pub log: Log,
     /// The election of the replica that writes to the API server.
@@ -84,7 +84,7 @@ pub struct Admin {
 
 /// The separate server for metrics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Metrics {
+pub struct MetricsServer {
     /// The address to listen on; `None` serves metrics at [`Admin::address`].
     pub address: Option<SocketAddr>,
     /// A directory with `tls.crt` and `tls.key`, and with `ca.crt` if clients must present a certificate; `None` is
@@ -96,7 +96,7 @@ pub struct Metrics {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     /// The format.
-    pub format: telemetry::Format,
+    pub format: telemetry::LogFormat,
     /// The filter, which is valid.
     pub level: String,
 }
@@ -162,7 +162,7 @@ impl Default for Admin {
 
 impl Default for Log {
     fn default() -> Self {
-        Self { format: telemetry::Format::Text, level: "info".to_owned() }
+        Self { format: telemetry::LogFormat::Text, level: "info".to_owned() }
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use super::Settings;
 use super::access_log::known_fields;
 use super::foreign::RENAMED;
-use super::keys::{GROUPS, KEYS, Key};
+use super::keys::{GROUPS, KEYS, SettingsKey};
 use super::print::written;
 
 /// The maximum length of a default in the table. Longer defaults follow below the table.
@@ -51,7 +51,7 @@ pub fn reference() -> String {
 }
 
 /// Returns the documentation of a key, including the restart that a change needs.
-pub(super) fn effect(key: &Key) -> String {
+pub(super) fn effect(key: &SettingsKey) -> String {
     match key.restart {
         None => key.doc.to_owned(),
         Some(restart) => format!("{} A change {}.", key.doc, restart.as_str()),
@@ -59,7 +59,7 @@ pub(super) fn effect(key: &Key) -> String {
 }
 
 /// Returns the keys of a group.
-fn of_group(group: &str) -> impl Iterator<Item = &'static Key> {
+fn of_group(group: &str) -> impl Iterator<Item = &'static SettingsKey> {
     KEYS.iter().filter(move |key| key.path.split('.').next() == Some(group))
 }
 

@@ -240,7 +240,7 @@ fn every_field_has_a_key() {
                         peers: _,
                     },
                 admin: Admin { address: _ },
-                metrics: Metrics { address: _, tls: _ },
+                metrics: MetricsServer { address: _, tls: _ },
                 log: Log { format: _, level: _ },
                 leader_election:
                     LeaderElection { enabled: _, lease: _, lease_duration: _, renew_deadline: _, retry_period: _ },
@@ -360,7 +360,7 @@ fn only_settings_of_the_process_wait_for_a_restart() {
     // The effective value is restored, so nothing waits any more.
     let back = resolve("f", "\nxds: {gateTimeout: 5s}", &[]).unwrap().in_place_of(&held);
     assert!(back.waiting.is_empty());
-    assert_eq!(back.origins["xds.gateTimeout"], Origin::File(Place { line: 2, column: 7 }));
+    assert_eq!(back.origins["xds.gateTimeout"], Origin::File(Location { line: 2, column: 7 }));
     assert!(back.settings.route == Settings::default().route && held.settings.route != back.settings.route);
 }
 
@@ -415,7 +415,7 @@ fn the_table_is_sorted() {
     assert_eq!(of_keys, GROUPS.iter().map(|(group, _)| *group).collect::<Vec<_>>());
     for key in KEYS {
         assert_eq!(KEYS.iter().filter(|other| other.path == key.path).count(), 1, "{}", key.path);
-        let inside = |other: &keys::Key| other.path.starts_with(&format!("{}.", key.path));
+        let inside = |other: &keys::SettingsKey| other.path.starts_with(&format!("{}.", key.path));
         assert!(!KEYS.iter().any(inside), "{} is a key and a group", key.path);
         assert!(key.doc.ends_with('.') && !(key.describe)().is_empty(), "{}", key.path);
     }

@@ -1,7 +1,7 @@
 //! The formats of values in the settings file: how each is parsed, printed, and described by a schema.
 //!
 //! A format is a type without values, named in the table of keys. It defines the syntax and the parsed
-//! [`Format::Value`].
+//! [`ValueFormat::Value`].
 
 pub mod lists;
 pub mod names;
@@ -17,10 +17,10 @@ pub mod words;
 
 use serde_json::{Value as Json, json};
 
-use super::yaml::{Content, Node, Wrong};
+use super::yaml::{Node, NodeContent, Wrong};
 
 /// The format of a value.
-pub trait Format {
+pub trait ValueFormat {
     /// The parsed value.
     type Value;
     /// The name for the reference: `duration`, `list of header names`.
@@ -47,7 +47,7 @@ pub trait Scalar {
     fn schema() -> Json;
 }
 
-impl<S: Scalar> Format for S {
+impl<S: Scalar> ValueFormat for S {
     type Value = S::Value;
 
     fn describe() -> String {
@@ -56,7 +56,7 @@ impl<S: Scalar> Format for S {
 
     fn read(node: &Node, wrong: &mut Vec<Wrong>) -> Option<S::Value> {
         let parsed = match &node.content {
-            Content::Scalar(text) => {
+            NodeContent::Scalar(text) => {
                 S::parse(text).map_err(|why| format!("{} is not a valid {}: {why}", quoted(text), short(S::NAME)))
             }
             _ => Err(format!("expected a {}, found {}", short(S::NAME), found(&node.content))),
@@ -76,7 +76,7 @@ impl<S: Scalar> Format for S {
 /// An optional value.
 pub struct Maybe<F>(F);
 
-impl<F: Format> Format for Maybe<F> {
+impl<F: ValueFormat> ValueFormat for Maybe<F> {
     type Value = Option<F::Value>;
 
     fn describe() -> String {
@@ -126,12 +126,12 @@ fn short(name: &str) -> String {
 }
 
 /// Describes an unexpected value.
-pub fn found(content: &Content) -> String {
+pub fn found(content: &NodeContent) -> String {
     match content {
-        Content::Nothing => "nothing".to_owned(),
-        Content::Scalar(text) => quoted(text),
-        Content::List(_) => "a list".to_owned(),
-        Content::Object(_) => "an object".to_owned(),
+        NodeContent::Nothing => "nothing".to_owned(),
+        NodeContent::Scalar(text) => quoted(text),
+        NodeContent::List(_) => "a list".to_owned(),
+        NodeContent::Object(_) => "an object".to_owned(),
     }
 }
 

@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 32;
 
 /// A location in the file; both numbers start at 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Location {
     /// The line.
     pub line: usize,
     /// The column.
@@ -21,14 +21,14 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// The start.
-    pub place: Place,
+    pub place: Location,
     /// The value.
-    pub content: Content,
+    pub content: NodeContent,
 }
 
 /// The kinds of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum NodeContent {
     /// An empty value, `null`, or `~`.
     Nothing,
     /// Text as written, without quotes.
@@ -43,7 +43,7 @@ pub enum Content {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     /// The location of the key.
-    pub place: Place,
+    pub place: Location,
     /// The key.
     pub key: String,
     /// The value.
@@ -54,12 +54,12 @@ pub struct Field {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
     /// The location.
-    pub place: Place,
+    pub place: Location,
     /// The message.
     pub message: String,
 }
 
-impl Place {
+impl Location {
     fn of(span: &Span) -> Self {
         Self { line: span.start.line(), column: span.start.col() + 1 }
     }
@@ -73,31 +73,31 @@ impl Place {
 impl Node {
     /// Creates a text that is not from a file.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { place: Place::default(), content: Content::Scalar(text.into()) }
+        Self { place: Location::default(), content: NodeContent::Scalar(text.into()) }
     }
 
     /// Creates a list of texts that are not from a file.
     pub fn texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> Self {
-        Self { place: Place::default(), content: Content::List(texts.into_iter().map(Self::text).collect()) }
+        Self { place: Location::default(), content: NodeContent::List(texts.into_iter().map(Self::text).collect()) }
     }
 
     /// Creates a value that is not from a file. Scalars become text, as in a file.
     pub fn of_json(value: &Value) -> Self {
         let content = match value {
-            Value::Null => Content::Nothing,
-            Value::Bool(_) | Value::Number(_) => Content::Scalar(value.to_string()),
-            Value::String(text) => Content::Scalar(text.clone()),
-            Value::Array(items) => Content::List(items.iter().map(Self::of_json).collect()),
+            Value::Null => NodeContent::Nothing,
+            Value::Bool(_) | Value::Number(_) => NodeContent::Scalar(value.to_string()),
+            Value::String(text) => NodeContent::Scalar(text.clone()),
+            Value::Array(items) => NodeContent::List(items.iter().map(Self::of_json).collect()),
             Value::Object(fields) => {
                 let field = |(key, value): (&String, &Value)| Field {
-                    place: Place::default(),
+                    place: Location::default(),
                     key: key.clone(),
                     value: Self::of_json(value),
                 };
-                Content::Object(fields.iter().map(field).collect())
+                NodeContent::Object(fields.iter().map(field).collect())
             }
         };
-        Self { place: Place::default(), content }
+        Self { place: Location::default(), content }
     }
 }
 
@@ -122,7 +122,7 @@ pub fn read(text: &str) -> Result<Node, Wrong> {
             _ => {}
         }
     }
-    Ok(document.unwrap_or(Node { place: Place { line: 1, column: 1 }, content: Content::Nothing }))
+    Ok(document.unwrap_or(Node { place: Location { line: 1, column: 1 }, content: NodeContent::Nothing }))
 }
 
 struct Reader<'a> {
@@ -131,30 +131,30 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Returns the next event, or the end of the stream.
-    fn next(&mut self) -> Result<(Event<'a>, Place), Wrong> {
+    fn next(&mut self) -> Result<(Event<'a>, Location), Wrong> {
         match self.parser.next_event() {
-            None => Ok((Event::StreamEnd, Place::default())),
-            Some(Ok((event, span))) => Ok((event, Place::of(&span))),
+            None => Ok((Event::StreamEnd, Location::default())),
+            Some(Ok((event, span))) => Ok((event, Location::of(&span))),
             Some(Err(error)) => Err(wrong(&error)),
         }
     }
 
     /// Parses the value that starts with `event`.
-    fn node(&mut self, event: Event<'a>, place: Place, depth: usize) -> Result<Node, Wrong> {
+    fn node(&mut self, event: Event<'a>, place: Location, depth: usize) -> Result<Node, Wrong> {
         if depth > MAX_DEPTH {
             return Err(place.wrong(format!("nested deeper than {MAX_DEPTH} levels")));
         }
         let content = match event {
             Event::Scalar(text, style, ..) => match (&*text, style) {
-                ("" | "~" | "null" | "Null" | "NULL", ScalarStyle::Plain) => Content::Nothing,
-                _ => Content::Scalar(text.into_owned()),
+                ("" | "~" | "null" | "Null" | "NULL", ScalarStyle::Plain) => NodeContent::Nothing,
+                _ => NodeContent::Scalar(text.into_owned()),
             },
             Event::SequenceStart(..) => {
                 let mut items = Vec::new();
                 loop {
                     let (event, place) = self.next()?;
                     if matches!(event, Event::SequenceEnd) {
-                        break Content::List(items);
+                        break NodeContent::List(items);
                     }
                     items.push(self.node(event, place, depth + 1)?);
                 }
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
                 loop {
                     let (event, place) = self.next()?;
                     if matches!(event, Event::MappingEnd) {
-                        break Content::Object(fields);
+                        break NodeContent::Object(fields);
                     }
                     let Event::Scalar(key, ..) = event else {
                         return Err(place.wrong("only text can be a key"));
@@ -186,6 +186,6 @@ impl<'a> Reader<'a> {
 }
 
 fn wrong(error: &ScanError) -> Wrong {
-    let place = Place { line: error.marker().line(), column: error.marker().col() + 1 };
+    let place = Location { line: error.marker().line(), column: error.marker().col() + 1 };
     place.wrong(error.kind().to_string())
 }

@@ -15,14 +15,14 @@ const MAX_LABEL: usize = 63;
 
 /// The place of the claims of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ClaimsPlace {
     /// The namespace of the controller.
     pub namespace: String,
     /// The name of the installation.
     installation: String,
 }
 
-impl Place {
+impl ClaimsPlace {
     /// Returns the place of the claims of the installation with this Lease.
     pub fn new(namespace: String, lease: &str) -> Self {
         let installation: String = lease.chars().take(MAX_LABEL).collect();
@@ -73,12 +73,12 @@ mod tests {
 
     #[test]
     fn the_names_of_long_leases_are_valid_labels() {
-        let place = Place::new("edge".into(), "lockgate");
+        let place = ClaimsPlace::new("edge".into(), "lockgate");
         assert_eq!(
             (place.name(3), place.selector()),
             ("lockgate-claims-3".into(), "lockgate.dev/claims=lockgate".into())
         );
-        let long = Place::new("edge".into(), &format!("{}-{}", "a".repeat(62), "b".repeat(62)));
+        let long = ClaimsPlace::new("edge".into(), &format!("{}-{}", "a".repeat(62), "b".repeat(62)));
         assert_eq!(long.installation(), "a".repeat(62));
     }
 }

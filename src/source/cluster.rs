@@ -31,8 +31,8 @@ use tower::buffer::BufferLayer;
 use tower::retry::RetryLayer;
 use tower::timeout::TimeoutLayer;
 
-use super::claims::Place;
-use super::kinds::{ROWS, Row};
+use super::claims::ClaimsPlace;
+use super::kinds::{KindRow, ROWS};
 use super::{Event, SourceError};
 use crate::metrics::Metrics;
 
@@ -41,7 +41,7 @@ use installed::Installed;
 use merge::Merge;
 use retry::{Recovery, with_backoff};
 
-use watch::{Arrival, Target, Watch};
+use watch::{Arrival, Target, WatchStream};
 
 /// The time limit for the head of a response, including the retries of the client. The API server limits a request to 60 s. Without
 /// this limit, a lost request waits forever: hyper can lose a request if its connection ends while the request enters the queue.
@@ -58,7 +58,7 @@ pub struct WatchOptions {
     /// Whether the kinds of Gateway API are watched.
     pub gateway_api: bool,
     /// The place of the claims of hosts. `None`: there are none.
-    pub claims: Option<Place>,
+    pub claims: Option<ClaimsPlace>,
 }
 
 impl Default for WatchOptions {
@@ -182,7 +182,7 @@ impl Scope {
     /// Creates the watches of a kind: one for each namespace, one for all, or none.
     ///
     /// Each has its namespace; empty for all.
-    fn watches(&self, Row { kind, watch, fields, .. }: Row) -> Vec<(Arc<str>, Watch)> {
+    fn watches(&self, KindRow { kind, watch, fields, .. }: KindRow) -> Vec<(Arc<str>, WatchStream)> {
         let namespaces: BTreeSet<&str> = match &self.options.namespaces {
             _ if kind == Kind::HOST_CLAIMS => {
                 self.options.claims.iter().map(|place| place.namespace.as_str()).collect()
@@ -192,7 +192,7 @@ impl Scope {
             _ => [""].into(),
         };
         let of_claims = self.options.claims.as_ref().filter(|_| kind == Kind::HOST_CLAIMS);
-        let labels = of_claims.map(Place::selector);
+        let labels = of_claims.map(ClaimsPlace::selector);
         let start = |namespace: &str| {
             let namespace: Arc<str> = namespace.into();
             let one = Some(namespace.clone()).filter(|namespace| !namespace.is_empty());
@@ -206,7 +206,7 @@ impl Scope {
 /// Forwards the events of all watches of one kind, until there is no receiver.
 async fn follow(
     kind: Kind,
-    watches: Vec<(Arc<str>, Watch)>,
+    watches: Vec<(Arc<str>, WatchStream)>,
     mut installed: Installed,
     recovery: Recovery,
     metrics: Metrics,

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use super::credentials::{client_secret, credentials, key_set, key_sets};
 use super::gateway::{FLEET, service};
-use super::kinds::Row;
+use super::kinds::KindRow;
 use super::names::shared;
 use super::secret::{Unusable, authorities, key_pair, revocations};
 
@@ -501,7 +501,7 @@ pub fn in_namespace(value: &mut Value, namespace: &str) {
 /// Decodes the object of a manifest. Returns `None` for a kind or version that is not in `rows`.
 ///
 /// The error states that it is not a Kubernetes object, or that the API server would reject its form.
-pub fn from_value(value: Value, rows: &[Row]) -> Result<Option<Object>, DecodeFault> {
+pub fn from_value(value: Value, rows: &[KindRow]) -> Result<Option<Object>, DecodeFault> {
     let fault =
         |path: &str, message: &str| Err(DecodeFault { path: path.into(), message: message.into(), object: None });
     if !value.is_object() {

@@ -26,8 +26,8 @@ use tokio::sync::mpsc::Sender;
 use super::{Event, SourceError, resources::FILE};
 
 pub use disk::files;
-use disk::{Content as Bytes, Disk};
-use tree::{Content, Difference, Parsed, Tree, Unreadable};
+use disk::{Disk, FileState};
+use tree::{Difference, DirectoryItem, Parsed, Tree, Unreadable};
 
 /// The delays of changes that may be incomplete.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ pub async fn watch_resources(dir: PathBuf, events: Sender<Event>) -> Result<(), 
 }
 
 /// Runs on a separate thread, because reading files blocks. The thread ends when this future is dropped.
-async fn watch<C: Content>(dir: PathBuf, events: Sender<Event>, delays: Delays) -> Result<(), SourceError> {
+async fn watch<C: DirectoryItem>(dir: PathBuf, events: Sender<Event>, delays: Delays) -> Result<(), SourceError> {
     let (inbox, messages) = channel();
     let _stop = Stop(inbox.clone());
     let (done, ended) = tokio::sync::oneshot::channel();
@@ -89,7 +89,7 @@ impl Drop for Stop {
     }
 }
 
-fn run<C: Content>(
+fn run<C: DirectoryItem>(
     dir: PathBuf,
     inbox: StdSender<Message>,
     messages: Receiver<Message>,
@@ -147,7 +147,7 @@ fn run<C: Content>(
     }
 }
 
-struct Directory<C: Content> {
+struct Directory<C: DirectoryItem> {
     disk: Disk,
     tree: Tree<C>,
     /// The time at which each changed file is read.
@@ -162,7 +162,7 @@ struct Directory<C: Content> {
     delays: Delays,
 }
 
-impl<C: Content> Directory<C> {
+impl<C: DirectoryItem> Directory<C> {
     /// Schedules the reads that an inotify event requires.
     fn record(&mut self, event: notify::Result<notify::Event>) {
         let now = Instant::now();
@@ -263,7 +263,8 @@ impl<C: Content> Directory<C> {
     /// Reads standard input to its end.
     fn read_standard_input(&mut self) {
         let text = std::io::read_to_string(std::io::stdin());
-        let content = text.map_or_else(|error| Bytes::Unreadable(format!("cannot be read: {error}")), Bytes::Text);
+        let content =
+            text.map_or_else(|error| FileState::Unreadable(format!("cannot be read: {error}")), FileState::Text);
         self.apply(STANDARD_INPUT.into(), content);
     }
 
@@ -274,12 +275,12 @@ impl<C: Content> Directory<C> {
     }
 
     /// Applies the content of the file `name`.
-    fn apply(&mut self, name: Arc<str>, content: Bytes) {
+    fn apply(&mut self, name: Arc<str>, content: FileState) {
         let difference = match content {
-            Bytes::Unchanged => return,
-            Bytes::Gone => self.tree.remove(&name),
-            Bytes::Text(text) => self.tree.set(&name, C::parse(&name, &text)),
-            Bytes::Unreadable(why) => {
+            FileState::Unchanged => return,
+            FileState::Gone => self.tree.remove(&name),
+            FileState::Text(text) => self.tree.set(&name, C::parse(&name, &text)),
+            FileState::Unreadable(why) => {
                 let fault = Unreadable { message: why, key: None };
                 self.tree.set(&name, Parsed { items: Vec::new(), faults: vec![fault] })
             }

@@ -27,10 +27,10 @@ const GONE: Duration = Duration::from_millis(200);
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The content of a file, or the reason why it cannot be read: lower case, no full stop.
-pub type Content = Result<String, String>;
+pub type FileContent = Result<String, String>;
 
 /// Reads the file `path`.
-pub fn read(path: &Path) -> Content {
+pub fn read(path: &Path) -> FileContent {
     match fs::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|error| {
             let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -44,7 +44,7 @@ pub fn read(path: &Path) -> Content {
 
 /// Sends the content of the file `path` each time that it differs from `last`. Ends only if it cannot start, or when
 /// there is no receiver. `path` is absolute.
-pub async fn watch(path: PathBuf, last: Content, changes: Sender<Content>) -> Result<(), SourceError> {
+pub async fn watch(path: PathBuf, last: FileContent, changes: Sender<FileContent>) -> Result<(), SourceError> {
     let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
     let (inbox, mut events) = mpsc::unbounded_channel();
     let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
@@ -98,7 +98,7 @@ struct File {
     stamp: Option<Stamp>,
     /// The attributes at the last check.
     checked: Option<Stamp>,
-    last: Content,
+    last: FileContent,
 }
 
 impl File {
@@ -120,7 +120,7 @@ impl File {
     }
 
     /// Returns the content of the file if it has changed.
-    fn changed(&mut self) -> Option<Content> {
+    fn changed(&mut self) -> Option<FileContent> {
         self.stamp = stamp(&self.path);
         let content = read(&self.path);
         if content == self.last {
@@ -163,7 +163,7 @@ mod tests {
 
     struct Watched {
         directory: tempfile::TempDir,
-        changes: mpsc::Receiver<Content>,
+        changes: mpsc::Receiver<FileContent>,
     }
 
     /// Watches `settings.yaml` in a directory that `prepare` has filled.
@@ -182,7 +182,7 @@ mod tests {
             self.directory.path().join(name)
         }
 
-        async fn next(&mut self) -> Content {
+        async fn next(&mut self) -> FileContent {
             tokio::time::timeout(Duration::from_secs(20), self.changes.recv()).await.unwrap().unwrap()
         }
     }

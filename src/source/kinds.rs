@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use super::claims::ClaimsConfigMap;
 use super::cluster::custom;
-use super::cluster::form::{Form, Wire};
-use super::cluster::watch::{self, Target, Watch};
+use super::cluster::form::{Wire, WireFormat};
+use super::cluster::watch::{self, Target, WatchStream};
 use super::decode::{self, Decode, DecodeFault};
 use super::gateway::{Custom, ForeignPolicySpec, Metadata};
 
@@ -30,27 +30,27 @@ const OTHER_SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/servic
 
 /// A kind that the sources read.
 #[derive(Clone, Copy)]
-pub struct Row {
+pub struct KindRow {
     /// The kind.
     pub kind: Kind,
     /// Lists and watches the objects.
-    pub watch: fn(Target) -> Watch,
+    pub watch: fn(Target) -> WatchStream,
     /// The field selector of lists and watches.
     pub fields: Option<&'static str>,
     /// Decodes an object of a manifest. Returns `None` if the translation never reads it.
     pub from_value: fn(Value) -> Result<Option<Object>, DecodeFault>,
 }
 
-impl Row {
+impl KindRow {
     /// Creates a row for complete objects in protobuf.
     const fn whole<K: Wire>() -> Self {
-        let watch = |target| watch::watch(target, Form::whole::<K>());
+        let watch = |target| watch::watch(target, WireFormat::whole::<K>());
         Self { kind: K::KIND, watch, fields: None, from_value: decode::typed::<K> }
     }
 
     /// Creates a row for the metadata of Namespaces.
     const fn namespaces() -> Self {
-        let watch = |target| watch::watch(target, Form::namespaces());
+        let watch = |target| watch::watch(target, WireFormat::namespaces());
         Self { kind: Kind::NAMESPACE, watch, fields: None, from_value: decode::typed::<core::Namespace> }
     }
 
@@ -61,37 +61,37 @@ impl Row {
 }
 
 /// Every kind that the sources read.
-pub const ROWS: [Row; Kind::ALL.len()] = [
-    Row::whole::<networking::Ingress>(),
-    Row::whole::<networking::IngressClass>(),
-    Row::whole::<core::Service>(),
-    Row::whole::<discovery::EndpointSlice>(),
-    Row { fields: Some(OTHER_SECRETS), ..Row::whole::<core::Secret>() },
-    Row::namespaces(),
-    Row::whole::<core::ConfigMap>(),
-    Row { from_value: |_| Ok(None), ..Row::custom::<ClaimsConfigMap>() },
-    Row::custom::<Custom<GatewayClassSpec, GatewayClassStatus>>(),
-    Row::custom::<Custom<GatewaySpec, GatewayStatus>>(),
-    Row::custom::<Custom<ListenerSetSpec, ListenerSetStatus>>(),
-    Row::custom::<Custom<HttpRouteSpec, RouteStatus>>(),
-    Row::custom::<Custom<GrpcRouteSpec, RouteStatus>>(),
-    Row::custom::<Custom<TcpRouteSpec, RouteStatus>>(),
-    Row::custom::<Custom<UdpRouteSpec, RouteStatus>>(),
-    Row::custom::<Custom<TlsRouteSpec, RouteStatus>>(),
-    Row::custom::<Custom<ReferenceGrantSpec, IgnoredAny>>(),
-    Row::custom::<Custom<BackendTlsPolicySpec, PolicyStatus>>(),
-    Row::custom::<Custom<XBackendTrafficPolicySpec, PolicyStatus>>(),
-    Row::custom::<Custom<HttpPolicySpec, PolicyStatus>>(),
-    Row::custom::<Custom<EnvoyFleetSpec, IgnoredAny>>(),
-    Row::custom::<Custom<HostGrantSpec, HostGrantStatus>>(),
-    Row::custom::<Custom<BackendPolicySpec, PolicyStatus>>(),
-    Row::custom::<Custom<HttpProxySpec, HttpProxyStatus>>(),
-    Row::custom::<Custom<TlsCertificateDelegationSpec, IgnoredAny>>(),
-    Row::custom::<Custom<ExtensionServiceSpec, ExtensionServiceStatus>>(),
-    Row::custom::<Custom<ForeignPolicySpec<0>, IgnoredAny>>(),
-    Row::custom::<Custom<ForeignPolicySpec<1>, IgnoredAny>>(),
-    Row::custom::<Custom<ForeignPolicySpec<2>, IgnoredAny>>(),
-    Row::custom::<Metadata>(),
+pub const ROWS: [KindRow; Kind::ALL.len()] = [
+    KindRow::whole::<networking::Ingress>(),
+    KindRow::whole::<networking::IngressClass>(),
+    KindRow::whole::<core::Service>(),
+    KindRow::whole::<discovery::EndpointSlice>(),
+    KindRow { fields: Some(OTHER_SECRETS), ..KindRow::whole::<core::Secret>() },
+    KindRow::namespaces(),
+    KindRow::whole::<core::ConfigMap>(),
+    KindRow { from_value: |_| Ok(None), ..KindRow::custom::<ClaimsConfigMap>() },
+    KindRow::custom::<Custom<GatewayClassSpec, GatewayClassStatus>>(),
+    KindRow::custom::<Custom<GatewaySpec, GatewayStatus>>(),
+    KindRow::custom::<Custom<ListenerSetSpec, ListenerSetStatus>>(),
+    KindRow::custom::<Custom<HttpRouteSpec, RouteStatus>>(),
+    KindRow::custom::<Custom<GrpcRouteSpec, RouteStatus>>(),
+    KindRow::custom::<Custom<TcpRouteSpec, RouteStatus>>(),
+    KindRow::custom::<Custom<UdpRouteSpec, RouteStatus>>(),
+    KindRow::custom::<Custom<TlsRouteSpec, RouteStatus>>(),
+    KindRow::custom::<Custom<ReferenceGrantSpec, IgnoredAny>>(),
+    KindRow::custom::<Custom<BackendTlsPolicySpec, PolicyStatus>>(),
+    KindRow::custom::<Custom<XBackendTrafficPolicySpec, PolicyStatus>>(),
+    KindRow::custom::<Custom<HttpPolicySpec, PolicyStatus>>(),
+    KindRow::custom::<Custom<EnvoyFleetSpec, IgnoredAny>>(),
+    KindRow::custom::<Custom<HostGrantSpec, HostGrantStatus>>(),
+    KindRow::custom::<Custom<BackendPolicySpec, PolicyStatus>>(),
+    KindRow::custom::<Custom<HttpProxySpec, HttpProxyStatus>>(),
+    KindRow::custom::<Custom<TlsCertificateDelegationSpec, IgnoredAny>>(),
+    KindRow::custom::<Custom<ExtensionServiceSpec, ExtensionServiceStatus>>(),
+    KindRow::custom::<Custom<ForeignPolicySpec<0>, IgnoredAny>>(),
+    KindRow::custom::<Custom<ForeignPolicySpec<1>, IgnoredAny>>(),
+    KindRow::custom::<Custom<ForeignPolicySpec<2>, IgnoredAny>>(),
+    KindRow::custom::<Metadata>(),
 ];
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::decode::{flatten, from_value, in_namespace, join};
 use super::kinds::ROWS;
-use super::yaml::{Document, Fault, documents};
+use super::yaml::{Document, DocumentFault, documents};
 
 /// An object of a manifest, and its place.
 #[derive(Debug)]
-pub struct Entry {
+pub struct ManifestEntry {
     /// The index of the document in the text, from 1.
     pub document: usize,
     /// The path of the object in the document: `items[3]` for an item of a List, otherwise empty.
@@ -19,20 +19,20 @@ pub struct Entry {
     /// The object as it is written. Null if the document is not YAML.
     pub value: Value,
     /// The object, or why there is none.
-    pub item: Item,
+    pub item: ManifestItem,
 }
 
 /// An object of a manifest, or why it is not read.
 #[derive(Debug)]
-pub enum Item {
+pub enum ManifestItem {
     /// An object that the translation reads.
     Object(Object),
     /// An object that the translation never reads.
     Unread(Unread),
     /// A document that is not YAML.
-    Unparsable(Fault),
+    Unparsable(DocumentFault),
     /// An object that the API server would reject, and its identity if that is known.
-    Rejected(Fault, Option<(Kind, ObjectKey)>),
+    Rejected(DocumentFault, Option<(Kind, ObjectKey)>),
 }
 
 /// An object that the translation never reads, because of its kind, its version, or its content.
@@ -78,24 +78,24 @@ fn lack(value: &Value) -> Option<String> {
 
 /// Returns the objects of `text` in order. Each document is parsed when the iterator reaches it, and a broken document does
 /// not affect the others.
-pub fn entries(text: &str) -> impl Iterator<Item = Entry> {
+pub fn entries(text: &str) -> impl Iterator<Item = ManifestEntry> {
     entries_in(text, None)
 }
 
 /// Returns the objects like [`entries`]. `namespace` is the namespace of objects without one.
-pub fn entries_in<'a>(text: &'a str, namespace: Option<&'a str>) -> impl Iterator<Item = Entry> + 'a {
+pub fn entries_in<'a>(text: &'a str, namespace: Option<&'a str>) -> impl Iterator<Item = ManifestEntry> + 'a {
     documents(text).flat_map(move |document| entries_of(document, namespace))
 }
 
-fn entries_of(mut document: Document, namespace: Option<&str>) -> Vec<Entry> {
+fn entries_of(mut document: Document, namespace: Option<&str>) -> Vec<ManifestEntry> {
     // Like kubectl, a key given twice is accepted in objects that are not read here.
     let lenient = document.lenient.take().filter(has_only_unread);
     let value = match (std::mem::replace(&mut document.value, Ok(Value::Null)), lenient) {
         (Ok(value), _) | (Err(_), Some(value)) => value,
         (Err(fault), None) => {
             let (outer, line) = (String::new(), fault.line);
-            let item = Item::Unparsable(fault);
-            return vec![Entry { document: document.index, outer, line, value: Value::Null, item }];
+            let item = ManifestItem::Unparsable(fault);
+            return vec![ManifestEntry { document: document.index, outer, line, value: Value::Null, item }];
         }
     };
     let entry = |(outer, mut value): (String, Value)| {
@@ -104,11 +104,13 @@ fn entries_of(mut document: Document, namespace: Option<&str>) -> Vec<Entry> {
         }
         let unread = Unread::new(&value);
         let item = match from_value(value.clone(), &ROWS) {
-            Ok(Some(object)) => Item::Object(object),
-            Ok(None) => Item::Unread(unread),
-            Err(fault) => Item::Rejected(document.fault(&join(&outer, &fault.path), fault.message), fault.object),
+            Ok(Some(object)) => ManifestItem::Object(object),
+            Ok(None) => ManifestItem::Unread(unread),
+            Err(fault) => {
+                ManifestItem::Rejected(document.fault(&join(&outer, &fault.path), fault.message), fault.object)
+            }
         };
-        Entry { document: document.index, line: document.line_of(&outer), outer, value, item }
+        ManifestEntry { document: document.index, line: document.line_of(&outer), outer, value, item }
     };
     flatten(value).into_iter().map(entry).collect()
 }
@@ -147,10 +149,10 @@ a: [
 ---
 # An empty document.
 ";
-        let found: Vec<Entry> = entries(TEXT).collect();
+        let found: Vec<ManifestEntry> = entries(TEXT).collect();
         let places: Vec<_> = found.iter().map(|entry| (entry.document, &*entry.outer, entry.line)).collect();
         assert_eq!(places[..3], [(1, "items[0]", 4), (1, "items[1]", 8), (2, "", 12)]);
-        assert!(matches!(&found[0].item, Item::Object(object) if object.kind() == Kind::SERVICE));
+        assert!(matches!(&found[0].item, ManifestItem::Object(object) if object.kind() == Kind::SERVICE));
         let deployment = Unread {
             api_version: "apps/v1".into(),
             kind: "Deployment".into(),
@@ -158,14 +160,14 @@ a: [
             name: "b".into(),
             lack: None,
         };
-        assert!(matches!(&found[1].item, Item::Unread(unread) if *unread == deployment));
+        assert!(matches!(&found[1].item, ManifestItem::Unread(unread) if *unread == deployment));
         let rejected = (Kind::SERVICE, ObjectKey::new("default", "c"));
         assert!(
-            matches!(&found[2].item, Item::Rejected(fault, Some(object)) if fault.line == 17 && *object == rejected),
+            matches!(&found[2].item, ManifestItem::Rejected(fault, Some(object)) if fault.line == 17 && *object == rejected),
             "{:?}",
             found[2]
         );
-        assert!(matches!(&found[3].item, Item::Unparsable(fault) if fault.document == 3), "{:?}", found[3]);
+        assert!(matches!(&found[3].item, ManifestItem::Unparsable(fault) if fault.document == 3), "{:?}", found[3]);
         assert_eq!(found.len(), 4);
     }
 
@@ -178,13 +180,13 @@ a: [
         let text = format!("{deployment}---\n{service}---\n{deployment}");
         let found = items(&text);
         assert!(
-            matches!(&found[..], [Item::Unread(_), Item::Unparsable(fault), Item::Unread(_)] if fault.line == 11),
+            matches!(&found[..], [ManifestItem::Unread(_), ManifestItem::Unparsable(fault), ManifestItem::Unread(_)] if fault.line == 11),
             "{found:?}"
         );
         let list =
             "apiVersion: v1\nkind: List\nkind: List\nitems: [{apiVersion: v1, kind: Service, metadata: {name: a}}]\n";
-        assert!(matches!(&items(list)[..], [Item::Unparsable(_)]));
-        assert!(matches!(&items("a: 1\na: 2\n")[..], [Item::Unparsable(_)]));
+        assert!(matches!(&items(list)[..], [ManifestItem::Unparsable(_)]));
+        assert!(matches!(&items("a: 1\na: 2\n")[..], [ManifestItem::Unparsable(_)]));
     }
 
     #[test]
@@ -200,8 +202,8 @@ a: [
 ";
         let namespaces = |namespace| {
             let items = entries_in(TEXT, namespace).map(|entry| match entry.item {
-                Item::Object(object) => object.meta().key.namespace.to_string(),
-                Item::Rejected(_, Some((_, key))) => key.namespace.to_string(),
+                ManifestItem::Object(object) => object.meta().key.namespace.to_string(),
+                ManifestItem::Rejected(_, Some((_, key))) => key.namespace.to_string(),
                 other => format!("{other:?}"),
             });
             items.collect::<Vec<_>>()

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
 use envoy_types::pb::google::protobuf as google;
-use lockgate_xds::protobuf::{self, Encoded, JsonError};
+use lockgate_xds::protobuf::{self, EncodedMessage, JsonError};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Lease, Resource, ResourceType};
 use prost::Message;
 use serde_json::Value;
 
-use super::yaml::{Document, Fault, documents};
+use super::yaml::{Document, DocumentFault, documents};
 
 /// The kind of the origin of resources from a file.
 pub const FILE: &str = "File";
@@ -24,7 +24,7 @@ const WRAPPER: &str = "envoy.service.discovery.v3.Resource";
 
 /// Parses `text`, the content of the file `path` (relative to the directory of resources). Returns the resources and
 /// the faults. A fault affects only its own resource; the caller decides whether to use the others.
-pub fn parse(path: &str, text: &str) -> (Vec<Resource>, Vec<Fault>) {
+pub fn parse(path: &str, text: &str) -> (Vec<Resource>, Vec<DocumentFault>) {
     let origin = ObjectRef::new(FILE, "", path);
     let mut file = File { origin, resources: Vec::new(), faults: Vec::new(), places: BTreeMap::new() };
     for document in documents(text) {
@@ -39,7 +39,7 @@ pub fn parse(path: &str, text: &str) -> (Vec<Resource>, Vec<Fault>) {
 struct File {
     origin: ObjectRef,
     resources: Vec<Resource>,
-    faults: Vec<Fault>,
+    faults: Vec<DocumentFault>,
     /// Document and line of each resource, to report both places of a duplicate.
     places: BTreeMap<(ResourceType, Arc<str>), (usize, usize)>,
 }
@@ -114,7 +114,7 @@ impl File {
 }
 
 /// Unwraps a resource. The name of the wrapper takes precedence over its own name. Also returns the other fields of the wrapper.
-fn unwrap(wrapper: &Encoded) -> Result<(Encoded, Lease), JsonError> {
+fn unwrap(wrapper: &EncodedMessage) -> Result<(EncodedMessage, Lease), JsonError> {
     let fault = |message: &str| JsonError { path: "resource".to_owned(), message: message.to_owned() };
     let wrapper = discovery_v3::Resource::decode(&*wrapper.message).map_err(|_| fault("cannot be read"))?;
     let any = wrapper.resource.ok_or_else(|| fault("a wrapper needs a resource"))?;
@@ -130,7 +130,7 @@ fn unwrap(wrapper: &Encoded) -> Result<(Encoded, Lease), JsonError> {
         ttl => ttl.flatten().filter(|ttl| !ttl.is_zero()),
     };
     let aliases = wrapper.aliases.into_iter().map(Arc::from).collect();
-    Ok((Encoded { type_url, message: any.value, name }, Lease { ttl, aliases, constraints }))
+    Ok((EncodedMessage { type_url, message: any.value, name }, Lease { ttl, aliases, constraints }))
 }
 
 /// Returns the field that contains the name of resources of this type.

@@ -22,7 +22,7 @@ pub struct Document {
     /// The first line, from 1.
     pub line: usize,
     /// The content, or the fault.
-    pub value: Result<Value, Fault>,
+    pub value: Result<Value, DocumentFault>,
     /// With a fault that is only a key given twice: the content as kubectl reads it, with the last value of the key.
     pub lenient: Option<Value>,
     lines: Lines,
@@ -30,7 +30,7 @@ pub struct Document {
 
 /// A fault of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct DocumentFault {
     /// The index of the document in the file, from 1. 0 means that the fault concerns the whole file.
     pub document: usize,
     /// The line, from 1.
@@ -42,7 +42,7 @@ pub struct Fault {
 }
 
 /// Displays `document 2, line 14: virtual_hosts[0].domains: expected a list, found "a.test"`.
-impl fmt::Display for Fault {
+impl fmt::Display for DocumentFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.document > 0 {
             write!(f, "document {}, ", self.document)?;
@@ -64,8 +64,13 @@ impl Document {
     }
 
     /// Creates the fault `message` of `field` in this document.
-    pub fn fault(&self, field: &str, message: impl Into<String>) -> Fault {
-        Fault { document: self.index, line: self.line_of(field), field: field.to_owned(), message: message.into() }
+    pub fn fault(&self, field: &str, message: impl Into<String>) -> DocumentFault {
+        DocumentFault {
+            document: self.index,
+            line: self.line_of(field),
+            field: field.to_owned(),
+            message: message.into(),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use kube::runtime::watcher::watch_object;
 use lockgate_route::objects::Kind;
 use tokio::sync::watch;
 
-use super::kind::Address;
+use super::kind::LoadBalancerAddress;
 use super::settings::WriterSettings;
 use crate::channel::{changed, send_if_changed};
 use crate::source::cluster::describe;
@@ -23,7 +23,7 @@ use crate::source::cluster::retry::{ShortBackoff, is_expired};
 pub(super) async fn follow(
     client: kube::Client,
     mut settings: watch::Receiver<WriterSettings>,
-    addresses: watch::Sender<Arc<[Address]>>,
+    addresses: watch::Sender<Arc<[LoadBalancerAddress]>>,
 ) {
     loop {
         let WriterSettings { status, envoy_service, .. } = settings.borrow_and_update().clone();
@@ -44,7 +44,12 @@ pub(super) async fn follow(
     }
 }
 
-async fn follow_service(client: kube::Client, namespace: &str, name: &str, addresses: &watch::Sender<Arc<[Address]>>) {
+async fn follow_service(
+    client: kube::Client,
+    namespace: &str,
+    name: &str,
+    addresses: &watch::Sender<Arc<[LoadBalancerAddress]>>,
+) {
     let mut service = watch_object(Api::<Service>::namespaced(client, namespace), name).boxed();
     let mut backoff = ShortBackoff::default();
     let (mut missing, mut expired) = (false, false);
@@ -76,10 +81,10 @@ async fn follow_service(client: kube::Client, namespace: &str, name: &str, addre
 }
 
 /// Returns the addresses in the status of a Service, without its ports, which belong to the Service alone.
-fn of_service(service: &Service) -> Vec<Address> {
+fn of_service(service: &Service) -> Vec<LoadBalancerAddress> {
     let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let ingress = status.and_then(|balancer| balancer.ingress.as_ref()).into_iter().flatten();
-    let address = |ingress: &k8s_openapi::api::core::v1::LoadBalancerIngress| Address {
+    let address = |ingress: &k8s_openapi::api::core::v1::LoadBalancerIngress| LoadBalancerAddress {
         ip: ingress.ip.clone().filter(|ip| !ip.is_empty()),
         hostname: ingress.hostname.clone().filter(|hostname| !hostname.is_empty()),
         ports: None,
@@ -88,14 +93,14 @@ fn of_service(service: &Service) -> Vec<Address> {
 }
 
 /// Parses an IP address or a host name.
-fn address(text: &str) -> Address {
+fn address(text: &str) -> LoadBalancerAddress {
     match text.parse::<IpAddr>() {
-        Ok(ip) => Address { ip: Some(ip.to_string()), ..Address::default() },
-        Err(_) => Address { hostname: Some(text.to_owned()), ..Address::default() },
+        Ok(ip) => LoadBalancerAddress { ip: Some(ip.to_string()), ..LoadBalancerAddress::default() },
+        Err(_) => LoadBalancerAddress { hostname: Some(text.to_owned()), ..LoadBalancerAddress::default() },
     }
 }
 
-fn set(addresses: &watch::Sender<Arc<[Address]>>, found: Vec<Address>) {
+fn set(addresses: &watch::Sender<Arc<[LoadBalancerAddress]>>, found: Vec<LoadBalancerAddress>) {
     if send_if_changed(addresses, found.into()) {
         tracing::info!(addresses = super::ingress::list(&addresses.borrow()), "addresses for the status of Ingresses");
     }

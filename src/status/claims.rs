@@ -18,16 +18,16 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::failure::Failure;
 use super::plan::{CLAIMS, Limits, Performed, Performing, Plan};
-use super::queue::{self, Base, Item, Queue};
+use super::queue::{self, Base, Queue, QueueItem};
 use super::sender::{Form, Sender};
 use crate::channel::changed;
 use crate::inspection::{Inspection, changed as differences};
-use crate::source::claims::{LABEL, Place};
-use plan::{Known, Memory, Write};
+use crate::source::claims::{ClaimsPlace, LABEL};
+use plan::{ClaimsWrite, Known, Memory};
 
 /// The plan of claims.
 pub(super) struct Claims {
-    pub place: Place,
+    pub place: ClaimsPlace,
     pub inspected: watch::Receiver<Arc<Inspection>>,
     /// The state of the last update.
     pub last: Arc<Inspection>,
@@ -55,14 +55,20 @@ impl Claims {
     }
 
     /// Returns the desired writes, and the time of the next update without a change.
-    fn items(&mut self, inspection: &Inspection, now: Instant) -> (BTreeMap<ObjectId, Item<Write>>, Option<Instant>) {
+    fn items(
+        &mut self,
+        inspection: &Inspection,
+        now: Instant,
+    ) -> (BTreeMap<ObjectId, QueueItem<ClaimsWrite>>, Option<Instant>) {
         let objects = &inspection.objects;
         let shards = objects.all::<HostClaims>().map(|shard| (shard.shard, shard)).collect();
         let can_claim = |namespace: &Arc<str>| objects.can_claim(namespace);
         let since = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let known = Known { unsettled: &inspection.unsettled, shards, can_claim: &can_claim, since: &since };
         let (writes, next) = self.memory.writes(&known, now);
-        let id = |write: &Write| ObjectId::new(Kind::HOST_CLAIMS, &self.place.namespace, &self.place.name(write.shard));
+        let id = |write: &ClaimsWrite| {
+            ObjectId::new(Kind::HOST_CLAIMS, &self.place.namespace, &self.place.name(write.shard))
+        };
         (writes.into_iter().map(|write| (id(&write), item(write))).collect(), next)
     }
 
@@ -80,14 +86,14 @@ impl Claims {
 }
 
 /// Returns the item of a write. Writes over different versions do not delay each other.
-fn item(write: Write) -> Item<Write> {
+fn item(write: ClaimsWrite) -> QueueItem<ClaimsWrite> {
     let version = write.version.clone();
     let series = Some(xxh3_64(version.as_deref().unwrap_or_default().as_bytes()));
-    Item { series, ..Item::new(write, Base::Version(version)) }
+    QueueItem { series, ..QueueItem::new(write, Base::Version(version)) }
 }
 
 impl Plan for Claims {
-    type Goal = Write;
+    type Goal = ClaimsWrite;
     const NAME: &'static str = "the claims of hosts";
     const LIMITS: Limits = CLAIMS;
 
@@ -112,7 +118,7 @@ impl Plan for Claims {
         }
     }
 
-    fn update(&mut self, queue: &mut Queue<Write>, now: Instant) -> Option<Instant> {
+    fn update(&mut self, queue: &mut Queue<ClaimsWrite>, now: Instant) -> Option<Instant> {
         let inspection = self.inspected.borrow_and_update().clone();
         self.last = inspection.clone();
         if !inspection.complete || !self.is_readable(&inspection) {
@@ -124,7 +130,7 @@ impl Plan for Claims {
         next
     }
 
-    fn perform(&mut self, sender: Sender, write: &queue::Write<Write>) -> Performing {
+    fn perform(&mut self, sender: Sender, write: &queue::DueWrite<ClaimsWrite>) -> Performing {
         let (id, form) = (write.id.clone(), form(&write.id.key.name, self.place.installation(), &write.item.goal));
         async move {
             sender.send(&id, form).await?;
@@ -135,8 +141,8 @@ impl Plan for Claims {
 
     fn finished(
         &mut self,
-        _queue: &mut Queue<Write>,
-        write: &queue::Write<Write>,
+        _queue: &mut Queue<ClaimsWrite>,
+        write: &queue::DueWrite<ClaimsWrite>,
         result: Result<Performed, &Failure>,
         _now: Instant,
     ) {
@@ -150,7 +156,7 @@ impl Plan for Claims {
 }
 
 /// Returns the form of a write.
-fn form(name: &str, installation: &str, write: &Write) -> Form {
+fn form(name: &str, installation: &str, write: &ClaimsWrite) -> Form {
     match &write.version {
         // The version makes one of two concurrent writes fail. Managed fields would double the size of the object.
         Some(version) => {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::channel::changed;
 use crate::inspection::Published;
-use crate::replicas::{Here, Others, Reached, Wanted};
+use crate::replicas::{Here, OtherReplicas, Reached, WantedObject};
 use crate::status::waiting::{Position, Waiting};
 
 /// The objects whose publication all Envoys have accepted, with the number of Envoys.
@@ -42,7 +42,7 @@ const UNREACHABLE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct AllEnvoys {
     here: Here,
-    others: Option<Others>,
+    others: Option<OtherReplicas>,
     /// The other replicas that are unreachable, and since when.
     unreachable: Arc<Mutex<BTreeMap<SocketAddr, Instant>>>,
     /// The last object of each kind that was polled. Objects that are never accepted do not delay the others.
@@ -51,12 +51,12 @@ pub struct AllEnvoys {
 
 impl AllEnvoys {
     /// Combines the Envoys of this replica and of `others`.
-    pub fn new(here: Here, others: Option<Others>) -> Self {
+    pub fn new(here: Here, others: Option<OtherReplicas>) -> Self {
         Self { here, others, unreachable: Arc::default(), positions: Arc::default() }
     }
 
     /// Adds the progress of the Envoys at all other replicas. Returns `None` if a replica does not answer.
-    async fn at_all_replicas(&self, mut reached: Reached, wanted: &[Wanted]) -> Option<Reached> {
+    async fn at_all_replicas(&self, mut reached: Reached, wanted: &[WantedObject]) -> Option<Reached> {
         let Some(others) = &self.others else { return Some(reached) };
         let answers = others.ask(wanted).await;
         let mut unreachable = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,14 +79,15 @@ impl AllEnvoys {
 impl AllEnvoys {
     /// Returns the objects that all Envoys have accepted.
     async fn accepted_of(&self, kind: Kind, batch: Vec<(ObjectKey, Published)>) -> Accepted {
-        let wanted: Vec<Wanted> = batch.iter().map(|(key, published)| Wanted::new(kind, key, published)).collect();
+        let wanted: Vec<WantedObject> =
+            batch.iter().map(|(key, published)| WantedObject::new(kind, key, published)).collect();
         // This replica asks the others only about objects that all its own Envoys have accepted.
         let here = self.here.reached(&wanted);
         let candidates: Vec<usize> = (0..wanted.len()).filter(|at| here.is_level(*at)).collect();
         if candidates.is_empty() {
             return Accepted::new();
         }
-        let question: Vec<Wanted> = candidates.iter().map(|at| wanted[*at].clone()).collect();
+        let question: Vec<WantedObject> = candidates.iter().map(|at| wanted[*at].clone()).collect();
         let Some(reached) = self.at_all_replicas(here.at(&candidates), &question).await else { return Accepted::new() };
         let by_all = candidates.iter().enumerate().filter(|(i, _)| reached.by_all(*i));
         by_all.map(|(i, at)| (batch[*at].0.clone(), batch[*at].1.clone(), reached.expected(i))).collect()
@@ -182,7 +183,7 @@ mod tests {
             }
         });
         let (_inspection, inspected) = watch::channel(Arc::new(Inspection { complete: true, ..Inspection::default() }));
-        let others = Others { address: address.to_string(), own: Vec::new(), connector: Connector::Plain };
+        let others = OtherReplicas { address: address.to_string(), own: Vec::new(), connector: Connector::Plain };
         let all = AllEnvoys::new(Here::new(Arc::default(), BTreeMap::new, inspected), Some(others));
         let waiting = watch::Sender::new(Waiting::default());
         let (envoys, list) = (all.clone(), waiting.subscribe());

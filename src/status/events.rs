@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use super::failure::Failure;
 use super::kinds::EVENT;
 use super::plan::{EVENTS, Limits, Performed, Performing, Plan};
-use super::queue::{Outcome, Queue, Write};
+use super::queue::{DueWrite, Queue, WriteOutcome};
 use super::sender::{Form, Sender};
 use super::settings::WriterSettings;
 use crate::channel::changed;
@@ -193,7 +193,7 @@ impl Plan for Events {
         }
     }
 
-    fn perform(&mut self, sender: Sender, write: &Write<Notice>) -> Performing {
+    fn perform(&mut self, sender: Sender, write: &DueWrite<Notice>) -> Performing {
         let (notice, now) = (write.item.goal.clone(), Timestamp::now());
         self.outbox.start(&write.id, &notice);
         let id = ObjectId::new(EVENT, notice.namespace(), &notice.name());
@@ -216,32 +216,32 @@ impl Plan for Events {
         .boxed()
     }
 
-    fn outcome(&self, write: &Write<Notice>, result: Result<Performed, &Failure>) -> Outcome {
-        let Err(failure) = result else { return Outcome::Done };
+    fn outcome(&self, write: &DueWrite<Notice>, result: Result<Performed, &Failure>) -> WriteOutcome {
+        let Err(failure) = result else { return WriteOutcome::Done };
         match (failure.code(), self.outbox.delivery(&write.item.goal)) {
             // An earlier leader, or this replica before a restart, has created the Event.
-            (Some(409), Delivery::Create) => Outcome::Done,
+            (Some(409), Delivery::Create) => WriteOutcome::Done,
             // The Event has expired, or its update was not the newest.
-            (Some(404 | 409), Delivery::Update(_)) => Outcome::Conflict,
-            _ if failure.affects_all_writes() => Outcome::Failed,
+            (Some(404 | 409), Delivery::Update(_)) => WriteOutcome::Conflict,
+            _ if failure.affects_all_writes() => WriteOutcome::Failed,
             // If the namespace is gone, its Events are gone with it.
-            _ => Outcome::Dropped,
+            _ => WriteOutcome::Dropped,
         }
     }
 
     fn finished(
         &mut self,
         queue: &mut Queue<Notice>,
-        write: &Write<Notice>,
+        write: &DueWrite<Notice>,
         result: Result<Performed, &Failure>,
         now: Instant,
     ) {
         let (notice, delivery) = (&write.item.goal, self.outbox.delivery(&write.item.goal));
         let times = if let Delivery::Update(times) = delivery { times } else { 1 };
         match (self.outcome(write, result), result) {
-            (Outcome::Done, Ok(Performed::Unchanged)) | (Outcome::Dropped, _) => {}
-            (Outcome::Done, _) => self.outbox.delivered(notice, times),
-            (Outcome::Conflict | Outcome::Failed, _) => {
+            (WriteOutcome::Done, Ok(Performed::Unchanged)) | (WriteOutcome::Dropped, _) => {}
+            (WriteOutcome::Done, _) => self.outbox.delivered(notice, times),
+            (WriteOutcome::Conflict | WriteOutcome::Failed, _) => {
                 if result.is_err_and(|failure| failure.code() == Some(404)) {
                     self.outbox.forget(notice);
                 }
@@ -253,7 +253,7 @@ impl Plan for Events {
         }
     }
 
-    fn subject(write: &Write<Notice>) -> ObjectRef {
+    fn subject(write: &DueWrite<Notice>) -> ObjectRef {
         write.item.goal.object.clone()
     }
 }

@@ -24,12 +24,12 @@ use super::failure::Failure;
 use super::fault::{Fault, Faults};
 use super::kinds::LEASE;
 use super::plan::{Limits, OBJECTS, Performed, Performing, Plan};
-use super::queue::{Queue, Write};
+use super::queue::{DueWrite, Queue};
 use super::sender::{Form, Sender};
 use crate::channel::{changed, send_if_changed};
 use crate::inspection::Inspection;
 use observed::{Observed, Seen};
-use plan::{Goal, Wanted};
+use plan::{FleetObjects, Goal};
 
 use template::FLEETS;
 pub use template::Template;
@@ -53,7 +53,7 @@ pub(super) struct Term {
     /// The reference to the Lease.
     owner: Value,
     known: Option<Arc<Inspection>>,
-    wanted: Wanted,
+    wanted: FleetObjects,
     observed: Observed,
     seen: BoxStream<'static, Seen>,
     /// The objects whose last write failed.
@@ -65,7 +65,7 @@ impl Default for Term {
         Self {
             owner: Value::Null,
             known: None,
-            wanted: Wanted::new(),
+            wanted: FleetObjects::new(),
             observed: Observed::default(),
             seen: futures::stream::pending().boxed(),
             faults: BTreeMap::new(),
@@ -119,7 +119,7 @@ impl Plan for Fleets {
         None
     }
 
-    fn perform(&mut self, sender: Sender, write: &Write<Goal>) -> Performing {
+    fn perform(&mut self, sender: Sender, write: &DueWrite<Goal>) -> Performing {
         let (id, is) = (write.id.clone(), self.term.observed.get(&write.id).cloned());
         let (goal, label) = (write.item.goal.clone(), self.template.label().to_owned());
         async move { perform(&sender, &id, goal, is, &label).await }.boxed()
@@ -128,7 +128,7 @@ impl Plan for Fleets {
     fn finished(
         &mut self,
         _queue: &mut Queue<Goal>,
-        write: &Write<Goal>,
+        write: &DueWrite<Goal>,
         result: Result<Performed, &Failure>,
         _now: Instant,
     ) {

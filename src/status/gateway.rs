@@ -34,14 +34,14 @@ use super::kind::{Facts, Goal, HasStatus, Inputs};
 use crate::inspection::{changed, changed_sources};
 use conditions::{DesiredCondition, are_current, goal, merge, summary};
 use facts::{GatewayFacts, is_same};
-use listeners::{Listener, Listeners, PROGRAMMED, Progress};
+use listeners::{Listener, ListenerFacts, ObjectProgress, PROGRAMMED};
 
 /// The maximum number of listeners. Source: CustomResourceDefinition of Gateway v1.
 const MAX_LISTENERS: usize = 64;
 
 /// The status that a Gateway should have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DesiredStatus {
+pub struct DesiredGatewayStatus {
     addresses: Vec<GatewayAddress>,
     conditions: Vec<DesiredCondition>,
     listeners: Vec<Listener>,
@@ -50,13 +50,13 @@ pub struct DesiredStatus {
 }
 
 impl HasStatus for Gateway {
-    type Status = DesiredStatus;
+    type Status = DesiredGatewayStatus;
 
     fn version(&self) -> &Arc<str> {
         &self.version
     }
 
-    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredGatewayStatus>> {
         let Some(published) = facts.published else {
             return withdrawn(self, facts).map(goal);
         };
@@ -65,7 +65,7 @@ impl HasStatus for Gateway {
         listeners::next(published, fault, |progress| status(&view, &progress), |desired| is_current(self, desired))
     }
 
-    fn patch(&self, desired: &DesiredStatus, envoys: usize, now: Timestamp) -> Value {
+    fn patch(&self, desired: &DesiredGatewayStatus, envoys: usize, now: Timestamp) -> Value {
         json!({
             "addresses": desired.addresses,
             "conditions": merge(&self.status.conditions, &desired.conditions, envoys, now),
@@ -74,7 +74,7 @@ impl HasStatus for Gateway {
         })
     }
 
-    fn summary(desired: &DesiredStatus) -> String {
+    fn summary(desired: &DesiredGatewayStatus) -> String {
         let programmed = desired.conditions.iter().find(|one| one.r#type == PROGRAMMED);
         match programmed {
             Some(DesiredCondition { status: Status::True, .. }) => {
@@ -100,15 +100,15 @@ impl HasStatus for Gateway {
 }
 
 /// Returns the status of a Gateway at this stage of its progress.
-fn status(facts: &GatewayFacts<'_>, progress: &Progress) -> DesiredStatus {
+fn status(facts: &GatewayFacts<'_>, progress: &ObjectProgress) -> DesiredGatewayStatus {
     let (meta, current) = (&facts.gateway.meta, &facts.gateway.status);
-    let view = Listeners { generation: meta.generation, verdicts: facts.verdicts, current: &current.listeners };
+    let view = ListenerFacts { generation: meta.generation, verdicts: facts.verdicts, current: &current.listeners };
     let mut conditions = view.of_object();
     conditions.push(view.programmed(progress, &current.conditions));
     let reports = facts.report.map(|report| report.listeners.as_slice()).unwrap_or_default();
     let listeners = reports.iter().take(MAX_LISTENERS).map(|report| view.listener(report, progress, |_| "Invalid"));
     let sets = facts.report.map_or(0, Report::accepted_sets);
-    DesiredStatus {
+    DesiredGatewayStatus {
         addresses: facts.addresses(),
         conditions,
         listeners: listeners.collect(),
@@ -117,7 +117,7 @@ fn status(facts: &GatewayFacts<'_>, progress: &Progress) -> DesiredStatus {
 }
 
 /// Returns whether `gateway` has the desired status.
-fn is_current(gateway: &Gateway, desired: &DesiredStatus) -> bool {
+fn is_current(gateway: &Gateway, desired: &DesiredGatewayStatus) -> bool {
     let current = &gateway.status;
     current.addresses.len() == desired.addresses.len()
         && current.addresses.iter().zip(&desired.addresses).all(|(current, desired)| is_same(current, desired))
@@ -129,13 +129,13 @@ fn is_current(gateway: &Gateway, desired: &DesiredStatus) -> bool {
 
 /// Returns the initial status of a Gateway, if Lockgate served it and its GatewayClass no longer exists. If there is
 /// another class, its controller writes the status.
-fn withdrawn(gateway: &Gateway, facts: &Facts<'_>) -> Option<DesiredStatus> {
+fn withdrawn(gateway: &Gateway, facts: &Facts<'_>) -> Option<DesiredGatewayStatus> {
     let class = ObjectKey::new("", &gateway.spec.gateway_class_name);
     if !facts.withdrawing || facts.inspection.objects.get::<GatewayClass>(&class).is_some() {
         return None;
     }
     let conditions = listeners::pending(gateway.meta.generation);
-    let desired = DesiredStatus { addresses: Vec::new(), conditions, listeners: Vec::new(), sets: 0 };
+    let desired = DesiredGatewayStatus { addresses: Vec::new(), conditions, listeners: Vec::new(), sets: 0 };
     (!is_current(gateway, &desired)).then_some(desired)
 }
 

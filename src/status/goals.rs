@@ -7,7 +7,7 @@ use lockgate_route::objects::{Object, ObjectKey};
 use tokio::time::Instant;
 
 use super::kind::{ExternalFacts, Facts, HasStatus, Inputs};
-use super::queue::{Base, Item, Outcome, Queue, Write};
+use super::queue::{Base, DueWrite, Queue, QueueItem, WriteOutcome};
 use crate::inspection::{Inspection, changed};
 
 /// The goals of the objects of kind `T`.
@@ -97,13 +97,13 @@ impl<T: HasStatus> Goals<T> {
         };
         match content.goal(&facts) {
             Some(goal) => {
-                let item = Item {
+                let item = QueueItem {
                     is_urgent: facts.withdrawing && goal.needs.is_none(),
                     needs: goal.needs,
                     interim: goal.interim,
                     cause: goal.cause,
                     series: published.map(|published| published.revision.0),
-                    ..Item::new(goal.status, Base::Version(Some(content.version().clone())))
+                    ..QueueItem::new(goal.status, Base::Version(Some(content.version().clone())))
                 };
                 queue.set(&id, item, now);
             }
@@ -117,10 +117,16 @@ impl<T: HasStatus> Goals<T> {
     }
 
     /// Processes the result of a write.
-    pub fn finished(&mut self, queue: &mut Queue<T::Status>, write: &Write<T::Status>, outcome: Outcome, now: Instant) {
+    pub fn finished(
+        &mut self,
+        queue: &mut Queue<T::Status>,
+        write: &DueWrite<T::Status>,
+        outcome: WriteOutcome,
+        now: Instant,
+    ) {
         let key = &write.id.key;
         // A status is withdrawn only once. If it reappears, its new owner has written it.
-        if outcome == Outcome::Done && write.item.is_urgent {
+        if outcome == WriteOutcome::Done && write.item.is_urgent {
             self.withdrawing.remove(key);
         }
         // The watch may have been faster than the response.

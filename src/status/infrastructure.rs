@@ -26,13 +26,13 @@ use super::failure::Failure;
 use super::fault::{Fault, Faults};
 use super::fleets::Template;
 use super::plan::{Limits, OBJECTS, Performed, Performing, Plan};
-use super::queue::{Base, Item, Queue, Write};
+use super::queue::{Base, DueWrite, Queue, QueueItem};
 use super::sender::Sender;
 use super::settings::WriterSettings;
 use super::waiting::Waiting;
 use crate::channel::{changed, send_if_changed};
 use crate::inspection::{self, Inspection};
-use content::Content;
+use content::DesiredObject;
 use moves::Moves;
 use plan::{Needs, Outside, Ports, observed};
 
@@ -43,7 +43,7 @@ const GRANT: &str =
     "; grant create, patch, and delete on services and endpointslices (value gatewayAPI.manageServices of the chart)";
 
 /// The desired content of an object. `None`: the object is to be deleted.
-type Goal = Option<Content>;
+type Goal = Option<DesiredObject>;
 
 /// The plan of the infrastructure of Gateways.
 pub(super) struct Infrastructure {
@@ -196,15 +196,15 @@ impl Plan for Infrastructure {
         term.next_move
     }
 
-    fn perform(&mut self, sender: Sender, write: &Write<Goal>) -> Performing {
-        let Write { id, item, .. } = write.clone();
+    fn perform(&mut self, sender: Sender, write: &DueWrite<Goal>) -> Performing {
+        let DueWrite { id, item, .. } = write.clone();
         requests::perform(sender, id, item.goal, item.base != Base::Object(None)).boxed()
     }
 
     fn finished(
         &mut self,
         _queue: &mut Queue<Goal>,
-        write: &Write<Goal>,
+        write: &DueWrite<Goal>,
         result: Result<Performed, &Failure>,
         _now: Instant,
     ) {
@@ -250,7 +250,7 @@ impl Plan for Infrastructure {
 fn recent(queue: &Queue<Goal>, objects: &Objects) -> BTreeMap<ObjectKey, Ports> {
     let is_unreported = |id: &ObjectId, base: &Base| *base == Base::Object(observed(objects, id).cloned());
     let service = |(id, goal, base)| match goal {
-        &Some(Content::Service(ref service)) if is_unreported(id, base) => {
+        &Some(DesiredObject::Service(ref service)) if is_unreported(id, base) => {
             Some((id.key.clone(), service.ports.clone()))
         }
         _ => None,
@@ -260,11 +260,11 @@ fn recent(queue: &Queue<Goal>, objects: &Objects) -> BTreeMap<ObjectKey, Ports> 
 
 /// The content of each object that was written or read in this term.
 #[derive(Debug, Default)]
-struct Confirmed(BTreeMap<ObjectId, Content>);
+struct Confirmed(BTreeMap<ObjectId, DesiredObject>);
 
 impl Confirmed {
     /// Records a successful write.
-    fn insert(&mut self, write: &Write<Goal>) {
+    fn insert(&mut self, write: &DueWrite<Goal>) {
         match &write.item.goal {
             Some(content) => drop(self.0.insert(write.id.clone(), content.clone())),
             None => drop(self.0.remove(&write.id)),
@@ -273,9 +273,9 @@ impl Confirmed {
 
     /// Returns the writes of objects that differ from the needed ones. At the beginning of a term, every object is written, because
     /// the source does not observe all fields.
-    fn differences(&mut self, needs: &Needs, objects: &Objects) -> BTreeMap<ObjectId, Item<Goal>> {
+    fn differences(&mut self, needs: &Needs, objects: &Objects) -> BTreeMap<ObjectId, QueueItem<Goal>> {
         self.0.retain(|id, _| needs.wanted.contains_key(id));
-        let differs = |(id, content): &(&ObjectId, &Content)| {
+        let differs = |(id, content): &(&ObjectId, &DesiredObject)| {
             let is_right = observed(objects, id).is_some_and(|object| content.matches(object));
             !is_right || self.0.get(*id) != Some(*content)
         };
@@ -286,9 +286,9 @@ impl Confirmed {
 }
 
 /// Returns the item of a write. Writes of different contents do not delay each other.
-fn item(goal: Goal, observed: Option<&Object>) -> Item<Goal> {
+fn item(goal: Goal, observed: Option<&Object>) -> QueueItem<Goal> {
     let series = Some(xxh3_64(format!("{goal:?}").as_bytes()));
-    Item { series, ..Item::new(goal, Base::Object(observed.cloned())) }
+    QueueItem { series, ..QueueItem::new(goal, Base::Object(observed.cloned())) }
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use k8s_openapi::jiff::Timestamp;
 use lockgate_route::objects::Ingress;
 use serde_json::{Value, json};
 
-use super::kind::{Address, Facts, Goal, HasStatus};
+use super::kind::{Facts, Goal, HasStatus, LoadBalancerAddress};
 
 impl HasStatus for Ingress {
-    type Status = Vec<Address>;
+    type Status = Vec<LoadBalancerAddress>;
 
     fn version(&self) -> &Arc<str> {
         &self.status.version
@@ -48,7 +48,8 @@ impl HasStatus for Ingress {
 }
 
 /// Lists addresses: `192.0.2.1, lb.example.com`.
-pub(super) fn list(addresses: &[Address]) -> String {
-    let text = |address: &Address| address.ip.clone().or_else(|| address.hostname.clone()).unwrap_or_default();
+pub(super) fn list(addresses: &[LoadBalancerAddress]) -> String {
+    let text =
+        |address: &LoadBalancerAddress| address.ip.clone().or_else(|| address.hostname.clone()).unwrap_or_default();
     addresses.iter().map(text).collect::<Vec<_>>().join(", ")
 }

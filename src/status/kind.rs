@@ -13,7 +13,7 @@ use super::fault::Faults;
 use crate::inspection::{Inspection, Published, changed_sources};
 
 /// An address of the Envoys in the status of an Ingress.
-pub(crate) type Address = IngressLoadBalancerIngress;
+pub(crate) type LoadBalancerAddress = IngressLoadBalancerIngress;
 
 /// The content of objects of one kind that have a status.
 ///
@@ -57,15 +57,15 @@ pub(super) struct Inputs {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExternalFacts {
     /// The addresses of the Envoys; empty while they are unknown.
-    pub addresses: Arc<[Address]>,
+    pub addresses: Arc<[LoadBalancerAddress]>,
     /// The name of the controller in GatewayClasses and in the status of routes.
     pub controller: Arc<str>,
     /// The Gateways that cannot have a Service, each with the reason.
     pub faults: Faults,
 }
 
-impl From<Arc<[Address]>> for ExternalFacts {
-    fn from(addresses: Arc<[Address]>) -> Self {
+impl From<Arc<[LoadBalancerAddress]>> for ExternalFacts {
+    fn from(addresses: Arc<[LoadBalancerAddress]>) -> Self {
         Self { addresses, ..Self::default() }
     }
 }
@@ -76,7 +76,7 @@ pub(super) struct Facts<'a> {
     /// The field manager of this installation.
     pub manager: &'a str,
     /// The addresses of the Envoys; empty while they are unknown.
-    pub addresses: &'a [Address],
+    pub addresses: &'a [LoadBalancerAddress],
     /// The publication that serves the object. `None`: Lockgate does not serve the object.
     pub published: Option<&'a Published>,
     /// Whether Lockgate served the object, and its status is not withdrawn yet.

@@ -11,7 +11,7 @@ use lockgate_xds::provenance::ObjectRef;
 use tokio::time::Instant;
 
 use super::failure::Failure;
-use super::queue::{Outcome, Queue, Write};
+use super::queue::{DueWrite, Queue, WriteOutcome};
 use super::sender::Sender;
 
 /// The limits of the writes of a plan.
@@ -90,14 +90,14 @@ pub(super) trait Plan: Send {
     fn publish(&mut self, _queue: &Queue<Self::Goal>) {}
 
     /// Returns a future that performs a write.
-    fn perform(&mut self, sender: Sender, write: &Write<Self::Goal>) -> Performing;
+    fn perform(&mut self, sender: Sender, write: &DueWrite<Self::Goal>) -> Performing;
 
     /// Returns what a result means for the queue.
-    fn outcome(&self, _write: &Write<Self::Goal>, result: Result<Performed, &Failure>) -> Outcome {
+    fn outcome(&self, _write: &DueWrite<Self::Goal>, result: Result<Performed, &Failure>) -> WriteOutcome {
         match result {
-            Ok(_) => Outcome::Done,
-            Err(failure) if failure.code() == Some(409) => Outcome::Conflict,
-            Err(_) => Outcome::Failed,
+            Ok(_) => WriteOutcome::Done,
+            Err(failure) if failure.code() == Some(409) => WriteOutcome::Conflict,
+            Err(_) => WriteOutcome::Failed,
         }
     }
 
@@ -105,13 +105,13 @@ pub(super) trait Plan: Send {
     fn finished(
         &mut self,
         queue: &mut Queue<Self::Goal>,
-        write: &Write<Self::Goal>,
+        write: &DueWrite<Self::Goal>,
         result: Result<Performed, &Failure>,
         now: Instant,
     );
 
     /// Returns the object that a log line about a write names.
-    fn subject(write: &Write<Self::Goal>) -> ObjectRef {
+    fn subject(write: &DueWrite<Self::Goal>) -> ObjectRef {
         let (kind, key) = (write.id.kind.as_str(), &write.id.key);
         ObjectRef { kind, namespace: key.namespace.clone(), name: key.name.clone(), generation: 0 }
     }

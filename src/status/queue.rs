@@ -16,7 +16,7 @@ use super::waiting::Waiting;
 use crate::inspection::Published;
 use task::{State, Streak, Task};
 
-pub(super) use item::{Base, Item, Outcome, Write};
+pub(super) use item::{Base, DueWrite, QueueItem, WriteOutcome};
 
 /// Two writes to an object are independent if at least this time is between them.
 const INDEPENDENT_AFTER: Duration = Duration::from_secs(120);
@@ -68,7 +68,7 @@ impl<G: Clone + PartialEq> Queue<G> {
     }
 
     /// Sets all desired writes, and removes the others.
-    pub fn replace(&mut self, items: BTreeMap<ObjectId, Item<G>>, now: Instant) {
+    pub fn replace(&mut self, items: BTreeMap<ObjectId, QueueItem<G>>, now: Instant) {
         let removed: Vec<ObjectId> = self.tasks.keys().filter(|id| !items.contains_key(*id)).cloned().collect();
         removed.iter().for_each(|id| self.remove(id));
         items.into_iter().for_each(|(id, item)| self.set(&id, item, now));
@@ -94,7 +94,7 @@ impl<G: Clone + PartialEq> Queue<G> {
     }
 
     /// Sets the desired write of an object.
-    pub fn set(&mut self, id: &ObjectId, item: Item<G>, now: Instant) {
+    pub fn set(&mut self, id: &ObjectId, item: QueueItem<G>, now: Instant) {
         let task = match self.tasks.entry(id.clone()) {
             Entry::Vacant(vacant) => {
                 *self.counts.entry(id.kind).or_default() += 1;
@@ -159,7 +159,7 @@ impl<G: Clone + PartialEq> Queue<G> {
 
     /// Returns the earliest time of the next write to an object that was written recently in the same series. The time counts from
     /// the last write, so changes of the goal do not postpone it.
-    fn earliest(&self, id: &ObjectId, item: &Item<G>, now: Instant) -> Instant {
+    fn earliest(&self, id: &ObjectId, item: &QueueItem<G>, now: Instant) -> Instant {
         let recent = |streak: &&Streak| now < streak.last + INDEPENDENT_AFTER && streak.series == item.series;
         self.written.get(id).filter(recent).map_or(now, |streak| {
             let repeated = if streak.cause == item.cause { streak.repeated } else { 0 };
@@ -228,7 +228,7 @@ impl<G: Clone + PartialEq> Queue<G> {
     }
 
     /// Returns the next write, which is then in progress until [`Queue::finish`]. Namespaces take turns.
-    pub fn start(&mut self, now: Instant) -> Option<Write<G>> {
+    pub fn start(&mut self, now: Instant) -> Option<DueWrite<G>> {
         self.expire(now);
         while self.timers.first().is_some_and(|(at, _)| *at <= now) {
             let first = self.timers.pop_first();
@@ -255,23 +255,23 @@ impl<G: Clone + PartialEq> Queue<G> {
             (task.state, task.interim_at) = (State::Busy, None);
             self.update_waiting(&id);
             self.due.take(&id.key.namespace, now);
-            return Some(Write { id, item, envoys });
+            return Some(DueWrite { id, item, envoys });
         }
         None
     }
 
     /// Records the result of a write. If the write is no longer desired, the object is forgotten.
-    pub fn finish(&mut self, write: &Write<G>, outcome: Outcome, now: Instant) {
-        if outcome == Outcome::Done && !write.item.is_urgent {
+    pub fn finish(&mut self, write: &DueWrite<G>, outcome: WriteOutcome, now: Instant) {
+        if outcome == WriteOutcome::Done && !write.item.is_urgent {
             self.extend_streak(write, now);
         }
         let Some(task) = self.tasks.get_mut(&write.id) else { return };
         let is_same = task.item.is_same(&write.item);
-        if task.is_removed || (outcome == Outcome::Dropped && is_same) {
+        if task.is_removed || (outcome == WriteOutcome::Dropped && is_same) {
             return self.forget(&write.id);
         }
         let backoff = match outcome {
-            Outcome::Done => {
+            WriteOutcome::Done => {
                 task.failures = 0;
                 let until = now + WATCH_TIMEOUT;
                 task.state = State::Written(write.item.base.clone(), until);
@@ -282,11 +282,11 @@ impl<G: Clone + PartialEq> Queue<G> {
                 }
                 (Duration::ZERO, Duration::ZERO)
             }
-            Outcome::Dropped => (Duration::ZERO, Duration::ZERO),
-            Outcome::Conflict => CONFLICT_BACKOFF,
-            Outcome::Failed => FAILURE_BACKOFF,
+            WriteOutcome::Dropped => (Duration::ZERO, Duration::ZERO),
+            WriteOutcome::Conflict => CONFLICT_BACKOFF,
+            WriteOutcome::Failed => FAILURE_BACKOFF,
         };
-        task.failures += u32::from(outcome != Outcome::Done);
+        task.failures += u32::from(outcome != WriteOutcome::Done);
         task.not_before = now + wait(task.failures, backoff);
         task.state = State::Waiting;
         // Envoys have accepted an unchanged goal.
@@ -298,8 +298,8 @@ impl<G: Clone + PartialEq> Queue<G> {
     }
 
     /// Counts a successful write among the recent writes to its object.
-    fn extend_streak(&mut self, write: &Write<G>, now: Instant) {
-        let Item { series, cause, .. } = write.item;
+    fn extend_streak(&mut self, write: &DueWrite<G>, now: Instant) {
+        let QueueItem { series, cause, .. } = write.item;
         let recent = |streak: &&Streak| now < streak.last + INDEPENDENT_AFTER && streak.series == series;
         let before = self.written.get(&write.id).filter(recent);
         let repeated = before.filter(|streak| streak.cause == cause);

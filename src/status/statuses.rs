@@ -18,9 +18,9 @@ use super::events::Programmed;
 use super::failure::Failure;
 use super::fault::Faults;
 use super::goals::Goals;
-use super::kind::{Address, ExternalFacts, HasStatus};
+use super::kind::{ExternalFacts, HasStatus, LoadBalancerAddress};
 use super::plan::{Limits, Performed, Performing, Plan, STATUS};
-use super::queue::{Base, Queue, Write};
+use super::queue::{Base, DueWrite, Queue};
 use super::sender::{Form, Sender};
 use super::settings::WriterSettings;
 use super::waiting::Waiting;
@@ -31,7 +31,7 @@ use crate::inspection::Inspection;
 #[derive(Clone)]
 pub(super) struct StatusInputs<E> {
     pub inspected: watch::Receiver<Arc<Inspection>>,
-    pub addresses: watch::Receiver<Arc<[Address]>>,
+    pub addresses: watch::Receiver<Arc<[LoadBalancerAddress]>>,
     pub settings: watch::Receiver<WriterSettings>,
     /// The Gateways that cannot have a Service.
     pub faults: watch::Receiver<Faults>,
@@ -137,7 +137,7 @@ impl<T: HasStatus, E: Envoys> Plan for Statuses<T, E> {
         }
     }
 
-    fn perform(&mut self, sender: Sender, write: &Write<T::Status>) -> Performing {
+    fn perform(&mut self, sender: Sender, write: &DueWrite<T::Status>) -> Performing {
         let form = self.goals.object(&write.id.key).and_then(|object| form::<T>(object, write, Timestamp::now()));
         let id = write.id.clone();
         let performing = async move {
@@ -152,7 +152,7 @@ impl<T: HasStatus, E: Envoys> Plan for Statuses<T, E> {
     fn finished(
         &mut self,
         queue: &mut Queue<T::Status>,
-        write: &Write<T::Status>,
+        write: &DueWrite<T::Status>,
         result: Result<Performed, &Failure>,
         now: Instant,
     ) {
@@ -183,7 +183,7 @@ impl<T: HasStatus, E: Envoys> Plan for Statuses<T, E> {
 }
 
 /// Returns the merge patch of a status at one version.
-fn form<T: HasStatus>(object: &Object, write: &Write<T::Status>, now: Timestamp) -> Option<Form> {
+fn form<T: HasStatus>(object: &Object, write: &DueWrite<T::Status>, now: Timestamp) -> Option<Form> {
     let Base::Version(Some(version)) = &write.item.base else { return None };
     let status = object.get::<T>()?.patch(&write.item.goal, write.envoys, now);
     Some(Form::MergeStatus(json!({ "metadata": { "resourceVersion": &**version }, "status": status })))
@@ -198,20 +198,21 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::status::queue::Item;
+    use crate::status::queue::QueueItem;
     use crate::status::sender::request;
 
-    fn patched(addresses: Vec<Address>) -> http::Request<Vec<u8>> {
+    fn patched(addresses: Vec<LoadBalancerAddress>) -> http::Request<Vec<u8>> {
         let object: Object = ingress("cart").into();
-        let item = Item::new(addresses, Base::Version(Some("7".into())));
-        let write = Write { id: object.id(), item, envoys: 0 };
+        let item = QueueItem::new(addresses, Base::Version(Some("7".into())));
+        let write = DueWrite { id: object.id(), item, envoys: 0 };
         let form = form::<Ingress>(&object, &write, Timestamp::UNIX_EPOCH).unwrap();
         request(&write.id, "lockgate/ingress/lockgate", form).unwrap()
     }
 
     #[test]
     fn a_write_is_a_merge_patch_of_the_status_at_one_version() {
-        let request = patched(vec![Address { ip: Some("192.0.2.1".into()), ..Address::default() }]);
+        let request =
+            patched(vec![LoadBalancerAddress { ip: Some("192.0.2.1".into()), ..LoadBalancerAddress::default() }]);
         let path = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses/cart/status";
         assert_eq!((request.method(), request.uri().path()), (&http::Method::PATCH, path));
         assert!(request.uri().query().unwrap().contains("fieldManager=lockgate%2Fingress%2Flockgate"));

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::failure::{ApiBackoff, Failure, WRITE_TIMEOUT, outcome};
 use super::plan::{Limits, Performed, Plan};
-use super::queue::{Outcome, Queue, Write, wait};
+use super::queue::{DueWrite, Queue, WriteOutcome, wait};
 use super::sender::Sender;
 use super::token_bucket::TokenBucket;
 use crate::leader::Leader;
@@ -114,8 +114,8 @@ impl Writer {
     fn perform<P: Plan>(
         &self,
         plan: &mut P,
-        write: Write<P::Goal>,
-    ) -> impl Future<Output = (Write<P::Goal>, Result<Performed, Failure>)> + use<P> {
+        write: DueWrite<P::Goal>,
+    ) -> impl Future<Output = (DueWrite<P::Goal>, Result<Performed, Failure>)> + use<P> {
         let performing = plan.perform(self.sender.clone(), &write);
         async move {
             let result = match timeout(WRITE_TIMEOUT, performing).await {
@@ -129,15 +129,15 @@ impl Writer {
     /// Reports the result of a write to the metrics, and a failure to the log.
     fn report<P: Plan>(
         &self,
-        write: &Write<P::Goal>,
+        write: &DueWrite<P::Goal>,
         result: Result<Performed, &Failure>,
-        (outcome, failures): (Outcome, u32),
+        (outcome, failures): (WriteOutcome, u32),
         forbidden: &mut BTreeSet<(&'static str, Arc<str>)>,
     ) {
         if !matches!(result, Ok(Performed::Unchanged)) {
             self.metrics.status_written(write.id.kind.as_str(), self::outcome(result.err()));
         }
-        let Some(failure) = result.err().filter(|_| outcome != Outcome::Done) else { return };
+        let Some(failure) = result.err().filter(|_| outcome != WriteOutcome::Done) else { return };
         let (name_of_plan, advice) = (P::NAME, P::advice(failure));
         let ObjectRef { kind, namespace, name, .. } = P::subject(write);
         let is_new = match failure.code() {

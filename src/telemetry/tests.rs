@@ -24,7 +24,7 @@ impl Written {
     }
 }
 
-fn logged(format: Format, filter: &str, log: impl FnOnce(&LogControl)) -> String {
+fn logged(format: LogFormat, filter: &str, log: impl FnOnce(&LogControl)) -> String {
     let written = Written::default();
     let writer = written.clone();
     let (subscriber, control) = subscriber(format, filter, move || writer.clone(), false).unwrap();
@@ -41,7 +41,7 @@ fn without_time(line: &str) -> &str {
 
 #[test]
 fn a_text_line_has_time_level_message_and_fields() {
-    let text = logged(Format::Text, "info", |_| {
+    let text = logged(LogFormat::Text, "info", |_| {
         tracing::info!(namespace = "shop", name = %"cart", n = 3, "published");
         tracing::debug!("not shown");
     });
@@ -50,7 +50,7 @@ fn a_text_line_has_time_level_message_and_fields() {
 
 #[test]
 fn fields_of_spans_follow_those_of_the_event() {
-    let text = logged(Format::Text, "info", |_| {
+    let text = logged(LogFormat::Text, "info", |_| {
         let stream = tracing::info_span!("stream", node_id = "envoy-1").entered();
         let kind = tracing::info_span!("type", type_url = "Cluster").entered();
         tracing::warn!(nonce = "7", "rejected");
@@ -61,7 +61,7 @@ fn fields_of_spans_follow_those_of_the_event() {
 
 #[test]
 fn text_of_tenants_stays_on_one_line() {
-    let text = logged(Format::Text, "info", |_| {
+    let text = logged(LogFormat::Text, "info", |_| {
         tracing::info!(name = "a\nb c", empty = "", "path \"x\ny\x1b[31m\"");
     });
     assert_eq!(without_time(&text), "INFO  path \"x\\ny\\u{1b}[31m\" name=\"a\\nb c\" empty=\"\"\n");
@@ -69,7 +69,7 @@ fn text_of_tenants_stays_on_one_line() {
 
 #[test]
 fn json_is_one_flat_object_a_line() {
-    let text = logged(Format::Json, "info", |_| tracing::info!(namespace = "shop", n = 3, "published"));
+    let text = logged(LogFormat::Json, "info", |_| tracing::info!(namespace = "shop", n = 3, "published"));
     let line: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(line["level"], "INFO");
     assert_eq!(line["message"], "published");
@@ -81,7 +81,7 @@ fn json_is_one_flat_object_a_line() {
 
 #[test]
 fn the_level_changes_while_running_and_a_bad_one_changes_nothing() {
-    let text = logged(Format::Text, "warn", |control| {
+    let text = logged(LogFormat::Text, "warn", |control| {
         tracing::info!("before");
         control.set("info,lockgate_xds=debug").unwrap();
         assert_eq!(control.current(), "info,lockgate_xds=debug");

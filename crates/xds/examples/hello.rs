@@ -9,7 +9,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use lockgate_xds::protobuf::{Encoded, from_json};
+use lockgate_xds::protobuf::{EncodedMessage, from_json};
 use lockgate_xds::server::{self, Access, Service, Stores};
 use lockgate_xds::snapshot::{Resource, ResourceType, Store};
 use serde_json::json;
@@ -52,6 +52,6 @@ fn listener() -> Result<Resource, Box<dyn Error>> {
         "address": { "socket_address": { "address": "127.0.0.1", "port_value": 10000 } },
         "filter_chains": [{ "filters": [{ "name": "http", "typed_config": manager }] }],
     });
-    let Encoded { message, .. } = from_json(&listener)?;
+    let EncodedMessage { message, .. } = from_json(&listener)?;
     Ok(Resource::from_encoded(ResourceType::LISTENER, "hello", &message, vec![]))
 }

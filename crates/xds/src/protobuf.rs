@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use prost_reflect::DescriptorPool;
 
 pub use canonical::canonical;
-pub use json::{Encoded, JsonError, from_json, name_of, to_json, to_json_redacted};
+pub use json::{EncodedMessage, JsonError, from_json, name_of, to_json, to_json_redacted};
 pub use strings::StringFields;
 pub use text::{from_text, to_text};
 pub use versions::{in_v2, is_v2_url, v2_url};

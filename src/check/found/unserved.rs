@@ -7,7 +7,7 @@ use lockgate_route::translate::{
 };
 
 use super::super::Scope;
-use super::{Finding, Found, Level, Rule, finding};
+use super::{Finding, FindingCollector, Level, Rule, finding};
 
 /// Why an object is not served.
 struct Why {
@@ -29,7 +29,7 @@ impl Why {
     }
 }
 
-impl Found<'_> {
+impl FindingCollector<'_> {
     /// Adds the objects without a class, which are checked as if they were served.
     pub fn classless(&mut self) {
         for object in self.of_manifests(&kinds_with_class().collect::<Vec<_>>()) {

@@ -8,7 +8,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 
-use super::{Fault, Form};
+use super::{FaultForm, ObjectFault};
 
 /// The largest number of changed letters with which an unknown field counts as misspelled.
 const MISSPELLED: usize = 3;
@@ -19,7 +19,7 @@ const MAX_VALUE: usize = 60;
 /// The schema of one field. Unknown keywords are errors, so that none is ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Node {
+pub struct FieldSchema {
     #[serde(rename = "type")]
     form: Option<Type>,
     #[serde(rename = "x-kubernetes-int-or-string")]
@@ -30,10 +30,10 @@ pub struct Node {
     list_map_keys: Vec<String>,
     #[serde(rename = "x-kubernetes-list-type")]
     list_type: String,
-    properties: BTreeMap<String, Node>,
+    properties: BTreeMap<String, FieldSchema>,
     additional_properties: Option<Additional>,
     required: Vec<String>,
-    items: Option<Box<Node>>,
+    items: Option<Box<FieldSchema>>,
     #[serde(rename = "enum")]
     values: Vec<Value>,
     format: String,
@@ -48,10 +48,10 @@ pub struct Node {
     max_items: Option<usize>,
     min_properties: Option<usize>,
     max_properties: Option<usize>,
-    all_of: Vec<Node>,
-    any_of: Vec<Node>,
-    one_of: Vec<Node>,
-    not: Option<Box<Node>>,
+    all_of: Vec<FieldSchema>,
+    any_of: Vec<FieldSchema>,
+    one_of: Vec<FieldSchema>,
+    not: Option<Box<FieldSchema>>,
     // `kube-cel` reads these.
     #[serde(rename = "default")]
     _default: Value,
@@ -77,7 +77,7 @@ enum Additional {
     /// `true`: any value.
     Allowed(bool),
     /// Values of a map.
-    Schema(Box<Node>),
+    Schema(Box<FieldSchema>),
 }
 
 /// A regular expression, compiled at its first use.
@@ -155,11 +155,11 @@ fn as_integer(number: &Number) -> Option<i64> {
     number.as_i64().or_else(|| number.as_f64().filter(|value| value.fract() == 0.0).map(|value| value as i64))
 }
 
-impl Node {
+impl FieldSchema {
     /// Adds the faults of `value`, which is at `path`.
-    pub fn check(&self, value: &Value, path: &str, faults: &mut Vec<Fault>) {
+    pub fn check(&self, value: &Value, path: &str, faults: &mut Vec<ObjectFault>) {
         let mut fault = |message: String| {
-            faults.push(Fault { field: path.to_owned(), message, remedy: None, form: Form::Value });
+            faults.push(ObjectFault { field: path.to_owned(), message, remedy: None, form: FaultForm::Value });
         };
         if self.int_or_string && !matches!(value, Value::String(_) | Value::Number(_)) {
             return fault(format!("expected an integer or a string, found {}", described(value)));
@@ -196,7 +196,7 @@ impl Node {
         let mut faults = Vec::new();
         self.check(value, "", &mut faults);
         // Fields of a branch are declared outside of it.
-        faults.iter().all(|fault| fault.form == Form::UnknownField)
+        faults.iter().all(|fault| fault.form == FaultForm::UnknownField)
     }
 
     fn text(&self, text: &str) -> Option<String> {
@@ -236,9 +236,14 @@ impl Node {
         self.maximum.filter(is_above).map(|most| format!("{number} is greater than the maximum, {most}"))
     }
 
-    fn list(&self, items: &[Value], path: &str, faults: &mut Vec<Fault>) {
+    fn list(&self, items: &[Value], path: &str, faults: &mut Vec<ObjectFault>) {
         let size = size("items", items.len(), self.min_items, self.max_items);
-        faults.extend(size.map(|message| Fault { field: path.to_owned(), message, remedy: None, form: Form::Value }));
+        faults.extend(size.map(|message| ObjectFault {
+            field: path.to_owned(),
+            message,
+            remedy: None,
+            form: FaultForm::Value,
+        }));
         for (index, item) in items.iter().enumerate() {
             let at = format!("{path}[{index}]");
             if let Some(schema) = &self.items {
@@ -257,17 +262,22 @@ impl Node {
                     [] => "the value is already in the list".to_owned(),
                     keys => format!("an earlier item has the same {}", keys.join(" and ")),
                 };
-                faults.push(Fault { field: at, message, remedy: None, form: Form::Value });
+                faults.push(ObjectFault { field: at, message, remedy: None, form: FaultForm::Value });
             }
         }
     }
 
-    fn object(&self, fields: &Map<String, Value>, path: &str, faults: &mut Vec<Fault>) {
+    fn object(&self, fields: &Map<String, Value>, path: &str, faults: &mut Vec<ObjectFault>) {
         let size = size("fields", fields.len(), self.min_properties, self.max_properties);
-        faults.extend(size.map(|message| Fault { field: path.to_owned(), message, remedy: None, form: Form::Value }));
+        faults.extend(size.map(|message| ObjectFault {
+            field: path.to_owned(),
+            message,
+            remedy: None,
+            form: FaultForm::Value,
+        }));
         for name in self.required.iter().filter(|name| !fields.contains_key(*name)) {
             let (field, message) = (within(path, name), "missing".to_owned());
-            faults.push(Fault { field, message, remedy: None, form: Form::Value });
+            faults.push(ObjectFault { field, message, remedy: None, form: FaultForm::Value });
         }
         for (name, value) in fields {
             let field = within(path, name);
@@ -277,7 +287,7 @@ impl Node {
                 (None, None | Some(Additional::Allowed(false))) if self.is_closed() => {
                     let message = format!("the field {} does not exist", quoted(name));
                     let remedy = Some(self.remedy(name));
-                    faults.push(Fault { field, message, remedy, form: Form::UnknownField });
+                    faults.push(ObjectFault { field, message, remedy, form: FaultForm::UnknownField });
                 }
                 _ => {}
             }
@@ -305,7 +315,7 @@ impl Node {
         }
     }
 
-    fn alternatives(&self, value: &Value, path: &str, faults: &mut Vec<Fault>) {
+    fn alternatives(&self, value: &Value, path: &str, faults: &mut Vec<ObjectFault>) {
         let count = |nodes: &[Self]| nodes.iter().filter(|node| node.accepts(value)).count();
         let is_valid = self.all_of.len() == count(&self.all_of)
             && (self.any_of.is_empty() || count(&self.any_of) > 0)
@@ -313,7 +323,7 @@ impl Node {
             && self.not.as_ref().is_none_or(|not| !not.accepts(value));
         if !is_valid && faults.iter().all(|fault| !fault.field.starts_with(path)) {
             let message = format!("{} has none of the permitted forms", shortened(&value.to_string()));
-            faults.push(Fault { field: path.to_owned(), message, remedy: None, form: Form::Rule });
+            faults.push(ObjectFault { field: path.to_owned(), message, remedy: None, form: FaultForm::Rule });
         }
     }
 }

@@ -4,13 +4,13 @@
 
 use serde_json::{Value, json};
 
-use super::Options;
+use super::BootstrapArgs;
 
 /// The interval at which certificates are reloaded.
 const REFRESH: &str = "60s";
 
 /// Returns the bootstrap for `options`.
-pub fn bootstrap(options: &Options) -> Value {
+pub fn bootstrap(options: &BootstrapArgs) -> Value {
     let credentials = match &options.xds_tls {
         None => json!({ "type": "insecure" }),
         Some(directory) => {

@@ -16,14 +16,14 @@ use lockgate_route::envoy::cluster::{http2_options, one_endpoint, strict_dns};
 use lockgate_route::envoy::{names, wire};
 use lockgate_xds::snapshot::ResourceType;
 
-use super::{Address, Locality, Mode, Options, tls};
+use super::{Address, BootstrapArgs, Locality, Mode, tls};
 use crate::settings::Overload;
 
 /// The key of the node's metadata with the limit of open files of Envoy.
 pub const OPEN_FILES: &str = "lockgate.dev/open-files";
 
 /// Returns the bootstrap for `options`. Performs no I/O.
-pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
+pub fn bootstrap(options: &BootstrapArgs) -> bootstrap_v3::Bootstrap {
     let zone = options.node_locality.as_ref().filter(|locality| !locality.zone.is_empty());
     bootstrap_v3::Bootstrap {
         node: Some(core_v3::Node {
@@ -92,7 +92,7 @@ fn stats_config() -> metrics_v3::StatsConfig {
 }
 
 /// Returns the sources of clusters and listeners. These resources contain the sources of all other resources.
-fn dynamic_resources(options: &Options) -> bootstrap_v3::bootstrap::DynamicResources {
+fn dynamic_resources(options: &BootstrapArgs) -> bootstrap_v3::bootstrap::DynamicResources {
     let Some(files) = &options.files else {
         return bootstrap_v3::bootstrap::DynamicResources {
             ads_config: Some(ads_config(options.mode)),
@@ -142,7 +142,7 @@ fn ads_config(mode: Mode) -> core_v3::ApiConfigSource {
 }
 
 /// Returns the cluster of the controller. A dead connection is detected within 15 s.
-fn xds_cluster(options: &Options) -> cluster_v3::Cluster {
+fn xds_cluster(options: &BootstrapArgs) -> cluster_v3::Cluster {
     use cluster_v3::cluster::{ClusterDiscoveryType, CustomClusterType, DiscoveryType};
     let http2 = core_v3::Http2ProtocolOptions {
         connection_keepalive: Some(core_v3::KeepaliveSettings {
@@ -188,7 +188,7 @@ fn xds_cluster(options: &Options) -> cluster_v3::Cluster {
 }
 
 /// Returns the address of Envoy's admin interface. By default, only the user of Envoy can access a socket.
-fn admin_address(options: &Options) -> core_v3::Address {
+fn admin_address(options: &BootstrapArgs) -> core_v3::Address {
     let mut address = options.envoy_admin_address.message();
     if let Some(core_v3::address::Address::Pipe(pipe)) = &mut address.address {
         pipe.mode = options.envoy_admin_socket_mode;
@@ -235,7 +235,7 @@ fn local_zone_cluster(locality: &Locality) -> cluster_v3::Cluster {
 }
 
 /// Returns the overload limits. Source: Envoy, "Configuring Envoy as an edge proxy".
-fn overload_manager(options: &Options) -> Option<overload_v3::OverloadManager> {
+fn overload_manager(options: &BootstrapArgs) -> Option<overload_v3::OverloadManager> {
     const CONNECTIONS: &str = "envoy.resource_monitors.global_downstream_max_connections";
     const HEAP: &str = "envoy.resource_monitors.fixed_heap";
     let mut monitors = Vec::new();
@@ -294,7 +294,7 @@ fn action(name: &str, resource: &str, at: f64) -> overload_v3::OverloadAction {
 ///
 /// RTDS provides the flags of the settings. With files, they are not available, because Envoy requires each file at the start. The
 /// admin layer permits manual changes.
-fn layered_runtime(options: &Options) -> bootstrap_v3::LayeredRuntime {
+fn layered_runtime(options: &BootstrapArgs) -> bootstrap_v3::LayeredRuntime {
     use bootstrap_v3::runtime_layer::{AdminLayer, LayerSpecifier, RtdsLayer};
     let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };
     let fields = [("re2.max_program_size.error_level".to_owned(), limit)].into_iter().collect();

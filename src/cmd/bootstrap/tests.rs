@@ -8,16 +8,16 @@ use super::*;
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    options: Options,
+    options: BootstrapArgs,
 }
 
-fn options(arguments: &[&str]) -> Options {
+fn options(arguments: &[&str]) -> BootstrapArgs {
     let fixed = ["lockgate", "--node-id", "envoy-0"];
     Line::try_parse_from(fixed.iter().chain(arguments)).unwrap().options
 }
 
 fn json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&text(&bootstrap(&options(arguments)), Format::Json).unwrap()).unwrap()
+    serde_json::from_str(&text(&bootstrap(&options(arguments)), BootstrapFormat::Json).unwrap()).unwrap()
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn files_need_no_controller() {
     let line = ["--mode", "files", "--dir", "/run/envoy", "--file-format", "yaml", "--reload", "2s"];
     let mut options = options(&line);
     resolve(&mut options).unwrap();
-    let json: Value = serde_json::from_str(&text(&bootstrap(&options), Format::Json).unwrap()).unwrap();
+    let json: Value = serde_json::from_str(&text(&bootstrap(&options), BootstrapFormat::Json).unwrap()).unwrap();
     let resources = &json["dynamic_resources"];
     assert_eq!(resources["cds_config"]["path_config_source"]["path"], "/run/envoy/clusters.yaml");
     assert_eq!(resources["cds_config"]["path_config_source"]["poll_interval"], "2s");
@@ -55,10 +55,10 @@ fn runtime_flags_of_the_settings_override_defaults_but_not_manual_flags() {
 #[test]
 fn both_formats_have_the_same_content() {
     let message = bootstrap(&options(&["--max-heap", "1000000"]));
-    let yaml = text(&message, Format::Yaml).unwrap();
+    let yaml = text(&message, BootstrapFormat::Yaml).unwrap();
     assert!(yaml.contains("error_level: 1048576\n"), "{yaml}");
     let yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
-    assert_eq!(yaml, serde_json::from_str::<Value>(&text(&message, Format::Json).unwrap()).unwrap());
+    assert_eq!(yaml, serde_json::from_str::<Value>(&text(&message, BootstrapFormat::Json).unwrap()).unwrap());
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn with_an_output_file_certificates_are_watched() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("envoy.yaml");
     let mut options = options(&["--xds-tls", "/certs", "--xds-address", "lockgate.ingress:18000"]);
-    assert!(text(&bootstrap(&options), Format::Json).unwrap().contains("\"filename\": \"/certs/tls.key\""));
+    assert!(text(&bootstrap(&options), BootstrapFormat::Json).unwrap().contains("\"filename\": \"/certs/tls.key\""));
     options.output_file = Some(file.clone());
     run(options).unwrap();
     let written = fs::read_to_string(file).unwrap();

@@ -17,13 +17,13 @@ use crate::cmd::cluster_args::ClusterArgs;
 use crate::cmd::exit::{ExitCodes, Outcome};
 use crate::cmd::output;
 use crate::cmd::progress::Progress;
-use crate::migrate::contour::{self, Configuration, Flags, Migration, Verdict, counted, json, migrate, text};
+use crate::migrate::contour::{self, Configuration, ContourMigration, Flags, Verdict, counted, json, migrate, text};
 use crate::settings::Watch;
 use crate::source::{self, file};
 
 /// Options of `lockgate migrate contour`.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct MigrateContourArgs {
     /// Files, directories (all *.yaml, *.yml, and *.json below), or `-` for standard input
     #[arg(value_name = "FILE|DIR|-")]
     #[arg(required_unless_present_any = ["manifests", "contour_config", "context", "kubeconfig"])]
@@ -140,7 +140,7 @@ Examples:
     lockgate serve --config lockgate.yaml --context current";
 
 /// Runs `lockgate migrate contour`.
-pub fn run(options: &Options) -> anyhow::Result<Outcome> {
+pub fn run(options: &MigrateContourArgs) -> anyhow::Result<Outcome> {
     let progress = Progress::start("reading manifests");
     let (manifests, scope, is_partial) = match options.cluster.is_given() {
         false => {
@@ -162,7 +162,8 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         watch_namespaces: options.watch_namespaces.clone(),
     };
     progress.step(format!("comparing {} objects", manifests.counts().objects));
-    let Migration { settings, values, mut rows } = migrate(&manifests, configuration.as_ref(), &flags, &scope, now);
+    let ContourMigration { settings, values, mut rows } =
+        migrate(&manifests, configuration.as_ref(), &flags, &scope, now);
     drop(progress);
     if let Some(path) = &options.settings_file {
         std::fs::write(path, settings).with_context(|| format!("cannot write --settings-file {}", path.display()))?;
@@ -198,7 +199,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
 }
 
 /// Describes the written files: `; wrote the settings to lockgate.yaml`.
-fn written(options: &Options, left_out: &[String]) -> String {
+fn written(options: &MigrateContourArgs, left_out: &[String]) -> String {
     let settings = options.settings_file.iter().map(|path| format!("the settings to {}", path.display()));
     let without = if left_out.is_empty() { String::new() } else { format!(" without {}", left_out.join(", ")) };
     let values = options.values_file.iter().map(|path| format!("the values to {}{without}", path.display()));
@@ -210,7 +211,7 @@ fn written(options: &Options, left_out: &[String]) -> String {
 }
 
 /// Returns the objects of a cluster, and the texts of the configurations that it has.
-async fn of_cluster(options: &Options, progress: &Progress) -> anyhow::Result<(Manifests, Scope)> {
+async fn of_cluster(options: &MigrateContourArgs, progress: &Progress) -> anyhow::Result<(Manifests, Scope)> {
     let watch = Watch { namespaces: options.watch_namespaces.clone(), ..Watch::default() };
     let listed = cluster::list(options.cluster.clone(), &watch, progress).await?;
     let (mut manifests, scope) = super::of_cluster(listed);
@@ -225,7 +226,7 @@ async fn of_cluster(options: &Options, progress: &Progress) -> anyhow::Result<(M
 }
 
 /// Returns Contour's configuration: the file that the user names, or the only one of the input.
-fn configuration(options: &Options, manifests: &Manifests) -> anyhow::Result<Option<Configuration>> {
+fn configuration(options: &MigrateContourArgs, manifests: &Manifests) -> anyhow::Result<Option<Configuration>> {
     if let Some(path) = &options.contour_config {
         let name = path.display().to_string();
         let text = file::read(path).map_err(|why| anyhow!("--contour-config {name}: {why}"))?;

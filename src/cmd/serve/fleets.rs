@@ -15,7 +15,7 @@ use crate::settings::{ServerOptions, XdsTls};
 /// The Gateways with dedicated fleets.
 pub(super) struct Fleets {
     /// The Gateways that need a key pair.
-    pub pairs: watch::Receiver<pki::Fleets>,
+    pub pairs: watch::Receiver<pki::DedicatedFleets>,
     task: Option<JoinHandle<()>>,
 }
 
@@ -25,7 +25,7 @@ impl Fleets {
     /// Errors: the certificates of xDS do not come from the controller.
     pub fn start(options: &ServerOptions, inspected: watch::Receiver<Arc<Inspection>>) -> anyhow::Result<Self> {
         let Some(template) = &options.process.fleet_template else {
-            return Ok(Self { pairs: watch::channel(pki::Fleets::Off).1, task: None });
+            return Ok(Self { pairs: watch::channel(pki::DedicatedFleets::Off).1, task: None });
         };
         if options.process.xds.tls != Some(XdsTls::Auto) {
             let file: &PathBuf = template;
@@ -34,7 +34,7 @@ impl Fleets {
                 file.display()
             );
         }
-        let (known, pairs) = watch::channel(pki::Fleets::Unknown);
+        let (known, pairs) = watch::channel(pki::DedicatedFleets::Unknown);
         Ok(Self { pairs, task: Some(tokio::spawn(follow(inspected, known))) })
     }
 
@@ -55,13 +55,13 @@ impl Drop for Fleets {
 }
 
 /// Sends the Gateways with fleets to `known` whenever they change.
-async fn follow(mut inspected: watch::Receiver<Arc<Inspection>>, known: watch::Sender<pki::Fleets>) {
+async fn follow(mut inspected: watch::Receiver<Arc<Inspection>>, known: watch::Sender<pki::DedicatedFleets>) {
     let mut last = None;
     loop {
         let inspection = inspected.borrow_and_update().clone();
         let is_new = last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &inspection.dedicated));
         if inspection.complete && is_new {
-            let fleets = pki::Fleets::Known(Arc::new(inspection.dedicated.fleets.clone()));
+            let fleets = pki::DedicatedFleets::Known(Arc::new(inspection.dedicated.fleets.clone()));
             // The Secrets do not depend on refused Gateways.
             send_if_changed(&known, fleets);
             last = Some(inspection.dedicated.clone());

@@ -17,7 +17,7 @@ use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::pki::directory::Trust;
 use crate::pki::secrets::Secrets;
-use crate::pki::{self, Fleets, Holder, Material, Wanted};
+use crate::pki::{self, DedicatedFleets, Holder, Material, WantedCertificates};
 use crate::replicas::{Client, Connector};
 use crate::settings::{ServerOptions, Source, Xds, XdsTls};
 use crate::source;
@@ -48,7 +48,7 @@ impl Certificates {
         options: &ServerOptions,
         source: &Source,
         leader: Leader,
-        fleets: watch::Receiver<Fleets>,
+        fleets: watch::Receiver<DedicatedFleets>,
         metrics: &Metrics,
         readiness: &Readiness,
     ) -> anyhow::Result<Self> {
@@ -180,21 +180,21 @@ fn secured(material: &Material, names: &AcceptedNames) -> Result<Secured, String
 }
 
 /// Returns the desired certificates of this installation.
-fn wanted(settings: &Xds, client: &kube::Client) -> Wanted {
+fn wanted(settings: &Xds, client: &kube::Client) -> WantedCertificates {
     let of_pod = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
     let namespace = of_pod.unwrap_or_else(|| client.default_namespace().to_owned());
     let service = &settings.service;
     let names =
         ["", &format!(".{namespace}"), &format!(".{namespace}.svc"), &format!(".{namespace}.svc.cluster.local")]
             .map(|rest| format!("{service}{rest}"));
-    Wanted {
+    WantedCertificates {
         names: names.to_vec(),
         namespace,
         prefix: settings.secrets.clone(),
         certificate_lifetime: settings.certificate_lifetime,
         authority_lifetime: settings.authority_lifetime,
         pause: settings.rotation_pause,
-        fleets: Fleets::Off,
+        fleets: DedicatedFleets::Off,
     }
 }
 

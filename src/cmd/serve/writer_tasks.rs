@@ -8,11 +8,11 @@ use futures::future::select_all;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::leader::{Candidate, Leader, Timing};
+use crate::leader::{Candidate, ElectionTiming, Leader};
 use crate::metrics::Metrics;
 use crate::settings::{LeaderElection, ServerOptions, Source, Writes};
 use crate::source;
-use crate::source::claims::Place;
+use crate::source::claims::ClaimsPlace;
 use crate::status::{self, Inputs, Installation, Template};
 
 /// The tasks of leader election and of the writers, if this replica writes.
@@ -45,7 +45,8 @@ impl WriterTasks {
         let (leader, election) = if elected {
             // The election has a separate connection, so that renewals do not wait for other responses.
             let client = client().await?;
-            let timing = Timing { lease: *lease_duration, renew_deadline: *renew_deadline, retry: *retry_period };
+            let timing =
+                ElectionTiming { lease: *lease_duration, renew_deadline: *renew_deadline, retry: *retry_period };
             let candidate = Candidate::new(client, &namespace, lease, instance.clone(), timing, metrics.clone());
             (candidate.leader(), tokio::spawn(candidate.run(stopping)))
         } else {
@@ -58,7 +59,7 @@ impl WriterTasks {
         let template = options.process.fleet_template.as_deref().map(|file| template(file, &namespace)).transpose()?;
         let fleets = template.map(|template| (Arc::new(template), lease.clone()));
         let manager = status::manager(&namespace, lease);
-        let claims = Place::new(namespace, lease);
+        let claims = ClaimsPlace::new(namespace, lease);
         let installation = Installation { client: writer, instance, manager, claims, fleets };
         Ok(Self { leader, installation: Some(installation), tasks: vec![("the election", election)] })
     }

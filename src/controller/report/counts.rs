@@ -12,9 +12,9 @@ const NAMESPACES: usize = 100;
 
 /// The numbers of problems, by namespace and reason.
 #[derive(Debug, Default)]
-pub struct Counts(BTreeMap<Arc<str>, BTreeMap<&'static str, usize>>);
+pub struct ProblemCounts(BTreeMap<Arc<str>, BTreeMap<&'static str, usize>>);
 
-impl Counts {
+impl ProblemCounts {
     /// Adds a new problem.
     pub fn add(&mut self, problem: &Problem) {
         let reasons = self.0.entry(problem.object.namespace.clone()).or_default();
@@ -64,7 +64,7 @@ mod tests {
         }
     }
 
-    fn series(counts: &Counts) -> Vec<String> {
+    fn series(counts: &ProblemCounts) -> Vec<String> {
         let metrics = Metrics::default();
         counts.write(&metrics);
         let text = metrics.encode();
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_namespaces_with_the_most_problems_have_series() {
-        let mut counts = Counts::default();
+        let mut counts = ProblemCounts::default();
         for at in 0..NAMESPACES + 20 {
             counts.add(&problem(&format!("n{at}"), Reason::HostNotValid));
         }

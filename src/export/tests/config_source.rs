@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::export::config_source::by_file;
-use crate::export::{Format, Place, Reload};
+use crate::export::{EnvoyDirectory, FileFormat, Reload};
 
-fn place(reload: Reload) -> Place {
-    Place { directory: "/run/envoy".into(), format: Format::Yaml, reload }
+fn place(reload: Reload) -> EnvoyDirectory {
+    EnvoyDirectory { directory: "/run/envoy".into(), format: FileFormat::Yaml, reload }
 }
 
 /// Returns the JSON of `resource` with references to files, and the remaining references.

@@ -8,16 +8,16 @@ use lockgate_xds::snapshot::Store;
 use tokio::sync::watch;
 
 use super::*;
-use crate::export::{Exporter, Format, Options, Place, Reload, Timing};
+use crate::export::{EnvoyDirectory, ExportOptions, ExportTiming, Exporter, FileFormat, Reload};
 
-const FORMATS: [Format; 4] = [Format::Pb, Format::Json, Format::Yaml, Format::PbText];
+const FORMATS: [FileFormat; 4] = [FileFormat::Pb, FileFormat::Json, FileFormat::Yaml, FileFormat::PbText];
 
-fn options(directory: &Path, format: Format) -> Options {
-    Options {
+fn options(directory: &Path, format: FileFormat) -> ExportOptions {
+    ExportOptions {
         directory: directory.to_owned(),
-        place: Place { directory: "/run/envoy".into(), format, reload: Reload::Rename },
+        place: EnvoyDirectory { directory: "/run/envoy".into(), format, reload: Reload::Rename },
         watch_limit: 4,
-        timing: Timing { settle: Duration::from_millis(20), removal_grace: Duration::from_millis(20) },
+        timing: ExportTiming { settle: Duration::from_millis(20), removal_grace: Duration::from_millis(20) },
     }
 }
 
@@ -26,7 +26,7 @@ fn shop(name: &str) -> Vec<Resource> {
 }
 
 /// Writes `resources` and returns the content of all files.
-async fn export(options: Options, resources: Vec<Resource>) -> BTreeMap<String, Vec<u8>> {
+async fn export(options: ExportOptions, resources: Vec<Resource>) -> BTreeMap<String, Vec<u8>> {
     let (store, directory) = (Store::default(), options.directory.clone());
     store.replace(resources);
     Exporter::open(options).unwrap().run(store.subscribe(), true).await.unwrap();
@@ -62,20 +62,20 @@ async fn f1_every_format_says_the_same_and_is_read_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f3_a_file_that_somebody_broke_is_written_anew() {
     let directory = tempfile::tempdir().unwrap();
-    let good = export(options(directory.path(), Format::Json), shop("a")).await;
+    let good = export(options(directory.path(), FileFormat::Json), shop("a")).await;
     std::fs::write(directory.path().join("clusters.json"), "{").unwrap();
     std::fs::write(directory.path().join("routes.web.json"), "").unwrap();
-    assert_eq!(export(options(directory.path(), Format::Json), shop("a")).await, good);
+    assert_eq!(export(options(directory.path(), FileFormat::Json), shop("a")).await, good);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f6_more_files_than_envoy_can_watch_are_polled() {
     let directory = tempfile::tempdir().unwrap();
-    let few = export(options(directory.path(), Format::Json), shop("a")).await;
+    let few = export(options(directory.path(), FileFormat::Json), shop("a")).await;
     assert!(!String::from_utf8_lossy(&few["clusters.json"]).contains("poll_interval"));
     let directory = tempfile::tempdir().unwrap();
     let many = (0..4).map(|i| endpoints(&i.to_string(), 1)).chain(shop("a")).collect();
-    let many = export(options(directory.path(), Format::Json), many).await;
+    let many = export(options(directory.path(), FileFormat::Json), many).await;
     for file in ["clusters.json", "listeners.json"] {
         assert!(String::from_utf8_lossy(&many[file]).contains(r#""poll_interval": "1s""#), "{file}");
     }
@@ -87,7 +87,7 @@ async fn a_failed_write_ends_only_a_single_export() {
     // A directory takes the place of a file.
     std::fs::create_dir(directory.path().join("endpoints.a.pb")).unwrap();
     let store = Store::default();
-    let open = || Exporter::open(options(directory.path(), Format::Pb));
+    let open = || Exporter::open(options(directory.path(), FileFormat::Pb));
     let error = open().err().unwrap().to_string();
     assert!(error.contains("endpoints.a.pb"), "{error}");
     std::fs::remove_dir(directory.path().join("endpoints.a.pb")).unwrap();
@@ -98,7 +98,7 @@ async fn a_failed_write_ends_only_a_single_export() {
     assert!(error.contains("cannot rename a file to") && error.contains("endpoints.a.pb"), "{error}");
 
     // An exporter without `once` continues, and succeeds when possible.
-    let exporter = Exporter::open(options(on.path(), Format::Pb)).unwrap();
+    let exporter = Exporter::open(options(on.path(), FileFormat::Pb)).unwrap();
     std::fs::create_dir(on.path().join("endpoints.a.pb")).unwrap();
     let (end, snapshots) = watch::channel(store.newest());
     let running = tokio::spawn(exporter.run(snapshots, false));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
-use crate::export::Timing;
+use crate::export::ExportTiming;
 use crate::export::plan::{Next, Op, Plan};
 
 const SETTLE: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let timing = Timing { settle: SETTLE, removal_grace: GRACE };
+        let timing = ExportTiming { settle: SETTLE, removal_grace: GRACE };
         let now = Instant::now();
         Self { plan: Plan::new(timing, Items::new(), true, now), now }
     }
@@ -108,7 +108,7 @@ fn f1_a_rename_takes_three_steps() {
 #[test]
 fn f1_a_restart_may_be_right_after_new_clusters() {
     let mut lab = Lab::new();
-    let timing = Timing { settle: SETTLE, removal_grace: GRACE };
+    let timing = ExportTiming { settle: SETTLE, removal_grace: GRACE };
     let mut written = shop("a", 1);
     written.extend(items([cluster("b"), endpoints("b", 1)]));
     lab.plan = Plan::new(timing, written, false, lab.now);

@@ -22,9 +22,9 @@ fn held_by(holder: &str, transitions: i32) -> LeaseSpec {
 }
 
 /// Returns the default timing.
-fn timing() -> Timing {
+fn timing() -> ElectionTiming {
     let [lease, renew_deadline, retry] = [15, 10, 2].map(Duration::from_secs);
-    Timing { lease, renew_deadline, retry }
+    ElectionTiming { lease, renew_deadline, retry }
 }
 
 #[track_caller]

@@ -6,13 +6,13 @@ use lockgate_route::model::{
 use serde_json::{Map, Value, json};
 
 use super::super::losses::Losses;
-use super::super::rules::{Place, duration};
+use super::super::rules::{RulePlace, duration};
 
 /// The maximum number of hashed parts of a BackendPolicy.
 const PARTS: usize = 4;
 
 /// Returns the features that HTTPProxies have, and reports those that a BackendPolicy does not express.
-pub fn written(features: &BackendFeatures, place: Place, losses: &mut Losses) -> Map<String, Value> {
+pub fn written(features: &BackendFeatures, place: RulePlace, losses: &mut Losses) -> Map<String, Value> {
     let mut spec = Map::new();
     if let Some(balancing) = &features.load_balancing {
         match load_balancing(balancing) {

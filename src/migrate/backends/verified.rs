@@ -8,10 +8,10 @@ use lockgate_route::objects::gateway::BackendTlsPolicy;
 use lockgate_route::objects::{Kind, ObjectKey, Objects, Secret};
 use serde_json::{Value, json};
 
-use super::super::losses::{Losses, Text};
+use super::super::losses::{FindingText, Losses};
 use super::super::names::Names;
 use super::super::routes::MIGRATED_FROM;
-use super::super::rules::{Fault, Place};
+use super::super::rules::{RuleFault, RulePlace};
 use super::super::{key, object};
 
 /// The part of a route with the verification.
@@ -27,11 +27,11 @@ impl Verified {
         &mut self,
         verification: &Verification,
         port: &ServicePortId,
-        place: Place,
+        place: RulePlace,
         losses: &mut Losses,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RuleFault> {
         let fault = |message: &str, remedy: &str| {
-            Err(Fault { part: PART, message: message.to_owned(), remedy: remedy.to_owned() })
+            Err(RuleFault { part: PART, message: message.to_owned(), remedy: remedy.to_owned() })
         };
         if verification.server_name.is_empty() {
             return fault(
@@ -46,7 +46,7 @@ impl Verified {
                 "Use a second Service for this route, or the same validation for both.",
             );
         }
-        let text = Text {
+        let text = FindingText {
             message: "a BackendTLSPolicy applies to all routes of a Service".to_owned(),
             consequence: "the certificate authorities are copied into a ConfigMap, and other routes use and verify TLS too",
             remedy: "Replace the ConfigMap when the authorities change, such as by trust-manager.",

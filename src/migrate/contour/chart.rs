@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::draft::{Entry, lines, written};
-use super::row::{Row, Verdict};
+use super::draft::{DraftSetting, lines, written};
+use super::row::{ReportRow, Verdict};
 
 /// The first lines of the values file.
 const HEADING: &str = "\
@@ -30,7 +30,7 @@ pub struct Values {
     /// The settings that the file lacks.
     pub left_out: Vec<String>,
     /// A row for each setting that the file lacks, or that has another place.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReportRow>,
 }
 
 /// The place of a setting in the values file.
@@ -46,10 +46,10 @@ enum Place {
 }
 
 /// Returns the values for these settings. `rows` are the rows of the report, to which the settings refer.
-pub fn values(entries: &BTreeMap<&'static str, Entry>, rows: &[Row]) -> Values {
+pub fn values(entries: &BTreeMap<&'static str, DraftSetting>, rows: &[ReportRow]) -> Values {
     let mut values = Values { text: HEADING.to_owned(), left_out: Vec::new(), rows: Vec::new() };
     let mut own = String::new();
-    let mut settings: Vec<(&str, &Entry)> = Vec::new();
+    let mut settings: Vec<(&str, &DraftSetting)> = Vec::new();
     for (path, entry) in entries {
         let (verdict, message, remedy) = match place(path, entries) {
             Place::Settings => {
@@ -74,7 +74,7 @@ pub fn values(entries: &BTreeMap<&'static str, Entry>, rows: &[Row]) -> Values {
             }
         };
         if let Some(row) = rows.get(entry.row) {
-            values.rows.push(Row { verdict, message, remedy, ..row.clone() });
+            values.rows.push(ReportRow { verdict, message, remedy, ..row.clone() });
         }
     }
     values.text.push_str(&own);
@@ -91,7 +91,7 @@ impl Values {
 }
 
 /// Returns the place of a setting.
-fn place(path: &'static str, entries: &BTreeMap<&'static str, Entry>) -> Place {
+fn place(path: &'static str, entries: &BTreeMap<&'static str, DraftSetting>) -> Place {
     let value = entries.get(path).map_or(&Value::Null, |entry| &entry.value);
     match path {
         "watch.namespaces" => {
@@ -118,7 +118,7 @@ fn place(path: &'static str, entries: &BTreeMap<&'static str, Entry>) -> Place {
 }
 
 /// Returns the watched namespaces. Empty: all.
-fn watched(entries: &BTreeMap<&'static str, Entry>) -> Vec<String> {
+fn watched(entries: &BTreeMap<&'static str, DraftSetting>) -> Vec<String> {
     let value = entries.get("watch.namespaces").and_then(|entry| entry.value.as_array());
     value.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -137,7 +137,7 @@ fn secret(path: &str, value: &Value, watched: &[String]) -> Place {
 }
 
 /// Returns the place of a port of Envoy. The chart uses two ports of its pods itself.
-fn port(path: &str, value: &Value, entries: &BTreeMap<&'static str, Entry>) -> Place {
+fn port(path: &str, value: &Value, entries: &BTreeMap<&'static str, DraftSetting>) -> Place {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
     let has_readiness = entries.contains_key("listeners.readiness.port");
     let user = match number {

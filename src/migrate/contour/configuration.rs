@@ -3,8 +3,8 @@
 use lockgate_route::objects::ObjectKey;
 use serde_json::{Map, Value};
 
-use super::keys::{KEYS, Key};
-use super::row::{Row, Verdict};
+use super::keys::{ContourKey, KEYS};
+use super::row::{ReportRow, Verdict};
 use crate::source::decode::{flatten, join};
 use crate::source::yaml::{Document, documents};
 
@@ -148,7 +148,7 @@ impl Configuration {
     }
 
     /// Returns the path of a key in this form. Empty if the form lacks the key.
-    pub fn path(&self, key: &Key) -> &'static str {
+    pub fn path(&self, key: &ContourKey) -> &'static str {
         match self.form {
             Form::File => key.file,
             Form::Object => key.object,
@@ -156,7 +156,7 @@ impl Configuration {
     }
 
     /// Returns the path and the value of a key, if it is set.
-    pub fn get(&self, key: &Key) -> Option<(&'static str, &Value)> {
+    pub fn get(&self, key: &ContourKey) -> Option<(&'static str, &Value)> {
         let path = self.path(key);
         let mut parts = path.split('.').filter(|part| !part.is_empty());
         let first = self.value.get(parts.next()?)?;
@@ -171,7 +171,7 @@ impl Configuration {
     }
 
     /// Creates a row about a key.
-    pub fn row(&self, path: &str, verdict: Verdict, message: impl Into<String>, remedy: &str) -> Row {
+    pub fn row(&self, path: &str, verdict: Verdict, message: impl Into<String>, remedy: &str) -> ReportRow {
         let Lines { document, outer, before, at } = &self.lines;
         let line = match before {
             _ if self.file.is_empty() => 0,
@@ -183,7 +183,7 @@ impl Configuration {
             None => (String::new(), ObjectKey::new("", "")),
         };
         let field = if self.is_object() { format!("spec.{path}") } else { path.to_owned() };
-        Row {
+        ReportRow {
             file: self.file.clone(),
             line,
             kind,
@@ -197,13 +197,13 @@ impl Configuration {
     }
 
     /// Returns the rows of the keys that the table lacks.
-    pub fn unknown(&self) -> Vec<Row> {
+    pub fn unknown(&self) -> Vec<ReportRow> {
         let mut rows = Vec::new();
         self.value.iter().for_each(|(name, value)| self.walk(name, value, &mut rows));
         rows
     }
 
-    fn walk(&self, path: &str, value: &Value, rows: &mut Vec<Row>) {
+    fn walk(&self, path: &str, value: &Value, rows: &mut Vec<ReportRow>) {
         let inner = format!("{path}.");
         let paths = || KEYS.iter().map(|key| self.path(key));
         if paths().any(|known| known == path) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::draft::Draft;
-use super::row::{Row, Verdict};
+use super::row::{ReportRow, Verdict};
 
 /// The format of Envoy's access log without a format string. Source: Envoy, "Access logging", default format string.
 const LINE: &str = "[%START_TIME%] \"%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%\" %RESPONSE_CODE% \
@@ -103,8 +103,8 @@ const MEDIA_TYPES: [&str; 25] = [
 ];
 
 /// Creates a row about a default of Contour.
-pub fn row(field: &str, message: &str) -> Row {
-    Row {
+pub fn row(field: &str, message: &str) -> ReportRow {
+    ReportRow {
         file: String::new(),
         line: 0,
         kind: String::new(),

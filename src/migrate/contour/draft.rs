@@ -6,21 +6,21 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::chart::{self, Values};
-use super::row::{Row, Verdict};
+use super::row::{ReportRow, Verdict};
 use crate::settings::{self, Resolved};
 
 /// The settings so far.
 #[derive(Debug, Default)]
 pub struct Draft {
-    entries: BTreeMap<&'static str, Entry>,
-    rows: Vec<Row>,
+    entries: BTreeMap<&'static str, DraftSetting>,
+    rows: Vec<ReportRow>,
     /// The beginnings of settings that are not written, because the endpoint of their service is unknown.
     closed: Vec<&'static str>,
 }
 
 /// A setting.
 #[derive(Debug)]
-pub struct Entry {
+pub struct DraftSetting {
     /// The value.
     pub value: Value,
     /// The comment behind the value.
@@ -39,7 +39,7 @@ pub struct Finished {
     /// The settings.
     pub resolved: Resolved,
     /// The rows of the report.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReportRow>,
 }
 
 /// The remedy for a value that no setting accepts.
@@ -47,7 +47,7 @@ const REMEDY: &str = "Choose a value of docs/settings.md, and add it to the sett
 
 impl Draft {
     /// Sets a value. `row` is about the key or the default behind it; it gets the value as its message.
-    pub fn set(&mut self, path: &'static str, value: Value, comment: &str, mut row: Row) {
+    pub fn set(&mut self, path: &'static str, value: Value, comment: &str, mut row: ReportRow) {
         if self.closed.iter().any(|group| path.starts_with(group)) {
             row.message = format!("{path} is not written, because the endpoint of the service is unknown");
             row.remedy = "Set it with the endpoint.".to_owned();
@@ -66,12 +66,12 @@ impl Draft {
                 false => {}
             }
         }
-        self.entries.insert(path, Entry { value, comment: comment.to_owned(), row: self.rows.len() });
+        self.entries.insert(path, DraftSetting { value, comment: comment.to_owned(), row: self.rows.len() });
         self.rows.push(row);
     }
 
     /// Adds a row that sets nothing.
-    pub fn report(&mut self, row: Row) {
+    pub fn report(&mut self, row: ReportRow) {
         self.rows.push(row);
     }
 
@@ -116,10 +116,10 @@ impl Draft {
 }
 
 /// Returns a line for each setting, below the lines of its groups, indented by `depth` groups.
-pub fn lines<'a>(entries: impl Iterator<Item = (&'a str, &'a Entry)>, depth: usize) -> String {
+pub fn lines<'a>(entries: impl Iterator<Item = (&'a str, &'a DraftSetting)>, depth: usize) -> String {
     let mut text = String::new();
     let mut open: Vec<&str> = Vec::new();
-    for (path, Entry { value, comment, .. }) in entries {
+    for (path, DraftSetting { value, comment, .. }) in entries {
         let parts: Vec<&str> = path.split('.').collect();
         let Some((name, groups)) = parts.split_last() else { continue };
         let shared = open.iter().zip(groups).take_while(|(one, other)| one == other).count();
@@ -162,8 +162,8 @@ mod tests {
 
     use super::*;
 
-    fn row() -> Row {
-        Row {
+    fn row() -> ReportRow {
+        ReportRow {
             file: "contour.yaml".to_owned(),
             line: 1,
             kind: String::new(),

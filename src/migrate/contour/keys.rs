@@ -7,7 +7,7 @@ use super::convert::How;
 
 /// A key of Contour's configuration.
 #[derive(Debug)]
-pub struct Key {
+pub struct ContourKey {
     /// The path in the configuration file. Empty if the file lacks the key.
     pub file: &'static str,
     /// The path in the spec of a ContourConfiguration. Empty if the object lacks the key.
@@ -32,8 +32,8 @@ pub enum To {
 use How::*;
 use To::{Lost, Nothing, Part, Set};
 
-const fn key(file: &'static str, object: &'static str, to: To) -> Key {
-    Key { file, object, to }
+const fn key(file: &'static str, object: &'static str, to: To) -> ContourKey {
+    ContourKey { file, object, to }
 }
 
 const CLIENT: &str = "the controller of Lockgate connects to the API server of its pod, without a limit of requests";
@@ -45,7 +45,7 @@ const DEBUG: &str = "the debug pages of Lockgate are at admin.address, only for 
 
 /// Every key. `rustfmt` would need three times the lines.
 #[rustfmt::skip]
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[ContourKey] = &[
     // The controller.
     key("debug", "", Set("log.level", Words(&[("true", "debug"), ("false", "info")]))),
     key("incluster", "", Nothing(CLIENT)),

@@ -11,7 +11,7 @@ use lockgate_route::translate::{Input, ORPHANED, Selection, dialect_of};
 
 use super::deviations;
 use super::faults::{cost, judge};
-use super::row::{Row, Verdict};
+use super::row::{ReportRow, Verdict};
 use crate::check::{Finding, Level, Manifests, Rule, Scope, Translated, check, locate, translated};
 
 /// The class that Contour serves without `ingress.classNames`.
@@ -25,7 +25,7 @@ const KINDS: [Kind; 5] =
     [Kind::INGRESS, Kind::HTTP_PROXY, Kind::TLS_CERTIFICATE_DELEGATION, Kind::EXTENSION_SERVICE, Kind::SERVICE];
 
 /// Compares the objects of `manifests`. `now` is the time in seconds since the Unix epoch, for the certificates.
-pub fn rows(manifests: &Manifests, settings: &Settings, scope: &Scope, classes: &[String], now: i64) -> Vec<Row> {
+pub fn rows(manifests: &Manifests, settings: &Settings, scope: &Scope, classes: &[String], now: i64) -> Vec<ReportRow> {
     let translated = translated(manifests, settings, scope, |_| {});
     let mut by_object = BTreeMap::<(String, String, String), Vec<Finding>>::new();
     for finding in check(manifests, settings, scope, now) {
@@ -49,7 +49,7 @@ pub fn rows(manifests: &Manifests, settings: &Settings, scope: &Scope, classes: 
     // All at once: each document with such a row is parsed once more.
     rows.extend(locate(manifests, unplaced).iter().map(|finding| {
         let verdict = verdict(finding.rule);
-        Row::of_finding(finding, verdict, finding.message.clone(), &finding.remedy)
+        ReportRow::of_finding(finding, verdict, finding.message.clone(), &finding.remedy)
     }));
     // Files and objects that cannot be read, and kinds of Contour without a counterpart.
     for ((kind, ..), findings) in by_object {
@@ -61,7 +61,7 @@ pub fn rows(manifests: &Manifests, settings: &Settings, scope: &Scope, classes: 
             false => finding.remedy.clone(),
         };
         let findings = findings.iter().filter(|_| is_relevant).filter(of_level);
-        rows.extend(findings.map(|one| Row::of_finding(one, Verdict::Attention, told(one), &remedy(one))));
+        rows.extend(findings.map(|one| ReportRow::of_finding(one, Verdict::Attention, told(one), &remedy(one))));
     }
     rows
 }
@@ -120,7 +120,7 @@ struct Comparison<'a> {
     /// The roots that lose their host, by host.
     losers: BTreeMap<String, Vec<ObjectKey>>,
     /// The rows of findings, which have places.
-    rows: Vec<Row>,
+    rows: Vec<ReportRow>,
     /// The other rows, as findings. Their files and lines are not known yet.
     unplaced: Vec<(ObjectId, Finding)>,
 }
@@ -132,7 +132,7 @@ impl Comparison<'_> {
         if let Some(class) = self.foreign_class(object) {
             return self.add(&id, "", Verdict::Same, format!("{class}: neither controller serves it"), "");
         }
-        let rows: Vec<Row> = findings.iter().filter_map(|finding| self.finding(&id, object, finding)).collect();
+        let rows: Vec<ReportRow> = findings.iter().filter_map(|finding| self.finding(&id, object, finding)).collect();
         let deviations = match (object.get::<HttpProxy>(), object.get::<ExtensionService>()) {
             (Some(proxy), _) => deviations::of_proxy(proxy),
             (_, Some(service)) => deviations::of_extension_service(service),
@@ -168,8 +168,8 @@ impl Comparison<'_> {
     }
 
     /// Returns the row of a finding. Notes have none.
-    fn finding(&self, id: &ObjectId, object: &Object, finding: &Finding) -> Option<Row> {
-        let attention = || Some(Row::of_finding(finding, Verdict::Attention, told(finding), &finding.remedy));
+    fn finding(&self, id: &ObjectId, object: &Object, finding: &Finding) -> Option<ReportRow> {
+        let attention = || Some(ReportRow::of_finding(finding, Verdict::Attention, told(finding), &finding.remedy));
         let is_of_contour = finding.field.contains(PREFIX);
         match finding.rule {
             // Contour does not read the annotations of other controllers either.
@@ -177,7 +177,7 @@ impl Comparison<'_> {
             Rule::SupportedAnnotation if finding.field.contains("nginx.ingress.kubernetes.io/") => {
                 let message = "Lockgate reads this annotation of ingress-nginx, and Contour does not".to_owned();
                 let remedy = "Remove the annotation, unless its effect is intended.";
-                Some(Row::of_finding(finding, Verdict::Attention, message, remedy))
+                Some(ReportRow::of_finding(finding, Verdict::Attention, message, remedy))
             }
             Rule::NotServed if finding.level == Level::Warning => None,
             Rule::ConditionNotMet if finding.message.starts_with(ORPHANED) => self.fault(object, finding, ORPHANED),
@@ -191,12 +191,12 @@ impl Comparison<'_> {
     }
 
     /// Returns the row of a fault whose consequence with Contour is known.
-    fn fault(&self, object: &Object, finding: &Finding, reason: &str) -> Option<Row> {
+    fn fault(&self, object: &Object, finding: &Finding, reason: &str) -> Option<ReportRow> {
         let spec = object.get::<HttpProxy>().map(|proxy| &proxy.spec);
         let count = spec.map_or(0, |spec| spec.routes.len() + spec.includes.len());
         let (verdict, contour) = judge(cost(reason, &finding.field)?, count);
         let message = format!("{}; {contour}", told(finding));
-        Some(Row::of_finding(finding, verdict, message, &finding.remedy))
+        Some(ReportRow::of_finding(finding, verdict, message, &finding.remedy))
     }
 
     /// Returns the reason of a fault in the status of its HTTPProxy, which is more precise than that of the finding. A warning has one

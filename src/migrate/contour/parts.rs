@@ -6,7 +6,7 @@ use super::configuration::Configuration;
 use super::convert::{flag, text};
 use super::defaults::JSON_FIELDS;
 use super::draft::Draft;
-use super::row::{Row, Verdict};
+use super::row::{ReportRow, Verdict};
 
 /// Sets all of them.
 pub fn set(configuration: &Configuration, draft: &mut Draft) {
@@ -20,7 +20,7 @@ pub fn set(configuration: &Configuration, draft: &mut Draft) {
 }
 
 /// Creates a row about a key with the same effect.
-fn same(configuration: &Configuration, path: &str, message: &str) -> Row {
+fn same(configuration: &Configuration, path: &str, message: &str) -> ReportRow {
     configuration.row(path, Verdict::Same, message, "")
 }
 
@@ -47,7 +47,7 @@ fn external_names(configuration: &Configuration, draft: &mut Draft) {
 }
 
 /// Creates a row about a value that is not valid.
-pub fn invalid(configuration: &Configuration, path: &str, why: &str) -> Row {
+pub fn invalid(configuration: &Configuration, path: &str, why: &str) -> ReportRow {
     let remedy = "Correct the value, or set its counterpart by hand (docs/settings.md).";
     configuration.row(path, Verdict::Attention, format!("the value is left out: {why}"), remedy)
 }

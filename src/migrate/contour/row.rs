@@ -33,7 +33,7 @@ impl Verdict {
 
 /// A row of the report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Row {
+pub struct ReportRow {
     /// The file as the user named it; `-` is standard input. Empty for a default of Contour, and for an object of a Kubernetes cluster.
     pub file: String,
     /// The line, from 1. 0 if there is none.
@@ -54,7 +54,7 @@ pub struct Row {
     pub remedy: String,
 }
 
-impl Row {
+impl ReportRow {
     /// Creates a row about the object and the field of a finding.
     pub fn of_finding(finding: &Finding, verdict: Verdict, message: String, remedy: &str) -> Self {
         let Finding { file, line, kind, namespace, name, field, .. } = finding.clone();
@@ -96,7 +96,7 @@ impl Row {
 }
 
 /// Returns a line for each row: `FILE:LINE: attention: HTTPProxy shop/cart FIELD: MESSAGE. Remedy: …`.
-pub fn text(rows: &[Row], colors: Colors) -> String {
+pub fn text(rows: &[ReportRow], colors: Colors) -> String {
     let mut text = String::new();
     for row in rows {
         let _ = writeln!(text, "{}", row.line(colors));
@@ -105,12 +105,12 @@ pub fn text(rows: &[Row], colors: Colors) -> String {
 }
 
 /// Returns the rows as a JSON array. docs/migrate.md documents the fields.
-pub fn json(rows: &[Row]) -> Value {
+pub fn json(rows: &[ReportRow]) -> Value {
     rows.iter().map(object).collect()
 }
 
-fn object(row: &Row) -> Value {
-    let Row { file, line, kind, namespace, name, field, verdict, message, remedy } = row;
+fn object(row: &ReportRow) -> Value {
+    let ReportRow { file, line, kind, namespace, name, field, verdict, message, remedy } = row;
     let text = |text: &str| if text.is_empty() { Value::Null } else { json!(text) };
     json!({
         "file": text(file),
@@ -126,7 +126,7 @@ fn object(row: &Row) -> Value {
 }
 
 /// Counts the rows of each verdict: `2 attention, 1 better, 14 same`.
-pub fn counted(rows: &[Row]) -> String {
+pub fn counted(rows: &[ReportRow]) -> String {
     let mut counts = BTreeMap::<Verdict, usize>::new();
     rows.iter().for_each(|row| *counts.entry(row.verdict).or_default() += 1);
     let counts: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {}", verdict.as_str())).collect();
@@ -137,8 +137,8 @@ pub fn counted(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    fn row() -> Row {
-        Row {
+    fn row() -> ReportRow {
+        ReportRow {
             file: "shop.yaml".to_owned(),
             line: 7,
             kind: "HTTPProxy".to_owned(),
@@ -155,15 +155,15 @@ mod tests {
     fn a_row_is_one_line() {
         let line = "shop.yaml:7: attention: HTTPProxy shop/cart spec.routes[0]: it differs. Remedy: Change it.\n";
         assert_eq!(text(&[row()], Colors::Off), line);
-        let default = Row { file: String::new(), line: 0, kind: String::new(), remedy: String::new(), ..row() };
+        let default = ReportRow { file: String::new(), line: 0, kind: String::new(), remedy: String::new(), ..row() };
         assert_eq!(text(&[default], Colors::Off), "(default): attention: spec.routes[0]: it differs.\n");
-        let forged = Row { name: "a\nb".to_owned(), ..row() };
+        let forged = ReportRow { name: "a\nb".to_owned(), ..row() };
         assert_eq!(text(&[forged], Colors::Off).lines().count(), 1);
     }
 
     #[test]
     fn the_counts_start_with_what_needs_attention() {
-        let same = Row { verdict: Verdict::Same, ..row() };
+        let same = ReportRow { verdict: Verdict::Same, ..row() };
         assert_eq!(counted(&[same.clone(), row(), same]), "1 attention, 2 same");
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use lockgate_route::translate::Reason;
 
 use super::keys::KEYS;
-use super::{Configuration, Flags, Migration, Row, Verdict, find, migrate, parse, text};
+use super::{Configuration, ContourMigration, Flags, ReportRow, Verdict, find, migrate, parse, text};
 use crate::check::output::Colors;
 use crate::check::{Finding, Level, Manifests, Rule, Scope, check};
 use crate::settings::resolve;
@@ -61,7 +61,7 @@ fn flags(case: &Path) -> Flags {
     flags
 }
 
-fn migrated(case: &Path) -> Migration {
+fn migrated(case: &Path) -> ContourMigration {
     let (manifests, configuration) = input(case);
     let scope = if case.join("complete").exists() { Scope::Complete } else { Scope::Part };
     migrate(&manifests, configuration.as_ref(), &flags(case), &scope, NOW)
@@ -73,7 +73,7 @@ fn golden() {
     assert!(cases.len() >= 20, "only {} cases", cases.len());
     let mut faults = Vec::new();
     for case in cases {
-        let Migration { settings, values, mut rows } = migrated(&case);
+        let ContourMigration { settings, values, mut rows } = migrated(&case);
         let has_values = case.join("values.yaml").exists();
         if has_values {
             rows.extend(values.rows);
@@ -81,7 +81,7 @@ fn golden() {
         }
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
         resolve("settings.yaml", &settings, &[]).unwrap_or_else(|faults| panic!("{name}: {faults}"));
-        let shown: Vec<Row> = rows.iter().filter(|row| !row.file.is_empty()).cloned().collect();
+        let shown: Vec<ReportRow> = rows.iter().filter(|row| !row.file.is_empty()).cloned().collect();
         // The rows of defaults are the same in all cases, so only one of them has them.
         let shown = if name == "defaults" { &rows } else { &shown };
         let values = has_values.then_some(("values.yaml", values.text));
@@ -191,7 +191,7 @@ fn the_order_of_the_input_has_no_effect() {
             manifests.add("in.yaml", text.to_owned());
             let rows = migrate(&manifests, None, &flags(&case), &Scope::Part, NOW).rows;
             rows.into_iter()
-                .map(|row| Row { line: 0, ..row })
+                .map(|row| ReportRow { line: 0, ..row })
                 .filter(|row| !row.kind.is_empty())
                 .collect::<BTreeSet<_>>()
         };
@@ -218,10 +218,10 @@ fn no_fault_of_an_http_proxy_is_lost() {
     for case in cases.filter(|case| case.file_name().unwrap().to_string_lossy().starts_with("httpproxy-")) {
         let mut manifests = Manifests::default();
         manifests.add("in.yaml", fs::read_to_string(case.join("in.yaml")).unwrap());
-        let Migration { settings, rows, .. } = migrate(&manifests, None, &flags, &Scope::Complete, NOW);
+        let ContourMigration { settings, rows, .. } = migrate(&manifests, None, &flags, &Scope::Complete, NOW);
         let settings = resolve("", &settings, &[]).unwrap().settings.route;
         let is_foreign = |finding: &Finding| {
-            let of_object = |row: &&Row| (&row.namespace, &row.name) == (&finding.namespace, &finding.name);
+            let of_object = |row: &&ReportRow| (&row.namespace, &row.name) == (&finding.namespace, &finding.name);
             rows.iter().filter(of_object).any(|row| row.message.ends_with("neither controller serves it"))
         };
         for finding in check(&manifests, &settings, &Scope::Complete, NOW) {
@@ -229,7 +229,7 @@ fn no_fault_of_an_http_proxy_is_lost() {
                 continue;
             }
             faults += 1;
-            let is_row = |row: &Row| (&row.name, &row.field) == (&finding.name, &finding.field);
+            let is_row = |row: &ReportRow| (&row.name, &row.field) == (&finding.name, &finding.field);
             if !rows.iter().any(|row| is_row(row) && row.message.contains(&finding.message)) {
                 lost.push(format!("{}: {finding:?}", case.display()));
             }

@@ -9,7 +9,7 @@ use lockgate_route::translate::traffic_policy;
 use serde_json::{Value, json};
 
 use super::super::losses::Losses;
-use super::super::rules::{Fault, Place, duration};
+use super::super::rules::{RuleFault, RulePlace, duration};
 use crate::check::Translated;
 
 /// The part of a route that concerns the server.
@@ -19,13 +19,13 @@ const PART: &str = "authPolicy";
 pub fn written(
     source: &Translated,
     server: &Authorization,
-    place: Place,
+    place: RulePlace,
     losses: &mut Losses,
-) -> Result<Value, Option<Fault>> {
+) -> Result<Value, Option<RuleFault>> {
     // Without `..`, so that a new field does not compile until it is considered.
     let Authorization { cluster, shares, check, grpc_headers, copies_answer, context } = server;
     if !context.is_empty() {
-        return Err(Some(Fault {
+        return Err(Some(RuleFault {
             part: "authPolicy.context",
             message: "HTTPPolicies send no context to the authorization server".to_owned(),
             remedy: "Authorize these requests without a context, or keep the HTTPProxy.".to_owned(),
@@ -72,7 +72,7 @@ fn check_protocol(
     source: &Translated,
     cluster: &ClusterId,
     protocol: AuthorizationProtocol,
-) -> Result<(), Option<Fault>> {
+) -> Result<(), Option<RuleFault>> {
     let Some(found) = source.translator.model().clusters.get(cluster) else { return Err(None) };
     let service = cluster.port.service();
     let default = (protocol == AuthorizationProtocol::Grpc).then_some(UpstreamProtocol::H2c);
@@ -81,14 +81,14 @@ fn check_protocol(
     if is_same || is_targeted(source, service) && found.policy.protocol.is_tls() {
         return Ok(());
     }
-    Err(Some(Fault {
+    Err(Some(RuleFault {
         part: PART,
         message: "an HTTPPolicy reaches an authorization server over TLS only with a BackendTLSPolicy".to_owned(),
         remedy: format!("Write a BackendTLSPolicy for Service {service}, and migrate again."),
     }))
 }
 
-fn http(http: &AuthorizationHttp, copies_answer: bool, place: Place, losses: &mut Losses) -> Value {
+fn http(http: &AuthorizationHttp, copies_answer: bool, place: RulePlace, losses: &mut Losses) -> Value {
     let AuthorizationHttp {
         path_prefix,
         allowed_request_headers,
@@ -130,7 +130,7 @@ fn http(http: &AuthorizationHttp, copies_answer: bool, place: Place, losses: &mu
 }
 
 /// Returns the reference to a server.
-pub fn backend(source: &Translated, cluster: &ClusterId, place: Place) -> Value {
+pub fn backend(source: &Translated, cluster: &ClusterId, place: RulePlace) -> Value {
     let service = cluster.port.service();
     let port = source.translator.model().clusters.get(cluster).map_or(0, |cluster| cluster.port);
     let mut backend = json!({ "name": &*service.name, "port": port });

@@ -5,8 +5,8 @@ use std::time::Duration;
 use lockgate_route::model::{Cors, HeaderValue, OriginMatch};
 use serde_json::{Value, json};
 
-use super::super::losses::{Losses, Text};
-use super::super::rules::Place;
+use super::super::losses::{FindingText, Losses};
+use super::super::rules::RulePlace;
 
 /// The maximum numbers of origins and headers, and of methods, of an HTTPPolicy.
 const MOST: usize = 32;
@@ -15,15 +15,15 @@ const METHODS: usize = 16;
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Reports a part of CORS, once for an object. Without CORS, no script of another origin reads a response.
-fn report(place: Place, losses: &mut Losses, [message, consequence, remedy]: [&str; 3]) {
+fn report(place: RulePlace, losses: &mut Losses, [message, consequence, remedy]: [&str; 3]) {
     if losses.is_first(place.owner, message) {
-        let text = Text { message: message.to_owned(), consequence, remedy };
+        let text = FindingText { message: message.to_owned(), consequence, remedy };
         losses.add_changed(place.owner, losses.field_of_root(place.owner, "corsPolicy"), text);
     }
 }
 
 /// Returns the feature `cors` of an HTTPPolicy with the permissions of an HTTPProxy, and reports those that it cannot have.
-pub fn written(cors: &Cors, place: Place, losses: &mut Losses) -> Option<Value> {
+pub fn written(cors: &Cors, place: RulePlace, losses: &mut Losses) -> Option<Value> {
     // Without `..`, so that a new field does not compile until it is considered.
     let Cors {
         allow_origins,

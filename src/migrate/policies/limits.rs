@@ -11,14 +11,14 @@ use lockgate_route::model::{
 use serde_json::{Value, json};
 
 use crate::check::Translated;
-use crate::migrate::losses::{Losses, Text};
-use crate::migrate::rules::{Place, duration};
+use crate::migrate::losses::{FindingText, Losses};
+use crate::migrate::rules::{RulePlace, duration};
 
 /// Returns the feature `globalRateLimit`, without the descriptors of the settings. A descriptor that a policy does not express is reported.
 pub fn global_rate_limit_spec(
     limit: &GlobalRateLimit,
     source: &Translated,
-    place: Place,
+    place: RulePlace,
     losses: &mut Losses,
 ) -> Option<Value> {
     const PART: &str = "rateLimitPolicy.global";
@@ -41,7 +41,7 @@ pub fn global_rate_limit_spec(
         match entries {
             Some(entries) => descriptors.push(json!({ "entries": entries })),
             None => {
-                let text = Text {
+                let text = FindingText {
                     message: "HTTPPolicies have no descriptors with conditions on headers".to_owned(),
                     consequence: "the requests are not limited by this descriptor",
                     remedy: "Write a route for these requests with a policy of its own, or keep the HTTPProxy.",

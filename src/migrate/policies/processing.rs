@@ -3,12 +3,12 @@
 use lockgate_route::model::{Processed, ProcessedBody, Processing};
 use serde_json::{Value, json};
 
-use super::super::rules::{Place, duration};
+use super::super::rules::{RulePlace, duration};
 use super::authorization::backend;
 use crate::check::Translated;
 
 /// Returns the feature.
-pub fn written(source: &Translated, server: &Processing, place: Place) -> Value {
+pub fn written(source: &Translated, server: &Processing, place: RulePlace) -> Value {
     // Without `..`, so that a new field does not compile until it is considered.
     let Processing { cluster, request, response, timeout, fail_open } = server;
     let mut feature = json!({

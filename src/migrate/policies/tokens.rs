@@ -6,7 +6,7 @@ use lockgate_route::model::{Jwks, Jwt, JwtProvider, RemoteJwks};
 use serde_json::{Value, json};
 
 use super::super::losses::Losses;
-use super::super::rules::{Fault, Place, duration};
+use super::super::rules::{RuleFault, RulePlace, duration};
 use super::authorization::{backend, is_targeted};
 use crate::check::Translated;
 
@@ -14,13 +14,18 @@ use crate::check::Translated;
 const PART: &str = "jwtVerificationPolicy";
 
 /// Returns the feature. The error is the reason why it cannot be expressed.
-pub fn written(source: &Translated, jwt: &Jwt, place: Place, losses: &mut Losses) -> Result<Value, Option<Fault>> {
+pub fn written(
+    source: &Translated,
+    jwt: &Jwt,
+    place: RulePlace,
+    losses: &mut Losses,
+) -> Result<Value, Option<RuleFault>> {
     let mut issuers = BTreeSet::new();
     let mut providers = Vec::new();
     for provider in &jwt.providers {
         let JwtProvider { issuer, audiences, jwks, forwards, reads_query } = provider;
         if issuer.is_empty() || !issuers.insert(issuer) {
-            return Err(Some(Fault {
+            return Err(Some(RuleFault {
                 part: PART,
                 message: "each provider of an HTTPPolicy needs an issuer of its own".to_owned(),
                 remedy: "Set the issuer of the provider, and migrate again.".to_owned(),
@@ -51,7 +56,7 @@ pub fn written(source: &Translated, jwt: &Jwt, place: Place, losses: &mut Losses
     Ok(json!({ "providers": providers }))
 }
 
-fn keys(source: &Translated, jwks: &Jwks, place: Place, losses: &mut Losses) -> Result<Value, Option<Fault>> {
+fn keys(source: &Translated, jwks: &Jwks, place: RulePlace, losses: &mut Losses) -> Result<Value, Option<RuleFault>> {
     let RemoteJwks { uri, cluster, timeout, refresh, fallback } = match jwks {
         Jwks::Inline(keys) => {
             let texts = [
@@ -65,7 +70,7 @@ fn keys(source: &Translated, jwks: &Jwks, place: Place, losses: &mut Losses) -> 
         Jwks::Remote(remote) => remote,
     };
     if uri.starts_with("https:") && !is_targeted(source, cluster.port.service()) {
-        return Err(Some(Fault {
+        return Err(Some(RuleFault {
             part: PART,
             message: format!("HTTPPolicies fetch {uri:?} only with a BackendTLSPolicy, which verifies the server"),
             remedy: format!("Write a BackendTLSPolicy for Service {}, and migrate again.", cluster.port.service()),

@@ -10,12 +10,12 @@ use lockgate_route::objects::ObjectKey;
 use serde_json::json;
 
 use super::super::Migrated;
-use super::super::conditions::Others;
-use super::super::losses::{Losses, Text};
-use super::super::paths::{self, Condition};
-use super::super::rules::{Content, Without, Writer};
+use super::super::conditions::OtherConditions;
+use super::super::losses::{FindingText, Losses};
+use super::super::paths::{self, PathCondition};
+use super::super::rules::{RuleContent, Without, Writer};
 use super::super::served::Served;
-use super::{HostRules, Rule};
+use super::{HostRule, HostRules};
 
 /// Returns the rules of all hosts.
 pub fn hosts<'m>(served: &Served<'m>, writer: &mut Writer, losses: &mut Losses) -> Vec<HostRules<'m>> {
@@ -33,20 +33,20 @@ pub fn hosts<'m>(served: &Served<'m>, writer: &mut Writer, losses: &mut Losses) 
 }
 
 /// Removes the backends of a rule.
-fn close(rule: &mut Rule) {
+fn close(rule: &mut HostRule) {
     (rule.content, rule.policy) = (json!({}), None);
 }
 
-fn rules(host: &Host, routes: &[&Route], writer: &mut Writer, losses: &mut Losses) -> Vec<Rule> {
+fn rules(host: &Host, routes: &[&Route], writer: &mut Writer, losses: &mut Losses) -> Vec<HostRule> {
     let conditions = conditions(host, routes, writer.options.whole_elements, losses);
-    let mut rules = Vec::<(&Route, Rule)>::new();
-    let mut unwritten = Vec::<(&Route, Condition)>::new();
+    let mut rules = Vec::<(&Route, HostRule)>::new();
+    let mut unwritten = Vec::<(&Route, PathCondition)>::new();
     for (route, condition) in routes.iter().zip(conditions) {
         let Some(owner) = losses.owner(&route.origin) else { continue };
         let field = losses.field(&owner, host, route);
-        let others = match Others::new(&route.matches) {
+        let others = match OtherConditions::new(&route.matches) {
             Ok(_) if !condition.is_valid() => {
-                let text = Text {
+                let text = FindingText {
                     message: "the path is longer than HTTPRoutes permit, 1024 characters".to_owned(),
                     consequence: "path left out, and its requests may reach a shorter path",
                     remedy: match losses.migrated() {
@@ -61,7 +61,7 @@ fn rules(host: &Host, routes: &[&Route], writer: &mut Writer, losses: &mut Losse
             }
             Ok(others) => others,
             Err(message) => {
-                let text = Text {
+                let text = FindingText {
                     message,
                     consequence: "route left out, and its requests may reach another route",
                     remedy: "Change the condition, or keep the HTTPProxy.",
@@ -72,9 +72,9 @@ fn rules(host: &Host, routes: &[&Route], writer: &mut Writer, losses: &mut Losse
                 continue;
             }
         };
-        let mut rule = Rule { owner, condition, others, content: json!({}), policy: None };
+        let mut rule = HostRule { owner, condition, others, content: json!({}), policy: None };
         let same =
-            |(_, other): &&mut (&Route, Rule)| (&other.condition, &other.others) == (&rule.condition, &rule.others);
+            |(_, other): &&mut (&Route, HostRule)| (&other.condition, &other.others) == (&rule.condition, &rule.others);
         if let Some((earlier, written)) = rules.iter_mut().find(same) {
             // The paths with and without a slash at the end of a rewritten prefix.
             if replaces_prefix(route) && replaces_prefix(earlier) && earlier.origin == route.origin {
@@ -84,7 +84,7 @@ fn rules(host: &Host, routes: &[&Route], writer: &mut Writer, losses: &mut Losse
             if opens {
                 close(written);
             }
-            let text = Text {
+            let text = FindingText {
                 message: format!(
                     "host \"{host}\" has another route that differs in a slash at the end of its prefix, and PathPrefix does not"
                 ),
@@ -101,18 +101,18 @@ fn rules(host: &Host, routes: &[&Route], writer: &mut Writer, losses: &mut Losse
         if unwritten.iter().any(|(lost, at)| at.may_overlap(&rule.condition) && admits_more(route, lost)) {
             losses.add_lost(&rule.owner, field, TAKES_RESTRICTED.text());
         } else {
-            let Content { fields, policy } = writer.rule(&rule.owner, host, route, &rule.condition, losses);
+            let RuleContent { fields, policy } = writer.rule(&rule.owner, host, route, &rule.condition, losses);
             (rule.content, rule.policy) = (fields, policy.map(|features| features.to_string().into()));
         }
         rules.push((route, rule));
     }
-    let mut rules: Vec<Rule> = rules.into_iter().map(|(_, rule)| rule).collect();
+    let mut rules: Vec<HostRule> = rules.into_iter().map(|(_, rule)| rule).collect();
     let lost = unwritten.first().and_then(|(route, _)| losses.owner(&route.origin)).filter(|_| rules.is_empty());
     // Without a rule, a wildcard above the host would take its requests.
-    rules.extend(lost.map(|owner| Rule {
+    rules.extend(lost.map(|owner| HostRule {
         owner,
-        condition: Condition::everything(),
-        others: Others::default(),
+        condition: PathCondition::everything(),
+        others: OtherConditions::default(),
         content: json!({}),
         policy: None,
     }));
@@ -131,7 +131,12 @@ const TAKES_RESTRICTED: Without = Without {
 
 /// Removes the backends of earlier rules that would take the requests of a route that is left out, because they match the path without the
 /// slash at the end of their prefix too.
-fn close_widened(host: &Host, rules: &mut [(&Route, Rule)], (lost, at): (&Route, &Condition), losses: &mut Losses) {
+fn close_widened(
+    host: &Host,
+    rules: &mut [(&Route, HostRule)],
+    (lost, at): (&Route, &PathCondition),
+    losses: &mut Losses,
+) {
     for (route, rule) in rules {
         let is_widened = matches!(&route.matches.path, PathMatch::Prefix(text) if text.len() > 1 && text.ends_with('/'))
             && rule.condition.kind == paths::Kind::PathPrefix;
@@ -143,7 +148,7 @@ fn close_widened(host: &Host, rules: &mut [(&Route, Rule)], (lost, at): (&Route,
 }
 
 /// Returns the conditions on the paths of routes, and reports those that differ from prefixes.
-fn conditions(host: &Host, routes: &[&Route], whole_elements: bool, losses: &mut Losses) -> Vec<Condition> {
+fn conditions(host: &Host, routes: &[&Route], whole_elements: bool, losses: &mut Losses) -> Vec<PathCondition> {
     let paths: Vec<_> = routes.iter().map(|route| &route.matches.path).collect();
     let forced: Vec<bool> = routes.iter().map(|route| whole_elements || replaces_prefix(route)).collect();
     let of_elements = paths::with_elements(&paths, &forced);
@@ -168,7 +173,7 @@ fn conditions(host: &Host, routes: &[&Route], whole_elements: bool, losses: &mut
                 true => format!("prefix {text:?} becomes PathPrefix, which matches whole elements of the path"),
                 false => format!("prefix {text:?} becomes PathPrefix {elements:?}"),
             };
-            let text = Text {
+            let text = FindingText {
                 message,
                 consequence: match elements.len() == text.len() {
                     true => "requests with more characters in the last element reach another route",
@@ -191,7 +196,7 @@ fn report_regex(owner: &ObjectKey, host: &Host, route: &Route, losses: &mut Loss
     let (field, text) = match losses.migrated() {
         Migrated::HttpProxies if !losses.is_first(owner, "regular expressions") => return,
         Migrated::HttpProxies => {
-            let text = Text {
+            let text = FindingText {
                 message: "prefixes of HTTPProxies match characters, and PathPrefix matches whole elements".to_owned(),
                 consequence: "prefixes are written as the regular expressions that match the same requests",
                 remedy: "Migrate with --whole-elements if no request differs, such as /apix for the prefix /api.",
@@ -199,7 +204,7 @@ fn report_regex(owner: &ObjectKey, host: &Host, route: &Route, losses: &mut Loss
             (format!("{field}.conditions"), text)
         }
         Migrated::Ingresses => {
-            let text = Text {
+            let text = FindingText {
                 message: "PathPrefix and Exact do not express this path beside the others of its host".to_owned(),
                 consequence: "it is written as the regular expression that matches the same requests",
                 remedy: "Write PathPrefix instead if no request differs, such as /apix for the path /api.",
@@ -211,10 +216,10 @@ fn report_regex(owner: &ObjectKey, host: &Host, route: &Route, losses: &mut Loss
 }
 
 /// Removes redirects that are the same without their rule: a later rule for all requests redirects alike, and no other rule takes them.
-fn without_redundant_redirects(rules: Vec<Rule>) -> Vec<Rule> {
-    let everything = Condition::everything();
-    let is_redundant = |(at, rule): (usize, &Rule)| {
-        let is_same = |other: &Rule| (&other.content, &other.policy) == (&rule.content, &rule.policy);
+fn without_redundant_redirects(rules: Vec<HostRule>) -> Vec<HostRule> {
+    let everything = PathCondition::everything();
+    let is_redundant = |(at, rule): (usize, &HostRule)| {
+        let is_same = |other: &HostRule| (&other.content, &other.policy) == (&rule.content, &rule.policy);
         let later = &rules[at + 1..];
         let others = later.iter().take_while(|other| is_same(other) || !other.condition.may_overlap(&rule.condition));
         let mut general = others.filter(|other| other.condition == everything && other.others.fields.is_empty());

@@ -8,10 +8,10 @@ use lockgate_route::objects::Ingress;
 use serde_json::{Value, json};
 
 use super::super::Migrated;
-use super::super::Options;
-use super::super::losses::{Losses, Text, annotation};
+use super::super::MigrationOptions;
+use super::super::losses::{FindingText, Losses, annotation};
 use super::super::policies::retries_spec;
-use super::{Place, Writer};
+use super::{RulePlace, Writer};
 
 const RETRY_ON: &str = "projectcontour.io/retry-on";
 const TIMEOUTS: [&str; 2] = ["projectcontour.io/response-timeout", "projectcontour.io/request-timeout"];
@@ -20,7 +20,7 @@ impl Writer<'_> {
     /// Adds the time limits and the retries, except for those of an HTTPPolicy: the written one would not replace them.
     pub(super) fn limits(
         &self,
-        place: Place,
+        place: RulePlace,
         (route, forward): (&Route, &Forward),
         rule: &mut Value,
         losses: &mut Losses,
@@ -48,7 +48,7 @@ impl Writer<'_> {
             if losses.migrated() == Migrated::HttpProxies {
                 return;
             }
-            let text = Text {
+            let text = FindingText {
                 message: format!("retries ({}) are a field of the experimental channel of Gateway API", retry.on),
                 consequence: "requests are not retried",
                 remedy: "Install the experimental channel and migrate with --experimental, or retry in clients.",
@@ -66,7 +66,7 @@ impl Writer<'_> {
             rule["timeouts"]["backendRequest"] = json!(duration(Some(limit)));
         }
         if !lost.is_empty() {
-            let text = Text {
+            let text = FindingText {
                 message: format!("HTTPRoutes do not have the retry condition {}", lost.join(", ")),
                 consequence: "requests are retried on the other conditions, and if no connection is made",
                 remedy: "No action is needed unless the application relies on this condition.",
@@ -78,7 +78,7 @@ impl Writer<'_> {
 
 /// Adds the limits of a route of an HTTPProxy that its rule does not have to the features of its HTTPPolicy: the time without data, and in the
 /// standard channel of Gateway API retries.
-pub(super) fn add_to_policy(route: &Route, options: &Options, features: &mut Option<Value>) {
+pub(super) fn add_to_policy(route: &Route, options: &MigrationOptions, features: &mut Option<Value>) {
     let Action::Forward(forward) = &route.action else { return };
     let policy = route.policy();
     let idle = forward.filters.iter().find_map(|filter| match filter {

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::super::{Migration, Options, migrate, proof};
+use super::super::{Migration, MigrationOptions, migrate, proof};
 use super::{NOW, options};
 use crate::check::{Finding, Manifests, Scope};
 use decision::{Decision, Request, decide};
@@ -129,7 +129,7 @@ fn world(ingresses: &[Object]) -> Objects {
     objects(&all.into_iter().chain(ingresses.iter().cloned()).collect::<Vec<_>>())
 }
 
-fn migrated(objects: &Objects, settings: &Settings, options: &Options) -> Migration {
+fn migrated(objects: &Objects, settings: &Settings, options: &MigrationOptions) -> Migration {
     let mut manifests = Manifests::default();
     manifests.add_objects(objects);
     let scope = Scope::Against { cluster: Box::default(), unlisted: BTreeSet::new() };

@@ -11,7 +11,10 @@ use lockgate_route::objects::ObjectKey;
 use super::{lifetime, written};
 use crate::fleet::certificate_key;
 use crate::pki::authorities::Authorities;
-use crate::pki::{AUTHORITIES, Content, Fault, Fleets, Holder, ROTATE, Role, Step, WRITTEN, Wanted};
+use crate::pki::{
+    AUTHORITIES, CertificateError, DedicatedFleets, Holder, ROTATE, Role, SecretContent, Step, WRITTEN,
+    WantedCertificates,
+};
 
 /// The ends of the data keys of a certificate and of its private key.
 const PARTS: [&str; 2] = ["crt", "key"];
@@ -19,16 +22,16 @@ const PARTS: [&str; 2] = ["crt", "key"];
 /// Returns the next write, or how long there is none. `None`: there are no fleets.
 pub fn plan(
     now: SystemTime,
-    content: Option<&Content>,
+    content: Option<&SecretContent>,
     authorities: &Authorities,
-    wanted: &Wanted,
-) -> Result<Option<Step>, Fault> {
-    let empty = Content::default();
+    wanted: &WantedCertificates,
+) -> Result<Option<Step>, CertificateError> {
+    let empty = SecretContent::default();
     let stored = content.unwrap_or(&empty);
     let known = match &wanted.fleets {
-        Fleets::Off => return Ok(None),
-        Fleets::Unknown => names(stored),
-        Fleets::Known(names) => (**names).clone(),
+        DedicatedFleets::Off => return Ok(None),
+        DedicatedFleets::Unknown => names(stored),
+        DedicatedFleets::Known(names) => (**names).clone(),
     };
     let Some(issuer) = authorities.issuer() else { return Ok(Some(Step::Wait(now))) };
     let is_asked = stored.annotations.contains_key(ROTATE);
@@ -67,11 +70,11 @@ pub fn plan(
     let mut annotations = stored.annotations.clone();
     annotations.remove(ROTATE);
     annotations.insert(WRITTEN.to_owned(), super::timestamp(now));
-    Ok(Some(Step::Write { role: Role::Fleets, content: Content { data, annotations }, reason }))
+    Ok(Some(Step::Write { role: Role::Fleets, content: SecretContent { data, annotations }, reason }))
 }
 
 /// Returns the Gateways with a stored certificate.
-fn names(content: &Content) -> BTreeSet<ObjectKey> {
+fn names(content: &SecretContent) -> BTreeSet<ObjectKey> {
     let certificates = content.data.keys().filter_map(|key| key.strip_suffix(".crt"));
     let gateways = certificates.filter_map(|name| name.split_once('.'));
     gateways.map(|(namespace, name)| ObjectKey::new(namespace, name)).collect()

@@ -11,15 +11,15 @@ use lockgate_route::objects::ObjectKey;
 
 use super::*;
 use crate::fleet::MAX_FLEETS;
-use crate::pki::Fleets;
+use crate::pki::DedicatedFleets;
 use crate::pki::certificate::certificates;
 
 pub(super) const START: Duration = Duration::from_secs(1_790_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 
-pub(super) fn wanted() -> Wanted {
-    Wanted {
-        fleets: Fleets::Off,
+pub(super) fn wanted() -> WantedCertificates {
+    WantedCertificates {
+        fleets: DedicatedFleets::Off,
         namespace: "ingress".into(),
         prefix: "lockgate-xds".into(),
         names: vec!["lockgate".into(), "lockgate.ingress.svc".into()],
@@ -33,7 +33,7 @@ pub(super) fn wanted() -> Wanted {
 struct Cluster {
     now: SystemTime,
     stored: Stored,
-    wanted: Wanted,
+    wanted: WantedCertificates,
 }
 
 impl Cluster {
@@ -67,11 +67,11 @@ impl Cluster {
         }
     }
 
-    fn content(&mut self, role: Role) -> Content {
+    fn content(&mut self, role: Role) -> SecretContent {
         self.stored.get(role).unwrap().clone()
     }
 
-    fn edit(&mut self, role: Role, edit: impl FnOnce(&mut Content)) {
+    fn edit(&mut self, role: Role, edit: impl FnOnce(&mut SecretContent)) {
         let mut content = self.content(role);
         edit(&mut content);
         self.stored.set(role, Some(content));
@@ -105,7 +105,7 @@ fn empty_secrets_are_filled_and_keep_their_annotations() {
     let mut cluster = Cluster::new();
     let annotations = BTreeMap::from([("meta.helm.sh/release-name".to_owned(), "lockgate".to_owned())]);
     for role in Role::ALL {
-        cluster.stored.set(role, Some(Content { annotations: annotations.clone(), ..Content::default() }));
+        cluster.stored.set(role, Some(SecretContent { annotations: annotations.clone(), ..SecretContent::default() }));
     }
     assert_eq!(roles(&cluster.work()), Role::ALL);
     assert_eq!(cluster.content(Role::Envoy).annotations["meta.helm.sh/release-name"], "lockgate");
@@ -184,7 +184,7 @@ fn a_key_pair_never_outlives_its_authority() {
 
 #[test]
 fn unusable_content_is_replaced_with_a_reason() {
-    type Edit = fn(&mut Content);
+    type Edit = fn(&mut SecretContent);
     let cases: [(Role, Edit, &str, &[Role]); 11] = [
         (Role::Server, |content| content.data.clear(), "the Secret is empty", &[Role::Server]),
         (Role::Server, |content| drop(content.data.remove(KEY)), "tls.key: there is none", &[Role::Server]),
@@ -340,8 +340,8 @@ fn names_that_do_not_fit_into_a_certificate_are_a_fault() {
 }
 
 /// Returns the Gateways with dedicated fleets.
-fn fleets(names: &[&str]) -> Fleets {
-    Fleets::Known(Arc::new(names.iter().map(|name| ObjectKey::new("shop", name)).collect()))
+fn fleets(names: &[&str]) -> DedicatedFleets {
+    DedicatedFleets::Known(Arc::new(names.iter().map(|name| ObjectKey::new("shop", name)).collect()))
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn one_secret_contains_a_key_pair_for_each_fleet() {
     let now = cluster.content(Role::Fleets);
     assert_eq!(now.get("shop.b.c.crt"), content.get("shop.b.c.crt"));
     assert!(now.data.contains_key("shop.d.key") && !now.data.contains_key("shop.a.key"));
-    cluster.wanted.fleets = Fleets::Unknown;
+    cluster.wanted.fleets = DedicatedFleets::Unknown;
     assert_eq!(roles(&cluster.work()), []);
 
     // Key pairs are renewed in time, on request, and when they are invalid.
@@ -385,7 +385,7 @@ fn one_secret_contains_a_key_pair_for_each_fleet() {
 fn the_key_pairs_of_all_fleets_fit_in_a_secret() {
     let mut cluster = Cluster::with_secrets();
     let longest = ObjectKey::new(&"s".repeat(63), &"g".repeat(63));
-    cluster.wanted.fleets = Fleets::Known(Arc::new([longest].into()));
+    cluster.wanted.fleets = DedicatedFleets::Known(Arc::new([longest].into()));
     cluster.work();
     let data = cluster.content(Role::Fleets).data;
     let size: usize = data.iter().map(|(key, value)| key.len() + value.len()).sum();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// In the order of the reference.
-pub const CLIENTS: &[Key] = &[
+pub const CLIENTS: &[SettingsKey] = &[
     key!(
         "namespaceOwnership",
         Word<NamespaceOwnership>,
@@ -63,7 +63,7 @@ pub const CLIENTS: &[Key] = &[
     ),
     key!(
         "listeners.http.address",
-        Maybe<Address>,
+        Maybe<IpAddress>,
         route.listeners.http.address,
         "The address of the listener for plain HTTP. All addresses if not set."
     ),
@@ -75,7 +75,7 @@ pub const CLIENTS: &[Key] = &[
     ),
     key!(
         "listeners.https.address",
-        Maybe<Address>,
+        Maybe<IpAddress>,
         route.listeners.https.address,
         "The address of the listener for HTTPS. All addresses if not set."
     ),
@@ -87,7 +87,7 @@ pub const CLIENTS: &[Key] = &[
     ),
     key!(
         "listeners.stats.address",
-        Maybe<Address>,
+        Maybe<IpAddress>,
         route.listeners.stats.address,
         "The address of `/ready` and `/stats`. All addresses if not set."
     ),
@@ -99,7 +99,7 @@ pub const CLIENTS: &[Key] = &[
     ),
     key!(
         "listeners.stats.tls.address",
-        Maybe<Address>,
+        Maybe<IpAddress>,
         route.listeners.stats_tls.at.address,
         "The address of `/stats` over TLS. All addresses if not set."
     ),
@@ -125,7 +125,7 @@ pub const CLIENTS: &[Key] = &[
     ),
     key!(
         "listeners.readiness.address",
-        Maybe<Address>,
+        Maybe<IpAddress>,
         route.listeners.readiness.address,
         "The address of the `/ready` for the kubelet. All addresses if not set."
     ),
@@ -138,7 +138,7 @@ pub const CLIENTS: &[Key] = &[
     ),
     key!(
         "listeners.overloadProbe.address",
-        Maybe<Address>,
+        Maybe<IpAddress>,
         route.listeners.overload_probe.address,
         "The address of the `/ready` that fails under overload. All addresses if not set."
     ),
@@ -152,7 +152,7 @@ pub const CLIENTS: &[Key] = &[
     ),
     key!(
         "listeners.admin.address",
-        Maybe<Address>,
+        Maybe<IpAddress>,
         route.listeners.admin.address,
         "The address of the read-only part of Envoy's admin interface. Every client that can connect to it can read \
          the whole configuration except private keys. By default, these are only clients on the same machine; in a \
@@ -495,7 +495,7 @@ pub const CLIENTS: &[Key] = &[
     ),
     key!(
         "retries.conditions",
-        List<Condition>,
+        List<RetryCondition>,
         route.retries.conditions,
         "The conditions for retries. With `[connect-failure, refused-stream, reset-before-request]`, the backend has \
          not seen the request, so a retry is safe for requests with side effects. With others, such as `5xx`, a \

@@ -4,7 +4,7 @@ use super::Restart::Controller;
 use super::*;
 
 /// In the order of the reference.
-pub const PROCESS: &[Key] = &[
+pub const PROCESS: &[SettingsKey] = &[
     key!(
         "watch.namespaces",
         List<Namespace>,
@@ -159,7 +159,7 @@ pub const PROCESS: &[Key] = &[
          Plain text if not set.",
         Controller
     ),
-    key!("log.format", Word<telemetry::Format>, process.log.format, "The format of log lines.", Controller),
+    key!("log.format", Word<telemetry::LogFormat>, process.log.format, "The format of log lines.", Controller),
     key!(
         "log.level",
         LogFilter,

@@ -3,7 +3,7 @@
 use super::*;
 
 /// In the order of the reference.
-pub const SELECTION: &[Key] = &[
+pub const SELECTION: &[SettingsKey] = &[
     key!(
         "ingress.controllerName",
         ControllerName,
@@ -35,7 +35,7 @@ pub const SELECTION: &[Key] = &[
     ),
     key!(
         "ingress.ignoredAnnotations",
-        List<Annotation>,
+        List<AnnotationName>,
         route.ingress.ignored_annotations,
         "Annotations of other ingress controllers, by full name, that are ignored without a report, even if they \
          restrict access. Example: `nginx.ingress.kubernetes.io/auth-url` if `externalAuthorization` protects all \

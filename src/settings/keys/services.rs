@@ -3,7 +3,7 @@
 use super::*;
 
 /// In the order of the reference.
-pub const SERVICES: &[Key] = &[
+pub const SERVICES: &[SettingsKey] = &[
     key!(
         "accessLog.format",
         Word<AccessLogFormat>,
@@ -44,7 +44,7 @@ pub const SERVICES: &[Key] = &[
         route.tracing.endpoint,
         "The endpoint of the collector for OTLP over gRPC, in plain text. No tracing if not set."
     ),
-    key!("tracing.serviceName", Text, route.tracing.service_name, "The service name of the spans."),
+    key!("tracing.serviceName", FreeText, route.tracing.service_name, "The service name of the spans."),
     key!(
         "tracing.sampling.overall",
         Percent,
@@ -106,7 +106,7 @@ pub const SERVICES: &[Key] = &[
     ),
     key!(
         "externalAuthorization.context",
-        Texts,
+        TextMap,
         route.external_authorization.context,
         "The `context_extensions` that the server receives with each request. Only with gRPC."
     ),
@@ -158,7 +158,7 @@ pub const SERVICES: &[Key] = &[
     ),
     key!(
         "rateLimit.domain",
-        Text,
+        FreeText,
         route.rate_limit.domain,
         "The domain of the limits, which the configuration of the service also contains."
     ),

@@ -3,7 +3,7 @@
 use super::*;
 
 /// In the order of the reference.
-pub const UPSTREAM: &[Key] = &[
+pub const UPSTREAM: &[SettingsKey] = &[
     key!(
         "upstream.dnsLookupFamily",
         Word<DnsLookupFamily>,

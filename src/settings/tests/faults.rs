@@ -5,7 +5,7 @@ use super::*;
 /// Returns the faults of `text`, one per line, without the name of the file.
 fn faults(text: &str) -> Vec<String> {
     let faults = resolve("f", text, &[]).err().unwrap_or_else(|| panic!("nothing is wrong with\n{text}"));
-    let line = |fault: &Fault| faults.line(fault).strip_prefix("f:").unwrap_or("nowhere").to_owned();
+    let line = |fault: &SettingsFault| faults.line(fault).strip_prefix("f:").unwrap_or("nowhere").to_owned();
     faults.faults.iter().map(line).collect()
 }
 

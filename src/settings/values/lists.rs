@@ -2,13 +2,13 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Format, found};
-use crate::settings::yaml::{Content, Node, Wrong};
+use super::{ValueFormat, found};
+use crate::settings::yaml::{Node, NodeContent, Wrong};
 
 /// A list without duplicates.
 pub struct List<F>(F);
 
-impl<F: Format> Format for List<F> {
+impl<F: ValueFormat> ValueFormat for List<F> {
     type Value = Vec<F::Value>;
 
     fn describe() -> String {
@@ -16,7 +16,7 @@ impl<F: Format> Format for List<F> {
     }
 
     fn read(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Self::Value> {
-        let Content::List(items) = &node.content else {
+        let NodeContent::List(items) = &node.content else {
             let found = found(&node.content);
             wrong.push(node.place.wrong(format!("expected a {}, found {found}", Self::describe())));
             return None;

@@ -102,9 +102,9 @@ impl Scalar for ClassName {
 }
 
 /// The name of an annotation. Source: Kubernetes, "Labels and Selectors", syntax of keys.
-pub struct Annotation;
+pub struct AnnotationName;
 
-impl Scalar for Annotation {
+impl Scalar for AnnotationName {
     type Value = String;
     const NAME: &'static str = "name of an annotation";
 
@@ -158,9 +158,9 @@ impl Scalar for ControllerName {
 }
 
 /// An address to listen on.
-pub struct Address;
+pub struct IpAddress;
 
-impl Scalar for Address {
+impl Scalar for IpAddress {
     type Value = IpAddr;
     const NAME: &'static str = "IP address";
 
@@ -260,9 +260,9 @@ impl Scalar for HostPort {
 }
 
 /// Free text.
-pub struct Text;
+pub struct FreeText;
 
-impl Scalar for Text {
+impl Scalar for FreeText {
     type Value = String;
     const NAME: &'static str = "text";
 
@@ -319,9 +319,9 @@ mod tests {
             assert!(ObjectName::parse(text).is_err(), "{text}");
         }
         assert!(ClassName::parse("a.b").is_ok() && ClassName::parse("A").is_err());
-        assert!(Annotation::parse("a.b/auth-url").is_ok() && Annotation::parse("plugins.konghq.com").is_ok());
+        assert!(AnnotationName::parse("a.b/auth-url").is_ok() && AnnotationName::parse("plugins.konghq.com").is_ok());
         for text in ["", "*", "a.b/", "a.b/*", "A.b/c", "a.b/c/d", "a.b/-c", "a.b/c."] {
-            assert!(Annotation::parse(text).is_err(), "{text}");
+            assert!(AnnotationName::parse(text).is_err(), "{text}");
         }
     }
 

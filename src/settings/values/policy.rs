@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use lockgate_route::model::{self, FRAMING};
 use serde_json::{Value as Json, json};
 
-use super::{Format, Scalar, found, quoted};
+use super::{Scalar, ValueFormat, found, quoted};
 use crate::settings::access_log::field_of;
-use crate::settings::yaml::{Content, Field, Node, Wrong};
+use crate::settings::yaml::{Field, Node, NodeContent, Wrong};
 use crate::settings::{JsonField, TagValue, format_string};
 
 /// The maximum length that Envoy accepts. Source: Envoy `HeaderValue.value`.
@@ -68,7 +68,7 @@ pub fn is_token(text: &str) -> bool {
 /// Values of headers by name, sorted.
 pub struct Headers;
 
-impl Format for Headers {
+impl ValueFormat for Headers {
     type Value = Vec<(String, String)>;
 
     fn describe() -> String {
@@ -186,7 +186,7 @@ impl Scalar for LogField {
 /// Tags of spans: a list of objects, each with `name` and either `literal` or `requestHeader`.
 pub struct Tags;
 
-impl Format for Tags {
+impl ValueFormat for Tags {
     type Value = Vec<(String, TagValue)>;
 
     fn describe() -> String {
@@ -194,7 +194,7 @@ impl Format for Tags {
     }
 
     fn read(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Self::Value> {
-        let Content::List(items) = &node.content else {
+        let NodeContent::List(items) = &node.content else {
             wrong.push(node.place.wrong(format!("expected a list of tags, found {}", found(&node.content))));
             return None;
         };
@@ -269,7 +269,7 @@ fn tag(node: &Node, wrong: &mut Vec<Wrong>) -> Option<(String, TagValue)> {
 /// Runtime flags of Envoy, by their keys.
 pub struct Runtime;
 
-impl Format for Runtime {
+impl ValueFormat for Runtime {
     type Value = BTreeMap<String, Json>;
 
     fn describe() -> String {
@@ -313,7 +313,7 @@ const DECIDED: [(&str, &str); 2] = [
 /// Returns the fields of an object.
 pub fn object<'a>(node: &'a Node, expected: &str, wrong: &mut Vec<Wrong>) -> Option<&'a [Field]> {
     match &node.content {
-        Content::Object(fields) => Some(fields),
+        NodeContent::Object(fields) => Some(fields),
         other => {
             wrong.push(node.place.wrong(format!("expected {expected}, found {}", found(other))));
             None
@@ -324,8 +324,8 @@ pub fn object<'a>(node: &'a Node, expected: &str, wrong: &mut Vec<Wrong>) -> Opt
 /// Returns the text of a scalar; an empty value is an empty text.
 pub fn text<'a>(node: &'a Node, wrong: &mut Vec<Wrong>) -> Option<&'a str> {
     match &node.content {
-        Content::Scalar(text) => Some(text),
-        Content::Nothing => Some(""),
+        NodeContent::Scalar(text) => Some(text),
+        NodeContent::Nothing => Some(""),
         other => {
             wrong.push(node.place.wrong(format!("expected text, found {}", found(other))));
             None

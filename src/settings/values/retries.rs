@@ -6,9 +6,9 @@ use super::Scalar;
 use crate::settings::RETRY_CONDITIONS;
 
 /// A retry condition.
-pub struct Condition;
+pub struct RetryCondition;
 
-impl Scalar for Condition {
+impl Scalar for RetryCondition {
     type Value = String;
     const NAME: &'static str = "retry condition of Envoy";
 

@@ -6,14 +6,14 @@ use lockgate_route::re2;
 use serde_json::{Value as Json, json};
 
 use super::policy::{is_token, object, text};
-use super::{Bool, Format, Scalar, found, quoted};
-use crate::settings::yaml::{Content, Field, Node, Wrong};
+use super::{Bool, Scalar, ValueFormat, found, quoted};
+use crate::settings::yaml::{Field, Node, NodeContent, Wrong};
 use crate::settings::{Entry, EntryHeader, HeaderCondition};
 
 /// Texts by key.
-pub struct Texts;
+pub struct TextMap;
 
-impl Format for Texts {
+impl ValueFormat for TextMap {
     type Value = BTreeMap<String, String>;
 
     fn describe() -> String {
@@ -68,7 +68,7 @@ impl Scalar for PathPrefix {
 /// Descriptors of rate limits: a list of objects, each with its `entries`.
 pub struct Descriptors;
 
-impl Format for Descriptors {
+impl ValueFormat for Descriptors {
     type Value = Vec<Vec<Entry>>;
 
     fn describe() -> String {
@@ -188,7 +188,7 @@ fn entry(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Entry> {
             Some(Entry::RequestHeaderValueMatch { headers: headers?, expect_match, value: value? })
         }
         _ => {
-            if value.content != Content::Nothing {
+            if value.content != NodeContent::Nothing {
                 Fields::of(value, &[], wrong)?;
             }
             Some(Entry::RemoteAddress)
@@ -301,7 +301,7 @@ impl<'a> Fields<'a> {
 /// Returns the items of a list.
 fn list<'a>(node: &'a Node, of: &str, wrong: &mut Vec<Wrong>) -> Option<&'a [Node]> {
     match &node.content {
-        Content::List(items) => Some(items),
+        NodeContent::List(items) => Some(items),
         other => {
             wrong.push(node.place.wrong(format!("expected a list of {of}, found {}", found(other))));
             None

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 
 use super::policy::{object, text};
-use super::{Format, quoted};
+use super::{ValueFormat, quoted};
 use crate::settings::yaml::{Field, Node, Wrong};
 use crate::settings::{Module, is_label};
 
@@ -14,7 +14,7 @@ pub struct Modules;
 
 const EXPECTED: &str = "an object with `file`, and optionally `rootId` and `configuration`";
 
-impl Format for Modules {
+impl ValueFormat for Modules {
     type Value = BTreeMap<String, Module>;
 
     fn describe() -> String {

@@ -145,7 +145,7 @@ impl Choice for Underscores {
         &[(Self::Drop, "drop"), (Self::Allow, "allow"), (Self::Reject, "reject")];
 }
 
-impl Choice for telemetry::Format {
+impl Choice for telemetry::LogFormat {
     const NAME: &'static str = "format (`text`, `json`)";
     const WORDS: &'static [(Self, &'static str)] = &[(Self::Text, "text"), (Self::Json, "json")];
 }

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch::Receiver;
 
 use super::read::Malformed;
-use super::watch::{Arrival, Target, WATCH_SECONDS, Watch, is_refused, malformed};
+use super::watch::{Arrival, Target, WATCH_SECONDS, WatchStream, is_refused, malformed};
 use crate::source::decode::Decode;
 
 use reduced::Reduced;
@@ -24,7 +24,7 @@ use reduced::Reduced;
 type Events<K> = BoxStream<'static, watcher::Result<watcher::Event<Reduced<K>>>>;
 
 /// Lists and then watches forever. After a failure, it continues when it is polled again.
-pub fn watch<K: Decode + DeserializeOwned + 'static>(target: Target) -> Watch {
+pub fn watch<K: Decode + DeserializeOwned + 'static>(target: Target) -> WatchStream {
     unfold(Custom::<K>::new(target), |mut watch| async move { Some((watch.next().await, watch)) }).boxed()
 }
 

@@ -14,7 +14,7 @@ use crate::source::decode::{self, Decode, meta};
 
 /// An object, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Item {
+pub struct ReceivedObject {
     /// The key. The name is empty if even that cannot be decoded.
     pub key: ObjectKey,
     /// `metadata.resourceVersion`.
@@ -24,13 +24,13 @@ pub struct Item {
 }
 
 /// The requested format of a kind. Decoding an object never fails: a fault is part of the item.
-pub struct Form {
+pub struct WireFormat {
     /// The `Accept` headers of a list and of a watch.
     pub accept: [&'static str; 2],
     /// Decodes an object.
-    pub decode: fn(Bytes) -> Item,
+    pub decode: fn(Bytes) -> ReceivedObject,
     /// Decodes the beginning of an object that is too large.
-    pub too_large: fn(Bytes) -> Item,
+    pub too_large: fn(Bytes) -> ReceivedObject,
 }
 
 /// Complete objects.
@@ -71,7 +71,7 @@ impl Wire for core::Secret {
     type Proto = proto::Secret;
 }
 
-impl Form {
+impl WireFormat {
     /// Requests complete objects.
     pub fn whole<K: Wire>() -> Self {
         Self {
@@ -115,10 +115,10 @@ pub fn head(metadata: &ObjectMeta) -> ObjectMeta {
     }
 }
 
-fn from_proto<P: Proto<K>, K>(bytes: Bytes, kind: Kind, read: impl Fn(K) -> Read) -> Item {
+fn from_proto<P: Proto<K>, K>(bytes: Bytes, kind: Kind, read: impl Fn(K) -> Read) -> ReceivedObject {
     match P::decode(bytes.clone()) {
         Ok(message) => {
-            let mut texts = proto::Texts::default();
+            let mut texts = proto::TextReader::default();
             let (head, object) = read(message.read(&mut texts));
             match texts.fault() {
                 None => item(&head, object),
@@ -129,23 +129,28 @@ fn from_proto<P: Proto<K>, K>(bytes: Bytes, kind: Kind, read: impl Fn(K) -> Read
     }
 }
 
-fn too_large(bytes: &[u8], kind: Kind) -> Item {
+fn too_large(bytes: &[u8], kind: Kind) -> ReceivedObject {
     let message = format!("larger than {} MiB", MAX_OBJECT >> 20);
     misencoded(proto::identity(bytes), kind, (String::new(), message), None)
 }
 
 /// Creates the item of a faulty object with the field and the message.
-pub fn misencoded(head: ObjectMeta, kind: Kind, (field, message): (String, String), readable: Option<Object>) -> Item {
+pub fn misencoded(
+    head: ObjectMeta,
+    kind: Kind,
+    (field, message): (String, String),
+    readable: Option<Object>,
+) -> ReceivedObject {
     let meta = meta(head.clone(), kind);
     let object = Misencoded { kind, meta, field, message, readable };
     item(&head, Some(Object::new(object)))
 }
 
-pub fn item(head: &ObjectMeta, object: Option<Object>) -> Item {
+pub fn item(head: &ObjectMeta, object: Option<Object>) -> ReceivedObject {
     let (namespace, name) = (head.namespace.as_deref().unwrap_or_default(), head.name.as_deref().unwrap_or_default());
     // The object's own key is used, because its texts are shared.
     let key = object.as_ref().map_or_else(|| ObjectKey::new(namespace, name), |object| object.meta().key.clone());
-    Item { key, version: head.resource_version.clone().unwrap_or_default(), object }
+    ReceivedObject { key, version: head.resource_version.clone().unwrap_or_default(), object }
 }
 
 #[cfg(test)]

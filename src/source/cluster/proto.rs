@@ -5,7 +5,7 @@
 //! if they are empty, which JSON omits.
 //!
 //! Text is declared as bytes, because the API server accepts and stores text that is not UTF-8. A `string` field would
-//! make the whole object undecodable. [`Texts`] converts it like the API server's JSON encoder, and reports the field.
+//! make the whole object undecodable. [`TextReader`] converts it like the API server's JSON encoder, and reports the field.
 
 mod config_map;
 mod discovery;
@@ -33,17 +33,17 @@ pub use service::Service;
 /// A message of the API that is converted to a `K`.
 pub trait Proto<K>: Message + Default {
     /// Converts the message. Text that is not UTF-8 is reported to `texts`.
-    fn read(self, texts: &mut Texts) -> K;
+    fn read(self, texts: &mut TextReader) -> K;
 }
 
 /// Converts the text fields of one object, and records those that are not UTF-8.
 #[derive(Debug, Default)]
-pub struct Texts {
+pub struct TextReader {
     first: Option<String>,
     others: usize,
 }
 
-impl Texts {
+impl TextReader {
     /// Returns the text of `field`. Each invalid byte becomes U+FFFD, as in the JSON of the API server.
     fn text(&mut self, bytes: &[u8], field: fmt::Arguments<'_>) -> String {
         if let Ok(text) = std::str::from_utf8(bytes) {
@@ -106,7 +106,7 @@ struct Entry {
 /// not decoded.
 fn entries(
     entries: Vec<Bytes>,
-    texts: &mut Texts,
+    texts: &mut TextReader,
     field: &str,
     filter: impl Fn(&str) -> bool,
 ) -> BTreeMap<String, String> {
@@ -169,7 +169,7 @@ pub struct ObjectMeta {
 }
 
 impl Proto<meta::ObjectMeta> for ObjectMeta {
-    fn read(self, texts: &mut Texts) -> meta::ObjectMeta {
+    fn read(self, texts: &mut TextReader) -> meta::ObjectMeta {
         let created = self.created.filter(|time| time.seconds != 0);
         meta::ObjectMeta {
             name: texts.some(&self.name, format_args!("metadata.name")),
@@ -190,7 +190,7 @@ impl Proto<meta::ObjectMeta> for ObjectMeta {
 
 impl ObjectMeta {
     /// Converts the message with the labels whose name passes `filter`.
-    fn read_with_labels(mut self, texts: &mut Texts, filter: impl Fn(&str) -> bool) -> meta::ObjectMeta {
+    fn read_with_labels(mut self, texts: &mut TextReader, filter: impl Fn(&str) -> bool) -> meta::ObjectMeta {
         let labels = entries(std::mem::take(&mut self.labels), texts, "metadata.labels", filter);
         meta::ObjectMeta { labels: Some(labels), ..self.read(texts) }
     }
@@ -204,7 +204,7 @@ pub struct Partial {
 }
 
 impl Proto<meta::ObjectMeta> for Partial {
-    fn read(self, texts: &mut Texts) -> meta::ObjectMeta {
+    fn read(self, texts: &mut TextReader) -> meta::ObjectMeta {
         self.metadata.unwrap_or_default().read_with_labels(texts, |_| true)
     }
 }
@@ -218,7 +218,7 @@ pub fn identity(object: &[u8]) -> meta::ObjectMeta {
     // The fields before the fault are sufficient.
     let _ = metadata.merge(metadata_of(object));
     let ObjectMeta { name, namespace, uid, version, generation, .. } = metadata;
-    ObjectMeta { name, namespace, uid, version, generation, ..ObjectMeta::default() }.read(&mut Texts::default())
+    ObjectMeta { name, namespace, uid, version, generation, ..ObjectMeta::default() }.read(&mut TextReader::default())
 }
 
 /// Returns the encoded metadata of an object, or its available part.

@@ -14,7 +14,7 @@ use lockgate_route::objects::Kind;
 use tokio::sync::watch::{Receiver, Sender};
 
 use super::installed::Installed;
-use super::watch::{Arrival, Watch};
+use super::watch::{Arrival, WatchStream};
 
 /// The maximum retry delay while the API server is unavailable or starting.
 pub(super) const MAX_UNAVAILABLE_DELAY: Duration = Duration::from_secs(4);
@@ -33,7 +33,7 @@ pub(super) struct Recovery(pub(super) Sender<()>);
 /// Returns the results of a watch, with a pause after each failure.
 pub(super) fn with_backoff(
     kind: Kind,
-    watch: Watch,
+    watch: WatchStream,
     installed: Installed,
     recovery: Recovery,
 ) -> impl Stream<Item = WatchResult> + Send {
@@ -43,7 +43,7 @@ pub(super) fn with_backoff(
 
 struct Retry {
     kind: Kind,
-    watch: Watch,
+    watch: WatchStream,
     installed: Installed,
     recovery: Recovery,
     recovered: Receiver<()>,
@@ -68,7 +68,7 @@ enum Pause {
 }
 
 impl Retry {
-    fn new(kind: Kind, watch: Watch, installed: Installed, recovery: Recovery) -> Self {
+    fn new(kind: Kind, watch: WatchStream, installed: Installed, recovery: Recovery) -> Self {
         Self {
             kind,
             watch,

@@ -26,7 +26,7 @@ use lockgate_route::objects::{Kind, KindInfo, Object, ObjectKey};
 use prost::Message;
 use prost::bytes::{Bytes, BytesMut};
 
-use super::form::{Form, Item};
+use super::form::{ReceivedObject, WireFormat};
 use super::proto::{self, lossy};
 use super::read::{self, ListReader, Malformed, Next};
 
@@ -48,7 +48,7 @@ pub enum Arrival {
 }
 
 /// All events of a kind, or of a kind in one namespace.
-pub type Watch = BoxStream<'static, watcher::Result<Arrival>>;
+pub type WatchStream = BoxStream<'static, watcher::Result<Arrival>>;
 
 /// The requested duration of a watch, in seconds.
 pub const WATCH_SECONDS: u32 = 290;
@@ -72,7 +72,7 @@ pub struct Target {
 }
 
 /// Lists and then watches forever. After a failure, it continues when it is polled again.
-pub fn watch(target: Target, form: Form) -> Watch {
+pub fn watch(target: Target, form: WireFormat) -> WatchStream {
     let start = (Requests { url: target.url(), target, form }, State::Start);
     unfold(start, |(requests, state)| async move {
         let (result, state) = requests.step(state).await;
@@ -85,7 +85,7 @@ pub fn watch(target: Target, form: Form) -> Watch {
 struct Requests {
     url: String,
     target: Target,
-    form: Form,
+    form: WireFormat,
 }
 
 enum State {
@@ -156,11 +156,11 @@ impl Requests {
                     Err(error) => return (Err(InitialListFailed(self.target.absence(error).await)), State::Start),
                 },
                 State::Listing(mut listing) => match listing.next(&self.form).await {
-                    Ok(Listed::Item(Item { key, .. })) if key.name.is_empty() => {
+                    Ok(Listed::Item(ReceivedObject { key, .. })) if key.name.is_empty() => {
                         tracing::error!(url = self.url, "omitted an object of a list without a readable name");
                         State::Listing(listing)
                     }
-                    Ok(Listed::Item(Item { key, object, .. })) => {
+                    Ok(Listed::Item(ReceivedObject { key, object, .. })) => {
                         return (Ok(Arrival::ListItem(key, object)), State::Listing(listing));
                     }
                     Ok(Listed::End(meta)) if !meta.rest.is_empty() => State::List(Some(meta.rest)),
@@ -182,7 +182,7 @@ impl Requests {
                     Ok(Watched::Item(item, _)) if item.key.name.is_empty() => {
                         return (Err(WatchFailed(malformed(Malformed::Unnamed))), State::Start);
                     }
-                    Ok(Watched::Item(Item { key, version, object }, deleted)) => {
+                    Ok(Watched::Item(ReceivedObject { key, version, object }, deleted)) => {
                         let arrival = if deleted { Arrival::Deleted(key) } else { Arrival::Applied(key, object) };
                         return (Ok(arrival), State::Watching(Place::new(version), watching));
                     }
@@ -332,12 +332,12 @@ struct Listing {
 }
 
 enum Listed {
-    Item(Item),
+    Item(ReceivedObject),
     End(read::ListMeta),
 }
 
 impl Listing {
-    async fn next(&mut self, form: &Form) -> kube::Result<Listed> {
+    async fn next(&mut self, form: &WireFormat) -> kube::Result<Listed> {
         loop {
             match self.reader.next(&mut self.body.buffer, self.body.ended).map_err(malformed)? {
                 Next::Item(bytes) => return Ok(Listed::Item((form.decode)(bytes))),
@@ -358,7 +358,7 @@ struct Watching {
 
 enum Watched {
     /// An item that was applied, or deleted.
-    Item(Item, bool),
+    Item(ReceivedObject, bool),
     /// All events up to this version have been sent. The version is empty if it cannot be read.
     Version(String),
     Error(Box<Status>),
@@ -370,7 +370,7 @@ enum Watched {
 
 impl Watching {
     /// Returns the next event, or the end. The error states that the watch cannot be followed because of its content.
-    async fn next(&mut self, form: &Form) -> kube::Result<Watched> {
+    async fn next(&mut self, form: &WireFormat) -> kube::Result<Watched> {
         loop {
             if let Some(event) = self.event(form)? {
                 self.brought = true;
@@ -386,7 +386,7 @@ impl Watching {
         }
     }
 
-    fn event(&mut self, form: &Form) -> kube::Result<Option<Watched>> {
+    fn event(&mut self, form: &WireFormat) -> kube::Result<Option<Watched>> {
         let Some(event) = read::event(&mut self.body.buffer).map_err(malformed)? else { return Ok(None) };
         let object = event.object();
         Ok(Some(match &*event.kind {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use lockgate_route::objects::{Kind, Object, ObjectKey};
 use lockgate_xds::snapshot::{Resource, ResourceType};
 
-use super::tree::{Content, Parsed, Unreadable};
-use crate::source::manifest::{Item, Unread, entries};
+use super::tree::{DirectoryItem, Parsed, Unreadable};
+use crate::source::manifest::{ManifestItem, Unread, entries};
 use crate::source::{Event, resources};
 
-impl Content for Object {
+impl DirectoryItem for Object {
     type Key = (Kind, ObjectKey);
 
     fn key(&self) -> Self::Key {
@@ -28,12 +28,14 @@ impl Content for Object {
         let mut parsed = Parsed { items: Vec::new(), faults: Vec::new() };
         for entry in entries(text) {
             match entry.item {
-                Item::Object(object) => parsed.items.push(object),
-                Item::Unread(Unread { kind, .. }) => {
+                ManifestItem::Object(object) => parsed.items.push(object),
+                ManifestItem::Unread(Unread { kind, .. }) => {
                     tracing::debug!(file = path, document = entry.document, kind, "this object is not read");
                 }
-                Item::Unparsable(fault) => parsed.faults.push(Unreadable { message: fault.to_string(), key: None }),
-                Item::Rejected(fault, key) => {
+                ManifestItem::Unparsable(fault) => {
+                    parsed.faults.push(Unreadable { message: fault.to_string(), key: None })
+                }
+                ManifestItem::Rejected(fault, key) => {
                     let named = key.as_ref().map(|key| format!(" ({})", Self::describe(key)));
                     parsed.faults.push(Unreadable { message: format!("{fault}{}", named.unwrap_or_default()), key });
                 }
@@ -53,7 +55,7 @@ impl Content for Object {
     }
 }
 
-impl Content for Resource {
+impl DirectoryItem for Resource {
     type Key = (ResourceType, Arc<str>);
 
     fn key(&self) -> Self::Key {

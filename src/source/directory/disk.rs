@@ -11,8 +11,8 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::source::SourceError;
 
-/// The content of a file.
-pub enum Content {
+/// The state of a file when it is read.
+pub enum FileState {
     /// Unchanged since the last read.
     Unchanged,
     /// This text.
@@ -24,7 +24,7 @@ pub enum Content {
 }
 
 /// The result of a scan.
-pub struct Found {
+pub struct Scan {
     /// All files, sorted.
     pub all: BTreeSet<PathBuf>,
     /// New files and files that differ from their last read, sorted.
@@ -133,8 +133,8 @@ impl Disk {
 
     /// Scans the directory and its subdirectories, and watches each of them before its files are read. The error states
     /// that the directory itself cannot be read or watched.
-    pub fn scan(&mut self) -> Result<Found, SourceError> {
-        let mut found = Found { all: BTreeSet::new(), changed: Vec::new() };
+    pub fn scan(&mut self) -> Result<Scan, SourceError> {
+        let mut found = Scan { all: BTreeSet::new(), changed: Vec::new() };
         let mut directories = vec![self.root.clone()];
         while let Some(directory) = directories.pop() {
             let is_root = directory == self.root;
@@ -160,7 +160,7 @@ impl Disk {
         &mut self,
         directory: &Path,
         directories: &mut Vec<PathBuf>,
-        found: &mut Found,
+        found: &mut Scan,
     ) -> Result<(), SourceError> {
         let unreadable = |error: Error| SourceError::Directory { path: directory.to_path_buf(), error };
         // This check comes first, because the error of the system is clearer than the error of the watcher.
@@ -186,7 +186,7 @@ impl Disk {
     }
 
     /// Reads the file `path`.
-    pub fn read(&mut self, path: &Path) -> Content {
+    pub fn read(&mut self, path: &Path) -> FileState {
         let read = || -> Result<(fs::Metadata, Vec<u8>), Error> {
             let metadata = fs::metadata(path)?;
             if !metadata.is_file() {
@@ -199,22 +199,22 @@ impl Disk {
                 let hash = xxhash_rust::xxh3::xxh3_64(&bytes);
                 let before = self.seen.insert(path.to_path_buf(), Seen { stamp: stamp(&metadata), hash });
                 if before.is_some_and(|before| before.hash == hash) {
-                    return Content::Unchanged;
+                    return FileState::Unchanged;
                 }
                 match String::from_utf8(bytes) {
-                    Ok(text) => Content::Text(text),
+                    Ok(text) => FileState::Text(text),
                     Err(error) => {
                         let at = error.utf8_error().valid_up_to();
                         let line = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
-                        Content::Unreadable(format!("line {line}: not UTF-8"))
+                        FileState::Unreadable(format!("line {line}: not UTF-8"))
                     }
                 }
             }
             Err(error) => {
                 self.seen.remove(path);
                 match error.kind() {
-                    ErrorKind::NotFound => Content::Gone,
-                    _ => Content::Unreadable(format!("cannot be read: {error}")),
+                    ErrorKind::NotFound => FileState::Gone,
+                    _ => FileState::Unreadable(format!("cannot be read: {error}")),
                 }
             }
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::source::Event;
 
-/// The content type of a directory: Kubernetes objects or Envoy resources.
-pub trait Content: Clone + Send + 'static {
+/// The items of a directory: Kubernetes objects or Envoy resources.
+pub trait DirectoryItem: Clone + Send + 'static {
     /// The identity of an item.
     type Key: Ord + Clone + Send;
     /// Returns the key.
@@ -25,7 +25,7 @@ pub trait Content: Clone + Send + 'static {
 }
 
 /// The content of one file.
-pub struct Parsed<C: Content> {
+pub struct Parsed<C: DirectoryItem> {
     /// The items.
     pub items: Vec<C>,
     /// The items that cannot be read.
@@ -41,7 +41,7 @@ pub struct Unreadable<K> {
 }
 
 /// The effect of a change of one file.
-pub struct Difference<C: Content> {
+pub struct Difference<C: DirectoryItem> {
     /// New or changed items.
     pub applied: Vec<C>,
     /// Removed items.
@@ -51,25 +51,25 @@ pub struct Difference<C: Content> {
 }
 
 /// All files. If several files contain an item, the first one in sorted order wins.
-pub struct Tree<C: Content> {
+pub struct Tree<C: DirectoryItem> {
     files: BTreeMap<Arc<str>, File<C>>,
     holders: BTreeMap<C::Key, BTreeSet<Arc<str>>>,
     served: BTreeMap<C::Key, C>,
 }
 
-struct File<C: Content> {
+struct File<C: DirectoryItem> {
     items: BTreeMap<C::Key, C>,
     faults: Vec<String>,
     reported: Vec<String>,
 }
 
-impl<C: Content> Default for Tree<C> {
+impl<C: DirectoryItem> Default for Tree<C> {
     fn default() -> Self {
         Self { files: BTreeMap::new(), holders: BTreeMap::new(), served: BTreeMap::new() }
     }
 }
 
-impl<C: Content> Tree<C> {
+impl<C: DirectoryItem> Tree<C> {
     /// Returns all served items.
     pub fn all(&self) -> Vec<C> {
         self.served.values().cloned().collect()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StrInput, Tag};
 use serde_json::{Map, Value};
 
-use super::{Document, Fault, Inner, Lines, scalar};
+use super::{Document, DocumentFault, Inner, Lines, scalar};
 
 /// The maximum nesting of a document: twice the nesting of a listener with its routes and their filters.
 const MAX_DEPTH: usize = 128;
@@ -75,8 +75,9 @@ impl<'a> Documents<'a> {
         let mut builder = Builder { aliased: self.aliased, ..Builder::default() };
         let parsed = builder.document(&mut self.parser);
         let field = builder.path();
-        let fault =
-            |wrong: Wrong, field| Err(Fault { document: self.count, line: wrong.line, field, message: wrong.message });
+        let fault = |wrong: Wrong, field| {
+            Err(DocumentFault { document: self.count, line: wrong.line, field, message: wrong.message })
+        };
         let (value, lenient, lines) = match (builder.repeated.take(), parsed) {
             (None, Ok(node)) => (Ok(node.value), None, node.lines),
             (None, Err(wrong)) => (fault(wrong, field), None, Lines::default()),
@@ -105,7 +106,7 @@ impl Iterator for Documents<'_> {
                 Some(Err(error)) => {
                     self.count += 1;
                     let Wrong { line, message } = wrong(&error);
-                    let fault = Fault { document: self.count, line, field: String::new(), message };
+                    let fault = DocumentFault { document: self.count, line, field: String::new(), message };
                     Document { index: self.count, line, value: Err(fault), lenient: None, lines: Lines::default() }
                 }
             };

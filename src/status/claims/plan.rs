@@ -31,7 +31,7 @@ pub struct Known<'a> {
 
 /// A write of one ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Write {
+pub struct ClaimsWrite {
     /// The number of the ConfigMap.
     pub shard: usize,
     /// The version that the write changes. `None`: the ConfigMap does not exist.
@@ -50,7 +50,7 @@ pub struct Memory {
 
 impl Memory {
     /// Returns the due writes, at most one for each ConfigMap, and the time of the next call without a change.
-    pub fn writes(&mut self, known: &Known, now: Instant) -> (Vec<Write>, Option<Instant>) {
+    pub fn writes(&mut self, known: &Known, now: Instant) -> (Vec<ClaimsWrite>, Option<Instant>) {
         self.seen.retain(|host, (before, _)| known.unsettled.get(host) == Some(before));
         for (host, unsettled) in known.unsettled {
             self.seen.entry(host.clone()).or_insert_with(|| (unsettled.clone(), now));
@@ -63,7 +63,7 @@ impl Memory {
             let (data, beyond) = fit(stored, &changes, known.since);
             self.beyond += beyond;
             if !data.is_empty() {
-                writes.push(Write { shard, version: stored.map(|stored| stored.version.clone()), data });
+                writes.push(ClaimsWrite { shard, version: stored.map(|stored| stored.version.clone()), data });
             }
         }
         (writes, wake)

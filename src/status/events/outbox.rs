@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::notice::{HEALED, Notice};
 use crate::status::kinds::EVENT;
-use crate::status::queue::{Base, Item, Queue};
+use crate::status::queue::{Base, Queue, QueueItem};
 
 /// The maximum number of waiting notices of one namespace.
 const CAPACITY: usize = 1000;
@@ -122,8 +122,8 @@ impl Outbox {
             match self.notices.get(&id) {
                 Some(Waiting { number, at, notice }) => {
                     // Notices on the same subject are independent, and not a conflict with another writer.
-                    let item = Item::new(notice.clone(), Base::Observed(None));
-                    let item = Item { series: Some(*number), not_before: Some(*at), ..item };
+                    let item = QueueItem::new(notice.clone(), Base::Observed(None));
+                    let item = QueueItem { series: Some(*number), not_before: Some(*at), ..item };
                     queue.set(&id, item, now);
                 }
                 None => queue.remove(&id),

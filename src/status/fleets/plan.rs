@@ -12,10 +12,10 @@ use super::observed::Observed;
 use super::template::{Template, has};
 use crate::inspection::Inspection;
 use crate::status::kinds::{DEPLOYMENT, HORIZONTAL_POD_AUTOSCALER, POD_DISRUPTION_BUDGET};
-use crate::status::queue::{Base, Item};
+use crate::status::queue::{Base, QueueItem};
 
 /// The desired objects, each with its Gateway.
-pub type Wanted = BTreeMap<ObjectId, (ObjectKey, Value)>;
+pub type FleetObjects = BTreeMap<ObjectId, (ObjectKey, Value)>;
 
 /// The content of a write.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,8 +35,8 @@ pub fn differs(before: &Inspection, now: &Inspection) -> bool {
 }
 
 /// Returns the objects that the Gateways with fleets need.
-pub fn wanted(inspection: &Inspection, template: &Template, owner: &Value) -> Wanted {
-    let mut wanted = Wanted::new();
+pub fn wanted(inspection: &Inspection, template: &Template, owner: &Value) -> FleetObjects {
+    let mut wanted = FleetObjects::new();
     for key in inspection.dedicated.fleets.iter() {
         let gateway = inspection.objects.get::<Gateway>(key);
         let fleet = inspection.gateways.get(key).and_then(|report| report.fleet.as_ref());
@@ -56,12 +56,12 @@ pub fn wanted(inspection: &Inspection, template: &Template, owner: &Value) -> Wa
 }
 
 /// Returns whether an object is desired and differs.
-pub fn is_due(id: &ObjectId, wanted: &Wanted, observed: &Observed) -> bool {
+pub fn is_due(id: &ObjectId, wanted: &FleetObjects, observed: &Observed) -> bool {
     wanted.get(id).is_some_and(|(_, object)| !observed.get(id).is_some_and(|is| has(is, object)))
 }
 
 /// Returns the writes of all objects that differ. Kinds whose initial list is not complete are not written.
-pub fn items(wanted: &Wanted, observed: &Observed) -> BTreeMap<ObjectId, Item<Goal>> {
+pub fn items(wanted: &FleetObjects, observed: &Observed) -> BTreeMap<ObjectId, QueueItem<Goal>> {
     let due = wanted.iter().filter(|(id, _)| observed.is_listed(id.kind) && is_due(id, wanted, observed));
     let applies = due.map(|(id, (gateway, object))| (id, Goal::Apply(gateway.clone(), object.clone())));
     let deletes = observed.ids().filter(|id| !wanted.contains_key(*id)).map(|id| (id, Goal::Delete));
@@ -69,10 +69,10 @@ pub fn items(wanted: &Wanted, observed: &Observed) -> BTreeMap<ObjectId, Item<Go
 }
 
 /// Returns the item of a write. Writes of different contents do not delay each other.
-fn item(goal: Goal, observed: Option<&Value>) -> Item<Goal> {
+fn item(goal: Goal, observed: Option<&Value>) -> QueueItem<Goal> {
     let version = observed.and_then(|is| is["metadata"]["resourceVersion"].as_str()).map(Arc::from);
     let series = Some(xxh3_64(format!("{goal:?}").as_bytes()));
-    Item { series, ..Item::new(goal, Base::Observed(version)) }
+    QueueItem { series, ..QueueItem::new(goal, Base::Observed(version)) }
 }
 
 #[cfg(test)]

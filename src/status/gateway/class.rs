@@ -65,7 +65,7 @@ const EXPERIMENTAL: &[&str] = &["HTTPRouteRetry"];
 
 /// The status that a GatewayClass should have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DesiredStatus {
+pub struct DesiredGatewayClassStatus {
     conditions: Vec<DesiredCondition>,
     features: Vec<&'static str>,
 }
@@ -80,7 +80,7 @@ fn features(objects: &Objects) -> Vec<&'static str> {
 }
 
 impl HasStatus for GatewayClass {
-    type Status = DesiredStatus;
+    type Status = DesiredGatewayClassStatus;
 
     fn version(&self) -> &Arc<str> {
         &self.version
@@ -91,7 +91,7 @@ impl HasStatus for GatewayClass {
         let generation = self.meta.generation;
         let status: Vec<_> =
             facts.verdicts.iter().map(|verdict| DesiredCondition::from_verdict(verdict, generation)).collect();
-        let desired = DesiredStatus { conditions: status, features: features(&facts.inspection.objects) };
+        let desired = DesiredGatewayClassStatus { conditions: status, features: features(&facts.inspection.objects) };
         // Before version 1.2 of Gateway API, the field does not exist, and the API server drops it.
         let features: Vec<&str> = self.status.supported_features.iter().map(|feature| &*feature.name).collect();
         let has_features = features.is_empty() || features == desired.features;

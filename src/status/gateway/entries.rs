@@ -12,7 +12,7 @@ use super::conditions::{DesiredCondition, are_current, goal, merge};
 use crate::status::kind::Goal;
 
 /// The entry of one controller for one reference.
-pub trait Entry: Clone {
+pub trait StatusEntry: Clone {
     /// Creates an entry.
     fn new(reference: ParentRef, controller: String, conditions: Vec<Condition>) -> Self;
 
@@ -53,7 +53,7 @@ pub struct Existing<'a, E> {
     pub namespace: &'a str,
 }
 
-impl<'a, E: Entry> Existing<'a, E> {
+impl<'a, E: StatusEntry> Existing<'a, E> {
     /// Returns the number of entries that this controller may have. The API permits `max` entries of all controllers.
     pub fn capacity(&self, controller: &str, max: usize) -> usize {
         max.saturating_sub(self.entries.iter().filter(|entry| entry.controller() != controller).count())
@@ -84,14 +84,14 @@ impl<'a, E: Entry> Existing<'a, E> {
     pub fn merge(&self, desired: &DesiredEntries, envoys: usize, now: Timestamp) -> Vec<E> {
         let others = self.entries.iter().filter(|entry| *entry.controller() != *desired.controller).cloned();
         let own = desired.entries.iter().map(|DesiredEntry { reference, conditions }| {
-            let current = self.find(&desired.controller, reference).map_or(&[][..], Entry::conditions);
+            let current = self.find(&desired.controller, reference).map_or(&[][..], StatusEntry::conditions);
             E::new(reference.clone(), desired.controller.to_string(), merge(current, conditions, envoys, now))
         });
         others.chain(own).collect()
     }
 }
 
-impl Entry for ParentStatus {
+impl StatusEntry for ParentStatus {
     fn new(parent_ref: ParentRef, controller_name: String, conditions: Vec<Condition>) -> Self {
         Self { parent_ref, controller_name, conditions }
     }
@@ -109,7 +109,7 @@ impl Entry for ParentStatus {
     }
 }
 
-impl Entry for AncestorStatus {
+impl StatusEntry for AncestorStatus {
     fn new(ancestor_ref: ParentRef, controller_name: String, conditions: Vec<Condition>) -> Self {
         Self { ancestor_ref, controller_name, conditions }
     }

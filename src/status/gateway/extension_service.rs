@@ -13,25 +13,25 @@ use crate::status::kind::{Facts, Goal, HasStatus};
 
 /// The status that an ExtensionService should have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DesiredStatus {
+pub struct DesiredExtensionServiceStatus {
     conditions: Vec<DesiredCondition>,
     errors: Vec<SubCondition>,
     warnings: Vec<SubCondition>,
 }
 
 impl HasStatus for ExtensionService {
-    type Status = DesiredStatus;
+    type Status = DesiredExtensionServiceStatus;
 
     fn version(&self) -> &Arc<str> {
         &self.version
     }
 
     /// An object that is no longer served keeps its condition, which belongs to the next controller.
-    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredExtensionServiceStatus>> {
         facts.published?;
         let valid = detailed::valid(facts.verdicts);
         let valid = valid.map(|verdict| DesiredCondition::from_verdict(verdict, self.meta.generation));
-        let status = DesiredStatus {
+        let status = DesiredExtensionServiceStatus {
             conditions: valid.into_iter().collect(),
             errors: entries(facts.verdicts, Severity::Error),
             warnings: entries(facts.verdicts, Severity::Warning),
@@ -42,14 +42,14 @@ impl HasStatus for ExtensionService {
         (!is_current).then(|| goal(status))
     }
 
-    fn patch(&self, desired: &DesiredStatus, envoys: usize, now: Timestamp) -> Value {
-        let DesiredStatus { conditions, errors, warnings } = desired;
+    fn patch(&self, desired: &DesiredExtensionServiceStatus, envoys: usize, now: Timestamp) -> Value {
+        let DesiredExtensionServiceStatus { conditions, errors, warnings } = desired;
         let merged = merge(&detailed::conditions(&self.status.conditions), conditions, envoys, now);
         let entries = Some((&**errors, &**warnings));
         json!({ "conditions": detailed::with_entries(merged, &self.status.conditions, entries) })
     }
 
-    fn summary(desired: &DesiredStatus) -> String {
+    fn summary(desired: &DesiredExtensionServiceStatus) -> String {
         conditions::summary(&desired.conditions)
     }
 }

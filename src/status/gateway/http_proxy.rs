@@ -12,32 +12,32 @@ use serde_json::{Value, json};
 
 use super::conditions::{self, DesiredCondition, Message, are_current, merge};
 use super::detailed::{self, entries};
-use super::listeners::{Progress, next};
+use super::listeners::{ObjectProgress, next};
 use crate::status::fault::Fault;
-use crate::status::kind::{Address, Facts, Goal, HasStatus};
+use crate::status::kind::{Facts, Goal, HasStatus, LoadBalancerAddress};
 
 /// The type of the condition that reports whether the Envoys serve the object.
 pub const PROGRAMMED: &str = "lockgate.dev/Programmed";
 
 /// The status that an HTTPProxy should have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DesiredStatus {
+pub struct DesiredHttpProxyStatus {
     /// `currentStatus` and `description`. `None`: they belong to another controller.
     current: Option<(&'static str, String)>,
     conditions: Vec<DesiredCondition>,
     errors: Vec<SubCondition>,
     warnings: Vec<SubCondition>,
-    addresses: Vec<Address>,
+    addresses: Vec<LoadBalancerAddress>,
 }
 
 impl HasStatus for HttpProxy {
-    type Status = DesiredStatus;
+    type Status = DesiredHttpProxyStatus;
 
     fn version(&self) -> &Arc<str> {
         &self.version
     }
 
-    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredHttpProxyStatus>> {
         let Some(published) = facts.published else { return withdrawn(self, facts) };
         let is_orphaned = facts.verdicts.iter().any(|verdict| verdict.detail.is_some_and(|one| one.r#type == ORPHANED));
         let fault = match (is_orphaned, published.served) {
@@ -48,8 +48,8 @@ impl HasStatus for HttpProxy {
         next(published, fault, |progress| status(self, facts, &progress), |desired| is_current(self, desired))
     }
 
-    fn patch(&self, desired: &DesiredStatus, envoys: usize, now: Timestamp) -> Value {
-        let DesiredStatus { current, conditions, errors, warnings, addresses } = desired;
+    fn patch(&self, desired: &DesiredHttpProxyStatus, envoys: usize, now: Timestamp) -> Value {
+        let DesiredHttpProxyStatus { current, conditions, errors, warnings, addresses } = desired;
         let merged = merge(&existing(self), conditions, envoys, now);
         let entries = current.is_some().then_some((&**errors, &**warnings));
         let detailed = detailed::with_entries(merged, &self.status.conditions, entries);
@@ -65,7 +65,7 @@ impl HasStatus for HttpProxy {
         status
     }
 
-    fn summary(desired: &DesiredStatus) -> String {
+    fn summary(desired: &DesiredHttpProxyStatus) -> String {
         let programmed = desired.conditions.iter().find(|one| one.r#type == PROGRAMMED);
         match (&desired.current, programmed) {
             (Some((current, _)), Some(DesiredCondition { status: Status::True, .. })) => {
@@ -78,7 +78,7 @@ impl HasStatus for HttpProxy {
 }
 
 /// Returns the status at this stage of the progress.
-fn status(proxy: &HttpProxy, facts: &Facts<'_>, progress: &Progress) -> DesiredStatus {
+fn status(proxy: &HttpProxy, facts: &Facts<'_>, progress: &ObjectProgress) -> DesiredHttpProxyStatus {
     let generation = proxy.meta.generation;
     let (errors, warnings) = (entries(facts.verdicts, Severity::Error), entries(facts.verdicts, Severity::Warning));
     let valid = detailed::valid(facts.verdicts);
@@ -89,7 +89,7 @@ fn status(proxy: &HttpProxy, facts: &Facts<'_>, progress: &Progress) -> DesiredS
     };
     let description = valid.map(|verdict| verdict.message.to_string()).unwrap_or_default();
     let valid = valid.map(|verdict| DesiredCondition::from_verdict(verdict, generation));
-    DesiredStatus {
+    DesiredHttpProxyStatus {
         current: Some((current, description)),
         conditions: valid.into_iter().chain([programmed(proxy, progress)]).collect(),
         errors,
@@ -99,7 +99,7 @@ fn status(proxy: &HttpProxy, facts: &Facts<'_>, progress: &Progress) -> DesiredS
 }
 
 /// Returns whether the Envoys serve the object.
-fn programmed(proxy: &HttpProxy, progress: &Progress) -> DesiredCondition {
+fn programmed(proxy: &HttpProxy, progress: &ObjectProgress) -> DesiredCondition {
     let generation = proxy.meta.generation;
     let condition =
         |status, reason, message| DesiredCondition { r#type: PROGRAMMED, status, reason, message, generation };
@@ -108,12 +108,12 @@ fn programmed(proxy: &HttpProxy, progress: &Progress) -> DesiredCondition {
         r#type == PROGRAMMED && status == Status::True.as_str() && *observed_generation == generation
     };
     match progress {
-        Progress::Blocked(fault) => condition(Status::False, fault.reason, Message::Text(fault.message.clone())),
-        Progress::Accepted(revision) => condition(Status::True, "Programmed", Message::Accepted(*revision)),
-        Progress::Waiting if proxy.status.conditions.iter().any(was) => {
+        ObjectProgress::Blocked(fault) => condition(Status::False, fault.reason, Message::Text(fault.message.clone())),
+        ObjectProgress::Accepted(revision) => condition(Status::True, "Programmed", Message::Accepted(*revision)),
+        ObjectProgress::Waiting if proxy.status.conditions.iter().any(was) => {
             condition(Status::True, "Programmed", Message::Kept)
         }
-        Progress::Waiting => {
+        ObjectProgress::Waiting => {
             let message = "not all Envoys have accepted the HTTPProxy yet".to_owned();
             condition(Status::False, "Pending", Message::Text(message))
         }
@@ -121,30 +121,30 @@ fn programmed(proxy: &HttpProxy, progress: &Progress) -> DesiredCondition {
 }
 
 /// Returns the addresses at this stage. Our addresses appear when all Envoys serve the object, and disappear when none does.
-fn addresses(proxy: &HttpProxy, facts: &Facts<'_>, progress: &Progress) -> Vec<Address> {
+fn addresses(proxy: &HttpProxy, facts: &Facts<'_>, progress: &ObjectProgress) -> Vec<LoadBalancerAddress> {
     let current = &proxy.status.load_balancer.ingress;
     match progress {
-        Progress::Accepted(_) if !facts.addresses.is_empty() => facts.addresses.to_vec(),
-        Progress::Accepted(_) | Progress::Waiting => current.clone(),
-        Progress::Blocked(_) => without_ours(proxy, facts),
+        ObjectProgress::Accepted(_) if !facts.addresses.is_empty() => facts.addresses.to_vec(),
+        ObjectProgress::Accepted(_) | ObjectProgress::Waiting => current.clone(),
+        ObjectProgress::Blocked(_) => without_ours(proxy, facts),
     }
 }
 
-fn without_ours(proxy: &HttpProxy, facts: &Facts<'_>) -> Vec<Address> {
+fn without_ours(proxy: &HttpProxy, facts: &Facts<'_>) -> Vec<LoadBalancerAddress> {
     let others = proxy.status.load_balancer.ingress.iter().filter(|address| !facts.addresses.contains(address));
     others.cloned().collect()
 }
 
 /// Returns the status of an object that Lockgate no longer serves. The condition `Valid` belongs to the next controller.
-fn withdrawn(proxy: &HttpProxy, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
+fn withdrawn(proxy: &HttpProxy, facts: &Facts<'_>) -> Option<Goal<DesiredHttpProxyStatus>> {
     let addresses = without_ours(proxy, facts);
     let (conditions, errors, warnings) = (Vec::new(), Vec::new(), Vec::new());
-    let status = DesiredStatus { current: None, conditions, errors, warnings, addresses };
+    let status = DesiredHttpProxyStatus { current: None, conditions, errors, warnings, addresses };
     (facts.withdrawing && !is_current(proxy, &status)).then(|| Goal::at_once(status, 0))
 }
 
 /// Returns whether the object has the desired status.
-fn is_current(proxy: &HttpProxy, desired: &DesiredStatus) -> bool {
+fn is_current(proxy: &HttpProxy, desired: &DesiredHttpProxyStatus) -> bool {
     let current = &proxy.status;
     let has_details = match &desired.current {
         None => true,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::conditions::{self, DesiredCondition, are_current, goal, merge};
 use super::facts::GatewayFacts;
-use super::listeners::{self, Listener, Listeners, Progress};
+use super::listeners::{self, Listener, ListenerFacts, ObjectProgress};
 use crate::inspection::changed_sources;
 use crate::status::fault::Fault;
 use crate::status::kind::{Facts, Goal, HasStatus, Inputs};
@@ -25,19 +25,19 @@ const MAX_LISTENERS: usize = 64;
 
 /// The status that a ListenerSet should have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DesiredStatus {
+pub struct DesiredListenerSetStatus {
     conditions: Vec<DesiredCondition>,
     listeners: Vec<Listener>,
 }
 
 impl HasStatus for ListenerSet {
-    type Status = DesiredStatus;
+    type Status = DesiredListenerSetStatus;
 
     fn version(&self) -> &Arc<str> {
         &self.version
     }
 
-    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredStatus>> {
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<DesiredListenerSetStatus>> {
         let Some(published) = facts.published else {
             return withdrawn(self, facts).map(goal);
         };
@@ -46,14 +46,14 @@ impl HasStatus for ListenerSet {
         listeners::next(published, fault(self, facts, report), status, |desired| is_current(self, desired))
     }
 
-    fn patch(&self, desired: &DesiredStatus, envoys: usize, now: Timestamp) -> Value {
+    fn patch(&self, desired: &DesiredListenerSetStatus, envoys: usize, now: Timestamp) -> Value {
         json!({
             "conditions": merge(&self.status.conditions, &desired.conditions, envoys, now),
             "listeners": listeners::patch(&self.status.listeners, &desired.listeners, envoys, now),
         })
     }
 
-    fn summary(desired: &DesiredStatus) -> String {
+    fn summary(desired: &DesiredListenerSetStatus) -> String {
         conditions::summary(&desired.conditions)
     }
 
@@ -95,33 +95,39 @@ fn fault(set: &ListenerSet, facts: &Facts<'_>, report: Option<&SetReport>) -> Op
     lacking.or_else(|| Some(Fault::new("PortUnavailable", "no listener has a port of the Envoys".to_owned())))
 }
 
-fn desired(set: &ListenerSet, verdicts: &[Verdict], report: Option<&SetReport>, progress: &Progress) -> DesiredStatus {
-    let view = Listeners { generation: set.meta.generation, verdicts, current: &set.status.listeners };
+fn desired(
+    set: &ListenerSet,
+    verdicts: &[Verdict],
+    report: Option<&SetReport>,
+    progress: &ObjectProgress,
+) -> DesiredListenerSetStatus {
+    let view = ListenerFacts { generation: set.meta.generation, verdicts, current: &set.status.listeners };
     let mut conditions = view.of_object();
     conditions.push(view.programmed(progress, &set.status.conditions));
     let reports = report.map(|report| report.listeners.as_slice()).unwrap_or_default();
     // In contrast to Gateways, the API repeats the reason of a conflict.
     let reason = |verdict: &Verdict| if verdict.condition == "ResolvedRefs" { "Invalid" } else { verdict.reason };
     let listeners = reports.iter().take(MAX_LISTENERS).map(|report| view.listener(report, progress, reason));
-    DesiredStatus { conditions, listeners: listeners.collect() }
+    DesiredListenerSetStatus { conditions, listeners: listeners.collect() }
 }
 
 /// Returns whether the status of `set` is up to date.
-fn is_current(set: &ListenerSet, desired: &DesiredStatus) -> bool {
+fn is_current(set: &ListenerSet, desired: &DesiredListenerSetStatus) -> bool {
     are_current(&set.status.conditions, &desired.conditions)
         && listeners::are_current(&set.status.listeners, &desired.listeners)
 }
 
 /// Returns the initial status of a ListenerSet, if Lockgate served it and its GatewayClass no longer exists. If there
 /// is another class, its controller writes the status.
-fn withdrawn(set: &ListenerSet, facts: &Facts<'_>) -> Option<DesiredStatus> {
+fn withdrawn(set: &ListenerSet, facts: &Facts<'_>) -> Option<DesiredListenerSetStatus> {
     let objects = &facts.inspection.objects;
     let gateway = set.gateway().and_then(|key| objects.get::<Gateway>(&key));
     let class = gateway.map(|gateway| ObjectKey::new("", &gateway.spec.gateway_class_name));
     if !facts.withdrawing || class.is_some_and(|class| objects.get::<GatewayClass>(&class).is_some()) {
         return None;
     }
-    let desired = DesiredStatus { conditions: listeners::pending(set.meta.generation), listeners: Vec::new() };
+    let desired =
+        DesiredListenerSetStatus { conditions: listeners::pending(set.meta.generation), listeners: Vec::new() };
     (!is_current(set, &desired)).then_some(desired)
 }
 

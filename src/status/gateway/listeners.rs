@@ -29,7 +29,7 @@ pub struct Listener {
 }
 
 /// The progress of an object.
-pub enum Progress {
+pub enum ObjectProgress {
     /// It cannot be served, or not yet.
     Blocked(Fault),
     /// Not all Envoys have accepted it yet.
@@ -43,23 +43,23 @@ pub enum Progress {
 pub fn next<S: Debug>(
     published: &Published,
     fault: Option<Fault>,
-    status: impl Fn(Progress) -> S,
+    status: impl Fn(ObjectProgress) -> S,
     is_current: impl Fn(&S) -> bool,
 ) -> Option<Goal<S>> {
     if let Some(fault) = fault {
-        let blocked = status(Progress::Blocked(fault));
+        let blocked = status(ObjectProgress::Blocked(fault));
         return (!is_current(&blocked)).then(|| goal(blocked));
     }
-    let accepted = status(Progress::Accepted(published.revision));
+    let accepted = status(ObjectProgress::Accepted(published.revision));
     if is_current(&accepted) {
         return None;
     }
-    let interim = Some(status(Progress::Waiting)).filter(|waiting| !is_current(waiting));
+    let interim = Some(status(ObjectProgress::Waiting)).filter(|waiting| !is_current(waiting));
     Some(Goal { needs: Some(published.clone()), interim, ..goal(accepted) })
 }
 
 /// The facts about the listeners of one object.
-pub struct Listeners<'a> {
+pub struct ListenerFacts<'a> {
     /// The generation of the object.
     pub generation: i64,
     /// The verdicts on the object and its listeners.
@@ -68,7 +68,7 @@ pub struct Listeners<'a> {
     pub current: &'a [ListenerStatus],
 }
 
-impl Listeners<'_> {
+impl ListenerFacts<'_> {
     /// Returns the conditions of the object itself, except for `Programmed`.
     pub fn of_object(&self) -> Vec<DesiredCondition> {
         self.conditions(self.verdicts.iter().filter(|verdict| verdict.listener.is_none()))
@@ -79,7 +79,7 @@ impl Listeners<'_> {
     pub fn listener(
         &self,
         report: &ListenerReport,
-        progress: &Progress,
+        progress: &ObjectProgress,
         reason: impl Fn(&Verdict) -> &'static str,
     ) -> Listener {
         let verdicts: Vec<&Verdict> =
@@ -96,7 +96,7 @@ impl Listeners<'_> {
             }
             (false, None) => self.not_programmed("Pending", "Envoy does not listen yet"),
             (true, _) => match progress {
-                Progress::Blocked(fault) => self.not_programmed("Pending", &fault.message),
+                ObjectProgress::Blocked(fault) => self.not_programmed("Pending", &fault.message),
                 other => self
                     .programmed(other, existing(self.current, &report.name).map_or(&[], |current| &current.conditions)),
             },
@@ -119,7 +119,7 @@ impl Listeners<'_> {
     }
 
     /// Returns the condition `Programmed` of an object or a listener. `current` contains its existing conditions.
-    pub fn programmed(&self, progress: &Progress, current: &[Condition]) -> DesiredCondition {
+    pub fn programmed(&self, progress: &ObjectProgress, current: &[Condition]) -> DesiredCondition {
         let generation = self.generation;
         let yes = |message| DesiredCondition {
             r#type: PROGRAMMED,
@@ -134,10 +134,10 @@ impl Listeners<'_> {
                 && current.observed_generation == generation
         };
         match progress {
-            Progress::Blocked(fault) => self.not_programmed(fault.reason, &fault.message),
-            Progress::Accepted(revision) => yes(Message::Accepted(*revision)),
-            Progress::Waiting if current.iter().any(was) => yes(Message::Kept),
-            Progress::Waiting => self.not_programmed("Pending", "not all Envoys have accepted the Gateway yet"),
+            ObjectProgress::Blocked(fault) => self.not_programmed(fault.reason, &fault.message),
+            ObjectProgress::Accepted(revision) => yes(Message::Accepted(*revision)),
+            ObjectProgress::Waiting if current.iter().any(was) => yes(Message::Kept),
+            ObjectProgress::Waiting => self.not_programmed("Pending", "not all Envoys have accepted the Gateway yet"),
         }
     }
 }

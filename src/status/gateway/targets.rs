@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::conditions::{self, DesiredCondition, Message};
 use super::entries::{DesiredEntries, DesiredEntry, Existing};
-use super::listeners::{self, PROGRAMMED, Progress};
+use super::listeners::{self, ObjectProgress, PROGRAMMED};
 use crate::status::kind::{Facts, Goal};
 
 /// The maximum number of entries of all controllers. Source: CustomResourceDefinitions of Lockgate.
@@ -38,7 +38,7 @@ impl TargetsOfPolicy<'_> {
         let Some(published) = facts.published else {
             return existing.goal(DesiredEntries { controller: facts.controller.into(), entries: Vec::new() });
         };
-        let status = |progress: Progress| self.desired(facts, &progress);
+        let status = |progress: ObjectProgress| self.desired(facts, &progress);
         listeners::next(published, None, status, |desired| existing.is_current(desired))
     }
 
@@ -53,7 +53,7 @@ impl TargetsOfPolicy<'_> {
 
     /// Returns the desired entries at this progress of the Envoys: an entry for each target with a verdict, in the order of the
     /// spec.
-    fn desired(&self, facts: &Facts<'_>, progress: &Progress) -> DesiredEntries {
+    fn desired(&self, facts: &Facts<'_>, progress: &ObjectProgress) -> DesiredEntries {
         let (generation, existing) = (self.meta.generation, self.existing());
         let entry = |(i, reference): (usize, &ParentRef)| {
             let verdicts = || facts.verdicts.iter().filter(move |verdict| verdict.parent.map(usize::from) == Some(i));
@@ -96,7 +96,7 @@ fn programmed(
     verdict: &Verdict,
     current: Option<&AncestorStatus>,
     generation: i64,
-    progress: &Progress,
+    progress: &ObjectProgress,
 ) -> DesiredCondition {
     let condition =
         |status, reason, message| DesiredCondition { r#type: PROGRAMMED, status, reason, message, generation };
@@ -107,12 +107,12 @@ fn programmed(
         })
     });
     match (verdict.status, progress) {
-        (Status::True, Progress::Accepted(revision)) => {
+        (Status::True, ObjectProgress::Accepted(revision)) => {
             condition(Status::True, PROGRAMMED, Message::Accepted(*revision))
         }
-        (Status::True, Progress::Waiting) if was => condition(Status::True, PROGRAMMED, Message::Kept),
-        (Status::True, Progress::Waiting) => blocked("Pending", "not all Envoys have accepted the policy yet"),
-        (Status::True, Progress::Blocked(fault)) => blocked(fault.reason, &fault.message),
+        (Status::True, ObjectProgress::Waiting) if was => condition(Status::True, PROGRAMMED, Message::Kept),
+        (Status::True, ObjectProgress::Waiting) => blocked("Pending", "not all Envoys have accepted the policy yet"),
+        (Status::True, ObjectProgress::Blocked(fault)) => blocked(fault.reason, &fault.message),
         _ => blocked(verdict.reason, "the policy is not accepted"),
     }
 }

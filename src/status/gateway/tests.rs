@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use super::*;
 use crate::inspection::{Inspection, Published};
 use crate::status::fault::{Fault, Faults};
-use crate::status::kind::{Address, ExternalFacts};
-use crate::status::queue::{Outcome, PROGRESS_AFTER};
+use crate::status::kind::{ExternalFacts, LoadBalancerAddress};
+use crate::status::queue::{PROGRESS_AFTER, WriteOutcome};
 use crate::status::tests::harness::StatusQueue;
 
 const US: &str = Facts::CONTROLLER;
@@ -40,7 +40,7 @@ struct World {
     published: Option<Published>,
     verdicts: Vec<Verdict>,
     report: Report,
-    service: Option<Vec<Address>>,
+    service: Option<Vec<LoadBalancerAddress>>,
     ports: Vec<(u16, u16)>,
     faults: Faults,
     now: Instant,
@@ -53,8 +53,8 @@ fn verdict(listener: Option<&str>, condition: &'static str, status: Status, reas
     Verdict { listener, ..Verdict::new(ObjectRef::new("Gateway", "shop", "public"), condition, status, reason) }
 }
 
-fn ip(address: &str) -> Address {
-    Address { ip: Some(address.into()), ..Address::default() }
+fn ip(address: &str) -> LoadBalancerAddress {
+    LoadBalancerAddress { ip: Some(address.into()), ..LoadBalancerAddress::default() }
 }
 
 impl World {
@@ -114,7 +114,7 @@ impl World {
         let second = i64::try_from((self.now - self.start).as_secs()).unwrap();
         let envoys = write.programmed.as_ref().map_or(0, |(_, envoys)| *envoys);
         let patch = self.gateway.patch(&write.status, envoys, Timestamp::from_second(second).unwrap());
-        self.queue.record_result(&write, Outcome::Done, self.now);
+        self.queue.record_result(&write, WriteOutcome::Done, self.now);
         self.gateway.status = stored(patch);
         self.version += 1;
         self.gateway.version = self.version.to_string().into();
@@ -359,7 +359,10 @@ fn each_obstacle_has_its_reason() {
 #[test]
 fn a_gateway_that_loses_its_address_is_no_longer_programmed() {
     let mut world = World::programmed();
-    world.service = Some(vec![ip("192.0.2.2"), Address { hostname: Some("lb.test".into()), ..Address::default() }]);
+    world.service = Some(vec![
+        ip("192.0.2.2"),
+        LoadBalancerAddress { hostname: Some("lb.test".into()), ..LoadBalancerAddress::default() },
+    ]);
     world.accept();
     assert!(world.write().is_some_and(|programmed| programmed.starts_with("True")), "another address");
     let addresses = world.gateway.status.addresses.iter().map(|one| (one.r#type.as_deref().unwrap(), &*one.value));

@@ -8,16 +8,16 @@ use lockgate_route::objects::{Ingress, IngressStatus, Kind, Meta, Revision};
 
 use super::*;
 use crate::inspection::Published;
-use crate::status::kind::Address;
+use crate::status::kind::LoadBalancerAddress;
 use crate::status::queue::{CONFLICT_BACKOFF, FAILURE_BACKOFF, WATCH_TIMEOUT, wait};
 use crate::status::tests::harness::{self, StatusQueue};
 
-type Started = harness::Started<Vec<Address>>;
+type Started = harness::Started<Vec<LoadBalancerAddress>>;
 
 const US: &str = "lockgate/ingress/lockgate";
 
-fn ip(address: &str) -> Address {
-    Address { ip: Some(address.into()), ..Address::default() }
+fn ip(address: &str) -> LoadBalancerAddress {
+    LoadBalancerAddress { ip: Some(address.into()), ..LoadBalancerAddress::default() }
 }
 
 /// The Ingress of a test.
@@ -29,7 +29,7 @@ struct Given {
     served: bool,
     revision: u64,
     version: u32,
-    addresses: Vec<Address>,
+    addresses: Vec<LoadBalancerAddress>,
     writers: Vec<&'static str>,
 }
 
@@ -94,7 +94,7 @@ fn inspection(given: &[Given]) -> Arc<Inspection> {
     Arc::new(inspection)
 }
 
-fn ours() -> Arc<[Address]> {
+fn ours() -> Arc<[LoadBalancerAddress]> {
     [ip("192.0.2.1")].into()
 }
 
@@ -122,7 +122,7 @@ fn an_address_is_written_once_after_all_envoys_have_accepted() {
     let write = accepted_and_started(&mut queue, &cart, now);
     assert_eq!((&*write.status, &*write.version), (&[ip("192.0.2.1")][..], "1"));
     assert_eq!(write.programmed, Some((cart.published(), 2)));
-    queue.record_result(&write, Outcome::Done, now);
+    queue.record_result(&write, WriteOutcome::Done, now);
     assert_eq!((queue.start(now + DEBOUNCE), waiting(&queue)), (None, vec![]));
     queue.update(inspection(&[cart.written(&write)]), ours(), now);
     assert_eq!((queue.len(), queue.start(now + WATCH_TIMEOUT)), (0, None));
@@ -195,7 +195,7 @@ fn only_our_address_is_withdrawn_from_a_foreign_object() {
     queue.update(inspection(std::slice::from_ref(&left)), ours(), now);
     let write = queue.start(now).expect("a write, without an ACK");
     assert_eq!((&*write.status, &write.programmed), (&[ip("203.0.113.1")][..], &None));
-    queue.record_result(&write, Outcome::Done, now);
+    queue.record_result(&write, WriteOutcome::Done, now);
     queue.update(inspection(&[left.written(&write)]), ours(), now);
     assert_eq!(queue.len(), 0);
 }
@@ -220,7 +220,7 @@ fn an_ingress_that_loses_all_routes_loses_its_address_at_once() {
     queue.update(inspection(std::slice::from_ref(&lost)), ours(), now);
     let write = queue.start(now).expect("a write, without an ACK");
     assert_eq!((&*write.status, &write.programmed), (&[][..], &None));
-    queue.record_result(&write, Outcome::Done, now);
+    queue.record_result(&write, WriteOutcome::Done, now);
     // Another writer adds the address repeatedly. The withdrawals are delayed.
     let again = Given { version: 4, writers: vec!["other"], ..lost };
     queue.update(inspection(std::slice::from_ref(&again)), ours(), now);
@@ -258,7 +258,7 @@ fn an_address_among_addresses_of_other_writers_is_withdrawn_once() {
     queue.update(inspection(std::slice::from_ref(&left)), ours(), now);
     let write = queue.start(now).expect("a write");
     assert_eq!(write.status, [ip("203.0.113.1")]);
-    queue.record_result(&write, Outcome::Done, now);
+    queue.record_result(&write, WriteOutcome::Done, now);
     // The new owner writes the address again.
     queue.update(inspection(&[Given { version: 4, addresses: both, ..left }]), ours(), now);
     assert_eq!((queue.len(), queue.start(now + WATCH_TIMEOUT)), (0, None));
@@ -269,7 +269,7 @@ fn a_conflict_is_retried_on_the_new_version() {
     let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let write = accepted_and_started(&mut queue, &cart, now);
-    queue.record_result(&write, Outcome::Conflict, now);
+    queue.record_result(&write, WriteOutcome::Conflict, now);
     assert_eq!(queue.start(now), None);
     queue.update(inspection(&[Given { version: 5, ..cart }]), ours(), now);
     let again = queue.start(now + CONFLICT_BACKOFF.0).expect("a write, for the spec is the same");
@@ -283,7 +283,7 @@ fn failures_are_retried_with_backoff() {
     let mut write = accepted_and_started(&mut queue, &cart, now);
     let mut waits = Vec::new();
     for _ in 0..10 {
-        queue.record_result(&write, Outcome::Failed, now);
+        queue.record_result(&write, WriteOutcome::Failed, now);
         let at = queue.next().unwrap();
         waits.push((at - now).as_millis());
         assert_eq!(queue.start(at - Duration::from_millis(1)), None);
@@ -291,7 +291,7 @@ fn failures_are_retried_with_backoff() {
         write = queue.start(now).unwrap();
     }
     assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000]);
-    queue.record_result(&write, Outcome::Failed, now);
+    queue.record_result(&write, WriteOutcome::Failed, now);
     queue.update(inspection(&[]), ours(), now);
     assert_eq!((queue.len(), queue.start(now + FAILURE_BACKOFF.1)), (0, None), "the object is deleted");
 }
@@ -311,7 +311,7 @@ fn a_conflict_with_another_writer_slows_down() {
             }
         };
         writes += 1;
-        queue.record_result(&write, Outcome::Done, now);
+        queue.record_result(&write, WriteOutcome::Done, now);
         let theirs = vec![ip("203.0.113.1")];
         cart = Given { version: cart.version + 2, addresses: theirs, writers: vec!["other"], ..cart };
     }
@@ -323,7 +323,7 @@ fn a_write_that_the_watch_does_not_deliver_is_checked_again() {
     let (mut queue, now, cart) = (queue(), Instant::now(), given("cart"));
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let write = accepted_and_started(&mut queue, &cart, now);
-    queue.record_result(&write, Outcome::Done, now);
+    queue.record_result(&write, WriteOutcome::Done, now);
     assert_eq!(queue.start(now + WATCH_TIMEOUT), None);
     assert_eq!(queue.waiting().len(), 1);
 }
@@ -333,7 +333,7 @@ fn withdrawn(queue: &mut StatusQueue<Ingress>, now: Instant) -> (Given, Started)
     let unserved = Given { served: false, addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
     queue.update(inspection(std::slice::from_ref(&unserved)), ours(), now);
     let write = queue.start(now).expect("a write");
-    queue.record_result(&write, Outcome::Done, now);
+    queue.record_result(&write, WriteOutcome::Done, now);
     (unserved, write)
 }
 
@@ -352,11 +352,11 @@ fn changes_of_the_goal_do_not_postpone_a_write_after_failures() {
     queue.update(inspection(std::slice::from_ref(&cart)), ours(), now);
     let mut write = accepted_and_started(&mut queue, &cart, now);
     for _ in 0..8 {
-        queue.record_result(&write, Outcome::Failed, now);
+        queue.record_result(&write, WriteOutcome::Failed, now);
         now = queue.next().unwrap();
         write = queue.start(now).unwrap();
     }
-    queue.record_result(&write, Outcome::Failed, now);
+    queue.record_result(&write, WriteOutcome::Failed, now);
     for seconds in [20, 40, 59] {
         let (now, address) = (now + Duration::from_secs(seconds), ip(&format!("192.0.2.{seconds}")));
         queue.update(inspection(std::slice::from_ref(&cart)), Arc::from([address]), now);
@@ -380,7 +380,7 @@ fn changes_of_the_goal_do_not_postpone_a_write_after_writes() {
         next(&mut queue, &cart, now);
         now = now.max(queue.next().unwrap());
         let write = queue.start(now).expect("a write");
-        queue.record_result(&write, Outcome::Done, now);
+        queue.record_result(&write, WriteOutcome::Done, now);
         cart = cart.written(&write);
     }
     for milliseconds in [300, 600, 900] {
@@ -400,7 +400,7 @@ fn the_time_limit_of_a_report_counts_from_the_last_write() {
     queue.update(inspection(std::slice::from_ref(&restored)), ours(), now);
     let late = now + WATCH_TIMEOUT - DEBOUNCE;
     let second = queue.start(late).expect("a write");
-    queue.record_result(&second, Outcome::Done, late);
+    queue.record_result(&second, WriteOutcome::Done, late);
     assert_eq!(queue.start(now + WATCH_TIMEOUT), None);
     assert!(queue.start(late + WATCH_TIMEOUT).is_some());
 }
@@ -413,13 +413,13 @@ fn a_change_during_a_write_is_processed_after_it() {
     // The watch brings back the write before the response arrives, and Lockgate no longer serves the Ingress.
     let left = Given { ours: false, version: 3, ..cart.written(&write) };
     queue.update(inspection(std::slice::from_ref(&left)), ours(), now);
-    queue.record_result(&write, Outcome::Done, now);
+    queue.record_result(&write, WriteOutcome::Done, now);
     let withdrawal = queue.start(now).expect("a withdrawal");
     assert_eq!((withdrawal.status.len(), &*withdrawal.version), (0, "3"));
 
     // The Ingress is deleted during the write.
     queue.update(inspection(&[]), ours(), now);
-    queue.record_result(&withdrawal, Outcome::Failed, now);
+    queue.record_result(&withdrawal, WriteOutcome::Failed, now);
     assert_eq!((queue.len(), queue.start(now + WATCH_TIMEOUT)), (0, None));
 }
 

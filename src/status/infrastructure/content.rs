@@ -27,18 +27,18 @@ pub const SLICE_MANAGED_BY: (&str, &str) =
 /// The longest value of a label.
 pub const LABEL: usize = 63;
 
-/// The wanted content of an object.
+/// An object that the leader maintains for Gateways.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Content {
+pub enum DesiredObject {
     /// A Service.
-    Service(Service),
+    Service(DesiredService),
     /// An EndpointSlice.
-    Slice(Slice),
+    Slice(DesiredSlice),
 }
 
 /// The Service in front of a Gateway.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Service {
+pub struct DesiredService {
     /// The key.
     pub key: ObjectKey,
     /// The name of the Gateway.
@@ -66,7 +66,7 @@ pub struct Service {
 
 /// An EndpointSlice of the Service in front of a Gateway.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Slice {
+pub struct DesiredSlice {
     /// The key.
     pub key: ObjectKey,
     /// The name and the uid of the Service.
@@ -84,7 +84,7 @@ fn name(transport: Transport, port: u16) -> String {
     format!("{}-{port}", transport.as_str().to_ascii_lowercase())
 }
 
-impl Content {
+impl DesiredObject {
     /// Returns the identity of the object.
     pub fn id(&self) -> ObjectId {
         match self {
@@ -123,7 +123,7 @@ impl Content {
     }
 }
 
-impl Service {
+impl DesiredService {
     fn labels(&self) -> BTreeMap<String, String> {
         let own = [(GATEWAY_NAME, &*self.gateway), (CLASS_NAME, &*self.class), MANAGED_BY];
         let dedicated = self.dedicated.as_deref().map(|name| (FLEET, name));
@@ -188,7 +188,7 @@ impl Service {
         })
     }
 
-    /// Returns whether the observed fields of the spec have the values that [`Service::patch`] writes. Fields that other
+    /// Returns whether the observed fields of the spec have the values that [`DesiredService::patch`] writes. Fields that other
     /// writers may set are ignored.
     fn is_exposed_as(&self, is: &Exposure) -> bool {
         let Exposure { r#type, traffic_policy, address, source_ranges, port_names, has_selector } = is;
@@ -286,7 +286,7 @@ impl Service {
     }
 }
 
-impl Slice {
+impl DesiredSlice {
     fn ports(&self) -> Value {
         let port = |(transport, port, target): &(Transport, u16, u16)| json!({ "name": name(*transport, *port), "port": target, "protocol": transport.as_str() });
         self.ports.iter().map(port).collect::<Vec<_>>().into()

@@ -10,7 +10,7 @@ use lockgate_route::objects::{
 use lockgate_route::translate::gateway::listener::PORTS;
 use lockgate_route::translate::gateway::{FleetReport, home, service_key};
 
-use super::content::{Content, LABEL, Service, Slice};
+use super::content::{DesiredObject, DesiredService, DesiredSlice, LABEL};
 use super::ports::{Allocation, RANGE, Request, allocate};
 use crate::inspection::{Inspection, changed};
 use crate::status::fault::{Fault, Faults};
@@ -29,7 +29,7 @@ pub type Ports = Vec<(Transport, u16, u16)>;
 #[derive(Debug, Default, PartialEq)]
 pub struct Needs {
     /// The content of each object that is needed.
-    pub wanted: BTreeMap<ObjectId, Content>,
+    pub wanted: BTreeMap<ObjectId, DesiredObject>,
     /// The objects that are no longer needed.
     pub obsolete: BTreeSet<ObjectId>,
     /// The Gateways that cannot have all needed objects.
@@ -251,7 +251,7 @@ impl Needs {
         let (gateway, key) = (candidate.gateway, &candidate.service);
         if let Some(uid) = objects.meta(Kind::SERVICE, key).map(|meta| meta.uid.clone()) {
             for slice in endpoints.slices(key, &uid, &ports) {
-                self.add(Content::Slice(slice));
+                self.add(DesiredObject::Slice(slice));
             }
         }
         let infrastructure = gateway.spec.infrastructure.clone().unwrap_or_default();
@@ -260,7 +260,7 @@ impl Needs {
         annotations.extend(infrastructure.annotations);
         let is_address = |r#type: Option<&str>| r#type.is_none_or(|r#type| r#type == "IPAddress");
         let mut requested = gateway.spec.addresses.iter().filter(|address| is_address(address.r#type.as_deref()));
-        self.add(Content::Service(Service {
+        self.add(DesiredObject::Service(DesiredService {
             key: key.clone(),
             gateway: gateway.meta.key.name.clone(),
             uid: gateway.meta.uid.clone(),
@@ -275,7 +275,7 @@ impl Needs {
         }));
     }
 
-    fn add(&mut self, content: Content) {
+    fn add(&mut self, content: DesiredObject) {
         self.wanted.insert(content.id(), content);
     }
 }
@@ -409,13 +409,13 @@ impl Endpoints {
     }
 
     /// Returns the EndpointSlices of a Service.
-    fn slices(&self, service: &ObjectKey, uid: &Arc<str>, ports: &Ports) -> Vec<Slice> {
+    fn slices(&self, service: &ObjectKey, uid: &Arc<str>, ports: &Ports) -> Vec<DesiredSlice> {
         let chunks = self.0.iter().flat_map(|(family, endpoints)| {
             endpoints.iter().enumerate().map(|(number, endpoints)| (*family, number, endpoints))
         });
         let slice = |(family, number, endpoints): (AddressType, usize, &Arc<[SliceEndpoint]>)| {
             let name = slice_name(&service.name, family, number).into();
-            Slice {
+            DesiredSlice {
                 key: ObjectKey { namespace: service.namespace.clone(), name },
                 service: (service.name.clone(), uid.clone()),
                 family,

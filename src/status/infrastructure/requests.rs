@@ -10,7 +10,7 @@ use kube::api::Preconditions;
 use lockgate_route::objects::{Kind, ObjectId};
 use serde_json::Value;
 
-use super::content::{Content, MANAGED_BY, Slice};
+use super::content::{DesiredObject, DesiredSlice, MANAGED_BY};
 use crate::status::failure::Failure;
 use crate::status::plan::Performed;
 use crate::status::sender::{Form, Sender};
@@ -19,17 +19,22 @@ use crate::status::sender::{Form, Sender};
 pub const CHANGED: &str = "changed";
 
 /// Creates, changes, or deletes an object.
-pub async fn perform(sender: Sender, id: ObjectId, goal: Option<Content>, exists: bool) -> Result<Performed, Failure> {
+pub async fn perform(
+    sender: Sender,
+    id: ObjectId,
+    goal: Option<DesiredObject>,
+    exists: bool,
+) -> Result<Performed, Failure> {
     let requests = Requests { sender: &sender, id: &id };
     match goal {
         Some(content) if !exists => requests.write("created", Form::Create(content.object())).await,
-        Some(Content::Service(service)) => {
+        Some(DesiredObject::Service(service)) => {
             let is: core::Service = sender.read(&id).await?;
             requests.change(service.owns(&is), service.patch(&is, &sender.manager)).await
         }
-        Some(Content::Slice(slice)) => {
+        Some(DesiredObject::Slice(slice)) => {
             let is: discovery::EndpointSlice = sender.read(&id).await?;
-            requests.change(Slice::owns(&is), slice.patch(&is)).await
+            requests.change(DesiredSlice::owns(&is), slice.patch(&is)).await
         }
         None if id.kind == Kind::SERVICE => {
             let is: core::Service = sender.read(&id).await?;
@@ -41,7 +46,7 @@ pub async fn perform(sender: Sender, id: ObjectId, goal: Option<Content>, exists
         }
         None => {
             let is: discovery::EndpointSlice = sender.read(&id).await?;
-            requests.delete(Slice::owns(&is), is.metadata).await
+            requests.delete(DesiredSlice::owns(&is), is.metadata).await
         }
     }
 }

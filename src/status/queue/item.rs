@@ -9,7 +9,7 @@ use crate::inspection::Published;
 
 /// The desired write of an object, and the reasons why it may wait.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Item<G> {
+pub struct QueueItem<G> {
     /// The content of the write.
     pub goal: G,
     /// The object that the write changes. After a write, the next one waits until the watch reports another object.
@@ -29,14 +29,14 @@ pub struct Item<G> {
     pub is_urgent: bool,
 }
 
-impl<G> Item<G> {
+impl<G> QueueItem<G> {
     /// Creates an item that no fact delays.
     pub fn new(goal: G, base: Base) -> Self {
         Self { goal, base, needs: None, interim: None, cause: 0, series: None, not_before: None, is_urgent: false }
     }
 }
 
-impl<G: Clone + PartialEq> Item<G> {
+impl<G: Clone + PartialEq> QueueItem<G> {
     /// Returns the write while the Envoys have not accepted the publication.
     pub(super) fn in_the_interim(&self) -> Option<Self> {
         let goal = self.interim.clone()?;
@@ -67,18 +67,18 @@ pub enum Base {
 
 /// A write that is due.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Write<G> {
+pub struct DueWrite<G> {
     /// The object.
     pub id: ObjectId,
     /// The desired write.
-    pub item: Item<G>,
+    pub item: QueueItem<G>,
     /// The number of Envoys that have accepted the object, if the item needs their acceptance.
     pub envoys: usize,
 }
 
 /// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// The object has the desired content.
     Done,
     /// Another writer was faster.

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::item::{Base, Item};
+use super::item::{Base, QueueItem};
 
 /// Consecutive writes of one series to one object.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Streak {
 /// An item with its progress.
 #[derive(Debug)]
 pub(super) struct Task<G> {
-    pub item: Item<G>,
+    pub item: QueueItem<G>,
     pub state: State,
     pub failures: u32,
     /// The earliest time of the next write after a failed one.
@@ -30,7 +30,7 @@ pub(super) struct Task<G> {
 }
 
 impl<G> Task<G> {
-    pub fn new(item: Item<G>, now: Instant) -> Self {
+    pub fn new(item: QueueItem<G>, now: Instant) -> Self {
         Self { item, state: State::Waiting, failures: 0, not_before: now, interim_at: None, is_removed: false }
     }
 }

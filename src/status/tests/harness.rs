@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::inspection::{Inspection, Published};
 use crate::status::goals::Goals;
 use crate::status::kind::{ExternalFacts, HasStatus};
-use crate::status::queue::{Base, Outcome, Queue, Write};
+use crate::status::queue::{Base, DueWrite, Queue, WriteOutcome};
 use crate::status::waiting::Waiting;
 
 /// The goals of the objects of kind `T`, and their queue.
@@ -20,7 +20,7 @@ pub struct StatusQueue<T: HasStatus> {
 /// A write in progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Started<S> {
-    write: Write<S>,
+    write: DueWrite<S>,
     pub key: ObjectKey,
     pub version: Arc<str>,
     pub status: S,
@@ -61,7 +61,7 @@ impl<T: HasStatus> StatusQueue<T> {
         Some(Started { write, key, version, status, programmed })
     }
 
-    pub fn record_result(&mut self, started: &Started<T::Status>, outcome: Outcome, now: Instant) {
+    pub fn record_result(&mut self, started: &Started<T::Status>, outcome: WriteOutcome, now: Instant) {
         self.queue.finish(&started.write, outcome, now);
         self.goals.finished(&mut self.queue, &started.write, outcome, now);
     }

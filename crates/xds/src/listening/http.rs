@@ -1,6 +1,6 @@
 //! A small HTTP/1.1 server, in clear text or over TLS, for ports that any client can reach.
 //!
-//! Each connection carries one request. The request must arrive within [`Limits::arrival`], and uses a small buffer
+//! Each connection carries one request. The request must arrive within [`HttpLimits::arrival`], and uses a small buffer
 //! until then. Probes are answered from the pool of arriving requests. All other requests move to a separate pool, so
 //! that slow readers and long responses do not use the slots of probes.
 
@@ -52,7 +52,7 @@ pub struct Ends {
 
 /// The limits of a server.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct HttpLimits {
     /// The maximum number of connections whose request has not arrived, and of probes. One address can use half of
     /// them.
     pub arriving: usize,
@@ -64,7 +64,7 @@ pub struct Limits {
     pub answer: Option<Duration>,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self { arriving: 128, answers: 32, arrival: Duration::from_secs(5), answer: Some(Duration::from_secs(30)) }
     }
@@ -80,7 +80,7 @@ pub struct Server {
     /// The paths of probes, whose responses are short and immediate.
     pub probes: &'static [&'static str],
     /// The limits.
-    pub limits: Limits,
+    pub limits: HttpLimits,
 }
 
 /// The state that all connections of a server share.
@@ -93,7 +93,7 @@ struct Shared {
 impl Server {
     /// Serves until `shutdown` is ready and active requests are answered. `configs` enables TLS.
     pub async fn serve(self, listener: TcpListener, configs: Option<Configs>, shutdown: impl Future<Output = ()>) {
-        let Limits { arriving, answers, arrival, .. } = self.limits;
+        let HttpLimits { arriving, answers, arrival, .. } = self.limits;
         let (arriving, answers) = (Slots::new(arriving, arriving / 2), Slots::new(answers, answers / 2));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(arrival).max_buf_size(HEADERS).max_headers(FIELDS);

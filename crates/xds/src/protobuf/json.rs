@@ -11,7 +11,7 @@ pub use read::{from_json, name_of};
 
 /// An encoded message and its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Encoded {
+pub struct EncodedMessage {
     /// The type URL in the pool's spelling.
     pub type_url: &'static str,
     /// The message in its canonical encoding.
@@ -20,7 +20,7 @@ pub struct Encoded {
     pub name: Option<String>,
 }
 
-impl Encoded {
+impl EncodedMessage {
     /// The message's full name, e.g. `envoy.config.cluster.v3.Cluster`.
     pub fn full_name(&self) -> &'static str {
         self.type_url.rsplit('/').next().unwrap_or(self.type_url)

@@ -29,14 +29,14 @@ const WORTH_SHARING: usize = 16 << 10;
 pub(crate) const PREFIX: usize = 5;
 
 /// An encoded response: its own bytes around a body that may be shared.
-pub(crate) struct Encoded {
+pub(crate) struct EncodedResponse {
     own: Vec<u8>,
     /// The number of own bytes before the body.
     head: usize,
     body: Bytes,
 }
 
-impl Encoded {
+impl EncodedResponse {
     /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.own.len() + self.body.len()
@@ -74,7 +74,7 @@ impl Encoded {
 }
 
 /// Encodes a `DiscoveryResponse` or `DeltaDiscoveryResponse`. `identifier` is the name of this control plane.
-pub(crate) fn response(response: &Response, variant: Variant, identifier: &str) -> Encoded {
+pub(crate) fn response(response: &Response, variant: Variant, identifier: &str) -> EncodedResponse {
     let size = response.version.len() + response.type_url.len() + identifier.len() + response.nonce.len();
     let mut own = Vec::with_capacity(size + 32);
     put(&mut own, 1, response.version.as_bytes());
@@ -95,7 +95,7 @@ pub(crate) fn response(response: &Response, variant: Variant, identifier: &str) 
         }
     }
     put(&mut own, 5, response.nonce.as_bytes());
-    Encoded { own, head, body: body(response, variant) }
+    EncodedResponse { own, head, body: body(response, variant) }
 }
 
 /// Encodes the repeated field `resources`.
@@ -162,7 +162,7 @@ fn put_message(buffer: &mut Vec<u8>, field: u8, fill: impl FnOnce(&mut Vec<u8>))
 
 /// Returns the response to a gRPC call: encoded messages, and the status as trailers.
 pub(crate) fn grpc(
-    messages: impl Stream<Item = Result<Encoded, Status>> + Send + 'static,
+    messages: impl Stream<Item = Result<EncodedResponse, Status>> + Send + 'static,
 ) -> http::Response<axum::body::Body> {
     let answer = Answer { messages: Box::pin(messages), rest: Default::default(), ended: false };
     let mut response = http::Response::new(axum::body::Body::new(answer));
@@ -178,7 +178,7 @@ struct Answer<S> {
     ended: bool,
 }
 
-impl<S: Stream<Item = Result<Encoded, Status>>> http_body::Body for Answer<S> {
+impl<S: Stream<Item = Result<EncodedResponse, Status>>> http_body::Body for Answer<S> {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -10,7 +10,7 @@ use super::inbound::Requests;
 use super::serve::Peer;
 use super::service::{Client, Service};
 use super::v2;
-use crate::protocol::encode::{self, Encoded};
+use crate::protocol::encode::{self, EncodedResponse};
 use crate::protocol::{Fetch, Variant};
 use crate::snapshot::{ApiVersion, ResourceType};
 
@@ -35,7 +35,7 @@ async fn answer(
     api: ApiVersion,
     peer: Option<Peer>,
     body: Body,
-) -> Result<Encoded, Status> {
+) -> Result<EncodedResponse, Status> {
     let peer = Peer::discovering(peer, Some(kind))?;
     let request = Requests::<DiscoveryRequest>::new(body).message().await?;
     let request = request.ok_or_else(|| Status::invalid_argument("there is no request"))?;

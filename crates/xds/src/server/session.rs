@@ -15,7 +15,7 @@ use super::serve::Peer;
 use super::service::{Client, Service};
 use super::v2;
 use super::waits::{Alarm, Rarely};
-use crate::protocol::encode::{self, Encoded};
+use crate::protocol::encode::{self, EncodedResponse};
 use crate::protocol::{Node, Output, Request, Variant};
 use crate::protocol::{Refusal, Stream};
 use crate::snapshot::{ApiVersion, ResourceType, Watch};
@@ -126,7 +126,7 @@ enum Step {
 
 impl<R: Message + Default + Into<Request> + 'static> Session<R> {
     /// Runs the session as a stream of responses. It is boxed because it moves with each message.
-    fn run(self: Box<Self>) -> impl futures::Stream<Item = Result<Encoded, Status>> + Send {
+    fn run(self: Box<Self>) -> impl futures::Stream<Item = Result<EncodedResponse, Status>> + Send {
         futures::stream::unfold(Some(self), |session| async move {
             let mut session = session?;
             loop {
@@ -145,7 +145,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
     }
 
     /// Notifies the observer of an output. Returns the encoded response, if it is one.
-    fn emit(&self, output: &Output) -> Option<Encoded> {
+    fn emit(&self, output: &Output) -> Option<EncodedResponse> {
         let (service, node) = (&self.method.service, &self.node);
         match output {
             Output::Send(response) => {

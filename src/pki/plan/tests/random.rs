@@ -52,18 +52,18 @@ struct Leader {
     /// The time by which its clock is ahead.
     ahead: Duration,
     begun: Option<SystemTime>,
-    read: Vec<(u64, Option<Content>)>,
+    read: Vec<(u64, Option<SecretContent>)>,
     step: Option<Step>,
 }
 
 struct World {
     now: SystemTime,
-    wanted: Wanted,
+    wanted: WantedCertificates,
     /// The current version and content of each Secret.
-    secrets: BTreeMap<Role, (u64, Content)>,
+    secrets: BTreeMap<Role, (u64, SecretContent)>,
     versions: u64,
     /// The previous contents of each Secret, with their start times.
-    past: BTreeMap<Role, Vec<(SystemTime, Content)>>,
+    past: BTreeMap<Role, Vec<(SystemTime, SecretContent)>>,
     leaders: [Leader; 2],
     quiet: SystemTime,
     /// The maximum duration of a pass.
@@ -86,7 +86,7 @@ impl World {
         let ahead = Leader { ahead: 3 * SECOND, ..Leader::default() };
         let mut world = Self {
             now,
-            wanted: Wanted { certificate_lifetime: LIFETIME, ..wanted() },
+            wanted: WantedCertificates { certificate_lifetime: LIFETIME, ..wanted() },
             secrets: BTreeMap::new(),
             versions: 0,
             past: BTreeMap::new(),
@@ -181,7 +181,7 @@ impl World {
     }
 
     /// Returns the contents that readers of a Secret may have now.
-    fn views(&self, role: Role) -> Vec<Content> {
+    fn views(&self, role: Role) -> Vec<SecretContent> {
         let versions = &self.past[&role];
         let oldest = versions.iter().rposition(|(from, _)| *from + BEHIND <= self.now).unwrap_or(0);
         versions[oldest..].iter().map(|(_, content)| content.clone()).collect()
@@ -198,7 +198,7 @@ impl World {
     }
 
     /// Asserts that a peer with the authorities of `other` accepts the key pair `own`.
-    fn assert_takes(&mut self, role: Role, own: &Content, other: &Content) {
+    fn assert_takes(&mut self, role: Role, own: &SecretContent, other: &SecretContent) {
         let (certificate, bundle) = (own.get(CERTIFICATE).to_vec(), other.get(AUTHORITIES).to_vec());
         let (now, wanted) = (self.now, &self.wanted);
         let until = self.taken.entry((certificate.clone(), bundle.clone())).or_insert_with(|| {

@@ -12,13 +12,13 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::source::cluster::form::{Item, head, item, misencoded};
+use crate::source::cluster::form::{ReceivedObject, head, item, misencoded};
 use crate::source::decode::Decode;
 
 /// An object of the kind of `K`.
 pub struct Reduced<K> {
     /// The object.
-    pub item: Item,
+    pub item: ReceivedObject,
     /// The version, which the watcher reads.
     metadata: ObjectMeta,
     kind: PhantomData<fn() -> K>,
@@ -35,7 +35,7 @@ impl<'de, K: Decode + DeserializeOwned> Deserialize<'de> for Reduced<K> {
 }
 
 /// Decodes an object. A fault is part of the item.
-pub fn reduce<K: Decode + DeserializeOwned>(text: &str) -> Item {
+pub fn reduce<K: Decode + DeserializeOwned>(text: &str) -> ReceivedObject {
     if let Ok(object) = serde_json::from_str::<K>(text) {
         return item(&head(object.metadata()), object.decode());
     }

@@ -59,7 +59,7 @@ fn error(code: u16) -> String {
 }
 
 /// Returns a watch of an API server with these answers, and the log of the requests. Afterwards, it does not answer.
-fn server(answers: Vec<Answer>) -> (Watch, Arc<Mutex<Vec<String>>>) {
+fn server(answers: Vec<Answer>) -> (WatchStream, Arc<Mutex<Vec<String>>>) {
     let log = Arc::new(Mutex::new(Vec::new()));
     let (asked, answers) = (log.clone(), Arc::new(Mutex::new(answers.into_iter())));
     let service = service_fn(move |request: Request<Body>| {

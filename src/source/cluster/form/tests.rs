@@ -21,25 +21,25 @@ macro_rules! answer {
 type Answer = (&'static str, &'static [u8], &'static [u8]);
 
 /// Decodes an object in JSON.
-type Reduce = fn(&str) -> Item;
+type Reduce = fn(&str) -> ReceivedObject;
 
 /// Decodes the metadata of a Namespace.
-fn reduce_namespace(text: &str) -> Item {
+fn reduce_namespace(text: &str) -> ReceivedObject {
     reduce::<core::Namespace>(&text.replace("PartialObjectMetadata", "Namespace").replace("meta.k8s.io/v1", "v1"))
 }
 
-fn answers() -> Vec<(Answer, Form, Reduce)> {
+fn answers() -> Vec<(Answer, WireFormat, Reduce)> {
     fn with<const A: usize, const B: usize>(
         (name, proto, json): (&'static str, &'static [u8; A], &'static [u8; B]),
-        form: Form,
+        form: WireFormat,
         reduce: Reduce,
-    ) -> (Answer, Form, Reduce) {
+    ) -> (Answer, WireFormat, Reduce) {
         ((name, proto, json), form, reduce)
     }
     fn whole<K: Wire, const A: usize, const B: usize>(
         answer: (&'static str, &'static [u8; A], &'static [u8; B]),
-    ) -> (Answer, Form, Reduce) {
-        with(answer, Form::whole::<K>(), reduce::<K>)
+    ) -> (Answer, WireFormat, Reduce) {
+        with(answer, WireFormat::whole::<K>(), reduce::<K>)
     }
     vec![
         whole::<networking::Ingress, _, _>(answer!("ingresses")),
@@ -48,11 +48,11 @@ fn answers() -> Vec<(Answer, Form, Reduce)> {
         whole::<core::Service, _, _>(answer!("gateway_services")),
         whole::<discovery::EndpointSlice, _, _>(answer!("endpoint_slices")),
         whole::<core::Secret, _, _>(answer!("secrets")),
-        with(answer!("namespaces"), Form::namespaces(), reduce_namespace),
+        with(answer!("namespaces"), WireFormat::namespaces(), reduce_namespace),
     ]
 }
 
-fn protobuf(bytes: &[u8], form: &Form) -> (ListMeta, Vec<Item>) {
+fn protobuf(bytes: &[u8], form: &WireFormat) -> (ListMeta, Vec<ReceivedObject>) {
     let (mut reader, mut buffer, mut items) = (ListReader::default(), BytesMut::from(bytes), Vec::new());
     loop {
         match reader.next(&mut buffer, true).unwrap() {
@@ -63,7 +63,7 @@ fn protobuf(bytes: &[u8], form: &Form) -> (ListMeta, Vec<Item>) {
     }
 }
 
-fn json_list(bytes: &[u8], reduce: Reduce) -> (ListMeta, Vec<Item>) {
+fn json_list(bytes: &[u8], reduce: Reduce) -> (ListMeta, Vec<ReceivedObject>) {
     #[derive(Deserialize)]
     struct List<'a> {
         metadata: meta::ListMeta,
@@ -89,7 +89,8 @@ fn protobuf_and_json_give_the_same_objects() {
 
 #[test]
 fn fields_that_nothing_reads_are_dropped() {
-    let text = |items: &[Item]| format!("{:?}", items.iter().filter_map(|i| i.object.as_ref()).collect::<Vec<_>>());
+    let text =
+        |items: &[ReceivedObject]| format!("{:?}", items.iter().filter_map(|i| i.object.as_ref()).collect::<Vec<_>>());
     let mut kept = String::new();
     for ((name, proto, _), form, _) in answers() {
         let bytes = String::from_utf8_lossy(proto);
@@ -129,7 +130,7 @@ fn an_object_without_anything_is_decoded_too() {
 
 #[test]
 fn the_service_of_a_gateway_has_its_target_ports_and_addresses() {
-    let (_, items) = protobuf(include_bytes!("tests/gateway_services.pb"), &Form::whole::<core::Service>());
+    let (_, items) = protobuf(include_bytes!("tests/gateway_services.pb"), &WireFormat::whole::<core::Service>());
     let services: Vec<&Service> = items.iter().map(|item| item.object.as_ref().unwrap().get().unwrap()).collect();
     let gateway = services[0].gateway.as_deref().unwrap();
     assert_eq!((&*gateway.name, gateway.version.to_string()), ("edge", items[0].version.clone()));
@@ -142,9 +143,11 @@ fn the_service_of_a_gateway_has_its_target_ports_and_addresses() {
 
 #[test]
 fn whether_an_object_is_being_deleted_is_read_in_both_forms() {
-    let terminating = |item: Item| item.object.map(|object| object.meta().terminating);
-    let forms: [(Form, Reduce); 2] =
-        [(Form::whole::<networking::Ingress>(), reduce::<networking::Ingress>), (Form::namespaces(), reduce_namespace)];
+    let terminating = |item: ReceivedObject| item.object.map(|object| object.meta().terminating);
+    let forms: [(WireFormat, Reduce); 2] = [
+        (WireFormat::whole::<networking::Ingress>(), reduce::<networking::Ingress>),
+        (WireFormat::namespaces(), reduce_namespace),
+    ];
     for (form, reduce) in forms {
         let json = |deletion: &str| {
             let text = format!("{{\"metadata\":{{\"name\":\"old\"{deletion}}}}}");

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1 as core;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::{ObjectMeta, Proto, Texts, entries};
+use super::{ObjectMeta, Proto, TextReader, entries};
 use crate::source::decode::CONFIG_MAP_DATA;
 
 #[derive(Clone, PartialEq, Message)]
@@ -16,7 +16,7 @@ pub struct ConfigMap {
 }
 
 impl Proto<core::ConfigMap> for ConfigMap {
-    fn read(self, texts: &mut Texts) -> core::ConfigMap {
+    fn read(self, texts: &mut TextReader) -> core::ConfigMap {
         core::ConfigMap {
             metadata: self.metadata.unwrap_or_default().read(texts),
             data: Some(entries(self.data, texts, "data", |key| key == CONFIG_MAP_DATA)),
@@ -41,7 +41,7 @@ mod tests {
     fn only_certificate_authorities_are_read() {
         let data = vec![entry("config.yaml", b"a"), entry("ca.crt", b"pem"), entry("other", &[0xff])];
         let bytes = ConfigMap { metadata: None, data }.encode_to_vec();
-        let mut texts = Texts::default();
+        let mut texts = TextReader::default();
         let read = ConfigMap::decode(&*bytes).unwrap().read(&mut texts);
         assert_eq!(read.data.unwrap().into_iter().collect::<Vec<_>>(), [("ca.crt".to_owned(), "pem".to_owned())]);
         assert_eq!(texts.fault(), None, "others are not decoded");

@@ -5,7 +5,7 @@ use k8s_openapi::api::discovery::v1 as discovery;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::{ObjectMeta, Proto, Texts, list};
+use super::{ObjectMeta, Proto, TextReader, list};
 use crate::source::decode::SERVICE_NAME;
 
 #[derive(Clone, PartialEq, Message)]
@@ -64,7 +64,7 @@ struct EndpointPort {
     port: Option<i32>,
 }
 
-fn endpoint(i: usize, from: Endpoint, texts: &mut Texts) -> discovery::Endpoint {
+fn endpoint(i: usize, from: Endpoint, texts: &mut TextReader) -> discovery::Endpoint {
     let addresses = from.addresses.iter().enumerate();
     discovery::Endpoint {
         addresses: addresses
@@ -87,7 +87,7 @@ fn endpoint(i: usize, from: Endpoint, texts: &mut Texts) -> discovery::Endpoint 
     }
 }
 
-fn port(i: usize, from: EndpointPort, texts: &mut Texts) -> discovery::EndpointPort {
+fn port(i: usize, from: EndpointPort, texts: &mut TextReader) -> discovery::EndpointPort {
     discovery::EndpointPort {
         name: from.name.map(|name| texts.text(&name, format_args!("ports[{i}].name"))),
         protocol: from.protocol.map(|protocol| texts.text(&protocol, format_args!("ports[{i}].protocol"))),
@@ -97,7 +97,7 @@ fn port(i: usize, from: EndpointPort, texts: &mut Texts) -> discovery::EndpointP
 }
 
 impl Proto<discovery::EndpointSlice> for EndpointSlice {
-    fn read(self, texts: &mut Texts) -> discovery::EndpointSlice {
+    fn read(self, texts: &mut TextReader) -> discovery::EndpointSlice {
         let metadata = self.metadata.unwrap_or_default();
         discovery::EndpointSlice {
             metadata: metadata.read_with_labels(texts, |label| label == SERVICE_NAME),

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::{ObjectMeta, Proto, Texts, list, lossy};
+use super::{ObjectMeta, Proto, TextReader, list, lossy};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Ingress {
@@ -166,7 +166,7 @@ fn writers(managed_fields: &[Bytes]) -> Vec<meta::ManagedFieldsEntry> {
     may.filter_map(entry).collect()
 }
 
-fn backend(from: IngressBackend, texts: &mut Texts, field: fmt::Arguments<'_>) -> networking::IngressBackend {
+fn backend(from: IngressBackend, texts: &mut TextReader, field: fmt::Arguments<'_>) -> networking::IngressBackend {
     networking::IngressBackend {
         resource: from.resource.map(|resource| core::TypedLocalObjectReference {
             api_group: resource.api_group.map(|group| texts.text(&group, format_args!("{field}.resource.apiGroup"))),
@@ -183,7 +183,7 @@ fn backend(from: IngressBackend, texts: &mut Texts, field: fmt::Arguments<'_>) -
     }
 }
 
-fn rule(i: usize, from: IngressRule, texts: &mut Texts) -> networking::IngressRule {
+fn rule(i: usize, from: IngressRule, texts: &mut TextReader) -> networking::IngressRule {
     let http = from.value.and_then(|value| value.http);
     networking::IngressRule {
         host: texts.some(&from.host, format_args!("spec.rules[{i}].host")),
@@ -193,7 +193,7 @@ fn rule(i: usize, from: IngressRule, texts: &mut Texts) -> networking::IngressRu
     }
 }
 
-fn http_path(i: usize, j: usize, from: HttpPath, texts: &mut Texts) -> networking::HTTPIngressPath {
+fn http_path(i: usize, j: usize, from: HttpPath, texts: &mut TextReader) -> networking::HTTPIngressPath {
     let field = format_args!("spec.rules[{i}].http.paths[{j}]");
     networking::HTTPIngressPath {
         path: texts.some(&from.path, format_args!("{field}.path")),
@@ -202,14 +202,14 @@ fn http_path(i: usize, j: usize, from: HttpPath, texts: &mut Texts) -> networkin
     }
 }
 
-fn tls(i: usize, from: IngressTls, texts: &mut Texts) -> networking::IngressTLS {
+fn tls(i: usize, from: IngressTls, texts: &mut TextReader) -> networking::IngressTLS {
     networking::IngressTLS {
         hosts: list(from.hosts, |j, host| texts.text(&host, format_args!("spec.tls[{i}].hosts[{j}]"))),
         secret_name: texts.some(&from.secret_name, format_args!("spec.tls[{i}].secretName")),
     }
 }
 
-fn address(i: usize, from: BalancerIngress, texts: &mut Texts) -> networking::IngressLoadBalancerIngress {
+fn address(i: usize, from: BalancerIngress, texts: &mut TextReader) -> networking::IngressLoadBalancerIngress {
     let field = format_args!("status.loadBalancer.ingress[{i}]");
     networking::IngressLoadBalancerIngress {
         ip: texts.some(&from.ip, format_args!("{field}.ip")),
@@ -223,7 +223,7 @@ fn address(i: usize, from: BalancerIngress, texts: &mut Texts) -> networking::In
 }
 
 impl Proto<networking::Ingress> for Ingress {
-    fn read(self, texts: &mut Texts) -> networking::Ingress {
+    fn read(self, texts: &mut TextReader) -> networking::Ingress {
         let metadata = self.metadata.unwrap_or_default();
         let managed_fields = writers(&metadata.managed_fields);
         let balancer = self.status.and_then(|status| status.balancer);
@@ -262,7 +262,7 @@ struct IngressClassSpec {
 }
 
 impl Proto<networking::IngressClass> for IngressClass {
-    fn read(self, texts: &mut Texts) -> networking::IngressClass {
+    fn read(self, texts: &mut TextReader) -> networking::IngressClass {
         networking::IngressClass {
             metadata: self.metadata.unwrap_or_default().read(texts),
             spec: self.spec.map(|spec| networking::IngressClassSpec {

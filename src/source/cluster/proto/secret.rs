@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1 as core;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::{ObjectMeta, Proto, Texts, lossy};
+use super::{ObjectMeta, Proto, TextReader, lossy};
 use crate::source::decode::is_secret_data;
 
 #[derive(Clone, PartialEq, Message)]
@@ -27,7 +27,7 @@ struct Entry {
 }
 
 impl Proto<core::Secret> for Secret {
-    fn read(self, texts: &mut Texts) -> core::Secret {
+    fn read(self, texts: &mut TextReader) -> core::Secret {
         let read = self.data.into_iter().filter(|entry| is_secret_data(&self.kind, &entry.key, &entry.value));
         core::Secret {
             metadata: self.metadata.unwrap_or_default().read(texts),
@@ -67,7 +67,7 @@ mod tests {
             };
             let entry = Entry { key: key.into(), value: value.into() };
             let message = Secret { metadata: None, data: vec![entry], kind: kind.into() };
-            let received = Secret::decode(&*message.encode_to_vec()).unwrap().read(&mut Texts::default());
+            let received = Secret::decode(&*message.encode_to_vec()).unwrap().read(&mut TextReader::default());
             let expected = Decode::decode(whole);
             assert_eq!(Decode::decode(received), expected, "{kind} {key}");
             read += usize::from(expected.is_some());

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::{ObjectMeta, Proto, Texts, list};
+use super::{ObjectMeta, Proto, TextReader, list};
 use crate::source::gateway::{DRAINING, FLEET, GATEWAY_NAME, MANAGED_BY};
 
 #[derive(Clone, PartialEq, Message)]
@@ -92,7 +92,7 @@ struct BalancerIngress {
 }
 
 /// Converts a port. `with_target`: also the port of the pods.
-fn port(i: usize, from: ServicePort, with_target: bool, texts: &mut Texts) -> core::ServicePort {
+fn port(i: usize, from: ServicePort, with_target: bool, texts: &mut TextReader) -> core::ServicePort {
     core::ServicePort {
         target_port: with_target.then(|| target_port(i, from.target_port, texts)).flatten(),
         name: texts.some(&from.name, format_args!("spec.ports[{i}].name")),
@@ -103,7 +103,7 @@ fn port(i: usize, from: ServicePort, with_target: bool, texts: &mut Texts) -> co
     }
 }
 
-fn target_port(i: usize, from: Bytes, texts: &mut Texts) -> Option<IntOrString> {
+fn target_port(i: usize, from: Bytes, texts: &mut TextReader) -> Option<IntOrString> {
     let Ok(TargetPort { kind, number, name }) = TargetPort::decode(from) else {
         texts.report(format_args!("spec.ports[{i}].targetPort"));
         return None;
@@ -114,7 +114,7 @@ fn target_port(i: usize, from: Bytes, texts: &mut Texts) -> Option<IntOrString> 
     })
 }
 
-fn status(from: Bytes, texts: &mut Texts) -> Option<core::ServiceStatus> {
+fn status(from: Bytes, texts: &mut TextReader) -> Option<core::ServiceStatus> {
     let Ok(ServiceStatus { balancer }) = ServiceStatus::decode(from) else {
         texts.report(format_args!("status"));
         return None;
@@ -129,7 +129,7 @@ fn status(from: Bytes, texts: &mut Texts) -> Option<core::ServiceStatus> {
 }
 
 impl Proto<core::Service> for Service {
-    fn read(self, texts: &mut Texts) -> core::Service {
+    fn read(self, texts: &mut TextReader) -> core::Service {
         let metadata = self.metadata.unwrap_or_default();
         let metadata =
             metadata.read_with_labels(texts, |label| [GATEWAY_NAME, MANAGED_BY, FLEET, DRAINING].contains(&label));

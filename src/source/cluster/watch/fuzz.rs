@@ -12,7 +12,7 @@ use super::*;
 
 /// The responses of an API server for one kind.
 struct Recorded {
-    form: Form,
+    form: WireFormat,
     /// A list and its items.
     list: &'static [u8],
     items: Vec<Bytes>,
@@ -31,7 +31,7 @@ macro_rules! recorded {
 }
 
 impl Recorded {
-    fn new(list: &'static [u8], watch: &'static [u8], form: Form) -> Self {
+    fn new(list: &'static [u8], watch: &'static [u8], form: WireFormat) -> Self {
         let items = items(list, list.len()).unwrap();
         let mut events = events(watch);
         // The error of an expired version.
@@ -41,12 +41,12 @@ impl Recorded {
 
     fn all() -> [Self; 6] {
         [
-            recorded!("ingresses", Form::whole::<networking::Ingress>()),
-            recorded!("ingress_classes", Form::whole::<networking::IngressClass>()),
-            recorded!("services", Form::whole::<core::Service>()),
-            recorded!("endpoint_slices", Form::whole::<discovery::EndpointSlice>()),
-            recorded!("secrets", Form::whole::<core::Secret>()),
-            recorded!("namespaces", Form::namespaces()),
+            recorded!("ingresses", WireFormat::whole::<networking::Ingress>()),
+            recorded!("ingress_classes", WireFormat::whole::<networking::IngressClass>()),
+            recorded!("services", WireFormat::whole::<core::Service>()),
+            recorded!("endpoint_slices", WireFormat::whole::<discovery::EndpointSlice>()),
+            recorded!("secrets", WireFormat::whole::<core::Secret>()),
+            recorded!("namespaces", WireFormat::namespaces()),
         ]
     }
 }
@@ -104,7 +104,7 @@ fn watching(events: &[Bytes]) -> Watching {
 }
 
 /// Classifies the result for an object.
-fn outcome(item: &Item, before: Option<&Item>) -> &'static str {
+fn outcome(item: &ReceivedObject, before: Option<&ReceivedObject>) -> &'static str {
     match item.object.as_ref().and_then(Object::get::<Misencoded>) {
         _ if item.key.name.is_empty() || item.version.is_empty() => "without name or version",
         Some(object) if object.readable.is_some() => "objects not UTF-8",

@@ -79,7 +79,7 @@ async fn follow(answers: Vec<Answer>) -> Vec<String> {
     });
     let client = kube::Client::new(service, "default");
     let target = Target { client, kind: Kind::INGRESS, namespace: None, fields: None, labels: None };
-    let mut watch = watch(target, Form::whole::<Ingress>());
+    let mut watch = watch(target, WireFormat::whole::<Ingress>());
     while let Ok(Some(result)) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
         let line = line(Kind::INGRESS, result, |object| format!("{}: {}", object.field, object.message));
         log.lock().unwrap().extend(line);

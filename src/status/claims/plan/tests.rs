@@ -16,7 +16,7 @@ use proptest::sample::select;
 
 use super::*;
 use crate::status::claims::item;
-use crate::status::queue::{Outcome, Queue, WATCH_TIMEOUT};
+use crate::status::queue::{Queue, WATCH_TIMEOUT, WriteOutcome};
 
 const SECOND: Duration = Duration::from_secs(1);
 const TENANTS: [&str; 3] = ["a", "b", "c"];
@@ -28,7 +28,7 @@ struct Lab {
     settings: Settings,
     translator: Translator,
     memory: Memory,
-    queue: Queue<Write>,
+    queue: Queue<ClaimsWrite>,
     now: Instant,
     /// The ConfigMaps at the API server. `objects` has those that the watch has delivered.
     stored: BTreeMap<usize, HostClaims>,
@@ -101,10 +101,11 @@ impl Lab {
         let unsettled = self.translator.unsettled_hosts();
         let known = Known { unsettled, shards, can_claim: &can_claim, since: "2026-01-02T03:04:05Z" };
         let (writes, _) = self.memory.writes(&known, self.now);
-        let id = |write: &Write| ObjectId::new(Kind::HOST_CLAIMS, "edge", &format!("lockgate-claims-{}", write.shard));
+        let id =
+            |write: &ClaimsWrite| ObjectId::new(Kind::HOST_CLAIMS, "edge", &format!("lockgate-claims-{}", write.shard));
         self.queue.replace(writes.into_iter().map(|write| (id(&write), item(write))).collect(), self.now);
         if let Some(write) = self.queue.start(self.now) {
-            let outcome = if self.store(&write.item.goal) { Outcome::Done } else { Outcome::Conflict };
+            let outcome = if self.store(&write.item.goal) { WriteOutcome::Done } else { WriteOutcome::Conflict };
             self.queue.finish(&write, outcome, self.now);
         }
         if !is_late {
@@ -116,7 +117,7 @@ impl Lab {
     }
 
     /// Stores a write like the API server, which refuses a write of another version. Returns whether it did.
-    fn store(&mut self, write: &Write) -> bool {
+    fn store(&mut self, write: &ClaimsWrite) -> bool {
         let before = self.stored.get(&write.shard);
         if before.map(|shard| &shard.version) != write.version.as_ref() {
             return false;

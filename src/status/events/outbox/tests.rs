@@ -6,7 +6,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::*;
 use crate::status::plan::EVENTS;
-use crate::status::queue::{Outcome, Write};
+use crate::status::queue::{DueWrite, WriteOutcome};
 use crate::status::token_bucket::TokenBucket;
 
 fn notice(namespace: &str, name: usize, reason: &'static str) -> Notice {
@@ -33,7 +33,7 @@ impl Boxed {
     }
 
     /// Starts the next write.
-    pub fn start(&mut self, now: Instant) -> Option<Write<Notice>> {
+    pub fn start(&mut self, now: Instant) -> Option<DueWrite<Notice>> {
         self.outbox.update(&mut self.queue, now);
         let write = self.queue.start(now)?;
         self.outbox.start(&write.id, &write.item.goal);
@@ -41,8 +41,8 @@ impl Boxed {
     }
 
     /// Ends a write. `times` is the count of the written Event.
-    pub fn finish(&mut self, write: &Write<Notice>, times: Option<i32>, now: Instant) {
-        self.queue.finish(write, if times.is_some() { Outcome::Done } else { Outcome::Failed }, now);
+    pub fn finish(&mut self, write: &DueWrite<Notice>, times: Option<i32>, now: Instant) {
+        self.queue.finish(write, if times.is_some() { WriteOutcome::Done } else { WriteOutcome::Failed }, now);
         match times {
             Some(times) => self.outbox.delivered(&write.item.goal, times),
             None => self.outbox.put_back(write.item.goal.clone(), now),
@@ -141,7 +141,7 @@ fn recorded_names_are_dropped_by_namespace() {
 fn the_queue_has_each_waiting_notice() {
     fuzzing::run("outbox", 300, |random| {
         let (mut outbox, mut now) = (Boxed::default(), Instant::now());
-        let mut busy = None::<Write<Notice>>;
+        let mut busy = None::<DueWrite<Notice>>;
         for _ in 0..random.below(200) {
             let namespace = ["a", "b", "c"][random.below(3)];
             let one = notice(namespace, random.below(6), if random.one_in(3) { HEALED } else { "Wrong" });

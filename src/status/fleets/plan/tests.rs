@@ -9,7 +9,7 @@ use tokio::time::{Duration, Instant};
 use super::super::observed::Seen;
 use super::super::template::tests::{gateway as meta, template};
 use super::*;
-use crate::status::queue::{Outcome, Queue};
+use crate::status::queue::{Queue, WriteOutcome};
 
 /// Returns the state of a loop with these Gateways, each with a fleet.
 fn inspection(names: &[&str]) -> Inspection {
@@ -61,7 +61,7 @@ fn an_object_is_due_while_it_differs_and_is_wanted() {
     let Some((id, (_, object))) = all.first_key_value() else { unreachable!("no object") };
     let observed = |object: Value| observed([(id.clone(), object)]);
     assert!(is_due(id, &all, &Observed::default()) && is_due(id, &all, &observed(json!({ "spec": {} }))));
-    assert!(!is_due(id, &all, &observed(object.clone())) && !is_due(id, &Wanted::new(), &Observed::default()));
+    assert!(!is_due(id, &all, &observed(object.clone())) && !is_due(id, &FleetObjects::new(), &Observed::default()));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn objects_are_created_repaired_and_deleted() {
     queue.replace(items(&all, &observed([])), now);
     let writes: Vec<_> = std::iter::from_fn(|| queue.start(now)).collect();
     assert_eq!(writes.iter().map(|write| write.id.kind).collect::<Vec<_>>(), KINDS);
-    writes.iter().for_each(|write| queue.finish(write, Outcome::Done, now));
+    writes.iter().for_each(|write| queue.finish(write, WriteOutcome::Done, now));
     let with = |name: &str, value: Value| {
         let object = |(id, (_, object)): (&ObjectId, &(ObjectKey, Value))| (id.clone(), object.clone());
         let mut all: BTreeMap<ObjectId, Value> = all.iter().map(object).collect();
@@ -100,7 +100,7 @@ fn objects_are_created_repaired_and_deleted() {
         };
         let Some(write) = write else { break };
         assert!(write.id.kind == DEPLOYMENT && matches!(write.item.goal, Goal::Apply(..)));
-        queue.finish(&write, Outcome::Done, now);
+        queue.finish(&write, WriteOutcome::Done, now);
         repairs += 1;
     }
     assert!((3..10).contains(&repairs), "{repairs}");
@@ -114,10 +114,10 @@ fn objects_are_created_repaired_and_deleted() {
 
     // The Gateway is gone.
     let mut queue = Queue::new(None);
-    queue.replace(items(&Wanted::new(), &with("y", 2.into())), now);
+    queue.replace(items(&FleetObjects::new(), &with("y", 2.into())), now);
     let deletes: Vec<_> = std::iter::from_fn(|| queue.start(now)).collect();
     assert!(deletes.len() == KINDS.len() && deletes.iter().all(|write| write.item.goal == Goal::Delete));
-    deletes.iter().for_each(|write| queue.finish(write, Outcome::Done, now));
-    queue.replace(items(&Wanted::new(), &observed([])), now);
+    deletes.iter().for_each(|write| queue.finish(write, WriteOutcome::Done, now));
+    queue.replace(items(&FleetObjects::new(), &observed([])), now);
     assert!(KINDS.iter().all(|kind| queue.count(*kind) == 0));
 }

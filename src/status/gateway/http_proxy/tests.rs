@@ -23,8 +23,8 @@ fn entry(severity: Severity, r#type: &'static str, reason: &'static str) -> Verd
     Verdict { detail: Some(Detail { severity, r#type }), ..verdict(Status::True, reason, "why") }
 }
 
-fn address(ip: &str) -> Address {
-    Address { ip: Some(ip.into()), ..Address::default() }
+fn address(ip: &str) -> LoadBalancerAddress {
+    LoadBalancerAddress { ip: Some(ip.into()), ..LoadBalancerAddress::default() }
 }
 
 /// Writes the next status, and returns whether it needs the acceptance by Envoys.
@@ -41,7 +41,7 @@ fn write_interim(proxy: &mut HttpProxy, facts: &Facts) -> bool {
     interim.is_some()
 }
 
-fn write_status(proxy: &mut HttpProxy, status: &DesiredStatus) {
+fn write_status(proxy: &mut HttpProxy, status: &DesiredHttpProxyStatus) {
     let patch = proxy.patch(status, 2, Timestamp::UNIX_EPOCH);
     let mut status = serde_json::to_value(&proxy.status).unwrap();
     for (name, value) in patch.as_object().unwrap() {

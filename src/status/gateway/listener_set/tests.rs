@@ -12,8 +12,8 @@ use super::*;
 use crate::inspection::{Inspection, Published};
 use crate::status::fault::Faults;
 use crate::status::gateway::tests::programmed;
-use crate::status::kind::{Address, ExternalFacts};
-use crate::status::queue::Outcome;
+use crate::status::kind::{ExternalFacts, LoadBalancerAddress};
+use crate::status::queue::WriteOutcome;
 use crate::status::tests::harness::StatusQueue;
 
 /// The ListenerSet `shop/extra` of the Gateway `shop/public`, which has an address.
@@ -27,7 +27,7 @@ struct World {
     gateway: bool,
     gateway_verdicts: Vec<Verdict>,
     ports: Vec<(u16, u16)>,
-    addresses: Vec<Address>,
+    addresses: Vec<LoadBalancerAddress>,
     faults: Faults,
     now: Instant,
 }
@@ -59,7 +59,7 @@ impl World {
             gateway: true,
             gateway_verdicts: vec![verdict(None, "Accepted", Status::True, "Accepted")],
             ports: vec![(80, 10_080), (8080, 10_081)],
-            addresses: vec![Address { ip: Some("192.0.2.1".into()), ..Address::default() }],
+            addresses: vec![LoadBalancerAddress { ip: Some("192.0.2.1".into()), ..LoadBalancerAddress::default() }],
             faults: Faults::new(),
             now: Instant::now(),
         }
@@ -103,7 +103,7 @@ impl World {
             let patch = self.set.patch(&write.status, envoys, Timestamp::UNIX_EPOCH);
             self.set.status = serde_json::from_value(patch).expect("a status");
             self.set.version = format!("{}+", self.set.version).into();
-            self.queue.record_result(&write, Outcome::Done, self.now);
+            self.queue.record_result(&write, WriteOutcome::Done, self.now);
             self.update();
         }
         programmed(&self.set.status.conditions)

@@ -25,7 +25,7 @@ enum Step {
     Accepted(usize),
     /// Starts the next write.
     Start,
-    Finish(Outcome),
+    Finish(WriteOutcome),
     /// The addresses of the Envoys change.
     Ours(u8),
     /// Milliseconds pass.
@@ -36,7 +36,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let at = 0..NAMES.len();
-    let outcome = prop_oneof![Just(Outcome::Done), Just(Outcome::Conflict), Just(Outcome::Failed)];
+    let outcome = prop_oneof![Just(WriteOutcome::Done), Just(WriteOutcome::Conflict), Just(WriteOutcome::Failed)];
     prop_oneof![
         4 => (at.clone(), any::<bool>(), prop::bool::weighted(0.7), 1..4_u64, 0..3_u8)
             .prop_map(|(at, ours, served, revision, addresses)| Step::Applied { at, ours, served, revision, addresses }),
@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn addresses(number: u8) -> Vec<Address> {
+fn addresses(number: u8) -> Vec<LoadBalancerAddress> {
     match number {
         0 => vec![],
         1 => vec![ip("192.0.2.1")],
@@ -69,7 +69,7 @@ proptest! {
         let (mut incremental, mut full) = (queue(), queue());
         let mut now = Instant::now();
         let mut inspection = Inspection { complete: true, ..Inspection::default() };
-        let mut our_addresses: Arc<[Address]> = ours();
+        let mut our_addresses: Arc<[LoadBalancerAddress]> = ours();
         let mut busy = VecDeque::<Started>::new();
         let mut version = 0;
         for step in steps {

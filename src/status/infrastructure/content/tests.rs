@@ -9,8 +9,8 @@ use crate::source::kinds::ROWS;
 
 const US: &str = "lockgate/ingress/lockgate";
 
-fn wanted() -> Service {
-    Service {
+fn wanted() -> DesiredService {
+    DesiredService {
         key: ObjectKey::new("shop", "public-lockgate"),
         gateway: "public".into(),
         uid: "g".into(),
@@ -26,7 +26,7 @@ fn wanted() -> Service {
 }
 
 /// Returns the Service as the API server has it after its creation by `US`.
-fn created(wanted: &Service) -> core::Service {
+fn created(wanted: &DesiredService) -> core::Service {
     let mut is = wanted.object();
     is["metadata"]["resourceVersion"] = "7".into();
     is["metadata"]["uid"] = "s".into();
@@ -101,7 +101,7 @@ fn a_patch_has_the_differences_and_holds_for_one_version() {
     let mut is = created(&now);
     let fields = &mut is.metadata.managed_fields.as_mut().unwrap()[0].fields_v1.as_mut().unwrap().0;
     fields["f:spec"] = json!({ "f:loadBalancerIP": {} });
-    let again = Service { address: None, uid: "h".into(), ..now.clone() };
+    let again = DesiredService { address: None, uid: "h".into(), ..now.clone() };
     let patch = again.patch(&is, US).expect("a patch");
     assert_eq!(patch["spec"], json!({ "loadBalancerIP": null }));
     let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
@@ -112,7 +112,7 @@ fn a_patch_has_the_differences_and_holds_for_one_version() {
 fn an_envoy_fleet_states_how_the_service_is_exposed() {
     let fleet = |fleet: Value| {
         let fleet: FleetService = serde_json::from_value(fleet).expect("properties of a Service");
-        Service { fleet: Some(Box::new(fleet)), ..wanted() }
+        DesiredService { fleet: Some(Box::new(fleet)), ..wanted() }
     };
     let local = fleet(json!({
         "externalTrafficPolicy": "Local", "loadBalancerClass": "a.test/b", "loadBalancerSourceRanges": ["192.0.2.0/24"],
@@ -156,7 +156,7 @@ fn an_address_of_a_load_balancer_stays() {
     let mut is = created(&wanted);
     is.spec.as_mut().unwrap().load_balancer_ip = Some("192.0.2.1".into());
     assert_eq!(wanted.patch(&is, US), None);
-    assert!(Content::Service(wanted).matches(&observed(&is)));
+    assert!(DesiredObject::Service(wanted).matches(&observed(&is)));
 }
 
 /// Returns what the source reads of a Service.
@@ -176,10 +176,10 @@ fn a_service_is_observed_as_different_if_it_needs_a_patch() {
     )
     .expect("properties of a Service");
     let inside: FleetService = serde_json::from_value(json!({ "type": "ClusterIP" })).expect("properties of a Service");
-    let of_fleet = |fleet| Service { fleet: Some(Box::new(fleet)), ..wanted() };
+    let of_fleet = |fleet| DesiredService { fleet: Some(Box::new(fleet)), ..wanted() };
     let all = [
         wanted(),
-        Service { address: Some("192.0.2.9".into()), ..wanted() },
+        DesiredService { address: Some("192.0.2.9".into()), ..wanted() },
         of_fleet(fleet),
         of_fleet(inside),
         of_fleet(FleetService::default()),
@@ -209,13 +209,13 @@ fn a_service_is_observed_as_different_if_it_needs_a_patch() {
     let changes = changes.into_iter().chain(ports.map(|ports| json!({ "ports": ports })));
     let changes: Vec<Value> = changes.chain([json!({})]).collect();
     for wanted in all {
-        let wanted = Service { ports: vec![(Transport::Tcp, 80, 10_080)], ..wanted };
+        let wanted = DesiredService { ports: vec![(Transport::Tcp, 80, 10_080)], ..wanted };
         for change in &changes {
             let mut is = serde_json::to_value(created(&wanted)).expect("JSON");
             let fields = change.as_object().expect("fields").iter();
             fields.for_each(|(field, value)| is["spec"][field] = value.clone());
             let is: core::Service = serde_json::from_value(is).expect("a Service");
-            let is_right = Content::Service(wanted.clone()).matches(&observed(&is));
+            let is_right = DesiredObject::Service(wanted.clone()).matches(&observed(&is));
             assert_eq!(is_right, wanted.patch(&is, US).is_none(), "{change} of {wanted:?}");
         }
     }
@@ -225,15 +225,15 @@ fn a_service_is_observed_as_different_if_it_needs_a_patch() {
 fn an_observed_service_is_compared_by_its_ports() {
     let mut wanted = wanted();
     wanted.ports = vec![(Transport::Tcp, 80, 10_080)];
-    let content = Content::Service(wanted);
+    let content = DesiredObject::Service(wanted);
     assert!(content.matches(&gateway_service("public", &[(80, 10_080)])));
     assert!(!content.matches(&gateway_service("public", &[(80, 10_081)])));
     assert!(!content.matches(&gateway_service("public", &[(80, 10_080), (81, 10_081)])));
 }
 
-fn envoys() -> Slice {
+fn envoys() -> DesiredSlice {
     let endpoints: Object = slice("envoy", "envoy").ready("10.0.0.1").zone("a").node("n1").pod("infra/envoy-1").into();
-    Slice {
+    DesiredSlice {
         key: ObjectKey::new("shop", "public-lockgate-ipv4"),
         service: ("public-lockgate".into(), "s".into()),
         family: AddressType::Ipv4,
@@ -265,14 +265,14 @@ fn an_endpoint_slice_is_patched_where_it_differs() {
     let mut wanted = envoys();
     let mut is: discovery::EndpointSlice = serde_json::from_value(wanted.object()).expect("an EndpointSlice");
     is.metadata.resource_version = Some("7".into());
-    assert!(Slice::owns(&is));
+    assert!(DesiredSlice::owns(&is));
     assert_eq!(wanted.patch(&is), None);
     wanted.endpoints = [SliceEndpoint { ready: false, ..wanted.endpoints[0].clone() }].into();
     let patch = wanted.patch(&is).expect("a patch");
     assert_eq!(patch["metadata"], json!({ "resourceVersion": "7" }));
     assert_eq!((patch["endpoints"][0]["conditions"]["ready"].clone(), patch.get("ports")), (json!(false), None));
     is.metadata.labels = None;
-    assert!(!Slice::owns(&is));
+    assert!(!DesiredSlice::owns(&is));
 }
 
 #[test]
@@ -282,18 +282,18 @@ fn an_observed_endpoint_slice_is_compared_by_its_content() {
         let slice = slice("public-lockgate-ipv4", "public-lockgate").port("tcp-80", port);
         slice.endpoint("10.0.0.1", [ready, true, false]).zone("a").node("n1").pod("infra/envoy-1").into()
     };
-    let content = Content::Slice(wanted);
+    let content = DesiredObject::Slice(wanted);
     assert!(content.matches(&observed(10_080, true)));
     assert!(!content.matches(&observed(10_081, true)) && !content.matches(&observed(10_080, false)));
 }
 
 #[test]
 fn an_observed_endpoint_slice_is_compared_by_its_ports_of_all_protocols() {
-    let observed = |slice: &Slice| from_value(slice.object(), &ROWS).unwrap().unwrap();
+    let observed = |slice: &DesiredSlice| from_value(slice.object(), &ROWS).unwrap().unwrap();
     let tcp = envoys();
-    let both = Slice { ports: vec![(Transport::Tcp, 80, 10_080), (Transport::Udp, 80, 10_081)], ..envoys() };
+    let both = DesiredSlice { ports: vec![(Transport::Tcp, 80, 10_080), (Transport::Udp, 80, 10_081)], ..envoys() };
     let (of_tcp, of_both) = (observed(&tcp), observed(&both));
-    let [tcp, both] = [tcp, both].map(Content::Slice);
+    let [tcp, both] = [tcp, both].map(DesiredObject::Slice);
     assert!(tcp.matches(&of_tcp) && both.matches(&of_both));
     assert!(!tcp.matches(&of_both) && !both.matches(&of_tcp));
 }

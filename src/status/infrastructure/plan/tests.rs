@@ -60,9 +60,9 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("shop", name)
 }
 
-fn service_of<'a>(plan: &'a Needs, name: &str) -> Option<&'a Service> {
+fn service_of<'a>(plan: &'a Needs, name: &str) -> Option<&'a DesiredService> {
     match plan.wanted.get(&Kind::SERVICE.id(key(name))) {
-        Some(Content::Service(service)) => Some(service),
+        Some(DesiredObject::Service(service)) => Some(service),
         _ => None,
     }
 }
@@ -75,10 +75,10 @@ fn target(plan: &Needs, name: &str) -> u16 {
     service_of(plan, name).expect("a Service").ports[0].2
 }
 
-fn slices(plan: &Needs) -> Vec<&Slice> {
+fn slices(plan: &Needs) -> Vec<&DesiredSlice> {
     let slices = plan.wanted.values().filter_map(|content| match content {
-        Content::Slice(slice) => Some(slice),
-        Content::Service(_) => None,
+        DesiredObject::Slice(slice) => Some(slice),
+        DesiredObject::Service(_) => None,
     });
     slices.collect()
 }

@@ -8,7 +8,7 @@ use prost_types::value::Kind as AnyKind;
 use serde_json::{Map, Value as Json};
 
 use super::scalar::{expected, map_key, scalar, text};
-use super::{Encoded, JsonError};
+use super::{EncodedMessage, JsonError};
 use crate::protobuf::types::MAX_DEPTH;
 use crate::protobuf::{canonical, known_type_url, pool};
 
@@ -20,12 +20,12 @@ const MAX_SECONDS: i64 = 315_576_000_000;
 
 /// Parses `json`, an object whose `@type` names a type of the pool. Field names are the names in the proto, or in
 /// `lowerCamelCase`. The value of a field of type `Any` is an object with `@type`.
-pub fn from_json(json: &Json) -> Result<Encoded, JsonError> {
+pub fn from_json(json: &Json) -> Result<EncodedMessage, JsonError> {
     typed(json, 0)
 }
 
 /// Parses an object with `@type`.
-fn typed(json: &Json, depth: usize) -> Result<Encoded, JsonError> {
+fn typed(json: &Json, depth: usize) -> Result<EncodedMessage, JsonError> {
     let fields = json.as_object().ok_or_else(|| expected("an object with \"@type\"", json))?;
     let url = fields.get(TYPE).ok_or_else(|| JsonError::new("\"@type\" is missing"))?;
     let url = text("a type URL", url).map_err(|error| error.in_field(TYPE))?;
@@ -49,7 +49,7 @@ fn typed(json: &Json, depth: usize) -> Result<Encoded, JsonError> {
         _ => object(&descriptor, fields, depth + 1)?,
     };
     let bytes = canonical(descriptor.full_name(), &message.encode_to_vec());
-    Ok(Encoded { type_url, message: bytes, name: resource_name(&message) })
+    Ok(EncodedMessage { type_url, message: bytes, name: resource_name(&message) })
 }
 
 /// Returns the name of the encoded `message` of type `type_url`: its field `name` or `cluster_name`. Returns `None` if
@@ -92,7 +92,7 @@ fn message(descriptor: &MessageDescriptor, json: &Json, depth: usize) -> Result<
             if json.as_object().is_some_and(Map::is_empty) {
                 return Ok(DynamicMessage::new(descriptor.clone()));
             }
-            let Encoded { type_url, message, .. } = typed(json, depth)?;
+            let EncodedMessage { type_url, message, .. } = typed(json, depth)?;
             same(descriptor, &prost_types::Any { type_url: type_url.to_owned(), value: message })
         }
         "google.protobuf.Duration" => {

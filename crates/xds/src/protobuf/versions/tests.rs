@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::protobuf::{Encoded, from_json, known_type_url, pool, to_json};
+use crate::protobuf::{EncodedMessage, from_json, known_type_url, pool, to_json};
 use crate::snapshot::ResourceType;
 
 fn url(name: &str) -> String {
@@ -11,7 +11,7 @@ fn url(name: &str) -> String {
 }
 
 /// Returns the message `fields`, and its version 2 form as JSON.
-fn both(kind: ResourceType, mut fields: Json) -> (Encoded, Json) {
+fn both(kind: ResourceType, mut fields: Json) -> (EncodedMessage, Json) {
     fields["@type"] = kind.url().into();
     let read = from_json(&fields).unwrap();
     let v2 = in_v2(kind.full_name(), &read.message);
