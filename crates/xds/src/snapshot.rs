@@ -28,27 +28,33 @@
 
 mod bell;
 mod body;
+mod content;
 mod groups;
 mod named;
 mod names;
 mod references;
 mod resource;
+mod resource_type;
 mod store;
 mod store_map;
 mod suspects;
 mod watch;
+mod watchers;
 
 pub(crate) use bell::Bell;
 pub use body::{Body, Limit};
+pub use content::{Changes, Snapshot, Update};
 pub use groups::Groups;
 pub use named::NamedResources;
 pub use names::{Glob, canonical, split_variant, variant_name};
 pub use references::References;
-pub use resource::{ApiVersion, Lease, Resource, ResourceType, Version, resource_name};
-pub use store::{Changes, Key, Snapshot, Store, Update};
+pub use resource::{Lease, Resource, Version, resource_name};
+pub use resource_type::{ApiVersion, Key, ResourceType};
+pub use store::Store;
 pub use store_map::StoreMap;
 pub use suspects::{Suspect, Suspects};
-pub use watch::{Interest, Watch};
+pub use watch::Watch;
+pub use watchers::Interest;
 
 #[cfg(test)]
 mod tests;

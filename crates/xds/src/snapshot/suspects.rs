@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Resource, ResourceType, Snapshot, Version};
+use super::{Resource, ResourceType, Version};
 
 /// The maximum number of suspects of one store. Further suspects replace the oldest.
 const MOST: usize = 32;
@@ -35,20 +35,21 @@ impl Suspects {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Records that a client has rejected `resource`, and removes suspects that `newest` does not contain.
-    pub fn remember(&self, resource: &Arc<Resource>, last_good: Option<&Arc<Resource>>, newest: &Snapshot) {
+    /// Records that a client has rejected `resource`, and removes suspects that are not current.
+    pub(super) fn remember(
+        &self,
+        resource: &Arc<Resource>,
+        last_good: Option<&Arc<Resource>>,
+        is_current: impl Fn(&Resource) -> bool,
+    ) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_current = |suspect: &Suspect| {
-            let current = newest.get(suspect.resource.kind(), suspect.resource.name());
-            current.is_some_and(|current| current.version() == suspect.resource.version())
-        };
         let same = |suspect: &Suspect| {
             let own = &suspect.resource;
             (own.kind(), own.name(), own.version()) == (resource.kind(), resource.name(), resource.version())
         };
         // Retains the last good version if another client had none.
         let before = known.iter().find(|suspect| same(suspect)).and_then(|suspect| suspect.last_good.clone());
-        known.retain(|suspect| is_current(suspect) && !same(suspect));
+        known.retain(|suspect| is_current(&suspect.resource) && !same(suspect));
         known.push_back(Suspect { resource: resource.clone(), last_good: last_good.cloned().or(before) });
         if known.len() > MOST {
             known.pop_front();

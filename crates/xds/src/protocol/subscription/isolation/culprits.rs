@@ -101,7 +101,7 @@ impl Subscription {
     pub(super) fn add_culprit(&mut self, resource: &Arc<Resource>, message: &str) {
         let accepted = self.known(resource.name()).accepted;
         let last_good = accepted.resource().filter(|good| good.version() != resource.version());
-        self.base.suspects().remember(resource, last_good, &self.base);
+        self.base.add_suspect(resource, last_good);
         let last_good = match accepted {
             ClientState::Resource(good) => Some(good.version()),
             ClientState::Version(version) => Some(version),
