@@ -38,7 +38,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::settings::resolve;
-use crate::source::kinds::ROWS;
+use crate::source::kinds::{ROWS, from_value};
 use crate::source::{decode, yaml};
 
 /// The number of repetitions of each case with shuffled objects.
@@ -267,9 +267,7 @@ fn read_objects(path: &Path) -> Vec<Object> {
     let values = yaml::documents(&text)
         .flat_map(|document| decode::flatten(document.value.unwrap_or_else(|fault| panic!("{fault}"))));
     values
-        .filter_map(|(_, value)| {
-            decode::from_value(value, &ROWS).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
-        })
+        .filter_map(|(_, value)| from_value(value, &ROWS).unwrap_or_else(|fault| panic!("{}: {fault}", path.display())))
         .collect()
 }
 

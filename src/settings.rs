@@ -12,17 +12,19 @@ mod keys;
 mod print;
 mod process;
 mod reference;
+mod resolved;
 mod values;
 mod yaml;
 
 use std::path::PathBuf;
 
-pub use file::{Origin, Other, Override, Resolved, SettingsFault, SettingsFaults, resolve};
-pub use keys::Restart;
+pub use file::resolve;
+pub use keys::{Restart, changes, check_json, check_value, written};
 pub use lockgate_route::settings::*;
 pub use print::{print, print_json};
 pub use process::{Admin, LeaderElection, Log, MetricsServer, Process, Watch, Xds, XdsTls};
 pub use reference::{reference, schema};
+pub use resolved::{Origin, Other, Override, Resolved, SettingsFault, SettingsFaults};
 pub use values::times::duration;
 pub use yaml::{Location, Node};
 
@@ -103,39 +105,6 @@ impl Default for Overload {
     fn default() -> Self {
         Self { max_heap_bytes: None, max_connections: 50_000 }
     }
-}
-
-/// Returns the entry of `known` that is most similar to `name`, if any is similar.
-fn nearest(name: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
-    // The comparison is quadratic, so long names are skipped.
-    let folded: String = foreign::folded(name).chars().take(100).collect();
-    let distance = |known: &str| strsim::osa_distance(&folded, &foreign::folded(known));
-    let (distance, known) = known.into_iter().map(|known| (distance(known), known)).min()?;
-    (distance <= known.len() / 4 + 1 && distance < name.len()).then_some(known)
-}
-
-/// Checks whether `value` is valid for the key `path`. The error is the first fault.
-pub fn check_value(path: &str, value: &Node) -> Result<(), String> {
-    let mut wrong = Vec::new();
-    if let Some(key) = keys::key(path) {
-        (key.read)(&mut Settings::default(), value, &mut wrong);
-    }
-    wrong.into_iter().next().map_or(Ok(()), |wrong| Err(wrong.message))
-}
-
-/// Checks whether `value` is valid for the key `path`, as in a file. The error is the first fault.
-pub fn check_json(path: &str, value: &serde_json::Value) -> Result<(), String> {
-    check_value(path, &Node::of_json(value))
-}
-
-/// Returns the value of the key `path` in the format of the file.
-pub fn written(settings: &Settings, path: &str) -> String {
-    keys::key(path).map(|key| print::written(&(key.show)(settings))).unwrap_or_default()
-}
-
-/// Returns the keys in which two settings differ, and the restart that each change needs.
-pub fn changes(old: &Settings, new: &Settings) -> impl Iterator<Item = (&'static str, Option<Restart>)> {
-    keys::KEYS.iter().filter(|key| (key.show)(old) != (key.show)(new)).map(|key| (key.path, key.restart))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod kept;
 pub mod kinds;
 pub mod manifest;
 mod names;
+mod native;
 pub mod resources;
 pub mod secret;
 pub mod yaml;

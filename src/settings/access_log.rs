@@ -1,6 +1,7 @@
 //! The fields of a JSON line of the access log, as the settings file writes them.
 
-use super::{JSON_FIELDS, JsonField, format_string, nearest};
+use super::foreign::nearest;
+use super::{JSON_FIELDS, JsonField, format_string};
 
 /// Parses a field: a known name, an operator such as `DURATION`, or `name=%OPERATOR%`. The error lists the allowed
 /// values.

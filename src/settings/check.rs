@@ -5,7 +5,7 @@ mod process;
 use lockgate_route::model::{Bind, TlsVersion};
 use lockgate_route::settings::Settings;
 
-use super::file::{Origin, Resolved, SettingsFault};
+use super::resolved::{Origin, Resolved, SettingsFault};
 use super::values::quoted;
 use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, StatsTls, TlsParameters};
 

@@ -1,4 +1,4 @@
-//! Messages for keys of other controllers, for keys that are planned, and for keys of earlier versions.
+//! Hints for unknown keys and names: keys of other controllers, planned keys, keys of earlier versions, and similar names.
 
 /// Keys of Contour and their equivalents. The last parts are compared, ignoring case, `-`, and `_`.
 const OF_CONTOUR: &[(&str, &str)] = &[
@@ -135,4 +135,13 @@ pub fn of_contour(path: &str) -> Option<String> {
 /// Normalizes `name` for comparison: `connection-idle-timeout` becomes `connectionidletimeout`.
 pub fn folded(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).collect::<String>().to_ascii_lowercase()
+}
+
+/// Returns the entry of `known` that is most similar to `name`, if any is similar.
+pub fn nearest(name: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
+    // The comparison is quadratic, so long names are skipped.
+    let name_folded: String = folded(name).chars().take(100).collect();
+    let distance = |known: &str| strsim::osa_distance(&name_folded, &folded(known));
+    let (distance, known) = known.into_iter().map(|known| (distance(known), known)).min()?;
+    (distance <= known.len() / 4 + 1 && distance < name.len()).then_some(known)
 }

@@ -3,7 +3,7 @@
 //! It accepts the operators of every build of Envoy 1.40, but not `CEL` and extensions, which only some builds have. A
 //! test checks each operator with a real Envoy. Source: Envoy, "Substitution formatting".
 
-use super::values::policy::is_token;
+use super::values::names::is_token;
 
 /// The parameters of an operator, in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,7 +158,7 @@ fn operator<'a>(text: &'a str, more: &[(&str, Parameter)]) -> Result<&'a str, St
         None if PLAIN_OPERATORS.contains(&name) => Parameter::None,
         None => {
             let known = OPERATORS_WITH_PARAMETER.iter().map(|(known, _)| *known).chain(PLAIN_OPERATORS.iter().copied());
-            let hint = super::nearest(name, known).map(|near| format!("; did you mean %{near}%?"));
+            let hint = super::foreign::nearest(name, known).map(|near| format!("; did you mean %{near}%?"));
             return Err(format!("Envoy has no operator %{name}%{}", hint.unwrap_or_default()));
         }
     };

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
 
-use super::file::{Origin, Resolved};
 use super::keys::{KEYS, SettingsKey};
+use super::resolved::{Origin, Resolved};
+use super::yaml::written;
 
 /// The column of comments, unless a value is longer.
 const COMMENTS: usize = 48;
@@ -63,29 +64,4 @@ fn place(origin: Origin, file: &str) -> String {
         Origin::File(place) => format!("{file}:{}", place.line),
         other => other.within(file),
     }
-}
-
-/// Formats a value in one line, as YAML that all versions of YAML parse alike.
-pub fn written(value: &Json) -> String {
-    match value {
-        Json::String(text) if is_plain(text) => text.clone(),
-        Json::Array(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", ")),
-        Json::Object(fields) => {
-            let fields =
-                fields.iter().map(|(key, value)| format!("{}: {}", written(&key.as_str().into()), written(value)));
-            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Returns whether every YAML parser reads the plain `text` as this string, inside a flow collection or not.
-fn is_plain(text: &str) -> bool {
-    let word = ["true", "false", "yes", "no", "on", "y", "n", "null", "nan", "inf"];
-    let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
-    text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.bytes().all(safe)
-        && !word.contains(&&*text.to_ascii_lowercase())
-        && text.parse::<f64>().is_err()
-        && !text.starts_with("0x")
 }

@@ -1,4 +1,4 @@
-//! The settings file as a tree with line and column of every node.
+//! The settings file as a tree with line and column of every node, and values in the format of the file.
 //!
 //! Scalars stay text, and the key defines their meaning: `1.2` can be a version, and `off` a word. Aliases are rejected.
 
@@ -188,4 +188,29 @@ impl<'a> Reader<'a> {
 fn wrong(error: &ScanError) -> Wrong {
     let place = Location { line: error.marker().line(), column: error.marker().col() + 1 };
     place.wrong(error.kind().to_string())
+}
+
+/// Formats a value in one line, as YAML that all versions of YAML parse alike.
+pub fn written(value: &Value) -> String {
+    match value {
+        Value::String(text) if is_plain(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let fields =
+                fields.iter().map(|(key, value)| format!("{}: {}", written(&key.as_str().into()), written(value)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Returns whether every YAML parser reads the plain `text` as this string, inside a flow collection or not.
+fn is_plain(text: &str) -> bool {
+    let word = ["true", "false", "yes", "no", "on", "y", "n", "null", "nan", "inf"];
+    let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.bytes().all(safe)
+        && !word.contains(&&*text.to_ascii_lowercase())
+        && text.parse::<f64>().is_err()
+        && !text.starts_with("0x")
 }

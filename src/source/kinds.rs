@@ -18,7 +18,7 @@ use super::claims::ClaimsConfigMap;
 use super::cluster::custom;
 use super::cluster::form::{Wire, WireFormat};
 use super::cluster::watch::{self, Target, WatchStream};
-use super::decode::{self, Decode, DecodeFault};
+use super::decode::{self, Decode, DecodeFault, key};
 use super::gateway::{Custom, ForeignPolicySpec, Metadata};
 
 /// Types of Secrets that never contain a key pair for a server, and may be large (Helm's releases). They are excluded
@@ -93,6 +93,32 @@ pub const ROWS: [KindRow; Kind::ALL.len()] = [
     KindRow::custom::<Custom<ForeignPolicySpec<2>, IgnoredAny>>(),
     KindRow::custom::<Metadata>(),
 ];
+
+/// Decodes the object of a manifest. Returns `None` for a kind or version that is not in `rows`.
+///
+/// The error states that it is not a Kubernetes object, or that the API server would reject its form.
+pub fn from_value(value: Value, rows: &[KindRow]) -> Result<Option<Object>, DecodeFault> {
+    let fault =
+        |path: &str, message: &str| Err(DecodeFault { path: path.into(), message: message.into(), object: None });
+    if !value.is_object() {
+        return fault("", "not a Kubernetes object: expected fields such as \"apiVersion\" and \"kind\"");
+    }
+    let text = |field: &str| value.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
+        let missing = if text("apiVersion").is_none() { "apiVersion" } else { "kind" };
+        return fault(missing, "missing; a Kubernetes object has \"apiVersion\" and \"kind\"");
+    };
+    let removed = [Kind::INGRESS, Kind::INGRESS_CLASS].into_iter().find(|removed| removed.as_str() == kind);
+    if let Some(kind) = removed.filter(|_| matches!(api_version, "networking.k8s.io/v1beta1" | "extensions/v1beta1")) {
+        let metadata = value.get("metadata");
+        let text = |field: &str| metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str);
+        let object = text("name").map(|name| (kind, key(kind, text("namespace"), name)));
+        let message = format!("\"{api_version}\" is no longer served; write \"networking.k8s.io/v1\"");
+        return Err(DecodeFault { path: "apiVersion".into(), message, object });
+    }
+    let row = rows.iter().find(|row| row.kind.is(api_version, kind));
+    row.map_or(Ok(None), |row| (row.from_value)(value))
+}
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,8 @@
 use lockgate_route::objects::{Kind, Object, ObjectKey};
 use serde_json::Value;
 
-use super::decode::{flatten, from_value, in_namespace, join};
-use super::kinds::ROWS;
+use super::decode::{flatten, in_namespace, join};
+use super::kinds::{ROWS, from_value};
 use super::yaml::{Document, DocumentFault, documents};
 
 /// An object of a manifest, and its place.

@@ -308,6 +308,12 @@ impl Scalar for MediaType {
     }
 }
 
+/// Returns whether the text is an HTTP token without `%`, which starts a command of Envoy. Source: RFC 9110 section
+/// 5.6.2.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

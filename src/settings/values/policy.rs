@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use lockgate_route::model::{self, FRAMING};
 use serde_json::{Value as Json, json};
 
+use super::names::is_token;
 use super::{Scalar, ValueFormat, found, quoted};
 use crate::settings::access_log::field_of;
 use crate::settings::yaml::{Field, Node, NodeContent, Wrong};
@@ -57,12 +58,6 @@ impl Scalar for EnvoyHeader {
     fn schema() -> Json {
         json!({"type": "string", "pattern": "^[Xx]-[Ee][Nn][Vv][Oo][Yy]-[A-Za-z0-9!#$%&'*+.^_`|~-]+$"})
     }
-}
-
-/// Returns whether the text is an HTTP token without `%`, which starts a command of Envoy. Source: RFC 9110 section
-/// 5.6.2.
-pub fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte))
 }
 
 /// Values of headers by name, sorted.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lockgate_route::re2;
 use serde_json::{Value as Json, json};
 
-use super::policy::{is_token, object, text};
+use super::names::is_token;
+use super::policy::{object, text};
 use super::{Bool, Scalar, ValueFormat, found, quoted};
 use crate::settings::yaml::{Field, Node, NodeContent, Wrong};
 use crate::settings::{Entry, EntryHeader, HeaderCondition};

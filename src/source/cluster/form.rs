@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::proto::{self, Proto};
 use super::read::MAX_OBJECT;
-use crate::source::decode::{self, Decode, meta};
+use crate::source::decode::{Decode, meta};
+use crate::source::native;
 
 /// An object, reduced to the fields that are read.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +101,7 @@ fn whole<K: Decode>(object: K) -> Read {
 }
 
 fn namespace(metadata: ObjectMeta) -> Read {
-    (head(&metadata), Some(decode::namespace(metadata)))
+    (head(&metadata), Some(native::namespace(metadata)))
 }
 
 /// Returns the identity and the version of an object.

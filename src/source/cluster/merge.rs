@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kube::runtime::watcher;
 use lockgate_route::objects::{ENVOY_GATEWAY, Kind, KindInfo, Object, ObjectKey, gateway};
 
+use super::failure::{describe, origin};
 use super::installed::Installed;
 use super::retry::{WatchResult, is_expired, status_code};
 use super::watch::Arrival;
-use super::{describe, origin, watcher};
 use crate::source::Event;
 
 /// Combines the lists of several watches of a kind into one list.

@@ -9,8 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::source::cluster::custom::reduced::reduce;
-use crate::source::decode::from_value;
-use crate::source::kinds::ROWS;
+use crate::source::kinds::{ROWS, from_value};
 
 /// Decodes the object `shop/a` of Gateway API.
 fn object(version: &str, kind: &str, spec: Value) -> Result<Object, String> {

@@ -4,7 +4,7 @@ use fuzzing::Random;
 use serde_json::Value;
 
 use super::documents;
-use crate::source::kinds::ROWS;
+use crate::source::kinds::{ROWS, from_value};
 use crate::source::{decode, resources};
 
 /// The limit of memory that aliases add to a file, twice: a document contains its values and their lines.
@@ -113,7 +113,7 @@ fn fuzz_yaml() {
             good += 1;
             total += weight(value);
             for (path, value) in decode::flatten(value.clone()) {
-                match decode::from_value(value, &ROWS) {
+                match from_value(value, &ROWS) {
                     Ok(object) => objects += usize::from(object.is_some()),
                     Err(fault) => {
                         let fault = document.fault(&decode::join(&path, &fault.path), fault.message);

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StrInput, Tag};
 use serde_json::{Map, Value};
 
-use super::{Document, DocumentFault, Inner, Lines, scalar};
+use super::document::{Document, DocumentFault, Inner, Lines};
+use super::scalar;
 
 /// The maximum nesting of a document: twice the nesting of a listener with its routes and their filters.
 const MAX_DEPTH: usize = 128;

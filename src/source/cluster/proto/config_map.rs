@@ -5,7 +5,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use super::{ObjectMeta, Proto, TextReader, entries};
-use crate::source::decode::CONFIG_MAP_DATA;
+use crate::source::native::CONFIG_MAP_DATA;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ConfigMap {

@@ -6,7 +6,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use super::{ObjectMeta, Proto, TextReader, list};
-use crate::source::decode::SERVICE_NAME;
+use crate::source::native::SERVICE_NAME;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct EndpointSlice {

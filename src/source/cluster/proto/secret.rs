@@ -6,7 +6,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use super::{ObjectMeta, Proto, TextReader, lossy};
-use crate::source::decode::is_secret_data;
+use crate::source::native::is_secret_data;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Secret {

@@ -7,7 +7,7 @@ use lockgate_route::objects::Kind;
 use tower::service_fn;
 
 use super::*;
-use crate::source::cluster::origin;
+use crate::source::cluster::failure::origin;
 use crate::source::cluster::tests::line;
 
 const PROTO: &str = "application/vnd.kubernetes.protobuf";

@@ -4,8 +4,7 @@ use lockgate_route::testing::gateway::gateway_service;
 use lockgate_route::testing::objects::slice;
 
 use super::*;
-use crate::source::decode::from_value;
-use crate::source::kinds::ROWS;
+use crate::source::kinds::{ROWS, from_value};
 
 const US: &str = "lockgate/ingress/lockgate";
 

@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use lockgate_route::objects::ObjectKey;
 use serde_json::json;
 
 use super::*;
-use crate::source::kinds::ROWS;
+use crate::source::decode::flatten;
+use crate::source::kinds::{ROWS, from_value};
 
 fn decoded(value: Value) -> Object {
     from_value(value, &ROWS).unwrap().unwrap()
