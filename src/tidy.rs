@@ -9,6 +9,7 @@ mod circles;
 pub(crate) mod documents;
 pub(crate) mod generated;
 mod modules;
+mod names;
 mod paths;
 
 use std::fs;

@@ -59,6 +59,18 @@ pub(super) fn paths_after(start: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Returns the names that `use tree;` brings into scope, each with its path: `B` with `a::B`, and `D` with `a::C`, for
+/// `a::{B, C as D}`.
+pub(super) fn expanded(tree: &str) -> Vec<(String, String)> {
+    let mut found = vec![];
+    read_path(&tree.replace(" as ", "::as::"), "", &mut found);
+    let named = found.into_iter().map(|path| match path.split_once("::as::") {
+        Some((path, name)) => (name.to_owned(), path.to_owned()),
+        None => (path.rsplit("::").next().unwrap_or(&path).to_owned(), path.clone()),
+    });
+    named.collect()
+}
+
 /// Returns whether `code` uses the crate `name`.
 pub(super) fn names_crate(code: &str, name: &str) -> bool {
     code.match_indices(&format!("{name}::")).any(|(at, _)| {
@@ -113,6 +125,13 @@ fn paths_are_found_wherever_they_stand() {
     assert_eq!(paths("// crate::a\n//! [`crate::b`]\nlet s = \"crate::c \\\" crate::d\"; // crate::e"), "");
     assert_eq!(paths("let s = r#\"\" crate::a\"#; let c = '\"'; crate::b"), "b");
     assert_eq!(paths("other_crate::a"), "");
+}
+
+#[test]
+fn imports_have_names() {
+    let names = |tree| expanded(tree).into_iter().map(|(name, path)| format!("{name}={path}")).collect::<Vec<_>>();
+    assert_eq!(names("a::B"), ["B=a::B"]);
+    assert_eq!(names("super::{\n    a::{self, B as C},\n    D,\n}"), ["a=super::a", "C=super::a::B", "D=super::D"]);
 }
 
 #[test]
