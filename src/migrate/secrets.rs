@@ -8,6 +8,7 @@ use lockgate_route::model::KeyPair;
 use lockgate_route::objects::http_proxy::HttpProxy;
 use lockgate_route::objects::{Ingress, Kind, Meta, Object, ObjectKey, Objects, Secret};
 use lockgate_route::settings::Settings;
+use lockgate_route::translate::secret_namespace;
 
 /// Adds the Secrets that Ingresses, HTTPProxies, and the settings name, that are not in `objects`, and that are not `known` to be absent.
 pub fn assume(objects: &mut Objects, settings: &Settings, known: impl Fn(Kind, &ObjectKey) -> bool) {
@@ -21,7 +22,8 @@ pub fn assume(objects: &mut Objects, settings: &Settings, known: impl Fn(Kind, &
             let Some(name) = entry.secret_name.as_deref().filter(|name| !name.is_empty()) else { continue };
             let of_rules = || ingress.spec.rules.iter().flatten().filter_map(|rule| rule.host.clone());
             let hosts = entry.hosts.clone().filter(|hosts| !hosts.is_empty()).unwrap_or_else(|| of_rules().collect());
-            let names = missing.entry(ObjectKey::new(&ingress.meta.key.namespace, name)).or_default();
+            let namespace = secret_namespace(&ingress.meta).unwrap_or_else(|| ingress.meta.key.namespace.clone());
+            let names = missing.entry(ObjectKey { namespace, name: name.into() }).or_default();
             names.extend(hosts.iter().map(|host| host.to_ascii_lowercase()));
         }
     }

@@ -47,7 +47,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-pub use annotations::is_used as reads_annotation;
+pub use annotations::{is_used as reads_annotation, secret_namespace};
 pub use class::{Classes, FIELD as CLASS_FIELD, annotated_class, default_class};
 pub use dialect::{DIALECTS, Dialect, Resolver, Selection, dialect_of, is_classless, kinds_with_class};
 pub use foreign::{Effect, effects};
