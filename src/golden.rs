@@ -27,7 +27,7 @@ use lockgate_route::objects::{Kind, Object, ObjectKey, Objects};
 use lockgate_route::settings::Settings;
 use lockgate_route::testing::envoy::{config_sources, standalone, validate};
 use lockgate_route::testing::gateway::definition;
-use lockgate_route::translate::gateway::{ListenerReport, Report};
+use lockgate_route::translate::gateway::{GatewayReport, ListenerReport};
 use lockgate_route::translate::verdict::Severity;
 use lockgate_route::translate::{ChangedInputs, Translator, Verdict};
 use lockgate_xds::protobuf;
@@ -136,7 +136,7 @@ fn run(objects: &[Object], settings: &Settings) -> (Reports, Vec<Resource>) {
         });
         listeners.collect::<Vec<_>>().join("; ")
     };
-    let gateway = |(key, report): (&ObjectKey, &Arc<Report>)| {
+    let gateway = |(key, report): (&ObjectKey, &Arc<GatewayReport>)| {
         let ports: Vec<String> = report.ports.iter().map(|(transport, port)| format!("{transport:?} {port}")).collect();
         let sets = report.sets.iter().map(|(key, set)| {
             format!("; ListenerSet {key}, accepted: {}; {}", set.accepted, listeners(&set.listeners))

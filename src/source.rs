@@ -24,7 +24,7 @@ use std::time::Duration;
 use lockgate_route::explain::Request;
 use lockgate_route::objects::{Kept, Kind, Object, ObjectKey};
 use lockgate_route::settings::Settings;
-use lockgate_route::translate::explained::{Answer, Target};
+use lockgate_route::translate::explained::{Answer, RequestDestination};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Resource, ResourceType};
 use thiserror::Error;
@@ -76,7 +76,7 @@ pub enum Event {
     /// A client requests resources in a form that does not exist yet. The xDS server sends this event, not a source.
     ViewRequested,
     /// A request to explain by the current model. A debug page sends this event, not a source.
-    Explain(Box<(Target, Request)>, oneshot::Sender<Vec<Answer>>),
+    Explain(Box<(RequestDestination, Request)>, oneshot::Sender<Vec<Answer>>),
     /// The settings have changed.
     Settings(Box<Settings>),
     /// Events that belong together, such as the events of a saved file, and that are applied together. If an Ingress moves

@@ -8,8 +8,8 @@ use e2e::certificates::Pair;
 use e2e::{Authority, Envoy, Lockgate, Manifests, Mode, Source, Target, http3, ports, wait_until};
 use lockgate_route::envoy;
 use lockgate_route::model::{
-    Action, Bind, Host, KeyPair, Listener, ListenerId, Material, Model, ObjectKey, Others, PathMatch, Route, Secret,
-    SecretId, SecretPart, ServedHosts, TlsHost, TlsHosts, TlsVersion, Traffic, VirtualHost,
+    Action, Bind, Host, KeyPair, Listener, ListenerId, Material, Model, ObjectKey, Others, PathMatch, Route, SdsSecret,
+    SecretId, SecretPart, ServedHosts, TlsHost, TlsHosts, TlsVersion, Traffic, VirtualHostRoutes,
 };
 use lockgate_route::settings::Settings;
 use lockgate_xds::protobuf;
@@ -30,7 +30,7 @@ fn secret_id(name: &str) -> SecretId {
 }
 
 /// Returns a Secret with this name and key pair.
-fn secret(name: &str, pair: &Pair) -> (SecretId, Secret) {
+fn secret(name: &str, pair: &Pair) -> (SecretId, SdsSecret) {
     let pair = KeyPair {
         certificate_chain: pair.certificate.clone().into_bytes(),
         private_key: pair.key.clone().into_bytes(),
@@ -38,7 +38,10 @@ fn secret(name: &str, pair: &Pair) -> (SecretId, Secret) {
         not_after: i64::MAX,
         is_ed25519: false,
     };
-    (secret_id(name), Secret { material: Material::Pair(pair.into()), origin: ObjectRef::new("Secret", "shop", name) })
+    (
+        secret_id(name),
+        SdsSecret { material: Material::Pair(pair.into()), origin: ObjectRef::new("Secret", "shop", name) },
+    )
 }
 
 /// Returns virtual hosts with these response texts.
@@ -46,7 +49,7 @@ fn served(hosts: &[(&str, &str)]) -> ServedHosts {
     let one = |(name, text): &(&str, &str)| {
         let action = Action::Respond { status: 200, body: Some((*text).into()) };
         let route = Route::new(PathMatch::root(), action, ObjectRef::new("HTTPRoute", "shop", text));
-        (host(name), VirtualHost::new([route]))
+        (host(name), VirtualHostRoutes::new([route]))
     };
     hosts.iter().map(one).collect()
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use futures::future::BoxFuture;
 use lockgate_route::explain::Request;
-use lockgate_route::translate::explained::{Answer, Target};
+use lockgate_route::translate::explained::{Answer, RequestDestination};
 use lockgate_route::translate::problem::Problems;
 use lockgate_xds::protocol::{Timing, Variant};
 use lockgate_xds::server::{self, Client, Limits, Registry, ServerError, Stores};
@@ -208,7 +208,7 @@ fn log_addresses(settings: &Process) {
 /// Returns the state of Envoys and the explanations of requests, for the debug pages.
 fn live(here: &Here, pipeline: &Pipeline, rejected: watch::Receiver<Problems>) -> Live {
     let (here, events, expiring) = (here.clone(), pipeline.events.clone(), pipeline.expiring.clone());
-    let ask = move |target: Target, request: Request| -> BoxFuture<'static, Option<Vec<Answer>>> {
+    let ask = move |target: RequestDestination, request: Request| -> BoxFuture<'static, Option<Vec<Answer>>> {
         let events = events.upgrade();
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();

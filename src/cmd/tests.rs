@@ -8,7 +8,8 @@ use lockgate_xds::identity::Pattern;
 
 use super::*;
 use crate::settings::{
-    self, AccessLogFormat, Endpoint, Ingress, Log, Process, ServerOptions, Settings, Source, Watch, Writes, XdsTls,
+    self, AccessLogFormat, IngressSettings, Log, Process, ServerOptions, ServiceAddress, Settings, Source, Watch,
+    Writes, XdsTls,
 };
 use crate::telemetry;
 
@@ -72,7 +73,8 @@ fn every_flag_has_an_effect() {
     let watch = Watch { namespaces: vec!["shop".to_owned(), "payments".to_owned()], ..Watch::default() };
     let context = Some("staging".into());
     assert_eq!(source, Source::Cluster { kubeconfig: Some(kubeconfig), context, watch: watch.clone() });
-    let ingress = Ingress { class_names: vec!["a".into(), "b".into()], classless: true, ..Ingress::default() };
+    let ingress =
+        IngressSettings { class_names: vec!["a".into(), "b".into()], classless: true, ..IngressSettings::default() };
     let mut expected = Settings::default();
     expected.route.ingress = ingress;
     expected.route.external_names.allow = true;
@@ -94,7 +96,7 @@ fn every_flag_has_an_effect() {
     process.xds.removal_grace = Duration::ZERO;
     process.xds.connection_age = None;
     process.xds.connections = 2;
-    process.xds.peers = Some(Endpoint { host: "lockgate-peers.ingress.svc".into(), port: 18000 });
+    process.xds.peers = Some(ServiceAddress { host: "lockgate-peers.ingress.svc".into(), port: 18000 });
     let names = |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
     process.xds.envoy_names = names(&["envoy", "*.envoys"]);
     process.xds.grpc_names = names(&["spiffe://x/client"]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use lockgate_route::explain::Request;
 use lockgate_route::objects::{Kind, ObjectKey};
-use lockgate_route::translate::explained::{Answer, Target};
+use lockgate_route::translate::explained::{Answer, RequestDestination};
 use lockgate_route::translate::problem::Problem;
 use lockgate_xds::provenance::ObjectRef;
 
@@ -16,7 +16,7 @@ use crate::inspection::Inspection;
 use crate::replicas::EnvoyProgress;
 
 /// Requests the answers from the loop. `None`: the loop does not respond.
-pub type Ask = dyn Fn(Target, Request) -> BoxFuture<'static, Option<Vec<Answer>>> + Send + Sync;
+pub type Ask = dyn Fn(RequestDestination, Request) -> BoxFuture<'static, Option<Vec<Answer>>> + Send + Sync;
 
 /// A running controller.
 pub struct Live {

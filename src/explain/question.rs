@@ -1,7 +1,7 @@
 //! The request to explain: a URL, a method, headers, and a server name.
 
 use lockgate_route::explain::{Request, without_port};
-use lockgate_route::translate::explained::{Protocol, Target};
+use lockgate_route::translate::explained::{ClientProtocol, RequestDestination};
 use serde::{Deserialize, Serialize};
 
 /// A request to explain.
@@ -22,14 +22,14 @@ impl Question {
     /// Returns the destination and the request.
     ///
     /// Errors: the fault of the URL or of a header, lower case, no full stop.
-    pub fn parse(&self) -> Result<(Target, Request), String> {
+    pub fn parse(&self) -> Result<(RequestDestination, Request), String> {
         let Url { protocol, is_grpc, authority, host, port, path } = Url::parse(&self.url)?;
         let (host_header, mut headers) = parse_headers(&self.headers)?;
         let has_type = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         if is_grpc && !has_type {
             headers.push(("content-type".to_owned(), "application/grpc".to_owned()));
         }
-        let tls = protocol == Protocol::Https;
+        let tls = protocol == ClientProtocol::Https;
         let server_name = match self.server_name.as_str() {
             _ if !tls => None,
             "" => host_server_name(&host),
@@ -42,14 +42,14 @@ impl Question {
             method => return Err(format!("the method {method:?} is not a valid HTTP method, such as GET")),
         };
         let authority = host_header.unwrap_or(authority);
-        Ok((Target { protocol, port }, Request { tls, server_name, authority, method, path, headers }))
+        Ok((RequestDestination { protocol, port }, Request { tls, server_name, authority, method, path, headers }))
     }
 
     /// Returns the request in one line: `GET https://shop.example.com/cart`.
     pub fn line(&self) -> String {
         match self.parse() {
             Ok((target, request)) => match target.protocol {
-                Protocol::Tcp | Protocol::Udp => self.url.clone(),
+                ClientProtocol::Tcp | ClientProtocol::Udp => self.url.clone(),
                 _ => format!("{} {}", request.method, self.url),
             },
             Err(_) => self.url.clone(),
@@ -59,7 +59,7 @@ impl Question {
 
 /// The parts of a URL.
 struct Url {
-    protocol: Protocol,
+    protocol: ClientProtocol,
     is_grpc: bool,
     /// The host and the port, without user and password.
     authority: String,
@@ -102,14 +102,14 @@ impl Url {
 }
 
 /// Returns the protocol of a scheme in lower case, and whether it is gRPC.
-fn protocol(scheme: &str) -> Result<(Protocol, bool), String> {
+fn protocol(scheme: &str) -> Result<(ClientProtocol, bool), String> {
     match scheme {
-        "http" | "ws" => Ok((Protocol::Http, false)),
-        "https" | "wss" | "tls" => Ok((Protocol::Https, false)),
-        "grpc" => Ok((Protocol::Http, true)),
-        "grpcs" => Ok((Protocol::Https, true)),
-        "tcp" => Ok((Protocol::Tcp, false)),
-        "udp" => Ok((Protocol::Udp, false)),
+        "http" | "ws" => Ok((ClientProtocol::Http, false)),
+        "https" | "wss" | "tls" => Ok((ClientProtocol::Https, false)),
+        "grpc" => Ok((ClientProtocol::Http, true)),
+        "grpcs" => Ok((ClientProtocol::Https, true)),
+        "tcp" => Ok((ClientProtocol::Tcp, false)),
+        "udp" => Ok((ClientProtocol::Udp, false)),
         other => Err(format!(
             "has the scheme {other:?}; the supported schemes are http, https, grpc, grpcs, tls, tcp, and udp"
         )),

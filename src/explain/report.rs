@@ -1,6 +1,6 @@
 //! The report on one request, as data for programs and for [`text`](super::text).
 
-use lockgate_route::translate::explained::{Answer, Backend, Done, Step, Tls};
+use lockgate_route::translate::explained::{Answer, Backend, ConnectionTls, Done, Step};
 use lockgate_route::translate::problem::{Problem, Reason};
 use prost_types::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -284,7 +284,7 @@ fn listener(answer: &Answer) -> ListenerEntry {
     }
 }
 
-fn tls(tls: &Tls) -> TlsEntry {
+fn tls(tls: &ConnectionTls) -> TlsEntry {
     let certificates = tls.certificates.iter().map(|one| CertificateEntry {
         secret: one.secret.to_string(),
         names: one.names.clone(),

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockgate_route::model::{Action, Host, ListenerId, Model, Route, SecretId, TlsConnections, TlsHost, VirtualHost};
+use lockgate_route::model::{
+    Action, Host, ListenerId, Model, Route, SecretId, TlsConnections, TlsHost, VirtualHostRoutes,
+};
 use lockgate_route::objects::Kind;
 use lockgate_route::settings::Settings;
 use lockgate_route::translate::Translator;
@@ -47,7 +49,7 @@ impl<'m> Served<'m> {
     pub fn new(model: &'m Model, migrated: Migrated) -> Self {
         let kind = migrated.kind();
         let mut plain: BTreeMap<&Host, Vec<&Route>> = BTreeMap::new();
-        let of_plain: Vec<(&Host, &VirtualHost)> = match model.plain(ListenerId::HTTP) {
+        let of_plain: Vec<(&Host, &VirtualHostRoutes)> = match model.plain(ListenerId::HTTP) {
             Some(hosts) => hosts.hosts.iter().filter(|(_, content)| has(content, kind)).collect(),
             None => Vec::new(),
         };
@@ -180,13 +182,13 @@ impl<'m> Served<'m> {
 }
 
 /// Returns whether an object of this kind declares a route of a host.
-fn has(content: &VirtualHost, kind: Kind) -> bool {
+fn has(content: &VirtualHostRoutes, kind: Kind) -> bool {
     content.routes.iter().any(|route| is_of(kind, &route.origin))
 }
 
 /// Returns the routes of the objects of this kind that requests for `host` can reach. Requests for names of several labels below a wildcard are not
 /// considered. Trailing routes that answer 404 are left out: a Gateway answers so without a route.
-fn reached<'m>(host: &Host, content: &'m VirtualHost, kind: Kind) -> Vec<&'m Route> {
+fn reached<'m>(host: &Host, content: &'m VirtualHostRoutes, kind: Kind) -> Vec<&'m Route> {
     let count = if matches!(host, Host::Wildcard(_)) { content.one_label } else { content.routes.len() };
     let mut routes = Vec::new();
     let of_kind = content.routes.iter().take(count).map(Arc::as_ref).filter(|route| is_of(kind, &route.origin));

@@ -7,7 +7,7 @@ use lockgate_route::settings::Settings;
 
 use super::resolved::{Origin, Resolved, SettingsFault};
 use super::values::quoted;
-use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, StatsTls, TlsParameters};
+use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, StatsTlsSettings, TlsParameters};
 
 /// Returns all contradictions between valid values.
 pub fn all(resolved: &Resolved) -> Vec<SettingsFault> {
@@ -30,7 +30,7 @@ pub fn all(resolved: &Resolved) -> Vec<SettingsFault> {
             "HTTP/3 needs TLS 1.3, and tls.maximumVersion is lower",
         );
     }
-    if http.http3.enabled && listeners.proxy_protocol != super::ProxyProtocol::Off {
+    if http.http3.enabled && listeners.proxy_protocol != super::ProxyProtocolMode::Off {
         let message = "HTTP/3 does not support PROXY headers, which listeners.proxyProtocol requires";
         checks.add_fault(&["http.http3.enabled", "listeners.proxyProtocol"], message);
     }
@@ -156,7 +156,7 @@ impl Checks<'_> {
     fn check_stats_by_tls(&mut self) {
         const PORT: &str = "listeners.stats.tls.port";
         const SECRET: &str = "listeners.stats.tls.secret";
-        let StatsTls { at, secret, client_ca } = &self.resolved.settings.route.listeners.stats_tls;
+        let StatsTlsSettings { at, secret, client_ca } = &self.resolved.settings.route.listeners.stats_tls;
         if at.port != 0 && secret.is_none() {
             self.add_fault(&[PORT], format!("statistics over TLS need {SECRET}, which is not set"));
         }

@@ -24,9 +24,9 @@ use super::values::words::Word;
 use super::values::{Bool, Maybe};
 use super::yaml::{Node, Wrong};
 use super::{
-    AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
-    DnsLookupFamily, EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocol, RestrictingAnnotations,
-    RestrictingPolicies, ServerHeader, Settings, Underscores,
+    AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, DnsLookupFamily,
+    EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocolMode, RestrictingAnnotations, RestrictingPolicies,
+    RouteDiscoveryMode, ServerHeader, Settings, Underscores,
 };
 use crate::telemetry;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockgate_xds::identity::Pattern;
 
-use super::Endpoint;
+use super::ServiceAddress;
 use crate::telemetry;
 
 /// Settings of the process, from the file or from flags. Most changes need a restart.
@@ -61,7 +61,7 @@ pub struct Xds {
     /// Names in certificates of replicas. Empty: the names in the controller's own certificate.
     pub replica_names: Vec<Pattern>,
     /// A DNS name that resolves to all replicas; `None` if this is the only replica.
-    pub peers: Option<Endpoint>,
+    pub peers: Option<ServiceAddress>,
 }
 
 /// The transport security of xDS.

@@ -68,9 +68,15 @@ fn every_field_has_a_key() {
     // Takes the structs apart, so that a new field does not compile until it has a key.
     let route::Settings {
         ingress:
-            Ingress { controller: _, class_names: _, classless: _, restricting_annotations: _, ignored_annotations: _ },
+            IngressSettings {
+                controller: _,
+                class_names: _,
+                classless: _,
+                restricting_annotations: _,
+                ignored_annotations: _,
+            },
         gateway:
-            Gateway {
+            GatewaySettings {
                 controller: _,
                 restricting_policies: _,
                 ignored_policies: _,
@@ -86,7 +92,7 @@ fn every_field_has_a_key() {
                 http: Bind { address: _, port: _ },
                 https: _,
                 stats: _,
-                stats_tls: StatsTls { at: _, secret: _, client_ca: _ },
+                stats_tls: StatsTlsSettings { at: _, secret: _, client_ca: _ },
                 readiness: _,
                 overload_probe: _,
                 admin: _,
@@ -101,7 +107,7 @@ fn every_field_has_a_key() {
         http:
             Http {
                 versions: _,
-                http3: Http3 { enabled: _, advertised_port: _ },
+                http3: Http3Settings { enabled: _, advertised_port: _ },
                 trusted_hops: _,
                 strip_trailing_host_dot: _,
                 merge_slashes: _,
@@ -120,7 +126,7 @@ fn every_field_has_a_key() {
             },
         compression: Compression { algorithms: _, minimum_bytes: _, content_types: _ },
         headers: HeaderPolicies { request: HeaderPolicy { set: _, remove: _ }, response: _, ingresses: _ },
-        statistics: Statistics { max_objects: _ },
+        statistics: StatisticsSettings { max_objects: _ },
         regexes: Regexes { max_size: _, max_size_per_host: _, max_steps: _, max_steps_per_host: _, max_per_host: _ },
         timeouts:
             Timeouts {
@@ -137,7 +143,7 @@ fn every_field_has_a_key() {
             },
         retries: Retries { conditions: _, count: _, per_try_timeout: _ },
         tls:
-            Tls {
+            TlsSettings {
                 default_secret: _,
                 fallback_secret: _,
                 redirect: _,
@@ -199,7 +205,7 @@ fn every_field_has_a_key() {
                 tls: _,
                 client_certificate: _,
             },
-        routes: Routes { discovery: _ },
+        routes: RouteSettings { discovery: _ },
         tenants:
             Tenants {
                 max_circuit_breaker: _,
@@ -384,7 +390,7 @@ fn off_overrides_the_settings_file() {
     // A chart that reads YAML 1.1 turns `off` into `false`, and 1.2 into a number.
     let text = "timeouts: {response: false}\nlisteners: {proxyProtocol: false}\naccessLog: {format: false}\n";
     let route::Settings { timeouts, listeners, access_log, .. } = read(text).settings.route;
-    assert_eq!((timeouts.response, listeners.proxy_protocol), (None, ProxyProtocol::Off));
+    assert_eq!((timeouts.response, listeners.proxy_protocol), (None, ProxyProtocolMode::Off));
     assert_eq!(access_log.format, AccessLogFormat::Off);
     assert_eq!(read("tls: {maximumVersion: '1.2'}").settings, read("tls: {maximumVersion: 1.2}").settings);
 }

@@ -16,8 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use lockgate_route::objects::gateway::{
     EnvoyFleet, EnvoyFleetSpec, FleetService, Gateway, GatewayClass, GatewayClassSpec, GatewayClassStatus, GatewaySpec,
-    GatewayStatus, HttpFilter, HttpMatch, HttpRule, ListenerSet, ListenerSetSpec, ListenerSetStatus, ReferenceGrant,
-    ReferenceGrantSpec, RouteStatus,
+    GatewayStatus, HttpFilter, HttpMatch, HttpRouteRule, ListenerSet, ListenerSetSpec, ListenerSetStatus,
+    ReferenceGrant, ReferenceGrantSpec, RouteStatus,
 };
 use lockgate_route::objects::{
     Exposure, GatewayService, HostGrant, HostGrantSpec, HostGrantStatus, Kind, Meta, Object, Transport,
@@ -321,7 +321,7 @@ fn shrink_status(status: &mut RouteStatus) {
 }
 
 /// Releases spare capacity in the lists of a rule, whose elements are large.
-fn shrink(rule: &mut HttpRule) {
+fn shrink(rule: &mut HttpRouteRule) {
     rule.matches.iter_mut().for_each(|HttpMatch { headers, query_params, .. }| {
         headers.shrink_to_fit();
         query_params.shrink_to_fit();

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use lockgate_route::objects::gateway::{Gateway, GatewayAddress, GatewayClass};
 use lockgate_route::objects::{Kind, ObjectKey, Service};
-use lockgate_route::translate::gateway::Report;
+use lockgate_route::translate::gateway::GatewayReport;
 use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 
@@ -107,7 +107,7 @@ fn status(facts: &GatewayFacts<'_>, progress: &ObjectProgress) -> DesiredGateway
     conditions.push(view.programmed(progress, &current.conditions));
     let reports = facts.report.map(|report| report.listeners.as_slice()).unwrap_or_default();
     let listeners = reports.iter().take(MAX_LISTENERS).map(|report| view.listener(report, progress, |_| "Invalid"));
-    let sets = facts.report.map_or(0, Report::accepted_sets);
+    let sets = facts.report.map_or(0, GatewayReport::accepted_sets);
     DesiredGatewayStatus {
         addresses: facts.addresses(),
         conditions,

@@ -16,7 +16,7 @@ pub const GO_UNITS: &[(&str, u64)] = &[
 
 /// A time limit in an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum TimeLimit {
     /// `0`, `0s`: the limit that applies without the annotation.
     Default,
     /// `infinity` or `infinite`: no limit.
@@ -27,14 +27,14 @@ pub enum Limit {
 }
 
 /// Parses a time limit. Returns `None` if `text` is negative, or neither a duration nor `infinity`.
-pub fn limit(text: &str) -> Option<Limit> {
+pub fn limit(text: &str) -> Option<TimeLimit> {
     if text == "infinity" || text == "infinite" {
-        return Some(Limit::Infinite);
+        return Some(TimeLimit::Infinite);
     }
     let duration = parse(text)?;
     Some(match duration.is_zero() {
-        true => Limit::Default,
-        false => Limit::After(duration.max(Duration::from_millis(1))),
+        true => TimeLimit::Default,
+        false => TimeLimit::After(duration.max(Duration::from_millis(1))),
     })
 }
 
@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn limits() {
-        assert_eq!(limit("infinity"), Some(Limit::Infinite));
-        assert_eq!(limit("infinite"), Some(Limit::Infinite));
-        assert_eq!(limit("0"), Some(Limit::Default));
-        assert_eq!(limit("1ns"), Some(Limit::After(Duration::from_millis(1))));
-        assert_eq!(limit("3s"), Some(Limit::After(Duration::from_secs(3))));
+        assert_eq!(limit("infinity"), Some(TimeLimit::Infinite));
+        assert_eq!(limit("infinite"), Some(TimeLimit::Infinite));
+        assert_eq!(limit("0"), Some(TimeLimit::Default));
+        assert_eq!(limit("1ns"), Some(TimeLimit::After(Duration::from_millis(1))));
+        assert_eq!(limit("3s"), Some(TimeLimit::After(Duration::from_secs(3))));
         assert_eq!(limit("-3s"), None);
     }
 }

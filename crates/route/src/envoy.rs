@@ -67,7 +67,7 @@ use crate::model::{Model, Touched};
 use crate::settings::Settings;
 
 pub use builder::{Builder, Built, Change, Forms};
-pub use parts::{Part, Parts, changed_objects, parts};
+pub use parts::{ObjectRoutes, Parts, changed_objects, parts};
 pub use statistics::Statistics;
 
 /// Builds all resources that serve `model`: clusters, load assignments, secrets, route configurations with all their

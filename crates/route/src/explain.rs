@@ -12,7 +12,7 @@ mod tests;
 use std::sync::Arc;
 
 use crate::model::{
-    ClusterId, Destination, Host, Listener, Model, Route, Share, TlsConnections, TlsHost, Traffic, VirtualHost,
+    ClusterId, Destination, Host, Listener, Model, Route, Share, TlsConnections, TlsHost, Traffic, VirtualHostRoutes,
 };
 use crate::settings::Settings;
 
@@ -44,7 +44,7 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision<'a> {
     /// The server name that selects the filter chain.
-    pub chain: Option<Chain<'a>>,
+    pub chain: Option<FilterChain<'a>>,
     /// The path that routes are compared with, after normalization. It has no query.
     pub path: String,
     /// The domain of the virtual host; `None` if no virtual host matches.
@@ -57,9 +57,9 @@ pub struct Decision<'a> {
     pub is_grpc: bool,
 }
 
-/// A server name with its TLS properties.
+/// The filter chain of a server name, with its TLS properties.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Chain<'a> {
+pub enum FilterChain<'a> {
     /// HTTP over TLS.
     Http(&'a Host, &'a TlsHost),
     /// Forwarded TLS connections.
@@ -115,7 +115,7 @@ pub fn decide<'a>(model: &'a Model, listener: &str, request: &Request, settings:
             match found.or_else(|| hosts.get_key_value(&Host::Any)) {
                 None => decision.outcome = Outcome::Closed("no route has this server name"),
                 Some((host, connections)) => {
-                    decision.chain = Some(Chain::Forwarded(host, connections));
+                    decision.chain = Some(FilterChain::Forwarded(host, connections));
                     decision.outcome = Outcome::Forwarded(&connections.to);
                 }
             }
@@ -135,11 +135,11 @@ pub fn decide<'a>(model: &'a Model, listener: &str, request: &Request, settings:
         }
         Traffic::Https(tls) => match hosts::chain(tls, request.server_name.as_deref()) {
             None => decision.outcome = Outcome::Closed("no certificate may be presented for this server name"),
-            Some(chain @ Chain::Forwarded(_, connections)) => {
+            Some(chain @ FilterChain::Forwarded(_, connections)) => {
                 decision.chain = Some(chain);
                 decision.outcome = Outcome::Forwarded(&connections.to);
             }
-            Some(chain @ Chain::Http(server_name, content)) => {
+            Some(chain @ FilterChain::Http(server_name, content)) => {
                 decision.chain = Some(chain);
                 let plain = tls.plain.as_ref().and_then(|plain| model.plain(plain.as_str()));
                 let is_strict = settings.tls.strict_server_names && matches!(server_name, Host::Wildcard(_));
@@ -180,7 +180,7 @@ impl<'a> Decision<'a> {
     }
 
     /// Selects routes of a virtual host.
-    fn route(&mut self, domain: &Host, content: &'a VirtualHost, compared: &Compared) -> Outcome<'a> {
+    fn route(&mut self, domain: &Host, content: &'a VirtualHostRoutes, compared: &Compared) -> Outcome<'a> {
         let is_single = content.one_label == 0 || compared.has_one_label_below(domain);
         let routes = if is_single { &content.routes } else { content.for_several_labels() };
         let mut matching = routes.iter().filter(|route| compared.meets(&route.matches));

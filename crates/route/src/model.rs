@@ -59,13 +59,14 @@ pub use listener::{
 pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch, ValuePart};
 pub use part::Part;
 pub use policy::{
-    AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, GrpcJson, Jwks, Jwt, JwtProvider, LimitAnswer,
+    AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, GrpcJson, Jwks, Jwt, JwtIssuer, LimitAnswer,
     LocalRateLimit, RemoteJwks, ResponseLimit, RoutePolicy, TimeLimits, WasmModule,
 };
 pub use processing::{Processed, ProcessedBody, Processing};
-pub use rate_limit::{Entry, EntryHeader, GlobalRateLimit, HeaderCondition};
+pub use rate_limit::{EntryHeader, GlobalRateLimit, HeaderCondition, RateLimitEntry};
 pub use route::{
-    Action, CommonEnds, Forward, OwnParts, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,
+    Action, CommonEnds, Forward, OwnParts, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHostRoutes,
+    WeightedCluster,
 };
 pub use session::{CookieName, Session, SessionCookie};
 pub use tls::{Others, ServedHosts, TlsHost, TlsVersion};
@@ -84,7 +85,7 @@ pub struct Model {
     pub endpoints: BTreeMap<ServicePortId, Endpoints>,
     /// Key pairs and authorities, each referenced by at least one [`TlsHost`], [`TlsHosts`], [`Termination`], or
     /// [`Cluster`], or by `stats_tls`.
-    pub secrets: BTreeMap<SecretId, Secret>,
+    pub secrets: BTreeMap<SecretId, SdsSecret>,
     /// The TLS configuration of the listener for statistics.
     pub stats_tls: Option<StatsTls>,
     /// A number that no other installation has. A request with this mark has already passed an Envoy of this installation. `None`
@@ -132,7 +133,7 @@ pub enum Host {
     /// One name in lower case: `shop.example.com`.
     Exact(Arc<str>),
     /// At least one label before this suffix: `example.com` for `*.example.com`. The routes of an Ingress are for
-    /// exactly one label (see [`VirtualHost::one_label`]).
+    /// exactly one label (see [`VirtualHostRoutes::one_label`]).
     Wildcard(Arc<str>),
     /// Every host.
     Any,
@@ -248,9 +249,9 @@ pub struct StatsTls {
     pub clients: Option<SecretId>,
 }
 
-/// The content of a Secret or of ConfigMaps for TLS, with its origins.
+/// A secret that Envoys receive by SDS: the content of a Secret or of ConfigMaps, and its origin.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Secret {
+pub struct SdsSecret {
     /// The content.
     pub material: Material,
     /// The Secret, or the first of the ConfigMaps.

@@ -21,21 +21,21 @@ use std::collections::BTreeMap;
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JSON_FIELDS, JsonField, STDERR, STDOUT};
 pub use downstream::{
     Compression, CompressionAlgorithm, ConnectionBalancer, EscapedSlashes, HeaderPolicies, HeaderPolicy, Hsts, Http,
-    Http3, HttpVersion, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls, TlsParameters,
-    Underscores,
+    Http3Settings, HttpVersion, Listeners, ProxyProtocolMode, ServerHeader, SocketOptions, StatsTlsSettings, Timeouts,
+    TlsParameters, TlsSettings, Underscores,
 };
-pub use gateway::{Fleets, Gateway, RestrictingPolicies};
+pub use gateway::{Fleets, GatewaySettings, RestrictingPolicies};
 pub use hosts::Hosts;
 pub use http_proxies::HttpProxies;
 pub use names::{is_label, is_subdomain};
 pub use regexes::Regexes;
 pub use retries::{RETRY_CONDITIONS, Retries};
-pub use routes::{Discovery, Routes};
+pub use routes::{RouteDiscoveryMode, RouteSettings};
 pub use services::{
-    AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, EntryHeader, ExternalAuthorization,
-    HeaderCondition, RateLimit, RequestBody,
+    AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, EntryHeader, ExternalAuthorization, HeaderCondition,
+    RateLimit, RateLimitEntry, RequestBody, ServiceAddress,
 };
-pub use statistics::Statistics;
+pub use statistics::StatisticsSettings;
 pub use tenants::Tenants;
 pub use tracing::{Sampling, TagValue, Tracing};
 pub use upstream::{DnsLookupFamily, Upstream};
@@ -45,9 +45,9 @@ pub use wasm::{Module, Wasm};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     /// The selection of Ingresses.
-    pub ingress: Ingress,
+    pub ingress: IngressSettings,
     /// The selection of Gateways, and the limits of their policies and fleets.
-    pub gateway: Gateway,
+    pub gateway: GatewaySettings,
     /// Whether several namespaces may share a host.
     pub namespace_ownership: NamespaceOwnership,
     /// The namespaces that may define hosts.
@@ -67,9 +67,9 @@ pub struct Settings {
     /// Headers set and removed on all routes.
     pub headers: HeaderPolicies,
     /// How Envoys receive their routes.
-    pub routes: Routes,
+    pub routes: RouteSettings,
     /// Statistics of single objects.
-    pub statistics: Statistics,
+    pub statistics: StatisticsSettings,
     /// Limits of regular expressions.
     pub regexes: Regexes,
     /// Time limits.
@@ -77,7 +77,7 @@ pub struct Settings {
     /// Retries of requests to backends.
     pub retries: Retries,
     /// TLS for clients.
-    pub tls: Tls,
+    pub tls: TlsSettings,
     /// Envoy's access log.
     pub access_log: AccessLog,
     /// Tracing.
@@ -98,7 +98,7 @@ pub struct Settings {
 
 /// The selection of Ingresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ingress {
+pub struct IngressSettings {
     /// The value of `spec.controller` in the IngressClasses that Lockgate serves.
     pub controller: String,
     /// Names of ingress classes that are served even without an IngressClass object.
@@ -121,7 +121,7 @@ pub enum RestrictingAnnotations {
     Ignore,
 }
 
-impl Default for Ingress {
+impl Default for IngressSettings {
     fn default() -> Self {
         Self {
             controller: "lockgate.dev/ingress-controller".to_owned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use lockgate_route::model::{Bind, Destination, Host, Listener, ListenerId, Model, Touched, Traffic, WeightedCluster};
 use lockgate_route::objects::ObjectKey;
-use lockgate_route::settings::{Discovery, Routes, Settings};
+use lockgate_route::settings::{RouteDiscoveryMode, RouteSettings, Settings};
 use lockgate_route::testing::model::{Shared as _, cluster_id, model, model_with};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
@@ -59,8 +59,8 @@ fn settle(fleets: &mut Fleets, model: &Model, settings: &Settings) {
 }
 
 /// The settings with this form of routes.
-fn with_discovery(discovery: Discovery) -> Settings {
-    Settings { routes: Routes { discovery }, ..Settings::default() }
+fn with_discovery(discovery: RouteDiscoveryMode) -> Settings {
+    Settings { routes: RouteSettings { discovery }, ..Settings::default() }
 }
 
 fn newest(fleets: &Fleets, view: View) -> Option<Arc<Snapshot>> {
@@ -118,7 +118,7 @@ fn clusters_and_load_assignments_are_one_resource_for_all() {
 
 #[test]
 fn each_has_its_own_form_of_routes() {
-    let settings = with_discovery(Discovery::Vhds);
+    let settings = with_discovery(RouteDiscoveryMode::Vhds);
     let mut fleets = requested();
     publish_with(&mut fleets, &model_with(&settings), &settings);
     for view in [View::Envoy, View::Whole] {
@@ -146,7 +146,7 @@ fn a_cluster_that_grpc_takes_in_another_form_is_another_resource() {
 
 #[test]
 fn a_view_is_built_when_a_client_requests_it_and_then_equals_one_that_always_existed() {
-    for discovery in [Discovery::Auto, Discovery::Rds, Discovery::Vhds] {
+    for discovery in [RouteDiscoveryMode::Auto, RouteDiscoveryMode::Rds, RouteDiscoveryMode::Vhds] {
         let settings = with_discovery(discovery);
         let model = model_with(&settings);
         let woken = Arc::new(AtomicUsize::new(0));
@@ -179,12 +179,12 @@ fn a_view_is_built_when_a_client_requests_it_and_then_equals_one_that_always_exi
 #[test]
 fn a_view_that_no_client_requests_is_never_due() {
     let (mut fleets, model) = (Fleets::default(), model());
-    publish_with(&mut fleets, &model, &with_discovery(Discovery::Rds));
+    publish_with(&mut fleets, &model, &with_discovery(RouteDiscoveryMode::Rds));
     // A build waits when routes become small resources, so that no view has complete route configurations any more.
     let start = Instant::now();
     whole(&mut fleets).pace.built(start, start + Duration::from_secs(60));
     whole(&mut fleets).pace.stale = true;
-    let settings = with_discovery(Discovery::Auto);
+    let settings = with_discovery(RouteDiscoveryMode::Auto);
     let none = Touched::default();
     let everything = Change { settings_changed: true, ..change(&model, &none, &settings) };
     fleets.update(everything, &fleets.dedicated.clone(), Instant::now());
@@ -195,7 +195,7 @@ fn a_view_that_no_client_requests_is_never_due() {
 fn files_contain_only_whole_route_configurations() {
     let mut fleets = Fleets::shared(View::Whole, Box::new(|| ()));
     publish(&mut fleets, &model());
-    let settings = with_discovery(Discovery::Rds);
+    let settings = with_discovery(RouteDiscoveryMode::Rds);
     let mut eager = requested();
     publish_with(&mut eager, &model_with(&settings), &settings);
     let (alone, eager) = (snapshot(&fleets, View::Whole), snapshot(&eager, View::Whole));
@@ -208,7 +208,7 @@ fn files_contain_only_whole_route_configurations() {
 
 #[test]
 fn files_have_routes_in_one_piece_also_where_envoys_have_scopes() {
-    let settings = with_discovery(Discovery::Scopes);
+    let settings = with_discovery(RouteDiscoveryMode::Scopes);
     let mut fleets = Fleets::shared(View::Whole, Box::new(|| ()));
     let model = model_with(&settings);
     for settings_changed in [false, true] {
@@ -229,9 +229,14 @@ fn files_have_routes_in_one_piece_also_where_envoys_have_scopes() {
 #[test]
 fn the_settings_say_in_which_form_delta_envoys_get_routes() {
     let mut fleets = published(&model());
-    for discovery in
-        [Discovery::Rds, Discovery::Scopes, Discovery::Rds, Discovery::Vhds, Discovery::Scopes, Discovery::Auto]
-    {
+    for discovery in [
+        RouteDiscoveryMode::Rds,
+        RouteDiscoveryMode::Scopes,
+        RouteDiscoveryMode::Rds,
+        RouteDiscoveryMode::Vhds,
+        RouteDiscoveryMode::Scopes,
+        RouteDiscoveryMode::Auto,
+    ] {
         let settings = with_discovery(discovery);
         let mut again = requested();
         let model = model_with(&settings);
@@ -246,7 +251,7 @@ fn the_settings_say_in_which_form_delta_envoys_get_routes() {
         }
         let by_host = !names(&fleets, View::Envoy, ResourceType::ROUTES).is_empty()
             && snapshot(&fleets, View::Envoy).len(ResourceType::VIRTUAL_HOST) > 0;
-        assert_eq!(by_host, discovery == Discovery::Vhds, "{discovery:?}");
+        assert_eq!(by_host, discovery == RouteDiscoveryMode::Vhds, "{discovery:?}");
         for view in View::ALL {
             assert_equal(&snapshot(&fleets, view), &snapshot(&again, view), &format!("{discovery:?} {view:?}"));
         }
@@ -286,7 +291,7 @@ fn all_views_count_the_same_publications_and_no_stream_is_told_of_a_number() {
 
 #[test]
 fn expensive_resources_are_built_at_once_and_then_paced() {
-    let settings = with_discovery(Discovery::Vhds);
+    let settings = with_discovery(RouteDiscoveryMode::Vhds);
     let (mut fleets, first) = (requested(), model_with(&settings));
     publish_with(&mut fleets, &first, &settings);
     let [host, other] = [0, 1].map(|at| first.http().keys().nth(at).unwrap().clone());
@@ -336,7 +341,7 @@ fn expensive_resources_are_built_at_once_and_then_paced() {
 #[test]
 fn resources_that_outdated_routes_kept_are_removed_when_the_settings_change_the_form_of_routes() {
     let (mut fleets, mut model) = (Fleets::default(), model());
-    let settings = with_discovery(Discovery::Rds);
+    let settings = with_discovery(RouteDiscoveryMode::Rds);
     publish_with(&mut fleets, &model, &settings);
     let start = Instant::now();
     whole(&mut fleets).pace.built(start, start + Duration::from_secs(60));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use lockgate_route::envoy::{Builder, Change, Forms};
 use lockgate_route::model::{ListenerId, Touched};
-use lockgate_route::settings::Discovery;
+use lockgate_route::settings::RouteDiscoveryMode;
 use lockgate_xds::snapshot::{Changes, Resource, ResourceType};
 
 use super::class::View;
@@ -54,7 +54,7 @@ impl Views {
         let requested = to.requested();
         let is_new = |view: &View| to.newest(*view).is_none();
         let everything = settings_changed || is_new(&self.primary);
-        let by_host = requested.contains(&View::Envoy) && settings.routes.discovery != Discovery::Rds;
+        let by_host = requested.contains(&View::Envoy) && settings.routes.discovery != RouteDiscoveryMode::Rds;
         let whole: Vec<View> = requested.iter().copied().filter(|view| is_whole(*view, by_host)).collect();
         // Files are read by people, too.
         let forms = Forms { vhds: by_host, rds: false, no_scopes: self.primary == View::Whole };

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use lockgate_route::model::{
-    Entry, ErrorResponse, Faults, GlobalRateLimit, GrpcJson, HostRewrite, PathRewrite, PolicyRewrite, RegexRewrite,
-    ResponseLimit, Retry, Share, TimeLimits, WasmModule,
+    ErrorResponse, Faults, GlobalRateLimit, GrpcJson, HostRewrite, PathRewrite, PolicyRewrite, RateLimitEntry,
+    RegexRewrite, ResponseLimit, Retry, Share, TimeLimits, WasmModule,
 };
 use serde_json::{Value, json};
 
@@ -62,16 +62,16 @@ pub fn global_rate_limit_spec(
     Some(json!({ "descriptors": descriptors }))
 }
 
-fn entry(entry: &Entry) -> Option<Value> {
+fn entry(entry: &RateLimitEntry) -> Option<Value> {
     Some(match entry {
-        Entry::GenericKey { key, value } => {
+        RateLimitEntry::GenericKey { key, value } => {
             json!({ "type": "Value", "key": key.as_deref().unwrap_or("generic_key"), "value": value })
         }
-        Entry::RequestHeader { header_name, descriptor_key } => {
+        RateLimitEntry::RequestHeader { header_name, descriptor_key } => {
             json!({ "type": "Header", "key": descriptor_key, "header": header_name })
         }
-        Entry::RemoteAddress => json!({ "type": "ClientAddress" }),
-        Entry::RequestHeaderValueMatch { .. } => return None,
+        RateLimitEntry::RemoteAddress => json!({ "type": "ClientAddress" }),
+        RateLimitEntry::RequestHeaderValueMatch { .. } => return None,
     })
 }
 

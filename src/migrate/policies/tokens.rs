@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockgate_route::model::{Jwks, Jwt, JwtProvider, RemoteJwks};
+use lockgate_route::model::{Jwks, Jwt, JwtIssuer, RemoteJwks};
 use serde_json::{Value, json};
 
 use super::super::losses::Losses;
@@ -23,7 +23,7 @@ pub fn written(
     let mut issuers = BTreeSet::new();
     let mut providers = Vec::new();
     for provider in &jwt.providers {
-        let JwtProvider { issuer, audiences, jwks, forwards, reads_query } = provider;
+        let JwtIssuer { issuer, audiences, jwks, forwards, reads_query } = provider;
         if issuer.is_empty() || !issuers.insert(issuer) {
             return Err(Some(RuleFault {
                 part: PART,

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lockgate_route::model::{
-    Action, Host, Jwt, ListenerId, Model, PathMatch, Route, RoutePolicy, TlsConnections, TlsHosts, Traffic, VirtualHost,
+    Action, Host, Jwt, ListenerId, Model, PathMatch, Route, RoutePolicy, TlsConnections, TlsHosts, Traffic,
+    VirtualHostRoutes,
 };
 use lockgate_route::objects::http_proxy::HttpProxy;
 use lockgate_route::objects::{Kind, Objects};
@@ -19,7 +20,7 @@ use crate::check::{Manifests, Scope, objects};
 use crate::settings::resolve;
 
 /// Returns the hosts of a listener for plain HTTP and of a listener for HTTPS.
-fn hosts<'m>(model: &'m Model, [plain, tls]: [&str; 2]) -> Vec<(bool, &'m Host, &'m VirtualHost)> {
+fn hosts<'m>(model: &'m Model, [plain, tls]: [&str; 2]) -> Vec<(bool, &'m Host, &'m VirtualHostRoutes)> {
     let of_plain = model.plain(plain).into_iter().flat_map(|plain| &plain.hosts);
     let of_tls = model.tls(tls).into_iter().flat_map(|tls| &tls.hosts);
     let of_tls = of_tls.flat_map(|(_, host)| host.virtual_hosts.iter());
@@ -135,7 +136,7 @@ fn check_case(case: &Path) -> [usize; 4] {
 }
 
 /// Returns the route that takes a request for a path.
-fn first(content: &VirtualHost, path: &str) -> *const Route {
+fn first(content: &VirtualHostRoutes, path: &str) -> *const Route {
     let found = content.routes.iter().find(|one| one.matches.conditions().is_none() && matches(one, path));
     found.map_or(std::ptr::null(), |route| &raw const **route)
 }

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use lockgate_route::model::{Action, ForwardFilter, ListenerId, Model, PathMatch, PathRewrite, Route, VirtualHost};
+use lockgate_route::model::{
+    Action, ForwardFilter, ListenerId, Model, PathMatch, PathRewrite, Route, VirtualHostRoutes,
+};
 use lockgate_route::objects::http_proxy::HttpProxy;
 use lockgate_route::objects::{Kind, Object, Objects};
 use lockgate_route::settings::Settings;
@@ -141,7 +143,7 @@ fn world(proxies: &[Object]) -> Objects {
 
 /// Returns the route that takes a request.
 fn taken<'m>(model: &'m Model, [plain, tls]: [&str; 2], request: Request) -> Option<&'m Route> {
-    let content: &VirtualHost = match request.is_tls {
+    let content: &VirtualHostRoutes = match request.is_tls {
         false => best(&model.plain(plain)?.hosts, request.name)?.1,
         true => {
             let (name, host) = best(&model.tls(tls)?.hosts, request.name)?;

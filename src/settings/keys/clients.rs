@@ -174,7 +174,7 @@ pub const CLIENTS: &[SettingsKey] = &[
     ),
     key!(
         "listeners.proxyProtocol",
-        Word<ProxyProtocol>,
+        Word<ProxyProtocolMode>,
         route.listeners.proxy_protocol,
         "Support of PROXY headers, version 1 or 2, at the start of a connection. `required` closes connections \
          without a header. `optional` accepts both, and is only safe if nobody but trusted proxies can connect."
@@ -372,7 +372,7 @@ pub const CLIENTS: &[SettingsKey] = &[
     ),
     key!(
         "routes.discovery",
-        Word<Discovery>,
+        Word<RouteDiscoveryMode>,
         route.routes.discovery,
         "The form of the routes of plain HTTP. `auto` is `scopes`. `scopes`: each host separately (SRDS); a change costs an Envoy the \
          same among ten hosts and among thousands. Requests to wildcard hosts and unknown hosts cost more, because Envoy looks for \

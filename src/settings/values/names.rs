@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde_json::{Value as Json, json};
 
 use super::Scalar;
-use crate::settings::{Endpoint, is_label, is_subdomain};
+use crate::settings::{ServiceAddress, is_label, is_subdomain};
 
 /// `NAMESPACE/NAME` of an object.
 pub struct ObjectName;
@@ -231,10 +231,10 @@ fn is_host_name(text: &str) -> bool {
 pub struct HostPort;
 
 impl Scalar for HostPort {
-    type Value = Endpoint;
+    type Value = ServiceAddress;
     const NAME: &'static str = "`host:port`";
 
-    fn parse(text: &str) -> Result<Endpoint, String> {
+    fn parse(text: &str) -> Result<ServiceAddress, String> {
         const EXPECTED: &str = "expected HOST:PORT, such as limits.security.svc.cluster.local:8081";
         if text.starts_with("https://") {
             return Err("TLS to this service is not supported: use a port without TLS".to_owned());
@@ -247,10 +247,10 @@ impl Scalar for HostPort {
             None if is_host_name(host) || host.parse::<std::net::Ipv4Addr>().is_ok() => host.to_owned(),
             None => return Err(EXPECTED.to_owned()),
         };
-        Ok(Endpoint { host, port })
+        Ok(ServiceAddress { host, port })
     }
 
-    fn show(value: &Endpoint) -> Json {
+    fn show(value: &ServiceAddress) -> Json {
         value.to_string().into()
     }
 
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn services_are_hosts_and_ports() {
-        let endpoint = |host: &str, port| Ok(Endpoint { host: host.to_owned(), port });
+        let endpoint = |host: &str, port| Ok(ServiceAddress { host: host.to_owned(), port });
         assert_eq!(HostPort::parse("http://otel.obs.svc:4317/"), endpoint("otel.obs.svc", 4317));
         assert_eq!(HostPort::parse("[2001:db8::1]:4317"), endpoint("2001:db8::1", 4317));
         assert_eq!(HostPort::parse("10.0.0.1:4317"), endpoint("10.0.0.1", 4317));

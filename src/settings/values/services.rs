@@ -9,7 +9,7 @@ use super::names::is_token;
 use super::policy::{object, text};
 use super::{Bool, Scalar, ValueFormat, found, quoted};
 use crate::settings::yaml::{Field, Node, NodeContent, Wrong};
-use crate::settings::{Entry, EntryHeader, HeaderCondition};
+use crate::settings::{EntryHeader, HeaderCondition, RateLimitEntry};
 
 /// Texts by key.
 pub struct TextMap;
@@ -70,7 +70,7 @@ impl Scalar for PathPrefix {
 pub struct Descriptors;
 
 impl ValueFormat for Descriptors {
-    type Value = Vec<Vec<Entry>>;
+    type Value = Vec<Vec<RateLimitEntry>>;
 
     fn describe() -> String {
         "list of `{entries}`, each a list of `{genericKey}`, `{requestHeader}`, `{requestHeaderValueMatch}` or \
@@ -118,18 +118,18 @@ impl ValueFormat for Descriptors {
 }
 
 /// Returns an entry in the format of the file.
-fn shown(entry: &Entry) -> Json {
+fn shown(entry: &RateLimitEntry) -> Json {
     match entry {
-        Entry::GenericKey { key: Some(key), value } => json!({"genericKey": {"key": key, "value": value}}),
-        Entry::GenericKey { key: None, value } => json!({"genericKey": {"value": value}}),
-        Entry::RequestHeader { header_name, descriptor_key } => {
+        RateLimitEntry::GenericKey { key: Some(key), value } => json!({"genericKey": {"key": key, "value": value}}),
+        RateLimitEntry::GenericKey { key: None, value } => json!({"genericKey": {"value": value}}),
+        RateLimitEntry::RequestHeader { header_name, descriptor_key } => {
             json!({"requestHeader": {"headerName": header_name, "descriptorKey": descriptor_key}})
         }
-        Entry::RequestHeaderValueMatch { headers, expect_match, value } => {
+        RateLimitEntry::RequestHeaderValueMatch { headers, expect_match, value } => {
             let headers: Vec<Json> = headers.iter().map(shown_match).collect();
             json!({"requestHeaderValueMatch": {"headers": headers, "expectMatch": expect_match, "value": value}})
         }
-        Entry::RemoteAddress => json!({"remoteAddress": {}}),
+        RateLimitEntry::RemoteAddress => json!({"remoteAddress": {}}),
     }
 }
 
@@ -150,7 +150,7 @@ fn shown_match(header: &EntryHeader) -> Json {
 }
 
 /// Parses the entries of one descriptor.
-fn descriptor(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Vec<Entry>> {
+fn descriptor(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Vec<RateLimitEntry>> {
     let fields = Fields::of(node, &["entries"], wrong)?;
     let entries = fields.required("entries", wrong)?;
     let items = list(entries, "entries", wrong)?;
@@ -161,7 +161,7 @@ fn descriptor(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Vec<Entry>> {
 }
 
 /// Parses one entry.
-fn entry(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Entry> {
+fn entry(node: &Node, wrong: &mut Vec<Wrong>) -> Option<RateLimitEntry> {
     const KINDS: [&str; 4] = ["genericKey", "requestHeader", "requestHeaderValueMatch", "remoteAddress"];
     let fields = Fields::of(node, &KINDS, wrong)?;
     let [Field { key, value, .. }] = fields.all else {
@@ -173,26 +173,26 @@ fn entry(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Entry> {
             let fields = Fields::of(value, &["key", "value"], wrong)?;
             let key = fields.get("key").map(|key| full_text(key, wrong));
             let value = fields.required("value", wrong).and_then(|value| full_text(value, wrong));
-            Some(Entry::GenericKey { key: key.flatten(), value: value? })
+            Some(RateLimitEntry::GenericKey { key: key.flatten(), value: value? })
         }
         "requestHeader" => {
             let fields = Fields::of(value, &["headerName", "descriptorKey"], wrong)?;
             let header_name = fields.required("headerName", wrong).and_then(|name| header_name(name, wrong));
             let descriptor_key = fields.required("descriptorKey", wrong).and_then(|key| full_text(key, wrong));
-            Some(Entry::RequestHeader { header_name: header_name?, descriptor_key: descriptor_key? })
+            Some(RateLimitEntry::RequestHeader { header_name: header_name?, descriptor_key: descriptor_key? })
         }
         "requestHeaderValueMatch" => {
             let fields = Fields::of(value, &["headers", "expectMatch", "value"], wrong)?;
             let headers = fields.required("headers", wrong).and_then(|headers| header_matches(headers, wrong));
             let expect_match = fields.flag("expectMatch", true, wrong);
             let value = fields.required("value", wrong).and_then(|value| full_text(value, wrong));
-            Some(Entry::RequestHeaderValueMatch { headers: headers?, expect_match, value: value? })
+            Some(RateLimitEntry::RequestHeaderValueMatch { headers: headers?, expect_match, value: value? })
         }
         _ => {
             if value.content != NodeContent::Nothing {
                 Fields::of(value, &[], wrong)?;
             }
-            Some(Entry::RemoteAddress)
+            Some(RateLimitEntry::RemoteAddress)
         }
     }
 }

@@ -6,9 +6,9 @@ use serde_json::{Value as Json, json};
 
 use super::Scalar;
 use crate::settings::{
-    AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
-    DnsLookupFamily, EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocol, RestrictingAnnotations,
-    RestrictingPolicies, ServerHeader, Underscores,
+    AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, DnsLookupFamily,
+    EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocolMode, RestrictingAnnotations, RestrictingPolicies,
+    RouteDiscoveryMode, ServerHeader, Underscores,
 };
 use crate::telemetry;
 
@@ -76,7 +76,7 @@ impl Choice for ConnectionBalancer {
     const WORDS: &'static [(Self, &'static str)] = &[(Self::Off, "off"), (Self::Exact, "exact")];
 }
 
-impl Choice for Discovery {
+impl Choice for RouteDiscoveryMode {
     const NAME: &'static str = "way (`auto`, `rds`, `vhds`, `scopes`)";
     const WORDS: &'static [(Self, &'static str)] =
         &[(Self::Auto, "auto"), (Self::Rds, "rds"), (Self::Vhds, "vhds"), (Self::Scopes, "scopes")];
@@ -124,7 +124,7 @@ impl Choice for RestrictingPolicies {
     const WORDS: &'static [(Self, &'static str)] = &[(Self::Deny, "deny"), (Self::Ignore, "ignore")];
 }
 
-impl Choice for ProxyProtocol {
+impl Choice for ProxyProtocolMode {
     const NAME: &'static str = "use (`off`, `required`, `optional`)";
     const WORDS: &'static [(Self, &'static str)] =
         &[(Self::Off, "off"), (Self::Required, "required"), (Self::Optional, "optional")];

@@ -58,7 +58,7 @@ fn every_served_version_is_decoded() {
         let backend = &rules[0].backend_refs[0];
         assert_eq!((&*backend.backend.name, backend.backend.port, backend.backend.weight), ("cart", Some(80), Some(3)));
         assert_eq!(backend.filters[0].request_header_modifier.as_ref().unwrap().set[0].value, "b");
-        assert_eq!((rules[0].matches[0].query_params[0].name.as_str(), &rules[1]), ("q", &HttpRule::default()));
+        assert_eq!((rules[0].matches[0].query_params[0].name.as_str(), &rules[1]), ("q", &HttpRouteRule::default()));
 
         let from = json!({"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "web"});
         let grant = json!({"from": [from], "to": [{"group": "", "kind": "Service"}]});

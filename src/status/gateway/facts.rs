@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use lockgate_route::objects::gateway::{Gateway, GatewayAddress, ListenerSet};
 use lockgate_route::objects::{GatewayService, Kind, ObjectKey, Service, Transport};
 use lockgate_route::translate::Verdict;
-use lockgate_route::translate::gateway::{Report, service_key};
+use lockgate_route::translate::gateway::{GatewayReport, service_key};
 use lockgate_route::translate::verdict::Status;
 
 use crate::status::fault::Fault;
@@ -18,7 +18,7 @@ const MAX_ADDRESSES: usize = 16;
 pub struct GatewayFacts<'a> {
     pub gateway: &'a Gateway,
     pub verdicts: &'a [Verdict],
-    pub report: Option<&'a Report>,
+    pub report: Option<&'a GatewayReport>,
     /// The key of its Service.
     key: ObjectKey,
     pub service: Option<&'a GatewayService>,
@@ -50,7 +50,7 @@ impl<'a> GatewayFacts<'a> {
             return Some(Fault::new("Invalid", format!("the Gateway is not accepted: {}", verdict.reason)));
         }
         // A Gateway without its own listeners serves only its ListenerSets.
-        let is_valid = |report: &&Report| report.own_ports().next().is_some() || report.listeners.is_empty();
+        let is_valid = |report: &&GatewayReport| report.own_ports().next().is_some() || report.listeners.is_empty();
         let Some(report) = self.report.filter(is_valid).filter(|report| !report.ports.is_empty()) else {
             return Some(Fault::new("Invalid", "no listener is valid".to_owned()));
         };

@@ -39,7 +39,7 @@ struct World {
     class: bool,
     published: Option<Published>,
     verdicts: Vec<Verdict>,
-    report: Report,
+    report: GatewayReport,
     service: Option<Vec<LoadBalancerAddress>>,
     ports: Vec<(u16, u16)>,
     faults: Faults,
@@ -75,7 +75,11 @@ impl World {
             class: true,
             published: Some(Published::example(1, 1)),
             verdicts: verdicts.into(),
-            report: Report { listeners: vec![http], ports: vec![(Transport::Tcp, 80)], ..Report::default() },
+            report: GatewayReport {
+                listeners: vec![http],
+                ports: vec![(Transport::Tcp, 80)],
+                ..GatewayReport::default()
+            },
             service: Some(vec![ip("192.0.2.1")]),
             ports: vec![(80, 10_080)],
             faults: Faults::new(),
@@ -296,7 +300,7 @@ fn each_obstacle_has_its_reason() {
             world.verdicts[0] = verdict(None, "Accepted", Status::False, "UnsupportedAddress");
         }),
         ("False Invalid: no listener is valid", |world| world.report.ports.clear()),
-        ("False Invalid: no listener is valid", |world| world.report = Report::default()),
+        ("False Invalid: no listener is valid", |world| world.report = GatewayReport::default()),
         ("False NoResources: why", |world| {
             let fault = Fault::new("NoResources", "why".into());
             world.faults.insert(world.gateway.meta.key.clone(), fault);

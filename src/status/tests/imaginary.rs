@@ -4,7 +4,7 @@ use lockgate_route::objects::{Kind, KindInfo, Meta, Object, ObjectKey, Revision,
 use lockgate_route::testing::objects::{class, ingress, meta, service};
 use lockgate_route::translate::dialect::{Dialect, INGRESS, Resolver, Selection};
 use lockgate_route::translate::source::{Dependencies, PlainText, Rule, Shared, Source, WantedPort};
-use lockgate_route::translate::unit::{Field, Target, Unit};
+use lockgate_route::translate::unit::{Field, RequestTarget, Unit};
 use lockgate_route::translate::verdict::{Status, Verdict};
 use lockgate_xds::snapshot::ResourceType;
 use tokio::time::{Duration, Instant};
@@ -48,7 +48,7 @@ fn parse(object: &Object, mut resolver: Resolver) -> Result<Source, Dependencies
     let cluster = resolver.cluster(ObjectKey::new("shop", "pages"), WantedPort::Number(80), None);
     let status = if cluster.is_ok() { Status::True } else { Status::False };
     let action = cluster.map_or(Action::respond(503), |(cluster, _)| Action::forward(cluster));
-    let target = Target { action, plain_text: PlainText::Serve, origin: origin.clone() };
+    let target = RequestTarget { action, plain_text: PlainText::Serve, origin: origin.clone() };
     let (field, host) = (Field::new("spec.host", &[]), Host::Exact(page.host.into()));
     let units = [Unit::new(field.clone(), PathMatch::root(), Default::default(), target)].into();
     let verdicts = [Verdict::new(origin.clone(), "Accepted", status, "Service")].into();

@@ -34,7 +34,7 @@ use super::{cluster, hcm, names, route, wire};
 use crate::model::{
     Action, Cluster, ClusterFilter, ClusterId, Discovery, Forward, ForwardFilter, HeaderMatch, HeaderName, Host,
     Listener, ListenerId, Match, Model, ObjectKey, PathMatch, QueryMatch, Retry, Route, Traffic, TrafficPolicy,
-    VirtualHost, WeightedCluster,
+    VirtualHostRoutes, WeightedCluster,
 };
 use crate::settings::Settings;
 
@@ -188,7 +188,7 @@ fn reused<M: Message + prost::Name>(
 
 /// Returns whether a host has the form of a Service in a served namespace, such as `cart.shop`, but has routes of
 /// another namespace. Its listener `cart.shop:80` would receive the calls for that Service.
-fn impersonates(host: &str, content: &VirtualHost, model: &Model) -> bool {
+fn impersonates(host: &str, content: &VirtualHostRoutes, model: &Model) -> bool {
     let Some((_, namespace)) = host.split_once('.').filter(|(_, rest)| !rest.contains('.')) else { return false };
     let mut clusters = model.clusters.range(ClusterId::first_of(ObjectKey::new(namespace, ""))..);
     let served = clusters.next().is_some_and(|(id, _)| *id.port.service().namespace == *namespace);
@@ -251,7 +251,7 @@ fn all_to(cluster: &ClusterId) -> route_v3::Route {
 
 /// Builds the routes of a host, and a last route that fails all other calls: gRPC rejects a virtual host without
 /// routes.
-fn routes_of(host: &VirtualHost, model: &Model) -> Vec<route_v3::Route> {
+fn routes_of(host: &VirtualHostRoutes, model: &Model) -> Vec<route_v3::Route> {
     let mut routes: Vec<_> = host.routes.iter().flat_map(|one| self::route(one, model)).collect();
     let rest = route_v3::route::Action::DirectResponse(route::direct_response(404));
     routes.push(route_v3::Route { r#match: Some(prefix("/")), action: Some(rest), ..Default::default() });

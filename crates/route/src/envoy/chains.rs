@@ -26,7 +26,7 @@ use super::listener::TlsListeners;
 use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
 use super::{downstream_tls, headers, listener, names, route};
-use crate::model::{Action, Host, ListenerId, TlsHost, Touched, VirtualHost};
+use crate::model::{Action, Host, ListenerId, TlsHost, Touched, VirtualHostRoutes};
 use crate::settings::Settings;
 
 /// A listener for HTTP over TLS and the routes of its hosts, updated with the model.
@@ -241,7 +241,7 @@ fn is_scope(host: &Host) -> bool {
 }
 
 /// A virtual host, by the host of the request.
-type Served<'a> = (&'a Host, &'a VirtualHost);
+type Served<'a> = (&'a Host, &'a VirtualHostRoutes);
 
 /// Builds the routes of one host: a scope, or a route configuration. `more` are the other hosts that its connections serve.
 pub fn routes(
@@ -325,7 +325,7 @@ fn route_configuration(
 /// Builds the virtual host of `host`. Without routes, it answers 404 and does not request authorization.
 fn virtual_host(
     host: &Host,
-    content: &VirtualHost,
+    content: &VirtualHostRoutes,
     settings: &Settings,
     statistics: &Statistics,
 ) -> route_v3::VirtualHost {

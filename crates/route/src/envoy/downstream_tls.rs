@@ -9,12 +9,12 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use super::tls_listener::Presented;
 use super::wire;
 use crate::model::{ClientValidation, StatsTls, TlsHost, TlsVersion};
-use crate::settings::{HttpVersion, Settings, Tls, TlsParameters};
+use crate::settings::{HttpVersion, Settings, TlsParameters, TlsSettings};
 
 /// Builds the listener filter that reads the server name, and fingerprints if configured, before Envoy selects a filter
 /// chain.
 pub fn inspector(settings: &Settings) -> listener_v3::ListenerFilter {
-    let Tls { ja3, ja4, .. } = settings.tls;
+    let TlsSettings { ja3, ja4, .. } = settings.tls;
     let config = tls_inspector_v3::TlsInspector {
         enable_ja3_fingerprinting: ja3.then(|| wire::boolean(true)),
         enable_ja4_fingerprinting: ja4.then(|| wire::boolean(true)),

@@ -20,7 +20,7 @@ use crate::model::{ForwardedParts, ListenerId};
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
 
 /// The source of the routes of a connection manager.
-pub enum Routes {
+pub enum RouteSource {
     /// RDS, with this name.
     Rds(String),
     /// SRDS: the scope of this listener for the server name of the connection.
@@ -77,7 +77,7 @@ const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// - A connection has at most 100 streams, and 10 s for the headers of a request.
 pub fn http_connection_manager(
     stat_prefix: &str,
-    routes: Routes,
+    routes: RouteSource,
     codec: Codec,
     access_log: Vec<accesslog_v3::AccessLog>,
     filters: RouteFilters,
@@ -85,25 +85,25 @@ pub fn http_connection_manager(
 ) -> listener_v3::Filter {
     use hcm_v3::http_connection_manager::{RouteSpecifier, UpgradeConfig};
     let scope_key = match &routes {
-        Routes::ByServerName(listener) => {
+        RouteSource::ByServerName(listener) => {
             let key = format!("{}%REQUESTED_SERVER_NAME%", names::scope_key_prefix(listener));
             Some(header_mutation(names::SERVER_NAME, &key))
         }
-        Routes::ByHost(listener) => Some(header_mutation(names::HOST, &names::scope_key(listener))),
-        Routes::Rds(_) | Routes::Inline(_) => None,
+        RouteSource::ByHost(listener) => Some(header_mutation(names::HOST, &names::scope_key(listener))),
+        RouteSource::Rds(_) | RouteSource::Inline(_) => None,
     };
     let fallback = match &routes {
-        Routes::ByHost(listener) => Some(fallback::filter(listener)),
-        Routes::ByServerName(_) | Routes::Rds(_) | Routes::Inline(_) => None,
+        RouteSource::ByHost(listener) => Some(fallback::filter(listener)),
+        RouteSource::ByServerName(_) | RouteSource::Rds(_) | RouteSource::Inline(_) => None,
     };
     let untrusted = untrusted_headers(&settings.http);
     let route_specifier = match routes {
-        Routes::Rds(name) => {
+        RouteSource::Rds(name) => {
             RouteSpecifier::Rds(hcm_v3::Rds { config_source: Some(wire::ads()), route_config_name: name })
         }
-        Routes::ByServerName(_) => RouteSpecifier::ScopedRoutes(scopes_by(names::SERVER_NAME)),
-        Routes::ByHost(_) => RouteSpecifier::ScopedRoutes(scopes_by(names::HOST)),
-        Routes::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
+        RouteSource::ByServerName(_) => RouteSpecifier::ScopedRoutes(scopes_by(names::SERVER_NAME)),
+        RouteSource::ByHost(_) => RouteSpecifier::ScopedRoutes(scopes_by(names::HOST)),
+        RouteSource::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
     };
     let Settings { http, timeouts, .. } = settings;
     let manager = hcm_v3::HttpConnectionManager {

@@ -12,7 +12,7 @@ use jwt_v3::jwt_requirement::RequiresType;
 use jwt_v3::requirement_rule::RequirementType;
 
 use super::{delegate, wire};
-use crate::model::{Jwks, Jwt, JwtProvider, RemoteJwks};
+use crate::model::{Jwks, Jwt, JwtIssuer, RemoteJwks};
 
 /// The time until Envoy tries again to fetch keys. Without keys, each request with a token tries too.
 const RETRY: Duration = Duration::from_secs(30);
@@ -47,8 +47,8 @@ pub fn of_route(jwt: &Jwt) -> core_v3::TypedExtensionConfig {
 }
 
 /// Returns the filter's providers of an issuer: one for each set of keys.
-fn providers(provider: &JwtProvider) -> Vec<jwt_v3::JwtProvider> {
-    let JwtProvider { issuer, audiences, jwks, forwards, reads_query } = provider;
+fn providers(provider: &JwtIssuer) -> Vec<jwt_v3::JwtProvider> {
+    let JwtIssuer { issuer, audiences, jwks, forwards, reads_query } = provider;
     let with = |keys: JwksSourceSpecifier| jwt_v3::JwtProvider {
         issuer: issuer.to_string(),
         audiences: audiences.iter().map(ToString::to_string).collect(),

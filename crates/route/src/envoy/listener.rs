@@ -6,7 +6,7 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use lockgate_xds::snapshot::Resource;
 
-use super::hcm::{self, Codec, RouteFilters, Routes};
+use super::hcm::{self, Codec, RouteFilters, RouteSource};
 use super::server_names::Choice;
 use super::socket::{listener, over_tcp, proxy_protocol};
 use super::tls_listener::{Presented, TlsListener};
@@ -57,8 +57,8 @@ pub fn http(
     settings: &Settings,
 ) -> listener_v3::Listener {
     let routes = match discovery {
-        RouteDiscovery::ByHost => Routes::Rds(id.to_string()),
-        RouteDiscovery::Scopes => Routes::ByHost(id.clone()),
+        RouteDiscovery::ByHost => RouteSource::Rds(id.to_string()),
+        RouteDiscovery::Scopes => RouteSource::ByHost(id.clone()),
     };
     let log = access_log::access_log(&settings.access_log, &settings.access_log.http_file);
     let manager = hcm::http_connection_manager(&names::stat_prefix(id), routes, Codec::Tcp, log, filters, settings);
@@ -122,7 +122,7 @@ fn with_chains(
             let name = names::tls_routes(at.id, host);
             let server_name = matches!(host, Host::Wildcard(_)) && settings.tls.strict_server_names;
             let filters = RouteFilters { server_name, ..filters };
-            let manager = manager(at.id, Routes::Rds(name.clone()), codec, filters, settings);
+            let manager = manager(at.id, RouteSource::Rds(name.clone()), codec, filters, settings);
             let manager = hcm::forwarding(manager, forwarded(presented.clients));
             chain(name, manager, &presented, codec, settings)
         };
@@ -154,7 +154,14 @@ fn with_chains(
     });
     listener.filter_chains = shared.chain(own).collect();
     if codec == Codec::Tcp {
-        stream::forward(at.id, &at.tls.connections, stream::Limit::ByChain, &mut choice, &mut listener, settings);
+        stream::forward(
+            at.id,
+            &at.tls.connections,
+            stream::ConnectionLimitScope::ByChain,
+            &mut choice,
+            &mut listener,
+            settings,
+        );
     }
     listener.filter_chain_matcher = choice.matcher();
     listener
@@ -167,12 +174,12 @@ fn forwarded(clients: Option<&ClientValidation>) -> ForwardedParts {
 
 /// Builds the connection manager of the chains that hosts share.
 fn shared_manager(id: &ListenerId, codec: Codec, filters: RouteFilters, settings: &Settings) -> listener_v3::Filter {
-    manager(id, Routes::ByServerName(id.clone()), codec, filters, settings)
+    manager(id, RouteSource::ByServerName(id.clone()), codec, filters, settings)
 }
 
 fn manager(
     id: &ListenerId,
-    routes: Routes,
+    routes: RouteSource,
     codec: Codec,
     filters: RouteFilters,
     settings: &Settings,

@@ -1,6 +1,6 @@
 //! The check of the server name of a connection, below wildcard hosts. The connections of an exact host reach only this host anyway.
 //!
-//! Only [`Tls::strict_server_names`](crate::settings::Tls) adds the filter. Envoy compares two values of a request in a program, or in an
+//! Only [`TlsSettings::strict_server_names`](crate::settings::TlsSettings) adds the filter. Envoy compares two values of a request in a program, or in an
 //! expression of CEL, which knows no lower case.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;

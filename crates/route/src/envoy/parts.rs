@@ -15,7 +15,7 @@ use super::names;
 
 /// The routes of one object in one virtual host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct ObjectRoutes<'a> {
     /// The object, in the generation that the routes were built from.
     pub object: &'a ObjectRef,
     /// The name of the virtual host.
@@ -24,7 +24,7 @@ pub struct Part<'a> {
     pub routes: Vec<Bytes>,
 }
 
-impl Part<'_> {
+impl ObjectRoutes<'_> {
     /// Returns each route with the name of its virtual host.
     fn places(&self) -> impl Iterator<Item = (&str, &Bytes)> {
         self.routes.iter().map(|route| (&*self.virtual_host, route))
@@ -35,7 +35,7 @@ impl Part<'_> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parts<'a> {
     /// The parts with a single object, each once for each virtual host: sorted by virtual host and object.
-    pub of_objects: Vec<Part<'a>>,
+    pub of_objects: Vec<ObjectRoutes<'a>>,
     /// The bytes that name no object: domains, redirects to https, and responses to all other requests. A resource
     /// without virtual hosts is a single part.
     pub shared: Vec<Bytes>,
@@ -58,7 +58,7 @@ pub fn parts(resource: &Resource) -> Parts<'_> {
                 None => parts.shared.push(route),
             }
         }
-        let part = |(object, routes)| Part { object, virtual_host: virtual_host.clone(), routes };
+        let part = |(object, routes)| ObjectRoutes { object, virtual_host: virtual_host.clone(), routes };
         parts.of_objects.extend(of_objects.into_iter().map(part));
         parts.shared.extend(domains);
     }
@@ -73,8 +73,8 @@ pub fn parts(resource: &Resource) -> Parts<'_> {
 pub fn changed_objects<'a>(now: &'a Resource, before: Option<&Resource>) -> Vec<&'a ObjectRef> {
     let found = before.map(|before| {
         let (new, old) = (parts(now), parts(before));
-        let known: HashSet<_> = old.of_objects.iter().flat_map(Part::places).collect();
-        let is_new = |part: &&Part| part.places().any(|route| !known.contains(&route));
+        let known: HashSet<_> = old.of_objects.iter().flat_map(ObjectRoutes::places).collect();
+        let is_new = |part: &&ObjectRoutes| part.places().any(|route| !known.contains(&route));
         let mut changed: BTreeSet<&ObjectRef> = new.of_objects.iter().filter(is_new).map(|part| part.object).collect();
         let shared: HashSet<&Bytes> = old.shared.iter().collect();
         if new.shared.iter().any(|bytes| !shared.contains(bytes)) {
@@ -164,7 +164,7 @@ mod tests {
     fn resources(routes: Vec<model::Route>) -> Vec<Resource> {
         let (settings, model) = (Settings::default(), empty());
         let host = host("a.test");
-        let content = model::VirtualHost::new(routes);
+        let content = model::VirtualHostRoutes::new(routes);
         let id = ListenerId::new("http");
         let plain = route::http_routes(&id, &BTreeMap::from([(host.clone(), content.clone())]), &settings);
         let listener = TlsListener::of(&model, ListenerId::HTTPS).expect("the listener");
@@ -254,7 +254,7 @@ mod tests {
         let redirect = |name: &str| {
             let action = Action::Redirect(Redirect::to_https(RedirectStatus::Found));
             let route = model::Route::new(PathMatch::root(), action, ingress(name, 1));
-            (host(&format!("{name}.test")), model::VirtualHost::new([route]))
+            (host(&format!("{name}.test")), model::VirtualHostRoutes::new([route]))
         };
         let id = ListenerId::new("http");
         let of = |names: &[&str]| {

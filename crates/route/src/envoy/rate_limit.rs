@@ -10,7 +10,7 @@ use envoy_types::pb::google::protobuf as google;
 
 use super::wire::regex;
 use super::{names, services, wire};
-use crate::model::{Entry, EntryHeader, GlobalRateLimit, HeaderCondition};
+use crate::model::{EntryHeader, GlobalRateLimit, HeaderCondition, RateLimitEntry};
 use crate::settings::RateLimit;
 
 /// The name of the filter, to which routes refer.
@@ -61,25 +61,27 @@ pub fn per_route(limit: &GlobalRateLimit) -> (String, google::Any) {
 }
 
 /// Builds a descriptor.
-fn descriptor(entries: &[Entry]) -> route_v3::RateLimit {
+fn descriptor(entries: &[RateLimitEntry]) -> route_v3::RateLimit {
     route_v3::RateLimit { actions: entries.iter().map(action).collect(), ..Default::default() }
 }
 
 /// Builds the action that derives an entry from a request.
-fn action(entry: &Entry) -> route_v3::rate_limit::Action {
+fn action(entry: &RateLimitEntry) -> route_v3::rate_limit::Action {
     use route_v3::rate_limit::action::{ActionSpecifier, GenericKey, HeaderValueMatch, RemoteAddress, RequestHeaders};
     let specifier = match entry {
-        Entry::GenericKey { key, value } => ActionSpecifier::GenericKey(GenericKey {
+        RateLimitEntry::GenericKey { key, value } => ActionSpecifier::GenericKey(GenericKey {
             descriptor_key: key.clone().unwrap_or_default(),
             descriptor_value: value.clone(),
             ..Default::default()
         }),
-        Entry::RequestHeader { header_name, descriptor_key } => ActionSpecifier::RequestHeaders(RequestHeaders {
-            header_name: header_name.clone(),
-            descriptor_key: descriptor_key.clone(),
-            ..Default::default()
-        }),
-        Entry::RequestHeaderValueMatch { headers, expect_match, value } => {
+        RateLimitEntry::RequestHeader { header_name, descriptor_key } => {
+            ActionSpecifier::RequestHeaders(RequestHeaders {
+                header_name: header_name.clone(),
+                descriptor_key: descriptor_key.clone(),
+                ..Default::default()
+            })
+        }
+        RateLimitEntry::RequestHeaderValueMatch { headers, expect_match, value } => {
             ActionSpecifier::HeaderValueMatch(HeaderValueMatch {
                 descriptor_value: value.clone(),
                 expect_match: Some(wire::boolean(*expect_match)),
@@ -87,7 +89,7 @@ fn action(entry: &Entry) -> route_v3::rate_limit::Action {
                 ..Default::default()
             })
         }
-        Entry::RemoteAddress => ActionSpecifier::RemoteAddress(RemoteAddress::default()),
+        RateLimitEntry::RemoteAddress => ActionSpecifier::RemoteAddress(RemoteAddress::default()),
     };
     route_v3::rate_limit::Action { action_specifier: Some(specifier) }
 }

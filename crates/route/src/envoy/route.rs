@@ -26,7 +26,7 @@ use prost::Message;
 
 use super::statistics::{self, Counted, Statistics};
 use super::{authorization, body_limit, cors, headers, local_rate_limit, names, policy, processing, session, wire};
-use crate::model::{Action, Host, ListenerId, LocalRateLimit, Route, VirtualHost};
+use crate::model::{Action, Host, ListenerId, LocalRateLimit, Route, VirtualHostRoutes};
 use crate::settings::{AccessLogFormat, Compression, HeaderPolicies, Settings};
 
 pub(super) use action::{direct_response, route_action};
@@ -37,7 +37,7 @@ pub use scopes::{ScopedHosts, Scopes, scope};
 pub use size::Sizes;
 
 /// Builds the route configuration of a listener for plain HTTP with all its virtual hosts. Unknown hosts get 404.
-pub fn http_routes(listener: &ListenerId, hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {
+pub fn http_routes(listener: &ListenerId, hosts: &BTreeMap<Host, VirtualHostRoutes>, settings: &Settings) -> Resource {
     let mut virtual_hosts = VirtualHosts::new(listener);
     virtual_hosts.update(hosts, hosts.keys().chain([&Host::Any]), settings, &Statistics::default());
     http_routes_of(listener, virtual_hosts.all(), settings)
@@ -83,7 +83,7 @@ pub fn http_routes_by_host(listener: &ListenerId, settings: &Settings) -> Resour
 }
 
 /// Returns the objects that define the routes of `host`, and their policies.
-pub(super) fn origins(host: &VirtualHost) -> impl Iterator<Item = ObjectRef> {
+pub(super) fn origins(host: &VirtualHostRoutes) -> impl Iterator<Item = ObjectRef> {
     let policies = host.routes.iter().filter_map(|route| route.policy());
     let of_policies = policies.flat_map(|policy| policy.origins.iter().cloned());
     host.routes.iter().map(|route| route.origin.clone()).chain(of_policies)
@@ -108,7 +108,7 @@ pub(super) fn with_settings(routes: route_v3::RouteConfiguration, settings: &Set
 /// Builds the virtual host of `host`.
 pub fn virtual_host(
     host: &Host,
-    content: &VirtualHost,
+    content: &VirtualHostRoutes,
     settings: &Settings,
     statistics: &Statistics,
 ) -> route_v3::VirtualHost {
@@ -190,7 +190,7 @@ impl Marks {
 /// turn, and a tenant may have thousands. Otherwise Envoy would match thousands of regular expressions against a host
 /// of up to 60 KiB. If the hosts with several labels have routes, each of these has the condition. A first route then
 /// answers hosts that are longer than any name, so that the conditions cost little.
-fn routes(host: &Host, content: &VirtualHost, marks: &Marks, counted: Option<&Counted>) -> Vec<route_v3::Route> {
+fn routes(host: &Host, content: &VirtualHostRoutes, marks: &Marks, counted: Option<&Counted>) -> Vec<route_v3::Route> {
     let limit = host_limit::of(content);
     let build = |one: &Route, headers: &[_]| {
         let conditions = Conditions { headers, cookie: None };

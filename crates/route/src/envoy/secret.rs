@@ -4,10 +4,10 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use lockgate_xds::snapshot::Resource;
 
 use super::wire;
-use crate::model::{Material, Revoking, Secret, SecretId};
+use crate::model::{Material, Revoking, SdsSecret, SecretId};
 
 /// Builds the SDS resource of a secret.
-pub fn resource(id: &SecretId, secret: &Secret) -> Resource {
+pub fn resource(id: &SecretId, secret: &SdsSecret) -> Resource {
     let message = self::secret(id, &secret.material);
     Resource::new(&message.name, &message, vec![secret.origin.clone()])
 }

@@ -11,7 +11,7 @@ use lockgate_xds::snapshot::Resource;
 use super::cluster::{CONNECTION_BUFFER_BYTES, circuit_breakers, http2_options, one_endpoint, strict_dns};
 use super::{names, wire};
 use crate::model::CircuitBreakers;
-use crate::settings::{AuthorizationProtocol, Endpoint, ExternalAuthorization, RateLimit, Settings, Tracing};
+use crate::settings::{AuthorizationProtocol, ExternalAuthorization, RateLimit, ServiceAddress, Settings, Tracing};
 
 /// The connect timeout of a service.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -62,7 +62,7 @@ pub fn clusters(settings: &Settings) -> [(&'static str, Option<Resource>); 4] {
 /// using the connection.
 fn cluster(
     name: &str,
-    endpoint: &Endpoint,
+    endpoint: &ServiceAddress,
     protocol: Protocol,
     asked: Option<&CircuitBreakers>,
 ) -> cluster_v3::Cluster {
@@ -144,7 +144,7 @@ mod tests {
     fn a_name_is_resolved_and_an_address_is_not() {
         use cluster_v3::cluster::ClusterDiscoveryType::{ClusterType, Type};
         let discovery = |host: &str| {
-            let endpoint = Endpoint { host: host.to_owned(), port: 4317 };
+            let endpoint = ServiceAddress { host: host.to_owned(), port: 4317 };
             cluster("a", &endpoint, Protocol::Grpc, None).cluster_discovery_type
         };
         assert!(matches!(discovery("collector.monitoring"), Some(ClusterType(_))));
@@ -160,7 +160,7 @@ mod tests {
         };
         let mut settings = Settings::default();
         assert!(named(&settings).is_empty());
-        let endpoint = Some(Endpoint { host: "somebody".to_owned(), port: 1 });
+        let endpoint = Some(ServiceAddress { host: "somebody".to_owned(), port: 1 });
         settings.external_authorization.endpoint = endpoint.clone();
         assert_eq!(named(&settings), ["external-authorization"]);
         // Both clusters are needed until the listeners have changed.

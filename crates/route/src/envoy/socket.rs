@@ -6,7 +6,7 @@ use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3 as
 
 use super::wire;
 use crate::model::{Bind, ListenerId};
-use crate::settings::{ConnectionBalancer, Listeners, ProxyProtocol, Settings, SocketOptions};
+use crate::settings::{ConnectionBalancer, Listeners, ProxyProtocolMode, Settings, SocketOptions};
 
 /// Builds a listener on TCP with the connection settings.
 pub fn over_tcp(id: &ListenerId, bind: &Bind, settings: &Settings) -> listener_v3::Listener {
@@ -82,9 +82,9 @@ fn socket_options(bind: &Bind, settings: &Settings) -> Vec<core_v3::SocketOption
 /// Builds the listener filter that reads the PROXY header, version 1 or 2, before all other bytes.
 pub fn proxy_protocol(settings: &Settings) -> Option<listener_v3::ListenerFilter> {
     let optional = match settings.listeners.proxy_protocol {
-        ProxyProtocol::Off => return None,
-        ProxyProtocol::Required => false,
-        ProxyProtocol::Optional => true,
+        ProxyProtocolMode::Off => return None,
+        ProxyProtocolMode::Required => false,
+        ProxyProtocolMode::Optional => true,
     };
     let config =
         proxy_protocol_v3::ProxyProtocol { allow_requests_without_proxy_protocol: optional, ..Default::default() };

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::few::Few;
-use crate::model::{Action, Host, Listener, ListenerId, Model, Route, Touched, Traffic, VirtualHost};
+use crate::model::{Action, Host, Listener, ListenerId, Model, Route, Touched, Traffic, VirtualHostRoutes};
 use crate::settings::{Settings, is_label, is_subdomain};
 
 /// A host of a listener, whose routes are built together.
-pub type Place = (ListenerId, Host);
+pub type ListenerHost = (ListenerId, Host);
 
 /// The namespace, the kind, and the name of an object.
 type Object = (Arc<str>, &'static str, Arc<str>);
@@ -36,7 +36,7 @@ struct Unit {
 #[derive(Debug, Default)]
 struct Namespace {
     /// Each unit with the places of its routes.
-    units: BTreeMap<Unit, Few<Place>>,
+    units: BTreeMap<Unit, Few<ListenerHost>>,
     /// The selected units.
     selected: BTreeSet<Unit>,
 }
@@ -44,7 +44,7 @@ struct Namespace {
 /// The units of a model, and the units with statistics. Empty if the settings permit none.
 #[derive(Debug, Default)]
 pub struct Statistics {
-    places: BTreeMap<Place, Few<(Arc<str>, Unit)>>,
+    places: BTreeMap<ListenerHost, Few<(Arc<str>, Unit)>>,
     namespaces: BTreeMap<Arc<str>, Namespace>,
     total: usize,
     counted: BTreeMap<Host, Counted>,
@@ -52,7 +52,7 @@ pub struct Statistics {
 
 impl Statistics {
     /// Updates the `touched` hosts. Returns the places whose routes change because the selection does.
-    pub fn update(&mut self, model: &Model, touched: &Touched, settings: &Settings) -> BTreeSet<Place> {
+    pub fn update(&mut self, model: &Model, touched: &Touched, settings: &Settings) -> BTreeSet<ListenerHost> {
         let most = settings.statistics.max_objects as usize;
         if most == 0 {
             *self = Self::default();
@@ -61,7 +61,7 @@ impl Statistics {
         let total = self.total;
         let mut changed = BTreeSet::new();
         if !touched.listeners.is_empty() {
-            let is_gone = |(listener, _): &&Place| !model.listeners.contains_key(listener.as_str());
+            let is_gone = |(listener, _): &&ListenerHost| !model.listeners.contains_key(listener.as_str());
             for place in self.places.keys().filter(is_gone).cloned().collect::<Vec<_>>() {
                 self.replace(place, Few::None, &mut changed);
             }
@@ -99,7 +99,7 @@ impl Statistics {
     }
 
     /// Replaces the units of a place. Adds the namespaces whose units change to `changed`.
-    fn replace(&mut self, place: Place, now: Few<(Arc<str>, Unit)>, changed: &mut BTreeSet<Arc<str>>) {
+    fn replace(&mut self, place: ListenerHost, now: Few<(Arc<str>, Unit)>, changed: &mut BTreeSet<Arc<str>>) {
         let before = match now.is_empty() {
             true => self.places.remove(&place).unwrap_or_default(),
             false => self.places.insert(place.clone(), now.clone()).unwrap_or_default(),
@@ -127,7 +127,7 @@ impl Statistics {
 
     /// Selects the first `share` units of a namespace. Adds the places of the other units whose selection changes to
     /// `moved`.
-    fn select(&mut self, name: &Arc<str>, share: usize, moved: &mut BTreeSet<Place>) {
+    fn select(&mut self, name: &Arc<str>, share: usize, moved: &mut BTreeSet<ListenerHost>) {
         let Some(namespace) = self.namespaces.get_mut(name) else { return };
         let now: BTreeSet<Unit> = namespace.units.keys().take(share).cloned().collect();
         let before = std::mem::replace(&mut namespace.selected, now);
@@ -195,7 +195,7 @@ fn is_countable(route: &Route) -> bool {
 /// Returns the units of the routes of a host.
 fn units(traffic: &Traffic, host: &Host) -> Few<(Arc<str>, Unit)> {
     let mut units = Few::None;
-    let mut add = |host: &Host, content: &VirtualHost| {
+    let mut add = |host: &Host, content: &VirtualHostRoutes| {
         let mut last = None;
         for route in content.routes.iter().filter(|route| is_countable(route)) {
             let ObjectRef { kind, namespace, name, .. } = &route.origin;

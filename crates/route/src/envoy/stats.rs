@@ -17,7 +17,7 @@ use lockgate_xds::snapshot::Resource;
 use matcher_v3::string_matcher::MatchPattern;
 
 use super::cluster::CONNECTION_BUFFER_BYTES;
-use super::hcm::{Codec, RouteFilters, Routes, http_connection_manager};
+use super::hcm::{Codec, RouteFilters, RouteSource, http_connection_manager};
 use super::socket::address;
 use super::{downstream_tls, names, route, wire};
 use crate::model::{Bind, Model, StatsTls};
@@ -151,7 +151,7 @@ fn of_pages(name: &str, pages: &[Page], at: &Bind, settings: &Settings) -> liste
         validate_clusters: Some(wire::boolean(false)),
         ..route::route_configuration(name, vec![virtual_host])
     };
-    let routes = Routes::Inline(Box::new(routes));
+    let routes = RouteSource::Inline(Box::new(routes));
     let filters = RouteFilters { health: is_probe, ..RouteFilters::default() };
     let manager = http_connection_manager(name, routes, Codec::Tcp, vec![], filters, &limits());
     listener_v3::Listener {

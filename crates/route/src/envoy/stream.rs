@@ -54,7 +54,7 @@ fn tls(
     let mut choice = Choice::default();
     let filters = proxy_protocol(settings).into_iter().chain([downstream_tls::inspector(settings)]);
     let mut listener = listener_v3::Listener { listener_filters: filters.collect(), ..over_tcp(id, bind, settings) };
-    forward(id, hosts, Limit::ByListener, &mut choice, &mut listener, settings);
+    forward(id, hosts, ConnectionLimitScope::ByListener, &mut choice, &mut listener, settings);
     listener.filter_chain_matcher = choice.matcher();
     if listener.filter_chains.is_empty() && listener.default_filter_chain.is_none() {
         // Envoy rejects a listener without filter chains.
@@ -65,7 +65,7 @@ fn tls(
 
 /// How the connections of a listener that a loop could use up are limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum ConnectionLimitScope {
     /// All connections of the listener, by a runtime flag.
     ByListener,
     /// The connections of each filter chain. The listener also serves hosts, whose connections are not limited.
@@ -79,7 +79,7 @@ const IDLE: Duration = Duration::from_secs(9001);
 pub fn forward(
     id: &ListenerId,
     hosts: &BTreeMap<Host, TlsConnections>,
-    limit: Limit,
+    limit: ConnectionLimitScope,
     choice: &mut Choice,
     listener: &mut listener_v3::Listener,
     settings: &Settings,
@@ -90,8 +90,8 @@ pub fn forward(
         let chain = (!to.clusters.is_empty()).then(|| listener_v3::FilterChain {
             name: names::connection_chain(id, host),
             filters: match limit {
-                Limit::ByListener => vec![tcp_proxy(id, to, None)],
-                Limit::ByChain => vec![connection_limit(id, settings), tcp_proxy(id, to, Some(IDLE))],
+                ConnectionLimitScope::ByListener => vec![tcp_proxy(id, to, None)],
+                ConnectionLimitScope::ByChain => vec![connection_limit(id, settings), tcp_proxy(id, to, Some(IDLE))],
             },
             transport_socket: tls,
             ..Default::default()

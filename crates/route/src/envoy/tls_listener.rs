@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::{
     Bind, ClientValidation, Host, Listener, ListenerId, Model, SecretId, Termination, TlsHost, TlsHosts, TlsVersion,
-    Traffic, VirtualHost,
+    Traffic, VirtualHostRoutes,
 };
 
 /// The TLS properties that clients are presented. Hosts with equal values share a filter chain.
@@ -54,13 +54,13 @@ pub struct TlsListener<'a> {
     /// The hosts.
     pub tls: &'a TlsHosts,
     /// The hosts of the associated listener for plain HTTP.
-    pub plain: &'a BTreeMap<Host, VirtualHost>,
+    pub plain: &'a BTreeMap<Host, VirtualHostRoutes>,
 }
 
 impl<'a> TlsListener<'a> {
     /// Returns the listener of `model` with this name if it is for HTTP over TLS.
     pub fn of(model: &'a Model, id: &'a str) -> Option<Self> {
-        static NONE: BTreeMap<Host, VirtualHost> = BTreeMap::new();
+        static NONE: BTreeMap<Host, VirtualHostRoutes> = BTreeMap::new();
         let (id, listener) = model.listeners.get_key_value(id)?;
         let Listener { bind, traffic: Traffic::Https(tls) } = listener else { return None };
         let plain = tls.plain.as_ref().and_then(|plain| model.plain(plain.as_str()));

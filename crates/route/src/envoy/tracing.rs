@@ -65,10 +65,10 @@ fn environment(tag: &str, variable: &str) -> tracing_v3::CustomTag {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::settings::Endpoint;
+    use crate::settings::ServiceAddress;
 
     fn to(host: &str) -> Tracing {
-        Tracing { endpoint: Some(Endpoint { host: host.to_owned(), port: 4317 }), ..Tracing::default() }
+        Tracing { endpoint: Some(ServiceAddress { host: host.to_owned(), port: 4317 }), ..Tracing::default() }
     }
 
     #[test]

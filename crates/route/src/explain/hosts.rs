@@ -1,12 +1,12 @@
 //! The choice of a filter chain by server name, and of a virtual host by host name.
 
-use super::Chain;
-use crate::model::{Host, PlainHosts, TlsHost, TlsHosts, VirtualHost};
+use super::FilterChain;
+use crate::model::{Host, PlainHosts, TlsHost, TlsHosts, VirtualHostRoutes};
 
 /// The part of a route configuration that serves the requests for a host name.
 pub enum Domain<'a> {
     /// A virtual host.
-    Served(&'a Host, &'a VirtualHost),
+    Served(&'a Host, &'a VirtualHostRoutes),
     /// A virtual host that answers all requests with a status, and the reason; without a domain if there is no virtual host.
     Answered(Option<Host>, u16, &'static str),
 }
@@ -35,10 +35,10 @@ pub fn best<T>(name: &str, get: impl Fn(&Host) -> Option<T>) -> Option<T> {
 }
 
 /// Returns the filter chain that the server name of a connection selects. `None`: the connection is closed.
-pub fn chain<'a>(tls: &'a TlsHosts, server_name: Option<&str>) -> Option<Chain<'a>> {
+pub fn chain<'a>(tls: &'a TlsHosts, server_name: Option<&str>) -> Option<FilterChain<'a>> {
     let at = |pattern: &Host| {
-        let served = tls.hosts.get_key_value(pattern).map(|(host, content)| Chain::Http(host, content));
-        let forwarded = || tls.connections.get_key_value(pattern).map(|(host, to)| Chain::Forwarded(host, to));
+        let served = tls.hosts.get_key_value(pattern).map(|(host, content)| FilterChain::Http(host, content));
+        let forwarded = || tls.connections.get_key_value(pattern).map(|(host, to)| FilterChain::Forwarded(host, to));
         served.or_else(forwarded)
     };
     let any = || at(&Host::Any);

@@ -24,7 +24,7 @@ fn host(text: &str) -> Host {
     }
 }
 
-fn plain(hosts: Vec<(&str, VirtualHost)>) -> Model {
+fn plain(hosts: Vec<(&str, VirtualHostRoutes)>) -> Model {
     let mut listener = Listener::http(Bind::default(), RouteDiscovery::ByHost);
     if let Traffic::Http(plain) = &mut listener.traffic {
         plain.hosts = hosts.into_iter().map(|(name, content)| (host(name), content)).collect();
@@ -54,7 +54,7 @@ fn decided(model: &Model, request: &Request) -> Option<u16> {
 
 #[test]
 fn the_most_specific_domain_serves_a_host() {
-    let content = |status| VirtualHost::new([answering(status, PathMatch::root())]);
+    let content = |status| VirtualHostRoutes::new([answering(status, PathMatch::root())]);
     let domains = [("a.test", 201), ("*.test", 202), ("*.deep.test", 203), ("*", 204)];
     let model = plain(domains.map(|(name, status)| (name, content(status))).into());
     for (authority, expected) in [
@@ -77,7 +77,7 @@ fn the_most_specific_domain_serves_a_host() {
 #[test]
 fn routes_of_one_label_are_not_for_names_of_several() {
     let one = [answering(201, PathMatch::Exact("/a".into())), answering(202, PathMatch::root())];
-    let content = VirtualHost { one_label: 1, ..VirtualHost::new(one) };
+    let content = VirtualHostRoutes { one_label: 1, ..VirtualHostRoutes::new(one) };
     let model = plain(vec![("*.test", content)]);
     assert_eq!(decided(&model, &get("a.test", "/a")), Some(201));
     assert_eq!(decided(&model, &get("a.b.test", "/a")), Some(202));
@@ -128,7 +128,7 @@ fn the_first_matching_route_serves_a_request() {
             ),
         ),
     ];
-    let model = plain(vec![("*", VirtualHost::new(routes))]);
+    let model = plain(vec![("*", VirtualHostRoutes::new(routes))]);
     let request = |path: &str, headers: &[(&str, &str)]| {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Request { headers, ..get("a.test", path) }
@@ -196,7 +196,7 @@ fn the_rest_of_a_share_goes_to_later_routes() {
         answering(202, root()),
         answering(203, PathMatch::Prefix("/".into())),
     ];
-    let model = plain(vec![("*", VirtualHost::new(routes))]);
+    let model = plain(vec![("*", VirtualHostRoutes::new(routes))]);
     let decision = decide(&model, "http", &get("a", "/"), &Settings::default());
     let Outcome::Routed(routes) = &decision.outcome else { panic!("{decision:?}") };
     let shares: Vec<_> = routes.iter().map(|chosen| chosen.share).collect();
@@ -212,7 +212,7 @@ fn a_connection_for_one_server_name_is_not_for_hosts_of_another() {
         clients: None,
         virtual_hosts: names
             .iter()
-            .map(|(name, status)| (host(name), VirtualHost::new([answering(*status, PathMatch::root())])))
+            .map(|(name, status)| (host(name), VirtualHostRoutes::new([answering(*status, PathMatch::root())])))
             .collect::<ServedHosts>(),
         others,
         is_without_server_name: false,
@@ -272,7 +272,7 @@ fn a_session_cookie_selects_a_cluster() {
         let session = ForwardFilter::Session(Box::new(Session::Cookie(cookie(keeps_cluster))));
         let forward = Forward { clusters, websocket: true, filters: vec![session].into(), ..Forward::default() };
         let forwarding = route(PathMatch::root(), Action::Forward(Arc::new(forward)));
-        let model = plain(vec![("*", VirtualHost::new([forwarding]))]);
+        let model = plain(vec![("*", VirtualHostRoutes::new([forwarding]))]);
         let headers = vec![("Cookie".to_owned(), sent.to_owned())];
         let request = Request { headers, ..get("a", "/") };
         let decision = decide(&model, "http", &request, &Settings::default());

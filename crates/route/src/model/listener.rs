@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{ClientValidation, ClusterId, Host, SecretId, TlsHost, TlsVersion, VirtualHost, WeightedCluster};
+use super::{ClientValidation, ClusterId, Host, SecretId, TlsHost, TlsVersion, VirtualHostRoutes, WeightedCluster};
 
 /// The name of a listener, unique in a model and in an Envoy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,7 +87,7 @@ pub enum Traffic {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlainHosts {
     /// The hosts.
-    pub hosts: BTreeMap<Host, VirtualHost>,
+    pub hosts: BTreeMap<Host, VirtualHostRoutes>,
     /// The form in which Envoys receive the routes.
     pub discovery: RouteDiscovery,
 }

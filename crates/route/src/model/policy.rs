@@ -129,7 +129,7 @@ impl RoutePolicy {
 
     /// Returns the clusters that requests depend on, and those of copies.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
-        let of_tokens = self.jwt.iter().flat_map(|jwt| &jwt.providers).filter_map(JwtProvider::cluster);
+        let of_tokens = self.jwt.iter().flat_map(|jwt| &jwt.providers).filter_map(JwtIssuer::cluster);
         let of_login = self.oidc.iter().map(|oidc| &oidc.cluster);
         let of_mirrors = self.mirrors.iter().flat_map(|mirrors| mirrors.iter()).map(|mirror| &mirror.cluster);
         let of_servers =
@@ -361,12 +361,12 @@ impl fmt::Display for AddressRange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Jwt {
     /// The providers, at least one.
-    pub providers: Vec<JwtProvider>,
+    pub providers: Vec<JwtIssuer>,
 }
 
 /// An issuer of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JwtProvider {
+pub struct JwtIssuer {
     /// The required claim `iss`. Empty: any.
     pub issuer: Arc<str>,
     /// The accepted values of the claim `aud`. Empty: any.
@@ -379,7 +379,7 @@ pub struct JwtProvider {
     pub reads_query: bool,
 }
 
-impl JwtProvider {
+impl JwtIssuer {
     fn cluster(&self) -> Option<&ClusterId> {
         match &self.jwks {
             Jwks::Inline(_) => None,

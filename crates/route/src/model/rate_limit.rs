@@ -4,12 +4,12 @@
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GlobalRateLimit {
     /// The descriptors, each a list of entries. Without any, the service does not count the requests.
-    pub descriptors: Vec<Vec<Entry>>,
+    pub descriptors: Vec<Vec<RateLimitEntry>>,
 }
 
 /// An entry of a descriptor. If a request has no value for it, the whole descriptor is omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum RateLimitEntry {
     /// A constant value.
     GenericKey {
         /// The key, by default `generic_key`.

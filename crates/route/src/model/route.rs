@@ -12,7 +12,7 @@ use super::{
 
 /// The routes of one host, in the order in which they are tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct VirtualHost {
+pub struct VirtualHostRoutes {
     /// The routes in their final order. The first match wins. Hosts and revisions share equal routes.
     pub routes: Vec<Arc<Route>>,
     /// The number of leading routes that only match if `:authority` is one label before the suffix of a wildcard host. The
@@ -20,7 +20,7 @@ pub struct VirtualHost {
     pub one_label: usize,
 }
 
-impl VirtualHost {
+impl VirtualHostRoutes {
     /// Returns the virtual host with `routes`. No route depends on the number of labels.
     pub fn new(routes: impl IntoIterator<Item = Route>) -> Self {
         Self { routes: routes.into_iter().map(Arc::new).collect(), one_label: 0 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{ClientValidation, Host, SecretId, TlsHosts, VirtualHost};
+use super::{ClientValidation, Host, SecretId, TlsHosts, VirtualHostRoutes};
 
 /// A server name behind TLS, with its key pairs, TLS settings, and hosts.
 ///
@@ -70,28 +70,28 @@ pub enum TlsVersion {
 ///
 /// Nearly every server name has one virtual host. A `BTreeMap` with one entry allocates memory for eleven.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ServedHosts(Vec<(Host, VirtualHost)>);
+pub struct ServedHosts(Vec<(Host, VirtualHostRoutes)>);
 
 impl ServedHosts {
     /// Returns a single virtual host.
-    pub fn one(host: Host, content: VirtualHost) -> Self {
+    pub fn one(host: Host, content: VirtualHostRoutes) -> Self {
         Self(vec![(host, content)])
     }
 
     /// Returns the virtual host with this domain.
-    pub fn get(&self, host: &Host) -> Option<&VirtualHost> {
+    pub fn get(&self, host: &Host) -> Option<&VirtualHostRoutes> {
         let at = self.place(host).ok()?;
         self.0.get(at).map(|(_, content)| content)
     }
 
     /// Returns the mutable virtual host with this domain.
-    pub fn get_mut(&mut self, host: &Host) -> Option<&mut VirtualHost> {
+    pub fn get_mut(&mut self, host: &Host) -> Option<&mut VirtualHostRoutes> {
         let at = self.place(host).ok()?;
         self.0.get_mut(at).map(|(_, content)| content)
     }
 
     /// Returns all virtual hosts in the order of their domains.
-    pub fn iter(&self) -> impl Iterator<Item = (&Host, &VirtualHost)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Host, &VirtualHostRoutes)> {
         self.0.iter().map(|(host, content)| (host, content))
     }
 
@@ -101,7 +101,7 @@ impl ServedHosts {
     }
 
     /// Returns the virtual hosts without their domains.
-    pub fn values(&self) -> impl Iterator<Item = &VirtualHost> {
+    pub fn values(&self) -> impl Iterator<Item = &VirtualHostRoutes> {
         self.0.iter().map(|(_, content)| content)
     }
 
@@ -111,9 +111,9 @@ impl ServedHosts {
 }
 
 /// Sorts the virtual hosts. The last of several entries for a host wins.
-impl FromIterator<(Host, VirtualHost)> for ServedHosts {
-    fn from_iter<I: IntoIterator<Item = (Host, VirtualHost)>>(hosts: I) -> Self {
-        let sorted: BTreeMap<Host, VirtualHost> = hosts.into_iter().collect();
+impl FromIterator<(Host, VirtualHostRoutes)> for ServedHosts {
+    fn from_iter<I: IntoIterator<Item = (Host, VirtualHostRoutes)>>(hosts: I) -> Self {
+        let sorted: BTreeMap<Host, VirtualHostRoutes> = hosts.into_iter().collect();
         let mut sorted: Vec<_> = sorted.into_iter().collect();
         sorted.shrink_to_fit();
         Self(sorted)
@@ -140,7 +140,7 @@ impl TlsHosts {
 
     /// Returns the virtual host for a client that sends the exact name `host` as SNI and as host. Returns `None` if
     /// only a wildcard or [`Host::Any`] matches the host, or if the connection is refused or forwarded.
-    pub fn virtual_host(&self, host: &Host) -> Option<&VirtualHost> {
+    pub fn virtual_host(&self, host: &Host) -> Option<&VirtualHostRoutes> {
         let connection = self.connection(host)?;
         Some(connection).filter(|tls| !tls.misdirected.contains(host))?.virtual_hosts.get(host)
     }
@@ -172,8 +172,8 @@ mod tests {
     }
 
     /// Returns a virtual host that the number identifies.
-    fn content(number: usize) -> VirtualHost {
-        VirtualHost { one_label: number, ..VirtualHost::default() }
+    fn content(number: usize) -> VirtualHostRoutes {
+        VirtualHostRoutes { one_label: number, ..VirtualHostRoutes::default() }
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub use forwarding::{
 pub use global_rate_limit::{DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, GlobalRateLimitSpec};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{
-    Algorithm, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
+    AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionAlgorithmSpec, CompressionSpec,
     ExternalAuthorizationSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec,
     HttpPolicyTarget, Lenient, LocalRateLimitSpec, PolicyBackend, RateUnit,
 };
@@ -63,8 +63,9 @@ pub use reference::{
 };
 pub use route::{
     CorsFilter, ExternalAuthFilter, ForwardBody, Fraction, GrpcAuthConfig, HeaderFilter, HttpAuthConfig,
-    HttpBackendRef, HttpFilter, HttpHeader, HttpMatch, HttpPathMatch, HttpRoute, HttpRouteSpec, HttpRule, MirrorFilter,
-    NamedMatch, PathModifier, RedirectFilter, RetryPolicy, RewriteFilter, SessionPersistence, Timeouts,
+    HttpBackendRef, HttpFilter, HttpHeader, HttpMatch, HttpPathMatch, HttpRoute, HttpRouteRetry, HttpRouteRule,
+    HttpRouteSpec, HttpRouteTimeouts, MirrorFilter, NamedMatch, PathModifier, RedirectFilter, RewriteFilter,
+    SessionPersistence,
 };
 pub use status::{
     AncestorStatus, Condition, Feature, GatewayClassStatus, GatewayStatus, ListenerStatus, ParentStatus, PolicyStatus,

@@ -165,7 +165,7 @@ pub struct Include {
     /// The namespace. Empty: the namespace of the includer.
     pub namespace: String,
     /// The conditions that all routes of the included object have in addition to their own.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<MatchCondition>,
     /// The other fields.
     #[serde(flatten)]
     #[cfg_attr(feature = "testing", schemars(skip))]
@@ -176,7 +176,7 @@ pub struct Include {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
-pub struct Condition {
+pub struct MatchCondition {
     /// A string prefix of the path.
     pub prefix: String,
     /// The complete path.

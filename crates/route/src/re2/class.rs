@@ -44,12 +44,12 @@ impl Bytes {
 }
 
 /// A class of bytes.
-pub struct Class {
+pub struct ByteClass {
     members: Bytes,
     negated: bool,
 }
 
-impl Class {
+impl ByteClass {
     /// Returns the number of compiled instructions: one for each range. If a part of the pattern `folds` case, the
     /// class may also contain the other case of its letters. RE2 folds Latin-1 letters too.
     pub fn instructions(&self, folds: bool) -> u64 {
@@ -64,13 +64,13 @@ impl Class {
 }
 
 /// Returns the class of `\d`, `\s`, `\w`, or their negations.
-pub fn perl(class: &ClassPerl) -> Class {
+pub fn perl(class: &ClassPerl) -> ByteClass {
     let members = match class.kind {
         ClassPerlKind::Digit => Bytes::of(|byte| byte.is_ascii_digit()),
         ClassPerlKind::Space => Bytes::of(|byte| b"\t\n\x0c\r ".contains(&byte)),
         ClassPerlKind::Word => Bytes::of(|byte| byte.is_ascii_alphanumeric() || byte == b'_'),
     };
-    Class { members, negated: class.negated }
+    ByteClass { members, negated: class.negated }
 }
 
 /// Returns the bytes of a class such as `[[:alpha:]]`.
@@ -96,11 +96,11 @@ fn ascii(class: &ClassAscii) -> Bytes {
 
 /// Returns the bytes of a class in brackets. Returns `None` if it contains Unicode classes. The error is the construct
 /// that RE2 does not support.
-pub fn bracketed(class: &ClassBracketed) -> Result<Option<Class>, &'static str> {
+pub fn bracketed(class: &ClassBracketed) -> Result<Option<ByteClass>, &'static str> {
     let ClassSet::Item(item) = &class.kind else { return Err("the set operation in") };
     let mut members = Bytes::of(|_| false);
     let bytes_alone = add(&mut members, item).ok_or("the class")?;
-    Ok(bytes_alone.then_some(Class { members, negated: class.negated }))
+    Ok(bytes_alone.then_some(ByteClass { members, negated: class.negated }))
 }
 
 /// Adds an item to `set`. Returns whether all of the item could be added, or `None` if RE2 does not support the item.
@@ -121,7 +121,7 @@ fn add(set: &mut Bytes, item: &ClassSetItem) -> Option<bool> {
             set.add(|byte| members.has(byte));
         }
         ClassSetItem::Perl(class) => {
-            let Class { members, negated } = perl(class);
+            let ByteClass { members, negated } = perl(class);
             set.add(|byte| members.has(byte) != negated);
         }
         ClassSetItem::Unicode(class) => return re2_unicode(class).then_some(false),

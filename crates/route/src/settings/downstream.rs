@@ -16,7 +16,7 @@ pub struct Listeners {
     /// Serves `/ready` and `/stats`. Port 0 disables it.
     pub stats: Bind,
     /// Serves `/stats` over TLS instead of the `stats` listener.
-    pub stats_tls: StatsTls,
+    pub stats_tls: StatsTlsSettings,
     /// Serves `/ready` for the kubelet alone, apart from scrapers. Port 0 disables it.
     pub readiness: Bind,
     /// Serves `/ready` unless Envoy is overloaded. Port 0 disables it.
@@ -28,7 +28,7 @@ pub struct Listeners {
     pub ipv6: bool,
     /// Whether connections start with a PROXY header (version 1 or 2). It does not apply to the listener for
     /// statistics.
-    pub proxy_protocol: ProxyProtocol,
+    pub proxy_protocol: ProxyProtocolMode,
     /// The distribution of connections to Envoy's workers.
     pub connection_balancer: ConnectionBalancer,
     /// The size of the buffers of a connection, in bytes. Source: Envoy, "Configuring Envoy as an edge proxy".
@@ -43,7 +43,7 @@ pub struct Listeners {
 
 /// Statistics over TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatsTls {
+pub struct StatsTlsSettings {
     /// The address. Port 0 disables the listener.
     pub at: Bind,
     /// Namespace and name of the Secret with the server's key pair.
@@ -55,7 +55,7 @@ pub struct StatsTls {
 
 /// Whether connections start with a PROXY header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProxyProtocol {
+pub enum ProxyProtocolMode {
     /// No connection does.
     Off,
     /// All connections do; others are closed.
@@ -88,7 +88,7 @@ pub struct Http {
     /// Versions offered over TCP, at least one. Without TLS, HTTP/2 requires prior knowledge.
     pub versions: Vec<HttpVersion>,
     /// HTTP/3.
-    pub http3: Http3,
+    pub http3: Http3Settings,
     /// The number of trusted proxies in front of Envoy, for `x-forwarded-for`.
     pub trusted_hops: u32,
     /// Whether a dot at the end of `Host` is removed before routes are selected.
@@ -134,7 +134,7 @@ pub enum HttpVersion {
 
 /// HTTP/3 on the UDP port of the TLS listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Http3 {
+pub struct Http3Settings {
     /// Whether HTTP/3 is offered.
     pub enabled: bool,
     /// The port in `alt-svc`.
@@ -241,7 +241,7 @@ pub struct Timeouts {
 
 /// TLS for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
+pub struct TlsSettings {
     /// `namespace/name` of the Secret for TLS hosts without a Secret, and for clients without a known SNI.
     pub default_secret: Option<(String, String)>,
     /// `namespace/name` of the Secret for clients without a known SNI, if there is no default Secret. All their
@@ -339,13 +339,13 @@ impl Default for Listeners {
             http: every_address(8080),
             https: every_address(8443),
             stats: every_address(8002),
-            stats_tls: StatsTls { at: every_address(0), secret: None, client_ca: None },
+            stats_tls: StatsTlsSettings { at: every_address(0), secret: None, client_ca: None },
             readiness: every_address(0),
             overload_probe: every_address(0),
             // Loopback only, because the pages reveal Envoy's complete configuration.
             admin: Bind { address: Some(Ipv4Addr::LOCALHOST.into()), port: 0 },
             ipv6: true,
-            proxy_protocol: ProxyProtocol::Off,
+            proxy_protocol: ProxyProtocolMode::Off,
             connection_balancer: ConnectionBalancer::Off,
             buffer_limit_bytes: 32 * 1024,
             max_connections: None,
@@ -359,7 +359,7 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             versions: vec![HttpVersion::Http2, HttpVersion::Http1],
-            http3: Http3 { enabled: false, advertised_port: 443 },
+            http3: Http3Settings { enabled: false, advertised_port: 443 },
             trusted_hops: 0,
             strip_trailing_host_dot: true,
             merge_slashes: true,
@@ -403,7 +403,7 @@ impl Default for Timeouts {
     }
 }
 
-impl Default for Tls {
+impl Default for TlsSettings {
     fn default() -> Self {
         Self {
             default_secret: None,

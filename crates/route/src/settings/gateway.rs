@@ -2,7 +2,7 @@
 
 /// The selection of Gateways, and the limits of their fleets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gateway {
+pub struct GatewaySettings {
     /// The value of `spec.controllerName` in the GatewayClasses that Lockgate serves.
     pub controller: String,
     /// The limits of dedicated fleets.
@@ -44,7 +44,7 @@ impl Default for Fleets {
     }
 }
 
-impl Default for Gateway {
+impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
             controller: "lockgate.dev/gateway-controller".to_owned(),

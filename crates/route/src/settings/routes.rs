@@ -2,14 +2,14 @@
 
 /// The routes of Envoys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Routes {
+pub struct RouteSettings {
     /// The method of route discovery for plain HTTP.
-    pub discovery: Discovery,
+    pub discovery: RouteDiscoveryMode,
 }
 
 /// The method by which Envoys receive the routes of plain HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Discovery {
+pub enum RouteDiscoveryMode {
     /// The best method for each Envoy.
     #[default]
     Auto,

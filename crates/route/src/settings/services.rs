@@ -5,19 +5,20 @@ use std::fmt;
 use std::time::Duration;
 
 pub use crate::model::{
-    AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, Entry, EntryHeader, HeaderCondition, RequestBody,
+    AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, EntryHeader, HeaderCondition, RateLimitEntry,
+    RequestBody,
 };
 
 /// The address of a service, without TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct ServiceAddress {
     /// A DNS name or an IP address.
     pub host: String,
     /// The port.
     pub port: u16,
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for ServiceAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port } = self;
         match host.contains(':') {
@@ -31,7 +32,7 @@ impl fmt::Display for Endpoint {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExternalAuthorization {
     /// The server. `None` disables authorization.
-    pub endpoint: Option<Endpoint>,
+    pub endpoint: Option<ServiceAddress>,
     /// The requests to the server.
     pub check: AuthorizationCheck,
     /// The context that is sent with each request, with gRPC only.
@@ -42,7 +43,7 @@ pub struct ExternalAuthorization {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
     /// The service. `None` disables rate limiting.
-    pub endpoint: Option<Endpoint>,
+    pub endpoint: Option<ServiceAddress>,
     /// The domain of the limits within the service.
     pub domain: String,
     /// The timeout of a call.
@@ -54,7 +55,7 @@ pub struct RateLimit {
     /// Whether gRPC calls over the limit end with `RESOURCE_EXHAUSTED` instead of `UNAVAILABLE`.
     pub resource_exhausted: bool,
     /// The descriptors of a request, each a list of entries.
-    pub descriptors: Vec<Vec<Entry>>,
+    pub descriptors: Vec<Vec<RateLimitEntry>>,
 }
 
 impl Default for RateLimit {

@@ -1,12 +1,12 @@
 //! Settings of tracing: OpenTelemetry, by OTLP over gRPC.
 
-use super::Endpoint;
+use super::ServiceAddress;
 
 /// Tracing with a collector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tracing {
     /// The collector, which receives OTLP over gRPC. `None` disables tracing.
-    pub endpoint: Option<Endpoint>,
+    pub endpoint: Option<ServiceAddress>,
     /// The service name of the spans.
     pub service_name: String,
     /// The sampling of requests.

@@ -101,7 +101,7 @@ pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::
     let routes = decoded::<route_v3::RouteConfiguration>(resources, ResourceType::ROUTES).into_iter().chain(of_scopes);
     for (port, routes) in (2..).zip(routes) {
         let name = format!("routes of {}", routes.name);
-        let routes = hcm::Routes::Inline(Box::new(routes));
+        let routes = hcm::RouteSource::Inline(Box::new(routes));
         // Any route may be among the resources.
         let filters = hcm::RouteFilters { policies: true, health: true, server_name: true, installation: Some(1) };
         let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, vec![], filters, settings);

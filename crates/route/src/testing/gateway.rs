@@ -11,7 +11,7 @@ use super::objects::{meta, service, with_meta};
 use crate::objects::gateway::{
     AllowedNamespaces, AllowedRoutes, BackendRef, Definition, Gateway, GatewayAddress, GatewayClass, GatewayClassSpec,
     GatewayListener, GatewaySpec, GrantFrom, GrantTo, HttpBackendRef, HttpFilter, HttpMatch, HttpPathMatch, HttpRoute,
-    HttpRouteSpec, HttpRule, LabelSelector, NamedMatch, ParentRef, ReferenceGrant, ReferenceGrantSpec, RouteKind,
+    HttpRouteRule, HttpRouteSpec, LabelSelector, NamedMatch, ParentRef, ReferenceGrant, ReferenceGrantSpec, RouteKind,
     SecretRef,
 };
 use crate::objects::{Exposure, GatewayService, Meta, Namespace, Object, ObjectKey, Service, Transport};
@@ -194,7 +194,7 @@ impl HttpRouteBuilder {
     /// Adds a rule for a prefix of the path, with the backend `service:port` or `namespace/service:port`. An empty
     /// prefix is no match, and an empty backend is no backend. The following calls apply to the rule.
     pub fn rule(mut self, prefix: &str, backend: &str) -> Self {
-        self.0.spec.rules.get_or_insert_default().push(HttpRule::default());
+        self.0.spec.rules.get_or_insert_default().push(HttpRouteRule::default());
         let with_match = if prefix.is_empty() { self } else { self.path("PathPrefix", prefix) };
         if backend.is_empty() { with_match } else { with_match.backend(backend) }
     }
@@ -250,7 +250,7 @@ impl HttpRouteBuilder {
     }
 
     /// Applies any other change to the last rule.
-    pub fn change(mut self, change: impl FnOnce(&mut HttpRule)) -> Self {
+    pub fn change(mut self, change: impl FnOnce(&mut HttpRouteRule)) -> Self {
         change(self.0.spec.rules.get_or_insert_default().last_mut().expect("a rule"));
         self
     }
@@ -339,6 +339,6 @@ fn condition(name: &str, value: &str) -> NamedMatch {
     NamedMatch { r#type: None, name: name.to_owned(), value: value.to_owned() }
 }
 
-fn last_match(rule: &mut HttpRule) -> &mut HttpMatch {
+fn last_match(rule: &mut HttpRouteRule) -> &mut HttpMatch {
     rule.matches.last_mut().expect("a match")
 }

@@ -53,7 +53,7 @@ fn special() -> Action {
     }))
 }
 
-fn hosts() -> BTreeMap<Host, VirtualHost> {
+fn hosts() -> BTreeMap<Host, VirtualHostRoutes> {
     let shop = vec![
         route(PathMatch::Exact("/cart".into()), special()),
         route(PathMatch::Regex("/items/[0-9]+".into()), forward("shop/tls/443")),
@@ -69,10 +69,10 @@ fn hosts() -> BTreeMap<Host, VirtualHost> {
         route(PathMatch::Exact(format!("/{}", status.code()).into()), Action::Redirect(redirect))
     });
     BTreeMap::from([
-        (Host::Exact("shop.example.com".into()), VirtualHost::new(shop)),
-        (Host::Wildcard("example.com".into()), VirtualHost { one_label: 1, ..VirtualHost::new(wildcard) }),
-        (Host::Exact("old.example.com".into()), VirtualHost::new(redirects)),
-        (Host::Exact("empty.example.com".into()), VirtualHost::default()),
+        (Host::Exact("shop.example.com".into()), VirtualHostRoutes::new(shop)),
+        (Host::Wildcard("example.com".into()), VirtualHostRoutes { one_label: 1, ..VirtualHostRoutes::new(wildcard) }),
+        (Host::Exact("old.example.com".into()), VirtualHostRoutes::new(redirects)),
+        (Host::Exact("empty.example.com".into()), VirtualHostRoutes::default()),
     ])
 }
 
@@ -111,7 +111,7 @@ pub fn empty() -> Model {
 }
 
 /// Returns the listeners that all Ingresses share, with these hosts.
-pub fn with_hosts(http: BTreeMap<Host, VirtualHost>, https: BTreeMap<Host, TlsHost>) -> Model {
+pub fn with_hosts(http: BTreeMap<Host, VirtualHostRoutes>, https: BTreeMap<Host, TlsHost>) -> Model {
     let mut model = empty();
     *model.http_mut() = http;
     *model.https_mut() = https;
@@ -119,7 +119,7 @@ pub fn with_hosts(http: BTreeMap<Host, VirtualHost>, https: BTreeMap<Host, TlsHo
 }
 
 /// Returns a server name behind TLS with these key pairs of the namespace `shop`, and with these hosts.
-pub fn tls_host(secrets: &[&str], hosts: impl IntoIterator<Item = (Host, VirtualHost)>) -> TlsHost {
+pub fn tls_host(secrets: &[&str], hosts: impl IntoIterator<Item = (Host, VirtualHostRoutes)>) -> TlsHost {
     TlsHost {
         secrets: secrets.iter().map(|name| pair_id(name)).collect(),
         minimum: TlsVersion::V1_2,
@@ -136,11 +136,11 @@ pub fn tls_host(secrets: &[&str], hosts: impl IntoIterator<Item = (Host, Virtual
 /// Access to the listeners that all Ingresses share.
 pub trait Shared {
     /// Returns the hosts of the listener for plain HTTP.
-    fn http(&self) -> &BTreeMap<Host, VirtualHost>;
+    fn http(&self) -> &BTreeMap<Host, VirtualHostRoutes>;
     /// Returns the hosts of the listener for HTTP over TLS.
     fn https(&self) -> &BTreeMap<Host, TlsHost>;
     /// Returns the hosts of the listener for plain HTTP.
-    fn http_mut(&mut self) -> &mut BTreeMap<Host, VirtualHost>;
+    fn http_mut(&mut self) -> &mut BTreeMap<Host, VirtualHostRoutes>;
     /// Returns the hosts of the listener for HTTP over TLS.
     fn https_mut(&mut self) -> &mut BTreeMap<Host, TlsHost>;
     /// Returns the server names whose connections are closed.
@@ -148,7 +148,7 @@ pub trait Shared {
 }
 
 impl Shared for Model {
-    fn http(&self) -> &BTreeMap<Host, VirtualHost> {
+    fn http(&self) -> &BTreeMap<Host, VirtualHostRoutes> {
         &self.plain(ListenerId::HTTP).unwrap().hosts
     }
 
@@ -156,7 +156,7 @@ impl Shared for Model {
         &self.tls(ListenerId::HTTPS).unwrap().hosts
     }
 
-    fn http_mut(&mut self) -> &mut BTreeMap<Host, VirtualHost> {
+    fn http_mut(&mut self) -> &mut BTreeMap<Host, VirtualHostRoutes> {
         &mut self.plain_mut(ListenerId::HTTP).unwrap().hosts
     }
 
@@ -214,7 +214,7 @@ pub fn model() -> Model {
     };
     let shop = hosts()[&Host::Exact("shop.example.com".into())].clone();
     let wildcard = hosts()[&Host::Wildcard("example.com".into())].clone();
-    let rest = VirtualHost::new([route(PathMatch::root(), forward("shop/cart/http"))]);
+    let rest = VirtualHostRoutes::new([route(PathMatch::root(), forward("shop/cart/http"))]);
     let https = BTreeMap::from([
         tls(TlsVersion::V1_2, &Host::Exact("shop.example.com".into()), shop),
         tls(TlsVersion::V1_3, &Host::Wildcard("example.com".into()), wildcard),
@@ -229,11 +229,11 @@ pub fn model() -> Model {
         secrets: BTreeMap::from([
             (
                 secret,
-                Secret { material: Material::Pair(PAIR.clone()), origin: ObjectRef::new("Secret", "shop", "cert") },
+                SdsSecret { material: Material::Pair(PAIR.clone()), origin: ObjectRef::new("Secret", "shop", "cert") },
             ),
             (
                 scrapers,
-                Secret {
+                SdsSecret {
                     material: Material::Authorities(authorities),
                     origin: ObjectRef::new("Secret", "shop", "scrapers"),
                 },

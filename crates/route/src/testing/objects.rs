@@ -10,7 +10,7 @@ use k8s_openapi::api::networking::v1::{
 };
 
 use super::model::Shared as _;
-use crate::model::{Action, Host, KeyPair, Model, PathMatch, Route, VirtualHost};
+use crate::model::{Action, Host, KeyPair, Model, PathMatch, Route, VirtualHostRoutes};
 use crate::objects::{
     AddressType, CLAIM_SHARDS, CredentialKind, Credentials, EndpointSlice, HostClaims, Ingress, IngressClass, Meta,
     Namespace, Object, ObjectKey, Objects, Secret, Service, ServicePort, SliceEndpoint, claim_key, claim_shard,
@@ -477,7 +477,7 @@ fn host_of(text: &str) -> Host {
 
 /// Formats the routes of a host, one per line, such as `= /exact a`, `~ /regex a`, `/separated/ a`, `/string* 503`.
 /// Routes for one label start with `1:`.
-pub fn routes(host: &VirtualHost) -> Vec<String> {
+pub fn routes(host: &VirtualHostRoutes) -> Vec<String> {
     let one_label = |at| if at < host.one_label { "1: " } else { "" };
     host.routes.iter().enumerate().map(|(at, one)| format!("{}{}", one_label(at), route(one))).collect()
 }

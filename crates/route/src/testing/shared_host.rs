@@ -3,7 +3,7 @@
 use super::model::Shared as _;
 use super::objects::*;
 use crate::envoy::{Builder, Change, Forms};
-use crate::model::{Host, VirtualHost};
+use crate::model::{Host, VirtualHostRoutes};
 use crate::objects::{Kind, Object, Objects};
 use crate::settings::Settings;
 use crate::translate::{ChangedInputs, Input, Translator};
@@ -54,7 +54,7 @@ impl Loop {
     }
 
     /// Returns the virtual host of the shared host.
-    pub fn virtual_host(&self) -> &VirtualHost {
+    pub fn virtual_host(&self) -> &VirtualHostRoutes {
         &self.translator.model().http()[&host()]
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::duration::{self, Limit};
+use crate::duration::{self, TimeLimit};
 use crate::model::{OwnParts, Retry, TlsVersion};
 use crate::objects::{Ingress, Kind, Meta};
 use crate::settings::{RETRY_CONDITIONS, Settings, is_label};
@@ -113,12 +113,12 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
     let annotations = Annotations {
         plain_text,
         timeout: match limit {
-            None | Some(Limit::Default) => settings.timeouts.response,
-            Some(Limit::Infinite) => None,
-            Some(Limit::After(limit)) => Some(limit),
+            None | Some(TimeLimit::Default) => settings.timeouts.response,
+            Some(TimeLimit::Infinite) => None,
+            Some(TimeLimit::After(limit)) => Some(limit),
         },
         retry: retry.map(Box::new),
-        own: OwnParts { timeout: matches!(limit, Some(Limit::Infinite | Limit::After(_))), retry: own_retry },
+        own: OwnParts { timeout: matches!(limit, Some(TimeLimit::Infinite | TimeLimit::After(_))), retry: own_retry },
         tls_minimum,
         tls_maximum,
         secret_namespace: secret_namespace(&ingress.meta),
@@ -218,9 +218,9 @@ fn retry(reader: &mut Reader, settings: &Settings) -> (Option<Retry>, bool) {
         },
     };
     let per_try_timeout = match reader.limit(PER_TRY_TIMEOUT) {
-        Some(Limit::After(limit)) => Some(limit),
-        Some(Limit::Infinite) => None,
-        Some(Limit::Default) | None => settings.per_try_timeout.filter(|_| by_settings),
+        Some(TimeLimit::After(limit)) => Some(limit),
+        Some(TimeLimit::Infinite) => None,
+        Some(TimeLimit::Default) | None => settings.per_try_timeout.filter(|_| by_settings),
     };
     let Some(retries) = retries.filter(|_| !conditions.is_empty()) else { return (None, is_own) };
     (Some(Retry { on: conditions.join(","), retries, per_try_timeout, ..Retry::default() }), is_own)
@@ -347,7 +347,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses a time limit.
-    pub fn limit(&mut self, key: &str) -> Option<Limit> {
+    pub fn limit(&mut self, key: &str) -> Option<TimeLimit> {
         let value = self.get(key)?;
         let limit = duration::limit(value);
         if limit.is_none() {

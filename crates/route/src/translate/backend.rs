@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::duration::Limit;
+use crate::duration::TimeLimit;
 use crate::model::{
     CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, SecretId, ServicePortId, TrafficPolicy, UpstreamProtocol,
     Verification,
@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use super::annotations::{self, Reader};
 use super::backend_policies::BackendPolicies;
 use super::envoys;
-use super::external_name::{self, Target};
+use super::external_name::{self, ExternalNameTarget};
 use super::foreign;
 use super::problem::{Cause, Message, Problem, Reason, bounded};
 use features::Unmet;
@@ -62,7 +62,7 @@ pub struct Context<'a> {
 
 /// The result of building a cluster for a port of a Service.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Made {
+pub struct BuiltCluster {
     /// The cluster, or the reason why backends that reference it cannot be built.
     pub cluster: Result<Arc<Cluster>, Box<Fault>>,
     /// The problems of the Service's annotations.
@@ -179,11 +179,11 @@ fn missing(service: ObjectKey, port: WantedPort, transport: Transport) -> Cause 
 
 impl Located<'_> {
     /// Builds the cluster.
-    pub fn make(&self, context: Context) -> Made {
+    pub fn make(&self, context: Context) -> BuiltCluster {
         let Self { cluster: _, service, number, ref policy, of_service, ref unmet } = *self;
         let fault = |reason, message| Fault { reason, field: ".service.name", message };
         let id = service.meta.key.to_string();
-        let refused = |fault| Made {
+        let refused = |fault| BuiltCluster {
             cluster: Err(Box::new(fault)),
             problems: Vec::new(),
             denied: None,
@@ -199,8 +199,8 @@ impl Located<'_> {
         let discovery = match &service.external_name {
             None => Discovery::Eds,
             Some(external) => match external_name::target(external, context.objects, context.settings) {
-                Ok(Target::Name(hostname)) => Discovery::Dns { hostname, port: number },
-                Ok(Target::Address(address)) => Discovery::Static { address, port: number },
+                Ok(ExternalNameTarget::Name(hostname)) => Discovery::Dns { hostname, port: number },
+                Ok(ExternalNameTarget::Address(address)) => Discovery::Static { address, port: number },
                 Err(why) => {
                     let what = format!("external name {external:?} of Service {id:?} {why}");
                     return refused(fault(Reason::ExternalNameNotAllowed, what.into()));
@@ -222,7 +222,7 @@ impl Located<'_> {
             policy.client_certificate = pair.clone();
         }
         let origin = service.meta.object_ref(Kind::SERVICE);
-        Made {
+        BuiltCluster {
             cluster: made.map(|()| Arc::new(Cluster { discovery, port: number, policy, of_service, origin })),
             problems: bounded(problems),
             denied: foreign::of(&service.meta, Kind::SERVICE, context.settings).denied,
@@ -322,9 +322,9 @@ fn service_policy(service: &Service, number: u16, settings: &Settings) -> (Traff
     let mut reader = Reader::new(&service.meta, Kind::SERVICE);
     let protocol = protocol(&mut reader, service, number);
     let connect_timeout = match reader.limit(CONNECT_TIMEOUT) {
-        Some(Limit::After(limit)) => limit,
+        Some(TimeLimit::After(limit)) => limit,
         None => settings.timeouts.connect,
-        Some(Limit::Default | Limit::Infinite) => {
+        Some(TimeLimit::Default | TimeLimit::Infinite) => {
             let value = reader.get(CONNECT_TIMEOUT).unwrap_or_default();
             reader.wrong(CONNECT_TIMEOUT, format!("value {value:?} is not a limit"), "left out");
             settings.timeouts.connect

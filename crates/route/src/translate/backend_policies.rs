@@ -8,7 +8,8 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::{BackendFeatures, Session};
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence};
 
-use super::backend_policy::{Policy, Target};
+use super::backend_policy::{ParsedBackendPolicy, PortNumberTarget};
+use super::policy_targets::AffectedServices;
 use crate::few::Few;
 
 /// The kinds of policies of Services. The first one decides a feature that both set.
@@ -17,26 +18,16 @@ pub const KINDS: [Kind; 2] = [Kind::X_BACKEND_TRAFFIC_POLICY, Kind::BACKEND_POLI
 /// All policies of these kinds.
 #[derive(Debug, Default)]
 pub struct BackendPolicies {
-    by_id: BTreeMap<ObjectId, Arc<Policy>>,
+    by_id: BTreeMap<ObjectId, Arc<ParsedBackendPolicy>>,
     /// The policies of each kind for each target. The first one applies.
-    by_target: BTreeMap<(Kind, Target), Few<Precedence>>,
+    by_target: BTreeMap<(Kind, PortNumberTarget), Few<Precedence>>,
     /// The policies that name each Service, whether it exists or not.
     by_service: BTreeMap<ObjectKey, BTreeSet<ObjectId>>,
 }
 
-/// The Services that a changed policy names or named.
-#[derive(Debug, Default)]
-pub struct Services {
-    /// All these Services.
-    pub all: BTreeSet<ObjectKey>,
-    /// The Services for which the policy that applies has changed. The others are not affected, so thousands of policies
-    /// behind the oldest policy cost nothing.
-    pub in_effect: BTreeSet<ObjectKey>,
-}
-
 impl BackendPolicies {
     /// Returns a policy.
-    pub fn get(&self, id: &ObjectId) -> Option<&Arc<Policy>> {
+    pub fn get(&self, id: &ObjectId) -> Option<&Arc<ParsedBackendPolicy>> {
         self.by_id.get(id)
     }
 
@@ -66,17 +57,17 @@ impl BackendPolicies {
     }
 
     /// Returns the policy of this kind that applies to exactly this target.
-    pub fn at(&self, kind: Kind, target: &Target) -> Option<&Arc<Policy>> {
+    pub fn at(&self, kind: Kind, target: &PortNumberTarget) -> Option<&Arc<ParsedBackendPolicy>> {
         let rank = self.by_target.get(&(kind, target.clone()))?.iter().next()?;
         self.by_id.get(&rank.id())
     }
 
     /// Returns the policy of Gateway API that applies to a Service.
-    pub fn standard(&self, service: &ObjectKey) -> Option<&Arc<Policy>> {
+    pub fn standard(&self, service: &ObjectKey) -> Option<&Arc<ParsedBackendPolicy>> {
         if self.by_target.is_empty() {
             return None;
         }
-        self.at(Kind::X_BACKEND_TRAFFIC_POLICY, &Target { service: service.clone(), port: None })
+        self.at(Kind::X_BACKEND_TRAFFIC_POLICY, &PortNumberTarget { service: service.clone(), port: None })
     }
 
     /// Returns the session persistence of a Service.
@@ -90,7 +81,8 @@ impl BackendPolicies {
         if self.by_target.is_empty() {
             return None;
         }
-        let at = |port: Option<u16>| self.at(Kind::BACKEND_POLICY, &Target { service: service.clone(), port });
+        let at =
+            |port: Option<u16>| self.at(Kind::BACKEND_POLICY, &PortNumberTarget { service: service.clone(), port });
         let policies = self.standard(service).into_iter().chain(at(Some(port))).chain(at(None));
         policies.map(|policy| policy.features.clone()).reduce(|specific, general| specific.or(&general))
     }
@@ -102,8 +94,8 @@ impl BackendPolicies {
         port: u16,
         is_set: impl Fn(&BackendFeatures) -> bool,
     ) -> Option<&ObjectRef> {
-        let at = |port| self.at(Kind::BACKEND_POLICY, &Target { service: service.clone(), port });
-        let sets = |policy: &&Arc<Policy>| is_set(&policy.features);
+        let at = |port| self.at(Kind::BACKEND_POLICY, &PortNumberTarget { service: service.clone(), port });
+        let sets = |policy: &&Arc<ParsedBackendPolicy>| is_set(&policy.features);
         at(Some(port)).filter(sets).or_else(|| at(None).filter(sets)).map(|policy| &policy.origin)
     }
 
@@ -113,22 +105,23 @@ impl BackendPolicies {
     }
 
     /// Replaces a policy. Returns the Services that it named or names.
-    pub fn replace(&mut self, id: &ObjectId, now: Option<Arc<Policy>>) -> Services {
+    pub fn replace(&mut self, id: &ObjectId, now: Option<Arc<ParsedBackendPolicy>>) -> AffectedServices {
         let before = match &now {
             Some(policy) => self.by_id.insert(id.clone(), policy.clone()),
             None => self.by_id.remove(id),
         };
-        let targets = |policy: &Option<Arc<Policy>>| -> BTreeSet<(Kind, Target)> {
+        let targets = |policy: &Option<Arc<ParsedBackendPolicy>>| -> BTreeSet<(Kind, PortNumberTarget)> {
             let targets = policy.iter().flat_map(|policy| policy.targets.iter().flatten());
             targets.map(|target| (id.kind, target.clone())).collect()
         };
-        let named = |policy: &Option<Arc<Policy>>| -> BTreeSet<ObjectKey> {
+        let named = |policy: &Option<Arc<ParsedBackendPolicy>>| -> BTreeSet<ObjectKey> {
             policy.iter().flat_map(|policy| &policy.services).cloned().collect()
         };
         let (old, new) = (targets(&before), targets(&now));
-        let mut services = Services { all: &named(&before) | &named(&now), ..Services::default() };
-        let first =
-            |all: &Self, target: &(Kind, Target)| all.by_target.get(target).and_then(|all| all.iter().next().cloned());
+        let mut services = AffectedServices { all: &named(&before) | &named(&now), ..AffectedServices::default() };
+        let first = |all: &Self, target: &(Kind, PortNumberTarget)| {
+            all.by_target.get(target).and_then(|all| all.iter().next().cloned())
+        };
         let both = &old | &new;
         let was: Vec<Option<Precedence>> = both.iter().map(|target| first(self, target)).collect();
         for (policy, target) in before.iter().flat_map(|policy| old.iter().map(move |target| (policy, target))) {

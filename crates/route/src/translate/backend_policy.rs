@@ -20,7 +20,7 @@ use super::problem::{Message, Problem, Reason, bounded};
 
 /// A policy, parsed.
 #[derive(Debug, PartialEq)]
-pub struct Policy {
+pub struct ParsedBackendPolicy {
     /// A reference to it.
     pub origin: ObjectRef,
     /// The hash of its content.
@@ -28,7 +28,7 @@ pub struct Policy {
     /// Its rank among policies with the same target.
     pub precedence: Precedence,
     /// The targets in the order of the spec.
-    pub targets: Box<[Result<Target, Fault>]>,
+    pub targets: Box<[Result<PortNumberTarget, Fault>]>,
     /// The Services that it names, whether they exist or not.
     pub services: BTreeSet<ObjectKey>,
     /// The same Services as inputs.
@@ -45,7 +45,7 @@ pub struct Policy {
 
 /// A target of a policy: a Service, or one of its ports.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct PortNumberTarget {
     /// The Service.
     pub service: ObjectKey,
     /// The number of the TCP port; `None` is every port.
@@ -53,14 +53,14 @@ pub struct Target {
 }
 
 /// Parses a policy of one of [`KINDS`](super::backend_policies::KINDS), if it exists.
-pub fn parse(id: &ObjectId, objects: &Objects, settings: &Settings) -> Option<Policy> {
+pub fn parse(id: &ObjectId, objects: &Objects, settings: &Settings) -> Option<ParsedBackendPolicy> {
     match id.kind == Kind::BACKEND_POLICY {
         true => objects.get(&id.key).map(|policy| backend_policy(policy, objects, settings)),
         false => objects.get(&id.key).map(|policy| traffic::parse(policy, objects, settings)),
     }
 }
 
-fn backend_policy(policy: &BackendPolicy, objects: &Objects, settings: &Settings) -> Policy {
+fn backend_policy(policy: &BackendPolicy, objects: &Objects, settings: &Settings) -> ParsedBackendPolicy {
     let BackendPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::BACKEND_POLICY);
     let services = services(meta, &spec.target_refs);
@@ -74,7 +74,7 @@ fn backend_policy(policy: &BackendPolicy, objects: &Objects, settings: &Settings
             consequence: "left out for this Service".to_owned(),
         }));
     }
-    Policy {
+    ParsedBackendPolicy {
         revision: Revision::new(meta, spec),
         precedence: objects.precedence(Kind::BACKEND_POLICY, meta),
         targets: targets(meta, &spec.target_refs, objects),
@@ -93,7 +93,11 @@ fn services(meta: &Meta, references: &[BackendPolicyTarget]) -> BTreeSet<ObjectK
     references.iter().filter(|reference| is_service(reference)).map(|reference| key(meta, reference)).collect()
 }
 
-fn targets(meta: &Meta, references: &[BackendPolicyTarget], objects: &Objects) -> Box<[Result<Target, Fault>]> {
+fn targets(
+    meta: &Meta,
+    references: &[BackendPolicyTarget],
+    objects: &Objects,
+) -> Box<[Result<PortNumberTarget, Fault>]> {
     references.iter().map(|reference| target(reference, key(meta, reference), objects)).collect()
 }
 
@@ -110,7 +114,7 @@ fn is_external(service: &ObjectKey, objects: &Objects) -> bool {
 }
 
 /// Returns the target of a reference if it exists. A port has one number, whether the reference contains the number or the name.
-fn target(reference: &BackendPolicyTarget, service: ObjectKey, objects: &Objects) -> Result<Target, Fault> {
+fn target(reference: &BackendPolicyTarget, service: ObjectKey, objects: &Objects) -> Result<PortNumberTarget, Fault> {
     let BackendPolicyTarget { group, kind, name: _, section_name } = reference;
     if !is_service(reference) {
         return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported").into()));
@@ -119,7 +123,7 @@ fn target(reference: &BackendPolicyTarget, service: ObjectKey, objects: &Objects
         return Err(("TargetNotFound", Message::missing(Kind::SERVICE, &service, "does not exist")));
     };
     let Some(section) = section_name.as_ref().filter(|name| !name.is_empty()) else {
-        return Ok(Target { service, port: None });
+        return Ok(PortNumberTarget { service, port: None });
     };
     let number = section.parse::<u16>().ok();
     let mut ports = object.ports.iter().filter(|port| &*port.protocol == "TCP");
@@ -127,7 +131,7 @@ fn target(reference: &BackendPolicyTarget, service: ObjectKey, objects: &Objects
     // An ExternalName Service may list no ports.
     let unlisted = number.filter(|_| object.external_name.is_some() && object.ports.is_empty());
     match listed.map(|port| port.port).or(unlisted) {
-        Some(port) => Ok(Target { service, port: Some(port) }),
+        Some(port) => Ok(PortNumberTarget { service, port: Some(port) }),
         None => Err(("TargetNotFound", format!("Service \"{service}\" has no TCP port {section:?}").into())),
     }
 }

@@ -10,14 +10,14 @@ use crate::model::{Host, ListenerId};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conflict {
     /// The place.
-    pub place: Place,
+    pub place: ConflictPlace,
     /// The problem of the object that loses.
     pub problem: Arc<Problem>,
 }
 
 /// The place of a conflict.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum ConflictPlace {
     /// A host on a listener of a Gateway.
     Host(ListenerId, Host),
     /// All hosts of a route on the listeners of an owner.

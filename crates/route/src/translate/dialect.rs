@@ -13,7 +13,7 @@ use super::conflicts::Conflict;
 use super::gateway::attach::Parent;
 use super::gateway::dialects::{GRPC_ROUTE, HTTP_ROUTE, TCP_ROUTE, TLS_ROUTE, UDP_ROUTE};
 use super::gateway::foreign_policies::ForeignPolicies;
-use super::gateway::policies::Policies;
+use super::gateway::policies::BackendTlsPolicies;
 use super::grants::{Grants, Reference};
 use super::graph::Input;
 use super::host_grants::HostGrants;
@@ -153,14 +153,14 @@ pub trait Parents {
     fn parent(&self, id: &ObjectId) -> Option<Parent<'_>>;
 
     /// Returns the BackendTLSPolicies.
-    fn policies(&self) -> &Policies;
+    fn policies(&self) -> &BackendTlsPolicies;
 
     /// Returns the policies of Envoy Gateway.
     fn foreign_policies(&self) -> &ForeignPolicies;
 }
 
 /// The body of a 403 if access to a cluster is denied, or the reason why the cluster cannot be built.
-pub type Access = Result<Option<Arc<str>>, Fault>;
+pub type ClusterAccess = Result<Option<Arc<str>>, Fault>;
 
 /// Resolves the references of a source, and records its dependencies: every other object that it depends on.
 pub struct Resolver<'a> {
@@ -173,7 +173,7 @@ pub struct Resolver<'a> {
     classes: &'a Classes,
     host_grants: &'a HostGrants,
     parents: &'a dyn Parents,
-    authorize: &'a mut dyn FnMut(&Located) -> Access,
+    authorize: &'a mut dyn FnMut(&Located) -> ClusterAccess,
     grants: Grants<'a>,
     inputs: Vec<Input>,
     clusters: Vec<ClusterId>,
@@ -186,7 +186,7 @@ impl<'a> Resolver<'a> {
         default_secret: Option<&'a SecretId>,
         (classes, host_grants): (&'a Classes, &'a HostGrants),
         parents: &'a dyn Parents,
-        authorize: &'a mut dyn FnMut(&Located) -> Access,
+        authorize: &'a mut dyn FnMut(&Located) -> ClusterAccess,
     ) -> Self {
         Self {
             context,
@@ -236,7 +236,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the BackendTLSPolicies.
-    pub fn policies(&self) -> &'a Policies {
+    pub fn policies(&self) -> &'a BackendTlsPolicies {
         self.parents.policies()
     }
 

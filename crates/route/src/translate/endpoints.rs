@@ -30,14 +30,14 @@ pub const MAX_ENDPOINTS: usize = 100_000;
 
 /// The share of a port in the endpoints of its Service.
 #[derive(Debug, Clone, Copy)]
-pub struct Share {
+pub struct PortShare {
     /// The number of ports of the Service that clusters use.
     pub used: usize,
     /// Whether this port reports the problems of the EndpointSlices, which all ports have in common.
     pub reports: bool,
 }
 
-impl Share {
+impl PortShare {
     /// The share of the only used port.
     #[cfg(test)]
     pub const ALL: Self = Self { used: 1, reports: true };
@@ -61,7 +61,7 @@ pub fn endpoints_of(
     objects: &Objects,
     envoys: &Envoys,
     id: &ServicePortId,
-    share: Share,
+    share: PortShare,
 ) -> Option<(Endpoints, Vec<Problem>)> {
     let service = objects.get::<Service>(id.service())?;
     let port = backend::referenced_port(service, id.port())?;
@@ -99,7 +99,7 @@ fn endpoints(
     envoys: &Envoys,
     service: &Service,
     port: &str,
-    share: Share,
+    share: PortShare,
 ) -> (Endpoints, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut origins = vec![service.meta.object_ref(Kind::SERVICE)];
@@ -238,7 +238,7 @@ fn prefers_ipv6(service: &Service) -> bool {
 }
 
 /// Returns the problem of a port with too many endpoints. If not all of them are read, nobody knows how many are usable.
-fn too_many(service: &Service, port: &str, share: Share, unread: bool) -> Problem {
+fn too_many(service: &Service, port: &str, share: PortShare, unread: bool) -> Problem {
     let (most, used) = (share.most(), share.used);
     let consequence = match unread {
         true => {

@@ -10,7 +10,7 @@ use super::address;
 
 /// The target of an ExternalName.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum ExternalNameTarget {
     /// A DNS name in lower case, without a trailing dot.
     Name(String),
     /// An IP address. An IPv4-mapped IPv6 address is converted to IPv4.
@@ -36,7 +36,7 @@ const METADATA_NAMES: [&str; 4] =
 
 /// Returns the target of `name`, a Service's `spec.externalName`. The error is the reason why the target is forbidden,
 /// for a message that quotes the name.
-pub fn target(name: &str, objects: &Objects, settings: &Settings) -> Result<Target, &'static str> {
+pub fn target(name: &str, objects: &Objects, settings: &Settings) -> Result<ExternalNameTarget, &'static str> {
     if !settings.external_names.allow {
         return Err("is not served: Services of type ExternalName are switched off");
     }
@@ -44,13 +44,13 @@ pub fn target(name: &str, objects: &Objects, settings: &Settings) -> Result<Targ
     let name = lower.strip_suffix('.').unwrap_or(&lower);
     if let Ok(address) = name.parse::<IpAddr>() {
         let address = address::canonical(address);
-        return address::check(address).map(|()| Target::Address(address));
+        return address::check(address).map(|()| ExternalNameTarget::Address(address));
     }
     check_name(name)?;
     if !settings.external_names.cluster_local {
         check_outside(name, objects)?;
     }
-    Ok(Target::Name(name.to_owned()))
+    Ok(ExternalNameTarget::Name(name.to_owned()))
 }
 
 fn check_name(name: &str) -> Result<(), &'static str> {
@@ -95,7 +95,7 @@ mod tests {
     use crate::objects::{Meta, Namespace, Object, ObjectKey};
     use crate::settings::ExternalNames;
 
-    fn target_of(name: &str, cluster_local: bool) -> Result<Target, &'static str> {
+    fn target_of(name: &str, cluster_local: bool) -> Result<ExternalNameTarget, &'static str> {
         let settings = Settings { external_names: ExternalNames { allow: true, cluster_local }, ..Settings::default() };
         let mut objects = Objects::default();
         let key = ObjectKey::new("", "shop");
@@ -119,12 +119,12 @@ mod tests {
 
     #[test]
     fn names_and_addresses_outside_of_the_cluster_are_allowed() {
-        let name = |text: &str| Ok(Target::Name(text.to_owned()));
+        let name = |text: &str| Ok(ExternalNameTarget::Name(text.to_owned()));
         assert_eq!(target_of("API.Example.com.", false), name("api.example.com"));
         assert_eq!(target_of("my_db.example.com", false), name("my_db.example.com"));
-        assert_eq!(target_of("10.1.2.3", false), Ok(Target::Address([10, 1, 2, 3].into())));
-        assert_eq!(target_of("::ffff:10.1.2.3", false), Ok(Target::Address([10, 1, 2, 3].into())));
-        assert!(matches!(target_of("2001:DB8::1", false), Ok(Target::Address(IpAddr::V6(_)))));
+        assert_eq!(target_of("10.1.2.3", false), Ok(ExternalNameTarget::Address([10, 1, 2, 3].into())));
+        assert_eq!(target_of("::ffff:10.1.2.3", false), Ok(ExternalNameTarget::Address([10, 1, 2, 3].into())));
+        assert!(matches!(target_of("2001:DB8::1", false), Ok(ExternalNameTarget::Address(IpAddr::V6(_)))));
         assert_eq!(target_of("cart.shop.svc.cluster.local", true), name("cart.shop.svc.cluster.local"));
         assert_eq!(target_of("cart", true), name("cart"));
     }

@@ -37,7 +37,7 @@ pub(in crate::translate) mod web_keys;
 
 pub use fleet::FleetReport;
 pub use policies::PolicyReports;
-pub use report::{ListenerReport, Report, Reports, SetReport};
+pub use report::{GatewayReport, ListenerReport, Reports, SetReport};
 
 use std::ops::RangeInclusive;
 

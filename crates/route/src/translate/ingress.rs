@@ -17,8 +17,8 @@ use super::dialect::{Competition, Dialect, Resolver, Selection, Sharing};
 use super::gateway::session;
 use super::problem::{Cause, Message, Problem, Reason, bounded};
 use super::rules::Contender;
-use super::source::{self, Dependencies, Entry, MAX_BESIDE, Material, Rule, Shared, Source};
-use super::unit::{Field, Target, Unit};
+use super::source::{self, Dependencies, EntryKeyPair, MAX_BESIDE, Rule, Shared, Source, TlsEntry};
+use super::unit::{Field, RequestTarget, Unit};
 use super::{delegations, host, path};
 
 /// The dialect of Ingresses.
@@ -84,7 +84,7 @@ pub fn parse(ingress: &Ingress, resolver: Resolver) -> Source {
                     // A rule without `http` is a catch-all. Source: Ingress v1 `IngressRuleValue`.
                     (None, Some(target)) => {
                         default_backend_in_rules = true;
-                        let target = Target::clone(target);
+                        let target = RequestTarget::clone(target);
                         let unit = Unit::new(rule_field(i), PathMatch::root(), Cost::default(), target);
                         [unit.in_rule(section.as_ref())].into()
                     }
@@ -204,7 +204,7 @@ impl Parser<'_, '_> {
 
     /// Returns the target of a backend. A backend that cannot be built answers 503, so that its requests do not reach a
     /// shorter path.
-    fn target(&mut self, field: &str, backend: &IngressBackend) -> Target {
+    fn target(&mut self, field: &str, backend: &IngressBackend) -> RequestTarget {
         let action = match self.cluster(backend) {
             Ok((_, Some(reason))) => deny(reason),
             Ok((cluster, None)) => {
@@ -229,7 +229,7 @@ impl Parser<'_, '_> {
             Some(reason) => deny(reason.clone()),
             None => action,
         };
-        Target { action, plain_text: self.annotations.plain_text, origin: self.origin.clone() }
+        RequestTarget { action, plain_text: self.annotations.plain_text, origin: self.origin.clone() }
     }
 
     /// Returns the cluster of a backend, and the body of a 403 if access to its Service is denied.
@@ -264,7 +264,7 @@ impl Parser<'_, '_> {
     }
 
     /// Returns the elements of `spec.tls`.
-    fn entries(&mut self) -> Vec<Entry> {
+    fn entries(&mut self) -> Vec<TlsEntry> {
         let mut entries = Vec::new();
         // Entries without hosts apply to all hosts, so many of them would cost time for each host.
         let (mut hostless, mut left_out) = (BTreeSet::new(), 0);
@@ -297,11 +297,11 @@ impl Parser<'_, '_> {
             }
             let field = Field::new("spec.tls[#]", &[at]);
             let material = match tls.secret_name.as_deref().filter(|name| !name.is_empty()) {
-                None => Material::Default,
+                None => EntryKeyPair::Default,
                 Some(name) => self.material(&field, name),
             };
             let hosts = hosts.into_iter().collect();
-            entries.push(Entry { field, hosts, hostless: texts.is_empty(), ignores_names: false, material });
+            entries.push(TlsEntry { field, hosts, hostless: texts.is_empty(), ignores_names: false, material });
         }
         if left_out > 0 {
             let message = format!("more than {MAX_BESIDE} entries list no hosts");
@@ -318,7 +318,7 @@ impl Parser<'_, '_> {
     }
 
     /// Returns the content of a Secret. A Secret of another namespace needs a TLSCertificateDelegation there.
-    fn material(&mut self, field: &Field, name: &str) -> Material {
+    fn material(&mut self, field: &Field, name: &str) -> EntryKeyPair {
         let own = &self.ingress.meta.key.namespace;
         let namespace = self.annotations.secret_namespace.as_ref().unwrap_or(own).clone();
         let key = ObjectKey { namespace, name: name.into() };
@@ -327,9 +327,9 @@ impl Parser<'_, '_> {
             let message = format!("no TLSCertificateDelegation permits \"{own}\" to use Secret \"{key}\"");
             let message = Message::from(message).because(Cause::NotDelegated(key.namespace));
             self.problem(field, Reason::ReferenceNotPermitted, message, "the Secret is not used");
-            return Material::Foreign;
+            return EntryKeyPair::Foreign;
         }
-        let (material, problem) = Material::read(self.origin, field, key, &mut self.resolver);
+        let (material, problem) = EntryKeyPair::read(self.origin, field, key, &mut self.resolver);
         self.problems.extend(problem);
         material
     }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Listener, ListenerId, RouteDiscovery};
-use crate::settings::{Discovery, Settings};
+use crate::settings::{RouteDiscoveryMode, Settings};
 
 /// Returns the form of the routes of listeners for plain HTTP.
 pub fn discovery(settings: &Settings) -> RouteDiscovery {
     match settings.routes.discovery {
-        Discovery::Rds | Discovery::Vhds => RouteDiscovery::ByHost,
-        Discovery::Auto | Discovery::Scopes => RouteDiscovery::Scopes,
+        RouteDiscoveryMode::Rds | RouteDiscoveryMode::Vhds => RouteDiscovery::ByHost,
+        RouteDiscoveryMode::Auto | RouteDiscoveryMode::Scopes => RouteDiscovery::Scopes,
     }
 }
 

@@ -21,11 +21,11 @@ pub type Rank<'a> = (PathRank<'a>, (bool, Reverse<usize>, Reverse<usize>), &'a P
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PathRank<'a> {
     /// The class.
-    pub class: Class,
+    pub class: PathClass,
     /// The length, longer first.
     pub length: Reverse<usize>,
     /// The side of prefixes of the same length.
-    pub side: Side,
+    pub side: PrefixOrder,
     /// The length of the text of a regular expression among prefixes, longer first.
     pub text_length: Reverse<usize>,
     /// The text, in descending order, if the dialect orders paths of the same length by it.
@@ -36,7 +36,7 @@ pub struct PathRank<'a> {
 
 /// The classes of paths, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub enum PathClass {
     /// Exact paths.
     Exact,
     /// Regular expressions of the first namespace.
@@ -51,7 +51,7 @@ pub enum Class {
 
 /// The rank of a path among the prefixes of the same length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Side {
+pub enum PrefixOrder {
     /// Before the prefixes.
     Before,
     /// A prefix.
@@ -62,8 +62,8 @@ pub enum Side {
 
 impl PathRank<'_> {
     /// Returns the rank of a path of this class and length.
-    pub const fn new(class: Class, length: usize) -> Self {
-        let (length, side, text_length) = (Reverse(length), Side::Prefix, Reverse(0));
+    pub const fn new(class: PathClass, length: usize) -> Self {
+        let (length, side, text_length) = (Reverse(length), PrefixOrder::Prefix, Reverse(0));
         Self { class, length, side, text_length, text: Reverse(""), is_string: false }
     }
 }

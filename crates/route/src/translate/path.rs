@@ -5,13 +5,13 @@ use std::cmp::Reverse;
 use crate::model::PathMatch;
 use crate::re2::{Cost, Rejection};
 
-use super::order::{Class, PathRank};
+use super::order::{PathClass, PathRank};
 use super::patterns::Patterns;
 use super::problem::Reason;
 
 /// A parsed path of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedPath {
     /// The match.
     pub path: PathMatch,
     /// The cost, if the path is a regular expression.
@@ -45,8 +45,8 @@ impl From<String> for Fault {
 }
 
 /// Parses `path` and `pathType` of a rule. Source: Ingress v1 "Path types" and its validation.
-pub fn parse(path_type: &str, path: &str, patterns: &mut Patterns) -> Result<Parsed, Fault> {
-    let matcher: fn(&str, &mut Patterns) -> Result<Parsed, Fault> = match path_type {
+pub fn parse(path_type: &str, path: &str, patterns: &mut Patterns) -> Result<ParsedPath, Fault> {
+    let matcher: fn(&str, &mut Patterns) -> Result<ParsedPath, Fault> = match path_type {
         "Exact" => |path, _| Ok(exact(path)?),
         "Prefix" => |path, _| Ok(prefix(path)?),
         "ImplementationSpecific" | "" => implementation_specific,
@@ -63,15 +63,15 @@ pub fn parse(path_type: &str, path: &str, patterns: &mut Patterns) -> Result<Par
 }
 
 /// Parses an `Exact` path, which matches byte for byte.
-fn exact(path: &str) -> Result<Parsed, String> {
+fn exact(path: &str) -> Result<ParsedPath, String> {
     check_elements(path)?;
     let doubt = literal(path, "looks like a wildcard or a regular expression, and the type Exact has neither");
-    Ok(Parsed { doubt, ..certain(PathMatch::Exact(path.into())) })
+    Ok(ParsedPath { doubt, ..certain(PathMatch::Exact(path.into())) })
 }
 
 /// Parses a `Prefix` path, which matches complete elements: `/foo` and `/foo/` match `/foo` and `/foo/bar`, but not
 /// `/foobar`. `/` alone is a string prefix, because Envoy rejects it as a `path_separated_prefix`.
-fn prefix(path: &str) -> Result<Parsed, String> {
+fn prefix(path: &str) -> Result<ParsedPath, String> {
     check_elements(path)?;
     let message =
         "looks like a wildcard or a regular expression; the type Prefix has neither, and \"/api\" needs no \"/*\"";
@@ -80,7 +80,7 @@ fn prefix(path: &str) -> Result<Parsed, String> {
         "" => PathMatch::root(),
         elements => PathMatch::SeparatedPrefix(elements.into()),
     };
-    Ok(Parsed { doubt, ..certain(path) })
+    Ok(ParsedPath { doubt, ..certain(path) })
 }
 
 /// Returns a warning if a path that is compared literally looks like a pattern: `/api/*`, `/foo(/|$)(.*)`.
@@ -92,7 +92,7 @@ fn literal(path: &str, message: &'static str) -> Option<Doubt> {
 
 /// Parses an `ImplementationSpecific` path: a regular expression if it contains one of `^ + * [ ] %`, otherwise a
 /// string prefix. Source: Contour, for users who migrate from it.
-fn implementation_specific(path: &str, patterns: &mut Patterns) -> Result<Parsed, Fault> {
+fn implementation_specific(path: &str, patterns: &mut Patterns) -> Result<ParsedPath, Fault> {
     if path.contains(['^', '+', '*', '[', ']', '%']) {
         let cost = patterns.cost(path).map_err(|rejection| match rejection {
             Rejection::Invalid(fault) => format!("is not a regular expression that Envoy accepts: {fault}").into(),
@@ -101,11 +101,11 @@ fn implementation_specific(path: &str, patterns: &mut Patterns) -> Result<Parsed
                 Fault { reason: Reason::RegexTooExpensive, message }
             }
         })?;
-        return Ok(Parsed { cost, ..certain(PathMatch::Regex(path.into())) });
+        return Ok(ParsedPath { cost, ..certain(PathMatch::Regex(path.into())) });
     }
     // A dot does not indicate a regular expression: `/favicon.ico`, `/.well-known/acme-challenge/…`.
     let looks_like_regex = path.contains(['(', ')', '?', '$', '|', '#']);
-    Ok(Parsed {
+    Ok(ParsedPath {
         path: PathMatch::Prefix(path.into()),
         cost: Cost::default(),
         doubt: looks_like_regex.then_some(Doubt {
@@ -115,8 +115,8 @@ fn implementation_specific(path: &str, patterns: &mut Patterns) -> Result<Parsed
     })
 }
 
-fn certain(path: PathMatch) -> Parsed {
-    Parsed { path, cost: Cost::default(), doubt: None }
+fn certain(path: PathMatch) -> ParsedPath {
+    ParsedPath { path, cost: Cost::default(), doubt: None }
 }
 
 /// Checks an `Exact` or `Prefix` path for elements that the API server rejects, because no normalized request path
@@ -140,9 +140,9 @@ fn check_elements(path: &str) -> Result<(), String> {
 /// take requests from the paths of the first namespace.
 pub fn rank(path: &PathMatch, foreign: bool) -> PathRank<'_> {
     let (class, text) = match path {
-        PathMatch::Exact(text) => (if foreign { Class::ForeignExact } else { Class::Exact }, text),
-        PathMatch::Regex(text) => (if foreign { Class::ForeignRegex } else { Class::Regex }, text),
-        PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => (Class::Prefix, text),
+        PathMatch::Exact(text) => (if foreign { PathClass::ForeignExact } else { PathClass::Exact }, text),
+        PathMatch::Regex(text) => (if foreign { PathClass::ForeignRegex } else { PathClass::Regex }, text),
+        PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => (PathClass::Prefix, text),
     };
     let is_string = matches!(path, PathMatch::Prefix(_));
     PathRank { text: Reverse(text), is_string, ..PathRank::new(class, text.len()) }
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::settings::Regexes;
 
-    fn parse(path_type: &str, text: &str) -> Result<Parsed, Fault> {
+    fn parse(path_type: &str, text: &str) -> Result<ParsedPath, Fault> {
         super::parse(path_type, text, &mut Patterns::new(&Regexes::default()))
     }
 

@@ -40,7 +40,7 @@ pub struct ToHttps {
 
 /// The port of a virtual host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum VirtualHostPort {
     /// The plain-text port.
     PlainText {
         /// Whether the host is also served behind TLS.
@@ -83,18 +83,18 @@ fn over_https(matches: &Match) -> Option<Match> {
 }
 
 /// Appends the variant of `route` for one of the ports to `routes`. `route` is the variant for TLS.
-pub fn push_on_side(route: &Arc<Route>, plain_text: PlainText, side: Side, routes: &mut Vec<Arc<Route>>) {
+pub fn push_on_side(route: &Arc<Route>, plain_text: PlainText, side: VirtualHostPort, routes: &mut Vec<Arc<Route>>) {
     let redirect = match (plain_text, side) {
-        (PlainText::Redirect(redirect), Side::PlainText { .. }) => Some(redirect),
-        (PlainText::RedirectBehindTls(redirect), Side::PlainText { behind_tls }) => {
+        (PlainText::Redirect(redirect), VirtualHostPort::PlainText { .. }) => Some(redirect),
+        (PlainText::RedirectBehindTls(redirect), VirtualHostPort::PlainText { behind_tls }) => {
             Some(redirect).filter(|_| behind_tls)
         }
-        (PlainText::Closed, Side::PlainText { .. }) => {
+        (PlainText::Closed, VirtualHostPort::PlainText { .. }) => {
             // The path keeps its rank: its requests must not reach a shorter path, perhaps of another namespace, in clear text.
             routes.push(Arc::new(Route { action: Action::respond(404), ..route.without_policy() }));
             return;
         }
-        (PlainText::Serve, Side::PlainText { .. }) | (_, Side::Tls) => None,
+        (PlainText::Serve, VirtualHostPort::PlainText { .. }) | (_, VirtualHostPort::Tls) => None,
     };
     match redirect.filter(|_| !is_challenge(&route.matches.path)) {
         Some(redirect) => redirect.push(route, routes),

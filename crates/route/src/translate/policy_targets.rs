@@ -1,11 +1,24 @@
-//! The verdicts and problems of the policies of Lockgate at their targets. They are the same for all kinds of policies.
+//! The Services that a changed policy affects, and the verdicts and problems of policies at their targets. They are the same for all
+//! kinds of policies.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
 use super::problem::{Message, Problem, Reason};
 use super::verdict::{Status, Verdict};
+use crate::objects::ObjectKey;
+
+/// The Services that a changed policy names or named.
+#[derive(Debug, Default)]
+pub struct AffectedServices {
+    /// All these Services.
+    pub all: BTreeSet<ObjectKey>,
+    /// The Services for which the policy that applies has changed. The routes to other Services are not affected, so
+    /// thousands of policies behind the oldest policy cost nothing.
+    pub in_effect: BTreeSet<ObjectKey>,
+}
 
 /// The reason of the condition `Accepted`, and the message.
 pub type Fault = (&'static str, Message);

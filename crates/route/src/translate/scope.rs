@@ -16,7 +16,7 @@ use super::gateway::attach::{ListenerName, ListenerOwner};
 use super::gateway::budget::Budget;
 use super::gateway::http_policies::HttpPolicies;
 use super::gateway::http_policy::{Features, Layers, over};
-use super::plain_text::{Side, is_challenge, push_on_side};
+use super::plain_text::{VirtualHostPort, is_challenge, push_on_side};
 use super::problem::{Problem, Reason};
 use super::unit::Unit;
 use crate::model::Route;
@@ -139,7 +139,14 @@ impl<'a> Scope<'a> {
 
     /// Appends the routes of a unit of an object for a host. The redirect to HTTPS has no policy. If a feature of the policies cannot be
     /// enforced, all requests are answered 403, also in plain text.
-    pub fn push(&self, object: &Precedence, unit: &Unit, host: &Host, side: Side, routes: &mut Vec<Arc<Route>>) {
+    pub fn push(
+        &self,
+        object: &Precedence,
+        unit: &Unit,
+        host: &Host,
+        side: VirtualHostPort,
+        routes: &mut Vec<Arc<Route>>,
+    ) {
         if self.is_closed(object, host) {
             return routes.push(Arc::new(unit.closed()));
         }

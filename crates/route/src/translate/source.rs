@@ -18,7 +18,7 @@ use super::gateway::attached::Attached;
 use super::graph::Input;
 pub use super::plain_text::PlainText;
 use super::problem::{Message, Problem};
-use super::unit::{Field, Target, Unit};
+use super::unit::{Field, RequestTarget, Unit};
 use super::verdict::Verdict;
 
 /// An object that declares routes, parsed.
@@ -54,19 +54,19 @@ pub struct Shared {
     /// Its rules with a valid host, in their order; a host may occur twice.
     pub rules: Box<[Rule]>,
     /// Its TLS entries.
-    pub entries: Box<[Entry]>,
+    pub entries: Box<[TlsEntry]>,
     /// The lowest and the highest TLS version of its hosts.
     pub tls_versions: (TlsVersion, TlsVersion),
     /// Where the bytes of the TLS connections of its hosts go. `None`: Envoy reads requests from the connections.
     pub stream: Option<Box<Stream>>,
     /// The verification of the clients of its hosts. `None`: no certificate is requested.
-    pub clients: Option<Arc<Clients>>,
+    pub clients: Option<Arc<HostClientValidation>>,
     /// Whether clients without a known server name reach its hosts too.
     pub is_without_server_name: bool,
     /// The namespaces that may add paths to its hosts, sorted.
     pub delegates: Arc<[Arc<str>]>,
     /// The target of requests that match no rule.
-    pub default_backend: Option<Box<Target>>,
+    pub default_backend: Option<Box<RequestTarget>>,
     /// Whether the default backend is also the backend of a rule.
     pub default_backend_in_rules: bool,
     /// The size of the clusters that the object has for itself alone, in bytes. It counts toward the limit of the namespace.
@@ -105,7 +105,7 @@ impl Source {
 
 impl Shared {
     /// Returns the part with only these rules and TLS entries.
-    pub fn new(rules: Vec<Rule>, entries: Vec<Entry>) -> Self {
+    pub fn new(rules: Vec<Rule>, entries: Vec<TlsEntry>) -> Self {
         Self {
             rule_less: rules.is_empty(),
             tls_versions: (TlsVersion::V1_2, TlsVersion::V1_3),
@@ -164,7 +164,7 @@ pub struct Stream {
 
 /// The verification of the clients of hosts. Only an object that defines all of its hosts can have one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clients {
+pub struct HostClientValidation {
     /// The verification. `None`: clients cannot be verified, so no TLS connection may be accepted.
     pub validation: Option<ClientValidation>,
     /// The size of the authorities and the revocation lists in the memory of an Envoy, in bytes.
@@ -176,12 +176,12 @@ pub struct Clients {
 pub const MAX_BESIDE: usize = 100;
 
 /// Returns the number of TLS entries that could apply to hosts that they do not list, but are beyond [`MAX_BESIDE`].
-pub fn count_beyond(entries: &[Entry]) -> usize {
+pub fn count_beyond(entries: &[TlsEntry]) -> usize {
     applying(entries).len().saturating_sub(MAX_BESIDE)
 }
 
 /// Returns the indexes of the TLS entries that apply to hosts that they do not list.
-fn beside(entries: &[Entry]) -> Box<[u32]> {
+fn beside(entries: &[TlsEntry]) -> Box<[u32]> {
     let mut beside = applying(entries);
     beside.truncate(MAX_BESIDE);
     beside.sort_unstable();
@@ -190,11 +190,11 @@ fn beside(entries: &[Entry]) -> Box<[u32]> {
 
 /// Returns the indexes of the entries that can apply to hosts that they do not list. Entries without hosts come first. Of the
 /// entries without hosts and key pair, only the first applies: each host has a problem for it, and the others change nothing.
-fn applying(entries: &[Entry]) -> Vec<u32> {
+fn applying(entries: &[TlsEntry]) -> Vec<u32> {
     let mut pairs = BTreeSet::new();
     let mut is_blind_before = false;
-    let mut applies = |entry: &Entry| match &entry.material {
-        Material::Pair(secret, _) => pairs.insert(secret.clone()),
+    let mut applies = |entry: &TlsEntry| match &entry.material {
+        EntryKeyPair::Pair(secret, _) => pairs.insert(secret.clone()),
         _ => entry.is_blind() && !std::mem::replace(&mut is_blind_before, true),
     };
     let of = |hostless: bool| (0..).zip(entries).filter(move |(_, entry)| entry.hostless == hostless);
@@ -211,7 +211,7 @@ pub struct Places {
 }
 
 /// Returns the places of each host.
-fn places(rules: &[Rule], entries: &[Entry]) -> Box<[(Host, Places)]> {
+fn places(rules: &[Rule], entries: &[TlsEntry]) -> Box<[(Host, Places)]> {
     let mut hosts = BTreeMap::<&Host, (Vec<u32>, Vec<u32>)>::new();
     for (at, rule) in (0..).zip(rules) {
         hosts.entry(&rule.host).or_default().0.push(at);
@@ -256,7 +256,7 @@ pub struct Rule {
 
 /// TLS for some hosts of a source: an element of `spec.tls` of an Ingress.
 #[derive(Debug, PartialEq)]
-pub struct Entry {
+pub struct TlsEntry {
     /// The field of the entry.
     pub field: Field,
     /// The valid hosts that it lists.
@@ -266,12 +266,12 @@ pub struct Entry {
     /// Whether its certificate is presented for the hosts that it lists whatever names it has.
     pub ignores_names: bool,
     /// The key pair of its Secret.
-    pub material: Material,
+    pub material: EntryKeyPair,
 }
 
 /// The key pair of an entry's Secret.
 #[derive(Debug, PartialEq)]
-pub enum Material {
+pub enum EntryKeyPair {
     /// A usable key pair.
     Pair(SecretId, Arc<KeyPair>),
     /// The default certificate, because no Secret is named.

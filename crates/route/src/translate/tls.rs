@@ -7,14 +7,14 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 use ring::hmac;
 
-use crate::model::{self, Confidential, Host, KeyPair, Secret, SecretId, SecretPart, SecretSource, TlsVersion};
+use crate::model::{self, Confidential, Host, KeyPair, SdsSecret, SecretId, SecretPart, SecretSource, TlsVersion};
 use crate::objects::{self, ConfigMap, Kind, ObjectKey, Objects, Precedence};
 use crate::settings::Settings;
 
 use super::dialect::Resolver;
 use super::host;
 use super::problem::{Cause, Message, Problem, Reason};
-use super::source::{Entry, Material, Rule, Source};
+use super::source::{EntryKeyPair, Rule, Source, TlsEntry};
 use super::unit::Field;
 use crate::few::set_of;
 
@@ -25,7 +25,7 @@ const DEFAULT_PAIR: u64 = 8 << 10;
 
 /// The TLS properties of a host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chain {
+pub struct TlsProperties {
     /// The Secret.
     pub secret: SecretId,
     /// Lowest TLS version.
@@ -40,7 +40,7 @@ pub struct Chain {
     pub origins: Vec<ObjectRef>,
 }
 
-impl Material {
+impl EntryKeyPair {
     /// Reads the Secret `key` of the entry `field`. Returns a problem if its key pair is the last good one or has
     /// expired.
     pub fn read(object: &ObjectRef, field: &Field, key: ObjectKey, resolver: &mut Resolver) -> (Self, Option<Problem>) {
@@ -69,7 +69,7 @@ impl Material {
     /// Returns the Secret and its key pair, if there is one.
     pub fn pair(&self) -> Option<(&SecretId, &KeyPair)> {
         match self {
-            Material::Pair(name, pair) => Some((name, pair)),
+            EntryKeyPair::Pair(name, pair) => Some((name, pair)),
             _ => None,
         }
     }
@@ -90,7 +90,7 @@ pub enum Instead {
 pub(super) const MISSING: &str = "does not exist, has neither \"tls.crt\" nor \"tls.key\", or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
 
 /// Returns a secret of the model.
-pub fn secret(objects: &Objects, id: &SecretId) -> Option<Secret> {
+pub fn secret(objects: &Objects, id: &SecretId) -> Option<SdsSecret> {
     let (key, part) = match id.source() {
         SecretSource::Secret(key, part) => (key, part),
         SecretSource::ConfigMaps(first, others) => return authorities(objects, first, others),
@@ -105,7 +105,7 @@ pub fn secret(objects: &Objects, id: &SecretId) -> Option<Secret> {
         SecretPart::ClientSecret => model::Material::Text(secret.client_secret.clone()?),
         SecretPart::CookieKey => model::Material::Text(cookie_key(secret.client_secret.as_ref()?)),
     };
-    Some(Secret { material, origin: secret.meta.object_ref(Kind::SECRET) })
+    Some(SdsSecret { material, origin: secret.meta.object_ref(Kind::SECRET) })
 }
 
 /// Derives the key of cookies from the secret of an application. All replicas and Envoys have the same key, and a new secret ends all
@@ -119,16 +119,16 @@ fn cookie_key(client_secret: &Confidential) -> Confidential {
 }
 
 /// Returns the certificate authorities of a Secret with the revocation lists of another one.
-fn revoking(objects: &Objects, authorities: &ObjectKey, lists: &ObjectKey, is_leaf_only: bool) -> Option<Secret> {
+fn revoking(objects: &Objects, authorities: &ObjectKey, lists: &ObjectKey, is_leaf_only: bool) -> Option<SdsSecret> {
     let secret = objects.get::<objects::Secret>(authorities)?;
     let authorities = secret.authorities.clone()?;
     let revocations = objects.get::<objects::Secret>(lists)?.revocations.clone()?.ok()?;
     let material = model::Material::Revoking(model::Revoking { authorities, revocations, is_leaf_only });
-    Some(Secret { material, origin: secret.meta.object_ref(Kind::SECRET) })
+    Some(SdsSecret { material, origin: secret.meta.object_ref(Kind::SECRET) })
 }
 
 /// Returns the certificate authorities of ConfigMaps.
-fn authorities(objects: &Objects, first: &ObjectKey, others: &[ObjectKey]) -> Option<Secret> {
+fn authorities(objects: &Objects, first: &ObjectKey, others: &[ObjectKey]) -> Option<SdsSecret> {
     let config_map = objects.get::<ConfigMap>(first)?;
     let mut authorities = config_map.authorities.as_ref().ok()?.clone();
     for other in others {
@@ -136,7 +136,7 @@ fn authorities(objects: &Objects, first: &ObjectKey, others: &[ObjectKey]) -> Op
         authorities = format!("{authorities}{other}").into();
     }
     let origin = config_map.meta.object_ref(Kind::CONFIG_MAP);
-    Some(Secret { material: model::Material::Authorities(authorities), origin })
+    Some(SdsSecret { material: model::Material::Authorities(authorities), origin })
 }
 
 /// The fault of a key pair that cannot be served.
@@ -160,14 +160,14 @@ pub struct Asking<'a> {
     /// The Ingress.
     pub source: &'a Source,
     /// The entry.
-    pub entry: &'a Entry,
+    pub entry: &'a TlsEntry,
 }
 
 /// The result of the selection of TLS properties for a host.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The selected TLS properties, if any.
-    pub chain: Option<Chain>,
+    pub chain: Option<TlsProperties>,
     /// The problems of entries that concern only this host.
     pub problems: Vec<Problem>,
     /// The entries for the host without a usable key pair.
@@ -259,11 +259,11 @@ pub fn chain(
     host: &Host,
     naming: &[Asking],
     beside: &[Asking],
-    above: Option<&Chain>,
+    above: Option<&TlsProperties>,
     default: Option<&SecretId>,
     routing: &Routing,
 ) -> Found {
-    let is_default = |chain: &Chain| Some(&chain.secret) == default;
+    let is_default = |chain: &TlsProperties| Some(&chain.secret) == default;
     let above = above.filter(|above| is_default(above) || routing.presents(&above.secret));
     let of_first = |asking: &&Asking| routing.is_first(asking.namespace());
     let first: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(of_first).copied().collect());
@@ -296,7 +296,7 @@ fn choose(
     host: &Host,
     naming: &[Asking],
     beside: &[Asking],
-    above: Option<&Chain>,
+    above: Option<&TlsProperties>,
     default: Option<&SecretId>,
 ) -> Found {
     let mut found = Found::default();
@@ -318,13 +318,13 @@ fn choose(
 }
 
 /// The entries that name a host, the other entries of its Ingresses, and the chain of the wildcard above it.
-type Candidates<'a, 'c> = (Vec<Asking<'a>>, Vec<Asking<'a>>, Option<&'c Chain>);
+type Candidates<'a, 'c> = (Vec<Asking<'a>>, Vec<Asking<'a>>, Option<&'c TlsProperties>);
 
 /// Returns the candidates of objects that are not being deleted, if these have an entry and compete with others.
 fn lasting<'a, 'c>(
     naming: &[Asking<'a>],
     beside: &[Asking<'a>],
-    above: Option<&'c Chain>,
+    above: Option<&'c TlsProperties>,
 ) -> Option<Candidates<'a, 'c>> {
     let is_lasting = |asking: &&Asking| !asking.source.precedence.terminating;
     let lasting = |entries: &[Asking<'a>]| -> Vec<_> { entries.iter().filter(is_lasting).copied().collect() };
@@ -341,9 +341,9 @@ fn first_of(
     host: &Host,
     naming: &[Asking],
     beside: &[Asking],
-    above: Option<&Chain>,
+    above: Option<&TlsProperties>,
     default: Option<&SecretId>,
-) -> Option<Chain> {
+) -> Option<TlsProperties> {
     let covering = |asking: &[Asking]| asking.iter().find_map(|asking| Some(asking.chain(asking.covering(host)?)));
     let asking = naming.first().or_else(|| beside.iter().find(|asking| asking.entry.is_blind()));
     covering(naming)
@@ -365,8 +365,8 @@ impl Asking<'_> {
     }
 
     /// Returns the chain of the entry with `secret`.
-    fn chain(&self, secret: &SecretId) -> Chain {
-        Chain {
+    fn chain(&self, secret: &SecretId) -> TlsProperties {
+        TlsProperties {
             secret: secret.clone(),
             minimum: self.source.shared.tls_versions.0,
             maximum: self.source.shared.tls_versions.1,
@@ -380,11 +380,11 @@ impl Asking<'_> {
     }
 
     /// Records the result for the entry, which requests TLS for `host`.
-    fn note(&self, host: &Host, chain: Option<&Chain>, default: Option<&SecretId>, found: &mut Found) {
+    fn note(&self, host: &Host, chain: Option<&TlsProperties>, default: Option<&SecretId>, found: &mut Found) {
         let secret = chain.map(|chain| &chain.secret);
         let fault = match &self.entry.material {
-            Material::Foreign => return,
-            Material::Pair(wanted, pair) if self.entry.presents(host, pair) => {
+            EntryKeyPair::Foreign => return,
+            EntryKeyPair::Pair(wanted, pair) if self.entry.presents(host, pair) => {
                 if let Some(other) = secret.filter(|other| *other != wanted) {
                     found.problems.push(Problem {
                         object: self.source.origin.clone(),
@@ -401,12 +401,12 @@ impl Asking<'_> {
             }
             // Another entry, perhaps of the wildcard above, references the same Secret, so the presented certificate is
             // not for this host.
-            Material::Pair(wanted, _) => {
+            EntryKeyPair::Pair(wanted, _) => {
                 format!("the certificate of Secret \"{wanted}\" does not cover all hosts of this entry").into()
             }
-            Material::Default if secret.is_some() => return,
-            Material::Default => no_default(),
-            Material::Unusable(fault) => fault.clone(),
+            EntryKeyPair::Default if secret.is_some() => return,
+            EntryKeyPair::Default => no_default(),
+            EntryKeyPair::Unusable(fault) => fault.clone(),
         };
         let instead = match secret {
             None => Instead::Nothing,
@@ -429,7 +429,7 @@ impl Asking<'_> {
     }
 }
 
-impl Entry {
+impl TlsEntry {
     /// Returns whether the certificate of this key pair may be presented for a host.
     fn presents(&self, host: &Host, pair: &KeyPair) -> bool {
         self.ignores_names && self.hosts.contains(host) || host::covered(host, &pair.names)
@@ -453,7 +453,7 @@ impl Entry {
         let mut hosts = rules.iter().map(|rule| &rule.host).filter(|host| **host != Host::Any);
         let fault = match &self.material {
             _ if !self.hostless => return None,
-            Material::Pair(secret, pair) => {
+            EntryKeyPair::Pair(secret, pair) => {
                 return (!hosts.any(|host| host::covered(host, &pair.names))).then(|| Problem {
                     object: object.clone(),
                     field: self.field.to_string(),
@@ -465,9 +465,9 @@ impl Entry {
                     consequence: "left out".to_owned(),
                 });
             }
-            Material::Unusable(fault) => fault.clone(),
-            Material::Default if default.is_none() => no_default(),
-            Material::Default | Material::Foreign => return None,
+            EntryKeyPair::Unusable(fault) => fault.clone(),
+            EntryKeyPair::Default if default.is_none() => no_default(),
+            EntryKeyPair::Default | EntryKeyPair::Foreign => return None,
         };
         (is_repeated || hosts.next().is_none()).then(|| Problem {
             object: object.clone(),

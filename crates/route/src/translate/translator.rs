@@ -33,7 +33,7 @@ use crate::settings::Settings;
 
 use super::backend_policies::BackendPolicies;
 use super::class::{self, Classes};
-use super::conflicts::Place;
+use super::conflicts::ConflictPlace;
 use super::dialect::{self, DIALECTS, Dialect};
 use super::envoys::{self, Envoys};
 use super::gateway::{PolicyReports, Reports};
@@ -427,7 +427,7 @@ impl Translator {
             update.sources.extend(served.into_iter().chain(includers).filter(|source| self.serves(source)));
         }
         let [before, now] = self.outcomes.report();
-        self.replace_conflicts(Place::Shared, &before, &now);
+        self.replace_conflicts(ConflictPlace::Shared, &before, &now);
         self.update_clusters(objects, settings, changed, &services, &mut update.touched);
         self.update_stats(&mut update.touched);
         self.update_secrets(objects, changed, &mut update.touched);

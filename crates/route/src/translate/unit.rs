@@ -67,7 +67,7 @@ pub struct Unit {
 
 /// The target of requests, on both ports.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Target {
+pub struct RequestTarget {
     /// The action on requests behind TLS.
     pub action: Action,
     /// The treatment of requests in plain text.
@@ -84,8 +84,8 @@ impl Unit {
     }
 
     /// Returns the route of `path` to `target`.
-    pub fn new(field: Field, path: PathMatch, cost: Cost, target: Target) -> Self {
-        let Target { action, plain_text, origin } = target;
+    pub fn new(field: Field, path: PathMatch, cost: Cost, target: RequestTarget) -> Self {
+        let RequestTarget { action, plain_text, origin } = target;
         Self {
             field,
             rule: None,

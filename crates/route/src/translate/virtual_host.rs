@@ -6,19 +6,19 @@ use std::sync::{Arc, OnceLock};
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::envoy::route::Sizes;
-use crate::model::{Action, Host, PathMatch, Route, VirtualHost};
+use crate::model::{Action, Host, PathMatch, Route, VirtualHostRoutes};
 use crate::objects::Precedence;
 use crate::re2::Cost;
 use crate::settings::Regexes;
 
 use super::dialect::Dialect;
 use super::gateway::size;
-use super::plain_text::Side;
+use super::plain_text::VirtualHostPort;
 use super::problem::Problem;
 use super::rules::{Contender, Rules};
 use super::scope::Scope;
 use super::source::Source;
-use super::unit::{Field, Target, Unit};
+use super::unit::{Field, RequestTarget, Unit};
 
 /// The rules of all objects for one host on the shared listeners, with conflicts resolved.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub struct DefaultBackend {
 
 impl DefaultBackend {
     /// Returns the default backend of an object.
-    pub fn new(object: &Precedence, target: &Target) -> Self {
+    pub fn new(object: &Precedence, target: &RequestTarget) -> Self {
         let field = Field::new("spec.defaultBackend", &[]);
         let unit = Unit::new(field, PathMatch::root(), Cost::default(), target.clone());
         Self { object: object.clone(), unit }
@@ -113,7 +113,13 @@ impl<'a> HostRules<'a> {
 
     /// Returns the routes of `host` in their final order, without those of the namespaces `left_out`. The cost does not depend on these,
     /// because thousands of hosts can leave out the same thousands of rules.
-    fn routes(&self, scope: &Scope, host: &Host, side: Side, left_out: &BTreeSet<Arc<str>>) -> Vec<Arc<Route>> {
+    fn routes(
+        &self,
+        scope: &Scope,
+        host: &Host,
+        side: VirtualHostPort,
+        left_out: &BTreeSet<Arc<str>>,
+    ) -> Vec<Arc<Route>> {
         let on_side = |units: &mut dyn Iterator<Item = &Contender<'a>>| {
             let mut routes = Vec::with_capacity(units.size_hint().0);
             units.for_each(|one| scope.push(one.precedence, one.unit, host, side, &mut routes));
@@ -146,7 +152,7 @@ impl<'r, 'a> Around<'r, 'a> {
     /// Builds the virtual host of `host`. If no rule names it, the rules of the wildcard above it apply. If there are
     /// none, the rules without a host and the default backend apply. `origin` is the origin of a virtual host without
     /// routes.
-    pub fn virtual_host(&self, host: &Host, side: Side, origin: &ObjectRef) -> VirtualHost {
+    pub fn virtual_host(&self, host: &Host, side: VirtualHostPort, origin: &ObjectRef) -> VirtualHostRoutes {
         let Self { scope, own, parent, nameless, left_out, catch_all, is_catch_all_left_out } = self;
         let (nothing, wildcard) = (BTreeSet::new(), matches!(host, Host::Wildcard(_)));
         let named = if own.named() { Some((own, &nothing)) } else { parent.map(|parent| (parent, left_out)) };
@@ -162,13 +168,14 @@ impl<'r, 'a> Around<'r, 'a> {
         let mut one_label = if wildcard { routes.len() } else { 0 };
         // Envoy's domain `*.example.com` also matches names with several labels. No rule names these.
         let (unnamed, all_one_label) = match (named.is_some(), *host == Host::Any, side) {
-            (false, ..) => (true, wildcard && side == Side::Tls),
+            (false, ..) => (true, wildcard && side == VirtualHostPort::Tls),
             (true, true, _) => (true, false),
-            (true, false, side) => (wildcard && matches!(side, Side::PlainText { .. }), false),
+            (true, false, side) => (wildcard && matches!(side, VirtualHostPort::PlainText { .. }), false),
         };
         if unnamed {
             // These routes are for names without a certificate.
-            let side = if side == Side::Tls { side } else { Side::PlainText { behind_tls: false } };
+            let side =
+                if side == VirtualHostPort::Tls { side } else { VirtualHostPort::PlainText { behind_tls: false } };
             let rules = nameless.as_ref().filter(|_| *host != Host::Any || named.is_none());
             let mut rest = rules.map(|rules| rules.routes(scope, host, side, left_out)).unwrap_or_default();
             let before = if named.is_some() && *host == Host::Any { &routes } else { &rest };
@@ -191,10 +198,10 @@ impl<'r, 'a> Around<'r, 'a> {
         if routes.iter().all(|route| route.action == NOTHING) {
             let rules = named.map(|(rules, _)| rules).or(*nameless);
             let origin = rules.and_then(|rules| rules.objects.first().copied()).unwrap_or(origin).clone();
-            return VirtualHost::new([Route::new(PathMatch::root(), NOTHING, origin)]);
+            return VirtualHostRoutes::new([Route::new(PathMatch::root(), NOTHING, origin)]);
         }
         routes.shrink_to_fit();
-        VirtualHost { routes, one_label }
+        VirtualHostRoutes { routes, one_label }
     }
 }
 
@@ -205,6 +212,6 @@ const NOTHING: Action = Action::respond(404);
 const CLOSED: Action = Action::respond(503);
 
 /// Returns the virtual host of a host that does not fit into the limit of its namespace.
-pub fn closed(origin: &ObjectRef) -> VirtualHost {
-    VirtualHost::new([Route::new(PathMatch::root(), CLOSED, origin.clone())])
+pub fn closed(origin: &ObjectRef) -> VirtualHostRoutes {
+    VirtualHostRoutes::new([Route::new(PathMatch::root(), CLOSED, origin.clone())])
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lockgate_route::model::{
-    Action, Conditions, Host, Match, Model, Others, PathMatch, Route, ValueMatch, ValuePart, VirtualHost,
+    Action, Conditions, Host, Match, Model, Others, PathMatch, Route, ValueMatch, ValuePart, VirtualHostRoutes,
 };
 use regex::Regex;
 
@@ -70,14 +70,14 @@ pub fn decide(model: &Model, listener: &str, request: Request, plain: Option<&st
     {
         return (Decision::Nothing, Some(pattern.to_string()));
     }
-    let virtual_hosts: BTreeMap<Host, VirtualHost> =
+    let virtual_hosts: BTreeMap<Host, VirtualHostRoutes> =
         host.virtual_hosts.iter().map(|(host, content)| (host.clone(), content.clone())).collect();
     let (decision, _) = of_hosts(&virtual_hosts, request);
     assert!(matches!(host.others, Others::Misdirected | Others::NotFound));
     (decision, Some(pattern.to_string()))
 }
 
-fn of_hosts(hosts: &BTreeMap<Host, VirtualHost>, request: Request) -> (Decision, Option<String>) {
+fn of_hosts(hosts: &BTreeMap<Host, VirtualHostRoutes>, request: Request) -> (Decision, Option<String>) {
     let Some((pattern, host)) = best(hosts, request.name) else { return (Decision::Nothing, None) };
     let is_one_label = match pattern {
         Host::Wildcard(suffix) => request.name.split_once('.').is_some_and(|(_, rest)| *rest == **suffix),

@@ -1,7 +1,7 @@
 use lockgate_route::objects::gateway::EnvoyFleetSpec;
 use lockgate_route::objects::{Object, Objects, gateway};
 use lockgate_route::translate::Dedicated;
-use lockgate_route::translate::gateway::{FleetReport, Report};
+use lockgate_route::translate::gateway::{FleetReport, GatewayReport};
 use serde_json::json;
 
 use tokio::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn inspection(names: &[&str]) -> Inspection {
         let key = meta.key.clone();
         dedicated.fleets.insert(key.clone());
         let fleet = Some(FleetReport { spec: Arc::new(EnvoyFleetSpec::default()), refused: None });
-        inspection.gateways.insert(key, Arc::new(Report { fleet, ..Report::default() }));
+        inspection.gateways.insert(key, Arc::new(GatewayReport { fleet, ..GatewayReport::default() }));
         let spec = gateway::GatewaySpec::default();
         objects.push(Object::new(Gateway {
             meta,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockgate_route::objects::{GatewayService, Object, Service, Transport};
 use lockgate_route::testing::gateway::{gateway, gateway_class, gateway_service, listener_set};
-use lockgate_route::translate::gateway::{ListenerReport, Report};
+use lockgate_route::translate::gateway::{GatewayReport, ListenerReport};
 use lockgate_xds::provenance::ObjectRef;
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ struct World {
     set: ListenerSet,
     published: Option<Published>,
     verdicts: Vec<Verdict>,
-    report: Report,
+    report: GatewayReport,
     /// The Gateway, if it exists.
     gateway: bool,
     gateway_verdicts: Vec<Verdict>,
@@ -45,7 +45,7 @@ fn listener(name: &str, port: u16) -> ListenerReport {
 impl World {
     /// Creates a ListenerSet that lacks only the acceptance by Envoys.
     fn new() -> Self {
-        let mut report = Report { listeners: vec![listener("http", 80)], ..Report::default() };
+        let mut report = GatewayReport { listeners: vec![listener("http", 80)], ..GatewayReport::default() };
         report.ports = vec![(Transport::Tcp, 80), (Transport::Tcp, 8080)];
         let set = SetReport { accepted: true, listeners: vec![listener("more", 8080)] };
         report.sets.insert(ObjectKey::new("shop", "extra"), set);

@@ -2,7 +2,7 @@
 
 use lockgate_route::testing::gateway::{GatewayBuilder, gateway, gateway_class, gateway_service};
 use lockgate_route::testing::objects::{service, slice};
-use lockgate_route::translate::gateway::{ListenerReport, Report, SetReport};
+use lockgate_route::translate::gateway::{GatewayReport, ListenerReport, SetReport};
 
 use super::*;
 use crate::settings::Settings;
@@ -36,10 +36,10 @@ impl World {
     /// Adds a Gateway of ours with valid listeners on these ports.
     fn gateway(&mut self, gateway: GatewayBuilder, ports: &[u16]) {
         let object: Object = gateway.into();
-        let report = Report {
+        let report = GatewayReport {
             listeners: ports.iter().map(|port| listener(*port)).collect(),
             ports: ports.iter().map(|port| (TCP, *port)).collect(),
-            ..Report::default()
+            ..GatewayReport::default()
         };
         self.inspection.gateways.insert(object.meta().key.clone(), Arc::new(report));
         self.apply(object);
@@ -241,7 +241,7 @@ fn a_gateway_without_a_service_has_a_fault_and_affects_no_other() {
 fn a_listener_set_without_a_port_does_not_delay_its_gateway() {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80]);
-    let mut report = Report::clone(&world.inspection.gateways[&key("public")]);
+    let mut report = GatewayReport::clone(&world.inspection.gateways[&key("public")]);
     report.ports.push((TCP, 8080));
     report.sets.insert(key("extra"), SetReport { accepted: true, listeners: vec![listener(8080)] });
     world.inspection.gateways.insert(key("public"), Arc::new(report));
@@ -396,9 +396,9 @@ fn endpoint_slices_of_other_namespaces_are_no_envoys() {
 /// Adds a fleet to the Gateway `shop/public`.
 fn with_fleet(world: &mut World, refused: Option<&str>) {
     let key = key("public");
-    let report = world.inspection.gateways.get(&key).map(|report| Report::clone(report)).unwrap();
+    let report = world.inspection.gateways.get(&key).map(|report| GatewayReport::clone(report)).unwrap();
     let fleet = Some(FleetReport { spec: Arc::default(), refused: refused.map(str::to_owned) });
-    world.inspection.gateways.insert(key, Arc::new(Report { fleet, ..report }));
+    world.inspection.gateways.insert(key, Arc::new(GatewayReport { fleet, ..report }));
 }
 
 /// Returns the addresses of the Envoys behind all Gateways.

@@ -77,7 +77,7 @@ fn led_to(route: &route_v3::Route) -> String {
 
 /// Returns a model with one host of these routes and the clusters of the fixture.
 fn one_host(routes: Vec<Route>) -> Model {
-    let host = (Host::Exact("shop.test".into()), VirtualHost::new(routes));
+    let host = (Host::Exact("shop.test".into()), VirtualHostRoutes::new(routes));
     let listeners = crate::testing::model::with_hosts([host].into(), [].into()).listeners;
     Model { listeners, ..model() }
 }
@@ -144,7 +144,7 @@ fn a_host_of_another_namespace_cannot_have_the_name_of_a_service() {
     let mut foreign = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
     foreign.origin = ObjectRef::new("Ingress", "evil", "evil");
     for name in ["cart.shop", "unrouted.shop", "example.com", "a.cart.shop"] {
-        model.http_mut().insert(Host::Exact(name.into()), VirtualHost::new([foreign.clone()]));
+        model.http_mut().insert(Host::Exact(name.into()), VirtualHostRoutes::new([foreign.clone()]));
     }
     let made = made(&model);
     let targets = targets(&made);

@@ -13,9 +13,9 @@ use crate::envoy::build;
 use crate::envoy::names;
 use crate::model::{
     Action, BackendFeatures, Cluster, Destination, Endpoints, Others, PathMatch, Redirect, RedirectStatus, Route,
-    TlsConnections, TlsHost, VirtualHost, WeightedCluster,
+    TlsConnections, TlsHost, VirtualHostRoutes, WeightedCluster,
 };
-use crate::settings::{AuthorizationProtocol, Discovery, Endpoint};
+use crate::settings::{AuthorizationProtocol, RouteDiscoveryMode, ServiceAddress};
 use crate::testing::model::{Shared as _, cluster_id, empty, follow_settings, forward};
 
 /// Returns a change of the model without a change of the settings.
@@ -64,7 +64,7 @@ fn host(dice: &mut Dice) -> Host {
     }
 }
 
-fn routes(dice: &mut Dice) -> VirtualHost {
+fn routes(dice: &mut Dice) -> VirtualHostRoutes {
     let action = match dice.below(4) {
         0 => Action::Redirect(Redirect::to_https(RedirectStatus::Found)),
         1 => Action::respond(503),
@@ -73,7 +73,7 @@ fn routes(dice: &mut Dice) -> VirtualHost {
     let origin = ObjectRef::new("Ingress", "shop", ["cart", "cart", "pay"][dice.below(3)]).at(dice.below(2) as i64);
     let one = Route::new(PathMatch::root(), action, origin);
     let routes = [0, 0, 0, 1, 2][dice.below(5)];
-    VirtualHost { one_label: routes * dice.below(2), ..VirtualHost::new(vec![one; routes]) }
+    VirtualHostRoutes { one_label: routes * dice.below(2), ..VirtualHostRoutes::new(vec![one; routes]) }
 }
 
 /// Returns a server name behind TLS with one virtual host, or with several.
@@ -175,12 +175,13 @@ fn every_sequence_of_changes_builds_the_resources_of_the_final_model() {
                 settings.listeners.stats.port = [0, 8081][dice.below(2)];
                 settings.listeners.stats_tls.at.port = [0, 8083, 8083][dice.below(3)];
                 settings.http.http3.enabled = dice.below(2) == 0;
-                settings.routes.discovery = [Discovery::Auto, Discovery::Vhds, Discovery::Vhds][dice.below(3)];
+                settings.routes.discovery =
+                    [RouteDiscoveryMode::Auto, RouteDiscoveryMode::Vhds, RouteDiscoveryMode::Vhds][dice.below(3)];
                 // With or without objects in the routes' metadata.
                 settings.access_log.text =
                     ["%ROUTE_NAME%\n", "%METADATA(ROUTE:dev.lockgate:name)%\n"][dice.below(2)].to_owned();
                 settings.headers.response.remove = vec!["x-powered-by".to_owned(); dice.below(2)];
-                let somebody = |port| Endpoint { host: "somebody".to_owned(), port };
+                let somebody = |port| ServiceAddress { host: "somebody".to_owned(), port };
                 let asked = &mut settings.external_authorization;
                 asked.endpoint = [None, Some(somebody(1)), Some(somebody(2))][dice.below(3)].clone();
                 asked.check.protocol = [AuthorizationProtocol::Grpc, AuthorizationProtocol::Http][dice.below(2)];
@@ -217,7 +218,7 @@ fn every_sequence_of_changes_builds_the_resources_of_the_final_model() {
                 apply(&mut built, &Update::setting(build(&model, &settings).into_iter().map(Arc::new).collect()));
                 assert_eq!(fingerprint(&whole), fingerprint(&built), "{at}");
             }
-            if settings.routes.discovery == Discovery::Auto {
+            if settings.routes.discovery == RouteDiscoveryMode::Auto {
                 assert!(vhds.is_empty() && rds.is_empty(), "{at}");
                 scoped += 1;
             } else if wanted.vhds {
@@ -264,7 +265,7 @@ fn an_update_contains_only_changed_resources() {
         let origin = ObjectRef::new("Ingress", "shop", &format!("ingress-{number}"));
         let action = if number % 2 == 0 { redirect.clone() } else { forward("shop/cart/http") };
         let one = Route::new(PathMatch::root(), action, origin);
-        model.http_mut().insert(Host::Exact(format!("{number}.test").into()), VirtualHost::new([one]));
+        model.http_mut().insert(Host::Exact(format!("{number}.test").into()), VirtualHostRoutes::new([one]));
     }
     let mut builder = Builder::default();
     builder.update(model_change(&model, &Touched::default(), &settings), forms);
@@ -284,7 +285,7 @@ fn an_update_contains_only_changed_resources() {
 /// Returns settings with a resource for each virtual host.
 fn by_host() -> Settings {
     let mut settings = Settings::default();
-    settings.routes.discovery = Discovery::Vhds;
+    settings.routes.discovery = RouteDiscoveryMode::Vhds;
     settings
 }
 
@@ -347,7 +348,7 @@ fn a_change_of_a_host_costs_the_same_among_ten_and_among_thousands() {
         [host(1), host(number), Host::Wildcard("wild.test".into())].map(|host| {
             model
                 .http_mut()
-                .insert(host.clone(), VirtualHost::new(content.routes.iter().skip(1).map(|one| (**one).clone())));
+                .insert(host.clone(), VirtualHostRoutes::new(content.routes.iter().skip(1).map(|one| (**one).clone())));
             let mut touched = Touched::default();
             touched.insert_host(ListenerId::HTTP, host);
             let built = builder.update(

@@ -7,9 +7,9 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previous_hosts_v3;
 use route_v3::weighted_cluster::ClusterWeight;
 
-use super::header_changes::Changes;
+use super::header_changes::EnvoyHeaderChanges;
 use super::internal_redirects;
-use super::rewrite::{self, Rewritten};
+use super::rewrite::{self, EnvoyPathRewrite};
 use crate::envoy::wire;
 use crate::model::{
     ClusterFilter, Forward, ForwardFilter, HeaderChange, HeaderName, HostRewrite, Mirror, PathMatch, PathRewrite,
@@ -125,10 +125,10 @@ fn rewrite_host(host: &HostRewrite, action: &mut route_v3::RouteAction) {
 
 /// Changes the path of requests whose path is matched by `path`.
 fn rewrite_path(change: &PathRewrite, path: &PathMatch, action: &mut route_v3::RouteAction) {
-    (action.prefix_rewrite, action.regex_rewrite) = match Rewritten::new(path, change) {
-        Rewritten::Prefix(prefix) => (prefix, None),
-        Rewritten::Regex(change) => (String::new(), Some(change)),
-        Rewritten::Full(path) => (String::new(), Some(Rewritten::full_by_regex(&path))),
+    (action.prefix_rewrite, action.regex_rewrite) = match EnvoyPathRewrite::new(path, change) {
+        EnvoyPathRewrite::Prefix(prefix) => (prefix, None),
+        EnvoyPathRewrite::Regex(change) => (String::new(), Some(change)),
+        EnvoyPathRewrite::Full(path) => (String::new(), Some(EnvoyPathRewrite::full_by_regex(&path))),
     };
 }
 
@@ -181,7 +181,7 @@ pub(super) fn add_header_changes(route: &mut route_v3::Route, filters: &[RouteFi
         for (weight, cluster) in weights(route).iter_mut().zip(clusters) {
             let requests = of_requests.clone().chain(changes(cluster, request_headers));
             let responses = of_responses.clone().chain(changes(cluster, response_headers));
-            let (requests, responses) = (Changes::new(requests), Changes::new(responses));
+            let (requests, responses) = (EnvoyHeaderChanges::new(requests), EnvoyHeaderChanges::new(responses));
             (weight.request_headers_to_add, weight.request_headers_to_remove) = (requests.add, requests.remove);
             (weight.response_headers_to_add, weight.response_headers_to_remove) = (responses.add, responses.remove);
         }
@@ -200,7 +200,7 @@ pub(super) fn add_changes_of_policy<'a>(
     let last = |changes: Option<&'a Arc<[HeaderChange]>>| changes.into_iter().flat_map(|changes| changes.iter());
     let requests = of_requests.chain(last(policy.and_then(|policy| policy.request_headers.as_ref())));
     let responses = of_responses.chain(last(policy.and_then(|policy| policy.response_headers.as_ref())));
-    let (requests, responses) = (Changes::new(requests), Changes::new(responses));
+    let (requests, responses) = (EnvoyHeaderChanges::new(requests), EnvoyHeaderChanges::new(responses));
     (route.request_headers_to_add, route.request_headers_to_remove) = (requests.add, requests.remove);
     (route.response_headers_to_add, route.response_headers_to_remove) = (responses.add, responses.remove);
 }

@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::{Conditions, Marks, OnHost, host_limit};
 use crate::envoy::statistics::{Counted, is_counted};
-use crate::model::{CommonEnds, Host, LocalRateLimit, Route, VirtualHost};
+use crate::model::{CommonEnds, Host, LocalRateLimit, Route, VirtualHostRoutes};
 
 /// The smallest number of routes of a host whose encoding is retained. Fewer routes are encoded again, which needs no
 /// memory.
@@ -29,14 +29,14 @@ pub struct LargeHost {
 impl LargeHost {
     /// Returns whether the encoded routes of `host` are retained. The routes of a wildcard host depend on each other,
     /// so they are not retained.
-    pub fn is_large(host: &Host, content: &VirtualHost) -> bool {
+    pub fn is_large(host: &Host, content: &VirtualHostRoutes) -> bool {
         content.routes.len() >= LARGE && !matches!(host, Host::Wildcard(_))
     }
 
     /// Encodes the routes of `content`. Routes that `before` shares at its start or end are copied. `before` was encoded with the same
     /// marks; other bytes may follow it.
     pub fn encode(
-        content: &VirtualHost,
+        content: &VirtualHostRoutes,
         before: Option<(&Self, &[u8])>,
         marks: &Marks,
         counted: Option<&Counted>,
@@ -88,7 +88,7 @@ fn is_set(counted: &[bool], at: usize) -> bool {
 }
 
 /// Encodes the filter configuration of a virtual host, which follows its routes.
-pub fn encode_config(content: &VirtualHost) -> Vec<u8> {
+pub fn encode_config(content: &VirtualHostRoutes) -> Vec<u8> {
     let typed_per_filter_config = host_limit::config(host_limit::of(content));
     route_v3::VirtualHost { typed_per_filter_config, ..Default::default() }.encode_to_vec()
 }
@@ -106,14 +106,14 @@ mod tests {
     use crate::model::{Action, PathMatch, RoutePolicy};
     use crate::testing::model::{forward, route};
 
-    fn routes(paths: &[usize]) -> VirtualHost {
+    fn routes(paths: &[usize]) -> VirtualHostRoutes {
         let redirect = || Action::Redirect(crate::model::Redirect::to_https(crate::model::RedirectStatus::Found));
         let action = |path: usize| if path.is_multiple_of(3) { redirect() } else { forward("shop/cart/http") };
         let one = |path: &usize| Arc::new(route(PathMatch::Exact(format!("/{path}").into()), action(*path)));
-        VirtualHost { routes: paths.iter().map(one).collect(), one_label: 0 }
+        VirtualHostRoutes { routes: paths.iter().map(one).collect(), one_label: 0 }
     }
 
-    fn anew(content: &VirtualHost) -> Vec<u8> {
+    fn anew(content: &VirtualHostRoutes) -> Vec<u8> {
         LargeHost::encode(content, None, &Marks::default(), None).1
     }
 

@@ -5,16 +5,16 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use crate::envoy::headers;
 use crate::model::HeaderChange;
 
-/// Changes in Envoy's form. Envoy first removes headers, then sets headers, and finally adds values.
+/// Changes of headers in Envoy's form. Envoy first removes headers, then sets headers, and finally adds values.
 #[derive(Debug, Default, PartialEq)]
-pub struct Changes {
+pub struct EnvoyHeaderChanges {
     /// Headers to set and values to add.
     pub add: Vec<core_v3::HeaderValueOption>,
     /// Headers to remove.
     pub remove: Vec<String>,
 }
 
-impl Changes {
+impl EnvoyHeaderChanges {
     /// Builds the changes that have the same effect as `changes` in their order.
     pub fn new<'a>(changes: impl Iterator<Item = &'a HeaderChange>) -> Self {
         let mut built = Self::default();
@@ -70,7 +70,7 @@ mod tests {
     /// Returns the values of a header with the value `old` after Envoy has applied `changes`.
     fn values(changes: &[HeaderChange]) -> Vec<String> {
         use core_v3::header_value_option::HeaderAppendAction;
-        let Changes { add, remove } = Changes::new(changes.iter());
+        let EnvoyHeaderChanges { add, remove } = EnvoyHeaderChanges::new(changes.iter());
         let mut values = if remove.is_empty() { vec!["old".to_owned()] } else { vec![] };
         let of = |action: HeaderAppendAction| {
             let of_action = add.iter().filter(move |option| option.append_action == action as i32);

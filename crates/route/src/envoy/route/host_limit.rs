@@ -10,11 +10,11 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::google::protobuf as google;
 
 use crate::envoy::local_rate_limit::{self, FILTER};
-use crate::model::{LocalRateLimit, VirtualHost};
+use crate::model::{LocalRateLimit, VirtualHostRoutes};
 
 /// Returns the limit of the virtual host: the first one of its routes. Routes with another one, such as copies of those of a wildcard host,
 /// have buckets of their own.
-pub fn of(content: &VirtualHost) -> Option<&Arc<LocalRateLimit>> {
+pub fn of(content: &VirtualHostRoutes) -> Option<&Arc<LocalRateLimit>> {
     let limits = content.routes.iter().filter_map(|route| route.policy()?.local_rate_limit.as_ref());
     limits.into_iter().find(|limit| local_rate_limit::is_of_host(limit))
 }

@@ -17,7 +17,7 @@ use super::encoded::{self, LargeHost};
 use super::groups::{Group, Renamed};
 use crate::envoy::names;
 use crate::envoy::statistics::{Counted, Statistics};
-use crate::model::{Host, ListenerId, VirtualHost};
+use crate::model::{Host, ListenerId, VirtualHostRoutes};
 use crate::parallel;
 use crate::settings::Settings;
 
@@ -38,7 +38,7 @@ impl Table {
     }
 
     /// Returns the routes of `host`. Without routes, [`Host::Any`] has one route that answers 404.
-    fn of(host: &Host, content: Option<&VirtualHost>, marks: &Marks, statistics: &Statistics) -> Option<Self> {
+    fn of(host: &Host, content: Option<&VirtualHostRoutes>, marks: &Marks, statistics: &Statistics) -> Option<Self> {
         let counted = statistics.on(host);
         match (host, content) {
             (_, Some(content)) => {
@@ -53,7 +53,7 @@ impl Table {
     }
 
     /// Returns the table of `content` with these encoded routes.
-    fn of_content(mut bytes: Vec<u8>, host: &Host, content: &VirtualHost, counted: Option<&Counted>) -> Self {
+    fn of_content(mut bytes: Vec<u8>, host: &Host, content: &VirtualHostRoutes, counted: Option<&Counted>) -> Self {
         let config = encoded::encode_config(content);
         let alone = Some(host).filter(|_| counted.is_some() || !config.is_empty());
         bytes.extend(config);
@@ -102,7 +102,7 @@ impl VirtualHosts {
     /// A domain that moves is in both lists, so apply both together.
     pub fn update<'a>(
         &mut self,
-        hosts: &BTreeMap<Host, VirtualHost>,
+        hosts: &BTreeMap<Host, VirtualHostRoutes>,
         touched: impl IntoIterator<Item = &'a Host>,
         settings: &Settings,
         statistics: &Statistics,
@@ -157,7 +157,7 @@ impl VirtualHosts {
     fn table(
         &self,
         host: &Host,
-        content: Option<&VirtualHost>,
+        content: Option<&VirtualHostRoutes>,
         marks: &Marks,
         statistics: &Statistics,
     ) -> (Option<Table>, Option<LargeHost>) {
@@ -211,7 +211,7 @@ fn virtual_host(
     first: &Host,
     members: &[Host],
     table: &Table,
-    hosts: &BTreeMap<Host, VirtualHost>,
+    hosts: &BTreeMap<Host, VirtualHostRoutes>,
 ) -> Resource {
     let name = names::virtual_host(listener, first);
     let domains = members.iter().map(Host::to_string).collect();

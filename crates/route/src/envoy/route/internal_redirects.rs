@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::extensions::internal_redirect::allow_listed_routes::
 use envoy_types::pb::envoy::extensions::internal_redirect::safe_cross_scheme::v3 as safe_v3;
 
 use crate::envoy::{delegate, wire};
-use crate::model::{Action, ForwardFilter, InternalRedirects, LOOP, SchemeChange, VirtualHost};
+use crate::model::{Action, ForwardFilter, InternalRedirects, LOOP, SchemeChange, VirtualHostRoutes};
 
 /// Builds the policy of a route with this name. Requests that follow a redirect pass all filters again.
 pub fn policy(redirects: &InternalRedirects, name: &str) -> route_v3::InternalRedirectPolicy {
@@ -32,7 +32,7 @@ pub fn policy(redirects: &InternalRedirects, name: &str) -> route_v3::InternalRe
 }
 
 /// Returns whether requests keep the header with the key of their scope: a route of the host follows redirects.
-pub fn keeps_key(content: &VirtualHost) -> bool {
+pub fn keeps_key(content: &VirtualHostRoutes) -> bool {
     let follows = |filter: &ForwardFilter| matches!(filter, ForwardFilter::InternalRedirects(_));
     content.routes.iter().any(|route| match &route.action {
         Action::Forward(forward) => forward.filters.iter().any(follows),

@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
 use super::Marks;
 use super::matches::authority;
-use super::rewrite::Rewritten;
+use super::rewrite::EnvoyPathRewrite;
 use crate::envoy::names;
 use crate::model::{Action, PathMatch, Redirect, RedirectStatus, Rewrite, Route, Scheme};
 
@@ -90,10 +90,10 @@ fn action(redirect: &Redirect, path: &PathMatch, port: u16) -> route_v3::Redirec
         Some(Rewrite { host, path: change }) => (host.as_ref(), change.as_ref()),
         None => (None, None),
     };
-    let path = path_change.map(|change| match Rewritten::new(path, change) {
-        Rewritten::Prefix(prefix) => PathRewriteSpecifier::PrefixRewrite(prefix),
-        Rewritten::Regex(change) => PathRewriteSpecifier::RegexRewrite(change),
-        Rewritten::Full(path) => PathRewriteSpecifier::PathRedirect(path),
+    let path = path_change.map(|change| match EnvoyPathRewrite::new(path, change) {
+        EnvoyPathRewrite::Prefix(prefix) => PathRewriteSpecifier::PrefixRewrite(prefix),
+        EnvoyPathRewrite::Regex(change) => PathRewriteSpecifier::RegexRewrite(change),
+        EnvoyPathRewrite::Full(path) => PathRewriteSpecifier::PathRedirect(path),
     });
     route_v3::RedirectAction {
         host_redirect: host.map(|host| host.as_str().to_owned()).unwrap_or_default(),

@@ -7,7 +7,7 @@ use crate::model::{PathMatch, PathRewrite, RegexRewrite};
 
 /// A path rewrite in Envoy's form.
 #[derive(Debug, PartialEq)]
-pub enum Rewritten {
+pub enum EnvoyPathRewrite {
     /// Replaces the prefix that the route matched.
     Prefix(String),
     /// Replaces the match of a pattern.
@@ -16,7 +16,7 @@ pub enum Rewritten {
     Full(String),
 }
 
-impl Rewritten {
+impl EnvoyPathRewrite {
     /// Builds the rewrite of paths that `path` matches.
     ///
     /// The result starts with a slash and has no double slashes, even if the matched prefix or its replacement ends
@@ -94,10 +94,10 @@ mod tests {
             PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => &**text,
             PathMatch::Exact(_) | PathMatch::Regex(_) => request,
         };
-        match Rewritten::new(path, &PathRewrite::Prefix(HeaderValue::parse(prefix).unwrap())) {
-            Rewritten::Prefix(prefix) => request.replacen(matched, &prefix, 1),
-            Rewritten::Full(full) => full,
-            Rewritten::Regex(change) => {
+        match EnvoyPathRewrite::new(path, &PathRewrite::Prefix(HeaderValue::parse(prefix).unwrap())) {
+            EnvoyPathRewrite::Prefix(prefix) => request.replacen(matched, &prefix, 1),
+            EnvoyPathRewrite::Full(full) => full,
+            EnvoyPathRewrite::Regex(change) => {
                 let pattern = regex::Regex::new(&change.pattern.unwrap().regex).unwrap();
                 pattern.replace(request, change.substitution).into_owned()
             }
@@ -132,6 +132,6 @@ mod tests {
     #[test]
     fn patterns_match_only_the_text() {
         assert_eq!(escape("/a.b(c)_é"), r"/a\.b\(c\)_é");
-        assert_eq!(Rewritten::full_by_regex(r"/a\1").substitution, r"/a\\1");
+        assert_eq!(EnvoyPathRewrite::full_by_regex(r"/a\1").substitution, r"/a\\1");
     }
 }

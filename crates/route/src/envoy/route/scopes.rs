@@ -22,7 +22,7 @@ use crate::envoy::hcm::{self, RouteFilters};
 use crate::envoy::statistics::Statistics;
 use crate::envoy::tls_listener::TlsListener;
 use crate::envoy::{fallback, names};
-use crate::model::{Action, Host, ListenerId, VirtualHost};
+use crate::model::{Action, Host, ListenerId, VirtualHostRoutes};
 use crate::parallel;
 use crate::settings::Settings;
 
@@ -30,7 +30,7 @@ use crate::settings::Settings;
 #[derive(Clone, Copy)]
 pub struct ScopedHosts<'a> {
     /// The content of each host.
-    pub content: &'a BTreeMap<Host, VirtualHost>,
+    pub content: &'a BTreeMap<Host, VirtualHostRoutes>,
     /// The listener to which hosts redirect their clients.
     pub https: Option<TlsListener<'a>>,
 }
@@ -129,7 +129,7 @@ impl Scopes {
     fn scope(
         &self,
         host: &Host,
-        content: &VirtualHost,
+        content: &VirtualHostRoutes,
         settings: &Settings,
         statistics: &Statistics,
     ) -> (Resource, Option<Box<(LargeHost, Bytes)>>) {
@@ -178,7 +178,7 @@ impl Scopes {
 }
 
 /// Returns the listener and the secrets of the certificates that clients need when `host` redirects them to HTTPS.
-fn redirected_to(https: TlsListener, host: &Host, content: &VirtualHost) -> Vec<Key> {
+fn redirected_to(https: TlsListener, host: &Host, content: &VirtualHostRoutes) -> Vec<Key> {
     let redirects = content.routes.iter().any(|one| matches!(&one.action, Action::Redirect(to) if is_to_https(to)));
     let Some(tls) = https.tls.hosts.get(host).filter(|_| redirects) else { return Vec::new() };
     let secrets = tls.secrets.iter().map(|secret| (ResourceType::SECRET, secret.to_string().into()));

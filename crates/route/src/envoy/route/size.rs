@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
     use crate::envoy::Statistics;
-    use crate::model::{LocalRateLimit, VirtualHost};
+    use crate::model::{LocalRateLimit, VirtualHostRoutes};
     use crate::testing::model::{forward, route};
 
     /// The sum of the sizes is the size of the virtual host in the store.
@@ -75,7 +75,8 @@ mod tests {
         let limited = plain("/limited").with_policy(Arc::new(policy.clone()));
         let routes = [plain("/a"), plain("/longer"), limited];
         let counted = Sizes::of_host(&host) + routes.iter().map(|one| sizes.of_route(one)).sum::<u64>();
-        let built = super::super::virtual_host(&host, &VirtualHost::new(routes), &settings, &Statistics::default());
+        let built =
+            super::super::virtual_host(&host, &VirtualHostRoutes::new(routes), &settings, &Statistics::default());
         let encoded = of_field(&built);
         assert!(counted.abs_diff(encoded) <= 2, "{counted} {encoded}");
         let with_policy = sizes.of_route(&plain("/limited")) + sizes.of_policy(&policy);

@@ -82,7 +82,7 @@ fn one_route_answers_names_of_several_labels_for_all_routes_of_a_wildcard() {
     let plain = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
     let answering = |path: &str| model_route(PathMatch::Exact(path.into()), Action::respond(404));
     let headers = |host: &Host, all: &[Route], one_label: usize| -> Vec<usize> {
-        let content = VirtualHost { one_label, ..VirtualHost::new(all.to_vec()) };
+        let content = VirtualHostRoutes { one_label, ..VirtualHostRoutes::new(all.to_vec()) };
         let made = routes(host, &content, &marks(), None);
         made.into_iter().map(|one| one.r#match.unwrap().headers.len()).collect()
     };
@@ -93,7 +93,7 @@ fn one_route_answers_names_of_several_labels_for_all_routes_of_a_wildcard() {
     assert_eq!(headers(&wildcard(), &[a.clone(), plain.clone()], 2), [1, 0, 0], "nothing for several labels");
     let rest = [a.clone(), plain.clone(), b];
     assert_eq!(headers(&wildcard(), &rest, 2), [1, 1, 1, 0, 0], "the last route is only for several labels");
-    let content = VirtualHost { one_label: 1, ..VirtualHost::new([a, plain]) };
+    let content = VirtualHostRoutes { one_label: 1, ..VirtualHostRoutes::new([a, plain]) };
     let mut made = routes(&wildcard(), &content, &marks(), None);
     let too_long = made.remove(0).r#match.unwrap();
     assert!(format!("{:?}", too_long.headers).contains(".{261,}"), "{:?}", too_long.headers);
@@ -164,7 +164,7 @@ fn redirects_to_https_are_equal_for_all_hosts() {
         origin: ObjectRef::new("Ingress", "shop", name),
         ..model_route(PathMatch::Prefix("/".into()), to_https(None))
     };
-    let of = |name| VirtualHost::new([redirect(name)]);
+    let of = |name| VirtualHostRoutes::new([redirect(name)]);
     let hosts = [(exact("a.example.com"), of("a")), (exact("b.example.com"), of("b"))];
     let resource = http_routes(&ListenerId::new(ListenerId::HTTP), &hosts.into(), &Settings::default());
     let first = configuration(&resource).virtual_hosts.remove(0);
@@ -193,8 +193,8 @@ fn a_route_names_its_object() {
 fn plain_text_serves_every_host_and_answers_404_for_others() {
     let failing = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
     let hosts = [
-        (exact("shop.example.com"), VirtualHost::default()),
-        (wildcard(), VirtualHost::new([failing.clone(), failing])),
+        (exact("shop.example.com"), VirtualHostRoutes::default()),
+        (wildcard(), VirtualHostRoutes::new([failing.clone(), failing])),
     ];
     let resource = http_routes(&ListenerId::new(ListenerId::HTTP), &hosts.clone().into(), &Settings::default());
     assert_eq!(&**resource.name(), "http");
@@ -202,7 +202,7 @@ fn plain_text_serves_every_host_and_answers_404_for_others() {
     assert!(configuration(&resource).ignore_port_in_host_matching);
     let with_any = http_routes(
         &ListenerId::new(ListenerId::HTTP),
-        &hosts.into_iter().chain([(Host::Any, VirtualHost::default())]).collect(),
+        &hosts.into_iter().chain([(Host::Any, VirtualHostRoutes::default())]).collect(),
         &Settings::default(),
     );
     assert_eq!(domains(&with_any), ["shop.example.com", "*", "*.example.com"]);

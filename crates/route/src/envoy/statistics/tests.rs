@@ -4,18 +4,18 @@
 use super::*;
 use crate::envoy::{Builder, Change, Forms, build, names};
 use crate::model::PathMatch;
-use crate::settings::Discovery;
+use crate::settings::RouteDiscoveryMode;
 use crate::testing::model::{empty, follow_settings, forward};
 
 /// The settings with this limit.
 fn limit(max_objects: u32) -> Settings {
-    Settings { statistics: crate::settings::Statistics { max_objects }, ..Settings::default() }
+    Settings { statistics: crate::settings::StatisticsSettings { max_objects }, ..Settings::default() }
 }
 
 /// Returns the same settings with a resource for each virtual host, which hosts can share, and an empty model.
 fn shared(max_objects: u32) -> (Settings, Model) {
     let mut settings = limit(max_objects);
-    settings.routes.discovery = Discovery::Vhds;
+    settings.routes.discovery = RouteDiscoveryMode::Vhds;
     let mut model = empty();
     follow_settings(&mut model, &settings);
     (settings, model)
@@ -35,7 +35,7 @@ fn serve(model: &mut Model, at: &str, routes: Vec<Route>) -> Touched {
     let hosts = &mut model.plain_mut(ListenerId::HTTP).unwrap().hosts;
     match routes.is_empty() {
         true => drop(hosts.remove(&host(at))),
-        false => drop(hosts.insert(host(at), VirtualHost::new(routes))),
+        false => drop(hosts.insert(host(at), VirtualHostRoutes::new(routes))),
     }
     let mut touched = Touched::default();
     touched.insert_host(ListenerId::HTTP, host(at));

@@ -51,7 +51,7 @@ fn cors() -> ForwardFilter {
 
 /// Returns the model of the fixture with `routes` in its first host.
 fn with_routes(routes: impl IntoIterator<Item = Route>) -> Model {
-    let host = (Host::Exact("routes.example.com".into()), VirtualHost::new(routes));
+    let host = (Host::Exact("routes.example.com".into()), VirtualHostRoutes::new(routes));
     let mut model = model();
     *model.http_mut() = [host].into();
     model
@@ -196,7 +196,7 @@ fn listeners_have_the_filters_of_routes_from_the_start() {
         assert!(first["http"].contains(filter), "{filter} for Ingresses and HTTPProxies");
     }
 
-    let with_cors = VirtualHost::new([route(PathMatch::root(), forward(vec![cors()]))]);
+    let with_cors = VirtualHostRoutes::new([route(PathMatch::root(), forward(vec![cors()]))]);
     let Some(Listener { traffic: Traffic::Http(plain), .. }) = model.listeners.get_mut(gateway.as_str()) else {
         panic!("a listener for plain HTTP")
     };

@@ -42,8 +42,8 @@ const CASES: &[Case] = &[
     // The plain listener no longer serves statistics.
     case("statistics by TLS", &["stats", "stats-tls"], |s| s.listeners.stats_tls.at.port = 84),
     case("no IPv6", &["http", "https", "stats"], |s| s.listeners.ipv6 = false),
-    case("PROXY protocol", LISTENERS, |s| s.listeners.proxy_protocol = ProxyProtocol::Required),
-    case("PROXY protocol of some", LISTENERS, |s| s.listeners.proxy_protocol = ProxyProtocol::Optional),
+    case("PROXY protocol", LISTENERS, |s| s.listeners.proxy_protocol = ProxyProtocolMode::Required),
+    case("PROXY protocol of some", LISTENERS, |s| s.listeners.proxy_protocol = ProxyProtocolMode::Optional),
     case("exact balance", LISTENERS, |s| s.listeners.connection_balancer = ConnectionBalancer::Exact),
     case("downstream buffers", LISTENERS, |s| s.listeners.buffer_limit_bytes = 1024 * 1024),
     case("max connections", &["runtime"], |s| s.listeners.max_connections = Some(1000)),
@@ -53,7 +53,9 @@ const CASES: &[Case] = &[
     }),
     case("HTTP/1.1 only", LISTENERS, |s| s.http.versions = vec![HttpVersion::Http1]),
     case("HTTP/2 only", LISTENERS, |s| s.http.versions = vec![HttpVersion::Http2]),
-    case("HTTP/3", &["http3", "routes", "scopes"], |s| s.http.http3 = Http3 { enabled: true, advertised_port: 8443 }),
+    case("HTTP/3", &["http3", "routes", "scopes"], |s| {
+        s.http.http3 = Http3Settings { enabled: true, advertised_port: 8443 }
+    }),
     case("strict server names", &["https"], |s| s.tls.strict_server_names = true),
     case("trusted hops", LISTENERS, |s| s.http.trusted_hops = 2),
     case("trailing dots", LISTENERS, |s| s.http.strip_trailing_host_dot = false),
@@ -89,7 +91,7 @@ const CASES: &[Case] = &[
         s.headers.response.set = vec![("x-by".to_owned(), "lockgate".to_owned())];
         s.headers.ingresses = false;
     }),
-    case("routes of one piece", &["http", "routes", "scopes"], |s| s.routes.discovery = Discovery::Rds),
+    case("routes of one piece", &["http", "routes", "scopes"], |s| s.routes.discovery = RouteDiscoveryMode::Rds),
     case("time limits", LISTENERS, |s| {
         s.timeouts.request = Some(Duration::from_secs(30));
         s.timeouts.request_headers = None;
@@ -127,7 +129,7 @@ const CASES: &[Case] = &[
     case("no log", LISTENERS, |s| s.access_log.format = AccessLogFormat::Off),
     case("tracing", &["clusters", "http", "https"], |s| {
         s.tracing = Tracing {
-            endpoint: Some(Endpoint { host: "collector.monitoring.svc".to_owned(), port: 4317 }),
+            endpoint: Some(ServiceAddress { host: "collector.monitoring.svc".to_owned(), port: 4317 }),
             sampling: Sampling { overall: 0.0, client: 12.5, random: 100.0 },
             custom_tags: vec![
                 ("team".to_owned(), TagValue::Literal("shop".to_owned())),
@@ -187,11 +189,15 @@ const CASES: &[Case] = &[
             resource_exhausted: true,
             descriptors: vec![
                 vec![
-                    Entry::GenericKey { key: None, value: text() },
-                    Entry::RequestHeader { header_name: ":path".to_owned(), descriptor_key: text() },
-                    Entry::RemoteAddress,
+                    RateLimitEntry::GenericKey { key: None, value: text() },
+                    RateLimitEntry::RequestHeader { header_name: ":path".to_owned(), descriptor_key: text() },
+                    RateLimitEntry::RemoteAddress,
                 ],
-                vec![Entry::RequestHeaderValueMatch { headers: conditions, expect_match: false, value: text() }],
+                vec![RateLimitEntry::RequestHeaderValueMatch {
+                    headers: conditions,
+                    expect_match: false,
+                    value: text(),
+                }],
             ],
             ..RateLimit::default()
         };
@@ -210,8 +216,8 @@ const CASES: &[Case] = &[
     }),
 ];
 
-fn somebody(port: u16) -> Option<Endpoint> {
-    Some(Endpoint { host: "somebody.security.svc".to_owned(), port })
+fn somebody(port: u16) -> Option<ServiceAddress> {
+    Some(ServiceAddress { host: "somebody.security.svc".to_owned(), port })
 }
 
 fn with(set: impl IntoIterator<Item = &'static Case>) -> Settings {

@@ -21,7 +21,7 @@ fn host(text: &str) -> Host {
 
 /// Returns a server name, and its hosts, each with a route to a status that identifies it.
 fn server_name(name: &str, hosts: &[(&str, u16)]) -> (Host, TlsHost) {
-    let content = |status| VirtualHost::new([route(PathMatch::root(), Action::respond(status))]);
+    let content = |status| VirtualHostRoutes::new([route(PathMatch::root(), Action::respond(status))]);
     let hosts = hosts.iter().map(|(name, status)| (host(name), content(*status)));
     (host(name), tls_host(&["cert"], hosts))
 }

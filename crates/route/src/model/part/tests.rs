@@ -6,8 +6,8 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::*;
 use crate::model::{
-    Bind, Destination, Listener, Material, Oidc, RoutePolicy, Secret, SecretPart, Termination, TlsConnections,
-    TlsVersion, VirtualHost, WeightedCluster,
+    Bind, Destination, Listener, Material, Oidc, RoutePolicy, SdsSecret, SecretPart, Termination, TlsConnections,
+    TlsVersion, VirtualHostRoutes, WeightedCluster,
 };
 use crate::objects::ObjectKey;
 use crate::testing::model::{cluster_id, model, pair_id};
@@ -74,10 +74,10 @@ fn with_logins(mut model: Model) -> Model {
     };
     let origin = ObjectRef::new("Secret", "shop", "login");
     for id in [&oidc.client_secret, &oidc.cookie_key] {
-        model.secrets.insert(id.clone(), Secret { material: Material::Text("s".into()), origin: origin.clone() });
+        model.secrets.insert(id.clone(), SdsSecret { material: Material::Text("s".into()), origin: origin.clone() });
     }
     let policy = Arc::new(RoutePolicy { oidc: Some(Arc::new(oidc)), ..RoutePolicy::default() });
-    let log_in = |host: &mut VirtualHost| {
+    let log_in = |host: &mut VirtualHostRoutes| {
         host.routes.iter_mut().for_each(|route| *route = Arc::new(route.with_policy(policy.clone())));
     };
     model.plain_mut(ListenerId::HTTP).unwrap().hosts.values_mut().take(1).for_each(log_in);

@@ -339,7 +339,7 @@ pub struct HeaderSpec {
 pub struct CompressionSpec {
     /// The algorithms, for clients that accept them. An empty list disables compression.
     #[cfg_attr(feature = "testing", schemars(length(max = 3)))]
-    pub algorithms: Vec<Algorithm>,
+    pub algorithms: Vec<CompressionAlgorithmSpec>,
 }
 
 /// A compression algorithm.
@@ -347,7 +347,7 @@ pub struct CompressionSpec {
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the variants have the names of the API")]
-pub enum Algorithm {
+pub enum CompressionAlgorithmSpec {
     Gzip,
     Brotli,
     Zstd,

@@ -29,13 +29,13 @@ pub struct HttpRouteSpec {
     /// The host names, exact or with a leading `*.`. Empty: the host names of the listeners.
     pub hostnames: Vec<String>,
     /// The rules. `None`: one rule that matches every path and has no backend.
-    pub rules: Option<Vec<HttpRule>>,
+    pub rules: Option<Vec<HttpRouteRule>>,
 }
 
 /// A rule of an HTTPRoute.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct HttpRule {
+pub struct HttpRouteRule {
     /// The name.
     pub name: Option<String>,
     /// The matches. A request must meet one of them. Empty: every request.
@@ -45,9 +45,9 @@ pub struct HttpRule {
     /// The backends.
     pub backend_refs: Vec<HttpBackendRef>,
     /// The time limits.
-    pub timeouts: Option<Timeouts>,
+    pub timeouts: Option<HttpRouteTimeouts>,
     /// When a request is tried again.
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<HttpRouteRetry>,
     /// Session persistence.
     pub session_persistence: Option<SessionPersistence>,
 }
@@ -292,7 +292,7 @@ pub struct ForwardBody {
 /// The time limits of a rule, as durations of Gateway API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Timeouts {
+pub struct HttpRouteTimeouts {
     /// The limit of the whole request; 0 is no limit.
     pub request: Option<String>,
     /// The limit of each attempt.
@@ -302,7 +302,7 @@ pub struct Timeouts {
 /// When a request is tried again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct RetryPolicy {
+pub struct HttpRouteRetry {
     /// The statuses that cause a retry.
     pub codes: Vec<u16>,
     /// The maximum number of retries.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AuthorizationPolicy, Condition, CookieRewritePolicy, HealthCheckPolicy, IpFilterPolicy, JwtVerificationPolicy,
-    LoadBalancerPolicy, RateLimitPolicy, Rest, SlowStartPolicy, UpstreamValidation,
+    AuthorizationPolicy, CookieRewritePolicy, HealthCheckPolicy, IpFilterPolicy, JwtVerificationPolicy,
+    LoadBalancerPolicy, MatchCondition, RateLimitPolicy, Rest, SlowStartPolicy, UpstreamValidation,
 };
 
 /// A route of an HTTPProxy.
@@ -13,7 +13,7 @@ use super::{
 #[serde(rename_all = "camelCase", default)]
 pub struct ProxyRoute {
     /// The conditions on requests. All must hold.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<MatchCondition>,
     /// The Services that receive the requests.
     pub services: Vec<ProxyService>,
     /// Whether `Upgrade: websocket` is passed on.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{Policy, features, services, targets};
+use super::{ParsedBackendPolicy, features, services, targets};
 use crate::duration;
 use crate::model::{BackendFeatures, RetryBudget, Session};
 use crate::objects::gateway::{BudgetDetails, Lenient, RequestRate, RetryConstraint, XBackendTrafficPolicy};
@@ -26,7 +26,7 @@ type Fault = (String, String);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Parses a policy.
-pub fn parse(policy: &XBackendTrafficPolicy, objects: &Objects, settings: &Settings) -> Policy {
+pub fn parse(policy: &XBackendTrafficPolicy, objects: &Objects, settings: &Settings) -> ParsedBackendPolicy {
     let XBackendTrafficPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::X_BACKEND_TRAFFIC_POLICY);
     let services = services(meta, &spec.target_refs);
@@ -63,7 +63,7 @@ pub fn parse(policy: &XBackendTrafficPolicy, objects: &Objects, settings: &Setti
         );
     }
     let problems = reporter.problems;
-    Policy {
+    ParsedBackendPolicy {
         revision: Revision::new(meta, spec),
         precedence: objects.precedence(Kind::X_BACKEND_TRAFFIC_POLICY, meta),
         targets: targets(meta, &spec.target_refs, objects),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::hostname::intersect;
-use super::listener::{Gateway, Listener, Protocol, is_owner};
+use super::listener::{ListenerProtocol, ParsedGateway, ParsedListener, is_owner};
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{GROUP, ParentRef, RouteKind};
 use crate::objects::{Kind, Meta, ObjectId, ObjectKey};
@@ -79,7 +79,7 @@ impl fmt::Display for ListenerOwner {
 #[derive(Debug, Clone, Copy)]
 pub struct Parent<'g> {
     /// The Gateway.
-    pub gateway: &'g Gateway,
+    pub gateway: &'g ParsedGateway,
     /// The ListenerSet. `None`: the parent is the Gateway itself, without the listeners of ListenerSets.
     pub set: Option<&'g ObjectKey>,
 }
@@ -145,12 +145,12 @@ pub fn attach(
     if set.is_some_and(|set| gateway.set(set).is_none_or(|set| !set.attached)) {
         return Err(("NoMatchingParent", "the Gateway does not accept the ListenerSet".into()));
     }
-    let is_named = |listener: &&Listener| {
+    let is_named = |listener: &&ParsedListener| {
         listener.set.as_ref() == set
             && reference.section_name.as_deref().is_none_or(|name| *name == *listener.name)
             && reference.port.is_none_or(|port| port == listener.port)
     };
-    let named: Vec<&Listener> = gateway.listeners.iter().filter(is_named).collect();
+    let named: Vec<&ParsedListener> = gateway.listeners.iter().filter(is_named).collect();
     if named.is_empty() {
         return Err((
             "NoMatchingParent",
@@ -161,18 +161,18 @@ pub fn attach(
         |kind: &RouteKind| kind.group.as_deref().unwrap_or(GROUP) == GROUP && kind.kind == route.kind.as_str();
     let (namespace, own) = (&route.meta.key.namespace, &set.unwrap_or(gateway.key()).namespace);
     let allowed = named.into_iter().filter(|listener| listener.kinds.iter().any(is_kind));
-    let allowed: Vec<&Listener> =
+    let allowed: Vec<&ParsedListener> =
         allowed.filter(|listener| listener.namespaces.allow(namespace, own, resolver)).collect();
     if allowed.is_empty() {
         return Err(("NotAllowedByListeners", "no listener allows routes of this kind and namespace".into()));
     }
     let on = gateway.by_envoy_listener();
-    let owns = |listener: &Listener, host: &Host| {
+    let owns = |listener: &ParsedListener, host: &Host| {
         let others = listener.bound.as_ref().and_then(|(id, _)| on.get(id));
         is_owner(listener, host, others.into_iter().flatten().copied())
     };
     let mut refused = BTreeMap::new();
-    let mut attached = |listener: &Listener| {
+    let mut attached = |listener: &ParsedListener| {
         let hosts: Vec<Host> = match route.hosts {
             None => vec![listener.host.clone()],
             Some(hosts) => hosts.iter().filter_map(|host| intersect(&listener.host, host)).collect(),
@@ -181,7 +181,7 @@ pub fn attach(
         let mut hosts: Vec<Host> = hosts.into_iter().filter(|host| owns(listener, host)).collect();
         hosts.sort();
         hosts.dedup();
-        let has_names = !matches!(listener.protocol, Some(Protocol::Tcp | Protocol::Udp));
+        let has_names = !matches!(listener.protocol, Some(ListenerProtocol::Tcp | ListenerProtocol::Udp));
         let owned = hosts.len();
         hosts.retain(|host| {
             let fault = resolver.check_host(host, namespace).err().filter(|_| has_names);

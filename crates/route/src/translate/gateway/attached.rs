@@ -20,12 +20,12 @@ pub struct Attached {
     /// The parents that accept it, with the owner of their listeners. Two parents can name the same listeners.
     pub accepted: Box<[(u16, ListenerOwner)]>,
     /// The content of its rules for each client certificate of its Gateways. All hosts of these Gateways share it.
-    pub contents: Box<[(ClientCertificate, Content)]>,
+    pub contents: Box<[(ClientCertificate, RouteContent)]>,
 }
 
 /// The content of the rules of a route.
 #[derive(Debug, PartialEq)]
-pub enum Content {
+pub enum RouteContent {
     /// The units of an HTTPRoute or a GRPCRoute.
     Http(Box<[Unit]>),
     /// The destination of the connections or datagrams of a TCPRoute, a UDPRoute, or a TLSRoute.
@@ -41,8 +41,8 @@ impl Attached {
     /// Returns its units for HTTP at Gateways with this client certificate.
     pub fn units(&self, certificate: &ClientCertificate) -> &[Unit] {
         match self.content(certificate) {
-            Some(Content::Http(units)) => units,
-            Some(Content::Stream { .. }) | None => &[],
+            Some(RouteContent::Http(units)) => units,
+            Some(RouteContent::Stream { .. }) | None => &[],
         }
     }
 
@@ -50,9 +50,9 @@ impl Attached {
     /// Returns `None` for HTTP.
     pub fn destination(&self, certificate: &ClientCertificate, is_decrypted: bool) -> Option<&Destination> {
         match self.content(certificate)? {
-            Content::Http(_) => None,
-            Content::Stream { decrypted: Some(to), .. } if is_decrypted => Some(to),
-            Content::Stream { to, .. } => Some(to),
+            RouteContent::Http(_) => None,
+            RouteContent::Stream { decrypted: Some(to), .. } if is_decrypted => Some(to),
+            RouteContent::Stream { to, .. } => Some(to),
         }
     }
 
@@ -91,7 +91,7 @@ impl Attached {
     }
 
     /// Returns the content at Gateways with this client certificate.
-    pub fn content(&self, certificate: &ClientCertificate) -> Option<&Content> {
+    pub fn content(&self, certificate: &ClientCertificate) -> Option<&RouteContent> {
         self.contents.iter().find(|(other, _)| other == certificate).map(|(_, content)| content)
     }
 }

@@ -16,7 +16,7 @@ const INSECURE: &str = "AllowInsecureFallback";
 
 /// The validation of the clients of a listener.
 #[derive(Debug, Default)]
-pub struct Clients {
+pub struct ListenerClientValidation {
     /// The validation; `None` if no certificate is requested, or if no certificate authority is valid.
     pub validation: Option<ClientValidation>,
     /// The conditions of the listener that do not hold: type, reason, and message. A listener without a valid certificate
@@ -26,14 +26,16 @@ pub struct Clients {
 
 /// Returns the validation of clients by the HTTPS listeners of `gateway` on `port`. Source: Gateway API v1,
 /// `FrontendTLSConfig`.
-pub fn of_port(gateway: &Gateway, port: u16, resolver: &mut Resolver) -> Clients {
-    let Some(FrontendTls { default, per_port }) = frontend(gateway) else { return Clients::default() };
+pub fn of_port(gateway: &Gateway, port: u16, resolver: &mut Resolver) -> ListenerClientValidation {
+    let Some(FrontendTls { default, per_port }) = frontend(gateway) else { return ListenerClientValidation::default() };
     let of_port = per_port.iter().enumerate().find(|(_, one)| one.port == port);
     let (field, tls) = match of_port {
         Some((index, one)) => (format!("spec.tls.frontend.perPort[{index}].tls"), &one.tls),
         None => ("spec.tls.frontend.default".to_owned(), default),
     };
-    let Some(FrontendValidation { ca_certificate_refs, mode }) = &tls.validation else { return Clients::default() };
+    let Some(FrontendValidation { ca_certificate_refs, mode }) = &tls.validation else {
+        return ListenerClientValidation::default();
+    };
     let field = format!("{field}.validation.caCertificateRefs");
     let referrer = Referrer {
         kind: Kind::GATEWAY,
@@ -50,7 +52,7 @@ pub fn of_port(gateway: &Gateway, port: u16, resolver: &mut Resolver) -> Clients
     let unresolved = fault.clone().map(|(reason, message)| ("ResolvedRefs", reason, message));
     let refused = fault.filter(|_| validation.is_none());
     let refused = refused.map(|(_, message)| ("Accepted", "NoValidCACertificate", message));
-    Clients { validation, faults: unresolved.into_iter().chain(refused).collect() }
+    ListenerClientValidation { validation, faults: unresolved.into_iter().chain(refused).collect() }
 }
 
 /// Returns whether listeners of `gateway` accept clients without a valid certificate although certificate authorities are

@@ -10,9 +10,9 @@ use crate::model::PathMatch;
 use crate::objects::gateway::{GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
 use crate::objects::{Content, Kind, Object};
 use crate::re2;
-use crate::translate::conflicts::{Conflict, Place};
+use crate::translate::conflicts::{Conflict, ConflictPlace};
 use crate::translate::dialect::{Competition, Dialect, Resolver, Selection, Sharing};
-use crate::translate::order::{Class, Order, PathRank, Side};
+use crate::translate::order::{Order, PathClass, PathRank, PrefixOrder};
 use crate::translate::rules::Contender;
 use crate::translate::source::{Dependencies, Source};
 use crate::translate::verdict::Verdict;
@@ -118,15 +118,15 @@ where
 /// text. It receives no request that this prefix could not receive.
 fn rank<'a>(order: &Order<'_, 'a>, one: &Contender<'a>) -> PathRank<'a> {
     match one.unit.path() {
-        PathMatch::Exact(text) => PathRank::new(Class::Exact, text.len()),
+        PathMatch::Exact(text) => PathRank::new(PathClass::Exact, text.len()),
         PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {
-            PathRank::new(Class::Prefix, text.trim_end_matches('/').len())
+            PathRank::new(PathClass::Prefix, text.trim_end_matches('/').len())
         }
-        PathMatch::Regex(text) if !one.is_foreign => PathRank::new(Class::Regex, text.len()),
+        PathMatch::Regex(text) if !one.is_foreign => PathRank::new(PathClass::Regex, text.len()),
         PathMatch::Regex(text) => {
             let elements = re2::elements(text);
-            let side = if order.owns_prefix(one, &elements) { Side::Before } else { Side::After };
-            PathRank { side, text_length: Reverse(text.len()), ..PathRank::new(Class::Prefix, elements.len()) }
+            let side = if order.owns_prefix(one, &elements) { PrefixOrder::Before } else { PrefixOrder::After };
+            PathRank { side, text_length: Reverse(text.len()), ..PathRank::new(PathClass::Prefix, elements.len()) }
         }
     }
 }
@@ -135,9 +135,11 @@ fn rank<'a>(order: &Order<'_, 'a>, one: &Contender<'a>) -> PathRank<'a> {
 /// API v1, `GRPCRouteRule.matches`.
 fn rank_of_method<'a>(order: &Order<'_, 'a>, one: &Contender<'a>) -> PathRank<'a> {
     match one.unit.path() {
-        PathMatch::Regex(text) if is_method_of_any_service(text) => {
-            PathRank { side: Side::Before, text_length: Reverse(text.len()), ..PathRank::new(Class::Prefix, 0) }
-        }
+        PathMatch::Regex(text) if is_method_of_any_service(text) => PathRank {
+            side: PrefixOrder::Before,
+            text_length: Reverse(text.len()),
+            ..PathRank::new(PathClass::Prefix, 0)
+        },
         _ => rank(order, one),
     }
 }
@@ -148,12 +150,12 @@ fn conflicts(route: &Source, found: &[&Conflict]) -> Vec<Verdict> {
     let (mut at_parents, mut left_out) = (BTreeSet::new(), Vec::new());
     for Conflict { place, problem } in found {
         match place {
-            Place::Host(id, host) => {
+            ConflictPlace::Host(id, host) => {
                 let parents = places.get(&(id, host)).into_iter().flatten();
                 at_parents.extend(parents.map(|parent| (*parent, problem)));
             }
-            Place::Listeners(owner) => left_out.extend(route.attached.refusals(owner, problem)),
-            Place::Shared => {}
+            ConflictPlace::Listeners(owner) => left_out.extend(route.attached.refusals(owner, problem)),
+            ConflictPlace::Shared => {}
         }
     }
     let at_parents = at_parents.into_iter().map(|(parent, problem)| Attached::conflict(parent, problem));

@@ -2,22 +2,22 @@
 //!
 //! The path of a request is `/service/method`. Source: gRPC over HTTP/2, "Requests".
 
-use crate::objects::gateway::{GrpcMatch, GrpcMethod, GrpcRule, HttpMatch, HttpPathMatch, HttpRule};
+use crate::objects::gateway::{GrpcMatch, GrpcMethod, GrpcRule, HttpMatch, HttpPathMatch, HttpRouteRule};
 use crate::re2;
 
 /// A service or a method that no condition restricts.
 const ANY: &str = "[^/]+";
 
 /// Returns the rule of an HTTPRoute that matches the same requests.
-pub fn rule(rule: &GrpcRule) -> HttpRule {
+pub fn rule(rule: &GrpcRule) -> HttpRouteRule {
     let GrpcRule { name, matches, filters, backend_refs, session_persistence } = rule;
-    HttpRule {
+    HttpRouteRule {
         name: name.clone(),
         matches: matches.iter().map(http_match).collect(),
         filters: filters.clone(),
         backend_refs: backend_refs.clone(),
         session_persistence: session_persistence.clone(),
-        ..HttpRule::default()
+        ..HttpRouteRule::default()
     }
 }
 

@@ -29,8 +29,8 @@ use crate::model::{
     AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, HostRewrite, LocalRateLimit, UpstreamProtocol,
 };
 use crate::objects::gateway::{
-    Algorithm, ClientAddressesSpec, CompressionSpec, ErrorResponseSpec, HttpFeaturesSpec, HttpPolicy, Lenient,
-    LocalRateLimitSpec, MirrorSpec, PolicyBackend, RateUnit,
+    ClientAddressesSpec, CompressionAlgorithmSpec, CompressionSpec, ErrorResponseSpec, HttpFeaturesSpec, HttpPolicy,
+    Lenient, LocalRateLimitSpec, MirrorSpec, PolicyBackend, RateUnit,
 };
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence, Revision};
 use crate::size;
@@ -44,11 +44,11 @@ pub(in crate::translate) use features::{Shared, Unenforceable};
 
 use features::{Feature, WAITS};
 pub use features::{Features, Layers, over};
-pub use targets::{Target, of_namespace};
+pub use targets::{SectionTarget, of_namespace};
 
 /// An HTTPPolicy, parsed.
 #[derive(Debug, PartialEq)]
-pub struct Policy {
+pub struct ParsedHttpPolicy {
     /// A reference to it.
     pub origin: ObjectRef,
     /// The hash of its content.
@@ -56,7 +56,7 @@ pub struct Policy {
     /// Its rank among policies with the same target.
     pub precedence: Precedence,
     /// The targets in the order of the spec.
-    pub targets: Box<[Result<Target, Fault>]>,
+    pub targets: Box<[Result<SectionTarget, Fault>]>,
     /// The features.
     pub layers: Layers,
     /// The faults of the features. Their routes are closed.
@@ -67,7 +67,7 @@ pub struct Policy {
     pub dependencies: Dependencies,
 }
 
-impl Policy {
+impl ParsedHttpPolicy {
     /// Returns the objects that it targets.
     pub fn objects(&self) -> impl Iterator<Item = &ObjectId> {
         self.targets.iter().flatten().map(|target| &target.object)
@@ -84,7 +84,7 @@ const OVERRIDES: &str = "spec.overrides.";
 const RANGES: usize = 256;
 
 /// Parses a policy.
-pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
+pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> ParsedHttpPolicy {
     let HttpPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::HTTP_POLICY);
     let mut parser = Parser { origin: &origin, at: "spec.", problems: Vec::new(), left_out: Vec::new() };
@@ -110,7 +110,7 @@ pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> Policy {
     let left_out = parser.left_out.into_iter().map(Arc::new).collect();
     let targets = spec.target_refs.iter().map(|target| targets::parse(target, &meta.key.namespace, &mut resolver));
     let targets = targets.collect();
-    Policy {
+    ParsedHttpPolicy {
         revision: Revision::new(meta, spec),
         precedence: resolver.context.objects.precedence(Kind::HTTP_POLICY, meta),
         targets,
@@ -392,10 +392,10 @@ fn body(text: &str) -> Result<u32, (String, String)> {
 }
 
 fn compression(spec: &CompressionSpec) -> Arc<[CompressionAlgorithm]> {
-    let algorithm = |one: &Algorithm| match one {
-        Algorithm::Gzip => CompressionAlgorithm::Gzip,
-        Algorithm::Brotli => CompressionAlgorithm::Brotli,
-        Algorithm::Zstd => CompressionAlgorithm::Zstd,
+    let algorithm = |one: &CompressionAlgorithmSpec| match one {
+        CompressionAlgorithmSpec::Gzip => CompressionAlgorithm::Gzip,
+        CompressionAlgorithmSpec::Brotli => CompressionAlgorithm::Brotli,
+        CompressionAlgorithmSpec::Zstd => CompressionAlgorithm::Zstd,
     };
     spec.algorithms.iter().map(algorithm).collect()
 }

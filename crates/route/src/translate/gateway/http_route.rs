@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::attached::Content;
+use super::attached::RouteContent;
 use super::backend::{Backends, backends};
 use super::filters::{Filtered, filters};
 use super::parser::{self, Fields, Parser};
 use super::{grpc_route, matches, session, timeouts};
 use crate::model::{Action, Filters, Forward, ForwardFilter, Match, Route, Share};
-use crate::objects::gateway::{GrpcRoute, HttpMatch, HttpRoute, HttpRule};
+use crate::objects::gateway::{GrpcRoute, HttpMatch, HttpRoute, HttpRouteRule};
 use crate::objects::{Kind, Revision};
 use crate::translate::dialect::Resolver;
 use crate::translate::plain_text::PlainText;
@@ -19,7 +19,7 @@ use crate::translate::unit::{Field, Unit};
 pub fn parse(route: &HttpRoute, resolver: Resolver) -> Result<Source, Dependencies> {
     let HttpRoute { meta, spec, status: _, version: _ } = route;
     let revision = Revision::new(meta, spec);
-    let none = [HttpRule::default()];
+    let none = [HttpRouteRule::default()];
     let rules = spec.rules.as_deref().unwrap_or(&none);
     let (kind, parents, hostnames) = (Kind::HTTP_ROUTE, &spec.parent_refs, &spec.hostnames);
     let fields = Fields { kind, meta, parents, hostnames, revision };
@@ -30,8 +30,8 @@ pub fn parse(route: &HttpRoute, resolver: Resolver) -> Result<Source, Dependenci
 pub fn parse_grpc(route: &GrpcRoute, resolver: Resolver) -> Result<Source, Dependencies> {
     let GrpcRoute { meta, spec, status: _, version: _ } = route;
     let revision = Revision::new(meta, spec);
-    let rules: Vec<HttpRule> = match spec.rules.is_empty() {
-        true => vec![HttpRule::default()],
+    let rules: Vec<HttpRouteRule> = match spec.rules.is_empty() {
+        true => vec![HttpRouteRule::default()],
         false => spec.rules.iter().map(grpc_route::rule).collect(),
     };
     let (kind, parents, hostnames) = (Kind::GRPC_ROUTE, &spec.parent_refs, &spec.hostnames);
@@ -39,16 +39,16 @@ pub fn parse_grpc(route: &GrpcRoute, resolver: Resolver) -> Result<Source, Depen
     parser::parse(fields, resolver, |parser| content(&rules, parser))
 }
 
-fn content(rules: &[HttpRule], parser: &mut Parser) -> Content {
+fn content(rules: &[HttpRouteRule], parser: &mut Parser) -> RouteContent {
     let mut units = Vec::new();
     for (index, rule) in rules.iter().enumerate() {
         parser.rule(index, rule, &mut units);
     }
-    Content::Http(units.into())
+    RouteContent::Http(units.into())
 }
 
 impl Parser<'_, '_> {
-    fn rule(&mut self, index: usize, rule: &HttpRule, units: &mut Vec<Unit>) {
+    fn rule(&mut self, index: usize, rule: &HttpRouteRule, units: &mut Vec<Unit>) {
         let field = format!("spec.rules[{index}]");
         let filtered = filters(&field, &rule.filters, self);
         let action = self.action(&field, index, rule, &filtered);
@@ -95,7 +95,7 @@ impl Parser<'_, '_> {
         &mut self,
         field: &str,
         index: usize,
-        rule: &HttpRule,
+        rule: &HttpRouteRule,
         filtered: &Filtered,
     ) -> (Action, Option<(Share, u16)>) {
         if filtered.is_unsupported {

@@ -34,7 +34,7 @@ use crate::translate::verdict::Verdict;
 
 /// A Gateway, parsed.
 #[derive(Debug, PartialEq)]
-pub struct Gateway {
+pub struct ParsedGateway {
     /// A reference to it.
     pub origin: ObjectRef,
     /// The hash of its content.
@@ -44,7 +44,7 @@ pub struct Gateway {
     /// The first port of its home ([`super::home`]).
     pub home: u16,
     /// The listeners of the Gateway in the order of the spec, followed by the listeners of its ListenerSets.
-    pub listeners: Box<[Listener]>,
+    pub listeners: Box<[ParsedListener]>,
     /// The ListenerSets that name it, accepted or not, in the order of precedence.
     pub sets: Box<[AddedSet]>,
     /// The key pair that it presents to backends.
@@ -67,7 +67,7 @@ pub struct Gateway {
 
 /// A listener of a Gateway or of a ListenerSet, parsed.
 #[derive(Debug, PartialEq)]
-pub struct Listener {
+pub struct ParsedListener {
     /// The name, unique in its object.
     pub name: Arc<str>,
     /// A reference to the object that declares it.
@@ -79,7 +79,7 @@ pub struct Listener {
     /// The port that clients connect to.
     pub port: u16,
     /// The protocol; `None` if it is not supported.
-    pub protocol: Option<Protocol>,
+    pub protocol: Option<ListenerProtocol>,
     /// The size of the key pairs, in bytes. 0: the listener does not decrypt the connections of routes for TLS and TCP.
     pub pair_size: u64,
     /// The validation of client certificates, if it is an HTTPS listener that requests certificates.
@@ -99,7 +99,7 @@ pub struct Listener {
     pub closed: Option<Closed>,
 }
 
-impl Listener {
+impl ParsedListener {
     /// Returns the transport protocol and the port that clients use, if the protocol is supported.
     pub fn place(&self) -> Option<(Transport, u16)> {
         Some((self.protocol.as_ref()?.transport(), self.port))
@@ -118,7 +118,7 @@ impl Listener {
 
 /// The protocol of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Protocol {
+pub enum ListenerProtocol {
     /// HTTP in plain text.
     Http,
     /// HTTP over TLS, with these key pairs.
@@ -133,7 +133,7 @@ pub enum Protocol {
     Udp,
 }
 
-impl Protocol {
+impl ListenerProtocol {
     /// Returns the API name of the protocol, which decides whether listeners may share a port.
     fn name(&self) -> &'static str {
         match self {

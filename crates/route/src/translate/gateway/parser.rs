@@ -6,10 +6,10 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::attach::{self, Attaching, Attachment, Attachments, ListenerName, ListenerOwner, Parent};
-use super::attached::{Attached, Content, UNSUPPORTED};
+use super::attached::{Attached, RouteContent, UNSUPPORTED};
 use super::client_certificates::ClientCertificate;
 use super::foreign_policies::{Closed, Effects, closed_as};
-use super::listener::{Listener, Protocol};
+use super::listener::{ListenerProtocol, ParsedListener};
 use crate::model::Host;
 use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Meta, Revision};
@@ -63,7 +63,7 @@ struct Parents {
 pub fn parse(
     route: Fields,
     resolver: Resolver,
-    content: impl Fn(&mut Parser) -> Content,
+    content: impl Fn(&mut Parser) -> RouteContent,
 ) -> Result<Source, Dependencies> {
     let origin = route.meta.object_ref(route.kind);
     let mut parser = Parser {
@@ -184,7 +184,7 @@ impl<'p> Parser<'p, '_> {
         parents.accepted.push((index, parent.owner()));
         parents.certificates.insert(parent.gateway.certificate.clone());
         let names: BTreeSet<_> = new.iter().map(|to| (&to.listener.set, &to.listener.name)).collect();
-        let is_decrypted = |one: &&Listener| matches!(one.protocol, Some(Protocol::Tls(_)));
+        let is_decrypted = |one: &&ParsedListener| matches!(one.protocol, Some(ListenerProtocol::Tls(_)));
         let mut decrypted = parent.gateway.listeners.iter().filter(is_decrypted);
         self.is_decrypted |= decrypted.any(|one| names.contains(&(&one.set, &one.name)));
         self.report_closed(index, parent, &new);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::policy::{Policy, Target};
+use super::policy::{ParsedBackendTlsPolicy, PortNameTarget};
 use crate::few::Few;
 use crate::objects::{ObjectKey, Precedence};
+use crate::translate::policy_targets::AffectedServices;
 
 /// For each policy, the served Gateways whose routes use a target of the policy, sorted. Policies without such Gateways
 /// are left out. A clone shares everything.
@@ -15,48 +16,39 @@ pub type PolicyReports = OrdMap<ObjectKey, Arc<[ObjectKey]>>;
 
 /// All BackendTLSPolicies.
 #[derive(Debug, Default)]
-pub struct Policies {
-    by_key: BTreeMap<ObjectKey, Arc<Policy>>,
+pub struct BackendTlsPolicies {
+    by_key: BTreeMap<ObjectKey, Arc<ParsedBackendTlsPolicy>>,
     /// The policies for each target. The first one applies.
-    by_target: BTreeMap<Target, Few<Precedence>>,
+    by_target: BTreeMap<PortNameTarget, Few<Precedence>>,
     /// For each Service that a policy targets, the number of attached routes to the Service by Gateway.
     reached: BTreeMap<ObjectKey, BTreeMap<ObjectKey, usize>>,
 }
 
-/// The Services that a changed policy targeted or targets.
-#[derive(Debug, Default)]
-pub struct Services {
-    /// All these Services.
-    pub all: BTreeSet<ObjectKey>,
-    /// The Services for which the policy that applies has changed. The routes to other Services are not affected, so
-    /// thousands of policies behind the oldest policy cost nothing.
-    pub in_effect: BTreeSet<ObjectKey>,
-}
-
-impl Policies {
+impl BackendTlsPolicies {
     /// Returns a policy.
-    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Policy>> {
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<ParsedBackendTlsPolicy>> {
         self.by_key.get(key)
     }
 
     /// Returns all policies.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Policy>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ParsedBackendTlsPolicy>> {
         self.by_key.values()
     }
 
     /// Returns the policy that applies to a port of a Service. A policy for the port takes precedence over a policy for
     /// the whole Service.
-    pub fn in_effect(&self, service: &ObjectKey, port: Option<&Arc<str>>) -> Option<&Policy> {
+    pub fn in_effect(&self, service: &ObjectKey, port: Option<&Arc<str>>) -> Option<&ParsedBackendTlsPolicy> {
         if self.by_target.is_empty() {
             return None;
         }
-        let first = |port: Option<&Arc<str>>| self.first(&Target { service: service.clone(), port: port.cloned() });
+        let first =
+            |port: Option<&Arc<str>>| self.first(&PortNameTarget { service: service.clone(), port: port.cloned() });
         let rank = port.and_then(|port| first(Some(port))).or_else(|| first(None))?;
         self.by_key.get(&rank.key).map(|policy| &**policy)
     }
 
     /// Returns the policy that applies to a target of `policy` instead of it.
-    pub fn winner<'a>(&'a self, policy: &'a Policy) -> Option<(&'a Target, &'a ObjectKey)> {
+    pub fn winner<'a>(&'a self, policy: &'a ParsedBackendTlsPolicy) -> Option<(&'a PortNameTarget, &'a ObjectKey)> {
         policy.targets.iter().find_map(|target| {
             let first = self.first(target)?;
             (*first != policy.precedence).then_some((target, &first.key))
@@ -65,15 +57,15 @@ impl Policies {
 
     /// Returns the keys of the policies that target a Service or one of its ports.
     pub fn of_service(&self, service: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
-        let first = Target { service: service.clone(), port: None };
+        let first = PortNameTarget { service: service.clone(), port: None };
         let targets = self.by_target.range(first..).take_while(move |(target, _)| target.service == *service);
         targets.flat_map(|(_, ranks)| ranks.iter().map(|rank| &rank.key))
     }
 
     /// Replaces a policy. Returns the Services that it targeted or targets.
-    pub fn replace(&mut self, key: &ObjectKey, now: Option<Arc<Policy>>) -> Services {
+    pub fn replace(&mut self, key: &ObjectKey, now: Option<Arc<ParsedBackendTlsPolicy>>) -> AffectedServices {
         let before = self.by_key.get(key).cloned();
-        let targets: BTreeSet<Target> =
+        let targets: BTreeSet<PortNameTarget> =
             before.iter().chain(&now).flat_map(|policy| policy.targets.iter()).cloned().collect();
         let was_in_effect: Vec<Option<Precedence>> = targets.iter().map(|target| self.first(target).cloned()).collect();
         match &now {
@@ -91,7 +83,7 @@ impl Policies {
         for (policy, target) in now.iter().flat_map(|policy| policy.targets.iter().map(move |one| (policy, one))) {
             self.by_target.entry(target.clone()).or_default().insert(policy.precedence.clone());
         }
-        let mut services = Services::default();
+        let mut services = AffectedServices::default();
         for (target, was) in targets.iter().zip(&was_in_effect) {
             let is = self.first(target);
             if is != was.as_ref() || is.is_some_and(|first| first.key == *key) {
@@ -103,7 +95,7 @@ impl Policies {
     }
 
     /// Returns the rank of the first policy for a target.
-    fn first(&self, target: &Target) -> Option<&Precedence> {
+    fn first(&self, target: &PortNameTarget) -> Option<&Precedence> {
         self.by_target.get(target)?.iter().next()
     }
 
@@ -146,7 +138,7 @@ impl Policies {
     }
 
     /// Returns the Gateways whose routes use a target of a policy.
-    pub fn gateways(&self, policy: &Policy) -> Arc<[ObjectKey]> {
+    pub fn gateways(&self, policy: &ParsedBackendTlsPolicy) -> Arc<[ObjectKey]> {
         let reached = policy.targets.iter().filter_map(|target| self.reached.get(&target.service));
         let gateways: BTreeSet<&ObjectKey> = reached.flat_map(BTreeMap::keys).collect();
         gateways.into_iter().cloned().collect()

@@ -17,7 +17,7 @@ use crate::translate::source::Dependencies;
 
 /// A BackendTLSPolicy, parsed.
 #[derive(Debug, PartialEq)]
-pub struct Policy {
+pub struct ParsedBackendTlsPolicy {
     /// A reference to it.
     pub origin: ObjectRef,
     /// The hash of its content.
@@ -25,7 +25,7 @@ pub struct Policy {
     /// Its rank among policies with the same target.
     pub precedence: Precedence,
     /// The Services that it targets, sorted and without repetition.
-    pub targets: Box<[Target]>,
+    pub targets: Box<[PortNameTarget]>,
     /// The verification of endpoints, or the reason of the condition `Accepted` and a message. A policy with an error
     /// is still in effect. No request is sent to its targets, because they may not be the endpoints that the owner
     /// expects.
@@ -43,14 +43,14 @@ pub struct Policy {
 
 /// A target of a policy: a Service, or one of its ports.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct PortNameTarget {
     /// The Service.
     pub service: ObjectKey,
     /// The name of the port; `None` is every port.
     pub port: Option<Arc<str>>,
 }
 
-impl Policy {
+impl ParsedBackendTlsPolicy {
     /// Returns the key.
     pub fn key(&self) -> &ObjectKey {
         &self.precedence.key
@@ -82,9 +82,9 @@ impl Policy {
 }
 
 /// Parses a policy. Source: Gateway API v1, `BackendTLSPolicySpec`.
-pub fn parse(policy: &BackendTlsPolicy, mut resolver: Resolver) -> Policy {
+pub fn parse(policy: &BackendTlsPolicy, mut resolver: Resolver) -> ParsedBackendTlsPolicy {
     let BackendTlsPolicy { meta, spec, status: _, version: _ } = policy;
-    let mut targets: Vec<Target> =
+    let mut targets: Vec<PortNameTarget> =
         spec.target_refs.iter().filter_map(|target| service_target(target, &meta.key)).collect();
     targets.sort();
     targets.dedup();
@@ -93,7 +93,7 @@ pub fn parse(policy: &BackendTlsPolicy, mut resolver: Resolver) -> Policy {
     let of_authorities =
         verification.as_ref().map_or(0, |one| authorities::size(&one.authorities, resolver.context.objects));
     let copies = count_ports(&targets, resolver.context.objects);
-    Policy {
+    ParsedBackendTlsPolicy {
         origin: meta.object_ref(Kind::BACKEND_TLS_POLICY),
         revision: Revision::new(meta, spec),
         precedence: resolver.context.objects.precedence(Kind::BACKEND_TLS_POLICY, meta),
@@ -107,15 +107,15 @@ pub fn parse(policy: &BackendTlsPolicy, mut resolver: Resolver) -> Policy {
 }
 
 /// Returns the target of a reference, if it is a Service. Other targets have no effect on Gateways.
-fn service_target(target: &PolicyTarget, policy: &ObjectKey) -> Option<Target> {
+fn service_target(target: &PolicyTarget, policy: &ObjectKey) -> Option<PortNameTarget> {
     let PolicyTarget { group, kind, name, section_name } = target;
     let service = ObjectKey { namespace: policy.namespace.clone(), name: name.as_str().into() };
     let port = section_name.clone().filter(|name| !name.is_empty());
-    (group.is_empty() && *kind == Kind::SERVICE.as_str()).then_some(Target { service, port })
+    (group.is_empty() && *kind == Kind::SERVICE.as_str()).then_some(PortNameTarget { service, port })
 }
 
 /// Returns the number of ports of all targets. A port of a Service that is a target as a whole does not count again.
-fn count_ports(targets: &[Target], objects: &Objects) -> u64 {
+fn count_ports(targets: &[PortNameTarget], objects: &Objects) -> u64 {
     let whole: BTreeSet<&ObjectKey> =
         targets.iter().filter(|target| target.port.is_none()).map(|target| &target.service).collect();
     let single = targets.iter().filter(|target| !whole.contains(&target.service)).count();
@@ -124,8 +124,8 @@ fn count_ports(targets: &[Target], objects: &Objects) -> u64 {
 }
 
 /// Describes a target that does not exist.
-fn missing(target: &Target, resolver: &mut Resolver) -> Option<Message> {
-    let Target { service, port } = target;
+fn missing(target: &PortNameTarget, resolver: &mut Resolver) -> Option<Message> {
+    let PortNameTarget { service, port } = target;
     resolver.record(Input::new(Kind::SERVICE, service.clone()));
     let Some(object) = resolver.context.objects.get::<Service>(service) else {
         return Some(Message::missing(Kind::SERVICE, service, "does not exist"));

@@ -10,11 +10,11 @@ use crate::objects::gateway::RouteKind;
 use crate::objects::{ObjectKey, Transport};
 
 /// The reports on all served Gateways. A clone shares everything.
-pub type Reports = OrdMap<ObjectKey, Arc<Report>>;
+pub type Reports = OrdMap<ObjectKey, Arc<GatewayReport>>;
 
 /// The report on a Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct GatewayReport {
     /// The listeners, in the order of the spec.
     pub listeners: Vec<ListenerReport>,
     /// The ListenerSets that name the Gateway, accepted or not.
@@ -26,7 +26,7 @@ pub struct Report {
     pub fleet: Option<FleetReport>,
 }
 
-impl Report {
+impl GatewayReport {
     /// Returns the number of accepted ListenerSets.
     pub fn accepted_sets(&self) -> usize {
         self.sets.values().filter(|set| set.accepted).count()

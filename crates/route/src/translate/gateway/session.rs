@@ -10,7 +10,7 @@ use super::parser::Parser;
 use crate::duration;
 use crate::model::{CookieName, ForwardFilter, HeaderName, PathMatch, Session, SessionCookie, WeightedCluster};
 use crate::objects::ObjectKey;
-use crate::objects::gateway::{HttpRule, SessionPersistence};
+use crate::objects::gateway::{HttpRouteRule, SessionPersistence};
 use crate::translate::backend::Context;
 use crate::translate::problem::Reason;
 
@@ -22,7 +22,7 @@ type Fault = (&'static str, String);
 
 /// Parses the session persistence of a rule with this number of backends. If it is not valid, the rule is served
 /// without session persistence.
-pub fn parse(field: &str, index: usize, rule: &HttpRule, backends: usize, parser: &mut Parser) -> Option<Session> {
+pub fn parse(field: &str, index: usize, rule: &HttpRouteRule, backends: usize, parser: &mut Parser) -> Option<Session> {
     let persistence = rule.session_persistence.as_ref()?;
     let (mut ignored, mut surplus) = (Vec::new(), None);
     let name = match persistence.session_name.as_deref() {
@@ -137,7 +137,7 @@ fn absolute_timeout(persistence: &SessionPersistence) -> Result<Option<Duration>
 }
 
 /// Returns the path of the cookie: the path of the only match of the rule, or `/`.
-fn path(rule: &HttpRule, parser: &mut Parser) -> Arc<str> {
+fn path(rule: &HttpRouteRule, parser: &mut Parser) -> Arc<str> {
     // Other characters could end the attribute, or have a meaning in Envoy's formats.
     let is_plain = |path: &str| path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte));
     let path = match rule.matches.as_slice() {
@@ -151,7 +151,7 @@ fn path(rule: &HttpRule, parser: &mut Parser) -> Arc<str> {
 }
 
 /// Returns a name that no other rule has. For rules with names, it does not depend on their order.
-fn default_name(index: usize, rule: &HttpRule, parser: &Parser) -> String {
+fn default_name(index: usize, rule: &HttpRouteRule, parser: &Parser) -> String {
     let rule = rule.name.clone().unwrap_or_else(|| format!("[{index}]"));
     format!("lockgate-{:016x}", xxh3_64(format!("{} {rule}", parser.origin).as_bytes()))
 }

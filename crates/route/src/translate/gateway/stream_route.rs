@@ -1,6 +1,6 @@
 //! The parser of the rule of a single TCPRoute, UDPRoute, or TLSRoute.
 
-use super::attached::Content;
+use super::attached::RouteContent;
 use super::backend::{self, Bytes};
 use super::parser::{self, Fields, Parser};
 use crate::model::{Destination, WeightedCluster};
@@ -35,10 +35,10 @@ pub fn parse_tls(route: &TlsRoute, resolver: Resolver) -> Result<Source, Depende
 }
 
 /// Returns the destinations of a route. Source: Gateway API v1, `TCPRouteRule.backendRefs`, and `BackendTLSPolicySpec`.
-fn content(rules: &[StreamRule], parser: &mut Parser) -> Content {
+fn content(rules: &[StreamRule], parser: &mut Parser) -> RouteContent {
     let to = destination(rules, Bytes::OfClients, parser);
     let decrypted = parser.is_decrypted.then(|| destination(rules, Bytes::Decrypted, parser));
-    Content::Stream { to, decrypted }
+    RouteContent::Stream { to, decrypted }
 }
 
 fn destination(rules: &[StreamRule], bytes: Bytes, parser: &mut Parser) -> Destination {

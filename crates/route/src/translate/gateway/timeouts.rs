@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::parser::Parser;
 use crate::duration;
 use crate::model::{OwnParts, Retry};
-use crate::objects::gateway::HttpRule;
+use crate::objects::gateway::HttpRouteRule;
 use crate::translate::problem::Reason;
 
 /// The conditions of a retry in addition to the statuses of the rule: no response was received.
@@ -16,7 +16,11 @@ pub const ATTEMPTS: u32 = 1;
 
 /// Returns the time limit of a response, the retry policy of a rule, and which of them the rule sets. Source: Gateway API v1, `HTTPRouteTimeouts` and
 /// `HTTPRouteRetry`.
-pub fn parse(field: &str, rule: &HttpRule, parser: &mut Parser) -> (Option<Duration>, Option<Box<Retry>>, OwnParts) {
+pub fn parse(
+    field: &str,
+    rule: &HttpRouteRule,
+    parser: &mut Parser,
+) -> (Option<Duration>, Option<Box<Retry>>, OwnParts) {
     let settings = parser.resolver.context.settings;
     let mut limit = |name: &str, text: Option<&String>| -> Option<Option<Duration>> {
         let text = text?;

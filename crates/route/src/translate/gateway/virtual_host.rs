@@ -7,10 +7,10 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::client_certificates::ClientCertificate;
 use super::foreign_policies::Closed;
-use crate::model::{Action, Host, PathMatch, Redirect, Route, Scheme, VirtualHost};
+use crate::model::{Action, Host, PathMatch, Redirect, Route, Scheme, VirtualHostRoutes};
 use crate::settings::Regexes;
 use crate::translate::dialect::Dialect;
-use crate::translate::plain_text::Side;
+use crate::translate::plain_text::VirtualHostPort;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::rules::Rules;
 use crate::translate::scope::Scope;
@@ -33,7 +33,7 @@ pub fn virtual_host(
     limits: &Regexes,
     policies: &Scope,
     closed: Option<&Closed>,
-) -> (VirtualHost, Vec<Arc<Problem>>) {
+) -> (VirtualHostRoutes, Vec<Arc<Problem>>) {
     let first = sources.iter().find(|source| !source.attached.units(certificate).is_empty());
     let first = first.map(|source| &source.origin.namespace);
     let mut problems = Vec::new();
@@ -57,7 +57,7 @@ pub fn virtual_host(
             Some(closed) if !policies.is_closed(one.precedence, host) => {
                 routes.push(Arc::new(one.unit.denied(closed.body.clone())));
             }
-            _ => policies.push(one.precedence, one.unit, host, Side::Tls, &mut routes),
+            _ => policies.push(one.precedence, one.unit, host, VirtualHostPort::Tls, &mut routes),
         }
     }
     let mut routes: Vec<Arc<Route>> = routes.into_iter().map(|route| on_port(route, port)).collect();
@@ -65,7 +65,7 @@ pub fn virtual_host(
         return (not_found(origin), problems);
     }
     routes.shrink_to_fit();
-    (VirtualHost { routes, one_label: 0 }, problems)
+    (VirtualHostRoutes { routes, one_label: 0 }, problems)
 }
 
 /// Returns the problems of rules whose sessions stay at a backend, and whose requests are limited.
@@ -104,8 +104,8 @@ fn closed_beside(host: &Host, route: &Source, policies: &Scope) -> Option<Proble
 }
 
 /// Returns the virtual host of a host without routes.
-pub fn not_found(origin: &ObjectRef) -> VirtualHost {
-    VirtualHost::new([Route::new(PathMatch::root(), Action::respond(404), origin.clone())])
+pub fn not_found(origin: &ObjectRef) -> VirtualHostRoutes {
+    VirtualHostRoutes::new([Route::new(PathMatch::root(), Action::respond(404), origin.clone())])
 }
 
 /// Returns the route on a listener with this port. A redirect that names neither scheme nor port uses the port of the

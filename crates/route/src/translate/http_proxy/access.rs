@@ -9,11 +9,11 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::authorization::HostAuthorization;
 use super::global_limits::Descriptors;
-use super::report::Report;
+use super::report::ProxyReport;
 use super::situation::{self, Block, Situation};
 use super::tokens::Tokens;
 use super::tree::{Declaring, Tree};
-use super::upstream::Policies;
+use super::upstream::RootPolicies;
 use crate::model::{AddressRange, ClientAddresses, ClientRange, HeaderName, HeaderValue, LimitAnswer, LocalRateLimit};
 use crate::objects::http_proxy::{IpFilterPolicy, LocalRateLimitPolicy, ProxyRoute, RateLimitPolicy, VirtualHost};
 use crate::translate::dialect::Resolver;
@@ -34,7 +34,7 @@ pub struct HostAccess {
     /// The authorization.
     pub authorization: HostAuthorization,
     /// The policies for the servers that the access policies call.
-    pub servers: Policies,
+    pub servers: RootPolicies,
     /// The object that sets them.
     root: Option<ObjectRef>,
 }
@@ -62,7 +62,7 @@ impl HostAccess {
         host: &VirtualHost,
         origin: &ObjectRef,
         closed: &str,
-        report: &mut Report,
+        report: &mut ProxyReport,
         resolver: &mut Resolver,
     ) -> (Self, bool) {
         let owner = Owner { origin, block: Block::VirtualHost, closed };
@@ -71,7 +71,7 @@ impl HostAccess {
         let limit = limit(field, host.rate_limit_policy.as_ref(), Some(origin), owner, report);
         let is_closed = addresses.is_err() || limit.is_err();
         let descriptors = descriptors(field, host.rate_limit_policy.as_ref(), owner, report, resolver);
-        let mut servers = Policies::default();
+        let mut servers = RootPolicies::default();
         let tokens = Tokens::parse(&host.jwt_providers, origin, report, resolver, &mut servers);
         let authorization = HostAuthorization::parse(host, origin, report, resolver, &mut servers);
         let (addresses, limit) = (addresses.unwrap_or_default(), limit.unwrap_or_default());
@@ -138,7 +138,7 @@ fn addresses(
     field: &str,
     [allow, deny]: [&[IpFilterPolicy]; 2],
     owner: Owner,
-    report: &mut Report,
+    report: &mut ProxyReport,
 ) -> Result<Option<Arc<ClientAddresses>>, ()> {
     if allow.is_empty() && deny.is_empty() {
         return Ok(None);
@@ -154,7 +154,12 @@ fn addresses(
     Ok(Some(Arc::new(ClientAddresses { allow: allow?, deny: deny? })))
 }
 
-fn ranges(field: &str, list: &[IpFilterPolicy], owner: Owner, report: &mut Report) -> Result<Vec<ClientRange>, ()> {
+fn ranges(
+    field: &str,
+    list: &[IpFilterPolicy],
+    owner: Owner,
+    report: &mut ProxyReport,
+) -> Result<Vec<ClientRange>, ()> {
     let mut fault = |field: String, situation: &Situation, message: String| {
         report.add(owner.origin, field, situation, message, owner.closed);
     };
@@ -194,7 +199,7 @@ fn descriptors(
     field: &str,
     policy: Option<&RateLimitPolicy>,
     owner: Owner,
-    report: &mut Report,
+    report: &mut ProxyReport,
     resolver: &mut Resolver,
 ) -> Option<Descriptors> {
     let field = format!("{field}.rateLimitPolicy.global");
@@ -207,7 +212,7 @@ fn limit(
     policy: Option<&RateLimitPolicy>,
     root: Option<&ObjectRef>,
     owner: Owner,
-    report: &mut Report,
+    report: &mut ProxyReport,
 ) -> Result<Option<Arc<LocalRateLimit>>, ()> {
     let Some(RateLimitPolicy { local, global: _, rest }) = policy else { return Ok(None) };
     let field = format!("{field}.rateLimitPolicy");

@@ -7,11 +7,11 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::extension;
-use super::report::Report;
+use super::report::ProxyReport;
 use super::settings_server::{HostPolicy, context};
 use super::situation::{self, Block, Situation};
-use super::upstream::Policies;
-use crate::duration::{self, Limit};
+use super::upstream::RootPolicies;
+use crate::duration::{self, TimeLimit};
 use crate::model::{
     Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderPattern, RequestBody,
 };
@@ -65,9 +65,9 @@ impl HostAuthorization {
     pub fn parse(
         host: &VirtualHost,
         origin: &ObjectRef,
-        report: &mut Report,
+        report: &mut ProxyReport,
         resolver: &mut Resolver,
-        policies: &mut Policies,
+        policies: &mut RootPolicies,
     ) -> Self {
         let Some(spec) = &host.authorization else { return Self::default() };
         if HostPolicy::concerns(spec, resolver.context.settings) {
@@ -118,7 +118,7 @@ impl HostAuthorization {
         policy: Option<&AuthorizationPolicy>,
         is_in_plain_text: bool,
         (origin, field): (&ObjectRef, &str),
-        report: &mut Report,
+        report: &mut ProxyReport,
     ) -> Result<Option<Arc<Authorization>>, ()> {
         let field = format!("{field}.authPolicy");
         if let Some(policy) = policy
@@ -167,7 +167,7 @@ fn server(
     spec: &AuthorizationServer,
     namespace: &Arc<str>,
     resolver: &mut Resolver,
-    policies: &mut Policies,
+    policies: &mut RootPolicies,
 ) -> Result<(Arc<Authorization>, Vec<Fault>), Fault> {
     let AuthorizationServer {
         extension_ref,
@@ -201,9 +201,9 @@ fn server(
     let default = of_service.unwrap_or(AuthorizationCheck::default().timeout);
     let timeout = match duration::limit(response_timeout) {
         None if response_timeout.is_empty() => default,
-        Some(Limit::After(time)) => time,
-        Some(Limit::Default) => default,
-        Some(Limit::Infinite) => LONGEST,
+        Some(TimeLimit::After(time)) => time,
+        Some(TimeLimit::Default) => default,
+        Some(TimeLimit::Infinite) => LONGEST,
         None => {
             let message = format!("{response_timeout:?} is not a duration");
             warnings.push((situation::auth("AuthResponseTimeoutInvalid"), ".responseTimeout".to_owned(), message));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::report::Report;
+use super::report::ProxyReport;
 use super::situation::{self, Block, Situation};
 use super::tls::{is_delegated, secret_key};
 use crate::model::{ClientValidation, ForwardedParts, SecretId};
@@ -14,7 +14,7 @@ use crate::objects::http_proxy::{ClientVerification, ForwardClientCertificate, H
 use crate::objects::{Kind, ObjectKey, Secret};
 use crate::translate::dialect::Resolver;
 use crate::translate::problem::{Cause, Message, Reason};
-use crate::translate::source::Clients;
+use crate::translate::source::HostClientValidation;
 
 const FIELD: &str = "spec.virtualhost.tls.clientValidation";
 
@@ -32,12 +32,17 @@ const INVALID: Situation = situation::error("TLSError", "ClientValidationInvalid
 pub const INCOMPATIBLE: Situation = situation::error("TLSError", "TLSIncompatibleFeatures", Reason::TLSConfigNotValid);
 
 /// Parses the verification of clients. `None`: no certificate is requested.
-pub fn parse(proxy: &HttpProxy, tls: &Tls, report: &mut Report, resolver: &mut Resolver) -> Option<Arc<Clients>> {
+pub fn parse(
+    proxy: &HttpProxy,
+    tls: &Tls,
+    report: &mut ProxyReport,
+    resolver: &mut Resolver,
+) -> Option<Arc<HostClientValidation>> {
     let spec = tls.client_validation.as_deref()?;
     let origin = proxy.meta.object_ref(Kind::HTTP_PROXY);
     let mut parser = Parser { proxy, origin, report, resolver, size: 0 };
     let validation = parser.validation(tls, spec);
-    Some(Arc::new(Clients { validation: validation.ok(), size: parser.size }))
+    Some(Arc::new(HostClientValidation { validation: validation.ok(), size: parser.size }))
 }
 
 /// The fault is reported already.
@@ -46,7 +51,7 @@ struct Reported;
 struct Parser<'p, 'o, 'r> {
     proxy: &'p HttpProxy,
     origin: ObjectRef,
-    report: &'p mut Report,
+    report: &'p mut ProxyReport,
     resolver: &'o mut Resolver<'r>,
     /// The size of the Secrets that are read, in bytes.
     size: u64,

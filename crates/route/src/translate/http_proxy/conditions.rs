@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::model::{Conditions, HeaderMatch, HeaderName, Match, PathMatch, QueryMatch, ValueMatch, ValuePart};
-use crate::objects::http_proxy::{Condition, ValueCondition};
+use crate::objects::http_proxy::{MatchCondition, ValueCondition};
 use crate::re2::{Cost, Rejection};
 use crate::translate::patterns::Patterns;
 
@@ -33,9 +33,9 @@ pub struct Fault {
     pub message: String,
 }
 
-/// The conditions of one block.
+/// The match conditions of one include or route.
 #[derive(Debug, Default, PartialEq)]
-pub struct Block {
+pub struct MatchConditions {
     path: Option<Path>,
     others: Others,
     cost: Cost,
@@ -57,17 +57,17 @@ struct Others {
     query: Vec<QueryMatch>,
 }
 
-/// The conditions of a chain of includes.
+/// The match conditions of a chain of includes, which the routes below it inherit.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Reached {
+pub struct InheritedConditions {
     prefix: String,
     others: Others,
     cost: Cost,
 }
 
-impl Block {
+impl MatchConditions {
     /// Parses a block. `is_include`: the path can only be a prefix.
-    pub fn parse(conditions: &[Condition], is_include: bool, patterns: &mut Patterns) -> Result<Self, Fault> {
+    pub fn parse(conditions: &[MatchCondition], is_include: bool, patterns: &mut Patterns) -> Result<Self, Fault> {
         let mut block = Self::default();
         for (index, condition) in conditions.iter().enumerate() {
             let field = format!(".conditions[{index}]");
@@ -88,11 +88,11 @@ impl Block {
 
     fn add(
         &mut self,
-        condition: &Condition,
+        condition: &MatchCondition,
         is_include: bool,
         patterns: &mut Patterns,
     ) -> Result<(), (String, &'static str, String)> {
-        let Condition { prefix, exact, regex, header, query_parameter, rest } = condition;
+        let MatchCondition { prefix, exact, regex, header, query_parameter, rest } = condition;
         if let Some(name) = rest.names().next() {
             return Err((format!(".{name}"), PATH, format!("condition {name:?} is not supported")));
         }
@@ -192,9 +192,9 @@ impl Block {
     }
 }
 
-impl Reached {
+impl InheritedConditions {
     /// Returns the conditions of the chain and of the block of an include.
-    pub fn below(&self, block: &Block) -> Result<Self, Fault> {
+    pub fn below(&self, block: &MatchConditions) -> Result<Self, Fault> {
         let prefix = match &block.path {
             Some(Path::Prefix(text) | Path::Exact(text) | Path::Regex(text)) => join(&self.prefix, text)?,
             None => self.prefix.clone(),
@@ -203,7 +203,7 @@ impl Reached {
     }
 
     /// Returns the match of the block of a route below the chain, and the cost of its regular expressions.
-    pub fn matches(&self, block: &Block, patterns: &mut Patterns) -> Result<(Match, Cost), Fault> {
+    pub fn matches(&self, block: &MatchConditions, patterns: &mut Patterns) -> Result<(Match, Cost), Fault> {
         let mut cost = sum(self.cost, block.cost);
         let path = match &block.path {
             None if self.prefix.is_empty() => PathMatch::root(),
@@ -288,8 +288,8 @@ impl Others {
 }
 
 /// Parses the condition on the path.
-fn path(condition: &Condition, is_include: bool, patterns: &mut Patterns) -> Result<Path, String> {
-    let Condition { prefix, exact, regex, .. } = condition;
+fn path(condition: &MatchCondition, is_include: bool, patterns: &mut Patterns) -> Result<Path, String> {
+    let MatchCondition { prefix, exact, regex, .. } = condition;
     let text = [prefix, exact, regex].into_iter().find(|text| !text.is_empty()).map_or("", |text| text);
     if is_include && prefix.is_empty() {
         return Err("an include can only have a prefix".to_owned());
@@ -371,37 +371,38 @@ mod tests {
     use super::*;
     use crate::settings::Regexes;
 
-    fn block(is_include: bool, condition: Condition) -> Result<Block, Fault> {
-        Block::parse(&[condition], is_include, &mut Patterns::new(&Regexes::default()))
+    fn block(is_include: bool, condition: MatchCondition) -> Result<MatchConditions, Fault> {
+        MatchConditions::parse(&[condition], is_include, &mut Patterns::new(&Regexes::default()))
     }
 
-    fn matched(prefixes: &[&str], condition: Condition) -> PathMatch {
-        let mut reached = Reached::default();
+    fn matched(prefixes: &[&str], condition: MatchCondition) -> PathMatch {
+        let mut reached = InheritedConditions::default();
         for prefix in prefixes {
-            let include = block(true, Condition { prefix: (*prefix).to_owned(), ..Condition::default() }).unwrap();
+            let include =
+                block(true, MatchCondition { prefix: (*prefix).to_owned(), ..MatchCondition::default() }).unwrap();
             reached = reached.below(&include).unwrap();
         }
         let route = block(false, condition).unwrap();
         reached.matches(&route, &mut Patterns::new(&Regexes::default())).unwrap().0.path
     }
 
-    fn prefix(text: &str) -> Condition {
-        Condition { prefix: text.to_owned(), ..Condition::default() }
+    fn prefix(text: &str) -> MatchCondition {
+        MatchCondition { prefix: text.to_owned(), ..MatchCondition::default() }
     }
 
-    fn regex(text: &str) -> Condition {
-        Condition { regex: text.to_owned(), ..Condition::default() }
+    fn regex(text: &str) -> MatchCondition {
+        MatchCondition { regex: text.to_owned(), ..MatchCondition::default() }
     }
 
     #[test]
     fn paths_of_a_chain_are_concatenated() {
         assert_eq!(matched(&["/blog", "/a"], prefix("/b")), PathMatch::Prefix("/blog/a/b".into()));
-        assert_eq!(matched(&["/blog"], Condition::default()), PathMatch::Prefix("/blog".into()));
+        assert_eq!(matched(&["/blog"], MatchCondition::default()), PathMatch::Prefix("/blog".into()));
         assert_eq!(matched(&["/blog"], prefix("/")), PathMatch::Prefix("/blog/".into()));
         assert_eq!(matched(&["/", "/blog/"], prefix("/a")), PathMatch::Prefix("/blog/a".into()));
-        let exact = Condition { exact: "/a".into(), ..Condition::default() };
+        let exact = MatchCondition { exact: "/a".into(), ..MatchCondition::default() };
         assert_eq!(matched(&["/blog"], exact), PathMatch::Exact("/blog/a".into()));
-        assert_eq!(matched(&[], Condition::default()), PathMatch::root());
+        assert_eq!(matched(&[], MatchCondition::default()), PathMatch::root());
     }
 
     #[test]
@@ -420,16 +421,16 @@ mod tests {
 
     #[test]
     fn contradicting_headers_are_not_valid() {
-        let header = |exact: &str, notexact: &str| Condition {
+        let header = |exact: &str, notexact: &str| MatchCondition {
             header: Some(ValueCondition {
                 name: "X-A".to_owned(),
                 exact: exact.to_owned(),
                 notexact: notexact.to_owned(),
                 ..ValueCondition::default()
             }),
-            ..Condition::default()
+            ..MatchCondition::default()
         };
-        let reached = Reached::default().below(&block(true, header("a", "")).unwrap()).unwrap();
+        let reached = InheritedConditions::default().below(&block(true, header("a", "")).unwrap()).unwrap();
         for other in [header("b", ""), header("", "a")] {
             assert_eq!(reached.below(&block(true, other).unwrap()).unwrap_err().reason, HEADER);
         }

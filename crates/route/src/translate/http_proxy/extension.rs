@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::authorization::Fault;
-use super::report::Report;
+use super::report::ProxyReport;
 use super::server::{Refusal, Server};
 use super::situation::{self, Block};
-use super::upstream::{self, Policies};
+use super::upstream::{self, RootPolicies};
 use crate::model::{AuthorizationProtocol, ClusterId};
 use crate::objects::http_proxy::{ExtensionService, ExtensionServiceReference};
 use crate::objects::{Kind, Object, ObjectKey, Revision};
@@ -44,7 +44,7 @@ struct Extension {
 
 fn parse(object: &Object, mut resolver: Resolver) -> Result<Source, Dependencies> {
     let service: &ExtensionService = object.get().ok_or_else(Dependencies::default)?;
-    let mut report = Report::default();
+    let mut report = ProxyReport::default();
     report.declare_valid(&object.object_ref());
     // The parser reports why the server cannot be called.
     let _ = parser::parse(service, &mut report, &mut resolver);
@@ -55,7 +55,7 @@ fn parse(object: &Object, mut resolver: Resolver) -> Result<Source, Dependencies
 }
 
 /// The clusters of a server.
-pub struct Clusters {
+pub struct ExtensionClusters {
     /// The cluster that is called.
     pub cluster: ClusterId,
     /// The clusters of the other Service ports among which the calls are divided.
@@ -68,8 +68,8 @@ pub fn clusters(
     protocol: AuthorizationProtocol,
     own: &Arc<str>,
     resolver: &mut Resolver,
-    policies: &mut Policies,
-) -> Result<(Clusters, Option<Duration>), Fault> {
+    policies: &mut RootPolicies,
+) -> Result<(ExtensionClusters, Option<Duration>), Fault> {
     let ExtensionServiceReference { api_version, namespace, name, rest } = reference;
     let field = ".extensionRef";
     if let Some(name) = rest.names().next() {
@@ -91,7 +91,7 @@ pub fn clusters(
     let of_service = |message: &str| fault(format!("ExtensionService \"{key}\": {message}"));
     // The object itself reports its faults.
     let Extension { server, shares, timeout, is_http1 } =
-        parser::parse(service, &mut Report::default(), resolver).map_err(|message| of_service(&message))?;
+        parser::parse(service, &mut ProxyReport::default(), resolver).map_err(|message| of_service(&message))?;
     if is_http1 && protocol == AuthorizationProtocol::Grpc {
         return Err(of_service("spec.protocol: a server with \"http/1.1\" cannot be called over gRPC"));
     }
@@ -102,5 +102,5 @@ pub fn clusters(
         })
     };
     let shares = shares.into_iter().map(&mut cluster).collect::<Result<_, _>>()?;
-    Ok((Clusters { cluster: cluster(server)?, shares }, timeout))
+    Ok((ExtensionClusters { cluster: cluster(server)?, shares }, timeout))
 }

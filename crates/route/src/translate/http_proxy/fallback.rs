@@ -1,7 +1,7 @@
 //! The fallback certificate of a root, for clients that send no server name (SNI).
 
 use super::client_validation::INCOMPATIBLE;
-use super::report::Report;
+use super::report::ProxyReport;
 use super::situation::{self, Situation};
 use super::tls::is_delegated;
 use crate::model::Host;
@@ -21,7 +21,7 @@ const NOT_VALID: Situation = situation::error("TLSError", "FallbackNotValid", Re
 
 /// Returns whether clients without a known server name reach the host: with the certificate of the settings, if a
 /// TLSCertificateDelegation permits the namespace of the root to use it.
-pub fn parse(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolver: &mut Resolver) -> bool {
+pub fn parse(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut ProxyReport, resolver: &mut Resolver) -> bool {
     match fault(proxy, tls, host, resolver) {
         None => true,
         Some((situation, message)) => {

@@ -2,9 +2,9 @@
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::report::Report;
+use super::report::ProxyReport;
 use super::situation::Block;
-use crate::model::{Entry, EntryHeader, GlobalRateLimit, HeaderCondition, HeaderName};
+use crate::model::{EntryHeader, GlobalRateLimit, HeaderCondition, HeaderName, RateLimitEntry};
 use crate::objects::http_proxy::{DescriptorEntry, GlobalRateLimitPolicy, HeaderValueMatch, ValueCondition};
 use crate::translate::dialect::Resolver;
 use crate::translate::patterns::Patterns;
@@ -24,7 +24,7 @@ type Fault = (String, String);
 pub struct Descriptors {
     /// Whether those of the more general level are not sent.
     is_disabled: bool,
-    own: Vec<Vec<Entry>>,
+    own: Vec<Vec<RateLimitEntry>>,
 }
 
 impl Descriptors {
@@ -33,7 +33,7 @@ impl Descriptors {
         field: &str,
         policy: &GlobalRateLimitPolicy,
         (origin, block): (&ObjectRef, Block),
-        report: &mut Report,
+        report: &mut ProxyReport,
         resolver: &mut Resolver,
     ) -> Option<Self> {
         let settings = resolver.context.settings;
@@ -68,7 +68,11 @@ impl Descriptors {
     }
 
     /// Returns the descriptors of a route: its own, and those of its host or of the installation. `None`: only the settings apply.
-    pub fn of_route(route: Option<Self>, host: Option<&Self>, default: &[Vec<Entry>]) -> Option<GlobalRateLimit> {
+    pub fn of_route(
+        route: Option<Self>,
+        host: Option<&Self>,
+        default: &[Vec<RateLimitEntry>],
+    ) -> Option<GlobalRateLimit> {
         if route.is_none() && host.is_none() {
             return None;
         }
@@ -83,7 +87,7 @@ impl Descriptors {
     }
 }
 
-fn entries(list: &[DescriptorEntry], patterns: &mut Patterns) -> Result<Vec<Entry>, Fault> {
+fn entries(list: &[DescriptorEntry], patterns: &mut Patterns) -> Result<Vec<RateLimitEntry>, Fault> {
     if list.is_empty() || list.len() > ENTRIES {
         return Err((".entries".to_owned(), format!("not between 1 and {ENTRIES} entries")));
     }
@@ -94,7 +98,7 @@ fn entries(list: &[DescriptorEntry], patterns: &mut Patterns) -> Result<Vec<Entr
     list.iter().enumerate().map(entry).collect()
 }
 
-fn entry(entry: &DescriptorEntry, patterns: &mut Patterns) -> Result<Entry, Fault> {
+fn entry(entry: &DescriptorEntry, patterns: &mut Patterns) -> Result<RateLimitEntry, Fault> {
     let DescriptorEntry { generic_key, request_header, request_header_value_match, remote_address, rest } = entry;
     if let Some(name) = rest.names().next() {
         return Err((format!(".{name}"), format!("field {name:?} is not supported")));
@@ -103,9 +107,9 @@ fn entry(entry: &DescriptorEntry, patterns: &mut Patterns) -> Result<Entry, Faul
         (Some(one), None, None, None) => {
             let value = text(".genericKey.value", &one.value)?;
             let key = (!one.key.is_empty()).then(|| text(".genericKey.key", &one.key)).transpose()?;
-            Ok(Entry::GenericKey { key, value })
+            Ok(RateLimitEntry::GenericKey { key, value })
         }
-        (None, Some(one), None, None) => Ok(Entry::RequestHeader {
+        (None, Some(one), None, None) => Ok(RateLimitEntry::RequestHeader {
             header_name: header(".requestHeader.headerName", &one.header_name)?,
             descriptor_key: text(".requestHeader.descriptorKey", &one.descriptor_key)?,
         }),
@@ -113,7 +117,7 @@ fn entry(entry: &DescriptorEntry, patterns: &mut Patterns) -> Result<Entry, Faul
             let at = ".requestHeaderValueMatch";
             value_match(one, patterns).map_err(|(below, message)| (format!("{at}{below}"), message))
         }
-        (None, None, None, Some(_)) => Ok(Entry::RemoteAddress),
+        (None, None, None, Some(_)) => Ok(RateLimitEntry::RemoteAddress),
         _ => {
             let message = "not exactly one of \"genericKey\", \"requestHeader\", \"requestHeaderValueMatch\", and \"remoteAddress\"";
             Err((String::new(), message.to_owned()))
@@ -121,7 +125,7 @@ fn entry(entry: &DescriptorEntry, patterns: &mut Patterns) -> Result<Entry, Faul
     }
 }
 
-fn value_match(one: &HeaderValueMatch, patterns: &mut Patterns) -> Result<Entry, Fault> {
+fn value_match(one: &HeaderValueMatch, patterns: &mut Patterns) -> Result<RateLimitEntry, Fault> {
     let HeaderValueMatch { headers, expect_match, value, rest } = one;
     if let Some(name) = rest.names().next() {
         return Err((format!(".{name}"), format!("field {name:?} is not supported")));
@@ -134,7 +138,7 @@ fn value_match(one: &HeaderValueMatch, patterns: &mut Patterns) -> Result<Entry,
     };
     let headers = headers.iter().enumerate().map(condition).collect::<Result<_, _>>()?;
     let value = text(".value", value)?;
-    Ok(Entry::RequestHeaderValueMatch { headers, expect_match: expect_match.unwrap_or(true), value })
+    Ok(RateLimitEntry::RequestHeaderValueMatch { headers, expect_match: expect_match.unwrap_or(true), value })
 }
 
 fn condition(one: &ValueCondition, patterns: &mut Patterns) -> Result<EntryHeader, Fault> {

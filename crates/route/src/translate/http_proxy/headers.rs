@@ -11,7 +11,7 @@ use crate::translate::host;
 
 /// The messages that a policy changes.
 #[derive(Debug, Clone, Copy)]
-pub enum Changes<'a> {
+pub enum ChangedMessages<'a> {
     /// The requests of a route.
     Requests,
     /// The responses of a route.
@@ -55,12 +55,12 @@ pub fn parse(
     object: &Declaring,
     field: &str,
     policy: &HeadersPolicy,
-    changes: Changes,
+    changes: ChangedMessages,
 ) -> (Vec<HeaderChange>, Option<NewHost>) {
     let (of_service, of_requests) = match changes {
-        Changes::Requests => (false, true),
-        Changes::Responses => (false, false),
-        Changes::OfService { of_requests, .. } => (true, of_requests),
+        ChangedMessages::Requests => (false, true),
+        ChangedMessages::Responses => (false, false),
+        ChangedMessages::OfService { of_requests, .. } => (true, of_requests),
     };
     let proxies = &tree.resolver.context.settings.http_proxies;
     let situation = situation::headers_not_valid(of_service, of_requests);
@@ -142,12 +142,12 @@ pub fn changed(policy: Option<&HeadersPolicy>, proxies: &HttpProxies) -> BTreeSe
     names.filter_map(|name| proxies.changeable(name).ok()).collect()
 }
 
-fn host_value(text: &str, changes: Changes) -> Option<NewHost> {
+fn host_value(text: &str, changes: ChangedMessages) -> Option<NewHost> {
     match changes {
-        Changes::Requests | Changes::OfService { of_requests: true, .. } => {}
-        Changes::Responses | Changes::OfService { of_requests: false, .. } => return None,
+        ChangedMessages::Requests | ChangedMessages::OfService { of_requests: true, .. } => {}
+        ChangedMessages::Responses | ChangedMessages::OfService { of_requests: false, .. } => return None,
     }
-    if let (Changes::Requests, Some(name)) = (changes, HeaderFormat::header_of_request(text)) {
+    if let (ChangedMessages::Requests, Some(name)) = (changes, HeaderFormat::header_of_request(text)) {
         return HeaderName::parse(name).map(NewHost::FromHeader);
     }
     match host::parse(text) {
@@ -157,9 +157,9 @@ fn host_value(text: &str, changes: Changes) -> Option<NewHost> {
 }
 
 /// Returns the value of a header with the names of the object and its Service.
-fn replaced(text: &str, object: &Declaring, changes: Changes) -> String {
+fn replaced(text: &str, object: &Declaring, changes: ChangedMessages) -> String {
     let mut text = text.replace("%CONTOUR_NAMESPACE%", &object.proxy.meta.key.namespace);
-    if let Changes::OfService { service, .. } = changes {
+    if let ChangedMessages::OfService { service, .. } = changes {
         text = text.replace("%CONTOUR_SERVICE_NAME%", &service.name);
         text = text.replace("%CONTOUR_SERVICE_PORT%", &service.port.to_string());
     }

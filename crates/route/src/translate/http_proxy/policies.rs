@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::report::Report;
+use super::report::ProxyReport;
 use super::situation::{self, Block};
 use super::tree::{Declaring, Tree};
-use crate::duration::{self, Limit};
+use crate::duration::{self, TimeLimit};
 use crate::model::{
     Action, Cors, HeaderName, HeaderValue, Host, OriginMatch, PathMatch, PathRewrite, Redirect, RedirectStatus, Retry,
     Rewrite, Scheme,
@@ -29,7 +29,7 @@ pub const LONGEST_IDLE: Duration = Duration::from_secs(24 * 3600);
 const LARGEST_CORS: usize = 16 << 10;
 
 /// The rewrites of a matched prefix.
-pub struct Rewritten {
+pub struct PrefixRewrites {
     /// The rewrite of the paths that the route matches.
     pub own: PathRewrite,
     /// The prefix with or without a slash at the end, and its rewrite.
@@ -37,7 +37,12 @@ pub struct Rewritten {
 }
 
 /// Parses CORS of a host. Without it, no script of another origin reads a response.
-pub fn cors(policy: &CorsPolicy, object: &ObjectRef, report: &mut Report, patterns: &mut Patterns) -> Option<Cors> {
+pub fn cors(
+    policy: &CorsPolicy,
+    object: &ObjectRef,
+    report: &mut ProxyReport,
+    patterns: &mut Patterns,
+) -> Option<Cors> {
     let field = "spec.virtualhost.corsPolicy";
     report.add_rest(object, field, (&policy.rest, &[]), Block::Cors, "left out");
     let parsed = parse_cors(policy, patterns);
@@ -151,14 +156,14 @@ pub fn timeouts(
         }),
     };
     let (response, is_own) = match limit("response", &policy.response) {
-        None | Some(Limit::Default) => (default, false),
-        Some(Limit::Infinite) => (None, true),
-        Some(Limit::After(limit)) => (Some(limit), true),
+        None | Some(TimeLimit::Default) => (default, false),
+        Some(TimeLimit::Infinite) => (None, true),
+        Some(TimeLimit::After(limit)) => (Some(limit), true),
     };
     let idle = match limit("idle", &policy.idle) {
-        None | Some(Limit::Default) => None,
-        Some(Limit::Infinite) => Some(None),
-        Some(Limit::After(limit)) => Some(Some(limit)),
+        None | Some(TimeLimit::Default) => None,
+        Some(TimeLimit::Infinite) => Some(None),
+        Some(TimeLimit::After(limit)) => Some(Some(limit)),
     };
     (response, idle, is_own)
 }
@@ -173,9 +178,9 @@ pub fn idle_connection(
     let text = policy.map(|policy| policy.idle_connection.as_str()).filter(|text| !text.is_empty())?;
     let field = format!("{field}.timeoutPolicy.idleConnection");
     match duration::limit(text) {
-        Some(Limit::Default) => None,
-        Some(Limit::After(limit)) if limit <= LONGEST_IDLE => Some(limit),
-        Some(Limit::After(_) | Limit::Infinite) => {
+        Some(TimeLimit::Default) => None,
+        Some(TimeLimit::After(limit)) if limit <= LONGEST_IDLE => Some(limit),
+        Some(TimeLimit::After(_) | TimeLimit::Infinite) => {
             let hours = LONGEST_IDLE.as_secs() / 3600;
             let (message, applied) = (format!("{text:?} is longer than {hours}h"), format!("{hours}h applied"));
             tree.report.add(&object.origin, field, &Block::Route.ignored(), message, &applied);
@@ -227,7 +232,7 @@ pub fn retry(tree: &mut Tree, object: &Declaring, field: &str, policy: Option<&R
     let codes = policy.retriable_status_codes.iter().filter_map(|code| u16::try_from(*code).ok());
     let codes: BTreeSet<u16> = codes.filter(|code| (100..600).contains(code)).collect();
     let per_try_timeout = match duration::limit(&policy.per_try_timeout) {
-        Some(Limit::After(limit)) => Some(limit),
+        Some(TimeLimit::After(limit)) => Some(limit),
         _ => None,
     };
     Some(Box::new(Retry {
@@ -248,7 +253,7 @@ pub fn rewritten(
     field: &str,
     policy: Option<&PathRewritePolicy>,
     path: &PathMatch,
-) -> Result<Option<Rewritten>, ()> {
+) -> Result<Option<PrefixRewrites>, ()> {
     let Some(policy) = policy else { return Ok(None) };
     let field = format!("{field}.pathRewritePolicy");
     let rests = policy.replace_prefix.iter().map(|one| &one.rest).chain([&policy.rest]);
@@ -291,11 +296,11 @@ pub fn rewritten(
     let (without, with) = (PathRewrite::Prefix(without), PathRewrite::Prefix(with));
     let stem = matched.trim_end_matches('/');
     Ok(Some(match () {
-        () if stem.is_empty() => Rewritten { own: with, pair: None },
+        () if stem.is_empty() => PrefixRewrites { own: with, pair: None },
         () if stem.len() == matched.len() => {
-            Rewritten { own: without, pair: Some((PathMatch::Prefix(format!("{stem}/").into()), with)) }
+            PrefixRewrites { own: without, pair: Some((PathMatch::Prefix(format!("{stem}/").into()), with)) }
         }
-        () => Rewritten { own: with, pair: Some((PathMatch::Prefix(stem.into()), without)) },
+        () => PrefixRewrites { own: with, pair: Some((PathMatch::Prefix(stem.into()), without)) },
     }))
 }
 

@@ -16,15 +16,15 @@ pub const VALID: &str = "Valid";
 /// The maximum number of errors and warnings of one object.
 const MOST: usize = 64;
 
-/// The problems and the verdicts, in the order in which they are found.
+/// The problems and the verdicts of HTTPProxies and ExtensionServices, in the order in which they are found.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct ProxyReport {
     problems: BTreeSet<Problem>,
     verdicts: Vec<Verdict>,
     counts: BTreeMap<ObjectRef, usize>,
 }
 
-impl Report {
+impl ProxyReport {
     /// Declares that an object is valid, apart from its errors.
     pub fn declare_valid(&mut self, object: &ObjectRef) {
         let valid = Verdict::new(object.clone(), VALID, Status::True, "Valid");

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::access::HostAccess;
-use super::report::{Report, VALID};
+use super::report::{ProxyReport, VALID};
 use super::situation::{self, Block};
 use super::tls;
-use super::tree::{HostPolicies, Reached, Tree};
+use super::tree::{HostPolicies, InheritedConditions, Tree};
 use crate::model::Host;
 use crate::objects::http_proxy::{HttpProxy, VirtualHost};
 use crate::objects::{Kind, Revision};
@@ -40,7 +40,7 @@ pub fn parse(proxy: &HttpProxy, resolver: Resolver) -> Source {
         let asks = !proxy.spec.routes.is_empty() || proxy.spec.tcpproxy.is_some();
         return Source { asks, verdicts, ..source };
     };
-    let mut report = Report::default();
+    let mut report = ProxyReport::default();
     report.declare_valid(&origin);
     let host = match host::parse(&virtual_host.fqdn) {
         Ok(Host::Any) => {
@@ -82,7 +82,7 @@ fn serve(
     proxy: &HttpProxy,
     virtual_host: &VirtualHost,
     host: Host,
-    (mut report, mut resolver): (Report, Resolver),
+    (mut report, mut resolver): (ProxyReport, Resolver),
     source: Source,
 ) -> Source {
     let origin = &source.origin;
@@ -108,7 +108,7 @@ fn serve(
     let is_wildcard = matches!(host, Host::Wildcard(_));
     let policies = HostPolicies { is_closed, is_wildcard, access, cors, redirect, section };
     let mut tree = Tree::new(resolver, report, policies);
-    tree.add(proxy, &Reached::default());
+    tree.add(proxy, &InheritedConditions::default());
     let stream = tree.stream(proxy, virtual_host);
     let size_of_clusters = tree.policies.size();
     let (units, report, resolver) = tree.into_parts();

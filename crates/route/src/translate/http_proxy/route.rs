@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::balancing;
-use super::conditions::{Block, Reached};
-use super::headers::{self, Changes, NewHost};
-use super::policies::{self, Rewritten};
+use super::conditions::{InheritedConditions, MatchConditions};
+use super::headers::{self, ChangedMessages, NewHost};
+use super::policies::{self, PrefixRewrites};
 use super::situation;
 use super::tree::{Declaring, Tree};
 use super::upstream;
@@ -30,9 +30,9 @@ impl From<Action> for Answer {
 
 impl Tree<'_> {
     /// Adds a route of an object below a chain of includes.
-    pub fn route(&mut self, object: &Declaring, index: usize, route: &ProxyRoute, reached: &Reached) {
+    pub fn route(&mut self, object: &Declaring, index: usize, route: &ProxyRoute, reached: &InheritedConditions) {
         let field = format!("spec.routes[{index}]");
-        let block = Block::parse(&route.conditions, false, &mut self.resolver.patterns);
+        let block = MatchConditions::parse(&route.conditions, false, &mut self.resolver.patterns);
         let matched = block.and_then(|block| reached.matches(&block, &mut self.resolver.patterns));
         let (matches, cost) = match matched {
             Ok(matched) => matched,
@@ -47,7 +47,7 @@ impl Tree<'_> {
         let features = access.features;
         let responses = route.response_headers_policy.as_ref().map(|policy| {
             let field = format!("{field}.responseHeadersPolicy");
-            headers::parse(self, object, &field, policy, Changes::Responses)
+            headers::parse(self, object, &field, policy, ChangedMessages::Responses)
         });
         let changes = responses.map(|(changes, _)| changes).filter(|changes| !changes.is_empty());
         let filters: Filters<RouteFilter> =
@@ -126,7 +126,7 @@ impl Tree<'_> {
         let (mut host, mut from_header) = (None, None);
         if let Some(policy) = &route.request_headers_policy {
             let field = format!("{field}.requestHeadersPolicy");
-            let (changes, rewritten) = headers::parse(self, object, &field, policy, Changes::Requests);
+            let (changes, rewritten) = headers::parse(self, object, &field, policy, ChangedMessages::Requests);
             (host, from_header) = match rewritten {
                 Some(NewHost::Name(name)) => (Some(name), None),
                 Some(NewHost::FromHeader(header)) => (None, Some(header)),
@@ -171,7 +171,7 @@ impl Tree<'_> {
         };
         match rewritten {
             None => forward(None).into(),
-            Some(Rewritten { own, pair }) => {
+            Some(PrefixRewrites { own, pair }) => {
                 Answer { action: forward(Some(own)), pair: pair.map(|(path, rewrite)| (path, forward(Some(rewrite)))) }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::upstream::Policies;
+use super::upstream::RootPolicies;
 use crate::model::{BackendFeatures, CircuitBreakers, ClusterId, TrafficPolicy, UpstreamProtocol, Verification};
 use crate::objects::{Kind, ObjectKey};
 use crate::translate::backend::{self, Context};
@@ -12,7 +12,7 @@ use crate::translate::source::WantedPort;
 
 /// The parts of the traffic policy of a server. A part that is not set comes from the Service and the settings.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct ServerTrafficPolicy {
     /// The protocol.
     pub protocol: Option<UpstreamProtocol>,
     /// The verification, and the size of its certificate authorities in bytes.
@@ -49,8 +49,8 @@ pub enum Refusal {
 
 impl Server {
     /// Returns a server, whether its Service exists or not.
-    pub fn new(service: ObjectKey, port: u16, wanted: Wanted, context: Context) -> Self {
-        let Wanted { protocol, verification, limits, features } = wanted;
+    pub fn new(service: ObjectKey, port: u16, wanted: ServerTrafficPolicy, context: Context) -> Self {
+        let ServerTrafficPolicy { protocol, verification, limits, features } = wanted;
         let is_common = verification.is_none() && limits.is_none() && features.is_empty();
         let size = verification.as_ref().map_or(0, |(_, size)| *size);
         let base = backend::policy_of_port(context, &service, WantedPort::Number(port.into()), protocol);
@@ -69,7 +69,7 @@ impl Server {
     }
 
     /// Returns the cluster, as a dependency of the root with these policies.
-    pub fn cluster(self, policies: &mut Policies, resolver: &mut Resolver) -> Result<ClusterId, Refusal> {
+    pub fn cluster(self, policies: &mut RootPolicies, resolver: &mut Resolver) -> Result<ClusterId, Refusal> {
         let limit = resolver.context.settings.tenants.max_configuration_per_namespace;
         let port = self.wanted_port();
         let Self { service, port: number, policy, is_common, size } = self;

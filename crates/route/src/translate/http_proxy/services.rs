@@ -1,10 +1,10 @@
 //! The Services of a route.
 
 use super::cookies;
-use super::headers::{self, Changes, NewHost};
+use super::headers::{self, ChangedMessages, NewHost};
 use super::situation::{self, Block};
 use super::tree::{Declaring, Tree};
-use super::upstream::{self, Reached, Unreached, Wanted};
+use super::upstream::{self, ReachedService, Unreached, UpstreamPolicies};
 use crate::model::{
     Action, ClusterFilter, ClusterId, CookieRewrites, HeaderValue, Mirror, Share, UpstreamProtocol, WeightedCluster,
 };
@@ -16,7 +16,7 @@ use crate::translate::problem::Reason;
 const HEAVIEST: i64 = 1_000_000;
 
 /// The Services of a route, resolved.
-pub struct Services {
+pub struct ResolvedServices {
     /// The valid ones with a weight. If there is none, `closed` answers all requests.
     pub clusters: Vec<WeightedCluster>,
     /// The answer to all requests if there is no cluster.
@@ -54,9 +54,10 @@ impl Tree<'_> {
         object: &Declaring,
         field: &str,
         services: &[ProxyService],
-        wanted: &Wanted,
-    ) -> Services {
-        let mut resolved = Services { clusters: Vec::new(), closed: Action::respond(503), mirror: None, cookies: None };
+        wanted: &UpstreamPolicies,
+    ) -> ResolvedServices {
+        let mut resolved =
+            ResolvedServices { clusters: Vec::new(), closed: Action::respond(503), mirror: None, cookies: None };
         let has_weights = services.iter().any(|service| !service.mirror && service.weight.is_some());
         let (mut is_closed, mut mirrors) = (false, 0);
         let cookies = cookies::of_services(self, object, field, &wanted.cookies, services);
@@ -108,7 +109,7 @@ impl Tree<'_> {
     fn cluster(
         &mut self,
         object: &Declaring,
-        wanted: &Wanted,
+        wanted: &UpstreamPolicies,
         (field, service, host): (&str, &ProxyService, Option<&HeaderValue>),
         consequences: Consequences,
     ) -> Result<ClusterId, Unusable> {
@@ -139,7 +140,7 @@ impl Tree<'_> {
                 return Err(Unusable::Skipped);
             }
         };
-        match upstream::cluster(self, object, wanted, Reached { service, field, port, protocol, host }, closed) {
+        match upstream::cluster(self, object, wanted, ReachedService { service, field, port, protocol, host }, closed) {
             Ok((cluster, None)) => Ok(cluster),
             Ok((_, Some(denied))) => Err(Unusable::Denied(Action::Respond { status: 403, body: Some(denied) })),
             Err(Unreached::Closed) => Err(Unusable::Closing),
@@ -156,7 +157,13 @@ impl Tree<'_> {
     }
 
     /// Returns the receiver of copies, if it is valid and has a share.
-    fn mirror(&mut self, object: &Declaring, wanted: &Wanted, field: &str, service: &ProxyService) -> Option<Mirror> {
+    fn mirror(
+        &mut self,
+        object: &Declaring,
+        wanted: &UpstreamPolicies,
+        field: &str,
+        service: &ProxyService,
+    ) -> Option<Mirror> {
         let percent = service.weight.unwrap_or(100);
         let percent = u32::try_from(percent.clamp(0, 100)).unwrap_or(0);
         let none = "it receives no copies";
@@ -185,12 +192,12 @@ impl Tree<'_> {
     fn service_headers(
         &mut self,
         object: &Declaring,
-        wanted: &Wanted,
+        wanted: &UpstreamPolicies,
         field: &str,
         service: &ProxyService,
     ) -> (Vec<ClusterFilter>, Option<HeaderValue>) {
         let (mut filters, mut host) = (Vec::new(), None);
-        let of = |changes| Changes::OfService { service, of_requests: changes };
+        let of = |changes| ChangedMessages::OfService { service, of_requests: changes };
         if let Some(policy) = &service.request_headers_policy {
             let field = format!("{field}.requestHeadersPolicy");
             let (mut changes, rewritten) = headers::parse(self, object, &field, policy, of(true));

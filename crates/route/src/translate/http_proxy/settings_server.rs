@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::report::Report;
+use super::report::ProxyReport;
 use super::situation::{self, Block, Situation};
 use super::tree::{Declaring, Tree};
 use crate::model::{AuthorizationProtocol, SettingsAuthorization};
@@ -40,7 +40,7 @@ impl HostPolicy {
         policy: Option<&AuthorizationPolicy>,
         field: &str,
         origin: &ObjectRef,
-        report: &mut Report,
+        report: &mut ProxyReport,
         settings: &Settings,
     ) -> Self {
         let Some(policy) = policy else { return Self::default() };
@@ -96,7 +96,7 @@ fn difference(is_off: bool, context: Arc<BTreeMap<String, String>>) -> Option<Se
 }
 
 /// Returns whether the settings allow routes without authorization.
-fn may_disable(origin: &ObjectRef, field: &str, report: &mut Report, settings: &Settings) -> bool {
+fn may_disable(origin: &ObjectRef, field: &str, report: &mut ProxyReport, settings: &Settings) -> bool {
     let may = settings.tenants.disable_authorization;
     if !may {
         let message = "the setting \"tenants.disableAuthorization\" does not allow it";
@@ -111,7 +111,7 @@ fn context_beside(
     policy: &AuthorizationPolicy,
     field: &str,
     origin: &ObjectRef,
-    report: &mut Report,
+    report: &mut ProxyReport,
     settings: &Settings,
 ) -> BTreeMap<String, String> {
     let of_settings = &settings.external_authorization;
@@ -131,7 +131,7 @@ pub fn context(
     is_http: bool,
     (origin, field): (&ObjectRef, &str),
     consequence: &str,
-    report: &mut Report,
+    report: &mut ProxyReport,
 ) -> Result<BTreeMap<String, String>, ()> {
     let field = format!("{field}.context");
     let size: usize = policy.context.iter().map(|(key, value)| key.len() + value.len()).sum();

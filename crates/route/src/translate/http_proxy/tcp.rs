@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::situation::{self, Block, Situation};
 use super::tree::{Declaring, Tree};
-use super::upstream::{self, Reached, Unreached, Wanted};
+use super::upstream::{self, ReachedService, Unreached, UpstreamPolicies};
 use super::{DIALECT, proxy_of, tls};
 use crate::model::{ClusterId, Destination, UpstreamProtocol, WeightedCluster};
 use crate::objects::http_proxy::{HttpProxy, ProxyService, TcpInclude, TcpProxy, VirtualHost};
@@ -241,7 +241,7 @@ impl<'r> Tree<'r> {
     fn cluster_of_connections(
         &mut self,
         object: &Declaring,
-        wanted: &Wanted,
+        wanted: &UpstreamPolicies,
         (field, service): (&str, &ProxyService),
         is_decrypted: bool,
     ) -> Result<ClusterId, bool> {
@@ -275,7 +275,7 @@ impl<'r> Tree<'r> {
             true => Some(UpstreamProtocol::Tls),
             false => of_bytes.map(|policy| policy.protocol),
         };
-        let reached = Reached { service, field, port: number, protocol, host: None };
+        let reached = ReachedService { service, field, port: number, protocol, host: None };
         let (below, situation, message) = match upstream::cluster(self, object, wanted, reached, CLOSED) {
             Ok((cluster, None)) => return Ok(cluster),
             Ok((_, Some(denied))) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::client_validation;
 use super::fallback;
-use super::report::Report;
+use super::report::ProxyReport;
 use super::situation;
 use crate::model::{Host, RedirectStatus, TlsVersion};
 use crate::objects::http_proxy::{HttpProxy, Tls};
@@ -15,20 +15,20 @@ use crate::translate::dialect::Resolver;
 use crate::translate::host;
 use crate::translate::plain_text::ToHttps;
 use crate::translate::problem::{Cause, Message};
-use crate::translate::source::{Clients, Entry, Material};
+use crate::translate::source::{EntryKeyPair, HostClientValidation, TlsEntry};
 use crate::translate::unit::Field;
 
 /// The field of TLS.
 const FIELD: &str = "spec.virtualhost.tls";
 
 /// TLS of a root, parsed.
-pub struct Parsed {
+pub struct ParsedTls {
     /// The entry with the key pair. `None`: the host has no certificate of its own.
-    pub entry: Option<Entry>,
+    pub entry: Option<TlsEntry>,
     /// The lowest and the highest TLS version.
     pub versions: (TlsVersion, TlsVersion),
     /// The verification of clients.
-    pub clients: Option<Arc<Clients>>,
+    pub clients: Option<Arc<HostClientValidation>>,
     /// Whether clients without a known server name reach the host too.
     pub is_without_server_name: bool,
     /// The redirect of plain HTTP, which also applies without a usable certificate. Otherwise, routes would be served in clear text.
@@ -36,14 +36,20 @@ pub struct Parsed {
 }
 
 /// Parses TLS of a root.
-pub fn parse(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolver: &mut Resolver) -> Parsed {
+pub fn parse(
+    proxy: &HttpProxy,
+    tls: &Tls,
+    host: &Host,
+    report: &mut ProxyReport,
+    resolver: &mut Resolver,
+) -> ParsedTls {
     let settings = resolver.context.settings;
     let entry = entry(proxy, tls, host, report, resolver);
     let versions = versions(proxy, tls, report, settings);
     let clients = client_validation::parse(proxy, tls, report, resolver);
     let is_without_server_name = tls.enable_fallback_certificate && fallback::parse(proxy, tls, host, report, resolver);
     let redirect = ToHttps::with_status(RedirectStatus::MovedPermanently, settings);
-    Parsed { entry, versions, clients, is_without_server_name, redirect }
+    ParsedTls { entry, versions, clients, is_without_server_name, redirect }
 }
 
 /// Returns whether exactly one of the two kinds of TLS is set.
@@ -51,7 +57,13 @@ pub fn is_valid(tls: &Tls) -> bool {
     tls.passthrough == tls.secret_name.is_empty()
 }
 
-fn entry(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolver: &mut Resolver) -> Option<Entry> {
+fn entry(
+    proxy: &HttpProxy,
+    tls: &Tls,
+    host: &Host,
+    report: &mut ProxyReport,
+    resolver: &mut Resolver,
+) -> Option<TlsEntry> {
     let origin = proxy.meta.object_ref(Kind::HTTP_PROXY);
     let without = "no certificate for the host";
     if !is_valid(tls) {
@@ -70,7 +82,7 @@ fn entry(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolve
         report.add(&origin, field, &situation::DELEGATION_NOT_PERMITTED, message, without);
         return None;
     }
-    let (material, problem) = Material::read(&origin, &field, key, resolver);
+    let (material, problem) = EntryKeyPair::read(&origin, &field, key, resolver);
     if let Some(problem) = problem {
         report.add_problem(problem, &situation::SECRET_NOT_VALID);
     }
@@ -80,7 +92,7 @@ fn entry(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut Report, resolve
         let field = format!("{field}.secretName");
         report.add(&origin, field, &situation::CERTIFICATE_NAMES, message, "presented, and most clients refuse it");
     }
-    Some(Entry { field, hosts: vec![host.clone()], hostless: false, ignores_names: true, material })
+    Some(TlsEntry { field, hosts: vec![host.clone()], hostless: false, ignores_names: true, material })
 }
 
 /// Returns the key of a Secret: `name` in `namespace`, or `namespace/name`.
@@ -92,7 +104,7 @@ pub fn secret_key(text: &str, namespace: &str) -> ObjectKey {
 }
 
 /// Returns the TLS versions, within the bounds of the settings. An unknown version is the default.
-fn versions(proxy: &HttpProxy, tls: &Tls, report: &mut Report, settings: &Settings) -> (TlsVersion, TlsVersion) {
+fn versions(proxy: &HttpProxy, tls: &Tls, report: &mut ProxyReport, settings: &Settings) -> (TlsVersion, TlsVersion) {
     let bounds = &settings.tls.parameters;
     let version = |text: &str| match text {
         "1.2" => Some(TlsVersion::V1_2),

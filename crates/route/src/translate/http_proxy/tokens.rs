@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::report::Report;
-use super::server::{Refusal, Server, Wanted};
+use super::report::ProxyReport;
+use super::server::{Refusal, Server, ServerTrafficPolicy};
 use super::situation::{self, Block, Situation};
-use super::upstream::{self, Policies};
-use super::validation::{self, Place};
-use crate::duration::{self, Limit};
-use crate::model::{Jwks, Jwt, JwtProvider, RemoteJwks, UpstreamProtocol, Verification};
+use super::upstream::{self, RootPolicies};
+use super::validation::{self, ValidationField};
+use crate::duration::{self, TimeLimit};
+use crate::model::{Jwks, Jwt, JwtIssuer, RemoteJwks, UpstreamProtocol, Verification};
 use crate::objects::http_proxy::{self as objects, JwtVerificationPolicy, LocalKeys, RemoteKeys};
 use crate::objects::{Kind, ObjectKey};
 use crate::translate::dialect::Resolver;
@@ -57,9 +57,9 @@ impl Tokens {
     pub fn parse(
         providers: &[objects::JwtProvider],
         origin: &ObjectRef,
-        report: &mut Report,
+        report: &mut ProxyReport,
         resolver: &mut Resolver,
-        policies: &mut Policies,
+        policies: &mut RootPolicies,
     ) -> Self {
         let mut tokens = Self::default();
         for (index, provider) in providers.iter().enumerate() {
@@ -103,7 +103,7 @@ impl Tokens {
         policy: Option<&JwtVerificationPolicy>,
         origin: &ObjectRef,
         field: &str,
-        report: &mut Report,
+        report: &mut ProxyReport,
     ) -> Result<Option<Arc<Jwt>>, ()> {
         let field = format!("{field}.jwtVerificationPolicy");
         let closed = "answered 503";
@@ -147,7 +147,7 @@ fn provider(
     namespace: &Arc<str>,
     verification: Option<(Verification, usize)>,
     resolver: &mut Resolver,
-    policies: &mut Policies,
+    policies: &mut RootPolicies,
 ) -> Result<Arc<Jwt>, Fault> {
     let objects::JwtProvider { name, default: _, issuer, audiences, remote_jwks, local_jwks, forward_jwt, rest: _ } =
         provider;
@@ -181,7 +181,7 @@ fn provider(
         };
     let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
     let (issuer, forwards) = (issuer.as_str().into(), *forward_jwt);
-    let provider = JwtProvider { issuer, audiences, jwks, forwards, reads_query: true };
+    let provider = JwtIssuer { issuer, audiences, jwks, forwards, reads_query: true };
     Ok(Arc::new(Jwt { providers: vec![provider] }))
 }
 
@@ -208,7 +208,7 @@ fn local(keys: &LocalKeys, namespace: &Arc<str>, resolver: &mut Resolver) -> Res
 fn verification(
     keys: &RemoteKeys,
     (origin, field): (&ObjectRef, &str),
-    report: &mut Report,
+    report: &mut ProxyReport,
     resolver: &mut Resolver,
 ) -> Result<Option<(Verification, usize)>, ()> {
     let Some(validation) = &keys.validation else { return Ok(None) };
@@ -222,7 +222,7 @@ fn verification(
     // As with Contour, the server name is the host that Envoy connects to.
     let external = uri.and_then(|uri| upstream::external_name(resolver.context.objects, &uri.service()?));
     let server_name = external.or_else(|| uri.map(|uri| uri.host.into()));
-    let place = Place {
+    let place = ValidationField {
         origin,
         field: &field,
         block: Block::Jwt,
@@ -239,7 +239,7 @@ fn remote(
     namespace: &Arc<str>,
     verification: Option<(Verification, usize)>,
     resolver: &mut Resolver,
-    policies: &mut Policies,
+    policies: &mut RootPolicies,
 ) -> Result<RemoteJwks, Fault> {
     let RemoteKeys { uri, timeout, cache_duration, dns_lookup_family, validation: _, rest } = keys;
     let fault = |reason: &'static str, below: &str, message: String| {
@@ -257,9 +257,9 @@ fn remote(
     let time = |text: &str, default: Duration| match text {
         "" => Some(default),
         text => match duration::limit(text)? {
-            Limit::Default => Some(default),
-            Limit::After(time) => Some(time),
-            Limit::Infinite => None,
+            TimeLimit::Default => Some(default),
+            TimeLimit::After(time) => Some(time),
+            TimeLimit::Infinite => None,
         },
     };
     let Some(timeout) = time(timeout, TIMEOUT.0).filter(|time| *time <= TIMEOUT.1) else {
@@ -287,7 +287,7 @@ fn remote(
         return Err(fault("RemoteJWKSURIInvalid", ".uri", message));
     }
     let protocol = parsed.is_https.then_some(UpstreamProtocol::Tls);
-    let wanted = Wanted { protocol, verification, ..Wanted::default() };
+    let wanted = ServerTrafficPolicy { protocol, verification, ..ServerTrafficPolicy::default() };
     let server = Server::new(service, parsed.port, wanted, resolver.context);
     let cluster = server.cluster(policies, resolver).map_err(|refusal| match refusal {
         Refusal::TooMany => fault("TooManyPolicies", ".validation", upstream::too_many()),

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::access::HostAccess;
-use super::conditions::{Block, Fault};
-use super::report::Report;
+use super::conditions::{Fault, MatchConditions};
+use super::report::ProxyReport;
 use super::situation::{self, Situation};
-use super::upstream::Policies;
+use super::upstream::RootPolicies;
 use super::{DIALECT, proxy_of};
 use crate::model::{Action, Cors, Match, Route};
 use crate::objects::http_proxy::{HttpProxy, Include};
@@ -26,7 +26,7 @@ use crate::translate::plain_text::{PlainText, ToHttps};
 use crate::translate::problem::Message;
 use crate::translate::unit::{Field, Unit};
 
-pub use super::conditions::Reached;
+pub use super::conditions::InheritedConditions;
 
 /// The maximum number of included objects of a root, each counted for each include.
 const MOST_OBJECTS: usize = 1000;
@@ -53,7 +53,7 @@ pub struct Tree<'r> {
     /// The inputs.
     pub resolver: Resolver<'r>,
     /// The problems and the verdicts.
-    pub report: Report,
+    pub report: ProxyReport,
     /// The policies of the host.
     pub host: HostPolicies,
     units: Vec<Unit>,
@@ -68,7 +68,7 @@ pub struct Tree<'r> {
     /// The features of the last route that has any. Most routes of a host have the same.
     pub(super) last_features: Option<Arc<Features>>,
     /// The policies for Service ports.
-    pub policies: Policies,
+    pub policies: RootPolicies,
 }
 
 /// The unit of a match.
@@ -104,7 +104,7 @@ impl<'p> Declaring<'p> {
 
 impl<'r> Tree<'r> {
     /// Creates an empty tree.
-    pub fn new(resolver: Resolver<'r>, report: Report, mut host: HostPolicies) -> Self {
+    pub fn new(resolver: Resolver<'r>, report: ProxyReport, mut host: HostPolicies) -> Self {
         let policies = std::mem::take(&mut host.access.servers);
         Self {
             resolver,
@@ -122,7 +122,7 @@ impl<'r> Tree<'r> {
     }
 
     /// Returns the units, the report, and the inputs.
-    pub fn into_parts(self) -> (Vec<Unit>, Report, Resolver<'r>) {
+    pub fn into_parts(self) -> (Vec<Unit>, ProxyReport, Resolver<'r>) {
         let Self { mut units, mut by_match, pairs, report, resolver, .. } = self;
         for pair in pairs.into_iter().flatten() {
             if let Entry::Vacant(entry) = by_match.entry(pair.matches().clone()) {
@@ -134,7 +134,7 @@ impl<'r> Tree<'r> {
     }
 
     /// Adds the includes and the routes of an object below a chain of includes.
-    pub fn add(&mut self, proxy: &HttpProxy, reached: &Reached) {
+    pub fn add(&mut self, proxy: &HttpProxy, reached: &InheritedConditions) {
         let origin = proxy.meta.object_ref(Kind::HTTP_PROXY);
         self.report.declare_valid(&origin);
         let foreign = foreign::of(&proxy.meta, Kind::HTTP_PROXY, self.resolver.context.settings);
@@ -226,11 +226,11 @@ impl<'r> Tree<'r> {
         object: &Declaring,
         index: usize,
         include: &Include,
-        reached: &Reached,
-        blocks: &mut Vec<Block>,
+        reached: &InheritedConditions,
+        blocks: &mut Vec<MatchConditions>,
     ) {
         let field = format!("spec.includes[{index}]");
-        let parsed = Block::parse(&include.conditions, true, &mut self.resolver.patterns);
+        let parsed = MatchConditions::parse(&include.conditions, true, &mut self.resolver.patterns);
         let below = match parsed.and_then(|block| Ok((reached.below(&block)?, block))) {
             Ok((below, block)) => {
                 if !block.is_plain() && blocks.contains(&block) {
@@ -262,7 +262,7 @@ impl<'r> Tree<'r> {
         &mut self,
         include: &Include,
         object: &Declaring,
-        below: &Reached,
+        below: &InheritedConditions,
     ) -> Result<&'r HttpProxy, (Situation, Message, u16)> {
         let namespace = match &*include.namespace {
             "" => object.proxy.meta.key.namespace.clone(),
@@ -303,7 +303,7 @@ impl<'r> Tree<'r> {
     }
 
     /// Adds the answer to all requests of an include.
-    fn push_answer(&mut self, object: &Declaring, index: usize, below: &Reached, status: u16) {
+    fn push_answer(&mut self, object: &Declaring, index: usize, below: &InheritedConditions, status: u16) {
         let route = Route::new(below.everything(), Action::respond(status), object.origin.clone());
         let unit = self.unit(Field::new("spec.includes[#]", &[index]), below.cost(), route, false, None);
         self.push(unit, false, None);

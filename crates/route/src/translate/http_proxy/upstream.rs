@@ -26,7 +26,7 @@ const CLUSTER: u64 = 1 << 10;
 
 /// The policies of a route for all its Services.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct UpstreamPolicies {
     load_balancing: Option<LoadBalancing>,
     health_check: Option<HealthCheck>,
     idle_timeout: Option<Duration>,
@@ -42,7 +42,7 @@ pub struct Wanted {
 
 /// The policies of a root for Service ports, and what its routes take of Envoy's memory.
 #[derive(Debug, Default)]
-pub struct Policies {
+pub struct RootPolicies {
     known: BTreeSet<(ObjectKey, u16, PolicyId)>,
     /// The size of the certificate authorities of all clusters, in bytes.
     authorities: u64,
@@ -50,7 +50,7 @@ pub struct Policies {
     pub interpreters: usize,
 }
 
-impl Policies {
+impl RootPolicies {
     /// Returns whether a policy of a Service port is within the limits of the root. `size`: the bytes of its certificate
     /// authorities, which each cluster copies. `limit`: the maximum for all certificate authorities of the root, in bytes.
     pub fn admit(&mut self, (service, port, policy): (&ObjectKey, u16, PolicyId), size: usize, limit: u64) -> bool {
@@ -92,7 +92,7 @@ pub fn external_name(objects: &Objects, service: &ObjectKey) -> Option<Arc<str>>
 
 /// A Service of a route, parsed.
 #[derive(Debug, Clone, Copy)]
-pub struct Reached<'a> {
+pub struct ReachedService<'a> {
     /// The Service.
     pub service: &'a ProxyService,
     /// Its field.
@@ -121,9 +121,9 @@ pub fn wanted(
     field: &str,
     route: &ProxyRoute,
     host: Option<HeaderValue>,
-) -> Wanted {
+) -> UpstreamPolicies {
     let proxies = &tree.resolver.context.settings.http_proxies;
-    Wanted {
+    UpstreamPolicies {
         load_balancing: balancing::of_route(tree, object, field, route.load_balancer_policy.as_ref()),
         health_check: health::of_route(tree, object, field, route.health_check_policy.as_ref()),
         idle_timeout: policies::idle_connection(tree, object, field, route.timeout_policy.as_ref()),
@@ -135,11 +135,11 @@ pub fn wanted(
 }
 
 /// The policies of a TCP proxy for all its Services.
-pub fn of_connections(tree: &mut Tree, object: &Declaring, proxy: &TcpProxy) -> Wanted {
-    Wanted {
+pub fn of_connections(tree: &mut Tree, object: &Declaring, proxy: &TcpProxy) -> UpstreamPolicies {
+    UpstreamPolicies {
         load_balancing: balancing::of_connections(tree, object, proxy.load_balancer_policy.as_ref()),
         health_check: health::of_connections(tree, object, proxy.health_check_policy.as_ref()),
-        ..Wanted::default()
+        ..UpstreamPolicies::default()
     }
 }
 
@@ -156,11 +156,11 @@ pub fn below(fault: &Fault) -> &'static str {
 pub fn cluster(
     tree: &mut Tree,
     object: &Declaring,
-    wanted: &Wanted,
-    reached: Reached,
+    wanted: &UpstreamPolicies,
+    reached: ReachedService,
     closed: &str,
 ) -> Result<(ClusterId, Option<Arc<str>>), Unreached> {
-    let Reached { service, field, port, protocol, host } = reached;
+    let ReachedService { service, field, port, protocol, host } = reached;
     let key = ObjectKey { namespace: object.proxy.meta.key.namespace.clone(), name: service.name.as_str().into() };
     let wanted_port = WantedPort::Number(port.into());
     let context = tree.resolver.context;
@@ -177,7 +177,7 @@ pub fn cluster(
     let host = host.or(wanted.host.as_ref()).map(|host| Arc::<str>::from(host.as_str()));
     let mut size = 0;
     if let Some(validation) = &service.validation {
-        let place = validation::Place {
+        let place = validation::ValidationField {
             origin: &object.origin,
             field: &format!("{field}.validation"),
             block: situation::Block::Service,
@@ -220,11 +220,11 @@ pub fn cluster(
 fn features(
     tree: &mut Tree,
     object: &Declaring,
-    wanted: &Wanted,
-    (key, reached): (&ObjectKey, Reached),
+    wanted: &UpstreamPolicies,
+    (key, reached): (&ObjectKey, ReachedService),
     is_external: bool,
 ) -> BackendFeatures {
-    let Reached { service, field, port, .. } = reached;
+    let ReachedService { service, field, port, .. } = reached;
     let balancing = wanted.load_balancing.as_ref();
     let load_balancing = balancing::of_service(tree, object, field, balancing, service.slow_start_policy.as_ref());
     let health_check = wanted.health_check.clone().and_then(|check| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::report::Report;
+use super::report::ProxyReport;
 use super::situation::{Block, Situation};
 use super::tls;
 use crate::model::{Authorities, Host, PeerName, SecretId, SecretPart, Verification};
@@ -19,7 +19,7 @@ const MOST: (usize, usize) = (8, 250);
 
 /// The field of a validation, and how its faults are reported.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ValidationField<'a> {
     /// The object.
     pub origin: &'a ObjectRef,
     /// The field.
@@ -42,11 +42,11 @@ type Fault = (&'static str, Situation, Message);
 pub fn parse(
     validation: &UpstreamValidation,
     server_name: Option<Arc<str>>,
-    place: Place,
-    report: &mut Report,
+    place: ValidationField,
+    report: &mut ProxyReport,
     resolver: &mut Resolver,
 ) -> Result<(Verification, usize), ()> {
-    let Place { origin, field, block, not_valid, not_delegated: _, closed } = place;
+    let ValidationField { origin, field, block, not_valid, not_delegated: _, closed } = place;
     if report.add_rest(origin, field, (&validation.rest, &[]), block, closed) {
         return Err(());
     }
@@ -74,11 +74,11 @@ pub fn parse(
 /// Returns the Secret with the certificate authorities, and their size in bytes.
 fn authorities(
     secret: &str,
-    place: Place,
-    report: &mut Report,
+    place: ValidationField,
+    report: &mut ProxyReport,
     resolver: &mut Resolver,
 ) -> Result<(SecretId, usize), Fault> {
-    let Place { origin, field, not_valid, not_delegated, .. } = place;
+    let ValidationField { origin, field, not_valid, not_delegated, .. } = place;
     let invalid = |message: Message| (".caSecret", not_valid, message);
     if secret.is_empty() {
         return Err(invalid("no Secret with certificate authorities is named".into()));

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::model::{Action, Model, Retry, UpstreamProtocol};
-use crate::objects::gateway::RetryPolicy;
+use crate::objects::gateway::HttpRouteRetry;
 use crate::objects::{AddressType, Kind, Object, ObjectKey, SERVICE_PORTS};
 use crate::testing::gateway::*;
 use crate::testing::model::{Shared, cluster_id};
 use crate::testing::objects::*;
-use crate::translate::endpoints::{MAX_ENDPOINTS, Share, endpoints_of};
+use crate::translate::endpoints::{MAX_ENDPOINTS, PortShare, endpoints_of};
 use crate::translate::envoys::Envoys;
 use crate::translate::problem::MOST;
 use crate::translate::{ChangedInputs, Input, Translator};
@@ -33,7 +33,7 @@ fn a_condition_of_retries_counts_once() {
 
 #[test]
 fn a_status_of_retries_counts_once() {
-    let retry = RetryPolicy { codes: [503, 500].repeat(10_000), ..RetryPolicy::default() };
+    let retry = HttpRouteRetry { codes: [503, 500].repeat(10_000), ..HttpRouteRetry::default() };
     let route = http_route("r").parent("public").host("x.test").rule("/", "a:80");
     let route: Object = route.change(|rule| rule.retry = Some(retry)).into();
     let public: Object = gateway("public").listener("http", 80, "HTTP").into();
@@ -81,7 +81,7 @@ fn the_ports_of_a_service_report_its_endpoints_once() {
     let world = all.with(service).with(paths(50));
     let objects = objects(&world.objects);
     let problems = |reports| {
-        let share = Share { used: 50, reports };
+        let share = PortShare { used: 50, reports };
         endpoints_of(&objects, &Envoys::default(), &cluster_id("shop/s/p7").port, share).expect("endpoints").1.len()
     };
     assert_eq!((problems(true), problems(false), world.problems().len()), (500, 0, 500));
@@ -108,7 +108,7 @@ fn each_port_keeps_few_problems_of_its_endpoints() {
     let ingress = ingress("i").host("x.com").path("Exact", "/a", "s:80").path("Exact", "/b", "s:81");
     let world = world().with(service).with(invalid.port("a", 8080).port("b", 8081)).with(ingress);
     let (_, problems) =
-        endpoints_of(&objects(&world.objects), &Envoys::default(), &cluster_id("shop/s/a").port, Share::ALL)
+        endpoints_of(&objects(&world.objects), &Envoys::default(), &cluster_id("shop/s/a").port, PortShare::ALL)
             .expect("endpoints");
     assert_eq!(problems.len(), MOST + 1);
     let problems = world.problems();
@@ -123,7 +123,7 @@ fn zones_are_in_order_however_many_there_are() {
     });
     let world = world().with(service("s").port("a", 80)).with(many.port("a", 8080));
     let (endpoints, _) =
-        endpoints_of(&objects(&world.objects), &Envoys::default(), &cluster_id("shop/s/a").port, Share::ALL)
+        endpoints_of(&objects(&world.objects), &Envoys::default(), &cluster_id("shop/s/a").port, PortShare::ALL)
             .expect("endpoints");
     let zones: BTreeSet<_> = endpoints.zones.iter().map(|(zone, _)| zone.clone()).collect();
     assert_eq!((zones.len(), endpoints.zones.len()), (4000, 4000));
@@ -178,7 +178,7 @@ fn of_two_families(four: &[u16], six: &[u16], ipv6_first: bool) -> (Vec<String>,
     });
     let world = world().with(service("s").port("a", 80).ipv6_families(&[ipv6_first, !ipv6_first]));
     let objects = objects(&slices.into_iter().fold(world, World::with).objects);
-    let share = Share { used: MAX_ENDPOINTS / 2, reports: true };
+    let share = PortShare { used: MAX_ENDPOINTS / 2, reports: true };
     let (endpoints, problems) =
         endpoints_of(&objects, &Envoys::default(), &cluster_id("shop/s/a").port, share).expect("endpoints");
     let addresses = endpoints.zones.iter().flat_map(|(_, members)| members.iter().map(|one| one.address.to_string()));

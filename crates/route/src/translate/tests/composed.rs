@@ -17,7 +17,7 @@ use crate::testing::objects::*;
 use crate::translate::dialect::{self, Competition, Dialect, INGRESS, Resolver, Selection, Sharing};
 use crate::translate::plain_text::PlainText;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::{Dependencies, Entry, Material, Rule, Shared, Source, WantedPort};
+use crate::translate::source::{Dependencies, EntryKeyPair, Rule, Shared, Source, TlsEntry, WantedPort};
 use crate::translate::unit::{Field, Unit};
 use crate::translate::verdict::{Status, Verdict};
 use crate::translate::{ChangedInputs, Translator};
@@ -126,8 +126,8 @@ fn parse(proxy: &Proxy, resolver: Resolver) -> Result<Source, Dependencies> {
     let mut entries = Vec::new();
     if let Some(name) = proxy.secret {
         let (field, key) = (Field::new("spec.secret", &[]), ObjectKey { name: name.into(), ..proxy.meta.key.clone() });
-        let (material, _) = Material::read(&origin, &field, key, &mut tree.resolver);
-        entries.push(Entry {
+        let (material, _) = EntryKeyPair::read(&origin, &field, key, &mut tree.resolver);
+        entries.push(TlsEntry {
             field,
             hosts: vec![Host::Exact(host.into())],
             hostless: false,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{Action, Host, ListenerId, PathMatch, Route, VirtualHost};
+use crate::model::{Action, Host, ListenerId, PathMatch, Route, VirtualHostRoutes};
 use crate::settings::Settings;
 use crate::testing::envoy::{standalone, validate};
 use crate::translate::path;
@@ -111,7 +111,7 @@ fn accepted(count: usize) -> Vec<PathMatch> {
 fn a_real_envoy_accepts_all_paths_that_pass_the_checks() {
     let paths = accepted(3000);
     let route = |path| Route::new(path, Action::respond(404), ObjectRef::new("Ingress", "shop", "i"));
-    let host = VirtualHost::new(paths.into_iter().map(route));
+    let host = VirtualHostRoutes::new(paths.into_iter().map(route));
     let routes = crate::envoy::route::http_routes(
         &ListenerId::new(ListenerId::HTTP),
         &BTreeMap::from([(Host::Any, host)]),

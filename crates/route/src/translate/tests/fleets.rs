@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use super::gateway::{conditions, world_of};
 use crate::objects::gateway::{EnvoyFleet, EnvoyFleetSpec, Infrastructure, LOCKGATE, ParametersRef};
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects, Service};
-use crate::settings::{Fleets, Gateway, Settings};
+use crate::settings::{Fleets, GatewaySettings, Settings};
 use crate::testing::gateway::*;
 use crate::testing::objects::meta;
 use crate::translate::{ChangedInputs, Input, Translator};
 
 fn settings(max: u32, max_per_namespace: u32) -> Settings {
     let fleets = Fleets { max, max_per_namespace, ..Fleets::default() };
-    Settings { gateway: Gateway { fleets, ..Gateway::default() }, ..Settings::default() }
+    Settings { gateway: GatewaySettings { fleets, ..GatewaySettings::default() }, ..Settings::default() }
 }
 
 fn fleet(name: &str, replicas: u16) -> Object {

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::model::{Action, ClusterId, Discovery, Host, Model, VirtualHost};
+use crate::model::{Action, ClusterId, Discovery, Host, Model, VirtualHostRoutes};
 use crate::objects::{AddressType, Object};
-use crate::settings::{ExternalNames, NamespaceOwnership, Settings, Tls};
+use crate::settings::{ExternalNames, NamespaceOwnership, Settings, TlsSettings};
 use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 use crate::translate::{path, translate};
@@ -136,7 +136,7 @@ pub fn fixed(annotations: &[(&str, &str)]) -> Vec<Object> {
 
 /// Checks the properties of every model.
 fn check(model: &Model) {
-    let hosts: Vec<&VirtualHost> =
+    let hosts: Vec<&VirtualHostRoutes> =
         model.http().values().chain(model.https().values().flat_map(|tls| tls.virtual_hosts.values())).collect();
     for host in &hosts {
         assert!(!host.routes.is_empty());
@@ -207,9 +207,9 @@ proptest! {
         let mut seen = std::collections::BTreeSet::new();
         list.retain(|object| seen.insert(object.object_ref()));
         let settings = Settings {
-            tls: Tls { default_secret: default.map(|name| ("shop".to_owned(), name.to_owned())), ..Tls::default() },
+            tls: TlsSettings { default_secret: default.map(|name| ("shop".to_owned(), name.to_owned())), ..TlsSettings::default() },
             external_names: ExternalNames { allow: external, cluster_local: false },
-            ingress: crate::settings::Ingress { classless, ..Default::default() },
+            ingress: crate::settings::IngressSettings { classless, ..Default::default() },
             namespace_ownership,
             ..Settings::default()
         };

@@ -8,7 +8,7 @@ use crate::objects::{Kind, Object, ObjectId, Objects};
 use crate::settings::Settings;
 use crate::testing::gateway::*;
 use crate::testing::objects::{meta, objects, routes, secret, service};
-use crate::translate::gateway::Report;
+use crate::translate::gateway::GatewayReport;
 use crate::translate::verdict::Status;
 use crate::translate::{ChangedInputs, Translator, host};
 
@@ -47,7 +47,7 @@ fn public() -> [Object; 2] {
     [gateway("public").listener("http", 80, "HTTP").into(), gateway_service("public", &[(80, 10_000)])]
 }
 
-pub fn report(translator: &Translator) -> &Report {
+pub fn report(translator: &Translator) -> &GatewayReport {
     translator.gateways().values().next().unwrap()
 }
 

@@ -6,7 +6,7 @@ use proptest::sample::select;
 use super::gateway::{conditions, translated, world_of};
 use super::gateway_incremental::step_by_step;
 use crate::model::{Action, Host, Route};
-use crate::objects::gateway::{CorsFilter, HeaderFilter, HttpFilter, HttpHeader, HttpRule, SessionPersistence};
+use crate::objects::gateway::{CorsFilter, HeaderFilter, HttpFilter, HttpHeader, HttpRouteRule, SessionPersistence};
 use crate::objects::{Kind, Object, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::testing::gateway::*;
@@ -162,8 +162,8 @@ fn backends_multiply_the_filters_of_their_rule() {
         routes(&translator, "x.test", "a").into_iter().all(|route| status(route).is_none())
     };
     let rule = |size: usize| with_backends("Exact", 0).filter(requests(size));
-    let with_own = |rule: &mut HttpRule| rule.backend_refs[3].filters.push(responses(4 * KIB));
-    let with_sessions = |rule: &mut HttpRule| rule.session_persistence = Some(SessionPersistence::default());
+    let with_own = |rule: &mut HttpRouteRule| rule.backend_refs[3].filters.push(responses(4 * KIB));
+    let with_sessions = |rule: &mut HttpRouteRule| rule.session_persistence = Some(SessionPersistence::default());
     assert!(
         fits(rule(32 * KIB)) && !fits(rule(32 * KIB).change(with_own)) && !fits(rule(32 * KIB).change(with_sessions))
     );
@@ -172,7 +172,7 @@ fn backends_multiply_the_filters_of_their_rule() {
 
 #[test]
 fn sessions_at_one_of_several_backends_multiply_the_matches_of_their_rule() {
-    let sessions = |rule: &mut HttpRule| rule.session_persistence = Some(SessionPersistence::default());
+    let sessions = |rule: &mut HttpRouteRule| rule.session_persistence = Some(SessionPersistence::default());
     let refused = |route: HttpRouteBuilder| {
         let translator = translated(&shop_with_backends(route));
         translator.problems().iter().filter(|problem| problem.reason == Reason::RegexTooExpensive).count()

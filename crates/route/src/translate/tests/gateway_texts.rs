@@ -5,8 +5,8 @@ use super::gateway::{translated, world_of};
 use crate::envoy::build;
 use crate::objects::Object;
 use crate::objects::gateway::{
-    CorsFilter, Fraction, HeaderFilter, HttpFilter, HttpHeader, HttpMatch, HttpPathMatch, HttpRule, MirrorFilter,
-    NamedMatch, PathModifier, RedirectFilter, RetryPolicy, RewriteFilter, Timeouts,
+    CorsFilter, Fraction, HeaderFilter, HttpFilter, HttpHeader, HttpMatch, HttpPathMatch, HttpRouteRetry,
+    HttpRouteRule, HttpRouteTimeouts, MirrorFilter, NamedMatch, PathModifier, RedirectFilter, RewriteFilter,
 };
 use crate::settings::Settings;
 use crate::testing::envoy::{standalone, validate};
@@ -63,7 +63,7 @@ const TEXTS: &[&str] = &[
 ];
 
 /// Returns rules with this text in every text field.
-fn rules(text: &str) -> Vec<HttpRule> {
+fn rules(text: &str) -> Vec<HttpRouteRule> {
     let one = || Some(text.to_owned());
     let path = |r#type: &str| HttpMatch {
         path: Some(HttpPathMatch { r#type: Some(r#type.to_owned()), value: one() }),
@@ -120,23 +120,27 @@ fn rules(text: &str) -> Vec<HttpRule> {
     ];
     filters.extend(all.map(|cors| HttpFilter { cors: Some(cors), ..filter("CORS") }));
     let limit = || Some(text.to_owned());
-    let timeouts = Timeouts { request: limit(), backend_request: limit() };
-    let retry = RetryPolicy { backoff: limit(), ..RetryPolicy::default() };
-    let mut rules = vec![HttpRule { matches, ..HttpRule::default() }];
-    rules.push(HttpRule { timeouts: Some(timeouts), retry: Some(retry), ..HttpRule::default() });
-    rules.extend(filters.into_iter().map(|filter| HttpRule { filters: vec![filter], ..HttpRule::default() }));
+    let timeouts = HttpRouteTimeouts { request: limit(), backend_request: limit() };
+    let retry = HttpRouteRetry { backoff: limit(), ..HttpRouteRetry::default() };
+    let mut rules = vec![HttpRouteRule { matches, ..HttpRouteRule::default() }];
+    rules.push(HttpRouteRule { timeouts: Some(timeouts), retry: Some(retry), ..HttpRouteRule::default() });
+    rules.extend(filters.into_iter().map(|filter| HttpRouteRule { filters: vec![filter], ..HttpRouteRule::default() }));
     rules
 }
 
 /// Returns rules with extreme numbers.
-fn extremes() -> Vec<HttpRule> {
+fn extremes() -> Vec<HttpRouteRule> {
     let mut rules = Vec::new();
     for text in ["0s", "1ms", "99999h", "9999999999h", "0.1s", "-1s"] {
-        let timeouts = Timeouts { request: Some(text.to_owned()), backend_request: Some(text.to_owned()) };
+        let timeouts = HttpRouteTimeouts { request: Some(text.to_owned()), backend_request: Some(text.to_owned()) };
         for attempts in [0, 1, u32::MAX] {
             let codes = vec![0, 99, 100, 503, 599, 600, u16::MAX];
-            let retry = RetryPolicy { codes, attempts: Some(attempts), backoff: Some(text.to_owned()) };
-            rules.push(HttpRule { timeouts: Some(timeouts.clone()), retry: Some(retry), ..HttpRule::default() });
+            let retry = HttpRouteRetry { codes, attempts: Some(attempts), backoff: Some(text.to_owned()) };
+            rules.push(HttpRouteRule {
+                timeouts: Some(timeouts.clone()),
+                retry: Some(retry),
+                ..HttpRouteRule::default()
+            });
         }
     }
     for (numerator, denominator) in [(0, 1), (1, 0), (u32::MAX, u32::MAX), (1, u32::MAX), (2, 1)] {
@@ -144,25 +148,25 @@ fn extremes() -> Vec<HttpRule> {
         let mirror = MirrorFilter { backend_ref: backend_ref("b:80"), percent: None, fraction: Some(fraction) };
         let filter =
             HttpFilter { r#type: "RequestMirror".into(), request_mirror: Some(mirror), ..HttpFilter::default() };
-        rules.push(HttpRule { filters: vec![filter], ..HttpRule::default() });
+        rules.push(HttpRouteRule { filters: vec![filter], ..HttpRouteRule::default() });
     }
     for (port, status_code) in [(0, 0), (1, 200), (65_535, 301), (80, 600)] {
         let redirect = RedirectFilter { port: Some(port), status_code: Some(status_code), ..RedirectFilter::default() };
         let filter =
             HttpFilter { r#type: "RequestRedirect".into(), request_redirect: Some(redirect), ..HttpFilter::default() };
-        rules.push(HttpRule { filters: vec![filter], ..HttpRule::default() });
+        rules.push(HttpRouteRule { filters: vec![filter], ..HttpRouteRule::default() });
     }
     rules
 }
 
 /// Returns a route whose rules have prefixes of their own, and backends with these weights.
-fn route(name: &str, rules: Vec<HttpRule>, weights: [u32; 3]) -> Object {
+fn route(name: &str, rules: Vec<HttpRouteRule>, weights: [u32; 3]) -> Object {
     let mut route = http_route(name).parent("public").host("x.test");
     for (index, rule) in rules.into_iter().enumerate() {
         let has_matches = !rule.matches.is_empty();
         route = route.rule(if has_matches { "" } else { "/" }, "a:80").change(|new| {
-            let HttpRule { matches, backend_refs, .. } = std::mem::take(new);
-            *new = HttpRule { backend_refs, ..rule };
+            let HttpRouteRule { matches, backend_refs, .. } = std::mem::take(new);
+            *new = HttpRouteRule { backend_refs, ..rule };
             if !has_matches {
                 new.matches = matches;
             }

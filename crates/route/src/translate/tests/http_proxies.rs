@@ -8,7 +8,7 @@ use super::http_proxy_tls::{any_authorities, any_clients, any_tcp_proxy};
 use super::incremental::{Step, any_object, any_settings, difference, lost_of, take};
 use crate::model::{Action, Host, Model, PathMatch};
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
-use crate::settings::{Endpoint, Settings};
+use crate::settings::{ServiceAddress, Settings};
 use crate::testing::gateway::http_policy;
 use crate::testing::http_proxies::{delegation, extension_service, http_proxy, http_proxy_created};
 use crate::testing::model::Shared as _;
@@ -362,7 +362,7 @@ fn a_large_context_for_the_server_of_the_settings_closes_the_host() {
     let context = json!({ "authPolicy": { "context": { "key": "x".repeat(4000) } } });
     let spec = json!({ "virtualhost": { "fqdn": "x.test", "authorization": context }, "routes": routes });
     let mut world = World::new(&[]);
-    let endpoint = Endpoint { host: "auth.test".into(), port: 9000 };
+    let endpoint = ServiceAddress { host: "auth.test".into(), port: 9000 };
     world.settings.external_authorization.endpoint = Some(endpoint);
     world.translator.update(&world.objects, &world.settings, &ChangedInputs::everything());
     world.apply(http_proxy("root", &spec));

@@ -13,7 +13,7 @@ use crate::objects::{
     EndpointSlice, Ingress, Kind, LoadBalancingAlgorithm, Namespace, Object, ObjectId, ObjectKey, Objects,
     PreferredZones, ProxyProtocolVersion, RetryBudgetSpec, claim_shard,
 };
-use crate::settings::{Endpoint, ExternalNames, Hosts, Module, Settings, Tenants, Tls};
+use crate::settings::{ExternalNames, Hosts, Module, ServiceAddress, Settings, Tenants, TlsSettings};
 use crate::testing::backend_policies::{backend_policy, traffic_policy};
 use crate::testing::gateway::{HttpPolicyBuilder, http_policy, labeled_namespace};
 use crate::testing::host_grants::{HostGrantBuilder, host_grant};
@@ -315,11 +315,11 @@ pub(super) fn any_settings() -> impl Strategy<Value = Settings> {
             (ownership, envoy_service),
         )| {
             let (default_secret, fallback_secret, redirect, limit, require_grant) = of_clients;
-            let tls = Tls { default_secret, fallback_secret, redirect, ..Tls::default() };
+            let tls = TlsSettings { default_secret, fallback_secret, redirect, ..TlsSettings::default() };
             let mut settings = Settings {
                 tls,
                 external_names: ExternalNames { allow, cluster_local: false },
-                ingress: crate::settings::Ingress { classless, ..Default::default() },
+                ingress: crate::settings::IngressSettings { classless, ..Default::default() },
                 namespace_ownership: ownership,
                 hosts: Hosts { require_grant },
                 envoy_service,
@@ -332,7 +332,7 @@ pub(super) fn any_settings() -> impl Strategy<Value = Settings> {
             settings.wasm.modules.extend(allow.then(|| ("waf".to_owned(), module)));
             settings.tenants.global_rate_limits = allow;
             settings.tenants.max_grpc_json_bytes = if allow { 1 << 10 } else { 0 };
-            settings.rate_limit.endpoint = Some(Endpoint { host: "limits.test".to_owned(), port: 8081 });
+            settings.rate_limit.endpoint = Some(ServiceAddress { host: "limits.test".to_owned(), port: 8081 });
             settings.upstream.client_certificate = client_certificate;
             let stats = &mut settings.listeners.stats_tls;
             (stats.at.port, stats.secret, stats.client_ca) = (port.unwrap_or(0), stats_secret, client_ca);
@@ -450,8 +450,10 @@ fn a_secret_of_the_settings_affects_only_its_dependents() {
     objects.apply(service("plain").port("http", 80).into());
     objects.apply(service("tls").port("http", 80).app_protocol("https").into());
     let name = |name: &str| Some(("shop".to_owned(), name.to_owned()));
-    let mut settings =
-        Settings { tls: Tls { default_secret: name("default"), ..Tls::default() }, ..Settings::default() };
+    let mut settings = Settings {
+        tls: TlsSettings { default_secret: name("default"), ..TlsSettings::default() },
+        ..Settings::default()
+    };
     settings.upstream.client_certificate = name("client");
     let mut translator = Translator::default();
     translator.update(&objects, &settings, &ChangedInputs::everything());

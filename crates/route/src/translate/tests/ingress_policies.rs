@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Action, Host, Model, Route, RoutePolicy, VirtualHost};
+use crate::model::{Action, Host, Model, Route, RoutePolicy, VirtualHostRoutes};
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::testing::gateway::{HttpPolicyBuilder, gateway, gateway_class, gateway_service, http_policy, http_route};
@@ -17,7 +17,7 @@ fn of(name: &str) -> HttpPolicyBuilder {
 /// Returns the routes of a host in plain text and behind TLS, sorted. A route has its path, its effect, and its limit of requests.
 fn sides(model: &Model, name: &str) -> [Vec<String>; 2] {
     let host = host::parse(name).expect("a host");
-    let of = |content: Option<&VirtualHost>| {
+    let of = |content: Option<&VirtualHostRoutes>| {
         let routes = content.into_iter().flat_map(|content| &content.routes);
         routes.map(described).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     };

@@ -6,7 +6,7 @@ use crate::model::{Action, CircuitBreakers, Cluster, Discovery, Health, Host, Up
 use crate::objects::{AddressType, Object};
 use crate::testing::model::{Shared as _, cluster_id};
 use crate::testing::objects::*;
-use crate::translate::endpoints::{Share, endpoints_of};
+use crate::translate::endpoints::{PortShare, endpoints_of};
 use crate::translate::envoys::Envoys;
 
 /// Returns the only cluster behind a path to `to`, with this Service.
@@ -204,7 +204,7 @@ fn endpoints(slices: Vec<SliceBuilder>, ipv6_families: &[bool]) -> Vec<String> {
     let mut list: Vec<Object> = vec![service("a").port("http", 80).ipv6_families(ipv6_families).into()];
     list.extend(slices.into_iter().map(Into::into));
     let (endpoints, _) =
-        endpoints_of(&objects(&list), &Envoys::default(), &cluster_id("shop/a/http").port, Share::ALL).unwrap();
+        endpoints_of(&objects(&list), &Envoys::default(), &cluster_id("shop/a/http").port, PortShare::ALL).unwrap();
     let line = |zone: &str, endpoint: &crate::model::Endpoint| {
         let mark = if endpoint.health == Health::Draining { "-" } else { "" };
         format!("{mark}{zone} {}:{}", endpoint.address, endpoint.port).trim_start().to_owned()
@@ -308,7 +308,7 @@ fn removed_services_and_ports_have_no_endpoints() {
     let list = objects(&[service("a").port("http", 80).into(), service("e").external("x.com").port("", 80).into()]);
     for (name, known) in [("shop/a/http", true), ("shop/a/80", false), ("shop/b/http", false), ("shop/e/80", false)] {
         assert_eq!(
-            endpoints_of(&list, &Envoys::default(), &cluster_id(name).port, Share::ALL).is_some(),
+            endpoints_of(&list, &Envoys::default(), &cluster_id(name).port, PortShare::ALL).is_some(),
             known,
             "{name}"
         );

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::envoy::{Builder, Change};
-use crate::model::{ListenerId, Route, Touched, VirtualHost};
+use crate::model::{ListenerId, Route, Touched, VirtualHostRoutes};
 use crate::testing::shared_host::{FORMS, host, shared, sharing};
 
 #[test]
@@ -16,7 +16,7 @@ fn a_change_builds_only_the_routes_of_the_changed_object() {
     let is_kept = |route: &&Arc<Route>| before.routes.iter().any(|old| Arc::ptr_eq(old, route));
     let made: Vec<_> = now.routes.iter().filter(|route| !is_kept(route)).collect();
     assert_eq!(made.len(), 2, "{made:?}");
-    let (old, new) = VirtualHost::differing(Some(&before), Some(now));
+    let (old, new) = VirtualHostRoutes::differing(Some(&before), Some(now));
     assert_eq!((old.len(), new.len()), (0, 1), "what is equal is not built again");
 }
 

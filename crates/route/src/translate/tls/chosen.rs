@@ -63,7 +63,7 @@ pub fn client_certificate(
 /// Returns the TLS configuration of statistics. Returns `None` if it is disabled, or with a problem if one of its
 /// Secrets is unusable.
 pub fn stats(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<StatsTls> {
-    let settings::StatsTls { at, secret, client_ca } = &settings.listeners.stats_tls;
+    let settings::StatsTlsSettings { at, secret, client_ca } = &settings.listeners.stats_tls;
     let pair = secret.as_ref().filter(|_| at.port != 0)?;
     let mut chosen = |part, secret, what| chosen(part, secret, objects, what, "no statistics are served", problems);
     let pair = chosen(SecretPart::KeyPair, pair, "Secret of the statistics' certificate");

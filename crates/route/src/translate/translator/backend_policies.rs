@@ -12,7 +12,7 @@ use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
 use crate::translate::backend_policies::KINDS;
-use crate::translate::backend_policy::{self, Policy, Target};
+use crate::translate::backend_policy::{self, ParsedBackendPolicy, PortNumberTarget};
 use crate::translate::policy_targets::{self, Fault};
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::verdict::{self, Verdict};
@@ -99,9 +99,9 @@ impl Translator {
     /// Returns the fault of the condition `Accepted` at a target, and the problem of the target.
     fn at_target(
         &self,
-        policy: &Arc<Policy>,
+        policy: &Arc<ParsedBackendPolicy>,
         index: u16,
-        target: &Result<Target, Fault>,
+        target: &Result<PortNumberTarget, Fault>,
     ) -> (Option<Fault>, Option<Arc<Problem>>) {
         let conflict = target.as_ref().ok().and_then(|target| self.conflict(policy, target));
         let is_in_effect = target.is_ok() && conflict.is_none();
@@ -123,7 +123,7 @@ impl Translator {
     }
 
     /// Returns the conflict with an older policy of the same kind.
-    fn conflict(&self, policy: &Policy, target: &Target) -> Option<Fault> {
+    fn conflict(&self, policy: &ParsedBackendPolicy, target: &PortNumberTarget) -> Option<Fault> {
         let winner = self.backend_policies.at(policy.precedence.kind, target);
         let winner = winner.filter(|winner| winner.precedence != policy.precedence)?;
         let port = target.port.map(|port| format!(" port {port} of")).unwrap_or_default();
@@ -132,7 +132,7 @@ impl Translator {
     }
 
     /// Returns the problem of a BackendPolicy whose retry budget the policy of Gateway API decides.
-    fn decided(&self, policy: &Policy, target: &Target) -> Option<Arc<Problem>> {
+    fn decided(&self, policy: &ParsedBackendPolicy, target: &PortNumberTarget) -> Option<Arc<Problem>> {
         policy.features.retry_budget.filter(|_| policy.precedence.kind == Kind::BACKEND_POLICY)?;
         let standard = self.backend_policies.standard(&target.service)?;
         standard.features.retry_budget?;

@@ -13,8 +13,8 @@ use crate::objects::{Kind, ObjectKey, Objects};
 use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
-use crate::translate::backend::{Context, Fault, Located, Made};
-use crate::translate::endpoints::{Share, endpoints_of, health_check_port};
+use crate::translate::backend::{BuiltCluster, Context, Fault, Located};
+use crate::translate::endpoints::{PortShare, endpoints_of, health_check_port};
 use crate::translate::envoys::{self, Envoys};
 use crate::translate::problem::Problem;
 
@@ -36,7 +36,7 @@ pub struct Clusters {
 #[derive(Debug, Default)]
 struct Entry {
     /// The cluster. `None` while its Service has changed and no reader has built it again.
-    made: Option<Made>,
+    made: Option<BuiltCluster>,
     /// The number of sources that reference it.
     readers: usize,
     /// The number of routes and destinations that use it.
@@ -51,7 +51,7 @@ impl Entry {
 }
 
 /// New clusters that were built while a source was parsed.
-pub type NewClusters = BTreeMap<ClusterId, Made>;
+pub type NewClusters = BTreeMap<ClusterId, BuiltCluster>;
 
 impl Clusters {
     /// Returns the body of a 403 if access to the cluster of a port is denied, or the reason why the cluster cannot be
@@ -164,7 +164,7 @@ impl Clusters {
         self.services_of(|made| made.reads_client_certificate)
     }
 
-    fn services_of(&self, matches: fn(&Made) -> bool) -> impl Iterator<Item = ObjectKey> {
+    fn services_of(&self, matches: fn(&BuiltCluster) -> bool) -> impl Iterator<Item = ObjectKey> {
         let found = self.entries.iter().filter(move |(_, entry)| entry.made.as_ref().is_some_and(matches));
         found.map(|(id, _)| id.port.service().clone())
     }
@@ -219,7 +219,7 @@ impl Clusters {
 }
 
 /// Returns the problems of policies of Services whose features a cluster does not have.
-fn of_policies(made: &Made) -> impl Iterator<Item = &Arc<Problem>> {
+fn of_policies(made: &BuiltCluster) -> impl Iterator<Item = &Arc<Problem>> {
     made.problems.iter().filter(|problem| problem.object.kind == Kind::BACKEND_POLICY.as_str())
 }
 
@@ -317,7 +317,7 @@ impl Translator {
         let endpoints: Vec<ServicePortId> = endpoints.into_iter().collect();
         let made = parallel::map(&endpoints, |port| {
             let used = used.get(port.service()).filter(|used| used.contains(port))?;
-            let share = Share { used: used.len(), reports: used.first() == Some(port) };
+            let share = PortShare { used: used.len(), reports: used.first() == Some(port) };
             let (mut made, problems) = endpoints_of(objects, &self.envoys, port, share).unwrap_or_default();
             made.health_check_port = health_check_port(objects, &self.envoys, &self.backend_policies, port, &made);
             Some((made, problems))

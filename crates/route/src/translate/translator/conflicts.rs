@@ -14,7 +14,7 @@ use lockgate_xds::provenance::ObjectRef;
 use super::Translator;
 use crate::few::Few;
 use crate::objects::{ObjectId, ObjectKey};
-use crate::translate::conflicts::{Conflict, Place};
+use crate::translate::conflicts::{Conflict, ConflictPlace};
 use crate::translate::dialect::{self, Dialect};
 use crate::translate::problem::Problem;
 use crate::translate::source::Source;
@@ -68,7 +68,7 @@ impl Conflicts {
 
 impl Translator {
     /// Replaces the problems that were found at a host, in the ledger and among the conflicts.
-    pub(super) fn replace_conflicts(&mut self, place: Place, before: &[Arc<Problem>], now: &[Arc<Problem>]) {
+    pub(super) fn replace_conflicts(&mut self, place: ConflictPlace, before: &[Arc<Problem>], now: &[Arc<Problem>]) {
         if before == now {
             return;
         }

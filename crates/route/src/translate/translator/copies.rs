@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::hosts::draft::Draft;
+use super::hosts::draft::HostDraft;
 use super::levels::Levels;
 use super::sites::Site;
 use crate::envoy::stream::size_of_chain;
@@ -22,8 +22,8 @@ use crate::model::{Host, ListenerId, TlsVersion};
 use crate::settings::Settings;
 use crate::translate::charges::{Charge, Charges, Size, State};
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::{Clients, Source, Stream};
-use crate::translate::tls::{Asking, Chain};
+use crate::translate::source::{HostClientValidation, Source, Stream};
+use crate::translate::tls::{Asking, TlsProperties};
 use crate::translate::unit::Field;
 
 /// The size of the filter chain of a wildcard without its key pair, in bytes.
@@ -39,7 +39,7 @@ const OF_WILDCARD: u64 = 3;
 
 /// A part of a host that is a copy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum CopiedPart {
     /// The filter chain of a wildcard, or of a host whose connections are forwarded.
     KeyPair,
     /// The authorities and the revocation lists that verify clients.
@@ -51,14 +51,14 @@ pub enum Part {
 }
 
 /// The charges of a host for its copies.
-pub type ByPart = BTreeMap<Part, Charge>;
+pub type ByPart = BTreeMap<CopiedPart, Charge>;
 
 /// The charges for copies of the namespaces that name hosts.
-pub type Copies = Charges<Host, Part>;
+pub type Copies = Charges<Host, CopiedPart>;
 
 /// The rules of another host that do not fit. Requests that no other rule matches are answered 503 instead.
 #[derive(Debug, Default)]
-pub struct Surplus {
+pub struct SurplusCopies {
     /// The namespaces whose rules are not copied.
     pub namespaces: BTreeSet<Arc<str>>,
     /// Whether nothing is copied. The rules of other namespaces are not copied without those of the first.
@@ -69,25 +69,25 @@ pub struct Surplus {
     pub problems: Vec<Problem>,
 }
 
-impl Surplus {
+impl SurplusCopies {
     /// Returns the rules and the default backend that a host copies, but that do not fit.
-    pub fn of(draft: &Draft, copies: &Copies, levels: &Levels) -> Self {
-        let Draft { host, copied, copier, charges, .. } = draft;
+    pub fn of(draft: &HostDraft, copies: &Copies, levels: &Levels) -> Self {
+        let HostDraft { host, copied, copier, charges, .. } = draft;
         let mut surplus = Self::default();
         let Some(copier) = copier else { return surplus };
         let mut size = 0u64;
         for (part, charge) in charges.iter().filter(|(part, _)| copies.state(host, part) != State::Open) {
             match part {
-                Part::Rules(namespace) => {
+                CopiedPart::Rules(namespace) => {
                     surplus.namespaces.insert(namespace.clone());
                     size = size.saturating_add(charge.size.open);
                 }
-                Part::DefaultBackend => {
+                CopiedPart::DefaultBackend => {
                     surplus.has_default_backend = true;
                     let what = "the policies of the default backend";
                     surplus.problems.extend(copier.surplus(host, what, charge.size.open, false));
                 }
-                Part::KeyPair | Part::Clients => {}
+                CopiedPart::KeyPair | CopiedPart::Clients => {}
             }
         }
         let first = copied.as_ref().and_then(|copied| levels.standing(copied)?.served.first());
@@ -108,14 +108,14 @@ impl Surplus {
 }
 
 /// Returns the charge of the filter chain of a wildcard. With HTTP/3, Envoy has another one for QUIC.
-pub fn of_key_pair(chain: &Chain, settings: &Settings) -> Charge {
+pub fn of_key_pair(chain: &TlsProperties, settings: &Settings) -> Charge {
     let is_over_quic = settings.http.http3.enabled && chain.maximum >= TlsVersion::V1_3;
     let open = (WILDCARD + chain.pair_size) * if is_over_quic { 2 } else { 1 };
     Charge { rank: chain.provider.clone(), size: Size { open, closed: 0 } }
 }
 
 /// Returns the charge of the filter chain of a host whose connections are forwarded. `chain` has its key pair.
-pub fn of_stream(by: &Source, stream: &Stream, chain: Option<&Chain>) -> Charge {
+pub fn of_stream(by: &Source, stream: &Stream, chain: Option<&TlsProperties>) -> Charge {
     let size = size_of_chain(&ListenerId::new(ListenerId::HTTPS), &stream.to);
     let pair = chain.filter(|_| stream.is_decrypted).map_or(0, |chain| chain.pair_size);
     let open = STREAM.saturating_add(size.next_multiple_of(STREAM)).saturating_add(pair);
@@ -134,7 +134,7 @@ pub enum Copier<'a> {
 impl<'a> Copier<'a> {
     /// Returns the copier of a host with these permitted TLS entries. The entry that provides the certificate is charged, so that
     /// the entries of others do not decide about it.
-    pub fn entries(mut entries: Vec<Asking<'a>>, chain: &Chain) -> Option<Self> {
+    pub fn entries(mut entries: Vec<Asking<'a>>, chain: &TlsProperties) -> Option<Self> {
         let provider = entries.iter().position(|asking| asking.source.precedence == chain.provider);
         entries.swap(0, provider.unwrap_or(0));
         (!entries.is_empty()).then_some(Self::Entries(entries))
@@ -142,7 +142,8 @@ impl<'a> Copier<'a> {
 
     /// Returns the charges for a copy of the rules of `site`.
     pub fn charges(&self, site: &Site) -> ByPart {
-        let charge = |(namespace, size): (&Arc<str>, &u64)| Some((Part::Rules(namespace.clone()), self.charge(*size)?));
+        let charge =
+            |(namespace, size): (&Arc<str>, &u64)| Some((CopiedPart::Rules(namespace.clone()), self.charge(*size)?));
         site.sizes.iter().filter_map(charge).collect()
     }
 
@@ -190,7 +191,12 @@ impl<'a> Copier<'a> {
 }
 
 /// Returns the problem of a wildcard with TLS beyond the limit of its namespace.
-pub fn too_many_wildcards(host: &Host, chain: &Chain, settings: &Settings, nobody: impl Fn() -> ObjectRef) -> Problem {
+pub fn too_many_wildcards(
+    host: &Host,
+    chain: &TlsProperties,
+    settings: &Settings,
+    nobody: impl Fn() -> ObjectRef,
+) -> Problem {
     let key = &chain.provider.key;
     let provides = |origin: &&ObjectRef| origin.namespace == key.namespace && origin.name == key.name;
     Problem {
@@ -207,7 +213,7 @@ pub fn too_many_wildcards(host: &Host, chain: &Chain, settings: &Settings, nobod
 }
 
 /// Returns the problem of a host whose connections are forwarded, beyond the limit of its namespace.
-pub fn too_many_streams(host: &Host, by: &Source, stream: &Stream, chain: Option<&Chain>) -> Problem {
+pub fn too_many_streams(host: &Host, by: &Source, stream: &Stream, chain: Option<&TlsProperties>) -> Problem {
     Problem {
         object: by.origin.clone(),
         field: "spec.tcpproxy".to_owned(),
@@ -223,7 +229,7 @@ pub fn too_many_streams(host: &Host, by: &Source, stream: &Stream, chain: Option
 }
 
 /// Returns the problem of a host whose authorities do not fit into the limit of the namespace of `object`.
-pub fn too_many_authorities(host: &Host, clients: &Clients, object: ObjectRef) -> Problem {
+pub fn too_many_authorities(host: &Host, clients: &HostClientValidation, object: ObjectRef) -> Problem {
     Problem {
         object,
         field: "spec.virtualhost.tls.clientValidation".to_owned(),

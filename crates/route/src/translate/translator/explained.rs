@@ -8,7 +8,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
 use super::conflicts::id_of;
-use crate::explain::{Chain, Chosen, Outcome, Request, decide, patterns, without_port};
+use crate::explain::{Chosen, FilterChain, Outcome, Request, decide, patterns, without_port};
 use crate::model::{
     Action, Bind, ClientValidation, Cluster, ClusterId, Destination, Endpoints, Host, Listener, ListenerId, Match,
     Material, Model, Route, SecretId, Session, Share, TlsVersion, Traffic,
@@ -17,7 +17,7 @@ use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::settings::Settings;
 use crate::translate::dialect::{self, DIALECTS};
 use crate::translate::gateway::attach::ListenerOwner;
-use crate::translate::gateway::attached::Content;
+use crate::translate::gateway::attached::RouteContent;
 use crate::translate::host::parent;
 use crate::translate::problem::{Message, Problem, Reason};
 use crate::translate::source::Source;
@@ -27,16 +27,16 @@ const MOST: usize = 50;
 
 /// The destination of a request: a protocol and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Target {
+pub struct RequestDestination {
     /// The protocol.
-    pub protocol: Protocol,
+    pub protocol: ClientProtocol,
     /// The port that the client connects to. `None` is the default port of HTTP and HTTPS.
     pub port: Option<u16>,
 }
 
 /// The protocol of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
+pub enum ClientProtocol {
     /// HTTP in plain text.
     Http,
     /// HTTP over TLS, or any other protocol over TLS if the listener forwards connections.
@@ -59,7 +59,7 @@ pub struct Answer {
     /// The Gateway or the ListenerSet, with the name and the port of its listener. `None` for the listeners of Ingresses.
     pub declared: Option<(ObjectRef, Arc<str>, u16)>,
     /// The TLS properties of the connection.
-    pub tls: Option<Tls>,
+    pub tls: Option<ConnectionTls>,
     /// The normalized path; empty if no route was compared.
     pub path: String,
     /// The domain of the virtual host, or the server name of forwarded connections.
@@ -95,7 +95,7 @@ pub enum Done {
 
 /// The TLS properties of a connection.
 #[derive(Debug, Clone)]
-pub struct Tls {
+pub struct ConnectionTls {
     /// The server name that covers the connection.
     pub server_name: Host,
     /// The key pairs: the Secret, the names of the certificate, and the end of its validity. Empty for passthrough.
@@ -145,7 +145,7 @@ pub struct Backend {
 
 impl Translator {
     /// Explains a request at each listener that it may reach. `settings` are the settings of the last update.
-    pub fn explain(&self, target: Target, request: &Request, settings: &Settings) -> Vec<Answer> {
+    pub fn explain(&self, target: RequestDestination, request: &Request, settings: &Settings) -> Vec<Answer> {
         let all = || self.model.listeners.iter();
         let at_port = || all().filter(|(id, listener)| self.is_at(id, listener, target));
         let mut reached: Vec<(&ListenerId, bool)> =
@@ -165,11 +165,11 @@ impl Translator {
     }
 
     /// Returns whether a listener serves the port of a request.
-    fn is_at(&self, id: &ListenerId, listener: &Listener, target: Target) -> bool {
+    fn is_at(&self, id: &ListenerId, listener: &Listener, target: RequestDestination) -> bool {
         let default = match target.protocol {
-            Protocol::Http => Some(80),
-            Protocol::Https => Some(443),
-            Protocol::Tcp | Protocol::Udp => None,
+            ClientProtocol::Http => Some(80),
+            ClientProtocol::Https => Some(443),
+            ClientProtocol::Tcp | ClientProtocol::Udp => None,
         };
         let Some(port) = target.port.or(default) else { return false };
         match self.gateways.owners.get(id).and_then(|key| self.gateways.gateways.get(key)) {
@@ -196,7 +196,7 @@ impl Translator {
             lost: Vec::new(),
             problems: Vec::new(),
         };
-        if let Some(Chain::Forwarded(name, _)) = &decision.chain {
+        if let Some(FilterChain::Forwarded(name, _)) = &decision.chain {
             answer.host = Some((*name).clone());
         }
         let domain = answer.host.clone().unwrap_or(Host::Any);
@@ -275,7 +275,7 @@ impl Translator {
         for other in self.sources.all_at(Some(ranks)).take(MOST) {
             match &answer.action {
                 Done::Forwarded(winner, ..)
-                    if other.attached.contents.iter().any(|(_, one)| matches!(one, Content::Stream { .. })) =>
+                    if other.attached.contents.iter().any(|(_, one)| matches!(one, RouteContent::Stream { .. })) =>
                 {
                     if other.origin != *winner {
                         let why = format!("{winner} receives all connections");
@@ -409,33 +409,35 @@ fn is_route(object: &ObjectRef) -> bool {
 }
 
 /// Returns whether a listener may serve clients of a protocol.
-fn speaks(listener: &Listener, protocol: Protocol) -> bool {
+fn speaks(listener: &Listener, protocol: ClientProtocol) -> bool {
     match &listener.traffic {
-        Traffic::Http(_) => protocol == Protocol::Http,
-        Traffic::Https(_) | Traffic::Tls(_) => protocol == Protocol::Https,
+        Traffic::Http(_) => protocol == ClientProtocol::Http,
+        Traffic::Https(_) | Traffic::Tls(_) => protocol == ClientProtocol::Https,
         // The bytes of every protocol over TCP are forwarded.
-        Traffic::Tcp(_) => protocol != Protocol::Udp,
-        Traffic::Udp(_) => protocol == Protocol::Udp,
+        Traffic::Tcp(_) => protocol != ClientProtocol::Udp,
+        Traffic::Udp(_) => protocol == ClientProtocol::Udp,
     }
 }
 
 /// Returns whether a listener refuses the connections of clients of HTTP because only one side uses TLS.
-fn refuses(listener: &Listener, protocol: Protocol) -> bool {
+fn refuses(listener: &Listener, protocol: ClientProtocol) -> bool {
     match &listener.traffic {
-        Traffic::Http(_) => protocol == Protocol::Https,
-        Traffic::Https(_) | Traffic::Tls(_) => protocol == Protocol::Http,
+        Traffic::Http(_) => protocol == ClientProtocol::Https,
+        Traffic::Https(_) | Traffic::Tls(_) => protocol == ClientProtocol::Http,
         Traffic::Tcp(_) | Traffic::Udp(_) => false,
     }
 }
 
-fn tls(model: &Model, chain: &Chain) -> Tls {
+fn tls(model: &Model, chain: &FilterChain) -> ConnectionTls {
     let clients = match chain {
-        Chain::Http(_, tls) => tls.clients.clone(),
-        Chain::Forwarded(_, connections) => connections.terminated.as_ref().and_then(|tls| tls.clients.clone()),
+        FilterChain::Http(_, tls) => tls.clients.clone(),
+        FilterChain::Forwarded(_, connections) => connections.terminated.as_ref().and_then(|tls| tls.clients.clone()),
     };
     let (server_name, secrets, versions, origins) = match chain {
-        Chain::Http(name, tls) => (name, tls.secrets.as_slice(), Some((tls.minimum, tls.maximum)), tls.origins.clone()),
-        Chain::Forwarded(name, connections) => {
+        FilterChain::Http(name, tls) => {
+            (name, tls.secrets.as_slice(), Some((tls.minimum, tls.maximum)), tls.origins.clone())
+        }
+        FilterChain::Forwarded(name, connections) => {
             let terminated = connections.terminated.as_ref();
             let secrets = terminated.map_or(&[][..], |tls| &tls.secrets);
             let versions = terminated.map(|tls| (tls.minimum, tls.maximum));
@@ -454,7 +456,7 @@ fn tls(model: &Model, chain: &Chain) -> Tls {
         }
     };
     let certificates = secrets.iter().map(certificate).collect();
-    Tls { server_name: (*server_name).clone(), certificates, versions, clients, origins }
+    ConnectionTls { server_name: (*server_name).clone(), certificates, versions, clients, origins }
 }
 
 fn backends<'a>(model: &Model, clusters: impl Iterator<Item = (&'a ClusterId, u32)>) -> Vec<(Backend, u32)> {

@@ -22,7 +22,7 @@ pub use fleets::Dedicated;
 pub use http_policies::ChangedPolicies;
 use lockgate_xds::provenance::ObjectRef;
 use ports::PortClaims;
-use sets::{Regrouped, SetsByGateway, Surplus};
+use sets::{Regrouped, SetsByGateway, SurplusListenerSet};
 
 use super::sources::Affected;
 use super::{NewClusters, Translator, Update};
@@ -39,9 +39,9 @@ use crate::translate::gateway::budget::Budget;
 use crate::translate::gateway::fleet::{self, Referent};
 use crate::translate::gateway::foreign_policies::ForeignPolicies;
 use crate::translate::gateway::http_policies::HttpPolicies;
-use crate::translate::gateway::listener::{self, Gateway};
-use crate::translate::gateway::policies::{Policies, PolicyReports};
-use crate::translate::gateway::{FleetReport, ListenerReport, Report, Reports, SetReport};
+use crate::translate::gateway::listener::{self, ParsedGateway};
+use crate::translate::gateway::policies::{BackendTlsPolicies, PolicyReports};
+use crate::translate::gateway::{FleetReport, GatewayReport, ListenerReport, Reports, SetReport};
 use crate::translate::graph::Input;
 use crate::translate::problem::Problem;
 use crate::translate::source::Dependencies;
@@ -59,13 +59,13 @@ pub fn is_unit(kind: Kind) -> bool {
 #[derive(Debug, Default)]
 pub struct Gateways {
     classes: BTreeMap<ObjectKey, Revision>,
-    pub(super) gateways: BTreeMap<ObjectKey, Arc<Gateway>>,
+    pub(super) gateways: BTreeMap<ObjectKey, Arc<ParsedGateway>>,
     /// The ListenerSets that name each Gateway, served or not.
     named: SetsByGateway,
     /// The ListenerSets that served Gateways were parsed with: the Gateway, and the revision.
     sets: BTreeMap<ObjectKey, (ObjectKey, Revision)>,
     /// The surplus ListenerSets that name a served Gateway.
-    surplus: BTreeMap<ObjectKey, Surplus>,
+    surplus: BTreeMap<ObjectKey, SurplusListenerSet>,
     /// The Gateways that claim each port of the Envoys.
     ports: PortClaims,
     /// The Gateway of each Envoy listener.
@@ -83,7 +83,7 @@ pub struct Gateways {
     /// The reports on Gateways.
     pub reports: Reports,
     /// The BackendTLSPolicies.
-    pub policies: Policies,
+    pub policies: BackendTlsPolicies,
     /// The problems of each policy.
     policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
     /// The sizes of the certificate authorities of BackendTLSPolicies, by namespace.
@@ -188,7 +188,7 @@ impl Parents for Gateways {
         if id.kind == Kind::LISTENER_SET { self.set_parent(&id.key) } else { None }
     }
 
-    fn policies(&self) -> &Policies {
+    fn policies(&self) -> &BackendTlsPolicies {
         &self.policies
     }
 
@@ -357,7 +357,7 @@ impl Translator {
         self.verdicts.insert(id.clone(), verdict::bounded(&[accepted, version]));
     }
 
-    fn parse_gateway(&self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Parsed<Gateway> {
+    fn parse_gateway(&self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Parsed<ParsedGateway> {
         let Some(gateway) = objects.get::<objects_of::Gateway>(key) else {
             return (Err(Dependencies::default()), NewClusters::new());
         };
@@ -380,7 +380,7 @@ impl Translator {
             self.gateways.reports.remove(key);
             return;
         };
-        let listener = |one: &listener::Listener| {
+        let listener = |one: &listener::ParsedListener| {
             let name = ListenerName { gateway: key.clone(), set: one.set.clone(), name: one.name.clone() };
             ListenerReport {
                 name: one.name.clone(),
@@ -394,7 +394,7 @@ impl Translator {
             .fleet
             .clone()
             .map(|spec| FleetReport { spec, refused: self.gateways.dedicated.refused.get(key).cloned() });
-        let mut report = Report { ports: gateway.ports.clone(), fleet, ..Report::default() };
+        let mut report = GatewayReport { ports: gateway.ports.clone(), fleet, ..GatewayReport::default() };
         for set in &gateway.sets {
             report.sets.insert(set.key().clone(), SetReport { accepted: set.accepted, listeners: Vec::new() });
         }

@@ -12,15 +12,15 @@ use std::sync::Arc;
 use super::copies::ByPart;
 use super::levels::Levels;
 use super::{AT_A_TIME, Translator, set};
-use crate::model::{Host, Route, SecretId, TlsConnections, TlsHost, Touched, VirtualHost};
+use crate::model::{Host, Route, SecretId, TlsConnections, TlsHost, Touched, VirtualHostRoutes};
 use crate::objects::Objects;
 use crate::parallel;
 use crate::settings::Settings;
-use crate::translate::conflicts::Place;
+use crate::translate::conflicts::ConflictPlace;
 use crate::translate::problem::Problem;
 use crate::translate::source::Source;
 use crate::translate::virtual_host::HostRules;
-use made::Made;
+use made::BuiltHost;
 
 impl Translator {
     /// Builds hosts again. Other hosts copy the rules of [`Host::Any`], and hosts below a wildcard depend on its filter chain and
@@ -89,12 +89,12 @@ impl Translator {
     }
 
     /// Replaces all parts of a host with `made`.
-    fn replace_host_parts(&mut self, host: &Host, made: Made, touched: &mut Touched) {
-        let Made { http, https, stream, chain, problems, missed, claim, owner, sizes, .. } = made;
-        let Made { is_in_rules, is_refused, is_passed_through, clients, .. } = made;
+    fn replace_host_parts(&mut self, host: &Host, made: BuiltHost, touched: &mut Touched) {
+        let BuiltHost { http, https, stream, chain, problems, missed, claim, owner, sizes, .. } = made;
+        let BuiltHost { is_in_rules, is_refused, is_passed_through, clients, .. } = made;
         self.claims.settle(host, owner);
         if let Some(site) = self.sites.forget_unnamed(host) {
-            self.replace_conflicts(Place::Shared, &site.problems, &[]);
+            self.replace_conflicts(ConflictPlace::Shared, &site.problems, &[]);
             self.outcomes.replace(host, &site.missed, &[]);
             self.copies.replace(host, ByPart::new());
         } else if let Some(site) = self.sites.get_mut(host) {
@@ -102,7 +102,7 @@ impl Translator {
             (site.missed, site.chain, site.claim, site.sizes) = (missed, chain, claim, sizes);
             (site.is_passed_through, site.clients) = (is_passed_through, clients);
             let before = std::mem::replace(&mut site.problems, problems.clone());
-            self.replace_conflicts(Place::Shared, &before, &problems);
+            self.replace_conflicts(ConflictPlace::Shared, &before, &problems);
             self.sites.set_in_rules(host, is_in_rules);
         }
         let [plain, tls] = [self.shared.plain.clone(), self.shared.tls.clone()];
@@ -135,14 +135,14 @@ impl Translator {
         &mut self,
         listener: &str,
         host: &Host,
-        now: Option<VirtualHost>,
+        now: Option<VirtualHostRoutes>,
         touched: &mut Touched,
     ) {
         let before = self.model.plain(listener).and_then(|plain| plain.hosts.get(host));
         if before == now.as_ref() {
             return;
         }
-        let (old, new) = VirtualHost::differing(before, now.as_ref());
+        let (old, new) = VirtualHostRoutes::differing(before, now.as_ref());
         self.clusters.replace_routes(old, new);
         self.served.replace(old, new);
         let (old, new) = (secrets_of(old), secrets_of(new));
@@ -177,7 +177,7 @@ impl Translator {
         let (mut old_secrets, mut new_secrets) = (Vec::new(), Vec::new());
         for name in names {
             let routes = served.map(|served| served.and_then(|served| served.get(name)));
-            let (old, new) = VirtualHost::differing(routes[0], routes[1]);
+            let (old, new) = VirtualHostRoutes::differing(routes[0], routes[1]);
             self.clusters.replace_routes(old, new);
             self.served.replace(old, new);
             old_secrets.extend(secrets_of(old));

@@ -15,11 +15,11 @@ use crate::few::set_of;
 use crate::model::Host;
 use crate::objects::Precedence;
 use crate::settings::{NamespaceOwnership, Settings};
-use crate::translate::conflicts::Place;
+use crate::translate::conflicts::ConflictPlace;
 use crate::translate::dialect::{self, Dialect, Sharing};
 use crate::translate::host::parent;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::source::{Clients, Source, Stream};
+use crate::translate::source::{HostClientValidation, Source, Stream};
 use crate::translate::tls::Routing;
 use crate::translate::virtual_host::DefaultBackend;
 
@@ -151,7 +151,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Returns the object that verifies the clients of the host, and how.
-    pub fn clients(&self) -> Option<(&'a Source, &'a Arc<Clients>)> {
+    pub fn clients(&self) -> Option<(&'a Source, &'a Arc<HostClientValidation>)> {
         let alone = self.alone?;
         Some((alone, alone.shared.clients.as_ref()?))
     }
@@ -337,7 +337,7 @@ impl Translator {
         let problems: Vec<_> = problems.collect();
         let changed = winner != self.nameless.catch_all || claim != self.nameless.claim;
         let before = std::mem::replace(&mut self.nameless, Nameless { claim, catch_all: winner, problems });
-        self.replace_conflicts(Place::Shared, &before.problems, &self.nameless.problems.clone());
+        self.replace_conflicts(ConflictPlace::Shared, &before.problems, &self.nameless.problems.clone());
         changed
     }
 }

@@ -16,7 +16,7 @@ use crate::objects::ObjectId;
 use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::charges::{Beyond, Charge, Size};
-use crate::translate::conflicts::Place;
+use crate::translate::conflicts::ConflictPlace;
 use crate::translate::gateway::http_policy::Features;
 use crate::translate::gateway::size;
 use crate::translate::problem::{Problem, Reason};
@@ -132,7 +132,7 @@ impl Translator {
             Some(problem) => self.shared_policies.problems.insert(id.clone(), problem.clone()),
             None => self.shared_policies.problems.remove(id),
         };
-        self.replace_conflicts(Place::Shared, before.as_slice(), now.as_slice());
+        self.replace_conflicts(ConflictPlace::Shared, before.as_slice(), now.as_slice());
     }
 }
 

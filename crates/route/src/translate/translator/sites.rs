@@ -8,8 +8,8 @@ use crate::model::Host;
 use crate::objects::Precedence;
 use crate::translate::host::parent;
 use crate::translate::problem::Problem;
-use crate::translate::source::{Clients, Source};
-use crate::translate::tls::{Chain, Missed};
+use crate::translate::source::{HostClientValidation, Source};
+use crate::translate::tls::{Missed, TlsProperties};
 
 use super::ownership::Claim;
 
@@ -25,11 +25,11 @@ pub struct Site {
     /// The size of a copy of its rules of each namespace, in bytes. Empty for exact hosts, whose rules are not copied.
     pub sizes: BTreeMap<Arc<str>, u64>,
     /// The TLS properties of the host.
-    pub chain: Option<Chain>,
+    pub chain: Option<TlsProperties>,
     /// Whether its TLS connections are forwarded without being decrypted.
     pub is_passed_through: bool,
     /// The verification of the clients of its rules.
-    pub clients: Option<Arc<Clients>>,
+    pub clients: Option<Arc<HostClientValidation>>,
     /// The problems of sources that concern only this host.
     pub problems: Vec<Arc<Problem>>,
     /// The TLS entries for the host without a usable key pair.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Entry, GlobalRateLimit, HeaderName};
+use crate::model::{GlobalRateLimit, HeaderName, RateLimitEntry};
 use crate::objects::gateway::{DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, GlobalRateLimitSpec};
 use crate::settings::Settings;
 
@@ -38,12 +38,12 @@ pub fn parse(spec: &GlobalRateLimitSpec, namespace: &str, settings: &Settings) -
     Ok(Arc::new(GlobalRateLimit { descriptors: settings.rate_limit.descriptors.iter().cloned().chain(own).collect() }))
 }
 
-fn entries(descriptor: &DescriptorSpec, namespace: &str) -> Result<Vec<Entry>, Fault> {
+fn entries(descriptor: &DescriptorSpec, namespace: &str) -> Result<Vec<RateLimitEntry>, Fault> {
     let DescriptorSpec { entries } = descriptor;
     if entries.is_empty() || entries.len() > ENTRIES {
         return Err((".entries".to_owned(), format!("not between 1 and {ENTRIES} entries")));
     }
-    let first = Entry::GenericKey { key: Some(NAMESPACE.to_owned()), value: namespace.to_owned() };
+    let first = RateLimitEntry::GenericKey { key: Some(NAMESPACE.to_owned()), value: namespace.to_owned() };
     let parsed = entries
         .iter()
         .enumerate()
@@ -51,7 +51,7 @@ fn entries(descriptor: &DescriptorSpec, namespace: &str) -> Result<Vec<Entry>, F
     std::iter::once(Ok(first)).chain(parsed).collect()
 }
 
-fn entry(spec: &DescriptorEntrySpec) -> Result<Entry, Fault> {
+fn entry(spec: &DescriptorEntrySpec) -> Result<RateLimitEntry, Fault> {
     let DescriptorEntrySpec { r#type, key, value, header } = spec;
     let used: &[&str] = match r#type {
         DescriptorEntryType::Value => &["key", "value"],
@@ -64,15 +64,15 @@ fn entry(spec: &DescriptorEntrySpec) -> Result<Entry, Fault> {
     }
     match r#type {
         DescriptorEntryType::Value => {
-            Ok(Entry::GenericKey { key: Some(text(".key", key)?), value: text(".value", value)? })
+            Ok(RateLimitEntry::GenericKey { key: Some(text(".key", key)?), value: text(".value", value)? })
         }
         DescriptorEntryType::Header => {
             let name = header.as_deref().unwrap_or_default();
             let header = HeaderName::parse(name)
                 .ok_or_else(|| (".header".to_owned(), format!("{name:?} is not the name of a header")))?;
-            Ok(Entry::RequestHeader { header_name: header.to_string(), descriptor_key: text(".key", key)? })
+            Ok(RateLimitEntry::RequestHeader { header_name: header.to_string(), descriptor_key: text(".key", key)? })
         }
-        DescriptorEntryType::ClientAddress => Ok(Entry::RemoteAddress),
+        DescriptorEntryType::ClientAddress => Ok(RateLimitEntry::RemoteAddress),
     }
 }
 

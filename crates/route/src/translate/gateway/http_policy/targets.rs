@@ -14,7 +14,7 @@ use crate::translate::source::section_of;
 
 /// A target of a policy: a Gateway, a route, an Ingress, a part of one of these, an HTTPProxy, or a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct SectionTarget {
     /// The object.
     pub object: ObjectId,
     /// The name of the listener or the rule, or the host of an Ingress. `None`: the complete object.
@@ -31,7 +31,7 @@ const TARGETS: [(Kind, &str); 5] = [
 ];
 
 /// Returns the target of a reference if it exists.
-pub fn parse(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Target, Fault> {
+pub fn parse(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<SectionTarget, Fault> {
     let HttpPolicyTarget { group, kind, name, section_name } = target;
     let section = section_name.clone().filter(|name| !name.is_empty());
     let is = |one: Kind| group == one.info().group && kind == one.as_str();
@@ -50,7 +50,7 @@ pub fn parse(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Res
         _ => section,
     };
     match (has_section(&object, section.as_deref(), resolver.context.objects), &section) {
-        (Some(true), _) => Ok(Target { object, section }),
+        (Some(true), _) => Ok(SectionTarget { object, section }),
         (Some(false), name) => {
             let name = name.as_deref().unwrap_or_default();
             Err(("TargetNotFound", format!("{kind} \"{}\" has no {part} {name:?}", object.key).into()))
@@ -60,13 +60,13 @@ pub fn parse(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Res
 }
 
 /// Returns the target of a reference to a namespace, which must be that of the policy.
-fn namespace(name: &str, section: Option<&str>, own: &Arc<str>) -> Result<Target, Fault> {
+fn namespace(name: &str, section: Option<&str>, own: &Arc<str>) -> Result<SectionTarget, Fault> {
     match section {
         _ if *name != **own => {
             Err(("Invalid", format!("namespace {name:?} is not the namespace of the policy, {own:?}").into()))
         }
         Some(section) => Err(("TargetNotFound", format!("Namespace \"{own}\" has no section {section:?}").into())),
-        None => Ok(Target { object: of_namespace(own), section: None }),
+        None => Ok(SectionTarget { object: of_namespace(own), section: None }),
     }
 }
 

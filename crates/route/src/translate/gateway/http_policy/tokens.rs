@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::backend;
 use crate::duration;
-use crate::model::{Jwks, Jwt, JwtProvider, RemoteJwks};
+use crate::model::{Jwks, Jwt, JwtIssuer, RemoteJwks};
 use crate::objects::gateway::{JwksSpec, JwtProviderSpec, JwtSpec, RemoteJwksSpec};
 use crate::translate::dialect::Resolver;
 use crate::translate::gateway::backend::Called;
@@ -40,7 +40,7 @@ pub fn jwt(spec: &JwtSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Res
         let jwks =
             keys(jwks, namespace, resolver).map_err(|(field, message)| fault(&format!("jwks{field}"), message))?;
         let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
-        Ok(JwtProvider { issuer: issuer.as_str().into(), audiences, jwks, forwards: true, reads_query: false })
+        Ok(JwtIssuer { issuer: issuer.as_str().into(), audiences, jwks, forwards: true, reads_query: false })
     };
     let providers = providers.iter().enumerate().map(provider).collect::<Result<_, _>>()?;
     Ok(Arc::new(Jwt { providers }))

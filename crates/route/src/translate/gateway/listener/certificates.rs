@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Protocol;
+use super::ListenerProtocol;
 use super::parser::Parser;
 use crate::model::{ClientValidation, SecretId, SecretPart};
 use crate::objects::gateway::{GatewayListener, SecretRef};
@@ -86,8 +86,8 @@ impl Parser<'_, '_> {
     }
 
     /// Returns the validation of the clients of a listener.
-    pub fn clients(&mut self, listener: &GatewayListener, protocol: &Protocol) -> Option<ClientValidation> {
-        let Protocol::Https(_) = protocol else { return None };
+    pub fn clients(&mut self, listener: &GatewayListener, protocol: &ListenerProtocol) -> Option<ClientValidation> {
+        let ListenerProtocol::Https(_) = protocol else { return None };
         let clients = client_certificates::of_port(self.gateway, listener.port, &mut self.resolver);
         for (condition, reason, message) in clients.faults {
             self.declared.verdict(Some(&listener.name), condition, Status::False, reason, message);

@@ -32,7 +32,7 @@ type Port = (Transport, u16);
 
 /// The accepted listeners of a Gateway during parsing.
 #[derive(Debug)]
-pub struct Claims<'a> {
+pub struct AcceptedListeners<'a> {
     /// The Gateway.
     gateway: &'a ObjectKey,
     /// The number of listeners.
@@ -45,8 +45,8 @@ pub struct Claims<'a> {
     parsed: BTreeMap<Arc<str>, usize>,
 }
 
-impl<'a> Claims<'a> {
-    /// Creates the claims of a Gateway without listeners.
+impl<'a> AcceptedListeners<'a> {
+    /// Creates the state of a Gateway without listeners.
     pub fn new(gateway: &'a ObjectKey) -> Self {
         Self { gateway, count: 0, ports: BTreeMap::new(), of_namespaces: BTreeMap::new(), parsed: BTreeMap::new() }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::Listener;
+use super::ParsedListener;
 use crate::objects::ObjectKey;
 use crate::translate::problem::{Cause, Message};
 use crate::translate::verdict::{Status, Verdict};
@@ -17,7 +17,7 @@ pub struct Declared {
     /// The ListenerSet. `None`: the object is the Gateway itself.
     pub set: Option<ObjectKey>,
     /// The listeners, in the order of the spec.
-    pub listeners: Vec<Listener>,
+    pub listeners: Vec<ParsedListener>,
     /// The conditions so far.
     pub verdicts: Vec<Verdict>,
 }
@@ -72,7 +72,7 @@ impl Declared {
 
     /// Adds the condition `Accepted` of the whole object. The condition depends on the listeners. `is_valid` returns
     /// whether a listener is valid.
-    pub fn accept(&mut self, is_valid: impl Fn(&Listener) -> bool) {
+    pub fn accept(&mut self, is_valid: impl Fn(&ParsedListener) -> bool) {
         let invalid: Vec<&str> =
             self.listeners.iter().filter(|listener| !is_valid(listener)).map(|listener| &*listener.name).collect();
         if invalid.is_empty() {

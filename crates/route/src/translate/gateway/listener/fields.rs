@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::parser::Parser;
-use super::{Listener, Namespaces, Protocol};
+use super::{ListenerProtocol, Namespaces, ParsedListener};
 use crate::model::Host;
 use crate::objects::gateway::{GROUP, GatewayListener, RouteKind};
 use crate::translate::host;
@@ -11,22 +11,22 @@ use crate::translate::verdict::{Status, Verdict};
 
 impl Parser<'_, '_> {
     /// Parses a listener, except for conflicts and ports.
-    pub fn parse_listener(&mut self, listener: &GatewayListener) -> Listener {
+    pub fn parse_listener(&mut self, listener: &GatewayListener) -> ParsedListener {
         let (name, first) = (&listener.name, self.declared.verdicts.len());
         let protocol = self.protocol(listener);
         let pair_size = match &protocol {
-            Some(Protocol::Tls(pairs)) => pairs.iter().map(|pair| self.size_of(pair)).sum(),
+            Some(ListenerProtocol::Tls(pairs)) => pairs.iter().map(|pair| self.size_of(pair)).sum(),
             _ => 0,
         };
         let host = match &protocol {
-            Some(Protocol::Tcp | Protocol::Udp) => Ok(Host::Any),
+            Some(ListenerProtocol::Tcp | ListenerProtocol::Udp) => Ok(Host::Any),
             _ => host::parse(listener.hostname.as_deref().unwrap_or_default()),
         };
         if let Err(fault) = &host {
             let message = format!("hostname {:?} {fault}", listener.hostname.as_deref().unwrap_or_default());
             self.declared.verdict(Some(name), "Accepted", Status::False, "UnsupportedValue", message);
         }
-        let kinds = self.kinds(listener, protocol.as_ref().map(Protocol::kinds).unwrap_or_default());
+        let kinds = self.kinds(listener, protocol.as_ref().map(ListenerProtocol::kinds).unwrap_or_default());
         let namespaces = listener.allowed_routes.as_ref().and_then(|allowed| allowed.namespaces.as_ref());
         let namespaces = namespaces.map_or(Namespaces::Same, |allowed| Namespaces::new(allowed, Namespaces::Same));
         let refuses = |one: &Verdict| one.condition == "Accepted" && one.status == Status::False;
@@ -40,7 +40,7 @@ impl Parser<'_, '_> {
         let host = host.unwrap_or(Host::Any);
         let (origin, set) = (self.declared.origin.clone(), self.declared.set.clone());
         let (name, port) = (name.clone(), listener.port);
-        Listener {
+        ParsedListener {
             name,
             origin,
             set,
@@ -62,10 +62,15 @@ impl Parser<'_, '_> {
     /// Routes of other namespaces would lose the host to the listener and to its certificate.
     pub fn check_hosts(&mut self, namespace: &Arc<str>) {
         for index in 0..self.declared.listeners.len() {
-            let Some(Listener { host, protocol, accepted: true, .. }) = self.declared.listeners.get(index) else {
+            let Some(ParsedListener { host, protocol, accepted: true, .. }) = self.declared.listeners.get(index) else {
                 continue;
             };
-            if let Some(Protocol::Http | Protocol::Https(_) | Protocol::Tls(_) | Protocol::Passthrough) = protocol
+            if let Some(
+                ListenerProtocol::Http
+                | ListenerProtocol::Https(_)
+                | ListenerProtocol::Tls(_)
+                | ListenerProtocol::Passthrough,
+            ) = protocol
                 && let Err(message) = self.resolver.check_host(host, namespace)
             {
                 self.declared.refuse(index, "HostNotGranted", message);
@@ -74,15 +79,15 @@ impl Parser<'_, '_> {
     }
 
     /// Returns the protocol of a listener, if it is supported.
-    fn protocol(&mut self, listener: &GatewayListener) -> Option<Protocol> {
+    fn protocol(&mut self, listener: &GatewayListener) -> Option<ListenerProtocol> {
         let mode = listener.tls.as_ref().and_then(|tls| tls.mode.as_deref()).unwrap_or("Terminate");
         let (reason, message) = match (listener.protocol.as_str(), mode) {
-            ("HTTP", _) => return Some(Protocol::Http),
-            ("HTTPS", _) => return Some(Protocol::Https(self.key_pairs(listener))),
-            ("TLS", "Terminate") => return Some(Protocol::Tls(self.key_pairs(listener))),
-            ("TLS", "Passthrough") => return Some(Protocol::Passthrough),
-            ("TCP", _) => return Some(Protocol::Tcp),
-            ("UDP", _) => return Some(Protocol::Udp),
+            ("HTTP", _) => return Some(ListenerProtocol::Http),
+            ("HTTPS", _) => return Some(ListenerProtocol::Https(self.key_pairs(listener))),
+            ("TLS", "Terminate") => return Some(ListenerProtocol::Tls(self.key_pairs(listener))),
+            ("TLS", "Passthrough") => return Some(ListenerProtocol::Passthrough),
+            ("TCP", _) => return Some(ListenerProtocol::Tcp),
+            ("UDP", _) => return Some(ListenerProtocol::Udp),
             ("TLS", mode) => ("UnsupportedValue", format!("TLS mode {mode:?} is not supported")),
             (other, _) => ("UnsupportedProtocol", format!("protocol {other:?} is not supported")),
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{AddedSet, Gateway, Listener, Protocol};
+use super::{AddedSet, ListenerProtocol, ParsedGateway, ParsedListener};
 use crate::model::{Host, ListenerId};
 use crate::objects::{ObjectKey, Transport};
 use crate::translate::gateway::hostname::covers;
@@ -13,9 +13,9 @@ use crate::translate::problem::{Problem, Reason};
 use crate::translate::verdict::{Status, Verdict};
 
 /// The listeners to which the routes of one parent can attach, each with the more specific host names on its port.
-pub type Seen<'a> = Vec<(&'a Listener, BTreeSet<&'a Host>)>;
+pub type Seen<'a> = Vec<(&'a ParsedListener, BTreeSet<&'a Host>)>;
 
-impl Gateway {
+impl ParsedGateway {
     /// Returns its key.
     pub fn key(&self) -> &ObjectKey {
         &self.precedence.key
@@ -38,7 +38,7 @@ impl Gateway {
             let (object, message) =
                 (origin.clone(), verdict.message.with_text(format!("{}: {}", verdict.reason, verdict.message)));
             let lacks_pairs =
-                listener.and_then(|listener| listener.protocol.as_ref()).is_some_and(Protocol::lacks_pairs);
+                listener.and_then(|listener| listener.protocol.as_ref()).is_some_and(ListenerProtocol::lacks_pairs);
             let consequence = match verdict.condition {
                 "Accepted" => "not served",
                 _ if name.is_none() => "requests to backends with TLS are answered 500",
@@ -58,7 +58,7 @@ impl Gateway {
 
     /// Returns the ports on which Envoys listen for it.
     pub fn binds(&self) -> BTreeSet<(Transport, u16)> {
-        let bind = |listener: &Listener| Some((listener.place()?.0, listener.bound.as_ref()?.1));
+        let bind = |listener: &ParsedListener| Some((listener.place()?.0, listener.bound.as_ref()?.1));
         self.listeners.iter().filter_map(bind).collect()
     }
 
@@ -87,13 +87,13 @@ impl Gateway {
     }
 
     /// Returns the listeners on the same Envoy listener.
-    pub fn on<'a>(&'a self, id: &'a ListenerId) -> impl Iterator<Item = &'a Listener> {
+    pub fn on<'a>(&'a self, id: &'a ListenerId) -> impl Iterator<Item = &'a ParsedListener> {
         self.listeners.iter().filter(move |listener| listener.bound.as_ref().is_some_and(|(other, _)| other == id))
     }
 
     /// Returns whether `listener` owns `host`: it has the most specific pattern of all listeners on its port that cover
     /// the host. Source: Gateway API v1, `Listener.hostname`, and the feature `GatewayHTTPListenerIsolation`.
-    pub fn owns(&self, listener: &Listener, host: &Host) -> bool {
+    pub fn owns(&self, listener: &ParsedListener, host: &Host) -> bool {
         match &listener.bound {
             Some((id, _)) => is_owner(listener, host, self.on(id)),
             None => true,
@@ -101,13 +101,13 @@ impl Gateway {
     }
 
     /// Returns the listener that owns `host` on an Envoy listener. The patterns that cover a host are ordered.
-    pub fn owner_of<'a>(&'a self, id: &'a ListenerId, host: &Host) -> Option<&'a Listener> {
+    pub fn owner_of<'a>(&'a self, id: &'a ListenerId, host: &Host) -> Option<&'a ParsedListener> {
         let covering = self.on(id).filter(|listener| covers(&listener.host, host));
         covering.reduce(|closest, listener| if is_closer(listener, closest) { listener } else { closest })
     }
 
-    /// Returns the listeners by Envoy listener. With thousands of questions, this costs less than [`Gateway::on`].
-    pub fn by_envoy_listener(&self) -> BTreeMap<&ListenerId, Vec<&Listener>> {
+    /// Returns the listeners by Envoy listener. With thousands of questions, this costs less than [`ParsedGateway::on`].
+    pub fn by_envoy_listener(&self) -> BTreeMap<&ListenerId, Vec<&ParsedListener>> {
         let mut listeners = BTreeMap::<_, Vec<_>>::new();
         for listener in &self.listeners {
             if let Some((id, _)) = &listener.bound {
@@ -133,11 +133,11 @@ impl Gateway {
 }
 
 /// Returns whether `listener` owns `host` among the listeners on the same Envoy listener.
-pub fn is_owner<'a>(listener: &Listener, host: &Host, mut on: impl Iterator<Item = &'a Listener>) -> bool {
+pub fn is_owner<'a>(listener: &ParsedListener, host: &Host, mut on: impl Iterator<Item = &'a ParsedListener>) -> bool {
     !on.any(|other| is_closer(other, listener) && covers(&other.host, host))
 }
 
 /// Returns whether `other` has a more specific host name than `listener`.
-fn is_closer(other: &Listener, listener: &Listener) -> bool {
+fn is_closer(other: &ParsedListener, listener: &ParsedListener) -> bool {
     other.host != listener.host && covers(&listener.host, &other.host)
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::conflicts::Claims;
+use super::conflicts::AcceptedListeners;
 use super::declared::Declared;
-use super::sets::Draft;
-use super::{Gateway, Listener, sets};
+use super::sets::ListenerSetDraft;
+use super::{ParsedGateway, ParsedListener, sets};
 use crate::model::ListenerId;
 use crate::objects::gateway::{self, EnvoyFleetSpec, GatewayClass, ListenerSet};
 use crate::objects::{GatewayService, Kind, ObjectKey, Revision, Service, Transport};
@@ -25,18 +25,18 @@ pub fn parse(
     gateway: &gateway::Gateway,
     sets: &[&ListenerSet],
     mut resolver: Resolver,
-) -> Result<Gateway, Dependencies> {
+) -> Result<ParsedGateway, Dependencies> {
     let Some(class) = class_of_ours(gateway, &mut resolver) else { return Err(resolver.into_dependencies()) };
     let declared = Declared::new(gateway.meta.object_ref(Kind::GATEWAY), None);
     let mut parser = Parser { gateway, declared, resolver };
     let service = parser.service();
     let certificate = parser.client_certificate();
     parser.parse_listeners(&gateway.spec.listeners);
-    let mut claims = Claims::new(&gateway.meta.key);
-    claims.add(&mut parser.declared);
+    let mut accepted = AcceptedListeners::new(&gateway.meta.key);
+    accepted.add(&mut parser.declared);
     let fleet = parser.accept_gateway(class);
     let Parser { declared: mut own, resolver, .. } = parser;
-    let (mut drafts, resolver) = sets::parse(gateway, sets, &own, &mut claims, resolver);
+    let (mut drafts, resolver) = sets::parse(gateway, sets, &own, &mut accepted, resolver);
     let Context { objects, settings, .. } = resolver.context;
     let ports = Ports { gateway, service, reserved: &settings.listeners, of_operator: objects.from_operator };
     let wanted = ports.bind_all(&mut own, &mut drafts);
@@ -50,11 +50,11 @@ pub fn parse(
     own.listeners.iter_mut().for_each(|listener| listener.closed = effects.closed(Some(&listener.name)).cloned());
     let listeners_of_sets = listeners_of_sets.into_iter().zip(&of_sets).flat_map(|(listeners, of_set)| {
         let closed = |name: &str| effects.closed(None).or_else(|| of_set.closed(Some(name))).cloned();
-        listeners.into_iter().map(move |listener| Listener { closed: closed(&listener.name), ..listener })
+        listeners.into_iter().map(move |listener| ParsedListener { closed: closed(&listener.name), ..listener })
     });
     let listeners = own.listeners.into_iter().chain(listeners_of_sets).collect();
     let problems = effects.problems.into_iter().chain(of_sets.into_iter().flat_map(|of_set| of_set.problems));
-    Ok(Gateway {
+    Ok(ParsedGateway {
         revision,
         precedence: objects.precedence(Kind::GATEWAY, &gateway.meta),
         home: super::super::home(&gateway.meta.uid),
@@ -107,7 +107,7 @@ struct Ports<'a> {
 
 impl Ports<'_> {
     /// Binds the valid listeners of the Gateway and its ListenerSets, if the Gateway is served. Returns their ports.
-    fn bind_all(&self, own: &mut Declared, sets: &mut [Draft]) -> Vec<(Transport, u16)> {
+    fn bind_all(&self, own: &mut Declared, sets: &mut [ListenerSetDraft]) -> Vec<(Transport, u16)> {
         let mut wanted = Vec::new();
         if own.is_served() {
             self.bind(own, &mut wanted);
@@ -195,7 +195,7 @@ impl<'r> Parser<'_, 'r> {
                 message,
             );
         }
-        self.declared.accept(Listener::is_accepted);
+        self.declared.accept(ParsedListener::is_accepted);
         fleet
     }
 }

@@ -2,10 +2,10 @@
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::conflicts::Claims;
+use super::conflicts::AcceptedListeners;
 use super::declared::Declared;
 use super::parser::Parser;
-use super::{Listener, Namespaces};
+use super::{Namespaces, ParsedListener};
 use crate::objects::gateway::{self, ListenerSet};
 use crate::objects::{Kind, ObjectKey, Precedence, Revision};
 use crate::settings::Settings;
@@ -32,7 +32,7 @@ pub struct AddedSet {
 }
 
 /// A ListenerSet during the parsing of its Gateway.
-pub struct Draft<'p> {
+pub struct ListenerSetDraft<'p> {
     precedence: Precedence,
     set: &'p ListenerSet,
     /// Whether the Gateway allows its listeners.
@@ -41,7 +41,7 @@ pub struct Draft<'p> {
     pub declared: Declared,
 }
 
-impl Draft<'_> {
+impl ListenerSetDraft<'_> {
     /// Returns the effects of policies of other products on the listeners. Policies of a refused ListenerSet have none.
     pub fn effects(&self, policies: &ForeignPolicies, settings: &Settings) -> Effects {
         match self.attached {
@@ -71,9 +71,9 @@ pub fn parse<'p, 'r>(
     gateway: &'p gateway::Gateway,
     sets: &[&'p ListenerSet],
     own: &Declared,
-    claims: &mut Claims,
+    accepted: &mut AcceptedListeners,
     mut resolver: Resolver<'r>,
-) -> (Vec<Draft<'p>>, Resolver<'r>) {
+) -> (Vec<ListenerSetDraft<'p>>, Resolver<'r>) {
     let allowed = allowed(gateway);
     let mut ranked: Vec<(Precedence, &'p ListenerSet)> = Vec::new();
     for set in sets {
@@ -89,14 +89,14 @@ pub fn parse<'p, 'r>(
         let refused = match allowed.allow(&key.namespace, &gateway.meta.key.namespace, &mut resolver) {
             false => Some(("NotAllowed", "the Gateway does not allow ListenerSets of this namespace")),
             true if !own.is_served() => Some(("ParentNotAccepted", "the Gateway is not accepted")),
-            true if claims.is_exhausted(&key.namespace) => {
+            true if accepted.is_exhausted(&key.namespace) => {
                 Some(("TooManyListeners", "older ListenerSets use up the listeners of the Gateway or the namespace"))
             }
             true => None,
         };
         if let Some((reason, message)) = refused {
             declared.verdict(None, "Accepted", Status::False, reason, message.to_owned());
-            parsed.push(Draft { precedence, set, attached: false, declared });
+            parsed.push(ListenerSetDraft { precedence, set, attached: false, declared });
             continue;
         }
         let mut parser = Parser { gateway, declared, resolver };
@@ -104,18 +104,18 @@ pub fn parse<'p, 'r>(
         if key.namespace != gateway.meta.key.namespace {
             parser.check_hosts(&key.namespace);
         }
-        claims.add(&mut parser.declared);
-        parsed.push(Draft { precedence, set, attached: true, declared: parser.declared });
+        accepted.add(&mut parser.declared);
+        parsed.push(ListenerSetDraft { precedence, set, attached: true, declared: parser.declared });
         resolver = parser.resolver;
     }
     (parsed, resolver)
 }
 
 /// Returns a ListenerSet and its listeners, after they have their ports.
-pub fn finish(draft: Draft) -> (AddedSet, Vec<Listener>) {
-    let Draft { precedence, set, attached, mut declared } = draft;
+pub fn finish(draft: ListenerSetDraft) -> (AddedSet, Vec<ParsedListener>) {
+    let ListenerSetDraft { precedence, set, attached, mut declared } = draft;
     if attached {
-        declared.accept(Listener::is_valid);
+        declared.accept(ParsedListener::is_valid);
     }
     let (accepted, bound) = (declared.is_served(), declared.bound_ports());
     let Declared { origin, set: _, listeners, verdicts } = declared;

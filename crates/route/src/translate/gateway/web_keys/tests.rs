@@ -14,7 +14,7 @@ use lockgate_xds::provenance::ObjectRef;
 use serde_json::{Value, json};
 
 use super::{decode, parse};
-use crate::model::{Action, Host, Jwks, Jwt, JwtProvider, ListenerId, PathMatch, Route, RoutePolicy, VirtualHost};
+use crate::model::{Action, Host, Jwks, Jwt, JwtIssuer, ListenerId, PathMatch, Route, RoutePolicy, VirtualHostRoutes};
 use crate::settings::Settings;
 use crate::testing::envoy::{standalone, validate};
 
@@ -188,7 +188,7 @@ fn set(keys: &[Value]) -> String {
 fn authorize(sets: impl IntoIterator<Item = Arc<str>>) -> Result<(), String> {
     let route = |(i, jwks): (usize, Arc<str>)| {
         let path = PathMatch::Exact(format!("/{i}").into());
-        let providers = vec![JwtProvider {
+        let providers = vec![JwtIssuer {
             issuer: "https://issuer.test".into(),
             audiences: Vec::new(),
             jwks: Jwks::Inline(jwks),
@@ -199,7 +199,7 @@ fn authorize(sets: impl IntoIterator<Item = Arc<str>>) -> Result<(), String> {
         let route = Route::new(path, Action::respond(404), ObjectRef::new("HTTPRoute", "shop", "r"));
         route.with_policy(Arc::new(policy))
     };
-    let host = VirtualHost::new(sets.into_iter().enumerate().map(route));
+    let host = VirtualHostRoutes::new(sets.into_iter().enumerate().map(route));
     let hosts = BTreeMap::from([(Host::Any, host)]);
     let routes = crate::envoy::route::http_routes(&ListenerId::new(ListenerId::HTTP), &hosts, &Settings::default());
     validate(&standalone(&[routes], &Settings::default()))

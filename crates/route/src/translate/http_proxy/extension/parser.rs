@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Extension;
-use crate::duration::{self, Limit};
+use crate::duration::{self, TimeLimit};
 use crate::model::{BackendFeatures, CircuitBreakers, LoadBalancing, ServicePortId, UpstreamProtocol, Verification};
 use crate::objects::http_proxy::{
     CircuitBreakerPolicy, ExtensionService, ExtensionTarget, LoadBalancerPolicy, TimeoutPolicy, UpstreamValidation,
@@ -17,10 +17,10 @@ use crate::translate::graph::Input;
 use crate::translate::http_proxy::authorization::LONGEST;
 use crate::translate::http_proxy::balancing;
 use crate::translate::http_proxy::policies::LONGEST_IDLE;
-use crate::translate::http_proxy::report::Report;
-use crate::translate::http_proxy::server::{Server, Wanted};
+use crate::translate::http_proxy::report::ProxyReport;
+use crate::translate::http_proxy::server::{Server, ServerTrafficPolicy};
 use crate::translate::http_proxy::situation::{self, Block, Situation, error};
-use crate::translate::http_proxy::validation::{self, Place};
+use crate::translate::http_proxy::validation::{self, ValidationField};
 use crate::translate::problem::{Message, Reason};
 
 /// The maximum number of Services. Each root that refers to the object reads all of them.
@@ -37,7 +37,11 @@ const UPSTREAM_VALIDATION: Situation = error("SpecError", "TLSUpstreamValidation
 
 /// Returns the server of an ExtensionService, and reports all faults. The error is the field and the message of the fault due to which
 /// the server must not be called.
-pub fn parse(service: &ExtensionService, report: &mut Report, resolver: &mut Resolver) -> Result<Extension, String> {
+pub fn parse(
+    service: &ExtensionService,
+    report: &mut ProxyReport,
+    resolver: &mut Resolver,
+) -> Result<Extension, String> {
     let origin = service.meta.object_ref(Kind::EXTENSION_SERVICE);
     let mut parser = Parser { service, origin, report, resolver, fault: None };
     let extension = parser.extension();
@@ -50,7 +54,7 @@ pub fn parse(service: &ExtensionService, report: &mut Report, resolver: &mut Res
 struct Parser<'p, 'r> {
     service: &'p ExtensionService,
     origin: ObjectRef,
-    report: &'p mut Report,
+    report: &'p mut ProxyReport,
     resolver: &'p mut Resolver<'r>,
     /// The first fault due to which the server must not be called.
     fault: Option<String>,
@@ -83,7 +87,7 @@ impl Parser<'_, '_> {
         let limits = spec.circuit_breaker_policy.as_ref().map(|policy| self.limits(policy));
         let verification = spec.validation.as_ref().and_then(|validation| self.verification(validation, written));
         let features = BackendFeatures { load_balancing, idle_timeout, ..BackendFeatures::default() };
-        let (server, shares) = self.server(&Wanted { protocol, verification, limits, features })?;
+        let (server, shares) = self.server(&ServerTrafficPolicy { protocol, verification, limits, features })?;
         Some(Extension { server, shares, timeout, is_http1: written == "http/1.1" })
     }
 
@@ -108,24 +112,24 @@ impl Parser<'_, '_> {
             self.warn(&format!("{field}.idle"), "an answer has no limit of the time without data", "left out");
         }
         let response = match response {
-            Some(Limit::After(time)) => Some(time.min(LONGEST)),
-            Some(Limit::Infinite) => Some(LONGEST),
-            Some(Limit::Default) | None => None,
+            Some(TimeLimit::After(time)) => Some(time.min(LONGEST)),
+            Some(TimeLimit::Infinite) => Some(LONGEST),
+            Some(TimeLimit::Default) | None => None,
         };
         let idle_connection = match self.limit("idleConnection", idle_connection) {
-            Some(Limit::After(time)) if time <= LONGEST_IDLE => Some(time),
-            Some(Limit::After(_) | Limit::Infinite) => {
+            Some(TimeLimit::After(time)) if time <= LONGEST_IDLE => Some(time),
+            Some(TimeLimit::After(_) | TimeLimit::Infinite) => {
                 let hours = LONGEST_IDLE.as_secs() / 3600;
                 let message = format!("longer than {hours}h");
                 self.warn(&format!("{field}.idleConnection"), message, &format!("{hours}h applied"));
                 Some(LONGEST_IDLE)
             }
-            Some(Limit::Default) | None => None,
+            Some(TimeLimit::Default) | None => None,
         };
         (response, idle_connection)
     }
 
-    fn limit(&mut self, name: &str, text: &str) -> Option<Limit> {
+    fn limit(&mut self, name: &str, text: &str) -> Option<TimeLimit> {
         let parsed = duration::limit(text);
         if parsed.is_none() && !text.is_empty() {
             let (field, message) = (format!("spec.timeoutPolicy.{name}"), format!("{text:?} is not a duration"));
@@ -190,7 +194,7 @@ impl Parser<'_, '_> {
                 format!("a server with protocol {protocol:?} is called without TLS, so there is no certificate");
             self.close(field, &INCONSISTENT, message);
         }
-        let place = Place {
+        let place = ValidationField {
             origin: &self.origin,
             field,
             block: Block::Spec,
@@ -207,7 +211,7 @@ impl Parser<'_, '_> {
 
     /// Returns the server that is called: the Service with the largest weight, or the first one without weights. If there are others, it has
     /// a share for each of them, and they follow. A Service that is not valid is skipped.
-    fn server(&mut self, wanted: &Wanted) -> Option<(Server, Vec<Server>)> {
+    fn server(&mut self, wanted: &ServerTrafficPolicy) -> Option<(Server, Vec<Server>)> {
         let (services, field) = (&self.service.spec.services, "spec.services");
         if services.len() > MOST {
             self.close(field, &Block::Spec.unsupported(), format!("more than {MOST} Services"));
@@ -251,7 +255,7 @@ impl Parser<'_, '_> {
             return Some((server, Vec::new()));
         }
         let features = BackendFeatures { shares, ..wanted.features.clone() };
-        let wanted = Wanted { features, ..wanted.clone() };
+        let wanted = ServerTrafficPolicy { features, ..wanted.clone() };
         let server = Server::new(server.service, server.port, wanted, self.resolver.context);
         Some((server, valid.into_iter().map(|(_, server, _)| server).collect()))
     }
@@ -260,7 +264,7 @@ impl Parser<'_, '_> {
     fn resolve(
         &mut self,
         target: &ExtensionTarget,
-        wanted: &Wanted,
+        wanted: &ServerTrafficPolicy,
     ) -> Result<(Server, ServicePortId), (&'static str, Situation, Message)> {
         let ExtensionTarget { name, port, weight: _, rest } = target;
         if let Some(name) = rest.names().next() {

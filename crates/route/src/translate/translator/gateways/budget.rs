@@ -12,10 +12,10 @@ use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::charges::{Beyond, Charge, Size, State};
-use crate::translate::conflicts::Place;
+use crate::translate::conflicts::ConflictPlace;
 use crate::translate::dialect;
 use crate::translate::gateway::attach::ListenerOwner;
-use crate::translate::gateway::attached::Content;
+use crate::translate::gateway::attached::RouteContent;
 use crate::translate::gateway::size::{self, RuleSize};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason};
@@ -87,7 +87,7 @@ impl Translator {
                 None => drop(self.gateways.refused.remove(key)),
             }
             let [before, now] = [before, now].map(|problem| problem.cloned());
-            self.replace_conflicts(Place::Listeners(key.1.clone()), before.as_slice(), now.as_slice());
+            self.replace_conflicts(ConflictPlace::Listeners(key.1.clone()), before.as_slice(), now.as_slice());
         }
     }
 
@@ -96,14 +96,14 @@ impl Translator {
         let mut by_owner = BTreeMap::new();
         // A route can be attached to thousands of listeners, so its rules are measured once for each content, and policies that
         // several rules and listeners have in turn once.
-        let mut rules = BTreeMap::<*const Content, Vec<RuleSize>>::new();
+        let mut rules = BTreeMap::<*const RouteContent, Vec<RuleSize>>::new();
         let mut last = None;
         for attachment in &route.attached.attachments {
             let (Some(id), false) = (&attachment.bound, attachment.hosts.is_empty()) else { continue };
             let Some(gateway) = self.gateways.gateways.get(&attachment.listener.gateway) else { continue };
             let Some(content) = route.attached.content(&gateway.certificate) else { continue };
             let size = match content {
-                Content::Http(units) => {
+                RouteContent::Http(units) => {
                     let scope =
                         Scope::attached(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
                     let rules = rules.entry(content).or_insert_with(|| size::of_rules(units, measure));
@@ -116,7 +116,7 @@ impl Translator {
                     let open = rules.iter().map(rule).fold(0, u64::saturating_add);
                     Size { open, closed: rules.iter().map(|rule| rule.closed).fold(0, u64::saturating_add) }
                 }
-                Content::Stream { to, .. } => {
+                RouteContent::Stream { to, .. } => {
                     Size { open: attachment.pair_size.saturating_add(stream::size_of_chain(id, to)), closed: 0 }
                 }
             };
@@ -143,7 +143,7 @@ fn problem(route: &Source, owner: &ListenerOwner, why: &Beyond) -> Problem {
         kib(older),
         kib(limit),
     );
-    let is_http = route.attached.contents.iter().any(|(_, content)| matches!(content, Content::Http(_)));
+    let is_http = route.attached.contents.iter().any(|(_, content)| matches!(content, RouteContent::Http(_)));
     let consequence = match state {
         State::LeftOut => "route left out, and the other routes of the namespace for its hosts are closed",
         _ if is_http => "its requests are answered 503",

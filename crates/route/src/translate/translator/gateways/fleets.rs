@@ -7,7 +7,7 @@ use super::Translator;
 use crate::model::ListenerId;
 use crate::objects::{Kind, ObjectId, ObjectKey};
 use crate::settings::{Fleets, Settings};
-use crate::translate::gateway::listener::Gateway;
+use crate::translate::gateway::listener::ParsedGateway;
 
 /// The Gateways that the shared Envoys do not serve.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub struct Dedicated {
 
 impl Dedicated {
     /// Assigns fleets to Gateways. Older Gateways precede younger ones.
-    fn new<'a>(gateways: impl Iterator<Item = &'a Arc<Gateway>>, limits: &Fleets) -> Self {
-        let mut asking: Vec<&Arc<Gateway>> = gateways.filter(|gateway| gateway.fleet.is_some()).collect();
+    fn new<'a>(gateways: impl Iterator<Item = &'a Arc<ParsedGateway>>, limits: &Fleets) -> Self {
+        let mut asking: Vec<&Arc<ParsedGateway>> = gateways.filter(|gateway| gateway.fleet.is_some()).collect();
         asking.sort_by(|a, b| a.precedence.cmp(&b.precedence));
         let mut dedicated = Self::default();
         let mut by_namespace = BTreeMap::<&Arc<str>, u32>::new();

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Translator, Update};
-use crate::model::{Host, ListenerId, Model, Others, TlsHost, Traffic, VirtualHost};
+use crate::model::{Host, ListenerId, Model, Others, TlsHost, Traffic, VirtualHostRoutes};
 use crate::settings::Settings;
-use crate::translate::conflicts::Place;
+use crate::translate::conflicts::ConflictPlace;
 use crate::translate::gateway::attach::ListenerName;
 use crate::translate::gateway::hostname::covers;
-use crate::translate::gateway::listener::{Gateway, Listener, Protocol};
+use crate::translate::gateway::listener::{ListenerProtocol, ParsedGateway, ParsedListener};
 use crate::translate::gateway::virtual_host::{not_found, virtual_host};
 use crate::translate::problem::Problem;
 use crate::translate::scope::Scope;
@@ -60,13 +60,14 @@ impl Translator {
     /// Returns the virtual host of a place, if it has routes.
     fn virtual_host(
         &self,
-        gateway: &Gateway,
+        gateway: &ParsedGateway,
         place: &(ListenerId, Host),
         settings: &Settings,
-    ) -> Option<(VirtualHost, Vec<Arc<Problem>>)> {
+    ) -> Option<(VirtualHostRoutes, Vec<Arc<Problem>>)> {
         let sources: Vec<&Source> = self.sources.all_at(Some(self.gateways.hosts.get(place)?)).collect();
         let (id, host) = place;
-        let is_http = |one: &&Listener| matches!(one.protocol, Some(Protocol::Http | Protocol::Https(_)));
+        let is_http =
+            |one: &&ParsedListener| matches!(one.protocol, Some(ListenerProtocol::Http | ListenerProtocol::Https(_)));
         let owner = gateway.owner_of(id, host).filter(is_http)?;
         let name = ListenerName { gateway: gateway.key().clone(), set: owner.set.clone(), name: owner.name.clone() };
         let policies = Scope::attached(&self.gateways.http_policies, &self.gateways.budget, &name);
@@ -90,23 +91,23 @@ impl Translator {
     fn replace_tls_hosts(
         &mut self,
         id: &ListenerId,
-        gateway: &Gateway,
-        (built, has_other_names): (BTreeMap<Host, Option<VirtualHost>>, bool),
+        gateway: &ParsedGateway,
+        (built, has_other_names): (BTreeMap<Host, Option<VirtualHostRoutes>>, bool),
         settings: &Settings,
         update: &mut Update,
     ) {
-        let listeners: BTreeMap<&Host, &Listener> = gateway.on(id).map(|one| (&one.host, one)).collect();
+        let listeners: BTreeMap<&Host, &ParsedListener> = gateway.on(id).map(|one| (&one.host, one)).collect();
         // A host that no listener accepts is answered 404, a host of another listener 421. With many listeners, every other
         // host is answered 421: the lists of all other hosts would grow with the square of their number.
         let serves_all = listeners.contains_key(&Host::Any);
         let are_listed = listeners.len() <= LISTED;
         let none = BTreeMap::new();
         let before = self.model.tls(id.as_str()).map_or(&none, |tls| &tls.hosts);
-        let of_https = listeners.values().filter(|one| matches!(one.protocol, Some(Protocol::Https(_))));
+        let of_https = listeners.values().filter(|one| matches!(one.protocol, Some(ListenerProtocol::Https(_))));
         let same_names = !has_other_names && before.keys().eq(of_https.map(|one| &one.host));
-        let is_affected = |name: &Host, listener: Option<&Listener>| {
+        let is_affected = |name: &Host, listener: Option<&ParsedListener>| {
             let unchanged = before.get(name).zip(listener).filter(|(old, listener)| {
-                matches!(&listener.protocol, Some(Protocol::Https(pairs)) if *pairs == old.secrets)
+                matches!(&listener.protocol, Some(ListenerProtocol::Https(pairs)) if *pairs == old.secrets)
                     && old.clients == listener.clients
                     && old.origins.iter().eq([&listener.origin])
             });
@@ -120,7 +121,7 @@ impl Translator {
                 continue;
             }
             let now = listener.and_then(|listener| {
-                let Some(Protocol::Https(pairs)) = &listener.protocol else { return None };
+                let Some(ListenerProtocol::Https(pairs)) = &listener.protocol else { return None };
                 let is_behind = |host: &Host| covers(name, host) && gateway.owns(listener, host);
                 let old = before.get(name).into_iter().flat_map(|tls| tls.virtual_hosts.iter());
                 let kept = old.filter(|(host, _)| !built.contains_key(*host));
@@ -152,7 +153,7 @@ impl Translator {
     /// Replaces the problems of a host.
     pub(super) fn replace_problems(&mut self, place: (ListenerId, Host), now: Vec<Arc<Problem>>) {
         let before = self.gateways.problems.remove(&place).unwrap_or_default();
-        self.replace_conflicts(Place::Host(place.0.clone(), place.1.clone()), &before, &now);
+        self.replace_conflicts(ConflictPlace::Host(place.0.clone(), place.1.clone()), &before, &now);
         if !now.is_empty() {
             self.gateways.problems.insert(place, now);
         }

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::translate::dialect::Dialect;
 use crate::translate::gateway::attach::ListenerName;
 use crate::translate::gateway::attached::Attached;
-use crate::translate::gateway::http_policy::{self, Features, Layers, Policy, Target};
+use crate::translate::gateway::http_policy::{self, Features, Layers, ParsedHttpPolicy, SectionTarget};
 use crate::translate::policy_targets::{self, Fault};
 use crate::translate::problem::Problem;
 use crate::translate::verdict::{self, Status, Verdict};
@@ -49,11 +49,11 @@ impl Translator {
             if before == now {
                 continue;
             }
-            let clusters = |policy: &Option<Arc<Policy>>| {
+            let clusters = |policy: &Option<Arc<ParsedHttpPolicy>>| {
                 policy.as_ref().map(|policy| policy.dependencies.clusters.clone()).unwrap_or_default()
             };
             self.clusters.read(&clusters(&before), &clusters(&now));
-            let overrides = |policy: &Option<Arc<Policy>>| {
+            let overrides = |policy: &Option<Arc<ParsedHttpPolicy>>| {
                 policy.as_ref().is_some_and(|policy| policy.layers.overrides != Features::default())
             };
             let overrides = overrides(&before) || overrides(&now);
@@ -128,7 +128,7 @@ impl Translator {
         if !problems.is_empty() {
             self.gateways.http_policy_problems.insert(key.clone(), problems);
         }
-        let at = |policy: &Arc<Policy>, (i, fault): &(u16, Option<Fault>)| {
+        let at = |policy: &Arc<ParsedHttpPolicy>, (i, fault): &(u16, Option<Fault>)| {
             let accepted = policy_targets::verdict(&policy.origin, *i, fault.as_ref());
             let target = policy.targets.get(usize::from(*i)).and_then(|target| target.as_ref().ok());
             let overridden = target.filter(|_| fault.is_none()).and_then(|target| self.overridden(policy, target));
@@ -156,8 +156,8 @@ impl Translator {
 
     /// Returns the targets of a policy that this controller serves or that do not exist, each with the fault of the
     /// condition `Accepted`.
-    fn target_verdicts(&self, policy: &Policy) -> impl Iterator<Item = (u16, Option<Fault>)> {
-        let verdict = move |(i, target): (usize, &Result<Target, Fault>)| {
+    fn target_verdicts(&self, policy: &ParsedHttpPolicy) -> impl Iterator<Item = (u16, Option<Fault>)> {
+        let verdict = move |(i, target): (usize, &Result<SectionTarget, Fault>)| {
             let index = u16::try_from(i).unwrap_or(u16::MAX);
             match target {
                 Err(fault) => Some((index, Some(fault.clone()))),
@@ -174,7 +174,7 @@ impl Translator {
     }
 
     /// Returns the features of a policy that the overrides of more general policies decide at this target, each with the policy.
-    fn overridden(&self, policy: &Policy, target: &Target) -> Option<String> {
+    fn overridden(&self, policy: &ParsedHttpPolicy, target: &SectionTarget) -> Option<String> {
         let Layers { features, overrides } = &policy.layers;
         let mut decided = BTreeSet::new();
         for above in self.more_general(target) {
@@ -190,10 +190,11 @@ impl Translator {
 
     /// Returns the policies of the more general targets of a target, the most general first: a list for each listener to which an object is
     /// attached. The routes of a namespace can be attached to different listeners, so a namespace has none.
-    fn more_general(&self, target: &Target) -> Vec<Vec<&Policy>> {
-        let Target { object, section } = target;
-        let at =
-            |object: ObjectId, section: Option<Arc<str>>| self.gateways.http_policies.at(&Target { object, section });
+    fn more_general(&self, target: &SectionTarget) -> Vec<Vec<&ParsedHttpPolicy>> {
+        let SectionTarget { object, section } = target;
+        let at = |object: ObjectId, section: Option<Arc<str>>| {
+            self.gateways.http_policies.at(&SectionTarget { object, section })
+        };
         let of_object = section.as_ref().and_then(|_| at(object.clone(), None));
         if object.kind == Kind::GATEWAY {
             return vec![of_object.into_iter().collect()];
@@ -236,15 +237,15 @@ fn is_general(object: &ObjectId, policy: &ObjectKey) -> bool {
 }
 
 /// Returns the fault of a policy that loses a target to `winner`.
-fn conflict(target: &Target, winner: &Policy) -> Fault {
+fn conflict(target: &SectionTarget, winner: &ParsedHttpPolicy) -> Fault {
     let section = target.section.as_ref().map(|name| format!(" section {name:?} of")).unwrap_or_default();
-    let Target { object: ObjectId { kind, key }, .. } = target;
+    let SectionTarget { object: ObjectId { kind, key }, .. } = target;
     let winner = &winner.precedence.key;
     ("Conflicted", format!("policy \"{winner}\" takes precedence for{section} {} \"{key}\"", kind.as_str()).into())
 }
 
 /// Returns the problems of the features and of the targets of a policy.
-fn problems(policy: &Policy, targets: &[(u16, Option<Fault>)]) -> Vec<Arc<Problem>> {
+fn problems(policy: &ParsedHttpPolicy, targets: &[(u16, Option<Fault>)]) -> Vec<Arc<Problem>> {
     let of_target = |(i, fault): &(u16, Option<Fault>)| {
         let exists = policy.targets.get(usize::from(*i)).is_some_and(Result::is_ok);
         policy_targets::problem(&policy.origin, *i, fault.as_ref(), exists)

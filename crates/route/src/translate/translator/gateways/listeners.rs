@@ -10,7 +10,7 @@ use crate::model::{Bind, Destination, Host, Listener, ListenerId, Traffic};
 use crate::objects::{Kind, ObjectId};
 use crate::settings::Settings;
 use crate::translate::gateway::hostname::covers;
-use crate::translate::gateway::listener::{self, Gateway, Protocol};
+use crate::translate::gateway::listener::{self, ListenerProtocol, ParsedGateway};
 use crate::translate::source::Dependencies;
 use crate::translate::{listeners, verdict};
 
@@ -20,7 +20,7 @@ impl Translator {
     pub(super) fn replace_gateway(
         &mut self,
         id: &ObjectId,
-        now: Result<Gateway, Dependencies>,
+        now: Result<ParsedGateway, Dependencies>,
         settings: &Settings,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
         update: &mut Update,
@@ -49,8 +49,8 @@ impl Translator {
     }
 
     /// Stores a Gateway, its conditions, and its problems.
-    fn store_gateway(&mut self, id: &ObjectId, before: Option<&Gateway>, now: Option<Arc<Gateway>>) {
-        let problems = |gateway: Option<&Gateway>| gateway.map(Gateway::problems).unwrap_or_default();
+    fn store_gateway(&mut self, id: &ObjectId, before: Option<&ParsedGateway>, now: Option<Arc<ParsedGateway>>) {
+        let problems = |gateway: Option<&ParsedGateway>| gateway.map(ParsedGateway::problems).unwrap_or_default();
         self.ledger.replace(&problems(before), &problems(now.as_deref()));
         match now {
             Some(gateway) => {
@@ -145,14 +145,14 @@ impl Translator {
 /// The states of a Gateway before and after a change.
 #[derive(Clone, Copy)]
 struct Change<'a> {
-    before: Option<&'a Gateway>,
-    now: Option<&'a Gateway>,
+    before: Option<&'a ParsedGateway>,
+    now: Option<&'a ParsedGateway>,
 }
 
 impl<'a> Change<'a> {
     /// Returns the host names of the listeners on an Envoy listener that the change adds, removes, or modifies.
     fn patterns(self, id: &'a ListenerId) -> BTreeSet<&'a Host> {
-        let by_name = |gateway: Option<&'a Gateway>| -> BTreeMap<_, &'a listener::Listener> {
+        let by_name = |gateway: Option<&'a ParsedGateway>| -> BTreeMap<_, &'a listener::ParsedListener> {
             let on = gateway.into_iter().flat_map(|gateway| gateway.on(id));
             on.map(|one| ((&one.set, &one.name), one)).collect()
         };
@@ -166,7 +166,7 @@ impl<'a> Change<'a> {
     fn parents(self, id: &ObjectId) -> BTreeSet<ObjectId> {
         let Self { before, now } = self;
         let mut parents = seen_otherwise(&id.key, before, now);
-        let has_fleet = |gateway: Option<&Gateway>| gateway.is_some_and(|gateway| gateway.fleet.is_some());
+        let has_fleet = |gateway: Option<&ParsedGateway>| gateway.is_some_and(|gateway| gateway.fleet.is_some());
         if has_fleet(before) != has_fleet(now) {
             // Other Envoys have to accept the routes from now on.
             let sets = before.into_iter().chain(now).flat_map(|gateway| gateway.sets.iter());
@@ -191,19 +191,21 @@ fn served(traffic: &Traffic) -> Vec<Host> {
 }
 
 /// Returns the Envoy listeners of a Gateway, without hosts.
-fn listeners_of(gateway: &Gateway, settings: &Settings) -> BTreeMap<ListenerId, Listener> {
+fn listeners_of(gateway: &ParsedGateway, settings: &Settings) -> BTreeMap<ListenerId, Listener> {
     let discovery = listeners::discovery(settings);
     let address = settings.listeners.http.address;
     let other = |port, traffic| Listener { bind: Bind { address, port }, traffic };
-    let listener = |one: &listener::Listener| {
+    let listener = |one: &listener::ParsedListener| {
         let (id, port) = one.bound.clone()?;
         let refusing = || Destination::refusing(one.origin.clone());
         match &one.protocol {
-            Some(Protocol::Http) => Some((id, Listener::http(Bind { address, port }, discovery))),
-            Some(Protocol::Https(_)) => Some((id, Listener::https(Bind { address, port }, None, None))),
-            Some(Protocol::Tls(_) | Protocol::Passthrough) => Some((id, other(port, Traffic::Tls(BTreeMap::new())))),
-            Some(Protocol::Tcp) => Some((id, other(port, Traffic::Tcp(refusing())))),
-            Some(Protocol::Udp) => Some((id, other(port, Traffic::Udp(refusing())))),
+            Some(ListenerProtocol::Http) => Some((id, Listener::http(Bind { address, port }, discovery))),
+            Some(ListenerProtocol::Https(_)) => Some((id, Listener::https(Bind { address, port }, None, None))),
+            Some(ListenerProtocol::Tls(_) | ListenerProtocol::Passthrough) => {
+                Some((id, other(port, Traffic::Tls(BTreeMap::new()))))
+            }
+            Some(ListenerProtocol::Tcp) => Some((id, other(port, Traffic::Tcp(refusing())))),
+            Some(ListenerProtocol::Udp) => Some((id, other(port, Traffic::Udp(refusing())))),
             None => None,
         }
     };

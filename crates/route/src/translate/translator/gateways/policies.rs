@@ -10,7 +10,7 @@ use crate::objects::gateway::BackendTlsPolicy;
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::translate::charges::{Charge, Size, State};
-use crate::translate::gateway::policy::{self, Policy};
+use crate::translate::gateway::policy::{self, ParsedBackendTlsPolicy};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Message, Problem, Reason};
 use crate::translate::source::Source;
@@ -35,7 +35,7 @@ impl Translator {
                     now.as_ref().map_or(&[], |policy| &policy.dependencies.inputs),
                 );
                 // The content of its ConfigMaps may have changed.
-                update.touched.secrets.extend(now.as_ref().and_then(Policy::secret).cloned());
+                update.touched.secrets.extend(now.as_ref().and_then(ParsedBackendTlsPolicy::secret).cloned());
                 let now = now.map(Arc::new);
                 if self.gateways.policies.get(&key) != now.as_ref() {
                     let of_policy = self.gateways.policies.replace(&key, now);
@@ -50,7 +50,12 @@ impl Translator {
     }
 
     /// Parses a policy, and charges its size to its namespace.
-    fn parse_policy(&mut self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Option<Policy> {
+    fn parse_policy(
+        &mut self,
+        key: &ObjectKey,
+        objects: &Objects,
+        settings: &Settings,
+    ) -> Option<ParsedBackendTlsPolicy> {
         let policy = objects.get::<BackendTlsPolicy>(key);
         let policy = policy.map(|policy| self.read(objects, settings, |resolver| policy::parse(policy, resolver)).0);
         let charged = policy.as_ref().filter(|policy| policy.size > 0);
@@ -157,13 +162,13 @@ fn services_of(route: &Source) -> BTreeSet<&ObjectKey> {
 }
 
 /// Returns the reason and message of the condition `Accepted` if it does not hold.
-fn refusal(policy: &Policy, winner: Option<String>) -> Option<(&'static str, Message)> {
+fn refusal(policy: &ParsedBackendTlsPolicy, winner: Option<String>) -> Option<(&'static str, Message)> {
     let conflict = winner.map(|message| ("Conflicted", message.into()));
     let missing = || policy.missing.clone().map(|message| ("TargetNotFound", message));
     conflict.or_else(|| policy.verification.as_ref().err().cloned()).or_else(missing)
 }
 
-fn verdicts(policy: &Policy, winner: Option<String>) -> [Verdict; 2] {
+fn verdicts(policy: &ParsedBackendTlsPolicy, winner: Option<String>) -> [Verdict; 2] {
     let verdict = |condition, holds, fault: Option<(&'static str, Message)>| match fault {
         None => Verdict::new(policy.origin.clone(), condition, Status::True, holds),
         Some((reason, message)) => {
@@ -177,7 +182,7 @@ fn verdicts(policy: &Policy, winner: Option<String>) -> [Verdict; 2] {
 }
 
 /// Returns the problems of a policy.
-fn problems(policy: &Policy, winner: Option<&str>) -> Vec<Arc<Problem>> {
+fn problems(policy: &ParsedBackendTlsPolicy, winner: Option<&str>) -> Vec<Arc<Problem>> {
     let problem = |reason, message: &Message, consequence: &str| {
         let (object, field) = (policy.origin.clone(), String::new());
         Arc::new(Problem { object, field, reason, message: message.clone(), consequence: consequence.to_owned() })

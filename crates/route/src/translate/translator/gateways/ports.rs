@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::objects::{ObjectId, ObjectKey, Precedence, Transport};
 use crate::translate::gateway::is_at_home;
-use crate::translate::gateway::listener::Gateway;
+use crate::translate::gateway::listener::ParsedGateway;
 
 /// A port of the Envoys.
 type Port = (Transport, u16);
@@ -27,7 +27,7 @@ pub struct PortClaims {
 impl PortClaims {
     /// Replaces the claims of a Gateway, and releases the ports of `now` that other Gateways own. Returns the Gateways
     /// that gain or lose a port by this change.
-    pub fn claim(&mut self, key: &ObjectKey, now: Option<&mut Gateway>) -> BTreeSet<ObjectId> {
+    pub fn claim(&mut self, key: &ObjectKey, now: Option<&mut ParsedGateway>) -> BTreeSet<ObjectId> {
         let mut affected = BTreeSet::new();
         let wanted = now.as_deref().map(claims).unwrap_or_default();
         let before = self.of_gateway.remove(key).unwrap_or_default();
@@ -71,7 +71,7 @@ impl PortClaims {
 }
 
 /// Returns the claims of a Gateway.
-fn claims(gateway: &Gateway) -> BTreeMap<Port, Claim> {
+fn claims(gateway: &ParsedGateway) -> BTreeMap<Port, Claim> {
     let claim = |port: Port| (port, (!is_at_home(gateway.home, port.1), gateway.precedence.clone()));
     gateway.binds().into_iter().map(claim).collect()
 }

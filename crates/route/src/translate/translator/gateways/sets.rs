@@ -8,7 +8,7 @@ use crate::objects::gateway::ListenerSet;
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Revision};
 use crate::translate::ChangedInputs;
 use crate::translate::gateway::attach::Parent;
-use crate::translate::gateway::listener::{AddedSet, Gateway, most_parsed};
+use crate::translate::gateway::listener::{AddedSet, ParsedGateway, most_parsed};
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::verdict::{self, Status, Verdict};
 
@@ -33,7 +33,7 @@ type Rank = (bool, i64, ObjectKey);
 
 /// A ListenerSet that is not parsed with its Gateway.
 #[derive(Debug)]
-pub struct Surplus {
+pub struct SurplusListenerSet {
     gateway: ObjectKey,
     revision: Revision,
     problem: Arc<Problem>,
@@ -173,7 +173,7 @@ impl Translator {
                 continue;
             }
             let id = Kind::LISTENER_SET.id(key.clone());
-            let problem = |surplus: &Option<Surplus>| surplus.as_ref().map(|one| one.problem.clone());
+            let problem = |surplus: &Option<SurplusListenerSet>| surplus.as_ref().map(|one| one.problem.clone());
             self.ledger.replace(problem(&before).as_slice(), problem(&now).as_slice());
             if let Some(surplus) = now {
                 let accepted = Verdict::new(surplus.problem.object.clone(), "Accepted", Status::False, TOO_MANY);
@@ -190,7 +190,7 @@ impl Translator {
     }
 
     /// Returns the state of a ListenerSet that is surplus at a served Gateway.
-    fn surplus(&self, key: &ObjectKey, objects: &Objects) -> Option<Surplus> {
+    fn surplus(&self, key: &ObjectKey, objects: &Objects) -> Option<SurplusListenerSet> {
         let gateway = self.gateways.named.surplus_at(key)?;
         self.gateways.gateways.get(gateway)?;
         let set = objects.get::<ListenerSet>(key)?;
@@ -204,15 +204,15 @@ impl Translator {
             consequence: "not served".to_owned(),
         };
         let revision = Revision::new(&set.meta, &());
-        Some(Surplus { gateway: gateway.clone(), revision, problem: Arc::new(problem) })
+        Some(SurplusListenerSet { gateway: gateway.clone(), revision, problem: Arc::new(problem) })
     }
 
     /// Replaces the ListenerSets of a Gateway.
     pub(super) fn replace_sets(
         &mut self,
         gateway: &ObjectKey,
-        before: Option<&Gateway>,
-        now: Option<&Gateway>,
+        before: Option<&ParsedGateway>,
+        now: Option<&ParsedGateway>,
         update: &mut Update,
     ) {
         let (old, new) = (by_key(before), by_key(now));
@@ -236,16 +236,20 @@ impl Translator {
     }
 }
 
-fn by_key(gateway: Option<&Gateway>) -> BTreeMap<&ObjectKey, &AddedSet> {
+fn by_key(gateway: Option<&ParsedGateway>) -> BTreeMap<&ObjectKey, &AddedSet> {
     gateway.into_iter().flat_map(|gateway| &gateway.sets).map(|set| (set.key(), set)).collect()
 }
 
 /// Returns the parents for which the listeners that routes can attach to have changed: the Gateway itself, and its
 /// ListenerSets.
-pub fn seen_otherwise(key: &ObjectKey, before: Option<&Gateway>, now: Option<&Gateway>) -> BTreeSet<ObjectId> {
-    let [old, new] = [before, now].map(|gateway| gateway.map(Gateway::seen).unwrap_or_default());
+pub fn seen_otherwise(
+    key: &ObjectKey,
+    before: Option<&ParsedGateway>,
+    now: Option<&ParsedGateway>,
+) -> BTreeSet<ObjectId> {
+    let [old, new] = [before, now].map(|gateway| gateway.map(ParsedGateway::seen).unwrap_or_default());
     let [old_sets, new_sets] = [before, now].map(by_key);
-    let certificate = |gateway: Option<&Gateway>| gateway.map(|gateway| gateway.certificate.clone());
+    let certificate = |gateway: Option<&ParsedGateway>| gateway.map(|gateway| gateway.certificate.clone());
     let has_other_certificate = certificate(before) != certificate(now);
     let mut parents = BTreeSet::new();
     if has_other_certificate || old.get(&None) != new.get(&None) {

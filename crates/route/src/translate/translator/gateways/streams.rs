@@ -6,7 +6,7 @@ use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConn
 use crate::objects::Precedence;
 use crate::settings::Settings;
 use crate::translate::gateway::attach::ListenerName;
-use crate::translate::gateway::listener::{Gateway, Protocol};
+use crate::translate::gateway::listener::{ListenerProtocol, ParsedGateway};
 use crate::translate::translator::set;
 
 impl Translator {
@@ -15,15 +15,16 @@ impl Translator {
     pub(super) fn update_destination(
         &mut self,
         place: &(ListenerId, Host),
-        gateway: &Gateway,
+        gateway: &ParsedGateway,
         settings: &Settings,
         update: &mut Update,
     ) {
         let (id, host) = place;
         let traffic = self.model.listeners.get(id.as_str()).map(|listener| &listener.traffic);
         let has_names = matches!(traffic, Some(Traffic::Tls(_) | Traffic::Https(_)));
-        let owner = gateway.owner_of(id, host).filter(|owner| !matches!(owner.protocol, Some(Protocol::Https(_))));
-        let is_decrypted = owner.is_some_and(|listener| matches!(listener.protocol, Some(Protocol::Tls(_))));
+        let owner =
+            gateway.owner_of(id, host).filter(|owner| !matches!(owner.protocol, Some(ListenerProtocol::Https(_))));
+        let is_decrypted = owner.is_some_and(|listener| matches!(listener.protocol, Some(ListenerProtocol::Tls(_))));
         let ranks = self.gateways.hosts.get(place).into_iter().flat_map(|ranks| ranks.iter());
         let of_rank = |rank: &Precedence| {
             let route = self.sources.at(rank)?;
@@ -44,7 +45,9 @@ impl Translator {
         }
         let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
         let terminated = match &owner.protocol {
-            Some(Protocol::Tls(pairs)) => Some(Termination { secrets: pairs.clone(), minimum, maximum, clients: None }),
+            Some(ListenerProtocol::Tls(pairs)) => {
+                Some(Termination { secrets: pairs.clone(), minimum, maximum, clients: None })
+            }
             _ => None,
         };
         self.replace_connections(id, host, Some(TlsConnections { terminated, to }), update);

@@ -12,14 +12,14 @@ use crate::settings::Settings;
 use crate::translate::charges::{Charge, Size};
 use crate::translate::gateway::size;
 use crate::translate::host::parent;
-use crate::translate::source::{Clients, Source};
-use crate::translate::tls::{self, Asking, Chain, Found, Routing};
-use crate::translate::translator::copies::{self, ByPart, Copier, Part};
+use crate::translate::source::{HostClientValidation, Source};
+use crate::translate::tls::{self, Asking, Found, Routing, TlsProperties};
+use crate::translate::translator::copies::{self, ByPart, CopiedPart, Copier};
 use crate::translate::translator::levels::Levels;
 use crate::translate::translator::ownership::Standing;
 
 /// The decisions on a host.
-pub struct Draft<'t> {
+pub struct HostDraft<'t> {
     /// The host.
     pub host: Host,
     /// The sources whose rules define it.
@@ -29,27 +29,27 @@ pub struct Draft<'t> {
     /// The host whose rules it copies: the first level above with rules.
     pub copied: Option<Host>,
     /// Its certificate, and the problems of TLS entries.
-    pub certificate: Certificate,
+    pub certificate: CertificateSelection,
     /// The objects that make it copy rules.
     pub copier: Option<Copier<'t>>,
     /// The verification of clients: that of the host, or that of the host whose rules it copies.
-    pub clients: Option<Arc<Clients>>,
+    pub clients: Option<Arc<HostClientValidation>>,
     /// The charges for its copies.
     pub charges: ByPart,
 }
 
-/// The certificate of a host.
+/// The certificate that is selected for a host.
 #[derive(Default)]
-pub struct Certificate {
+pub struct CertificateSelection {
     /// The selected TLS properties. `None`: the host has no filter chain.
-    pub chain: Option<Chain>,
+    pub chain: Option<TlsProperties>,
     /// What the selection has found.
     pub found: Found,
     /// Whether a served rule or a permitted TLS entry names the host.
     pub is_named: bool,
 }
 
-impl Certificate {
+impl CertificateSelection {
     /// Returns the certificate of a host whose connections `by` forwards encrypted: there is none.
     fn of_passthrough(host: &Host, by: &Source, naming: &[Asking]) -> Self {
         let message = || format!("the TLS connections for \"{host}\" are forwarded by {}", by.origin);
@@ -58,7 +58,7 @@ impl Certificate {
     }
 }
 
-impl Draft<'_> {
+impl HostDraft<'_> {
     /// Returns whether a served rule names the host.
     pub fn is_in_rules(&self) -> bool {
         !self.standing.served.is_empty()
@@ -72,18 +72,18 @@ impl Draft<'_> {
 
 impl Translator {
     /// Decides on a host. `levels` are those of its batch.
-    pub(super) fn draft<'t>(&'t self, host: &Host, levels: &Levels<'t>, settings: &Settings) -> Draft<'t> {
+    pub(super) fn draft<'t>(&'t self, host: &Host, levels: &Levels<'t>, settings: &Settings) -> HostDraft<'t> {
         let naming = self.naming(host);
         let above = parent(host);
         let site_above = above.as_ref().and_then(|above| self.sites.get(above));
         let standing = self.standing_among(&naming, host, site_above, settings);
         let copied = copied(host, above.as_ref(), &standing, levels);
-        let mut draft = Draft {
+        let mut draft = HostDraft {
             host: host.clone(),
             standing,
             above,
             copied,
-            certificate: Certificate::default(),
+            certificate: CertificateSelection::default(),
             copier: None,
             clients: None,
             charges: ByPart::new(),
@@ -92,7 +92,7 @@ impl Translator {
         if *host != Host::Any && !naming.is_empty() {
             let (naming, beside) = asking(host, &draft.standing.with_entries(&naming));
             draft.certificate = match draft.standing.stream() {
-                Some((by, stream)) if !stream.is_decrypted => Certificate::of_passthrough(host, by, &naming),
+                Some((by, stream)) if !stream.is_decrypted => CertificateSelection::of_passthrough(host, by, &naming),
                 _ => self.certificate(&draft, &naming, &beside, levels),
             };
             draft.copier = copier(&draft, &naming);
@@ -103,8 +103,14 @@ impl Translator {
     }
 
     /// Selects the certificate of a host. `naming` are the TLS entries that name it, and `beside` those of its objects that do not.
-    fn certificate(&self, draft: &Draft, naming: &[Asking], beside: &[Asking], levels: &Levels) -> Certificate {
-        let Draft { host, standing, above, copied, .. } = draft;
+    fn certificate(
+        &self,
+        draft: &HostDraft,
+        naming: &[Asking],
+        beside: &[Asking],
+        levels: &Levels,
+    ) -> CertificateSelection {
+        let HostDraft { host, standing, above, copied, .. } = draft;
         let of_copied = copied.as_ref().filter(|_| !draft.is_in_rules()).and_then(|copied| levels.routing(copied));
         let own = match draft.is_in_rules() {
             true => Routing::new(&standing.served, standing.owner()),
@@ -117,11 +123,11 @@ impl Translator {
         // host, connections for the wildcard would answer its requests with 421.
         let is_named = draft.is_in_rules() || !found.permitted.is_empty();
         let chain = found.chain.take().filter(|_| is_named);
-        Certificate { chain, found, is_named }
+        CertificateSelection { chain, found, is_named }
     }
 
     /// Returns the verification of the clients of a host. A host that copies the rules of another one must not be a way around it.
-    fn clients(&self, draft: &Draft) -> Option<Arc<Clients>> {
+    fn clients(&self, draft: &HostDraft) -> Option<Arc<HostClientValidation>> {
         match draft.is_in_rules() {
             true => draft.standing.clients().map(|(_, clients)| clients.clone()),
             false => self.sites.get(draft.copied.as_ref()?)?.clients.clone(),
@@ -129,7 +135,7 @@ impl Translator {
     }
 
     /// Returns the charges of a host for the rules and the policies that it copies, and for a filter chain of its own.
-    fn charges(&self, draft: &Draft, settings: &Settings) -> ByPart {
+    fn charges(&self, draft: &HostDraft, settings: &Settings) -> ByPart {
         let copied = draft.copied.as_ref().and_then(|copied| self.sites.get(copied));
         let mut charges =
             copied.zip(draft.copier.as_ref()).map(|(site, copier)| copier.charges(site)).unwrap_or_default();
@@ -139,21 +145,21 @@ impl Translator {
         if let Some((default, copier)) = default.zip(draft.copier.as_ref()) {
             let features = self.scope().features_of(&default.object, &default.unit);
             let size = features.map_or(0, |features| size::of_features(&features, &Sizes::new(settings)));
-            charges.extend(copier.charge(size).filter(|_| size > 0).map(|charge| (Part::DefaultBackend, charge)));
+            charges.extend(copier.charge(size).filter(|_| size > 0).map(|charge| (CopiedPart::DefaultBackend, charge)));
         }
         match (draft.standing.stream(), &draft.host, &draft.certificate.chain) {
             (Some((by, stream)), _, chain) => {
-                charges.insert(Part::KeyPair, copies::of_stream(by, stream, chain.as_ref()));
+                charges.insert(CopiedPart::KeyPair, copies::of_stream(by, stream, chain.as_ref()));
             }
             (None, Host::Wildcard(_), Some(chain)) => {
-                charges.insert(Part::KeyPair, copies::of_key_pair(chain, settings));
+                charges.insert(CopiedPart::KeyPair, copies::of_key_pair(chain, settings));
             }
             _ => {}
         }
         let chain = draft.certificate.chain.as_ref();
         if let Some((clients, chain)) = draft.clients.as_ref().filter(|clients| clients.size > 0).zip(chain) {
             let size = Size { open: clients.size, closed: 0 };
-            charges.insert(Part::Clients, Charge { rank: chain.provider.clone(), size });
+            charges.insert(CopiedPart::Clients, Charge { rank: chain.provider.clone(), size });
         }
         charges
     }
@@ -170,8 +176,8 @@ fn copied(host: &Host, above: Option<&Host>, standing: &Standing, levels: &Level
 }
 
 /// Returns the objects that make a host copy rules: the first one with a rule, or the TLS entries that name it.
-fn copier<'t>(draft: &Draft<'t>, naming: &[Asking<'t>]) -> Option<Copier<'t>> {
-    let Certificate { chain, found, .. } = &draft.certificate;
+fn copier<'t>(draft: &HostDraft<'t>, naming: &[Asking<'t>]) -> Option<Copier<'t>> {
+    let CertificateSelection { chain, found, .. } = &draft.certificate;
     match draft.standing.served.first() {
         Some(source) => Some(Copier::Rule(source)),
         None => {

@@ -6,41 +6,41 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
-use super::draft::{Certificate, Draft};
+use super::draft::{CertificateSelection, HostDraft};
 use crate::envoy::route::Sizes;
 use crate::model::{
     ClientValidation, Host, Others, SecretId, ServedHosts, Termination, TlsConnections, TlsHost, TlsVersion,
-    VirtualHost,
+    VirtualHostRoutes,
 };
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 use crate::translate::charges::State;
-use crate::translate::plain_text::Side;
+use crate::translate::plain_text::VirtualHostPort;
 use crate::translate::problem::Problem;
-use crate::translate::source::{Clients, Stream};
-use crate::translate::tls::{self, Chain};
-use crate::translate::translator::copies::{self, Copies, Part, Surplus};
+use crate::translate::source::{HostClientValidation, Stream};
+use crate::translate::tls::{self, TlsProperties};
+use crate::translate::translator::copies::{self, CopiedPart, Copies, SurplusCopies};
 use crate::translate::translator::levels::Levels;
 use crate::translate::translator::ownership::Claim;
 use crate::translate::virtual_host::{Around, DefaultBackend, closed};
 
 /// The parts of a host.
 #[derive(Default)]
-pub struct Made {
+pub struct BuiltHost {
     /// The virtual host for plain text.
-    pub http: Option<VirtualHost>,
+    pub http: Option<VirtualHostRoutes>,
     /// The TLS part.
     pub https: Option<TlsHost>,
     /// The forwarded TLS connections.
     pub stream: Option<TlsConnections>,
     /// The verification of clients.
-    pub clients: Option<Arc<Clients>>,
+    pub clients: Option<Arc<HostClientValidation>>,
     /// Whether TLS connections are forwarded without being decrypted.
     pub is_passed_through: bool,
     /// Whether TLS connections for the host are refused.
     pub is_refused: bool,
     /// The TLS properties, on which names below a wildcard depend.
-    pub chain: Option<Chain>,
+    pub chain: Option<TlsProperties>,
     /// The problems that concern only this host.
     pub problems: Vec<Arc<Problem>>,
     /// The TLS entries for the host without a usable key pair.
@@ -59,12 +59,12 @@ impl Translator {
     /// Builds the parts of a host. `levels` are those of its batch, and `copies` has its charges.
     pub(super) fn build<'t>(
         &'t self,
-        draft: &Draft<'t>,
+        draft: &HostDraft<'t>,
         levels: &Levels<'t>,
         copies: &Copies,
         objects: &Objects,
         settings: &Settings,
-    ) -> Made {
+    ) -> BuiltHost {
         let host = &draft.host;
         let mut problems = Vec::new();
         draft.standing.report(host, &mut problems);
@@ -82,17 +82,17 @@ impl Translator {
         let made = match host {
             Host::Any => self.build_any(draft, &around, objects, settings),
             Host::Exact(_) | Host::Wildcard(_) => {
-                let surplus = Surplus::of(draft, copies, levels);
+                let surplus = SurplusCopies::of(draft, copies, levels);
                 problems.extend(surplus.problems.iter().cloned());
                 problems.extend(draft.certificate.found.problems.iter().cloned());
-                let is_closed = copies.state(host, &Part::KeyPair) != State::Open;
+                let is_closed = copies.state(host, &CopiedPart::KeyPair) != State::Open;
                 let chain = draft.certificate.chain.as_ref();
                 problems.extend(match (draft.standing.stream().filter(|_| is_closed), chain.filter(|_| is_closed)) {
                     (Some((by, stream)), _) => Some(copies::too_many_streams(host, by, stream, chain)),
                     (None, Some(chain)) => Some(copies::too_many_wildcards(host, chain, settings, nobody)),
                     (None, None) => None,
                 });
-                let is_unverified = copies.state(host, &Part::Clients) != State::Open;
+                let is_unverified = copies.state(host, &CopiedPart::Clients) != State::Open;
                 if let Some((clients, chain)) = draft.clients.as_ref().filter(|_| is_unverified).zip(chain) {
                     let object = chain.origins.first().cloned().unwrap_or_else(nobody);
                     problems.push(copies::too_many_authorities(host, clients, object));
@@ -101,27 +101,28 @@ impl Translator {
             }
         };
         let problems = problems.into_iter().map(Arc::new).collect();
-        Made { problems, is_in_rules: draft.is_in_rules(), sizes, ..made }
+        BuiltHost { problems, is_in_rules: draft.is_in_rules(), sizes, ..made }
     }
 
     /// Builds the parts of the host that stands for all names.
-    fn build_any(&self, draft: &Draft, around: &Around, objects: &Objects, settings: &Settings) -> Made {
+    fn build_any(&self, draft: &HostDraft, around: &Around, objects: &Objects, settings: &Settings) -> BuiltHost {
         let is_served = draft.is_in_rules() || around.catch_all.is_some();
-        let http = is_served.then(|| around.virtual_host(&Host::Any, Side::PlainText { behind_tls: false }, &nobody()));
-        Made { http, https: self.default_host(around, objects, settings), ..Made::default() }
+        let http = is_served
+            .then(|| around.virtual_host(&Host::Any, VirtualHostPort::PlainText { behind_tls: false }, &nobody()));
+        BuiltHost { http, https: self.default_host(around, objects, settings), ..BuiltHost::default() }
     }
 
     /// Builds the parts of a named host. `is_closed`: its filter chain does not fit into the limit of its namespace.
     /// `is_unverified`: the authorities for its clients do not.
     fn build_named<'l, 't>(
         &'t self,
-        draft: &Draft<'t>,
+        draft: &HostDraft<'t>,
         mut around: Around<'l, 't>,
-        surplus: Surplus,
+        surplus: SurplusCopies,
         levels: &'l Levels<'t>,
         (is_closed, is_unverified): (bool, bool),
-    ) -> Made {
-        let Certificate { chain, found, is_named } = &draft.certificate;
+    ) -> BuiltHost {
+        let CertificateSelection { chain, found, is_named } = &draft.certificate;
         let (host, is_in_rules) = (&draft.host, draft.is_in_rules());
         let streamed = draft.standing.stream().map(|(_, stream)| stream);
         // Without authorities, TLS is closed, and plain text still redirects.
@@ -140,7 +141,7 @@ impl Translator {
             };
         }
         let plain = |around: &Around| {
-            let side = Side::PlainText { behind_tls: served.is_some() || streamed.is_some() };
+            let side = VirtualHostPort::PlainText { behind_tls: served.is_some() || streamed.is_some() };
             is_in_rules.then(|| around.virtual_host(host, side, &nobody()))
         };
         // Without its stream, a host still serves its routes in plain text.
@@ -160,7 +161,7 @@ impl Translator {
         let has_chain_above = above.is_some_and(|above| above.chain.is_some() || above.is_passed_through);
         let is_below = *is_named && https.is_none() && has_chain_above;
         let is_wildcard = matches!(host, Host::Wildcard(_));
-        Made {
+        BuiltHost {
             http,
             https,
             is_refused: stream.is_none() && (is_closed || is_below || is_unverified || streamed.is_some()),
@@ -171,12 +172,12 @@ impl Translator {
             missed: found.missed.clone(),
             claim: draft.standing.claim.clone().filter(|_| is_wildcard).map(Box::new),
             owner: draft.standing.owner_with_rule().cloned(),
-            ..Made::default()
+            ..BuiltHost::default()
         }
     }
 
     /// Returns the TLS part of a host with these TLS properties.
-    fn tls_part(&self, host: &Host, chain: &Chain, mut around: Around) -> TlsHost {
+    fn tls_part(&self, host: &Host, chain: &TlsProperties, mut around: Around) -> TlsHost {
         let default = self.general.ground.default_secret.as_ref();
         // The default backend of one namespace is not served with the certificate of another.
         let is_trusted = |backend: &&DefaultBackend| {
@@ -184,7 +185,7 @@ impl Translator {
         };
         around.catch_all = around.catch_all.filter(is_trusted);
         let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
-        let content = around.virtual_host(host, Side::Tls, &origin);
+        let content = around.virtual_host(host, VirtualHostPort::Tls, &origin);
         tls_host(host, chain.secret.clone(), (chain.minimum, chain.maximum), content, chain.origins.clone())
     }
 
@@ -195,8 +196,8 @@ impl Translator {
         let name = ground.presented_to_all()?.clone();
         let secret = tls::secret(objects, &name)?;
         let virtual_host = match &ground.default_secret {
-            Some(_) => around.virtual_host(&Host::Any, Side::Tls, &secret.origin),
-            None => VirtualHost::default(),
+            Some(_) => around.virtual_host(&Host::Any, VirtualHostPort::Tls, &secret.origin),
+            None => VirtualHostRoutes::default(),
         };
         let versions = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
         Some(tls_host(&Host::Any, name, versions, virtual_host, vec![secret.origin]))
@@ -204,11 +205,15 @@ impl Translator {
 }
 
 /// Returns the forwarded connections of a host. `None`: no connection may be accepted.
-fn connections(stream: &Stream, chain: Option<&Chain>, clients: Option<&ClientValidation>) -> Option<TlsConnections> {
+fn connections(
+    stream: &Stream,
+    chain: Option<&TlsProperties>,
+    clients: Option<&ClientValidation>,
+) -> Option<TlsConnections> {
     let terminated = match stream.is_decrypted {
         false => None,
         true => {
-            let Chain { secret, minimum, maximum, .. } = chain?;
+            let TlsProperties { secret, minimum, maximum, .. } = chain?;
             let (minimum, maximum, clients) = (*minimum, *maximum, clients.cloned());
             Some(Termination { secrets: vec![secret.clone()], minimum, maximum, clients })
         }
@@ -221,7 +226,7 @@ fn tls_host(
     host: &Host,
     secret: SecretId,
     (minimum, maximum): (TlsVersion, TlsVersion),
-    content: VirtualHost,
+    content: VirtualHostRoutes,
     origins: Vec<ObjectRef>,
 ) -> TlsHost {
     TlsHost {
