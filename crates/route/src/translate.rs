@@ -14,6 +14,7 @@ pub mod dialect;
 mod endpoints;
 mod envoys;
 mod external_name;
+mod fault;
 mod foreign;
 pub mod gateway;
 mod grants;

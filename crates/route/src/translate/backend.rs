@@ -38,7 +38,7 @@ const CONNECT_TIMEOUT: &str = "lockgate.dev/connect-timeout";
 
 /// The reason why a backend cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct BackendFault {
     /// The stable reason.
     pub reason: Reason,
     /// The field below the backend: `.service.port`, or empty.
@@ -64,7 +64,7 @@ pub struct Context<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltCluster {
     /// The cluster, or the reason why backends that reference it cannot be built.
-    pub cluster: Result<Arc<Cluster>, Box<Fault>>,
+    pub cluster: Result<Arc<Cluster>, Box<BackendFault>>,
     /// The problems of the Service's annotations.
     pub problems: Vec<Arc<Problem>>,
     /// The body of a 403 for its requests, if an annotation of another controller restricts access to the Service.
@@ -111,9 +111,9 @@ pub fn locate<'a>(
     transport: Transport,
     policy: Option<TrafficPolicy>,
     read: impl FnOnce(ObjectKey),
-) -> Result<Located<'a>, Fault> {
+) -> Result<Located<'a>, BackendFault> {
     let objects = context.objects;
-    let fault = |reason, field, message| Fault { reason, field, message };
+    let fault = |reason, field, message| BackendFault { reason, field, message };
     let unresolved = |field, message| fault(Reason::ServiceUnresolvedReference, field, message);
     let found = objects.get::<Service>(&service);
     // Long-lived data uses the text of the stored object, so that it is shared.
@@ -181,7 +181,7 @@ impl Located<'_> {
     /// Builds the cluster.
     pub fn make(&self, context: Context) -> BuiltCluster {
         let Self { cluster: _, service, number, ref policy, of_service, ref unmet } = *self;
-        let fault = |reason, message| Fault { reason, field: ".service.name", message };
+        let fault = |reason, message| BackendFault { reason, field: ".service.name", message };
         let id = service.meta.key.to_string();
         let refused = |fault| BuiltCluster {
             cluster: Err(Box::new(fault)),

@@ -15,8 +15,8 @@ use crate::objects::{
 use crate::settings::Settings;
 
 use super::graph::Input;
-use super::policy_targets::Fault;
 use super::problem::{Message, Problem, Reason, bounded};
+use super::verdict::ConditionFault;
 
 /// A policy, parsed.
 #[derive(Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub struct ParsedBackendPolicy {
     /// Its rank among policies with the same target.
     pub precedence: Precedence,
     /// The targets in the order of the spec.
-    pub targets: Box<[Result<PortNumberTarget, Fault>]>,
+    pub targets: Box<[Result<PortNumberTarget, ConditionFault>]>,
     /// The Services that it names, whether they exist or not.
     pub services: BTreeSet<ObjectKey>,
     /// The same Services as inputs.
@@ -97,7 +97,7 @@ fn targets(
     meta: &Meta,
     references: &[BackendPolicyTarget],
     objects: &Objects,
-) -> Box<[Result<PortNumberTarget, Fault>]> {
+) -> Box<[Result<PortNumberTarget, ConditionFault>]> {
     references.iter().map(|reference| target(reference, key(meta, reference), objects)).collect()
 }
 
@@ -114,13 +114,19 @@ fn is_external(service: &ObjectKey, objects: &Objects) -> bool {
 }
 
 /// Returns the target of a reference if it exists. A port has one number, whether the reference contains the number or the name.
-fn target(reference: &BackendPolicyTarget, service: ObjectKey, objects: &Objects) -> Result<PortNumberTarget, Fault> {
+fn target(
+    reference: &BackendPolicyTarget,
+    service: ObjectKey,
+    objects: &Objects,
+) -> Result<PortNumberTarget, ConditionFault> {
     let BackendPolicyTarget { group, kind, name: _, section_name } = reference;
     if !is_service(reference) {
-        return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported").into()));
+        let message = format!("targets of kind {kind:?} of group {group:?} are not supported");
+        return Err(ConditionFault::new("Invalid", message));
     }
     let Some(object) = objects.get::<Service>(&service) else {
-        return Err(("TargetNotFound", Message::missing(Kind::SERVICE, &service, "does not exist")));
+        let message = Message::missing(Kind::SERVICE, &service, "does not exist");
+        return Err(ConditionFault::new("TargetNotFound", message));
     };
     let Some(section) = section_name.as_ref().filter(|name| !name.is_empty()) else {
         return Ok(PortNumberTarget { service, port: None });
@@ -132,6 +138,9 @@ fn target(reference: &BackendPolicyTarget, service: ObjectKey, objects: &Objects
     let unlisted = number.filter(|_| object.external_name.is_some() && object.ports.is_empty());
     match listed.map(|port| port.port).or(unlisted) {
         Some(port) => Ok(PortNumberTarget { service, port: Some(port) }),
-        None => Err(("TargetNotFound", format!("Service \"{service}\" has no TCP port {section:?}").into())),
+        None => {
+            let message = format!("Service \"{service}\" has no TCP port {section:?}");
+            Err(ConditionFault::new("TargetNotFound", message))
+        }
     }
 }

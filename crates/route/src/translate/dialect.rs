@@ -7,7 +7,7 @@ use crate::model::{ClusterId, Host, SecretId, TrafficPolicy, UpstreamProtocol};
 use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Secret, Transport};
 
-use super::backend::{self, Context, Fault, Located, WantedPort};
+use super::backend::{self, BackendFault, Context, Located, WantedPort};
 use super::class::Classes;
 use super::conflicts::Conflict;
 use super::gateway::attach::Parent;
@@ -160,7 +160,7 @@ pub trait Parents {
 }
 
 /// The body of a 403 if access to a cluster is denied, or the reason why the cluster cannot be built.
-pub type ClusterAccess = Result<Option<Arc<str>>, Fault>;
+pub type ClusterAccess = Result<Option<Arc<str>>, BackendFault>;
 
 /// Resolves the references of a source, and records its dependencies: every other object that it depends on.
 pub struct Resolver<'a> {
@@ -254,7 +254,7 @@ impl<'a> Resolver<'a> {
         service: ObjectKey,
         port: WantedPort,
         policy: Option<TrafficPolicy>,
-    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+    ) -> Result<(ClusterId, Option<Arc<str>>), BackendFault> {
         self.located(service, port, Transport::Tcp, policy)
     }
 
@@ -264,7 +264,7 @@ impl<'a> Resolver<'a> {
         port: WantedPort,
         transport: Transport,
         policy: Option<TrafficPolicy>,
-    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+    ) -> Result<(ClusterId, Option<Arc<str>>), BackendFault> {
         let inputs = &mut self.inputs;
         let read = |service| inputs.push(Input::new(Kind::SERVICE, service));
         let located = backend::locate(self.context, service, port, transport, policy, read)?;
@@ -280,7 +280,7 @@ impl<'a> Resolver<'a> {
         service: ObjectKey,
         port: WantedPort,
         protocol: UpstreamProtocol,
-    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+    ) -> Result<(ClusterId, Option<Arc<str>>), BackendFault> {
         let policy = backend::policy_over(self.context, &service, port, protocol);
         self.cluster(service, port, policy)
     }
@@ -291,7 +291,7 @@ impl<'a> Resolver<'a> {
         service: ObjectKey,
         port: WantedPort,
         protocol: UpstreamProtocol,
-    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+    ) -> Result<(ClusterId, Option<Arc<str>>), BackendFault> {
         let policy = backend::policy_of_port(self.context, &service, port, Some(protocol));
         self.cluster(service, port, policy)
     }
@@ -302,7 +302,7 @@ impl<'a> Resolver<'a> {
         service: ObjectKey,
         port: WantedPort,
         transport: Transport,
-    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+    ) -> Result<(ClusterId, Option<Arc<str>>), BackendFault> {
         let policy = backend::policy_of_bytes(self.context, &service, port, transport);
         self.located(service, port, transport, policy)
     }

@@ -15,6 +15,7 @@ use crate::objects::gateway::{LabelCondition, LabelSelector};
 use crate::objects::{HostGrant, Kind, Namespace, ObjectKey, Objects, Revision};
 use crate::settings::Settings;
 
+use super::fault::FieldFault;
 use super::host;
 use super::problem::{Cause, Message, Problem, Reason, bounded};
 use super::verdict::{self, Status, Verdict};
@@ -104,7 +105,7 @@ impl HostGrants {
         let selector = spec.namespaces.selector.as_ref().filter(|selector| {
             let faults: Vec<_> = (0..).zip(&selector.match_expressions).filter_map(fault).collect();
             let is_valid = faults.is_empty();
-            for (field, message) in faults {
+            for FieldFault { field, message } in faults {
                 problem(field, message, "the selector selects no namespace");
             }
             is_valid
@@ -248,18 +249,20 @@ fn suffixes(name: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(name.split_once('.'), |(_, rest)| rest.split_once('.')).map(|(_, rest)| rest)
 }
 
-/// Returns the field and the fault of a condition of a selector, if it is not valid. Source: Kubernetes v1, `LabelSelectorRequirement`.
-fn fault((at, condition): (usize, &LabelCondition)) -> Option<(String, String)> {
+/// Returns the fault of a condition of a selector, if it is not valid. Source: Kubernetes v1, `LabelSelectorRequirement`.
+fn fault((at, condition): (usize, &LabelCondition)) -> Option<FieldFault> {
     let LabelCondition { key, operator, values } = condition;
     let field = |name: &str| format!("spec.namespaces.selector.matchExpressions[{at}].{name}");
     match operator.as_str() {
-        _ if key.is_empty() => Some((field("key"), "key is empty".to_owned())),
-        "In" | "NotIn" if values.is_empty() => Some((field("values"), format!("operator {operator:?} needs values"))),
+        _ if key.is_empty() => Some(FieldFault::new(field("key"), "key is empty")),
+        "In" | "NotIn" if values.is_empty() => {
+            Some(FieldFault::new(field("values"), format!("operator {operator:?} needs values")))
+        }
         "Exists" | "DoesNotExist" if !values.is_empty() => {
-            Some((field("values"), format!("operator {operator:?} has no values")))
+            Some(FieldFault::new(field("values"), format!("operator {operator:?} has no values")))
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => None,
-        _ => Some((field("operator"), format!("operator {operator:?} is not known"))),
+        _ => Some(FieldFault::new(field("operator"), format!("operator {operator:?} is not known"))),
     }
 }
 

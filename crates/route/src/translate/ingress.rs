@@ -11,7 +11,7 @@ use crate::objects::{Ingress, Kind, ObjectKey, Revision};
 use crate::re2::Cost;
 
 use super::annotations::{self, Annotations};
-use super::backend::{Fault, WantedPort};
+use super::backend::{BackendFault, WantedPort};
 use super::class;
 use super::dialect::{Competition, Dialect, Resolver, Selection, Sharing};
 use super::gateway::session;
@@ -233,13 +233,13 @@ impl Parser<'_, '_> {
     }
 
     /// Returns the cluster of a backend, and the body of a 403 if access to its Service is denied.
-    fn cluster(&mut self, backend: &IngressBackend) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+    fn cluster(&mut self, backend: &IngressBackend) -> Result<(ClusterId, Option<Arc<str>>), BackendFault> {
         // Fails closed: an unknown policy may restrict the Ingress.
         if !self.resolver.context.objects.is_readable(Kind::HTTP_POLICY, &self.ingress.meta.key.namespace) {
             let message = "the controller is not permitted to list HTTPPolicies, so it is unknown whether one restricts this Ingress";
-            return Err(Fault { reason: Reason::PolicyNotValid, field: "", message: message.to_owned().into() });
+            return Err(BackendFault { reason: Reason::PolicyNotValid, field: "", message: message.to_owned().into() });
         }
-        let unsupported = |field, message| Err(Fault { reason: Reason::UnsupportedBackend, field, message });
+        let unsupported = |field, message| Err(BackendFault { reason: Reason::UnsupportedBackend, field, message });
         let service = match (&backend.service, &backend.resource) {
             (Some(service), None) => service,
             (None, Some(resource)) => {

@@ -31,22 +31,22 @@ pub struct Doubt {
 
 /// The reason why a path cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct PathFault {
     /// The stable reason.
     pub reason: Reason,
     /// The fault, for a message that quotes the path.
     pub message: String,
 }
 
-impl From<String> for Fault {
+impl From<String> for PathFault {
     fn from(message: String) -> Self {
         Self { reason: Reason::PathMatchConditionsNotValid, message }
     }
 }
 
 /// Parses `path` and `pathType` of a rule. Source: Ingress v1 "Path types" and its validation.
-pub fn parse(path_type: &str, path: &str, patterns: &mut Patterns) -> Result<ParsedPath, Fault> {
-    let matcher: fn(&str, &mut Patterns) -> Result<ParsedPath, Fault> = match path_type {
+pub fn parse(path_type: &str, path: &str, patterns: &mut Patterns) -> Result<ParsedPath, PathFault> {
+    let matcher: fn(&str, &mut Patterns) -> Result<ParsedPath, PathFault> = match path_type {
         "Exact" => |path, _| Ok(exact(path)?),
         "Prefix" => |path, _| Ok(prefix(path)?),
         "ImplementationSpecific" | "" => implementation_specific,
@@ -92,13 +92,13 @@ fn literal(path: &str, message: &'static str) -> Option<Doubt> {
 
 /// Parses an `ImplementationSpecific` path: a regular expression if it contains one of `^ + * [ ] %`, otherwise a
 /// string prefix. Source: Contour, for users who migrate from it.
-fn implementation_specific(path: &str, patterns: &mut Patterns) -> Result<ParsedPath, Fault> {
+fn implementation_specific(path: &str, patterns: &mut Patterns) -> Result<ParsedPath, PathFault> {
     if path.contains(['^', '+', '*', '[', ']', '%']) {
         let cost = patterns.cost(path).map_err(|rejection| match rejection {
             Rejection::Invalid(fault) => format!("is not a regular expression that Envoy accepts: {fault}").into(),
             Rejection::TooExpensive(fault) => {
                 let message = format!("is a regular expression that would take Envoy too long: {fault}");
-                Fault { reason: Reason::RegexTooExpensive, message }
+                PathFault { reason: Reason::RegexTooExpensive, message }
             }
         })?;
         return Ok(ParsedPath { cost, ..certain(PathMatch::Regex(path.into())) });
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::settings::Regexes;
 
-    fn parse(path_type: &str, text: &str) -> Result<ParsedPath, Fault> {
+    fn parse(path_type: &str, text: &str) -> Result<ParsedPath, PathFault> {
         super::parse(path_type, text, &mut Patterns::new(&Regexes::default()))
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::problem::{Message, Problem, Reason};
-use super::verdict::{Status, Verdict};
+use super::problem::{Problem, Reason};
+use super::verdict::{ConditionFault, Status, Verdict};
 use crate::objects::ObjectKey;
 
 /// The Services that a changed policy names or named.
@@ -20,20 +20,17 @@ pub struct AffectedServices {
     pub in_effect: BTreeSet<ObjectKey>,
 }
 
-/// The reason of the condition `Accepted`, and the message.
-pub type Fault = (&'static str, Message);
-
 /// Returns the fault of a policy with an invalid feature.
-pub fn invalid(problems: &[Arc<Problem>]) -> Option<Fault> {
+pub fn invalid(problems: &[Arc<Problem>]) -> Option<ConditionFault> {
     let Problem { field, message, consequence, .. } = &**problems.first()?;
-    Some(("Invalid", format!("{field}: {message}; {consequence}").into()))
+    Some(ConditionFault::new("Invalid", format!("{field}: {message}; {consequence}")))
 }
 
 /// Returns the condition `Accepted` at the target with this index.
-pub fn verdict(origin: &ObjectRef, target: u16, fault: Option<&Fault>) -> Verdict {
+pub fn verdict(origin: &ObjectRef, target: u16, fault: Option<&ConditionFault>) -> Verdict {
     let verdict = match fault {
         None => Verdict::new(origin.clone(), "Accepted", Status::True, "Accepted"),
-        Some((reason, message)) => {
+        Some(ConditionFault { reason, message }) => {
             Verdict { message: message.clone(), ..Verdict::new(origin.clone(), "Accepted", Status::False, reason) }
         }
     };
@@ -42,8 +39,8 @@ pub fn verdict(origin: &ObjectRef, target: u16, fault: Option<&Fault>) -> Verdic
 
 /// Returns the problem of a target with this index. `exists`: whether the target exists. The problems of the features then contain
 /// the fault of an invalid policy.
-pub fn problem(origin: &ObjectRef, target: u16, fault: Option<&Fault>, exists: bool) -> Option<Arc<Problem>> {
-    let (reason, message) = fault?;
+pub fn problem(origin: &ObjectRef, target: u16, fault: Option<&ConditionFault>, exists: bool) -> Option<Arc<Problem>> {
+    let ConditionFault { reason, message } = fault?;
     let (reason, consequence) = match *reason {
         "Conflicted" => (Reason::Conflicted, "not in effect for this target"),
         _ if exists => return None,

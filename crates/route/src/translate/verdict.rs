@@ -42,6 +42,22 @@ pub struct Verdict {
     pub message: Message,
 }
 
+/// The reason and the message of a condition that reports a fault, for a caller that knows the object and the type of the condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConditionFault {
+    /// The stable reason, CamelCase: `TargetNotFound`.
+    pub reason: &'static str,
+    /// Details for people: lower case, no full stop.
+    pub message: Message,
+}
+
+impl ConditionFault {
+    /// Returns the fault with this reason.
+    pub fn new(reason: &'static str, message: impl Into<Message>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
+
 /// An entry of a condition that lists errors and warnings, such as `Valid` of an HTTPProxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Detail {

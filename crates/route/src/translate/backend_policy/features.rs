@@ -18,11 +18,9 @@ use crate::objects::{
     RetryBudgetSpec, SlowStartSpec, SuccessRateSpec, TcpKeepaliveSpec, ZonesSpec,
 };
 use crate::settings::{Settings, TlsParameters};
+use crate::translate::fault::FieldFault;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::{host, statuses};
-
-/// The field below the feature, and the message.
-type Fault = (String, String);
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -46,7 +44,7 @@ pub fn parse(spec: &BackendPolicySpec, origin: &ObjectRef, settings: &Settings) 
         health_check: parser.feature("healthCheck", &spec.health_check, |spec| {
             match settings.tenants.active_health_checks {
                 true => health_check(spec),
-                false => Err((String::new(), "the setting tenants.activeHealthChecks does not allow it".to_owned())),
+                false => Err(FieldFault::new("", "the setting tenants.activeHealthChecks does not allow it")),
             }
         }),
         panic_threshold_percent: parser
@@ -85,13 +83,13 @@ impl Parser<'_> {
         &mut self,
         field: &str,
         spec: &Option<Lenient<S>>,
-        parse: impl FnOnce(&S) -> Result<T, Fault>,
+        parse: impl FnOnce(&S) -> Result<T, FieldFault>,
     ) -> Option<T> {
         let parsed = match spec.as_ref()? {
             Lenient::Valid(spec) => parse(spec),
-            Lenient::Invalid(fault) => Err((String::new(), fault.clone())),
+            Lenient::Invalid(fault) => Err(FieldFault::new("", fault.clone())),
         };
-        parsed.map_err(|(below, message)| self.problem(format!("spec.{field}{below}"), message)).ok()
+        parsed.map_err(|fault| self.problem(format!("spec.{field}{}", fault.field), fault.message)).ok()
     }
 
     fn problem(&mut self, field: String, message: String) {
@@ -107,9 +105,11 @@ impl Parser<'_> {
 }
 
 /// Returns a time in this range.
-fn time(field: &str, text: &str, least: Duration, most: Duration) -> Result<Duration, Fault> {
+fn time(field: &str, text: &str, least: Duration, most: Duration) -> Result<Duration, FieldFault> {
     let time = duration::parse(text).filter(|time| (least..=most).contains(time));
-    time.ok_or_else(|| (field.to_owned(), format!("{text:?} is not a time from {} to {}", short(least), short(most))))
+    time.ok_or_else(|| {
+        FieldFault::new(field, format!("{text:?} is not a time from {} to {}", short(least), short(most)))
+    })
 }
 
 /// Returns a time in this range, or the default if it is not set.
@@ -119,16 +119,16 @@ fn time_or(
     default: Duration,
     least: Duration,
     most: Duration,
-) -> Result<Duration, Fault> {
+) -> Result<Duration, FieldFault> {
     text.as_deref().map_or(Ok(default), |text| time(field, text, least, most))
 }
 
 /// Returns a number in this range, or the default if it is not set.
-pub fn number(field: &str, value: Option<u32>, default: u32, least: u32, most: u32) -> Result<u32, Fault> {
+pub fn number(field: &str, value: Option<u32>, default: u32, least: u32, most: u32) -> Result<u32, FieldFault> {
     let value = value.unwrap_or(default);
     match (least..=most).contains(&value) {
         true => Ok(value),
-        false => Err((field.to_owned(), format!("{value} is not a number from {least} to {most}"))),
+        false => Err(FieldFault::new(field, format!("{value} is not a number from {least} to {most}"))),
     }
 }
 
@@ -142,11 +142,11 @@ pub fn short(time: Duration) -> String {
     }
 }
 
-fn fault<T>(field: &str, message: impl Into<String>) -> Result<T, Fault> {
-    Err((field.to_owned(), message.into()))
+fn fault<T>(field: &str, message: impl Into<String>) -> Result<T, FieldFault> {
+    Err(FieldFault::new(field, message))
 }
 
-fn outlier_detection(spec: &OutlierDetectionSpec) -> Result<OutlierDetection, Fault> {
+fn outlier_detection(spec: &OutlierDetectionSpec) -> Result<OutlierDetection, FieldFault> {
     let OutlierDetectionSpec {
         consecutive_5xx,
         consecutive_gateway_errors,
@@ -159,7 +159,7 @@ fn outlier_detection(spec: &OutlierDetectionSpec) -> Result<OutlierDetection, Fa
     } = spec;
     let count =
         |field: &str, count: &Option<u32>| count.map(|count| number(field, Some(count), 0, 1, 1000)).transpose();
-    let rate = |spec: &SuccessRateSpec| -> Result<SuccessRate, Fault> {
+    let rate = |spec: &SuccessRateSpec| -> Result<SuccessRate, FieldFault> {
         let SuccessRateSpec { minimum_hosts, request_volume, stdev_factor } = *spec;
         Ok(SuccessRate {
             minimum_hosts: number(".successRate.minimumHosts", minimum_hosts, 5, 1, 1000)?,
@@ -188,7 +188,7 @@ fn outlier_detection(spec: &OutlierDetectionSpec) -> Result<OutlierDetection, Fa
     })
 }
 
-fn health_check(spec: &HealthCheckSpec) -> Result<HealthCheck, Fault> {
+fn health_check(spec: &HealthCheckSpec) -> Result<HealthCheck, FieldFault> {
     let HealthCheckSpec {
         http,
         grpc,
@@ -226,7 +226,7 @@ fn health_check(spec: &HealthCheckSpec) -> Result<HealthCheck, Fault> {
     })
 }
 
-fn http(spec: &HttpProbeSpec) -> Result<Probe, Fault> {
+fn http(spec: &HttpProbeSpec) -> Result<Probe, FieldFault> {
     let HttpProbeSpec { path, host, method, expected_statuses } = spec;
     if !path.starts_with('/') || path.len() > 1024 || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         return fault(".http.path", format!("{path:?} is not an absolute path"));
@@ -249,7 +249,7 @@ fn http(spec: &HttpProbeSpec) -> Result<Probe, Fault> {
     let status = |(i, text): (usize, &String)| {
         let range = statuses::range(text, 100..=599).map(RangeInclusive::into_inner);
         let message = || format!("{text:?} is not a status such as 200, or a range such as 200-299");
-        range.ok_or_else(|| (format!(".http.expectedStatuses[{i}]"), message()))
+        range.ok_or_else(|| FieldFault::new(format!(".http.expectedStatuses[{i}]"), message()))
     };
     let mut passed = expected_statuses.iter().enumerate().map(status).collect::<Result<Vec<_>, _>>()?;
     if passed.is_empty() {
@@ -263,7 +263,7 @@ fn http(spec: &HttpProbeSpec) -> Result<Probe, Fault> {
     })
 }
 
-fn load_balancing(spec: &LoadBalancingSpec) -> Result<LoadBalancing, Fault> {
+fn load_balancing(spec: &LoadBalancingSpec) -> Result<LoadBalancing, FieldFault> {
     let LoadBalancingSpec { algorithm, slow_start, hash_on } = spec;
     let algorithm = match algorithm {
         LoadBalancingAlgorithm::RoundRobin => Algorithm::RoundRobin,
@@ -282,7 +282,7 @@ fn load_balancing(spec: &LoadBalancingSpec) -> Result<LoadBalancing, Fault> {
     if slow_start.is_some() && !matches!(algorithm, Algorithm::RoundRobin | Algorithm::LeastRequest) {
         return fault(".slowStart", "only allowed for RoundRobin and LeastRequest");
     }
-    let slow_start = |SlowStartSpec { window, min_weight_percent }: &SlowStartSpec| -> Result<SlowStart, Fault> {
+    let slow_start = |SlowStartSpec { window, min_weight_percent }: &SlowStartSpec| -> Result<SlowStart, FieldFault> {
         Ok(SlowStart {
             window: time(".slowStart.window", window, SECOND, HOUR)?,
             min_weight_percent: number(".slowStart.minWeightPercent", *min_weight_percent, 10, 1, 100)?,
@@ -295,9 +295,9 @@ fn load_balancing(spec: &LoadBalancingSpec) -> Result<LoadBalancing, Fault> {
     Ok(LoadBalancing { algorithm, slow_start, hash_on })
 }
 
-fn hash_on((i, spec): (usize, &HashOnSpec)) -> Result<HashOn, Fault> {
+fn hash_on((i, spec): (usize, &HashOnSpec)) -> Result<HashOn, FieldFault> {
     let HashOnSpec { r#type, name, path, lifetime } = spec;
-    let at = |field: &str, message: String| (format!(".hashOn[{i}]{field}"), message);
+    let at = |field: &str, message: String| FieldFault::new(format!(".hashOn[{i}]{field}"), message);
     let is_cookie = *r#type == HashOnType::Cookie;
     if !is_cookie && (path.is_some() || lifetime.is_some()) {
         return Err(at("", "path and lifetime are only allowed for Cookie".to_owned()));
@@ -326,14 +326,14 @@ fn hash_on((i, spec): (usize, &HashOnSpec)) -> Result<HashOn, Fault> {
                 return Err(at(".path", format!("{path:?} is not the path of a cookie")));
             }
             let lifetime = lifetime.as_deref().map(|text| time("", text, Duration::ZERO, 365 * DAY)).transpose();
-            let lifetime = lifetime.map_err(|(_, message)| at(".lifetime", message))?;
+            let lifetime = lifetime.map_err(|fault| at(".lifetime", fault.message))?;
             let name = CookieName::parse(name).ok_or_else(|| at(".name", format!("{name:?} is not a cookie name")))?;
             Ok(HashOn::Cookie { name, path: path.into(), lifetime })
         }
     }
 }
 
-fn tcp_keepalive(spec: &TcpKeepaliveSpec) -> Result<TcpKeepalive, Fault> {
+fn tcp_keepalive(spec: &TcpKeepaliveSpec) -> Result<TcpKeepalive, FieldFault> {
     let TcpKeepaliveSpec { probes, idle_time, interval } = spec;
     // The kernel counts seconds.
     let seconds = |time: Duration| u32::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
@@ -345,7 +345,7 @@ fn tcp_keepalive(spec: &TcpKeepaliveSpec) -> Result<TcpKeepalive, Fault> {
 }
 
 /// QUIC needs TLS 1.3, and Envoy ignores the curves of the settings there. Source: Envoy 1.40, tested.
-fn http3(spec: &EndpointHttp3Spec, tls: &TlsParameters) -> Result<Http3, Fault> {
+fn http3(spec: &EndpointHttp3Spec, tls: &TlsParameters) -> Result<Http3, FieldFault> {
     let EndpointHttp3Spec { enabled, server_name } = spec;
     if *enabled == Some(false) {
         return Ok(Http3::Disabled);
@@ -364,7 +364,7 @@ fn http3(spec: &EndpointHttp3Spec, tls: &TlsParameters) -> Result<Http3, Fault> 
     Ok(Http3::Enabled { server_name })
 }
 
-fn retry_budget(spec: &RetryBudgetSpec) -> Result<RetryBudget, Fault> {
+fn retry_budget(spec: &RetryBudgetSpec) -> Result<RetryBudget, FieldFault> {
     let RetryBudgetSpec { percent, min_concurrency } = *spec;
     Ok(RetryBudget {
         percent: number(".percent", percent, 20, 1, 100)?,
@@ -372,7 +372,7 @@ fn retry_budget(spec: &RetryBudgetSpec) -> Result<RetryBudget, Fault> {
     })
 }
 
-fn zones(spec: &ZonesSpec, load_balancing: &Option<Lenient<LoadBalancingSpec>>) -> Result<ZonePreference, Fault> {
+fn zones(spec: &ZonesSpec, load_balancing: &Option<Lenient<LoadBalancingSpec>>) -> Result<ZonePreference, FieldFault> {
     let ZonesSpec { prefer, min_local_endpoints } = spec;
     match prefer {
         PreferredZones::Any if min_local_endpoints.is_some() => fault(".minLocalEndpoints", "only allowed for Local"),

@@ -15,12 +15,10 @@ use crate::model::{BackendFeatures, RetryBudget, Session};
 use crate::objects::gateway::{BudgetDetails, Lenient, RequestRate, RetryConstraint, XBackendTrafficPolicy};
 use crate::objects::{Kind, ObjectKey, Objects, Revision};
 use crate::settings::Settings;
+use crate::translate::fault::FieldFault;
 use crate::translate::gateway::session;
 use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason, bounded};
-
-/// A path below the feature, and the fault of the field there.
-type Fault = (String, String);
 
 /// The longest interval of the API.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -50,8 +48,9 @@ pub fn parse(policy: &XBackendTrafficPolicy, objects: &Objects, settings: &Setti
         // The faults are the same for each Service.
         faults.sort_unstable();
         faults.dedup();
-        for (below, message, consequence) in faults {
-            reporter.report(format!("sessionPersistence{below}"), message, consequence.to_owned());
+        for (fault, consequence) in faults {
+            let FieldFault { field, message } = fault.within("sessionPersistence");
+            reporter.report(field, message, consequence.to_owned());
         }
         sessions
     });
@@ -120,8 +119,9 @@ impl Reporter<'_> {
                 }
                 Some(RetryBudget { percent, min_concurrency: min_concurrency.min(most) })
             }
-            Err((below, message)) => {
-                self.report(format!("retryConstraint{below}"), message, "feature left out".to_owned());
+            Err(fault) => {
+                let FieldFault { field, message } = fault.within("retryConstraint");
+                self.report(field, message, "feature left out".to_owned());
                 None
             }
         }
@@ -129,7 +129,7 @@ impl Reporter<'_> {
 }
 
 /// Returns the percentage of the requests that may be retries.
-fn share(budget: Option<&BudgetDetails>) -> Result<u32, Fault> {
+fn share(budget: Option<&BudgetDetails>) -> Result<u32, FieldFault> {
     let default = BudgetDetails::default();
     let BudgetDetails { percent, interval } = budget.unwrap_or(&default);
     if let Some(text) = interval {
@@ -139,7 +139,7 @@ fn share(budget: Option<&BudgetDetails>) -> Result<u32, Fault> {
 }
 
 /// Returns the number of concurrent retries that is always allowed: the retries of one second, rounded up.
-fn concurrency(rate: Option<&RequestRate>) -> Result<u32, Fault> {
+fn concurrency(rate: Option<&RequestRate>) -> Result<u32, FieldFault> {
     let default = RequestRate::default();
     let RequestRate { count, interval } = rate.unwrap_or(&default);
     let count = features::number(".minRetryRate.count", *count, 10, 1, 1_000_000)?;
@@ -152,8 +152,8 @@ fn concurrency(rate: Option<&RequestRate>) -> Result<u32, Fault> {
 }
 
 /// Returns a time from `least` to one hour.
-fn time(field: &str, text: &str, least: Duration) -> Result<Duration, Fault> {
+fn time(field: &str, text: &str, least: Duration) -> Result<Duration, FieldFault> {
     let time = duration::parse(text).filter(|time| (least..=HOUR).contains(time));
     let least = features::short(least);
-    time.ok_or_else(|| (field.to_owned(), format!("{text:?} is not a time from {least} to 1h")))
+    time.ok_or_else(|| FieldFault::new(field, format!("{text:?} is not a time from {least} to 1h")))
 }

@@ -11,6 +11,7 @@ use crate::objects::gateway::{GROUP, ParentRef, RouteKind};
 use crate::objects::{Kind, Meta, ObjectId, ObjectKey};
 use crate::translate::dialect::Resolver;
 use crate::translate::problem::Message;
+use crate::translate::verdict::ConditionFault;
 
 /// The attachment of a route to one listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,9 +106,6 @@ pub struct Attachments {
     pub refused: BTreeMap<Host, Message>,
 }
 
-/// The refusal of a route by a parent: the reason of the condition `Accepted`, and a message.
-pub type Refusal = (&'static str, Message);
-
 /// The properties of a route on which its attachment depends.
 #[derive(Debug, Clone, Copy)]
 pub struct Attaching<'a> {
@@ -134,16 +132,16 @@ pub fn parent_id(reference: &ParentRef, namespace: &Arc<str>) -> Option<ObjectId
 }
 
 /// Attaches a route to the listeners of `parent` that `reference` names. Source: Gateway API v1, `ParentReference`,
-/// `AllowedRoutes`, and `RouteConditionReason`.
+/// `AllowedRoutes`, and `RouteConditionReason`. The error is the fault of the condition `Accepted`.
 pub fn attach(
     route: Attaching,
     reference: &ParentRef,
     parent: Parent,
     resolver: &mut Resolver,
-) -> Result<Attachments, Refusal> {
+) -> Result<Attachments, ConditionFault> {
     let Parent { gateway, set } = parent;
     if set.is_some_and(|set| gateway.set(set).is_none_or(|set| !set.attached)) {
-        return Err(("NoMatchingParent", "the Gateway does not accept the ListenerSet".into()));
+        return Err(ConditionFault::new("NoMatchingParent", "the Gateway does not accept the ListenerSet"));
     }
     let is_named = |listener: &&ParsedListener| {
         listener.set.as_ref() == set
@@ -152,10 +150,8 @@ pub fn attach(
     };
     let named: Vec<&ParsedListener> = gateway.listeners.iter().filter(is_named).collect();
     if named.is_empty() {
-        return Err((
-            "NoMatchingParent",
-            format!("the {} has no listener of this name and port", parent.kind().as_str()).into(),
-        ));
+        let message = format!("the {} has no listener of this name and port", parent.kind().as_str());
+        return Err(ConditionFault::new("NoMatchingParent", message));
     }
     let is_kind =
         |kind: &RouteKind| kind.group.as_deref().unwrap_or(GROUP) == GROUP && kind.kind == route.kind.as_str();
@@ -164,7 +160,8 @@ pub fn attach(
     let allowed: Vec<&ParsedListener> =
         allowed.filter(|listener| listener.namespaces.allow(namespace, own, resolver)).collect();
     if allowed.is_empty() {
-        return Err(("NotAllowedByListeners", "no listener allows routes of this kind and namespace".into()));
+        let message = "no listener allows routes of this kind and namespace";
+        return Err(ConditionFault::new("NotAllowedByListeners", message));
     }
     let on = gateway.by_envoy_listener();
     let owns = |listener: &ParsedListener, host: &Host| {
@@ -200,7 +197,10 @@ pub fn attach(
     };
     let to: Vec<Attachment> = allowed.into_iter().filter_map(&mut attached).collect();
     match to.is_empty() && refused.is_empty() {
-        true => Err(("NoMatchingListenerHostname", "no listener accepts a host name of the route".into())),
+        true => {
+            let message = "no listener accepts a host name of the route";
+            Err(ConditionFault::new("NoMatchingListenerHostname", message))
+        }
         false => Ok(Attachments { to, refused }),
     }
 }

@@ -10,6 +10,7 @@ use crate::translate::dialect::Resolver;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
 use crate::translate::problem::Message;
+use crate::translate::verdict::ConditionFault;
 
 /// An object that refers to certificate authorities.
 #[derive(Debug, Clone, Copy)]
@@ -26,16 +27,13 @@ pub struct Referrer<'a> {
     pub invalid_kind: &'static str,
 }
 
-/// The reason of the condition `ResolvedRefs`, and the message.
-pub type Fault = (&'static str, Message);
-
 /// The authorities of a list of references.
 #[derive(Debug)]
 pub struct Resolved {
     /// The authorities of all valid references. `None`: there is no valid reference.
     pub authorities: Option<SecretId>,
-    /// The fault of the first invalid reference.
-    pub fault: Option<Fault>,
+    /// The fault of the first invalid reference, with the reason of the condition `ResolvedRefs`.
+    pub fault: Option<ConditionFault>,
 }
 
 /// Resolves references to certificate authorities. Source: Gateway API v1, `BackendTLSPolicyValidation` and
@@ -45,9 +43,9 @@ pub fn resolve(references: &[ObjectReference], referrer: Referrer, resolver: &mu
     for (index, reference) in references.iter().enumerate() {
         match config_map(reference, referrer, resolver) {
             Ok(key) => drop(valid.insert(key)),
-            Err((reason, message)) => {
+            Err(ConditionFault { reason, message }) => {
                 let text = || format!("{}[{index}]: {message}", referrer.field);
-                fault.get_or_insert_with(|| (reason, message.with_text(text())));
+                fault.get_or_insert_with(|| ConditionFault::new(reason, message.with_text(text())));
             }
         }
     }
@@ -55,21 +53,25 @@ pub fn resolve(references: &[ObjectReference], referrer: Referrer, resolver: &mu
 }
 
 /// Returns the ConfigMap of a reference, if it has valid authorities.
-fn config_map(reference: &ObjectReference, referrer: Referrer, resolver: &mut Resolver) -> Result<ObjectKey, Fault> {
+fn config_map(
+    reference: &ObjectReference,
+    referrer: Referrer,
+    resolver: &mut Resolver,
+) -> Result<ObjectKey, ConditionFault> {
     let ObjectReference { group, kind, namespace, name } = reference;
     let Referrer { kind: from, namespace: own, grants, invalid_kind, .. } = referrer;
     if (group.as_str(), kind.as_str()) != ("", "ConfigMap") {
         let message = format!("certificate authorities of kind {kind:?} of group {group:?} are not supported");
-        return Err((invalid_kind, message.into()));
+        return Err(ConditionFault::new(invalid_kind, message));
     }
-    let invalid = |message: Message| Err(("InvalidCACertificateRef", message));
+    let invalid = |message: Message| Err(ConditionFault::new("InvalidCACertificateRef", message));
     let key = ObjectKey::new(namespace.as_deref().unwrap_or(own), name);
     if !grants && key.namespace != *own {
         return invalid(format!("ConfigMap \"{key}\" is in another namespace").into());
     }
     let grant = Reference { from, namespace: own, group: "", kind: "ConfigMap", to: &key };
     if !resolver.permits(&grant) {
-        return Err(("RefNotPermitted", Message::not_permitted(Kind::CONFIG_MAP, &key)));
+        return Err(ConditionFault::new("RefNotPermitted", Message::not_permitted(Kind::CONFIG_MAP, &key)));
     }
     resolver.record(Input::new(Kind::CONFIG_MAP, key.clone()));
     match resolver.context.objects.get::<ConfigMap>(&key).map(|config_map| &config_map.authorities) {

@@ -14,6 +14,7 @@ use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
 use crate::translate::problem::{Message, Reason};
 use crate::translate::source::WantedPort;
+use crate::translate::verdict::ConditionFault;
 
 /// The backends of a rule.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub struct Backends {
 
 /// The reason why a backend cannot be used.
 #[derive(Debug)]
-pub struct Fault {
+pub struct BackendRefFault {
     /// The field below the backend, such as `.name`.
     below: &'static str,
     /// The reason of the condition `ResolvedRefs`. `None`: the reference of the route is valid.
@@ -37,7 +38,7 @@ pub struct Fault {
     message: Message,
 }
 
-impl Fault {
+impl BackendRefFault {
     /// Returns the status of requests to the backend.
     fn status(&self) -> u16 {
         if self.reason == Reason::PolicyTooExpensive { 503 } else { 500 }
@@ -116,7 +117,7 @@ pub enum Bytes {
 }
 
 /// Returns the cluster of a backend for HTTP.
-pub fn cluster(reference: &BackendRef, parser: &mut Parser) -> Result<ClusterId, Fault> {
+pub fn cluster(reference: &BackendRef, parser: &mut Parser) -> Result<ClusterId, BackendRefFault> {
     cluster_of_bytes(reference, Bytes::Decrypted, parser)
 }
 
@@ -125,12 +126,16 @@ pub fn asked(
     reference: &BackendRef,
     protocol: Option<UpstreamProtocol>,
     parser: &mut Parser,
-) -> Result<ClusterId, Fault> {
+) -> Result<ClusterId, BackendRefFault> {
     located(reference, Bytes::Decrypted, protocol, parser)
 }
 
 /// Returns the cluster of a backend for HTTP, or for such bytes.
-pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parser) -> Result<ClusterId, Fault> {
+pub fn cluster_of_bytes(
+    reference: &BackendRef,
+    bytes: Bytes,
+    parser: &mut Parser,
+) -> Result<ClusterId, BackendRefFault> {
     // gRPC requires HTTP/2, so a Service does not have to name the protocol.
     let protocol = (parser.kind() == Kind::GRPC_ROUTE).then_some(UpstreamProtocol::H2c);
     located(reference, bytes, protocol, parser)
@@ -141,7 +146,7 @@ fn located(
     bytes: Bytes,
     protocol: Option<UpstreamProtocol>,
     parser: &mut Parser,
-) -> Result<ClusterId, Fault> {
+) -> Result<ClusterId, BackendRefFault> {
     let BackendRef { group, kind, namespace, name, port, weight: _ } = reference;
     let own = parser.namespace();
     let (group, kind) = (group.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or("Service"));
@@ -226,12 +231,17 @@ fn policy(
     port: WantedPort,
     protocol: Option<UpstreamProtocol>,
     parser: &mut Parser,
-) -> Result<Option<TrafficPolicy>, Fault> {
+) -> Result<Option<TrafficPolicy>, BackendRefFault> {
     // Fails closed: an unknown policy may restrict the route.
     if !parser.resolver.context.objects.is_readable(Kind::HTTP_POLICY, parser.namespace()) {
         let message =
             "the controller is not permitted to list HTTPPolicies, so it is unknown whether one restricts this route";
-        return Err(Fault { below: "", condition: None, reason: Reason::PolicyNotValid, message: message.into() });
+        return Err(BackendRefFault {
+            below: "",
+            condition: None,
+            reason: Reason::PolicyNotValid,
+            message: message.into(),
+        });
     }
     tls(service, port, protocol, &parser.certificate, &mut parser.resolver)
 }
@@ -244,13 +254,13 @@ fn tls(
     protocol: Option<UpstreamProtocol>,
     certificate: &ClientCertificate,
     resolver: &mut Resolver,
-) -> Result<Option<TrafficPolicy>, Fault> {
+) -> Result<Option<TrafficPolicy>, BackendRefFault> {
     let context = resolver.context;
     // Long-lived data uses the text of the stored object, so that it is shared.
     let key = context.objects.get::<Service>(service).map_or(service, |object| &object.meta.key);
     resolver.record(Input::new(Kind::SERVICE, key.clone()));
     resolver.record(Input::new(Kind::BACKEND_TLS_POLICY, key.clone()));
-    let unusable = |reason, message: Message| Fault { below: "", condition: None, reason, message };
+    let unusable = |reason, message: Message| BackendRefFault { below: "", condition: None, reason, message };
     // Fails closed: an unknown policy may require TLS.
     if !context.objects.is_readable(Kind::BACKEND_TLS_POLICY, &service.namespace) {
         let message = format!(
@@ -260,7 +270,7 @@ fn tls(
     }
     let Some(name) = port_name(context.objects, service, port) else { return Ok(None) };
     let Some(policy) = resolver.policies().in_effect(service, name) else { return Ok(None) };
-    let verification = policy.verification.clone().map_err(|(_, message)| {
+    let verification = policy.verification.clone().map_err(|ConditionFault { message, .. }| {
         let text = format!("BackendTLSPolicy \"{}\" cannot be enforced: {message}", policy.key());
         unusable(policy.fault_reason(), message.with_text(text))
     })?;
@@ -277,8 +287,8 @@ fn tls(
     Ok(policy.map(|policy| TrafficPolicy { client_certificate, ..policy }))
 }
 
-fn fault(below: &'static str, condition: &'static str, reason: Reason, message: impl Into<Message>) -> Fault {
-    Fault { below, condition: Some(condition), reason, message: message.into() }
+fn fault(below: &'static str, condition: &'static str, reason: Reason, message: impl Into<Message>) -> BackendRefFault {
+    BackendRefFault { below, condition: Some(condition), reason, message: message.into() }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::model::{ClientValidation, SecretId};
 use crate::objects::Kind;
 use crate::objects::gateway::{FrontendTls, FrontendValidation, Gateway};
 use crate::translate::dialect::Resolver;
-use crate::translate::problem::Message;
+use crate::translate::verdict::ConditionFault;
 
 /// The key pair that a Gateway presents to backends with TLS. `Some(None)`: the key pair is not valid, so no requests
 /// may be sent to such backends.
@@ -19,9 +19,9 @@ const INSECURE: &str = "AllowInsecureFallback";
 pub struct ListenerClientValidation {
     /// The validation; `None` if no certificate is requested, or if no certificate authority is valid.
     pub validation: Option<ClientValidation>,
-    /// The conditions of the listener that do not hold: type, reason, and message. A listener without a valid certificate
+    /// The conditions of the listener that do not hold: the type, and the fault. A listener without a valid certificate
     /// authority must not be served.
-    pub faults: Vec<(&'static str, &'static str, Message)>,
+    pub faults: Vec<(&'static str, ConditionFault)>,
 }
 
 /// Returns the validation of clients by the HTTPS listeners of `gateway` on `port`. Source: Gateway API v1,
@@ -47,11 +47,11 @@ pub fn of_port(gateway: &Gateway, port: u16, resolver: &mut Resolver) -> Listene
     let resolved = authorities::resolve(ca_certificate_refs, referrer, resolver);
     let required = mode.as_deref() != Some(INSECURE);
     let validation = resolved.authorities.map(|authorities| ClientValidation::new(authorities, required));
-    let is_empty = || ("InvalidCACertificateRef", format!("{field} is empty").into());
+    let is_empty = || ConditionFault::new("InvalidCACertificateRef", format!("{field} is empty"));
     let fault = resolved.fault.or_else(|| validation.is_none().then(is_empty));
-    let unresolved = fault.clone().map(|(reason, message)| ("ResolvedRefs", reason, message));
+    let unresolved = fault.clone().map(|fault| ("ResolvedRefs", fault));
     let refused = fault.filter(|_| validation.is_none());
-    let refused = refused.map(|(_, message)| ("Accepted", "NoValidCACertificate", message));
+    let refused = refused.map(|fault| ("Accepted", ConditionFault { reason: "NoValidCACertificate", ..fault }));
     ListenerClientValidation { validation, faults: unresolved.into_iter().chain(refused).collect() }
 }
 

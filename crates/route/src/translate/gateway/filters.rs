@@ -25,9 +25,6 @@ pub struct Filtered {
     pub is_unsupported: bool,
 }
 
-/// The reason why a filter is not valid.
-type Fault = String;
-
 /// Parses the filters of a rule. Source: Gateway API v1, `HTTPRouteRule.filters`.
 pub fn filters(field: &str, filters: &[HttpFilter], parser: &mut Parser) -> Filtered {
     let mut filtered = Filtered::default();
@@ -102,7 +99,7 @@ enum Parsed {
     Unsupported,
 }
 
-fn parse(field: &str, filter: &HttpFilter, parser: &mut Parser) -> Result<Parsed, Fault> {
+fn parse(field: &str, filter: &HttpFilter, parser: &mut Parser) -> Result<Parsed, String> {
     let missing = || format!("the configuration of filter {:?} is missing", filter.r#type);
     Ok(match filter.r#type.as_str() {
         "RequestHeaderModifier" => {
@@ -128,7 +125,7 @@ fn parse(field: &str, filter: &HttpFilter, parser: &mut Parser) -> Result<Parsed
     })
 }
 
-fn changed(filter: &HeaderFilter) -> Result<Vec<HeaderChange>, Fault> {
+fn changed(filter: &HeaderFilter) -> Result<Vec<HeaderChange>, String> {
     let name = HeaderName::parse_changeable;
     let value = |text: &str| HeaderValue::parse(text).ok_or_else(|| format!("{text:?} is not the value of a header"));
     let set = filter.set.iter().map(|header| Ok(HeaderChange::Set(name(&header.name)?, value(&header.value)?)));
@@ -137,7 +134,7 @@ fn changed(filter: &HeaderFilter) -> Result<Vec<HeaderChange>, Fault> {
     set.chain(add).chain(remove).collect()
 }
 
-fn host(text: Option<&str>) -> Result<Option<HeaderValue>, Fault> {
+fn host(text: Option<&str>) -> Result<Option<HeaderValue>, String> {
     let valid = |text: &str| {
         let name = crate::translate::host::parse(text).ok()?;
         HeaderValue::parse(&name.to_string()).filter(|_| matches!(name, crate::model::Host::Exact(_)))
@@ -145,7 +142,7 @@ fn host(text: Option<&str>) -> Result<Option<HeaderValue>, Fault> {
     text.map(|text| valid(text).ok_or_else(|| format!("hostname {text:?} is not a DNS name"))).transpose()
 }
 
-fn path_rewrite(modifier: &PathModifier) -> Result<PathRewrite, Fault> {
+fn path_rewrite(modifier: &PathModifier) -> Result<PathRewrite, String> {
     let value = |text: &Option<String>| {
         let text = text.as_deref().ok_or("the new path is missing")?;
         // Not a URL, and nothing that ends the first line of a request. An empty prefix removes the matched one.
@@ -160,7 +157,7 @@ fn path_rewrite(modifier: &PathModifier) -> Result<PathRewrite, Fault> {
     }
 }
 
-fn redirect(filter: &RedirectFilter) -> Result<Redirect, Fault> {
+fn redirect(filter: &RedirectFilter) -> Result<Redirect, String> {
     let code = filter.status_code.unwrap_or(302);
     let status = RedirectStatus::from_code(code).ok_or_else(|| format!("status code {code} is not a redirect"))?;
     let scheme = match filter.scheme.as_deref() {
@@ -174,7 +171,7 @@ fn redirect(filter: &RedirectFilter) -> Result<Redirect, Fault> {
     Ok(Redirect { status, scheme, port: filter.port, rewrite })
 }
 
-fn mirror(field: &str, filter: &MirrorFilter, parser: &mut Parser) -> Result<Parsed, Fault> {
+fn mirror(field: &str, filter: &MirrorFilter, parser: &mut Parser) -> Result<Parsed, String> {
     let share = match (&filter.fraction, filter.percent) {
         (Some(fraction), _) => Share::new(fraction.numerator, fraction.denominator.unwrap_or(100)),
         (None, Some(percent)) => Share::new(percent, 100),
@@ -193,9 +190,9 @@ fn mirror(field: &str, filter: &MirrorFilter, parser: &mut Parser) -> Result<Par
 }
 
 /// Source: Gateway API v1, `HTTPCORSFilter`; the Fetch standard.
-fn cors(filter: &CorsFilter) -> Result<Cors, Fault> {
+fn cors(filter: &CorsFilter) -> Result<Cors, String> {
     let credentials = filter.allow_credentials.unwrap_or(false);
-    let list = |texts: &[String]| -> Result<Option<HeaderValue>, Fault> {
+    let list = |texts: &[String]| -> Result<Option<HeaderValue>, String> {
         let text = texts.join(", ");
         HeaderValue::parse(&text)
             .map(|value| (!texts.is_empty()).then_some(value))

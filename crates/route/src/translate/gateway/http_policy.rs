@@ -35,10 +35,11 @@ use crate::objects::gateway::{
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence, Revision};
 use crate::size;
 use crate::translate::dialect::Resolver;
+use crate::translate::fault::FieldFault;
 use crate::translate::grants::Reference;
-use crate::translate::policy_targets::Fault;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Dependencies;
+use crate::translate::verdict::ConditionFault;
 
 pub(in crate::translate) use features::{Shared, Unenforceable};
 
@@ -56,7 +57,7 @@ pub struct ParsedHttpPolicy {
     /// Its rank among policies with the same target.
     pub precedence: Precedence,
     /// The targets in the order of the spec.
-    pub targets: Box<[Result<SectionTarget, Fault>]>,
+    pub targets: Box<[Result<SectionTarget, ConditionFault>]>,
     /// The features.
     pub layers: Layers,
     /// The faults of the features. Their routes are closed.
@@ -230,7 +231,7 @@ impl Parser<'_> {
             origins: Vec::new(),
             decided: Vec::new(),
         };
-        for (field, message) in faulty {
+        for FieldFault { field, message } in faulty {
             let problem = self.fault(format!("{}{field}", self.at), message, "this client is not authenticated");
             self.left_out.push(problem);
         }
@@ -250,7 +251,7 @@ impl Parser<'_> {
         }
         let has_excess_delay =
             features.resolve().is_ok_and(|policy| policy.delays_held_bodies() && policy.waiting().count() >= WAITS);
-        for (field, message) in uncalled {
+        for FieldFault { field, message } in uncalled {
             let problem = self.fault(
                 format!("{}grpcJson{field}", self.at),
                 message,
@@ -258,7 +259,7 @@ impl Parser<'_> {
             );
             self.left_out.push(problem);
         }
-        for (field, message) in unsent {
+        for FieldFault { field, message } in unsent {
             let problem = self.fault(format!("{}mirrors{field}", self.at), message, "requests are not copied to it");
             self.left_out.push(problem);
         }
@@ -275,28 +276,28 @@ impl Parser<'_> {
             let problem = self.fault(format!("{}errorResponses", self.at), message, "no responses are replaced");
             self.left_out.push(problem);
         }
-        for (field, message) in kept {
+        for FieldFault { field, message } in kept {
             let problem =
                 self.fault(format!("{}errorResponses{field}", self.at), message, "this answer replaces no responses");
             self.left_out.push(problem);
         }
         if let Some(Ok(faults)) = features.faults.as_mut().filter(|_| has_excess_delay) {
             faults.delay = None;
-            harmless.push((
-                ".delay".to_owned(),
-                "a request can wait for two servers, not also for a delay in front of requestBuffering".to_owned(),
+            harmless.push(FieldFault::new(
+                ".delay",
+                "a request can wait for two servers, not also for a delay in front of requestBuffering",
             ));
         }
-        for (field, message) in harmless {
+        for FieldFault { field, message } in harmless {
             let problem = self.fault(format!("{}faults{field}", self.at), message, "this fault is not injected");
             self.left_out.push(problem);
         }
-        if let Some((field, message)) = unheld {
+        if let Some(FieldFault { field, message }) = unheld {
             let consequence = format!("{most_buffered} bytes applied");
             let problem = self.fault(format!("{}requestBuffering{field}", self.at), message, &consequence);
             self.left_out.push(problem);
         }
-        if let Some((field, message)) = excess {
+        if let Some(FieldFault { field, message }) = excess {
             let consequence = format!("{most_retries} attempts applied");
             let problem = self.fault(format!("{}retries{field}", self.at), message, &consequence);
             self.left_out.push(problem);
@@ -304,19 +305,20 @@ impl Parser<'_> {
         features
     }
 
-    /// Parses a feature. On an error, `parse` returns the field below the feature, and a message.
+    /// Parses a feature.
     fn feature<S, T>(
         &mut self,
         field: &str,
         spec: &Option<Lenient<S>>,
-        parse: impl FnOnce(&S) -> Result<T, (String, String)>,
+        parse: impl FnOnce(&S) -> Result<T, FieldFault>,
     ) -> Feature<T> {
         let parsed = match spec.as_ref()? {
             Lenient::Valid(spec) => parse(spec),
-            Lenient::Invalid(fault) => Err((String::new(), fault.clone())),
+            Lenient::Invalid(fault) => Err(FieldFault::new("", fault.clone())),
         };
-        Some(parsed.map_err(|(below, message)| {
-            self.problem(format!("{}{field}{below}", self.at), message);
+        Some(parsed.map_err(|fault| {
+            let FieldFault { field, message } = fault.within(field);
+            self.problem(format!("{}{field}", self.at), message);
             Unenforceable
         }))
     }
@@ -332,14 +334,18 @@ impl Parser<'_> {
     }
 }
 
-fn client_addresses(spec: &ClientAddressesSpec) -> Result<Arc<ClientAddresses>, (String, String)> {
+fn client_addresses(spec: &ClientAddressesSpec) -> Result<Arc<ClientAddresses>, FieldFault> {
     let ranges = |field: &str, texts: &[String]| {
         if texts.len() > RANGES {
-            return Err((format!(".{field}"), format!("more than {} ranges", RANGES)));
+            return Err(FieldFault::new(format!(".{field}"), format!("more than {} ranges", RANGES)));
         }
         let range = |(i, text): (usize, &String)| {
-            let fault =
-                || (format!(".{field}[{i}]"), format!("{text:?} is not an IP address or a range such as 192.0.2.0/24"));
+            let fault = || {
+                FieldFault::new(
+                    format!(".{field}[{i}]"),
+                    format!("{text:?} is not an IP address or a range such as 192.0.2.0/24"),
+                )
+            };
             AddressRange::parse(text).map(ClientRange::from).ok_or_else(fault)
         };
         texts.iter().enumerate().map(range).collect::<Result<Vec<_>, _>>()
@@ -348,18 +354,18 @@ fn client_addresses(spec: &ClientAddressesSpec) -> Result<Arc<ClientAddresses>, 
     Ok(Arc::new(ClientAddresses { allow: ranges("allow", allow)?, deny: ranges("deny", deny)? }))
 }
 
-/// Returns the cluster of a Service that a policy names. The error is the field below the reference, and a message.
+/// Returns the cluster of a Service that a policy names.
 fn backend(
     reference: &PolicyBackend,
     over: Option<UpstreamProtocol>,
     namespace: &Arc<str>,
     resolver: &mut Resolver,
-) -> Result<Called, (String, String)> {
+) -> Result<Called, FieldFault> {
     let PolicyBackend { name, namespace: of, port } = reference;
     let key = ObjectKey::new(of.as_deref().unwrap_or(namespace), name);
     permit(Kind::SERVICE, &key, namespace, resolver)
-        .map_err(|message| (".backendRef.namespace".to_owned(), message))?;
-    called(key, *port, over, resolver).map_err(|message| (".backendRef".to_owned(), message.to_string()))
+        .map_err(|message| FieldFault::new(".backendRef.namespace", message))?;
+    called(key, *port, over, resolver).map_err(|message| FieldFault::new(".backendRef", message.to_string()))
 }
 
 /// Checks whether a policy of this namespace may refer to an object.
@@ -371,10 +377,10 @@ fn permit(kind: Kind, key: &ObjectKey, namespace: &Arc<str>, resolver: &mut Reso
     }
 }
 
-fn local_rate_limit(spec: &LocalRateLimitSpec) -> Result<Arc<LocalRateLimit>, (String, String)> {
+fn local_rate_limit(spec: &LocalRateLimitSpec) -> Result<Arc<LocalRateLimit>, FieldFault> {
     let LocalRateLimitSpec { requests, unit, burst, per_client_address } = *spec;
     if requests == 0 {
-        return Err((".requests".to_owned(), "0 is not between 1 and 1000000000".to_owned()));
+        return Err(FieldFault::new(".requests", "0 is not between 1 and 1000000000"));
     }
     let seconds = match unit {
         RateUnit::Second => 1,
@@ -385,10 +391,10 @@ fn local_rate_limit(spec: &LocalRateLimitSpec) -> Result<Arc<LocalRateLimit>, (S
     Ok(Arc::new(LocalRateLimit { requests, period, burst, per_client_address, shared: None, answer: None }))
 }
 
-fn body(text: &str) -> Result<u32, (String, String)> {
+fn body(text: &str) -> Result<u32, FieldFault> {
     let bytes = size::parse(text).and_then(|bytes| u32::try_from(bytes).ok());
     let bytes = bytes.filter(|bytes| (1..=1 << 30).contains(bytes));
-    bytes.ok_or_else(|| (String::new(), format!("{text:?} is not a size from 1B to 1GiB, such as 10MiB")))
+    bytes.ok_or_else(|| FieldFault::new("", format!("{text:?} is not a size from 1B to 1GiB, such as 10MiB")))
 }
 
 fn compression(spec: &CompressionSpec) -> Arc<[CompressionAlgorithm]> {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::attached::RouteContent;
 use super::backend::{Backends, backends};
 use super::filters::{Filtered, filters};
+use super::matches::{self, MatchFault};
 use super::parser::{self, Fields, Parser};
-use super::{grpc_route, matches, session, timeouts};
+use super::{grpc_route, session, timeouts};
 use crate::model::{Action, Filters, Forward, ForwardFilter, Match, Route, Share};
 use crate::objects::gateway::{GrpcRoute, HttpMatch, HttpRoute, HttpRouteRule};
 use crate::objects::{Kind, Revision};
@@ -64,7 +65,7 @@ impl Parser<'_, '_> {
             let field = format!("{field}.matches[{position}]");
             let (matches, cost) = match matches::parse(one, &mut self.resolver.patterns) {
                 Ok(parsed) => parsed,
-                Err((below, reason, message)) => {
+                Err(MatchFault { field: below, reason, message }) => {
                     self.left_out(format!("{field}{below}"), reason, message, "match left out");
                     continue;
                 }

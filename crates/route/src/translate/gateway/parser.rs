@@ -18,7 +18,7 @@ use crate::translate::foreign::{self, Foreign};
 use crate::translate::host;
 use crate::translate::problem::{Message, Problem, Reason, bounded};
 use crate::translate::source::{Dependencies, Source};
-use crate::translate::verdict::{Status, Verdict};
+use crate::translate::verdict::{ConditionFault, Status, Verdict};
 
 /// The fields that routes of all kinds have.
 #[derive(Debug, Clone, Copy)]
@@ -113,10 +113,10 @@ pub struct Parser<'p, 'r> {
     pub resolver: Resolver<'r>,
     problems: BTreeSet<Problem>,
     verdicts: Vec<Verdict>,
-    /// The reason and the message of the first reference that cannot be resolved.
-    unresolved: Option<(&'static str, String)>,
-    /// The reason and the message of the first part that is left out.
-    invalid: Option<(&'static str, String)>,
+    /// The fault of the first reference that cannot be resolved.
+    unresolved: Option<ConditionFault>,
+    /// The fault of the first part that is left out.
+    invalid: Option<ConditionFault>,
     /// The client certificate for backends with TLS.
     pub certificate: ClientCertificate,
     /// Whether a listener decrypts the TLS connections of the route.
@@ -161,7 +161,7 @@ impl<'p> Parser<'p, '_> {
                     }
                     self.accept(index, parent, to, &mut parents);
                 }
-                Err(refusal) => self.refuse(index, parent, Reason::RouteNotAttached, refusal),
+                Err(fault) => self.refuse(index, parent, Reason::RouteNotAttached, fault),
             }
         }
         if parents.certificates.is_empty() {
@@ -177,7 +177,7 @@ impl<'p> Parser<'p, '_> {
         let places = parents.places + new.iter().map(|one| one.hosts.len()).sum::<usize>();
         if places > MAX_PLACES {
             let message = format!("with this parent, the route has more than {MAX_PLACES} hosts on listeners");
-            return self.refuse(index, parent, Reason::RouteNotAttached, (UNSUPPORTED, message.into()));
+            return self.refuse(index, parent, Reason::RouteNotAttached, ConditionFault::new(UNSUPPORTED, message));
         }
         self.verdict(index, "Accepted", Status::True, "Accepted", String::new());
         parents.places = places;
@@ -194,11 +194,13 @@ impl<'p> Parser<'p, '_> {
 
     /// Reports that the route is not attached to a parent, because its namespace must define none of its hosts there.
     fn refuse_hosts(&mut self, index: u16, parent: Parent, message: Message) {
-        self.refuse(index, parent, Reason::HostNotGranted, ("NotAllowedByListeners", message));
+        let fault = ConditionFault::new("NotAllowedByListeners", message);
+        self.refuse(index, parent, Reason::HostNotGranted, fault);
     }
 
     /// Reports that the route is not attached to a parent.
-    fn refuse(&mut self, index: u16, parent: Parent, cause: Reason, (reason, message): attach::Refusal) {
+    fn refuse(&mut self, index: u16, parent: Parent, cause: Reason, fault: ConditionFault) {
+        let ConditionFault { reason, message } = fault;
         let field = format!("spec.parentRefs[{index}]");
         let instead = match parent.set {
             Some(_) => "not attached to this ListenerSet",
@@ -223,7 +225,7 @@ impl<'p> Parser<'p, '_> {
             self.problems.extend(problems);
         }
         self.problems.extend(std::mem::take(&mut self.effects.problems));
-        self.invalid = self.invalid.take().or(invalid.map(|text| (UNSUPPORTED, text)));
+        self.invalid = self.invalid.take().or(invalid.map(|text| ConditionFault::new(UNSUPPORTED, text)));
     }
 
     /// Returns the body of a 403 for the requests of a rule, if a policy or an annotation of another product closes the rule.
@@ -256,10 +258,12 @@ impl<'p> Parser<'p, '_> {
     fn report_content(&mut self, parents: &[u16]) {
         for parent in parents {
             match self.unresolved.clone() {
-                Some((reason, message)) => self.verdict(*parent, "ResolvedRefs", Status::False, reason, message),
+                Some(ConditionFault { reason, message }) => {
+                    self.verdict(*parent, "ResolvedRefs", Status::False, reason, message);
+                }
                 None => self.verdict(*parent, "ResolvedRefs", Status::True, "ResolvedRefs", String::new()),
             }
-            if let Some((reason, message)) = self.invalid.clone() {
+            if let Some(ConditionFault { reason, message }) = self.invalid.clone() {
                 self.verdict(*parent, "PartiallyInvalid", Status::True, reason, message);
             }
         }
@@ -292,14 +296,16 @@ impl<'p> Parser<'p, '_> {
         message: Message,
         instead: &str,
     ) {
-        self.unresolved.get_or_insert_with(|| (condition, format!("{field}: {message}")));
+        let fault = || ConditionFault::new(condition, format!("{field}: {message}"));
+        self.unresolved.get_or_insert_with(fault);
         self.problem(field, reason, message, instead);
     }
 
     /// Adds a part that is left out.
     pub fn left_out(&mut self, field: String, reason: Reason, message: impl Into<Message>, consequence: &str) {
         let message = message.into();
-        self.invalid.get_or_insert_with(|| (UNSUPPORTED, format!("{field}: {message}; {consequence}")));
+        let fault = || ConditionFault::new(UNSUPPORTED, format!("{field}: {message}; {consequence}"));
+        self.invalid.get_or_insert_with(fault);
         self.problem(field, reason, message, consequence);
     }
 

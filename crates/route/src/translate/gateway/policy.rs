@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::authorities::{self, Fault, Referrer};
+use super::authorities::{self, Referrer};
 use crate::model::{Authorities, Host, PeerName, SecretId, Verification};
 use crate::objects::gateway::{BackendTlsPolicy, BackendValidation, PolicyTarget, SubjectAltName};
 use crate::objects::{Kind, ObjectKey, Objects, Precedence, Revision, Service};
@@ -14,6 +14,7 @@ use crate::translate::graph::Input;
 use crate::translate::host;
 use crate::translate::problem::{Message, Reason};
 use crate::translate::source::Dependencies;
+use crate::translate::verdict::ConditionFault;
 
 /// A BackendTLSPolicy, parsed.
 #[derive(Debug, PartialEq)]
@@ -29,12 +30,12 @@ pub struct ParsedBackendTlsPolicy {
     /// The verification of endpoints, or the reason of the condition `Accepted` and a message. A policy with an error
     /// is still in effect. No request is sent to its targets, because they may not be the endpoints that the owner
     /// expects.
-    pub verification: Result<Arc<Verification>, Fault>,
+    pub verification: Result<Arc<Verification>, ConditionFault>,
     /// The size of its certificate authorities, in bytes, with a copy for each port of its targets. Gateways with different client
     /// certificates for backends need further copies, which are not included.
     pub size: u64,
     /// The fault of a reference to certificate authorities.
-    pub unresolved: Option<Fault>,
+    pub unresolved: Option<ConditionFault>,
     /// The description of the first target that does not exist.
     pub missing: Option<Message>,
     /// The inputs that it depends on.
@@ -64,7 +65,7 @@ impl ParsedBackendTlsPolicy {
     /// Returns the reason of the problem of a policy without verification.
     pub fn fault_reason(&self) -> Reason {
         match &self.verification {
-            Err((reason, _)) if *reason == Reason::PolicyTooExpensive.as_str() => Reason::PolicyTooExpensive,
+            Err(fault) if fault.reason == Reason::PolicyTooExpensive.as_str() => Reason::PolicyTooExpensive,
             _ => Reason::PolicyNotValid,
         }
     }
@@ -76,7 +77,7 @@ impl ParsedBackendTlsPolicy {
              namespace leave of the limit tenants.maxConfigurationPerNamespace",
             self.size.div_ceil(1 << 10),
         );
-        self.verification = Err((Reason::PolicyTooExpensive.as_str(), message.into()));
+        self.verification = Err(ConditionFault::new(Reason::PolicyTooExpensive.as_str(), message));
         self
     }
 }
@@ -140,7 +141,7 @@ fn verification(
     validation: &BackendValidation,
     namespace: Arc<str>,
     resolver: &mut Resolver,
-) -> (Result<Verification, Fault>, Option<Fault>) {
+) -> (Result<Verification, ConditionFault>, Option<ConditionFault>) {
     let BackendValidation { ca_certificate_refs, well_known_ca_certificates, hostname, subject_alt_names } = validation;
     let referrer = Referrer {
         kind: Kind::BACKEND_TLS_POLICY,
@@ -151,7 +152,8 @@ fn verification(
     };
     let resolved = authorities::resolve(ca_certificate_refs, referrer, resolver);
     let well_known = well_known_ca_certificates.as_deref().filter(|name| !name.is_empty());
-    let invalid = |message: String| -> Result<Authorities, Fault> { Err(("Invalid", message.into())) };
+    let invalid =
+        |message: String| -> Result<Authorities, ConditionFault> { Err(ConditionFault::new("Invalid", message)) };
     let authorities = match (well_known, resolved.authorities, &resolved.fault) {
         (Some(_), ..) if !ca_certificate_refs.is_empty() => {
             invalid("both caCertificateRefs and wellKnownCACertificates are set".to_owned())
@@ -159,13 +161,13 @@ fn verification(
         (Some("System"), ..) => Ok(Authorities::System),
         (Some(other), ..) => invalid(format!("wellKnownCACertificates {other:?} is not supported")),
         (None, Some(secret), _) => Ok(Authorities::Secret(secret)),
-        (None, None, Some((_, message))) => Err(("NoValidCACertificate", message.clone())),
+        (None, None, Some(fault)) => Err(ConditionFault { reason: "NoValidCACertificate", ..fault.clone() }),
         (None, None, None) => invalid("neither caCertificateRefs nor wellKnownCACertificates is set".to_owned()),
     };
     let verification = authorities.and_then(|authorities| {
         let server_name = match host::parse(hostname) {
             Ok(Host::Exact(name)) => name,
-            _ => return Err(("Invalid", format!("hostname {hostname:?} is not a DNS name").into())),
+            _ => return Err(ConditionFault::new("Invalid", format!("hostname {hostname:?} is not a DNS name"))),
         };
         let mut names = subject_alt_names.iter().map(name).collect::<Result<Vec<_>, _>>()?;
         if names.is_empty() {
@@ -179,9 +181,9 @@ fn verification(
 }
 
 /// Returns a name that the certificate of an endpoint may have.
-fn name(name: &SubjectAltName) -> Result<PeerName, Fault> {
+fn name(name: &SubjectAltName) -> Result<PeerName, ConditionFault> {
     let SubjectAltName { r#type, hostname, uri } = name;
-    let invalid = |message: String| Err(("Invalid", message.into()));
+    let invalid = |message: String| Err(ConditionFault::new("Invalid", message));
     match r#type.as_str() {
         "Hostname" => match host::parse(hostname) {
             Ok(Host::Exact(name)) => Ok(PeerName::Dns(name)),

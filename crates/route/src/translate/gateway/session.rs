@@ -12,13 +12,11 @@ use crate::model::{CookieName, ForwardFilter, HeaderName, PathMatch, Session, Se
 use crate::objects::ObjectKey;
 use crate::objects::gateway::{HttpRouteRule, SessionPersistence};
 use crate::translate::backend::Context;
+use crate::translate::fault::FieldFault;
 use crate::translate::problem::Reason;
 
 /// The maximum number of routes in Envoy for the sessions of a rule: one route for each match and backend.
 const MAX_ROUTES: usize = 64;
-
-/// A path below `sessionPersistence`, and the fault of the field there.
-type Fault = (&'static str, String);
 
 /// Parses the session persistence of a rule with this number of backends. If it is not valid, the rule is served
 /// without session persistence.
@@ -34,15 +32,15 @@ pub fn parse(field: &str, index: usize, rule: &HttpRouteRule, backends: usize, p
             let routes = backends.saturating_mul(rule.matches.len().max(1));
             if backends > 1 && routes > MAX_ROUTES {
                 let message = format!("the rule has {routes} pairs of a match and a backend, more than {MAX_ROUTES}");
-                surplus = Some(("", message));
+                surplus = Some(FieldFault::new("", message));
             }
             let keeps_cluster = backends > 1 && surplus.is_none();
             Session::Cookie(SessionCookie { path: path(rule, parser), keeps_cluster, ..cookie })
         }
         Session::Header(name) => Session::Header(name),
     });
-    let mut report = |(below, message): Fault, consequence: &str| {
-        let field = format!("{field}.sessionPersistence{below}");
+    let mut report = |fault: FieldFault, consequence: &str| {
+        let FieldFault { field, message } = fault.within(format_args!("{field}.sessionPersistence"));
         parser.left_out(field, Reason::SessionPersistenceNotValid, message, consequence);
     };
     ignored.into_iter().for_each(|fault| report(fault, "ignored"));
@@ -57,11 +55,11 @@ pub fn of_policies(context: Context, clusters: &[WeightedCluster]) -> Option<For
     Some(ForwardFilter::Session(Box::new(session.clone())))
 }
 
-/// Parses the session persistence of a Service. Extends `faults` with fields, messages, and consequences.
+/// Parses the session persistence of a Service. Extends `faults`, each with its consequence.
 pub fn of_service(
     service: &ObjectKey,
     persistence: &SessionPersistence,
-    faults: &mut Vec<(&'static str, String, &'static str)>,
+    faults: &mut Vec<(FieldFault, &'static str)>,
 ) -> Option<Session> {
     let name = match persistence.session_name.as_deref() {
         // All routes to the Service share its sessions. Another Service of the host must have another name.
@@ -70,8 +68,8 @@ pub fn of_service(
     };
     let mut ignored = Vec::new();
     let session = session(&name, persistence, 1, &mut ignored);
-    faults.extend(ignored.into_iter().map(|(below, message)| (below, message, "ignored")));
-    session.map_err(|(below, message)| faults.push((below, message, "feature left out"))).ok()
+    faults.extend(ignored.into_iter().map(|fault| (fault, "ignored")));
+    session.map_err(|fault| faults.push((fault, "feature left out"))).ok()
 }
 
 /// Parses the type of the sessions and its properties. A cookie has the path `/`.
@@ -79,35 +77,41 @@ fn session(
     name: &str,
     persistence: &SessionPersistence,
     backends: usize,
-    ignored: &mut Vec<Fault>,
-) -> Result<Session, Fault> {
+    ignored: &mut Vec<FieldFault>,
+) -> Result<Session, FieldFault> {
     if persistence.idle_timeout.is_some() {
-        ignored.push((".idleTimeout", "an idle timeout of sessions is not supported".to_owned()));
+        ignored.push(FieldFault::new(".idleTimeout", "an idle timeout of sessions is not supported"));
     }
     match persistence.r#type.as_deref().unwrap_or("Cookie") {
         "Cookie" => cookie(name, persistence, ignored).map(Session::Cookie),
         "Header" => header(name, persistence, backends, ignored).map(Session::Header),
-        other => Err((".type", format!("type {other:?} is not known"))),
+        other => Err(FieldFault::new(".type", format!("type {other:?} is not known"))),
     }
 }
 
 /// Returns a cookie with the path `/`.
-fn cookie(name: &str, persistence: &SessionPersistence, ignored: &mut Vec<Fault>) -> Result<SessionCookie, Fault> {
-    let invalid = || (".sessionName", format!("{name:?} is not the name of a cookie"));
+fn cookie(
+    name: &str,
+    persistence: &SessionPersistence,
+    ignored: &mut Vec<FieldFault>,
+) -> Result<SessionCookie, FieldFault> {
+    let invalid = || FieldFault::new(".sessionName", format!("{name:?} is not the name of a cookie"));
     let name = CookieName::parse(name).ok_or_else(invalid)?;
     let timeout = absolute_timeout(persistence)?;
     let kind = persistence.cookie_config.as_ref().and_then(|config| config.lifetime_type.as_deref());
     let lifetime = match (kind.unwrap_or("Session"), timeout) {
         ("Session", None) => None,
         ("Session", Some(_)) => {
-            ignored.push((".absoluteTimeout", "the lifetime of a session cookie cannot be limited".to_owned()));
+            ignored.push(FieldFault::new(".absoluteTimeout", "the lifetime of a session cookie cannot be limited"));
             None
         }
         ("Permanent", Some(timeout)) => Some(timeout),
         ("Permanent", None) => {
-            return Err((".absoluteTimeout", "a permanent cookie needs an absolute timeout above 0".to_owned()));
+            return Err(FieldFault::new(".absoluteTimeout", "a permanent cookie needs an absolute timeout above 0"));
         }
-        (other, _) => return Err((".cookieConfig.lifetimeType", format!("lifetime {other:?} is not known"))),
+        (other, _) => {
+            return Err(FieldFault::new(".cookieConfig.lifetimeType", format!("lifetime {other:?} is not known")));
+        }
     };
     Ok(SessionCookie { name, path: "/".into(), lifetime, keeps_cluster: false })
 }
@@ -116,22 +120,23 @@ fn header(
     name: &str,
     persistence: &SessionPersistence,
     backends: usize,
-    ignored: &mut Vec<Fault>,
-) -> Result<HeaderName, Fault> {
-    let name = HeaderName::parse_changeable(name).map_err(|reason| (".sessionName", reason))?;
+    ignored: &mut Vec<FieldFault>,
+) -> Result<HeaderName, FieldFault> {
+    let name = HeaderName::parse_changeable(name).map_err(|reason| FieldFault::new(".sessionName", reason))?;
     if backends > 1 {
-        return Err((".type", "sessions by header need a rule with one backend".to_owned()));
+        return Err(FieldFault::new(".type", "sessions by header need a rule with one backend"));
     }
     if absolute_timeout(persistence)?.is_some() {
-        ignored.push((".absoluteTimeout", "the lifetime of a session by header cannot be limited".to_owned()));
+        ignored.push(FieldFault::new(".absoluteTimeout", "the lifetime of a session by header cannot be limited"));
     }
     Ok(name)
 }
 
 /// Returns the lifetime of a session in whole seconds, rounded up. `None`: the lifetime has no limit.
-fn absolute_timeout(persistence: &SessionPersistence) -> Result<Option<Duration>, Fault> {
+fn absolute_timeout(persistence: &SessionPersistence) -> Result<Option<Duration>, FieldFault> {
     let Some(text) = persistence.absolute_timeout.as_deref() else { return Ok(None) };
-    let timeout = duration::parse(text).ok_or_else(|| (".absoluteTimeout", format!("{text:?} is not a duration")))?;
+    let timeout = duration::parse(text)
+        .ok_or_else(|| FieldFault::new(".absoluteTimeout", format!("{text:?} is not a duration")))?;
     let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
     Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }

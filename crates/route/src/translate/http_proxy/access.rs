@@ -17,6 +17,7 @@ use super::upstream::RootPolicies;
 use crate::model::{AddressRange, ClientAddresses, ClientRange, HeaderName, HeaderValue, LimitAnswer, LocalRateLimit};
 use crate::objects::http_proxy::{IpFilterPolicy, LocalRateLimitPolicy, ProxyRoute, RateLimitPolicy, VirtualHost};
 use crate::translate::dialect::Resolver;
+use crate::translate::fault::FieldFault;
 use crate::translate::gateway::http_policy::{Features, Shared};
 
 /// The maximum number of address ranges of a list. Each route has a copy.
@@ -224,23 +225,23 @@ fn limit(
     is_closed |= report.add_rest(owner.origin, &field, (&policy.rest, &[]), owner.block, owner.closed);
     let limit = match parse_limit(policy, root) {
         Ok(limit) => limit,
-        Err((below, message)) => {
-            let situation = owner.block.rate_limit();
-            report.add(owner.origin, format!("{field}{below}"), &situation, message, "no limit");
+        Err(fault) => {
+            let FieldFault { field, message } = fault.within(field);
+            report.add(owner.origin, field, &owner.block.rate_limit(), message, "no limit");
             return if is_closed { Err(()) } else { Ok(None) };
         }
     };
     if is_closed { Err(()) } else { Ok(Some(Arc::new(limit))) }
 }
 
-fn parse_limit(policy: &LocalRateLimitPolicy, root: Option<&ObjectRef>) -> Result<LocalRateLimit, (String, String)> {
+fn parse_limit(policy: &LocalRateLimitPolicy, root: Option<&ObjectRef>) -> Result<LocalRateLimit, FieldFault> {
     /// The most requests, as in HTTPPolicies.
     const MOST: i64 = 1_000_000_000;
     let LocalRateLimitPolicy { requests, unit, burst, response_status_code, response_headers_to_add, rest: _ } = policy;
     let number = |field: &str, number: i64, least: i64| {
         let range = least..=MOST;
         let valid = u32::try_from(number).ok().filter(|_| range.contains(&number));
-        valid.ok_or_else(|| (field.to_owned(), format!("{number} is not between {least} and {MOST}")))
+        valid.ok_or_else(|| FieldFault::new(field, format!("{number} is not between {least} and {MOST}")))
     };
     let (requests, burst) = (number(".requests", *requests, 1)?, number(".burst", *burst, 0)?);
     let seconds = match &**unit {
@@ -249,27 +250,29 @@ fn parse_limit(policy: &LocalRateLimitPolicy, root: Option<&ObjectRef>) -> Resul
         "hour" => 3600,
         other => {
             let message = format!("{other:?} is none of \"second\", \"minute\", and \"hour\"");
-            return Err((".unit".to_owned(), message));
+            return Err(FieldFault::new(".unit", message));
         }
     };
     let code = response_status_code.filter(|code| *code != 0);
     let status =
         code.map(|code| u16::try_from(code).ok().filter(|code| LimitAnswer::STATUSES.contains(code)).ok_or(code));
     let status = status.transpose().map_err(|code| {
-        (
-            ".responseStatusCode".to_owned(),
+        FieldFault::new(
+            ".responseStatusCode",
             format!("{code} is not a status of errors that Envoy knows, such as 429 or 503"),
         )
     })?;
     let at = ".responseHeadersToAdd";
     if response_headers_to_add.len() > HEADERS {
-        return Err((at.to_owned(), format!("more than {HEADERS} headers")));
+        return Err(FieldFault::new(at, format!("more than {HEADERS} headers")));
     }
-    let headers = response_headers_to_add.iter().enumerate().map(|(index, header)| -> Result<_, (String, String)> {
-        let name =
-            HeaderName::parse_changeable(&header.name).map_err(|message| (format!("{at}[{index}].name"), message))?;
+    let headers = response_headers_to_add.iter().enumerate().map(|(index, header)| -> Result<_, FieldFault> {
+        let name = HeaderName::parse_changeable(&header.name)
+            .map_err(|message| FieldFault::new(format!("{at}[{index}].name"), message))?;
         let value = HeaderValue::parse(&header.value);
-        let fault = || (format!("{at}[{index}].value"), format!("{:?} is not the value of a header", header.value));
+        let fault = || {
+            FieldFault::new(format!("{at}[{index}].value"), format!("{:?} is not the value of a header", header.value))
+        };
         Ok((name, value.ok_or_else(fault)?))
     });
     let headers = headers.collect::<Result<Vec<_>, _>>()?;

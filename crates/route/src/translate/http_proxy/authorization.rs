@@ -7,9 +7,9 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::extension;
-use super::report::ProxyReport;
+use super::report::{ProxyFault, ProxyReport};
 use super::settings_server::{HostPolicy, context};
-use super::situation::{self, Block, Situation};
+use super::situation::{self, Block};
 use super::upstream::RootPolicies;
 use crate::duration::{self, TimeLimit};
 use crate::model::{
@@ -44,9 +44,6 @@ pub struct HostAuthorization {
     /// The policy for the server of the settings, if the host has no server.
     of_settings: HostPolicy,
 }
-
-/// The situation, the field below the server, and a message.
-pub type Fault = (Situation, String, String);
 
 /// Whether Envoy can send a context to the server of a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,13 +80,13 @@ impl HostAuthorization {
         let is_http = spec.service_type == "http";
         let server = match server(spec, &origin.namespace, resolver, policies) {
             Ok((server, warnings)) => {
-                for (situation, below, message) in warnings {
-                    report.add(origin, format!("{FIELD}{below}"), &situation, message, "left out");
+                for warning in warnings {
+                    report.add_fault(origin, FIELD, warning, "left out");
                 }
                 Some(server).filter(|_| !is_closed)
             }
-            Err((situation, below, message)) => {
-                report.add(origin, format!("{FIELD}{below}"), &situation, message, CLOSED);
+            Err(fault) => {
+                report.add_fault(origin, FIELD, fault, CLOSED);
                 None
             }
         };
@@ -168,7 +165,7 @@ fn server(
     namespace: &Arc<str>,
     resolver: &mut Resolver,
     policies: &mut RootPolicies,
-) -> Result<(Arc<Authorization>, Vec<Fault>), Fault> {
+) -> Result<(Arc<Authorization>, Vec<ProxyFault>), ProxyFault> {
     let AuthorizationServer {
         extension_ref,
         service_type,
@@ -184,15 +181,15 @@ fn server(
         "http" => AuthorizationProtocol::Http,
         other => {
             let message = format!("{other:?} is neither \"grpc\" nor \"http\"");
-            return Err((situation::auth("AuthServiceTypeInvalid"), ".serviceType".to_owned(), message));
+            return Err(ProxyFault::new(situation::auth("AuthServiceTypeInvalid"), ".serviceType", message));
         }
     };
     let http = match (http_settings, protocol) {
         (None, _) => AuthorizationHttp::default(),
         (Some(settings), AuthorizationProtocol::Http) => self::http(settings)?,
         (Some(_), AuthorizationProtocol::Grpc) => {
-            let message = "only a server with \"serviceType: http\" has settings of HTTP".to_owned();
-            return Err((situation::auth("AuthBadHTTPSettings"), ".httpSettings".to_owned(), message));
+            let message = "only a server with \"serviceType: http\" has settings of HTTP";
+            return Err(ProxyFault::new(situation::auth("AuthBadHTTPSettings"), ".httpSettings", message));
         }
     };
     let request_body = with_request_body.as_ref().map(|spec| body(spec, resolver)).transpose()?.unwrap_or_default();
@@ -206,7 +203,8 @@ fn server(
         Some(TimeLimit::Infinite) => LONGEST,
         None => {
             let message = format!("{response_timeout:?} is not a duration");
-            warnings.push((situation::auth("AuthResponseTimeoutInvalid"), ".responseTimeout".to_owned(), message));
+            let situation = situation::auth("AuthResponseTimeoutInvalid");
+            warnings.push(ProxyFault::new(situation, ".responseTimeout", message));
             default
         }
     };
@@ -225,19 +223,19 @@ fn server(
     ))
 }
 
-fn http(settings: &HttpAuthorizationSettings) -> Result<AuthorizationHttp, Fault> {
+fn http(settings: &HttpAuthorizationSettings) -> Result<AuthorizationHttp, ProxyFault> {
     let HttpAuthorizationSettings { path_prefix, allowed_authorization_headers, allowed_upstream_headers, rest } =
         settings;
     let field = ".httpSettings";
     if let Some(name) = rest.names().next() {
         let message = format!("field {name:?} is not supported");
-        return Err((Block::Authorization.unsupported(), format!("{field}.{name}"), message));
+        return Err(ProxyFault::new(Block::Authorization.unsupported(), format!("{field}.{name}"), message));
     }
     let is_path = path_prefix.starts_with('/')
         && path_prefix.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte));
     if !path_prefix.is_empty() && (!is_path || path_prefix.len() > LONGEST_NAME) {
         let message = format!("{path_prefix:?} is not the beginning of a path");
-        return Err((situation::auth("AuthBadPathPrefix"), format!("{field}.pathPrefix"), message));
+        return Err(ProxyFault::new(situation::auth("AuthBadPathPrefix"), format!("{field}.pathPrefix"), message));
     }
     Ok(AuthorizationHttp {
         path_prefix: (!path_prefix.is_empty()).then(|| path_prefix.clone()),
@@ -247,8 +245,9 @@ fn http(settings: &HttpAuthorizationSettings) -> Result<AuthorizationHttp, Fault
     })
 }
 
-fn patterns(field: &str, list: &[HeaderNames]) -> Result<Vec<HeaderPattern>, Fault> {
-    let fault = |field: String, message: String| (situation::auth("AuthBadAllowedHeader"), field, message);
+fn patterns(field: &str, list: &[HeaderNames]) -> Result<Vec<HeaderPattern>, ProxyFault> {
+    let fault =
+        |field: String, message: String| ProxyFault::new(situation::auth("AuthBadAllowedHeader"), field, message);
     if list.len() > PATTERNS {
         return Err(fault(field.to_owned(), format!("more than {PATTERNS} entries")));
     }
@@ -282,19 +281,19 @@ fn patterns(field: &str, list: &[HeaderNames]) -> Result<Vec<HeaderPattern>, Fau
 
 /// Returns the part of the body that the server receives. A smaller size than the object sets could hide a part of the body from the
 /// server.
-fn body(spec: &AuthorizationServerBody, resolver: &Resolver) -> Result<RequestBody, Fault> {
+fn body(spec: &AuthorizationServerBody, resolver: &Resolver) -> Result<RequestBody, ProxyFault> {
     let AuthorizationServerBody { max_request_bytes, allow_partial_message, pack_as_bytes, rest } = spec;
     let field = ".withRequestBody";
     if let Some(name) = rest.names().next() {
         let message = format!("field {name:?} is not supported");
-        return Err((Block::Authorization.unsupported(), format!("{field}.{name}"), message));
+        return Err(ProxyFault::new(Block::Authorization.unsupported(), format!("{field}.{name}"), message));
     }
     let most = resolver.context.settings.tenants.max_buffered_bytes;
     let bytes = max_request_bytes.filter(|bytes| *bytes != 0).unwrap_or(1024);
     let valid = u32::try_from(bytes).ok().filter(|bytes| (1..=most).contains(bytes));
     let fault = || {
         let message = format!("{bytes} is not between 1 and {most}, the setting tenants.maxBufferedBytes");
-        (situation::auth("AuthRequestBodyInvalid"), format!("{field}.maxRequestBytes"), message)
+        ProxyFault::new(situation::auth("AuthRequestBodyInvalid"), format!("{field}.maxRequestBytes"), message)
     };
     let max_bytes = Some(valid.ok_or_else(fault)?);
     Ok(RequestBody { max_bytes, allow_partial: *allow_partial_message, pack_as_bytes: *pack_as_bytes })

@@ -22,9 +22,9 @@ pub const PATH: &str = "PathMatchConditionsNotValid";
 const HEADER: &str = "HeaderMatchConditionsNotValid";
 const QUERY: &str = "QueryParameterMatchConditionsNotValid";
 
-/// The fault of a condition: the field below the block, the reason, and the message.
+/// The fault of a condition.
 #[derive(Debug, PartialEq)]
-pub struct Fault {
+pub struct MatchConditionFault {
     /// The field, such as `.conditions[0].header`.
     pub field: String,
     /// The reason.
@@ -67,15 +67,17 @@ pub struct InheritedConditions {
 
 impl MatchConditions {
     /// Parses a block. `is_include`: the path can only be a prefix.
-    pub fn parse(conditions: &[MatchCondition], is_include: bool, patterns: &mut Patterns) -> Result<Self, Fault> {
+    pub fn parse(
+        conditions: &[MatchCondition],
+        is_include: bool,
+        patterns: &mut Patterns,
+    ) -> Result<Self, MatchConditionFault> {
         let mut block = Self::default();
         for (index, condition) in conditions.iter().enumerate() {
             let field = format!(".conditions[{index}]");
-            block.add(condition, is_include, patterns).map_err(|(below, reason, message)| Fault {
-                field: format!("{field}{below}"),
-                reason,
-                message,
-            })?;
+            let fault =
+                |fault: MatchConditionFault| MatchConditionFault { field: format!("{field}{}", fault.field), ..fault };
+            block.add(condition, is_include, patterns).map_err(fault)?;
         }
         Ok(block)
     }
@@ -91,27 +93,28 @@ impl MatchConditions {
         condition: &MatchCondition,
         is_include: bool,
         patterns: &mut Patterns,
-    ) -> Result<(), (String, &'static str, String)> {
+    ) -> Result<(), MatchConditionFault> {
         let MatchCondition { prefix, exact, regex, header, query_parameter, rest } = condition;
+        let fault = |field: &str, reason, message| MatchConditionFault { field: field.to_owned(), reason, message };
         if let Some(name) = rest.names().next() {
-            return Err((format!(".{name}"), PATH, format!("condition {name:?} is not supported")));
+            return Err(fault(&format!(".{name}"), PATH, format!("condition {name:?} is not supported")));
         }
         let paths = [prefix, exact, regex].iter().filter(|text| !text.is_empty()).count();
         let operators = paths + usize::from(header.is_some()) + usize::from(query_parameter.is_some());
         if operators > 1 {
-            return Err((String::new(), PATH, "more than one condition in an entry".to_owned()));
+            return Err(fault("", PATH, "more than one condition in an entry".to_owned()));
         }
         if paths > 0 {
-            let path = path(condition, is_include, patterns).map_err(|message| (String::new(), PATH, message))?;
+            let path = path(condition, is_include, patterns).map_err(|message| fault("", PATH, message))?;
             if self.path.replace(path).is_some() {
-                return Err((String::new(), PATH, "more than one condition on the path".to_owned()));
+                return Err(fault("", PATH, "more than one condition on the path".to_owned()));
             }
         }
         if let Some(header) = header {
-            self.add_header(header, patterns).map_err(|message| (".header".to_owned(), HEADER, message))?;
+            self.add_header(header, patterns).map_err(|message| fault(".header", HEADER, message))?;
         }
         if let Some(query) = query_parameter {
-            self.add_query(query, patterns).map_err(|message| (".queryParameter".to_owned(), QUERY, message))?;
+            self.add_query(query, patterns).map_err(|message| fault(".queryParameter", QUERY, message))?;
         }
         Ok(())
     }
@@ -194,7 +197,7 @@ impl MatchConditions {
 
 impl InheritedConditions {
     /// Returns the conditions of the chain and of the block of an include.
-    pub fn below(&self, block: &MatchConditions) -> Result<Self, Fault> {
+    pub fn below(&self, block: &MatchConditions) -> Result<Self, MatchConditionFault> {
         let prefix = match &block.path {
             Some(Path::Prefix(text) | Path::Exact(text) | Path::Regex(text)) => join(&self.prefix, text)?,
             None => self.prefix.clone(),
@@ -203,7 +206,11 @@ impl InheritedConditions {
     }
 
     /// Returns the match of the block of a route below the chain, and the cost of its regular expressions.
-    pub fn matches(&self, block: &MatchConditions, patterns: &mut Patterns) -> Result<(Match, Cost), Fault> {
+    pub fn matches(
+        &self,
+        block: &MatchConditions,
+        patterns: &mut Patterns,
+    ) -> Result<(Match, Cost), MatchConditionFault> {
         let mut cost = sum(self.cost, block.cost);
         let path = match &block.path {
             None if self.prefix.is_empty() => PathMatch::root(),
@@ -213,7 +220,7 @@ impl InheritedConditions {
             Some(Path::Regex(text)) => {
                 let quoted = regex_syntax::escape(self.prefix.trim_end_matches('/'));
                 let text = if quoted.is_empty() { text.to_string() } else { format!("{quoted}(?:{text})") };
-                let fault = |message| Fault { field: ".conditions".to_owned(), reason: PATH, message };
+                let fault = |message| MatchConditionFault { field: ".conditions".to_owned(), reason: PATH, message };
                 pattern(text.clone(), &mut cost, patterns).map_err(fault)?;
                 PathMatch::Regex(text.into())
             }
@@ -251,9 +258,10 @@ impl InheritedConditions {
 
 impl Others {
     /// Returns the conditions of both.
-    fn and(&self, other: &Self) -> Result<Self, Fault> {
-        let fault =
-            |reason, message: &str| Err(Fault { field: ".conditions".to_owned(), reason, message: message.to_owned() });
+    fn and(&self, other: &Self) -> Result<Self, MatchConditionFault> {
+        let fault = |reason, message: &str| {
+            Err(MatchConditionFault { field: ".conditions".to_owned(), reason, message: message.to_owned() })
+        };
         if self.method.is_some() && other.method.is_some() {
             return fault(HEADER, "more than one condition on the method");
         }
@@ -309,7 +317,7 @@ fn path(condition: &MatchCondition, is_include: bool, patterns: &mut Patterns) -
 }
 
 /// Concatenates paths, with repeated slashes merged.
-fn join(prefix: &str, path: &str) -> Result<String, Fault> {
+fn join(prefix: &str, path: &str) -> Result<String, MatchConditionFault> {
     let mut joined = String::with_capacity(prefix.len() + path.len());
     for one in prefix.chars().chain(path.chars()) {
         if one != '/' || !joined.ends_with('/') {
@@ -318,7 +326,7 @@ fn join(prefix: &str, path: &str) -> Result<String, Fault> {
     }
     if joined.len() > LONGEST_PATH {
         let message = format!("the path is longer than {LONGEST_PATH} bytes");
-        return Err(Fault { field: ".conditions".to_owned(), reason: PATH, message });
+        return Err(MatchConditionFault { field: ".conditions".to_owned(), reason: PATH, message });
     }
     Ok(joined)
 }
@@ -371,7 +379,7 @@ mod tests {
     use super::*;
     use crate::settings::Regexes;
 
-    fn block(is_include: bool, condition: MatchCondition) -> Result<MatchConditions, Fault> {
+    fn block(is_include: bool, condition: MatchCondition) -> Result<MatchConditions, MatchConditionFault> {
         MatchConditions::parse(&[condition], is_include, &mut Patterns::new(&Regexes::default()))
     }
 

@@ -8,8 +8,7 @@ mod parser;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::authorization::Fault;
-use super::report::ProxyReport;
+use super::report::{ProxyFault, ProxyReport};
 use super::server::{Refusal, Server};
 use super::situation::{self, Block};
 use super::upstream::{self, RootPolicies};
@@ -69,21 +68,21 @@ pub fn clusters(
     own: &Arc<str>,
     resolver: &mut Resolver,
     policies: &mut RootPolicies,
-) -> Result<(ExtensionClusters, Option<Duration>), Fault> {
+) -> Result<(ExtensionClusters, Option<Duration>), ProxyFault> {
     let ExtensionServiceReference { api_version, namespace, name, rest } = reference;
     let field = ".extensionRef";
     if let Some(name) = rest.names().next() {
         let message = format!("field {name:?} is not supported");
-        return Err((Block::Authorization.unsupported(), format!("{field}.{name}"), message));
+        return Err(ProxyFault::new(Block::Authorization.unsupported(), format!("{field}.{name}"), message));
     }
     let served = Kind::EXTENSION_SERVICE.api_version();
     if !api_version.is_empty() && *api_version != served {
         let message = format!("{api_version:?} is not {served:?}");
-        return Err((situation::auth("AuthBadResourceVersion"), format!("{field}.apiVersion"), message));
+        return Err(ProxyFault::new(situation::auth("AuthBadResourceVersion"), format!("{field}.apiVersion"), message));
     }
     let namespace: Arc<str> = if namespace.is_empty() { own.clone() } else { namespace.as_str().into() };
     let key = ObjectKey { namespace, name: name.as_str().into() };
-    let fault = |message: String| (situation::auth("ExtensionServiceNotFound"), field.to_owned(), message);
+    let fault = |message: String| ProxyFault::new(situation::auth("ExtensionServiceNotFound"), field, message);
     let found = resolver.included(&Kind::EXTENSION_SERVICE.id(key.clone()));
     let Some(service) = found.and_then(|object| object.get::<ExtensionService>()) else {
         return Err(fault(format!("ExtensionService \"{key}\" does not exist")));
@@ -97,7 +96,7 @@ pub fn clusters(
     }
     let mut cluster = |server: Server| {
         server.cluster(policies, resolver).map_err(|refusal| match refusal {
-            Refusal::TooMany => (situation::auth("TooManyPolicies"), field.to_owned(), upstream::too_many()),
+            Refusal::TooMany => ProxyFault::new(situation::auth("TooManyPolicies"), field, upstream::too_many()),
             Refusal::Fault(message) => of_service(&message),
         })
     };

@@ -1,7 +1,7 @@
 //! The fallback certificate of a root, for clients that send no server name (SNI).
 
 use super::client_validation::INCOMPATIBLE;
-use super::report::ProxyReport;
+use super::report::{ProxyFault, ProxyReport};
 use super::situation::{self, Situation};
 use super::tls::is_delegated;
 use crate::model::Host;
@@ -24,15 +24,15 @@ const NOT_VALID: Situation = situation::error("TLSError", "FallbackNotValid", Re
 pub fn parse(proxy: &HttpProxy, tls: &Tls, host: &Host, report: &mut ProxyReport, resolver: &mut Resolver) -> bool {
     match fault(proxy, tls, host, resolver) {
         None => true,
-        Some((situation, message)) => {
-            report.add(&proxy.meta.object_ref(Kind::HTTP_PROXY), FIELD, &situation, message, LEFT_OUT);
+        Some(fault) => {
+            report.add_fault(&proxy.meta.object_ref(Kind::HTTP_PROXY), FIELD, fault, LEFT_OUT);
             false
         }
     }
 }
 
-fn fault(proxy: &HttpProxy, tls: &Tls, host: &Host, resolver: &mut Resolver) -> Option<(Situation, Message)> {
-    let incompatible = |message: &str| Some((INCOMPATIBLE, message.into()));
+fn fault(proxy: &HttpProxy, tls: &Tls, host: &Host, resolver: &mut Resolver) -> Option<ProxyFault> {
+    let incompatible = |message: &str| Some(ProxyFault::new(INCOMPATIBLE, "", message));
     if tls.passthrough || proxy.spec.tcpproxy.is_some() {
         return incompatible("Envoy forwards the connections of the host by their server name");
     }
@@ -44,16 +44,20 @@ fn fault(proxy: &HttpProxy, tls: &Tls, host: &Host, resolver: &mut Resolver) -> 
     }
     let settings = &resolver.context.settings.tls;
     let Some((namespace, name)) = settings.default_secret.as_ref().or(settings.fallback_secret.as_ref()) else {
-        return Some((NOT_PRESENT, "the setting \"tls.fallbackSecret\" is not set".into()));
+        return Some(ProxyFault::new(NOT_PRESENT, "", "the setting \"tls.fallbackSecret\" is not set"));
     };
     let key = ObjectKey::new(namespace, name);
     if !is_delegated(&key, &proxy.meta.key.namespace, resolver) {
         let message = format!("no TLSCertificateDelegation permits the use of Secret \"{key}\"");
-        return Some((NOT_DELEGATED, Message::from(message).because(Cause::NotDelegated(key.namespace))));
+        let message = Message::from(message).because(Cause::NotDelegated(key.namespace));
+        return Some(ProxyFault::new(NOT_DELEGATED, "", message));
     }
     match resolver.secret(key.clone()) {
         Some(secret) if secret.pair.is_some() => None,
-        Some(_) => Some((NOT_VALID, format!("Secret \"{key}\" has no valid key pair").into())),
-        None => Some((NOT_VALID, Message::missing(Kind::SECRET, &key, "does not exist, or has no key pair"))),
+        Some(_) => Some(ProxyFault::new(NOT_VALID, "", format!("Secret \"{key}\" has no valid key pair"))),
+        None => {
+            let message = Message::missing(Kind::SECRET, &key, "does not exist, or has no key pair");
+            Some(ProxyFault::new(NOT_VALID, "", message))
+        }
     }
 }

@@ -7,6 +7,7 @@ use super::situation::Block;
 use crate::model::{EntryHeader, GlobalRateLimit, HeaderCondition, HeaderName, RateLimitEntry};
 use crate::objects::http_proxy::{DescriptorEntry, GlobalRateLimitPolicy, HeaderValueMatch, ValueCondition};
 use crate::translate::dialect::Resolver;
+use crate::translate::fault::FieldFault;
 use crate::translate::patterns::Patterns;
 
 /// The maximum numbers of descriptors, of entries of a descriptor, and of headers of an entry, and the longest text in bytes. Each route
@@ -15,9 +16,6 @@ const DESCRIPTORS: usize = 16;
 const ENTRIES: usize = 8;
 const HEADERS: usize = 8;
 const LONGEST: usize = 512;
-
-/// The field below the descriptors, and a message.
-type Fault = (String, String);
 
 /// The descriptors of a host or a route.
 #[derive(Debug, Clone, Default)]
@@ -53,13 +51,14 @@ impl Descriptors {
             let field = format!("{field}.descriptors[{index}]");
             let parsed = match index < DESCRIPTORS && descriptor.rest.is_empty() {
                 true => entries(&descriptor.entries, &mut resolver.patterns),
-                false if index < DESCRIPTORS => Err((String::new(), "a field is not supported".to_owned())),
-                false => Err((String::new(), format!("more than {DESCRIPTORS} descriptors"))),
+                false if index < DESCRIPTORS => Err(FieldFault::new("", "a field is not supported")),
+                false => Err(FieldFault::new("", format!("more than {DESCRIPTORS} descriptors"))),
             };
             match parsed {
                 Ok(entries) => own.push(entries),
-                Err((below, message)) => {
-                    report.add(origin, format!("{field}{below}"), &block.rate_limit(), message, "descriptor left out");
+                Err(fault) => {
+                    let FieldFault { field, message } = fault.within(field);
+                    report.add(origin, field, &block.rate_limit(), message, "descriptor left out");
                 }
             }
         }
@@ -87,21 +86,20 @@ impl Descriptors {
     }
 }
 
-fn entries(list: &[DescriptorEntry], patterns: &mut Patterns) -> Result<Vec<RateLimitEntry>, Fault> {
+fn entries(list: &[DescriptorEntry], patterns: &mut Patterns) -> Result<Vec<RateLimitEntry>, FieldFault> {
     if list.is_empty() || list.len() > ENTRIES {
-        return Err((".entries".to_owned(), format!("not between 1 and {ENTRIES} entries")));
+        return Err(FieldFault::new(".entries", format!("not between 1 and {ENTRIES} entries")));
     }
     let entry = |(index, entry): (usize, &DescriptorEntry)| {
-        let at = format!(".entries[{index}]");
-        self::entry(entry, patterns).map_err(|(below, message)| (format!("{at}{below}"), message))
+        self::entry(entry, patterns).map_err(|fault| fault.within(format_args!(".entries[{index}]")))
     };
     list.iter().enumerate().map(entry).collect()
 }
 
-fn entry(entry: &DescriptorEntry, patterns: &mut Patterns) -> Result<RateLimitEntry, Fault> {
+fn entry(entry: &DescriptorEntry, patterns: &mut Patterns) -> Result<RateLimitEntry, FieldFault> {
     let DescriptorEntry { generic_key, request_header, request_header_value_match, remote_address, rest } = entry;
     if let Some(name) = rest.names().next() {
-        return Err((format!(".{name}"), format!("field {name:?} is not supported")));
+        return Err(FieldFault::new(format!(".{name}"), format!("field {name:?} is not supported")));
     }
     match (generic_key, request_header, request_header_value_match, remote_address) {
         (Some(one), None, None, None) => {
@@ -114,43 +112,42 @@ fn entry(entry: &DescriptorEntry, patterns: &mut Patterns) -> Result<RateLimitEn
             descriptor_key: text(".requestHeader.descriptorKey", &one.descriptor_key)?,
         }),
         (None, None, Some(one), None) => {
-            let at = ".requestHeaderValueMatch";
-            value_match(one, patterns).map_err(|(below, message)| (format!("{at}{below}"), message))
+            value_match(one, patterns).map_err(|fault| fault.within(".requestHeaderValueMatch"))
         }
         (None, None, None, Some(_)) => Ok(RateLimitEntry::RemoteAddress),
         _ => {
             let message = "not exactly one of \"genericKey\", \"requestHeader\", \"requestHeaderValueMatch\", and \"remoteAddress\"";
-            Err((String::new(), message.to_owned()))
+            Err(FieldFault::new("", message))
         }
     }
 }
 
-fn value_match(one: &HeaderValueMatch, patterns: &mut Patterns) -> Result<RateLimitEntry, Fault> {
+fn value_match(one: &HeaderValueMatch, patterns: &mut Patterns) -> Result<RateLimitEntry, FieldFault> {
     let HeaderValueMatch { headers, expect_match, value, rest } = one;
     if let Some(name) = rest.names().next() {
-        return Err((format!(".{name}"), format!("field {name:?} is not supported")));
+        return Err(FieldFault::new(format!(".{name}"), format!("field {name:?} is not supported")));
     }
     if headers.is_empty() || headers.len() > HEADERS {
-        return Err((".headers".to_owned(), format!("not between 1 and {HEADERS} headers")));
+        return Err(FieldFault::new(".headers", format!("not between 1 and {HEADERS} headers")));
     }
     let condition = |(index, one): (usize, &ValueCondition)| {
-        condition(one, patterns).map_err(|(below, message)| (format!(".headers[{index}]{below}"), message))
+        condition(one, patterns).map_err(|fault| fault.within(format_args!(".headers[{index}]")))
     };
     let headers = headers.iter().enumerate().map(condition).collect::<Result<_, _>>()?;
     let value = text(".value", value)?;
     Ok(RateLimitEntry::RequestHeaderValueMatch { headers, expect_match: expect_match.unwrap_or(true), value })
 }
 
-fn condition(one: &ValueCondition, patterns: &mut Patterns) -> Result<EntryHeader, Fault> {
+fn condition(one: &ValueCondition, patterns: &mut Patterns) -> Result<EntryHeader, FieldFault> {
     let name = header(".name", &one.name)?;
     if let Some(name) = one.rest.names().next() {
-        return Err((format!(".{name}"), format!("field {name:?} is not supported")));
+        return Err(FieldFault::new(format!(".{name}"), format!("field {name:?} is not supported")));
     }
     let texts = [&one.contains, &one.notcontains, &one.exact, &one.notexact, &one.regex];
     let given = texts.iter().filter(|text| !text.is_empty()).count();
     let is_presence = one.present || one.notpresent;
     if given + usize::from(one.present) + usize::from(one.notpresent) != 1 {
-        return Err((String::new(), "not exactly one operator".to_owned()));
+        return Err(FieldFault::new("", "not exactly one operator"));
     }
     let condition = match texts.map(|text| text.as_str()) {
         _ if is_presence && one.present => HeaderCondition::Present,
@@ -161,10 +158,12 @@ fn condition(one: &ValueCondition, patterns: &mut Patterns) -> Result<EntryHeade
         ["", "", "", notexact, ""] => HeaderCondition::NotExact(text(".notexact", notexact)?),
         // Envoy rejects a complete host for it.
         [.., _] if one.ignore_case => {
-            return Err((".ignoreCase".to_owned(), "has no effect on \"regex\"".to_owned()));
+            return Err(FieldFault::new(".ignoreCase", "has no effect on \"regex\""));
         }
         [.., regex] => {
-            patterns.cost(regex).map_err(|_| (".regex".to_owned(), format!("{regex:?} is not accepted by Envoy")))?;
+            patterns
+                .cost(regex)
+                .map_err(|_| FieldFault::new(".regex", format!("{regex:?} is not accepted by Envoy")))?;
             HeaderCondition::Regex(regex.to_owned())
         }
     };
@@ -176,12 +175,12 @@ fn condition(one: &ValueCondition, patterns: &mut Patterns) -> Result<EntryHeade
     })
 }
 
-fn header(field: &str, name: &str) -> Result<String, Fault> {
+fn header(field: &str, name: &str) -> Result<String, FieldFault> {
     let parsed = HeaderName::parse(name).map(|name| name.to_string());
-    parsed.ok_or_else(|| (field.to_owned(), format!("{name:?} is not a header")))
+    parsed.ok_or_else(|| FieldFault::new(field, format!("{name:?} is not a header")))
 }
 
-fn text(field: &str, text: &str) -> Result<String, Fault> {
+fn text(field: &str, text: &str) -> Result<String, FieldFault> {
     let is_valid = !text.is_empty() && text.len() <= LONGEST && !text.chars().any(char::is_control);
-    is_valid.then(|| text.to_owned()).ok_or_else(|| (field.to_owned(), format!("not 1 to {LONGEST} characters")))
+    is_valid.then(|| text.to_owned()).ok_or_else(|| FieldFault::new(field, format!("not 1 to {LONGEST} characters")))
 }

@@ -7,6 +7,7 @@ use super::tree::{Declaring, Tree};
 use crate::model::{HeaderChange, HeaderFormat, HeaderName, HeaderValue, Host};
 use crate::objects::http_proxy::{HeadersPolicy, ProxyService};
 use crate::settings::HttpProxies;
+use crate::translate::fault::FieldFault;
 use crate::translate::host;
 
 /// The messages that a policy changes.
@@ -66,13 +67,13 @@ pub fn parse(
     let situation = situation::headers_not_valid(of_service, of_requests);
     let block = if of_service { situation::Block::Service } else { situation::Block::Route };
     // An unknown change of headers restricts no access, but is no part of a message that is served.
-    let mut faults: Vec<(String, String)> = Vec::new();
+    let mut faults: Vec<FieldFault> = Vec::new();
     let (mut parsed, mut new_host, mut names) = (Vec::new(), None, BTreeSet::new());
     let (mut operators, mut of_clients) = (0, 0);
     for (index, setting) in policy.set.iter().enumerate() {
         let field = format!("{field}.set[{index}]");
         if !names.insert(setting.name.to_ascii_lowercase()) {
-            faults.push((format!("{field}.name"), format!("header {:?} is set twice", setting.name)));
+            faults.push(FieldFault::new(format!("{field}.name"), format!("header {:?} is set twice", setting.name)));
             continue;
         }
         let text = replaced(&setting.value, object, changes);
@@ -81,13 +82,13 @@ pub fn parse(
                 Some(host) => new_host = Some(host),
                 None => {
                     let message = "\"Host\" can be set for requests, to a DNS name, or in a route to %REQ(NAME)%";
-                    faults.push((field, message.to_owned()));
+                    faults.push(FieldFault::new(field, message));
                 }
             }
             continue;
         }
         let Some(format) = HeaderFormat::parse(&text) else {
-            faults.push((format!("{field}.value"), format!("{text:?} is not the value of a header")));
+            faults.push(FieldFault::new(format!("{field}.value"), format!("{text:?} is not the value of a header")));
             continue;
         };
         operators += format.operators();
@@ -98,19 +99,19 @@ pub fn parse(
             (operators > MOST_OPERATORS).then(|| format!("more than {MOST_OPERATORS} operators"))
         };
         if let Some(excess) = excess {
-            faults.push((format!("{field}.value"), format!("the policy has {excess}")));
+            faults.push(FieldFault::new(format!("{field}.value"), format!("the policy has {excess}")));
             continue;
         }
         match proxies.changeable(&setting.name) {
             Ok(name) if format.operators() > 0 => parsed.push(HeaderChange::SetFormat(name, format)),
             Ok(name) => parsed.extend(HeaderValue::parse(&text).map(|value| HeaderChange::Set(name, value))),
-            Err(message) => faults.push((format!("{field}.name"), message)),
+            Err(message) => faults.push(FieldFault::new(format!("{field}.name"), message)),
         }
     }
     for (index, text) in policy.remove.iter().enumerate() {
         match proxies.changeable(text) {
             Ok(name) => parsed.push(HeaderChange::Remove(name)),
-            Err(message) => faults.push((format!("{field}.remove[{index}]"), message)),
+            Err(message) => faults.push(FieldFault::new(format!("{field}.remove[{index}]"), message)),
         }
     }
     // Clients could choose the host by another header, without the check of the host.
@@ -119,10 +120,10 @@ pub fn parse(
     {
         let message =
             format!("\"Host\" cannot be %REQ({name})%: this policy sets that header to something else than a host");
-        faults.push((format!("{field}.set"), message));
+        faults.push(FieldFault::new(format!("{field}.set"), message));
         new_host = None;
     }
-    for (field, message) in faults {
+    for FieldFault { field, message } in faults {
         tree.report.add(&object.origin, field, &situation, message, "header left out");
     }
     let rests = policy.set.iter().map(|setting| &setting.rest).chain([&policy.rest]);

@@ -6,6 +6,7 @@ use super::situation::{self, Block};
 use super::tree::{Declaring, Tree};
 use crate::model::{HealthCheck, Probe, ProbeMethod};
 use crate::objects::http_proxy::{HealthCheckPolicy, StatusRange, TcpHealthCheckPolicy};
+use crate::translate::fault::FieldFault;
 
 /// The `Host` header of checks without one, as in Contour.
 const HOST: &str = "contour-envoy-healthcheck";
@@ -18,9 +19,6 @@ const LONGEST_INTERVAL: i64 = 3600;
 const MOST_STATUSES: usize = 16;
 /// The maximum random addition to the interval, in percent, so that the checks of many endpoints are spread.
 const JITTER_PERCENT: u32 = 10;
-
-/// A field below the policy, and a message.
-type Fault = (String, String);
 
 /// Returns the health check of a route, if it is valid and the settings allow it.
 pub fn of_route(
@@ -49,7 +47,7 @@ pub fn of_connections(
             rest,
         } = policy;
         if let Some(name) = rest.names().next() {
-            return Err((String::new(), format!("field {name:?} is not supported")));
+            return Err(FieldFault::new("", format!("field {name:?} is not supported")));
         }
         let times = [*interval_seconds, *timeout_seconds];
         check(Probe::Tcp, times, [*unhealthy_threshold_count, *healthy_threshold_count])
@@ -62,7 +60,7 @@ fn allowed(
     object: &Declaring,
     field: String,
     block: Block,
-    parse: impl FnOnce() -> Result<HealthCheck, Fault>,
+    parse: impl FnOnce() -> Result<HealthCheck, FieldFault>,
 ) -> Option<HealthCheck> {
     let unchecked = "the endpoints are not checked";
     if !tree.resolver.context.settings.tenants.active_health_checks {
@@ -72,15 +70,15 @@ fn allowed(
     }
     match parse() {
         Ok(check) => Some(check),
-        Err((below, message)) => {
-            let field = format!("{field}{below}");
+        Err(fault) => {
+            let FieldFault { field, message } = fault.within(field);
             tree.report.add(&object.origin, field, &situation::HEALTH_CHECK_NOT_VALID, message, unchecked);
             None
         }
     }
 }
 
-fn parse(policy: &HealthCheckPolicy) -> Result<HealthCheck, Fault> {
+fn parse(policy: &HealthCheckPolicy) -> Result<HealthCheck, FieldFault> {
     let HealthCheckPolicy {
         path,
         host,
@@ -91,28 +89,27 @@ fn parse(policy: &HealthCheckPolicy) -> Result<HealthCheck, Fault> {
         expected_statuses,
         rest,
     } = policy;
-    let at = |below: &str, message: String| (below.to_owned(), message);
     let unknown = rest.names().chain(expected_statuses.iter().flat_map(|range| range.rest.names()));
     if let Some(name) = unknown.into_iter().next() {
-        return Err(at("", format!("field {name:?} is not supported")));
+        return Err(FieldFault::new("", format!("field {name:?} is not supported")));
     }
     if !path.starts_with('/') || path.len() > 1024 || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(at(".path", format!("{path:?} is not an absolute path")));
+        return Err(FieldFault::new(".path", format!("{path:?} is not an absolute path")));
     }
     let host = if host.is_empty() { HOST } else { host };
     let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     if host.len() > 253 || !host.bytes().all(is_host) {
-        return Err(at(".host", format!("{host:?} is not a host")));
+        return Err(FieldFault::new(".host", format!("{host:?} is not a host")));
     }
     if expected_statuses.len() > MOST_STATUSES {
-        return Err(at(".expectedStatuses", format!("more than {MOST_STATUSES} ranges")));
+        return Err(FieldFault::new(".expectedStatuses", format!("more than {MOST_STATUSES} ranges")));
     }
     let status = |(index, range): (usize, &StatusRange)| {
         let (start, end) = (range.start, range.end);
         let valid = (100..600).contains(&start) && start < end && end <= 600;
         let range = u16::try_from(start).ok().zip(u16::try_from(end - 1).ok()).filter(|_| valid);
         let message = || format!("{start} to {end} is not a range of statuses from 100 to 600");
-        range.ok_or_else(|| at(&format!(".expectedStatuses[{index}]"), message()))
+        range.ok_or_else(|| FieldFault::new(format!(".expectedStatuses[{index}]"), message()))
     };
     let mut statuses = expected_statuses.iter().enumerate().map(status).collect::<Result<Vec<_>, _>>()?;
     if statuses.is_empty() {
@@ -124,11 +121,15 @@ fn parse(policy: &HealthCheckPolicy) -> Result<HealthCheck, Fault> {
 }
 
 /// Returns a health check with these times in seconds and thresholds. 0 is the default of Contour.
-fn check(probe: Probe, [interval, timeout]: [i64; 2], [unhealthy, healthy]: [i64; 2]) -> Result<HealthCheck, Fault> {
+fn check(
+    probe: Probe,
+    [interval, timeout]: [i64; 2],
+    [unhealthy, healthy]: [i64; 2],
+) -> Result<HealthCheck, FieldFault> {
     let number = |below: &str, value: i64, default: i64, most: i64| match value {
         0 => Ok(default),
         value if (1..=most).contains(&value) => Ok(value),
-        value => Err((below.to_owned(), format!("{value} is not a number from 1 to {most}"))),
+        value => Err(FieldFault::new(below, format!("{value} is not a number from 1 to {most}"))),
     };
     let seconds = |below: &str, value: i64, default: i64, most: i64| {
         number(below, value, default, most).map(|value| Duration::from_secs(value.unsigned_abs()))

@@ -4,6 +4,7 @@ use super::situation::{Block, Situation, error};
 use super::tree::{Declaring, Tree};
 use crate::model::{InternalRedirects, RedirectStatus, SchemeChange};
 use crate::objects::http_proxy::{InternalRedirectPolicy, ProxyRoute};
+use crate::translate::fault::FieldFault;
 use crate::translate::problem::Reason;
 
 /// The most redirects of a request that Envoy follows. Each is another request to a Service.
@@ -30,8 +31,8 @@ impl Tree<'_> {
         let parsed = parse(policy);
         let redirects = match parsed {
             Ok(redirects) => redirects,
-            Err((name, message)) => {
-                let field = format!("{field}.{name}");
+            Err(fault) => {
+                let FieldFault { field, message } = fault.within(field);
                 self.report.add(&object.origin, field, &NOT_VALID, message, "clients receive the redirects");
                 return None;
             }
@@ -45,8 +46,8 @@ impl Tree<'_> {
     }
 }
 
-/// Parses a policy. An error is the name of the field, and why it is not valid.
-fn parse(policy: &InternalRedirectPolicy) -> Result<InternalRedirects, (&'static str, String)> {
+/// Parses a policy.
+fn parse(policy: &InternalRedirectPolicy) -> Result<InternalRedirects, FieldFault> {
     let InternalRedirectPolicy {
         max_internal_redirects: most,
         redirect_response_codes: codes,
@@ -57,11 +58,11 @@ fn parse(policy: &InternalRedirectPolicy) -> Result<InternalRedirects, (&'static
     let most = match u32::try_from(*most) {
         Ok(most) => most.clamp(1, MOST),
         Err(_) if *most > 0 => MOST,
-        Err(_) => return Err(("maxInternalRedirects", format!("{most} is not a number of redirects"))),
+        Err(_) => return Err(FieldFault::new(".maxInternalRedirects", format!("{most} is not a number of redirects"))),
     };
     let status = |code: &i64| {
         let status = u16::try_from(*code).ok().and_then(RedirectStatus::from_code);
-        status.ok_or_else(|| ("redirectResponseCodes", format!("{code} is not a status of a redirect")))
+        status.ok_or_else(|| FieldFault::new(".redirectResponseCodes", format!("{code} is not a status of a redirect")))
     };
     let mut statuses: Vec<_> = codes.iter().map(status).collect::<Result<_, _>>()?;
     if statuses.is_empty() {
@@ -73,7 +74,12 @@ fn parse(policy: &InternalRedirectPolicy) -> Result<InternalRedirects, (&'static
         "" | "Never" => SchemeChange::Never,
         "SafeOnly" => SchemeChange::ToPlainText,
         "Always" => SchemeChange::Always,
-        other => return Err(("allowCrossSchemeRedirect", format!("{other:?} is not Always, Never, or SafeOnly"))),
+        other => {
+            return Err(FieldFault::new(
+                ".allowCrossSchemeRedirect",
+                format!("{other:?} is not Always, Never, or SafeOnly"),
+            ));
+        }
     };
     // All routes of an object have one name in Envoy, so the second redirect would repeat the first one.
     let most = if *is_followed_once { 1 } else { most };

@@ -24,6 +24,24 @@ pub struct ProxyReport {
     counts: BTreeMap<ObjectRef, usize>,
 }
 
+/// A fault of a part of an HTTPProxy or an ExtensionService, for a caller that knows the object and the consequence.
+#[derive(Debug)]
+pub struct ProxyFault {
+    /// The error or the warning in the status.
+    pub situation: Situation,
+    /// The path of the field below the part, such as `.uri`. Empty: the part itself.
+    pub field: String,
+    /// The fault, with values in quotes: lower case, no full stop.
+    pub message: Message,
+}
+
+impl ProxyFault {
+    /// Returns the fault of a field.
+    pub fn new(situation: Situation, field: impl Into<String>, message: impl Into<Message>) -> Self {
+        Self { situation, field: field.into(), message: message.into() }
+    }
+}
+
 impl ProxyReport {
     /// Declares that an object is valid, apart from its errors.
     pub fn declare_valid(&mut self, object: &ObjectRef) {
@@ -43,6 +61,12 @@ impl ProxyReport {
         let (object, field, message) = (object.clone(), field.into(), message.into());
         let (reason, consequence) = (situation.problem, consequence.to_owned());
         self.add_problem(Problem { object, field, reason, message, consequence }, situation);
+    }
+
+    /// Adds the fault of the part of an object at `field`.
+    pub fn add_fault(&mut self, object: &ObjectRef, field: &str, fault: ProxyFault, consequence: &str) {
+        let ProxyFault { situation, field: below, message } = fault;
+        self.add(object, format!("{field}{below}"), &situation, message, consequence);
     }
 
     /// Adds a problem.

@@ -6,6 +6,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::report::ProxyFault;
 use super::situation::{self, Block, Situation};
 use super::tree::{Declaring, Tree};
 use super::upstream::{self, ReachedService, Unreached, UpstreamPolicies};
@@ -126,8 +127,8 @@ impl<'r> Tree<'r> {
             above.push(object.meta.key.clone());
             let found = match self.stream_below(include, &above) {
                 Ok(found) => found,
-                Err((situation, message)) => {
-                    self.report.add(&origin, field, &situation, message, CLOSED);
+                Err(fault) => {
+                    self.report.add_fault(&origin, field, fault, CLOSED);
                     return None;
                 }
             };
@@ -158,7 +159,7 @@ impl<'r> Tree<'r> {
         &mut self,
         include: &TcpInclude,
         above: &[ObjectKey],
-    ) -> Result<(&'r HttpProxy, &'r TcpProxy), (Situation, Message)> {
+    ) -> Result<(&'r HttpProxy, &'r TcpProxy), ProxyFault> {
         let namespace = match (&*include.namespace, above.last()) {
             ("", Some(includer)) => includer.namespace.clone(),
             (namespace, _) => namespace.into(),
@@ -166,9 +167,10 @@ impl<'r> Tree<'r> {
         let key = ObjectKey { namespace, name: include.name.as_str().into() };
         let found = self.resolver.included(&Kind::HTTP_PROXY.id(key.clone()));
         let Some((object, included)) = found.and_then(|object| Some((object, proxy_of(object)?))) else {
-            return Err((INCLUDE_NOT_FOUND, Message::missing(Kind::HTTP_PROXY, &key, "does not exist")));
+            let message = Message::missing(Kind::HTTP_PROXY, &key, "does not exist");
+            return Err(ProxyFault::new(INCLUDE_NOT_FOUND, "", message));
         };
-        let fault = |situation, why: &str| Err((situation, format!("HTTPProxy \"{key}\" {why}").into()));
+        let fault = |situation, why: &str| Err(ProxyFault::new(situation, "", format!("HTTPProxy \"{key}\" {why}")));
         if !self.resolver.serves(&DIALECT, object) {
             return fault(INCLUDE_NOT_FOUND, "has a class that is not served");
         }
@@ -276,10 +278,10 @@ impl<'r> Tree<'r> {
             false => of_bytes.map(|policy| policy.protocol),
         };
         let reached = ReachedService { service, field, port: number, protocol, host: None };
-        let (below, situation, message) = match upstream::cluster(self, object, wanted, reached, CLOSED) {
+        let fault = match upstream::cluster(self, object, wanted, reached, CLOSED) {
             Ok((cluster, None)) => return Ok(cluster),
             Ok((_, Some(denied))) => {
-                ("", situation::of_reason(Reason::AccessNotRestricted), Message::from(denied.to_string()))
+                ProxyFault::new(situation::of_reason(Reason::AccessNotRestricted), "", denied.to_string())
             }
             Err(Unreached::Closed) => return Err(true),
             Err(Unreached::Fault(fault)) => {
@@ -287,10 +289,10 @@ impl<'r> Tree<'r> {
                     Reason::ServiceUnresolvedReference => SERVICE_UNRESOLVED,
                     other => situation::of_reason(other),
                 };
-                (upstream::below(&fault), situation, fault.message)
+                ProxyFault::new(situation, upstream::below(&fault), fault.message)
             }
         };
-        self.report.add(&origin, format!("{field}{below}"), &situation, message, LEFT_OUT);
+        self.report.add_fault(&origin, field, fault, LEFT_OUT);
         Err(false)
     }
 }

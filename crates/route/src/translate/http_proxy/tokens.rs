@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::report::ProxyReport;
+use super::report::{ProxyFault, ProxyReport};
 use super::server::{Refusal, Server, ServerTrafficPolicy};
 use super::situation::{self, Block, Situation};
 use super::upstream::{self, RootPolicies};
@@ -16,6 +16,7 @@ use crate::model::{Jwks, Jwt, JwtIssuer, RemoteJwks, UpstreamProtocol, Verificat
 use crate::objects::http_proxy::{self as objects, JwtVerificationPolicy, LocalKeys, RemoteKeys};
 use crate::objects::{Kind, ObjectKey};
 use crate::translate::dialect::Resolver;
+use crate::translate::fault::FieldFault;
 use crate::translate::gateway::web_keys;
 use crate::translate::grants::Reference;
 use crate::translate::problem::Reason;
@@ -49,9 +50,6 @@ pub struct Tokens {
     default: Option<Option<String>>,
 }
 
-/// The situation, the field below the provider, and a message.
-type Fault = (Situation, String, String);
-
 impl Tokens {
     /// Parses the providers of a host.
     pub fn parse(
@@ -73,8 +71,8 @@ impl Tokens {
             });
             let parsed = match self::provider(provider, index, &origin.namespace, verification, resolver, policies) {
                 Ok(parsed) => Some(parsed).filter(|_| !is_closed),
-                Err((situation, below, message)) => {
-                    report.add(origin, format!("{field}{below}"), &situation, message, CLOSED);
+                Err(fault) => {
+                    report.add_fault(origin, &field, fault, CLOSED);
                     None
                 }
             };
@@ -148,10 +146,10 @@ fn provider(
     verification: Option<(Verification, usize)>,
     resolver: &mut Resolver,
     policies: &mut RootPolicies,
-) -> Result<Arc<Jwt>, Fault> {
+) -> Result<Arc<Jwt>, ProxyFault> {
     let objects::JwtProvider { name, default: _, issuer, audiences, remote_jwks, local_jwks, forward_jwt, rest: _ } =
         provider;
-    let fault = |below: &str, message: String| (situation::JWT_PROVIDER_NOT_VALID, below.to_owned(), message);
+    let fault = |below: &str, message: String| ProxyFault::new(situation::JWT_PROVIDER_NOT_VALID, below, message);
     if index >= PROVIDERS {
         return Err(fault("", format!("the host has more than {PROVIDERS} providers")));
     }
@@ -164,44 +162,44 @@ fn provider(
     if issuer.len() > LONGEST || audiences.iter().any(|one| one.len() > LONGEST) {
         return Err(fault("", format!("a text is longer than {LONGEST} bytes")));
     }
-    let jwks =
-        match (remote_jwks, local_jwks) {
-            (Some(_), Some(_)) => {
-                let message = "only one of \"remoteJWKS\" and \"localJWKS\" can be set".to_owned();
-                return Err((situation::jwt("JWKSSourceConflict"), String::new(), message));
-            }
-            (None, None) => {
-                let message = "neither \"remoteJWKS\" nor \"localJWKS\" is set".to_owned();
-                return Err((situation::jwt("JWKSSourceMissing"), String::new(), message));
-            }
-            (Some(keys), None) => Jwks::Remote(remote(keys, namespace, verification, resolver, policies)?),
-            (None, Some(keys)) => Jwks::Inline(local(keys, namespace, resolver).map_err(|(below, message)| {
-                (situation::jwt("LocalJWKSInvalid"), format!(".localJWKS{below}"), message)
-            })?),
-        };
+    let jwks = match (remote_jwks, local_jwks) {
+        (Some(_), Some(_)) => {
+            let message = "only one of \"remoteJWKS\" and \"localJWKS\" can be set";
+            return Err(ProxyFault::new(situation::jwt("JWKSSourceConflict"), "", message));
+        }
+        (None, None) => {
+            let message = "neither \"remoteJWKS\" nor \"localJWKS\" is set";
+            return Err(ProxyFault::new(situation::jwt("JWKSSourceMissing"), "", message));
+        }
+        (Some(keys), None) => Jwks::Remote(remote(keys, namespace, verification, resolver, policies)?),
+        (None, Some(keys)) => Jwks::Inline(local(keys, namespace, resolver).map_err(|fault| {
+            let FieldFault { field, message } = fault.within(".localJWKS");
+            ProxyFault::new(situation::jwt("LocalJWKSInvalid"), field, message)
+        })?),
+    };
     let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
     let (issuer, forwards) = (issuer.as_str().into(), *forward_jwt);
     let provider = JwtIssuer { issuer, audiences, jwks, forwards, reads_query: true };
     Ok(Arc::new(Jwt { providers: vec![provider] }))
 }
 
-/// Returns the keys of a Secret. The error is the field below the keys, and a message without any content of the Secret.
-fn local(keys: &LocalKeys, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Arc<str>, (String, String)> {
+/// Returns the keys of a Secret. The message of a fault has no content of the Secret.
+fn local(keys: &LocalKeys, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Arc<str>, FieldFault> {
     let LocalKeys { secret_name, key, rest } = keys;
     if let Some(name) = rest.names().next() {
-        return Err((format!(".{name}"), format!("field {name:?} is not supported")));
+        return Err(FieldFault::new(format!(".{name}"), format!("field {name:?} is not supported")));
     }
     let secret = ObjectKey { namespace: namespace.clone(), name: secret_name.as_str().into() };
     let Some(found) = resolver.secret(secret.clone()) else {
-        return Err((".secretName".to_owned(), format!("Secret \"{secret}\" does not exist")));
+        return Err(FieldFault::new(".secretName", format!("Secret \"{secret}\" does not exist")));
     };
     let text = found.key_sets.iter().find(|(name, _)| **name == **key);
     let Some((_, text)) = text else {
         let message = format!("Secret \"{secret}\" has no JSON Web Key Set at data[{key:?}]");
-        return Err((".key".to_owned(), message));
+        return Err(FieldFault::new(".key", message));
     };
     web_keys::parse(text)
-        .map_err(|message| (".key".to_owned(), format!("Secret \"{secret}\", data[{key:?}]: {message}")))
+        .map_err(|message| FieldFault::new(".key", format!("Secret \"{secret}\", data[{key:?}]: {message}")))
 }
 
 /// Returns the verification of a server, if there is one, and the size of its certificate authorities in bytes. The error is reported.
@@ -240,15 +238,14 @@ fn remote(
     verification: Option<(Verification, usize)>,
     resolver: &mut Resolver,
     policies: &mut RootPolicies,
-) -> Result<RemoteJwks, Fault> {
+) -> Result<RemoteJwks, ProxyFault> {
     let RemoteKeys { uri, timeout, cache_duration, dns_lookup_family, validation: _, rest } = keys;
     let fault = |reason: &'static str, below: &str, message: String| {
-        (situation::jwt(reason), format!(".remoteJWKS{below}"), message)
+        ProxyFault::new(situation::jwt(reason), format!(".remoteJWKS{below}"), message)
     };
     if let Some(name) = rest.names().next() {
         let message = format!("field {name:?} is not supported");
-        let situation = Block::Jwt.unsupported();
-        return Err((situation, format!(".remoteJWKS.{name}"), message));
+        return Err(ProxyFault::new(Block::Jwt.unsupported(), format!(".remoteJWKS.{name}"), message));
     }
     if !matches!(&**dns_lookup_family, "" | "auto" | "v4" | "v6") {
         let message = format!("{dns_lookup_family:?} is none of \"auto\", \"v4\", and \"v6\"");

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::access::HostAccess;
-use super::conditions::{Fault, MatchConditions};
-use super::report::ProxyReport;
-use super::situation::{self, Situation};
+use super::conditions::{MatchConditionFault, MatchConditions};
+use super::report::{ProxyFault, ProxyReport};
+use super::situation;
 use super::upstream::RootPolicies;
 use super::{DIALECT, proxy_of};
 use crate::model::{Action, Cors, Match, Route};
@@ -172,10 +172,10 @@ impl<'r> Tree<'r> {
         object: &Declaring,
         field: &str,
         block: situation::Block,
-        fault: Fault,
+        fault: MatchConditionFault,
         consequence: &str,
     ) {
-        let Fault { field: below, reason, message } = fault;
+        let MatchConditionFault { field: below, reason, message } = fault;
         self.report.add(&object.origin, format!("{field}{below}"), &block.condition(reason), message, consequence);
     }
 
@@ -249,9 +249,9 @@ impl<'r> Tree<'r> {
         }
         match self.included(include, object, &below) {
             Ok(included) => self.add(included, &below),
-            Err((situation, message, status)) => {
+            Err((fault, status)) => {
                 let consequence = format!("answered {status} on its conditions");
-                self.report.add(&object.origin, field, &situation, message, &consequence);
+                self.report.add_fault(&object.origin, &field, fault, &consequence);
                 self.push_answer(object, index, &below, status);
             }
         }
@@ -263,7 +263,7 @@ impl<'r> Tree<'r> {
         include: &Include,
         object: &Declaring,
         below: &InheritedConditions,
-    ) -> Result<&'r HttpProxy, (Situation, Message, u16)> {
+    ) -> Result<&'r HttpProxy, (ProxyFault, u16)> {
         let namespace = match &*include.namespace {
             "" => object.proxy.meta.key.namespace.clone(),
             namespace => namespace.into(),
@@ -272,19 +272,19 @@ impl<'r> Tree<'r> {
         let found = self.resolver.included(&Kind::HTTP_PROXY.id(key.clone()));
         let Some(included) = found.and_then(proxy_of) else {
             let message = Message::missing(Kind::HTTP_PROXY, &key, "does not exist");
-            return Err((situation::INCLUDE_NOT_FOUND, message, 502));
+            return Err((ProxyFault::new(situation::INCLUDE_NOT_FOUND, "", message), 502));
         };
         if found.is_some_and(|found| !self.resolver.serves(&DIALECT, found)) {
             let message = format!("HTTPProxy \"{key}\" has a class that is not served");
-            return Err((situation::INCLUDE_NOT_FOUND, message.into(), 502));
+            return Err((ProxyFault::new(situation::INCLUDE_NOT_FOUND, "", message), 502));
         }
         if included.spec.virtualhost.is_some() {
             let message = format!("HTTPProxy \"{key}\" is a root: it has \"spec.virtualhost\"");
-            return Err((situation::ROOT_INCLUDES_ROOT, message.into(), 502));
+            return Err((ProxyFault::new(situation::ROOT_INCLUDES_ROOT, "", message), 502));
         }
         if self.above.contains(&key) {
             let message = format!("HTTPProxy \"{key}\" includes this object");
-            return Err((situation::INCLUDE_CYCLE, message.into(), 502));
+            return Err((ProxyFault::new(situation::INCLUDE_CYCLE, "", message), 502));
         }
         // An object that is included many times takes the memory of all Envoys each time.
         let own = serde_json::to_vec(&included.spec).map_or(0, |json| json.len());
@@ -295,7 +295,7 @@ impl<'r> Tree<'r> {
                 "the root includes more than {MOST_OBJECTS} objects, or more than the {} KiB of tenants.maxConfigurationPerNamespace",
                 limit >> 10
             );
-            return Err((situation::INCLUDE_TOO_LARGE, message.into(), 503));
+            return Err((ProxyFault::new(situation::INCLUDE_TOO_LARGE, "", message), 503));
         }
         self.objects += 1;
         self.size += size;

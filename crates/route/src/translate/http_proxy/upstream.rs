@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::objects::http_proxy::{ProxyRoute, ProxyService, TcpProxy};
 use crate::objects::{Kind, ObjectKey, Objects, Service};
-use crate::translate::backend::{self, Fault};
+use crate::translate::backend::{self, BackendFault};
 use crate::translate::graph::Input;
 use crate::translate::host;
 use crate::translate::source::WantedPort;
@@ -109,7 +109,7 @@ pub struct ReachedService<'a> {
 #[derive(Debug)]
 pub enum Unreached {
     /// The Service is not valid.
-    Fault(Fault),
+    Fault(BackendFault),
     /// A restriction cannot be enforced, and is reported.
     Closed,
 }
@@ -144,7 +144,7 @@ pub fn of_connections(tree: &mut Tree, object: &Declaring, proxy: &TcpProxy) -> 
 }
 
 /// Returns the field of a fault below that of the Service.
-pub fn below(fault: &Fault) -> &'static str {
+pub fn below(fault: &BackendFault) -> &'static str {
     match fault.field {
         ".service.name" => ".name",
         ".service.port" => ".port",

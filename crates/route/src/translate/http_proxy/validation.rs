@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::report::ProxyReport;
+use super::report::{ProxyFault, ProxyReport};
 use super::situation::{Block, Situation};
 use super::tls;
 use crate::model::{Authorities, Host, PeerName, SecretId, SecretPart, Verification};
@@ -34,9 +34,6 @@ pub struct ValidationField<'a> {
     pub closed: &'a str,
 }
 
-/// The reason why a certificate cannot be verified: the field below the validation, the situation, and the message.
-type Fault = (&'static str, Situation, Message);
-
 /// Returns the verification of a server, and the size of its certificate authorities in bytes. On an error, which is reported, no
 /// request may be sent to the server. `server_name` takes precedence over the name in the certificate.
 pub fn parse(
@@ -50,7 +47,7 @@ pub fn parse(
     if report.add_rest(origin, field, (&validation.rest, &[]), block, closed) {
         return Err(());
     }
-    let names = names(validation).map_err(|message| ("", not_valid, message.into()));
+    let names = names(validation).map_err(|message| ProxyFault::new(not_valid, "", message));
     let parsed = names.and_then(|names| {
         let (secret, size) = authorities(&validation.ca_secret, place, report, resolver)?;
         Ok((names, secret, size))
@@ -64,8 +61,8 @@ pub fn parse(
             let server_name = server_name.or(first).unwrap_or_default();
             Ok((Verification { server_name, authorities: Authorities::Secret(secret), names }, size))
         }
-        Err((below, situation, message)) => {
-            report.add(origin, format!("{field}{below}"), &situation, message, closed);
+        Err(fault) => {
+            report.add_fault(origin, field, fault, closed);
             Err(())
         }
     }
@@ -77,9 +74,9 @@ fn authorities(
     place: ValidationField,
     report: &mut ProxyReport,
     resolver: &mut Resolver,
-) -> Result<(SecretId, usize), Fault> {
+) -> Result<(SecretId, usize), ProxyFault> {
     let ValidationField { origin, field, not_valid, not_delegated, .. } = place;
-    let invalid = |message: Message| (".caSecret", not_valid, message);
+    let invalid = |message: Message| ProxyFault::new(not_valid, ".caSecret", message);
     if secret.is_empty() {
         return Err(invalid("no Secret with certificate authorities is named".into()));
     }
@@ -88,7 +85,7 @@ fn authorities(
     if !tls::is_delegated(&key, namespace, resolver) {
         let message = format!("no TLSCertificateDelegation permits the reference to Secret \"{key}\"");
         let message = Message::from(message).because(Cause::NotDelegated(key.namespace));
-        return Err((".caSecret", not_delegated, message));
+        return Err(ProxyFault::new(not_delegated, ".caSecret", message));
     }
     let found = resolver.secret(key.clone());
     let Some(secret) = found else {

@@ -13,9 +13,9 @@ use crate::settings::Settings;
 use crate::translate::ChangedInputs;
 use crate::translate::backend_policies::KINDS;
 use crate::translate::backend_policy::{self, ParsedBackendPolicy, PortNumberTarget};
-use crate::translate::policy_targets::{self, Fault};
+use crate::translate::policy_targets;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::verdict::{self, Verdict};
+use crate::translate::verdict::{self, ConditionFault, Verdict};
 
 impl Translator {
     /// Parses the policies that have changed, or whose Services or namespaces have. Extends `due` with the Services for which
@@ -101,8 +101,8 @@ impl Translator {
         &self,
         policy: &Arc<ParsedBackendPolicy>,
         index: u16,
-        target: &Result<PortNumberTarget, Fault>,
-    ) -> (Option<Fault>, Option<Arc<Problem>>) {
+        target: &Result<PortNumberTarget, ConditionFault>,
+    ) -> (Option<ConditionFault>, Option<Arc<Problem>>) {
         let conflict = target.as_ref().ok().and_then(|target| self.conflict(policy, target));
         let is_in_effect = target.is_ok() && conflict.is_none();
         let fault = target.as_ref().err().cloned().or(conflict);
@@ -113,7 +113,10 @@ impl Translator {
         match target.as_ref().ok().filter(|_| is_in_effect).and_then(|target| self.decided(policy, target)) {
             Some(problem) => {
                 let decided = || policy_targets::invalid(slice::from_ref(&problem));
-                (fault.or_else(|| decided().map(|(_, message)| ("Conflicted", message))), Some(problem))
+                (
+                    fault.or_else(|| decided().map(|fault| ConditionFault { reason: "Conflicted", ..fault })),
+                    Some(problem),
+                )
             }
             None => {
                 let problem = policy_targets::problem(&policy.origin, index, fault.as_ref(), target.is_ok());
@@ -123,12 +126,13 @@ impl Translator {
     }
 
     /// Returns the conflict with an older policy of the same kind.
-    fn conflict(&self, policy: &ParsedBackendPolicy, target: &PortNumberTarget) -> Option<Fault> {
+    fn conflict(&self, policy: &ParsedBackendPolicy, target: &PortNumberTarget) -> Option<ConditionFault> {
         let winner = self.backend_policies.at(policy.precedence.kind, target);
         let winner = winner.filter(|winner| winner.precedence != policy.precedence)?;
         let port = target.port.map(|port| format!(" port {port} of")).unwrap_or_default();
         let (winner, service) = (&winner.precedence.key, &target.service);
-        Some(("Conflicted", format!("policy \"{winner}\" takes precedence for{port} Service \"{service}\"").into()))
+        let message = format!("policy \"{winner}\" takes precedence for{port} Service \"{service}\"");
+        Some(ConditionFault::new("Conflicted", message))
     }
 
     /// Returns the problem of a BackendPolicy whose retry budget the policy of Gateway API decides.

@@ -13,7 +13,7 @@ use crate::objects::{Kind, ObjectKey, Objects};
 use crate::parallel;
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
-use crate::translate::backend::{BuiltCluster, Context, Fault, Located};
+use crate::translate::backend::{BackendFault, BuiltCluster, Context, Located};
 use crate::translate::endpoints::{PortShare, endpoints_of, health_check_port};
 use crate::translate::envoys::{self, Envoys};
 use crate::translate::problem::Problem;
@@ -61,13 +61,13 @@ impl Clusters {
         located: &Located,
         context: Context,
         new: &mut NewClusters,
-    ) -> Result<Option<Arc<str>>, Fault> {
+    ) -> Result<Option<Arc<str>>, BackendFault> {
         let id = &located.cluster;
         let made = match self.entries.get(id).and_then(|entry| entry.made.as_ref()) {
             Some(made) => made,
             None => new.entry(id.clone()).or_insert_with(|| located.make(context)),
         };
-        made.cluster.as_ref().map(|_| made.denied.clone()).map_err(|fault| Fault::clone(fault))
+        made.cluster.as_ref().map(|_| made.denied.clone()).map_err(|fault| BackendFault::clone(fault))
     }
 
     /// Stores new clusters, except for clusters that already exist.

@@ -11,36 +11,40 @@ use crate::model::{
 };
 use crate::objects::gateway::{AuthorizationBody, AuthorizationHttpSpec, ExternalAuthorizationSpec};
 use crate::translate::dialect::Resolver;
+use crate::translate::fault::FieldFault;
 use crate::translate::gateway::backend::Called;
 
 /// The maximum time that a request waits for authorization.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Parses the server. The error is the field below the feature, and a message.
+/// Parses the server.
 pub fn parse(
     spec: &ExternalAuthorizationSpec,
     namespace: &Arc<str>,
     resolver: &mut Resolver,
-) -> Result<Arc<Authorization>, (String, String)> {
+) -> Result<Arc<Authorization>, FieldFault> {
     let ExternalAuthorizationSpec { backend_ref, protocol, timeout, fail_open, request_body, http } = spec;
-    let fault = |field: &str, message: String| (field.to_owned(), message);
     let protocol = match protocol.as_deref() {
         None | Some("grpc") => AuthorizationProtocol::Grpc,
         Some("http") => AuthorizationProtocol::Http,
-        Some(other) => return Err(fault(".protocol", format!("{other:?} is neither \"grpc\" nor \"http\""))),
+        Some(other) => return Err(FieldFault::new(".protocol", format!("{other:?} is neither \"grpc\" nor \"http\""))),
     };
     let default = AuthorizationCheck::default();
     let timeout = match timeout {
         None => default.timeout,
         Some(text) => {
             let limit = duration::parse(text).filter(|limit| (Duration::from_millis(1)..=LONGEST).contains(limit));
-            limit.ok_or_else(|| fault(".timeout", format!("{text:?} is not a time from 1ms to 1m, such as 500ms")))?
+            limit.ok_or_else(|| {
+                FieldFault::new(".timeout", format!("{text:?} is not a time from 1ms to 1m, such as 500ms"))
+            })?
         }
     };
     let request_body = match request_body {
         None => RequestBody::default(),
         Some(AuthorizationBody { max_bytes, allow_partial, pack_as_bytes }) => RequestBody {
-            max_bytes: Some(buffered(max_bytes, resolver).map_err(|message| fault(".requestBody.maxBytes", message))?),
+            max_bytes: Some(
+                buffered(max_bytes, resolver).map_err(|message| FieldFault::new(".requestBody.maxBytes", message))?,
+            ),
             allow_partial: *allow_partial,
             pack_as_bytes: *pack_as_bytes,
         },
@@ -59,19 +63,19 @@ pub fn parse(
     }))
 }
 
-fn http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp, (String, String)> {
+fn http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp, FieldFault> {
     let AuthorizationHttpSpec { path_prefix, allowed_request_headers, allowed_upstream_headers } = spec;
     let is_prefix = |text: &String| {
         text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte))
     };
     if let Some(text) = path_prefix.as_ref().filter(|text| !is_prefix(text)) {
-        return Err((".http.pathPrefix".to_owned(), format!("{text:?} is not the beginning of a path")));
+        return Err(FieldFault::new(".http.pathPrefix", format!("{text:?} is not the beginning of a path")));
     }
     let read = |text: &str| HeaderName::parse(text).ok_or_else(|| format!("{text:?} is not a header"));
     let names = |field: &str, texts: &[String], parse: &dyn Fn(&str) -> Result<HeaderName, String>| {
         let name = |(i, text): (usize, &String)| {
             let name = parse(text).map(|name| name.to_string());
-            name.map_err(|reason| (format!(".http.{field}[{i}]"), reason))
+            name.map_err(|reason| FieldFault::new(format!(".http.{field}[{i}]"), reason))
         };
         texts.iter().enumerate().map(name).collect::<Result<Vec<_>, _>>()
     };
@@ -90,7 +94,7 @@ fn http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp, (String, Stri
 /// Returns the size of a part of the body that Envoy holds in memory. A smaller size than the policy sets could hide a part of the
 /// body from the server.
 pub fn buffered(text: &str, resolver: &Resolver) -> Result<u32, String> {
-    let bytes = body(text).map_err(|(_, message)| message)?;
+    let bytes = body(text).map_err(|fault| fault.message)?;
     let most = resolver.context.settings.tenants.max_buffered_bytes;
     match bytes <= most {
         true => Ok(bytes),

@@ -6,10 +6,8 @@ use std::time::Duration;
 use crate::duration;
 use crate::model::{Cors, HeaderName, HeaderValue, Host, OriginMatch};
 use crate::objects::gateway::CorsSpec;
+use crate::translate::fault::FieldFault;
 use crate::translate::host;
-
-/// The field below the feature, and a message.
-type Fault = (String, String);
 
 /// The maximum numbers of origins and headers, and of methods. Source: CustomResourceDefinition. Manifests are not validated against it.
 const MOST: usize = 32;
@@ -20,7 +18,7 @@ const DEFAULT_AGE: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Parses the permissions.
-pub fn parse(spec: &CorsSpec) -> Result<Arc<Cors>, Fault> {
+pub fn parse(spec: &CorsSpec) -> Result<Arc<Cors>, FieldFault> {
     let CorsSpec { allow_origins, allow_methods, allow_headers, expose_headers, allow_credentials, max_age } = spec;
     let lists = [
         ("allowOrigins", allow_origins, MOST),
@@ -30,30 +28,30 @@ pub fn parse(spec: &CorsSpec) -> Result<Arc<Cors>, Fault> {
     ];
     for (field, list, most) in lists {
         if list.len() > most {
-            return Err((format!(".{field}"), format!("more than {most} entries")));
+            return Err(FieldFault::new(format!(".{field}"), format!("more than {most} entries")));
         }
     }
     if allow_origins.is_empty() {
-        return Err((".allowOrigins".to_owned(), "no origin is allowed".to_owned()));
+        return Err(FieldFault::new(".allowOrigins", "no origin is allowed"));
     }
     let origin = |(i, text): (usize, &String)| {
         let fault = || {
             let message =
                 format!("{text:?} is not an origin such as https://app.example.com, https://*.example.com, or *");
-            (format!(".allowOrigins[{i}]"), message)
+            FieldFault::new(format!(".allowOrigins[{i}]"), message)
         };
         origin_match(text).ok_or_else(fault)
     };
     let origins: Vec<OriginMatch> = allow_origins.iter().enumerate().map(origin).collect::<Result<_, _>>()?;
     if *allow_credentials && origins.contains(&OriginMatch::Any) {
         let message = "credentials need a list of origins, because every page could read what a user may read";
-        return Err((".allowCredentials".to_owned(), message.to_owned()));
+        return Err(FieldFault::new(".allowCredentials", message));
     }
     let max_age = match max_age {
         None => DEFAULT_AGE,
         Some(text) => {
             let age = duration::parse(text).filter(|age| *age <= LONGEST);
-            age.ok_or_else(|| (".maxAge".to_owned(), format!("{text:?} is not a time up to 24h, such as 10m")))?
+            age.ok_or_else(|| FieldFault::new(".maxAge", format!("{text:?} is not a time up to 24h, such as 10m")))?
         }
     };
     Ok(Arc::new(Cors {
@@ -71,11 +69,11 @@ pub fn parse(spec: &CorsSpec) -> Result<Arc<Cors>, Fault> {
 }
 
 /// Returns names of methods or headers; `*` is one as well.
-fn tokens<'a>(field: &str, texts: &'a [String]) -> Result<Vec<&'a str>, Fault> {
+fn tokens<'a>(field: &str, texts: &'a [String]) -> Result<Vec<&'a str>, FieldFault> {
     let token = |(i, text): (usize, &'a String)| {
         HeaderName::parse(text)
             .map(|_| text.as_str())
-            .ok_or_else(|| (format!(".{field}[{i}]"), format!("{text:?} is not a name, or *")))
+            .ok_or_else(|| FieldFault::new(format!(".{field}[{i}]"), format!("{text:?} is not a name, or *")))
     };
     texts.iter().enumerate().map(token).collect()
 }

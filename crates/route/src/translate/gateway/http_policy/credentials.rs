@@ -8,6 +8,7 @@ use crate::model::{ApiKeys, BasicAuthentication, Confidential, Csrf, HeaderName,
 use crate::objects::gateway::{ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, CsrfSpec, PolicySecret};
 use crate::objects::{API_KEYS_TYPE, CredentialKind, Credentials, Kind, ObjectKey};
 use crate::translate::dialect::Resolver;
+use crate::translate::fault::FieldFault;
 use crate::translate::host;
 
 /// The maximum numbers of Secrets, of sources, and of origins. Source: CustomResourceDefinition. Manifests are not validated against it.
@@ -17,23 +18,20 @@ const ORIGINS: usize = 32;
 /// The longest name of a parameter of the query.
 const PARAMETER: usize = 253;
 
-/// The field below the feature, and a message.
-type Fault = (String, String);
-
 /// Parses the users that requests need the password of. The faults of single users are added to `faulty`.
 pub fn basic_authentication(
     spec: &BasicAuthenticationSpec,
     namespace: &Arc<str>,
     resolver: &mut Resolver,
-    faulty: &mut Vec<Fault>,
-) -> Result<Arc<BasicAuthentication>, Fault> {
+    faulty: &mut Vec<FieldFault>,
+) -> Result<Arc<BasicAuthentication>, FieldFault> {
     let BasicAuthenticationSpec { secret_ref, user_header } = spec;
     let user_header = header(user_header.as_ref(), ".userHeader")?;
     let at = ".secretRef";
     let (key, credentials) = secret(secret_ref, at, CredentialKind::Passwords, namespace, resolver)?;
     report("basicAuthentication", at, &key, &credentials, faulty);
     if credentials.clients.is_empty() {
-        return Err((at.to_owned(), nobody(&key, &credentials)));
+        return Err(FieldFault::new(at, nobody(&key, &credentials)));
     }
     Ok(Arc::new(BasicAuthentication { users: credentials.clients.clone(), user_header }))
 }
@@ -43,15 +41,15 @@ pub fn api_keys(
     spec: &ApiKeysSpec,
     namespace: &Arc<str>,
     resolver: &mut Resolver,
-    faulty: &mut Vec<Fault>,
-) -> Result<Arc<ApiKeys>, Fault> {
+    faulty: &mut Vec<FieldFault>,
+) -> Result<Arc<ApiKeys>, FieldFault> {
     let ApiKeysSpec { secret_refs, sources, client_header } = spec;
     let client_header = header(client_header.as_ref(), ".clientHeader")?;
     if secret_refs.is_empty() || secret_refs.len() > SECRETS {
-        return Err((".secretRefs".to_owned(), format!("not between 1 and {SECRETS} Secrets")));
+        return Err(FieldFault::new(".secretRefs", format!("not between 1 and {SECRETS} Secrets")));
     }
     if sources.is_empty() || sources.len() > SOURCES {
-        return Err((".sources".to_owned(), format!("not between 1 and {SOURCES} sources")));
+        return Err(FieldFault::new(".sources", format!("not between 1 and {SOURCES} sources")));
     }
     let sources = sources.iter().enumerate().map(|(i, source)| self::source(source, &format!(".sources[{i}]")));
     let sources = sources.collect::<Result<_, _>>()?;
@@ -66,28 +64,28 @@ pub fn api_keys(
                 // Envoy rejects a key that occurs twice.
                 false => {
                     let message = format!("Secret \"{key}\": the client {client:?} has the key of another client");
-                    faulty.push((format!("apiKeys{at}"), message));
+                    faulty.push(FieldFault::new(format!("apiKeys{at}"), message));
                 }
             }
         }
         if clients.is_empty() && i + 1 == secret_refs.len() {
-            return Err((at, nobody(&key, &credentials)));
+            return Err(FieldFault::new(at, nobody(&key, &credentials)));
         }
     }
     Ok(Arc::new(ApiKeys { clients, sources, client_header }))
 }
 
-fn source(spec: &ApiKeySourceSpec, at: &str) -> Result<KeySource, Fault> {
+fn source(spec: &ApiKeySourceSpec, at: &str) -> Result<KeySource, FieldFault> {
     match spec {
         ApiKeySourceSpec { header: Some(text), query: None, cookie: None } => {
             let name = HeaderName::parse(text).map(KeySource::Header);
-            name.ok_or_else(|| (format!("{at}.header"), format!("{text:?} is not a header")))
+            name.ok_or_else(|| FieldFault::new(format!("{at}.header"), format!("{text:?} is not a header")))
         }
         ApiKeySourceSpec { header: None, query: Some(text), cookie: None } => {
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
             match (1..=PARAMETER).contains(&text.len()) && text.bytes().all(is_plain) {
                 true => Ok(KeySource::Query(text.as_str().into())),
-                false => Err((
+                false => Err(FieldFault::new(
                     format!("{at}.query"),
                     format!("{text:?} is not a parameter of letters, digits, \"-\", \".\", \"_\", and \"~\""),
                 )),
@@ -95,23 +93,23 @@ fn source(spec: &ApiKeySourceSpec, at: &str) -> Result<KeySource, Fault> {
         }
         ApiKeySourceSpec { header: None, query: None, cookie: Some(text) } => match HeaderName::is_token(text) {
             true => Ok(KeySource::Cookie(text.as_str().into())),
-            false => Err((format!("{at}.cookie"), format!("{text:?} is not the name of a cookie"))),
+            false => Err(FieldFault::new(format!("{at}.cookie"), format!("{text:?} is not the name of a cookie"))),
         },
-        _ => Err((at.to_owned(), "not exactly one of header, query, and cookie".to_owned())),
+        _ => Err(FieldFault::new(at, "not exactly one of header, query, and cookie")),
     }
 }
 
 /// Parses the web pages whose requests may change something.
-pub fn csrf(spec: &CsrfSpec) -> Result<Arc<Csrf>, Fault> {
+pub fn csrf(spec: &CsrfSpec) -> Result<Arc<Csrf>, FieldFault> {
     let CsrfSpec { additional_origins } = spec;
     if additional_origins.len() > ORIGINS {
-        return Err((".additionalOrigins".to_owned(), format!("more than {ORIGINS} hosts")));
+        return Err(FieldFault::new(".additionalOrigins", format!("more than {ORIGINS} hosts")));
     }
     let origin = |(i, text): (usize, &String)| {
         let fault = || {
             let message =
                 format!("{text:?} is not a host such as app.example.com, app.example.com:8443, or *.example.com");
-            (format!(".additionalOrigins[{i}]"), message)
+            FieldFault::new(format!(".additionalOrigins[{i}]"), message)
         };
         origin_host(text).ok_or_else(fault)
     };
@@ -141,10 +139,11 @@ fn secret(
     kind: CredentialKind,
     namespace: &Arc<str>,
     resolver: &mut Resolver,
-) -> Result<(ObjectKey, Arc<Credentials>), Fault> {
+) -> Result<(ObjectKey, Arc<Credentials>), FieldFault> {
     let PolicySecret { name, namespace: of } = reference;
     let key = ObjectKey::new(of.as_deref().unwrap_or(namespace), name);
-    permit(Kind::SECRET, &key, namespace, resolver).map_err(|message| (format!("{at}.namespace"), message))?;
+    permit(Kind::SECRET, &key, namespace, resolver)
+        .map_err(|message| FieldFault::new(format!("{at}.namespace"), message))?;
     let found = resolver.secret(key.clone()).and_then(|secret| secret.credentials.clone());
     let missing = match kind {
         CredentialKind::Passwords => {
@@ -152,12 +151,12 @@ fn secret(
         }
         CredentialKind::ApiKeys => format!("Secret \"{key}\" of type {API_KEYS_TYPE:?} does not exist"),
     };
-    let credentials = found.filter(|found| found.kind == kind).ok_or_else(|| (at.to_owned(), missing))?;
+    let credentials = found.filter(|found| found.kind == kind).ok_or_else(|| FieldFault::new(at, missing))?;
     Ok((key, credentials))
 }
 
-fn report(feature: &str, at: &str, key: &ObjectKey, credentials: &Credentials, faulty: &mut Vec<Fault>) {
-    let fault = |fault: &String| (format!("{feature}{at}"), format!("Secret \"{key}\": {fault}"));
+fn report(feature: &str, at: &str, key: &ObjectKey, credentials: &Credentials, faulty: &mut Vec<FieldFault>) {
+    let fault = |fault: &String| FieldFault::new(format!("{feature}{at}"), format!("Secret \"{key}\": {fault}"));
     faulty.extend(credentials.faults.iter().map(fault));
 }
 
@@ -169,6 +168,6 @@ fn nobody(key: &ObjectKey, credentials: &Credentials) -> String {
 }
 
 /// Parses the name of a header for the backend.
-fn header(text: Option<&String>, at: &str) -> Result<Option<HeaderName>, Fault> {
-    text.map(|text| HeaderName::parse_changeable(text)).transpose().map_err(|message| (at.to_owned(), message))
+fn header(text: Option<&String>, at: &str) -> Result<Option<HeaderName>, FieldFault> {
+    text.map(|text| HeaderName::parse_changeable(text)).transpose().map_err(|message| FieldFault::new(at, message))
 }

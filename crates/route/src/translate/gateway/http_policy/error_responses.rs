@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{ErrorResponse, HeaderValue};
 use crate::objects::gateway::{ErrorResponseSpec, StatusesSpec};
+use crate::translate::fault::FieldFault;
 use crate::translate::statuses;
 
 /// The maximum number of answers. Source: CustomResourceDefinition. Manifests are not validated against it.
@@ -22,17 +23,17 @@ const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Parses the answers. An answer that is not valid is left out, and its field and message are added to `faults`: no other answer, and no
 /// access, depends on it.
-pub fn parse(specs: &[ErrorResponseSpec], faults: &mut Vec<(String, String)>) -> Arc<[ErrorResponse]> {
+pub fn parse(specs: &[ErrorResponseSpec], faults: &mut Vec<FieldFault>) -> Arc<[ErrorResponse]> {
     let mut answers = Vec::new();
     let mut bytes = 0;
     for (i, spec) in specs.iter().enumerate() {
         if i == ANSWERS {
-            faults.push((format!("[{i}]"), format!("more than {ANSWERS} answers")));
+            faults.push(FieldFault::new(format!("[{i}]"), format!("more than {ANSWERS} answers")));
             break;
         }
         let parsed = answer(spec).and_then(|answer| match bytes + answer.body.len() {
             more if more > BODIES => {
-                Err((".body".to_owned(), format!("the bodies of all answers are longer than {BODIES} bytes")))
+                Err(FieldFault::new(".body", format!("the bodies of all answers are longer than {BODIES} bytes")))
             }
             more => {
                 bytes = more;
@@ -41,32 +42,33 @@ pub fn parse(specs: &[ErrorResponseSpec], faults: &mut Vec<(String, String)>) ->
         });
         match parsed {
             Ok(answer) => answers.push(answer),
-            Err((below, message)) => faults.push((format!("[{i}]{below}"), message)),
+            Err(fault) => faults.push(fault.within(format_args!("[{i}]"))),
         }
     }
     answers.into()
 }
 
-fn answer(spec: &ErrorResponseSpec) -> Result<ErrorResponse, (String, String)> {
+fn answer(spec: &ErrorResponseSpec) -> Result<ErrorResponse, FieldFault> {
     let ErrorResponseSpec { statuses: named, status, content_type, body } = spec;
     if named.is_empty() || named.len() > STATUSES {
-        return Err((".statuses".to_owned(), format!("the number of statuses is not between 1 and {STATUSES}")));
+        return Err(FieldFault::new(".statuses", format!("the number of statuses is not between 1 and {STATUSES}")));
     }
     if let Some(status) = status.filter(|status| !ErrorResponse::STATUSES.contains(status)) {
-        return Err((".status".to_owned(), format!("{status} is not a status from 400 to 599")));
+        return Err(FieldFault::new(".status", format!("{status} is not a status from 400 to 599")));
     }
     let range = |(i, one): (usize, &StatusesSpec)| {
         let message = || format!("\"{one}\" is not a status from 400 to 599, or a range such as 500-599");
-        statuses::range(&one.to_string(), ErrorResponse::STATUSES).ok_or_else(|| (format!(".statuses[{i}]"), message()))
+        statuses::range(&one.to_string(), ErrorResponse::STATUSES)
+            .ok_or_else(|| FieldFault::new(format!(".statuses[{i}]"), message()))
     };
     let statuses = named.iter().enumerate().map(range).collect::<Result<_, _>>()?;
     let content_type = content_type.as_deref().unwrap_or(DEFAULT_TYPE);
     let parsed = HeaderValue::parse(content_type).filter(|_| (1..=TYPE).contains(&content_type.len()));
     let content_type = parsed.ok_or_else(|| {
-        (".contentType".to_owned(), format!("{content_type:?} is not a media type such as text/html"))
+        FieldFault::new(".contentType", format!("{content_type:?} is not a media type such as text/html"))
     })?;
     if body.len() > BODY {
-        return Err((".body".to_owned(), format!("the body is longer than {BODY} bytes")));
+        return Err(FieldFault::new(".body", format!("the body is longer than {BODY} bytes")));
     }
     Ok(ErrorResponse { statuses, status: *status, content_type, body: body.as_str().into() })
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use crate::model::{GlobalRateLimit, HeaderName, RateLimitEntry};
 use crate::objects::gateway::{DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, GlobalRateLimitSpec};
 use crate::settings::Settings;
-
-/// The field below the feature, and a message.
-type Fault = (String, String);
+use crate::translate::fault::FieldFault;
 
 /// The maximum numbers of descriptors and of entries, and the longest text in bytes. Source: CustomResourceDefinition. Manifests are not
 /// validated against it.
@@ -19,8 +17,12 @@ const LONGEST: usize = 253;
 const NAMESPACE: &str = "namespace";
 
 /// Parses the descriptors of a policy of this namespace. Those of the settings precede them.
-pub fn parse(spec: &GlobalRateLimitSpec, namespace: &str, settings: &Settings) -> Result<Arc<GlobalRateLimit>, Fault> {
-    let at_feature = |message: String| (String::new(), message);
+pub fn parse(
+    spec: &GlobalRateLimitSpec,
+    namespace: &str,
+    settings: &Settings,
+) -> Result<Arc<GlobalRateLimit>, FieldFault> {
+    let at_feature = |message: String| FieldFault::new("", message);
     if settings.rate_limit.endpoint.is_none() {
         return Err(at_feature("no service counts requests: the setting rateLimit.endpoint is empty".to_owned()));
     }
@@ -29,29 +31,29 @@ pub fn parse(spec: &GlobalRateLimitSpec, namespace: &str, settings: &Settings) -
     }
     let GlobalRateLimitSpec { descriptors } = spec;
     if descriptors.is_empty() || descriptors.len() > DESCRIPTORS {
-        return Err((".descriptors".to_owned(), format!("not between 1 and {DESCRIPTORS} descriptors")));
+        return Err(FieldFault::new(".descriptors", format!("not between 1 and {DESCRIPTORS} descriptors")));
     }
     let parsed = descriptors.iter().enumerate().map(|(index, descriptor)| {
-        entries(descriptor, namespace).map_err(|(below, message)| (format!(".descriptors[{index}]{below}"), message))
+        entries(descriptor, namespace).map_err(|fault| fault.within(format_args!(".descriptors[{index}]")))
     });
-    let own = parsed.collect::<Result<Vec<_>, Fault>>()?;
+    let own = parsed.collect::<Result<Vec<_>, FieldFault>>()?;
     Ok(Arc::new(GlobalRateLimit { descriptors: settings.rate_limit.descriptors.iter().cloned().chain(own).collect() }))
 }
 
-fn entries(descriptor: &DescriptorSpec, namespace: &str) -> Result<Vec<RateLimitEntry>, Fault> {
+fn entries(descriptor: &DescriptorSpec, namespace: &str) -> Result<Vec<RateLimitEntry>, FieldFault> {
     let DescriptorSpec { entries } = descriptor;
     if entries.is_empty() || entries.len() > ENTRIES {
-        return Err((".entries".to_owned(), format!("not between 1 and {ENTRIES} entries")));
+        return Err(FieldFault::new(".entries", format!("not between 1 and {ENTRIES} entries")));
     }
     let first = RateLimitEntry::GenericKey { key: Some(NAMESPACE.to_owned()), value: namespace.to_owned() };
     let parsed = entries
         .iter()
         .enumerate()
-        .map(|(index, one)| entry(one).map_err(|(below, message)| (format!(".entries[{index}]{below}"), message)));
+        .map(|(index, one)| entry(one).map_err(|fault| fault.within(format_args!(".entries[{index}]"))));
     std::iter::once(Ok(first)).chain(parsed).collect()
 }
 
-fn entry(spec: &DescriptorEntrySpec) -> Result<RateLimitEntry, Fault> {
+fn entry(spec: &DescriptorEntrySpec) -> Result<RateLimitEntry, FieldFault> {
     let DescriptorEntrySpec { r#type, key, value, header } = spec;
     let used: &[&str] = match r#type {
         DescriptorEntryType::Value => &["key", "value"],
@@ -60,7 +62,7 @@ fn entry(spec: &DescriptorEntrySpec) -> Result<RateLimitEntry, Fault> {
     };
     let given = [("key", key), ("value", value), ("header", header)].into_iter().filter(|(_, text)| text.is_some());
     if let Some((name, _)) = given.into_iter().find(|(name, _)| !used.contains(name)) {
-        return Err((format!(".{name}"), format!("has no effect on an entry of the type {type:?}")));
+        return Err(FieldFault::new(format!(".{name}"), format!("has no effect on an entry of the type {type:?}")));
     }
     match r#type {
         DescriptorEntryType::Value => {
@@ -69,7 +71,7 @@ fn entry(spec: &DescriptorEntrySpec) -> Result<RateLimitEntry, Fault> {
         DescriptorEntryType::Header => {
             let name = header.as_deref().unwrap_or_default();
             let header = HeaderName::parse(name)
-                .ok_or_else(|| (".header".to_owned(), format!("{name:?} is not the name of a header")))?;
+                .ok_or_else(|| FieldFault::new(".header", format!("{name:?} is not the name of a header")))?;
             Ok(RateLimitEntry::RequestHeader { header_name: header.to_string(), descriptor_key: text(".key", key)? })
         }
         DescriptorEntryType::ClientAddress => Ok(RateLimitEntry::RemoteAddress),
@@ -77,14 +79,14 @@ fn entry(spec: &DescriptorEntrySpec) -> Result<RateLimitEntry, Fault> {
 }
 
 /// Returns a text without the percent sign, which begins an operator in some configurations of Envoy.
-fn text(field: &str, text: &Option<String>) -> Result<String, Fault> {
+fn text(field: &str, text: &Option<String>) -> Result<String, FieldFault> {
     let text = text.as_deref().unwrap_or_default();
     let is_valid =
         (1..=LONGEST).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%');
     match is_valid {
         true => Ok(text.to_owned()),
-        false => Err((
-            field.to_owned(),
+        false => Err(FieldFault::new(
+            field,
             format!("{text:?} is not a text of 1 to {LONGEST} visible characters without \"%\""),
         )),
     }

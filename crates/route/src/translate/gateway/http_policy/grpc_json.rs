@@ -23,9 +23,7 @@ use self::wire::{
 };
 use crate::model::GrpcJson;
 use crate::objects::gateway::GrpcJsonSpec;
-
-/// The field below the feature, and a message.
-type Fault = (String, String);
+use crate::translate::fault::FieldFault;
 
 /// The maximum number of services, and the maximum size of the text with the descriptors. Source: CustomResourceDefinition. Manifests are not
 /// validated against it.
@@ -39,12 +37,12 @@ const NAMED: usize = 5;
 const TAKEN: [&str; 3] = [PACKAGE, "google.api", "google.protobuf"];
 
 /// Parses the feature. `most` is the maximum size of a body in bytes, of the settings. The parts are methods that cannot be called.
-pub fn parse(spec: &GrpcJsonSpec, most: u32, left_out: &mut Vec<Fault>) -> Result<Arc<GrpcJson>, Fault> {
+pub fn parse(spec: &GrpcJsonSpec, most: u32, left_out: &mut Vec<FieldFault>) -> Result<Arc<GrpcJson>, FieldFault> {
     let GrpcJsonSpec { descriptors, services: wanted } = spec;
     if most == 0 {
-        return Err((String::new(), "the setting tenants.maxGrpcJsonBytes does not allow it".to_owned()));
+        return Err(FieldFault::new("", "the setting tenants.maxGrpcJsonBytes does not allow it"));
     }
-    let set = decoded(descriptors).map_err(|message| (".descriptors".to_owned(), message))?;
+    let set = decoded(descriptors).map_err(|message| FieldFault::new(".descriptors", message))?;
     let types = DescribedTypes::of(&set);
     let services = selected(&set, wanted)?;
     let mut writer = Writer { messages: Messages::new(&types), types: &types, keys: HashSet::new() };
@@ -58,7 +56,7 @@ pub fn parse(spec: &GrpcJsonSpec, most: u32, left_out: &mut Vec<Fault>) -> Resul
     if !files.values().flatten().any(|service| !service.method.is_empty()) {
         let texts: Vec<&str> = uncalled.iter().map(|(_, one)| &*one.text).collect();
         let message = if texts.is_empty() { "the services have no methods".to_owned() } else { summary(&texts) };
-        return Err((".services".to_owned(), message));
+        return Err(FieldFault::new(".services", message));
     }
     let descriptors = encoded(writer.messages, files);
     if descriptors.len() > SIZE {
@@ -67,13 +65,13 @@ pub fn parse(spec: &GrpcJsonSpec, most: u32, left_out: &mut Vec<Fault>) -> Resul
             descriptors.len() >> 10,
             SIZE >> 10
         );
-        return Err((".services".to_owned(), message));
+        return Err(FieldFault::new(".services", message));
     }
     // Many services have streams. The author of a path expects that requests can call the method.
     uncalled.retain(|(_, one)| one.has_path);
     left_out.extend(uncalled.chunk_by(|(i, _), (other, _)| i == other).filter_map(|of_service| {
         let texts: Vec<&str> = of_service.iter().map(|(_, one)| &*one.text).collect();
-        of_service.first().map(|(i, _)| (format!(".services[{i}]"), summary(&texts)))
+        of_service.first().map(|(i, _)| FieldFault::new(format!(".services[{i}]"), summary(&texts)))
     }));
     let services = services.into_keys().map(Arc::from).collect();
     Ok(Arc::new(GrpcJson { descriptors: descriptors.into(), services, max_bytes: most }))
@@ -93,16 +91,16 @@ fn decoded(text: &str) -> Result<DescriptorSet, String> {
 type Selected<'s> = (usize, &'s str, &'s ServiceDescriptor);
 
 /// Returns the services of a policy by their full names. No two descriptors that are written have one name.
-fn selected<'s>(set: &'s DescriptorSet, wanted: &'s [String]) -> Result<BTreeMap<&'s str, Selected<'s>>, Fault> {
+fn selected<'s>(set: &'s DescriptorSet, wanted: &'s [String]) -> Result<BTreeMap<&'s str, Selected<'s>>, FieldFault> {
     if wanted.is_empty() || wanted.len() > SERVICES {
-        return Err((".services".to_owned(), format!("{} services, not 1 to {SERVICES}", wanted.len())));
+        return Err(FieldFault::new(".services", format!("{} services, not 1 to {SERVICES}", wanted.len())));
     }
     let known =
         set.file.iter().flat_map(|file| file.service.iter().map(move |one| (full_name(file, one), (file, one))));
     let known: HashMap<_, _> = known.collect();
     let mut services = BTreeMap::new();
     for (i, name) in wanted.iter().enumerate() {
-        let fault = |message: String| Err((format!(".services[{i}]"), message));
+        let fault = |message: String| Err(FieldFault::new(format!(".services[{i}]"), message));
         let Some((file, service)) = known.get(name) else {
             return fault(format!("the descriptors have no service {:?}", shown(name)));
         };
@@ -116,7 +114,9 @@ fn selected<'s>(set: &'s DescriptorSet, wanted: &'s [String]) -> Result<BTreeMap
     let scopes = services.keys().copied().chain(TAKEN);
     let scopes: HashSet<&str> = scopes.flat_map(|name| name.match_indices('.').map(|(at, _)| &name[..at])).collect();
     match services.iter().find(|(name, _)| scopes.contains(*name)) {
-        Some((name, (i, ..))) => Err((format!(".services[{i}]"), format!("{name:?} is the name of a package, too"))),
+        Some((name, (i, ..))) => {
+            Err(FieldFault::new(format!(".services[{i}]"), format!("{name:?} is the name of a package, too")))
+        }
         None => Ok(services),
     }
 }

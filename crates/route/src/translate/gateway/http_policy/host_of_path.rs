@@ -4,6 +4,7 @@ use super::rewrite::{check_length, cost_of_groups, references, sum};
 use crate::model::{RegexRewrite, is_of_host};
 use crate::objects::gateway::HostnameOfPathSpec;
 use crate::re2::{self, Cost};
+use crate::translate::fault::FieldFault;
 use crate::translate::patterns::Patterns;
 
 /// The maximum length of a pattern. Source: CustomResourceDefinition. Manifests are not validated against it.
@@ -11,13 +12,13 @@ const LONGEST: usize = 1024;
 /// The maximum length of a substitution: that of a DNS name.
 const LONGEST_HOST: usize = 253;
 
-/// Parses the change. On an error, returns the field and a message.
+/// Parses the change.
 ///
 /// The groups match no other bytes than those of a name, so no client reaches anything else by its path than another name. Servers of HTTP/2
 /// close a connection, with the requests of all clients, because of other bytes.
-pub fn parse(spec: &HostnameOfPathSpec, patterns: &mut Patterns) -> Result<(RegexRewrite, Cost), (String, String)> {
+pub fn parse(spec: &HostnameOfPathSpec, patterns: &mut Patterns) -> Result<(RegexRewrite, Cost), FieldFault> {
     let HostnameOfPathSpec { pattern, substitution } = spec;
-    let fault = |field: &str, message: String| (field.to_owned(), message);
+    let fault = |field: &str, message: String| FieldFault::new(format!(".{field}"), message);
     check_length(pattern, LONGEST).map_err(|message| fault("pattern", message))?;
     check_length(substitution, LONGEST_HOST).map_err(|message| fault("substitution", message))?;
     let rewrite = RegexRewrite { pattern: whole(pattern).into(), substitution: substitution.as_str().into() };
@@ -67,7 +68,7 @@ mod tests {
         let spec = HostnameOfPathSpec { pattern: pattern.to_owned(), substitution: substitution.to_owned() };
         match parse(&spec, &mut patterns) {
             Ok((rewrite, _)) => Ok(rewrite.for_any_path()),
-            Err((field, message)) => Err(format!("{field}: {message}")),
+            Err(FieldFault { field, message }) => Err(format!("{field}: {message}")),
         }
     }
 

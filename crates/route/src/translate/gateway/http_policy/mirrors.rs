@@ -6,10 +6,8 @@ use super::backend;
 use crate::model::{Mirror, Share};
 use crate::objects::gateway::{MirrorFraction, MirrorSpec};
 use crate::translate::dialect::Resolver;
+use crate::translate::fault::FieldFault;
 use crate::translate::gateway::backend::Called;
-
-/// The field below the feature, and a message.
-type Fault = (String, String);
 
 /// The maximum number of receivers. Source: CustomResourceDefinition. Manifests are not validated against it.
 const MOST: usize = 3;
@@ -20,10 +18,10 @@ pub fn parse(
     specs: &[MirrorSpec],
     namespace: &Arc<str>,
     resolver: &mut Resolver,
-    left_out: &mut Vec<Fault>,
-) -> Result<Arc<[Mirror]>, Fault> {
+    left_out: &mut Vec<FieldFault>,
+) -> Result<Arc<[Mirror]>, FieldFault> {
     if specs.len() > MOST {
-        return Err((String::new(), format!("more than {MOST} mirrors")));
+        return Err(FieldFault::new("", format!("more than {MOST} mirrors")));
     }
     let mut mirrors = Vec::new();
     for (i, MirrorSpec { backend_ref, fraction, percent }) in specs.iter().enumerate() {
@@ -32,16 +30,16 @@ pub fn parse(
             (None, Some(percent)) => Share::new(*percent, 100),
             (Some(MirrorFraction { numerator, denominator }), None) => Share::new(*numerator, *denominator),
             (Some(_), Some(_)) => {
-                return Err((format!("[{i}]"), "both \"fraction\" and \"percent\" are set".to_owned()));
+                return Err(FieldFault::new(format!("[{i}]"), "both \"fraction\" and \"percent\" are set"));
             }
         };
         let field = if fraction.is_some() { "fraction" } else { "percent" };
-        let fault = || (format!("[{i}].{field}"), "the share of the requests is not between 0 and 1".to_owned());
+        let fault = || FieldFault::new(format!("[{i}].{field}"), "the share of the requests is not between 0 and 1");
         let share = share.ok_or_else(fault)?;
         match backend(backend_ref, None, namespace, resolver) {
             Ok(Called { cluster, .. }) if share.millionths() > 0 => mirrors.push(Mirror { cluster, share }),
             Ok(_) => {}
-            Err((below, message)) => left_out.push((format!("[{i}]{below}"), message)),
+            Err(fault) => left_out.push(fault.within(format_args!("[{i}]"))),
         }
     }
     Ok(mirrors.into())

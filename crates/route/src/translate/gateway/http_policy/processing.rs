@@ -9,10 +9,8 @@ use crate::duration;
 use crate::model::{Processed, ProcessedBody, Processing, UpstreamProtocol};
 use crate::objects::gateway::{BodyMode, ExternalProcessingSpec, HeaderMode, ProcessedSpec};
 use crate::translate::dialect::Resolver;
+use crate::translate::fault::FieldFault;
 use crate::translate::gateway::backend::Called;
-
-/// The field below the feature, and a message.
-type Fault = (String, String);
 
 /// The time limit of an answer without a limit of the policy, as for authorization servers.
 const DEFAULT: Duration = Duration::from_secs(1);
@@ -24,37 +22,37 @@ pub fn parse(
     spec: &ExternalProcessingSpec,
     namespace: &Arc<str>,
     resolver: &mut Resolver,
-) -> Result<Arc<Processing>, Fault> {
+) -> Result<Arc<Processing>, FieldFault> {
     let ExternalProcessingSpec { backend_ref, request, response, timeout, fail_open } = spec;
     let timeout = match timeout {
         None => DEFAULT,
         Some(text) => {
             let limit = duration::parse(text).filter(|limit| (Duration::from_millis(1)..=LONGEST).contains(limit));
             let message = || format!("{text:?} is not a time from 1ms to 1m, such as 500ms");
-            limit.ok_or_else(|| (".timeout".to_owned(), message()))?
+            limit.ok_or_else(|| FieldFault::new(".timeout", message()))?
         }
     };
     let default = ProcessedSpec::default();
     let (request, response) = (request.as_ref().unwrap_or(&default), response.as_ref().unwrap_or(&default));
     if response.max_bytes.is_some() {
-        return Err((".response.maxBytes".to_owned(), "the size of responses has the limit of connections".to_owned()));
+        return Err(FieldFault::new(".response.maxBytes", "the size of responses has the limit of connections"));
     }
     let limit = match (request.body, &request.max_bytes) {
         (BodyMode::Buffered, Some(text)) => {
-            Some(buffered(text, resolver).map_err(|message| (".request.maxBytes".to_owned(), message))?)
+            Some(buffered(text, resolver).map_err(|message| FieldFault::new(".request.maxBytes", message))?)
         }
         (BodyMode::Buffered, None) => {
-            return Err((".request.maxBytes".to_owned(), "a buffered body needs a maximum size".to_owned()));
+            return Err(FieldFault::new(".request.maxBytes", "a buffered body needs a maximum size"));
         }
         (BodyMode::None | BodyMode::Streamed, Some(_)) => {
-            return Err((".request.maxBytes".to_owned(), "only a buffered body has a maximum size".to_owned()));
+            return Err(FieldFault::new(".request.maxBytes", "only a buffered body has a maximum size"));
         }
         (BodyMode::None | BodyMode::Streamed, None) => None,
     };
     let request = processed(request, HeaderMode::Send, limit);
     let response = processed(response, HeaderMode::Skip, None);
     if request.is_nothing() && response.is_nothing() {
-        return Err((".request".to_owned(), "the server receives no part of requests and responses".to_owned()));
+        return Err(FieldFault::new(".request", "the server receives no part of requests and responses"));
     }
     let Called { cluster, .. } = backend(backend_ref, Some(UpstreamProtocol::H2c), namespace, resolver)?;
     Ok(Arc::new(Processing { cluster, request, response, timeout, fail_open: *fail_open }))

@@ -4,11 +4,9 @@ use super::host_of_path;
 use crate::model::{HeaderName, HeaderValue, Host, HostRewrite, PathRewrite, PolicyRewrite, RegexRewrite};
 use crate::objects::gateway::{HostnameFromSpec, PathRewriteSpec, RegexRewriteSpec, UrlRewriteSpec};
 use crate::re2::{self, Cost, Rejection};
+use crate::translate::fault::FieldFault;
 use crate::translate::host;
 use crate::translate::patterns::Patterns;
-
-/// The field below the feature, and a message.
-pub(super) type Fault = (String, String);
 
 /// The maximum length of a pattern and of a substitution. Source: CustomResourceDefinition. Manifests are not validated against it.
 const LONGEST: usize = 1024;
@@ -26,11 +24,11 @@ pub struct CostlyRewrite {
 }
 
 /// Parses the change.
-pub fn parse(spec: &UrlRewriteSpec, patterns: &mut Patterns) -> Result<CostlyRewrite, Fault> {
+pub fn parse(spec: &UrlRewriteSpec, patterns: &mut Patterns) -> Result<CostlyRewrite, FieldFault> {
     let UrlRewriteSpec { hostname, hostname_from, path } = spec;
     let (host, of_host) = match (hostname, hostname_from) {
         (None, None) if path.is_none() => {
-            return Err((String::new(), "none of \"hostname\", \"hostnameFrom\", and \"path\" is set".to_owned()));
+            return Err(FieldFault::new("", "none of \"hostname\", \"hostnameFrom\", and \"path\" is set"));
         }
         (None, None) => (None, Cost::default()),
         (Some(text), None) => (Some(HostRewrite::Name(fixed(text)?)), Cost::default()),
@@ -39,8 +37,8 @@ pub fn parse(spec: &UrlRewriteSpec, patterns: &mut Patterns) -> Result<CostlyRew
             (Some(host), cost)
         }
         (Some(_), Some(_)) => {
-            let message = "\"hostname\" is set too, and a request has one host".to_owned();
-            return Err((".hostnameFrom".to_owned(), message));
+            let message = "\"hostname\" is set too, and a request has one host";
+            return Err(FieldFault::new(".hostnameFrom", message));
         }
     };
     let path = path.as_ref().map(|PathRewriteSpec { regex }| by_regex(regex, patterns)).transpose()?;
@@ -49,35 +47,35 @@ pub fn parse(spec: &UrlRewriteSpec, patterns: &mut Patterns) -> Result<CostlyRew
         let widths = [of_host.for_any_path(), of_path.pattern.to_string()].map(|pattern| re2::width(&pattern));
         if widths.into_iter().flatten().sum::<u32>() > WIDEST {
             let message = format!("both patterns together have more than {WIDEST} alternatives at one place");
-            return Err((".hostnameFrom.path.pattern".to_owned(), message));
+            return Err(FieldFault::new(".hostnameFrom.path.pattern", message));
         }
     }
     Ok(CostlyRewrite { rewrite: PolicyRewrite { host, path }, cost: sum(of_host, of_path) })
 }
 
-fn fixed(text: &str) -> Result<HeaderValue, Fault> {
+fn fixed(text: &str) -> Result<HeaderValue, FieldFault> {
     let name = match host::parse(text) {
         Ok(name @ Host::Exact(_)) => HeaderValue::parse(&name.to_string()),
         _ => None,
     };
-    name.ok_or_else(|| (".hostname".to_owned(), format!("{text:?} is not a DNS name")))
+    name.ok_or_else(|| FieldFault::new(".hostname", format!("{text:?} is not a DNS name")))
 }
 
-fn of_request(from: &HostnameFromSpec, patterns: &mut Patterns) -> Result<(HostRewrite, Cost), Fault> {
+fn of_request(from: &HostnameFromSpec, patterns: &mut Patterns) -> Result<(HostRewrite, Cost), FieldFault> {
     match (&from.header, &from.path) {
         (Some(name), None) => {
-            let fault = |message| (".hostnameFrom.header".to_owned(), message);
+            let fault = |message| FieldFault::new(".hostnameFrom.header", message);
             let name = HeaderName::parse_with_host(name).map_err(fault)?;
             Ok((HostRewrite::Header(name), Cost::default()))
         }
         (None, Some(path)) => {
-            let fault = |(field, message)| (format!(".hostnameFrom.path.{field}"), message);
+            let fault = |fault: FieldFault| fault.within(".hostnameFrom.path");
             let (rewrite, cost) = host_of_path::parse(path, patterns).map_err(fault)?;
             Ok((HostRewrite::Path(rewrite.into()), cost))
         }
-        (None, None) => Err((".hostnameFrom".to_owned(), "neither \"header\" nor \"path\" is set".to_owned())),
+        (None, None) => Err(FieldFault::new(".hostnameFrom", "neither \"header\" nor \"path\" is set")),
         (Some(_), Some(_)) => {
-            Err((".hostnameFrom".to_owned(), "\"header\" and \"path\" are set, and a request has one host".to_owned()))
+            Err(FieldFault::new(".hostnameFrom", "\"header\" and \"path\" are set, and a request has one host"))
         }
     }
 }
@@ -87,9 +85,9 @@ pub(super) fn sum(a: Cost, b: Cost) -> Cost {
     Cost { size: a.size.saturating_add(b.size), steps: a.steps.saturating_add(b.steps) }
 }
 
-fn by_regex(spec: &RegexRewriteSpec, patterns: &mut Patterns) -> Result<(PathRewrite, Cost), Fault> {
+fn by_regex(spec: &RegexRewriteSpec, patterns: &mut Patterns) -> Result<(PathRewrite, Cost), FieldFault> {
     let RegexRewriteSpec { pattern, substitution } = spec;
-    let fault = |field: &str, message: String| (format!(".path.regex.{field}"), message);
+    let fault = |field: &str, message: String| FieldFault::new(format!(".path.regex.{field}"), message);
     check_length(pattern, LONGEST).map_err(|message| fault("pattern", message))?;
     check_length(substitution, LONGEST).map_err(|message| fault("substitution", message))?;
     let whole = anchored(pattern);
@@ -175,7 +173,7 @@ mod tests {
         match by_regex(&spec, &mut patterns) {
             Ok((PathRewrite::Regex(rewrite), _)) => Ok(rewrite.pattern.to_string()),
             Ok((other, _)) => Err(format!("{other:?}")),
-            Err((field, message)) => Err(format!("{field}: {message}")),
+            Err(FieldFault { field, message }) => Err(format!("{field}: {message}")),
         }
     }
 
@@ -235,7 +233,7 @@ mod tests {
             parse(&spec, &mut Patterns::new(&Regexes::default())).err()
         };
         assert_eq!(fault(1), None);
-        let message = "both patterns together have more than 24 alternatives at one place".to_owned();
-        assert_eq!(fault(4), Some((".hostnameFrom.path.pattern".to_owned(), message)));
+        let message = "both patterns together have more than 24 alternatives at one place";
+        assert_eq!(fault(4), Some(FieldFault::new(".hostnameFrom.path.pattern", message)));
     }
 }

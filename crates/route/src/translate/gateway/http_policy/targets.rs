@@ -8,9 +8,9 @@ use crate::objects::{Ingress, Kind, ObjectId, ObjectKey, Objects};
 use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
 use crate::translate::host;
-use crate::translate::policy_targets::Fault;
 use crate::translate::problem::Message;
 use crate::translate::source::section_of;
+use crate::translate::verdict::ConditionFault;
 
 /// A target of a policy: a Gateway, a route, an Ingress, a part of one of these, an HTTPProxy, or a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +31,11 @@ const TARGETS: [(Kind, &str); 5] = [
 ];
 
 /// Returns the target of a reference if it exists.
-pub fn parse(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<SectionTarget, Fault> {
+pub fn parse(
+    target: &HttpPolicyTarget,
+    namespace: &Arc<str>,
+    resolver: &mut Resolver,
+) -> Result<SectionTarget, ConditionFault> {
     let HttpPolicyTarget { group, kind, name, section_name } = target;
     let section = section_name.clone().filter(|name| !name.is_empty());
     let is = |one: Kind| group == one.info().group && kind == one.as_str();
@@ -39,7 +43,8 @@ pub fn parse(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Res
         return self::namespace(name, section.as_deref(), namespace);
     }
     let Some((of, part)) = TARGETS.into_iter().find(|(one, _)| is(*one)) else {
-        return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported").into()));
+        let message = format!("targets of kind {kind:?} of group {group:?} are not supported");
+        return Err(ConditionFault::new("Invalid", message));
     };
     let key = ObjectKey { namespace: namespace.clone(), name: name.as_str().into() };
     resolver.record(Input::new(of, key.clone()));
@@ -53,19 +58,24 @@ pub fn parse(target: &HttpPolicyTarget, namespace: &Arc<str>, resolver: &mut Res
         (Some(true), _) => Ok(SectionTarget { object, section }),
         (Some(false), name) => {
             let name = name.as_deref().unwrap_or_default();
-            Err(("TargetNotFound", format!("{kind} \"{}\" has no {part} {name:?}", object.key).into()))
+            let message = format!("{kind} \"{}\" has no {part} {name:?}", object.key);
+            Err(ConditionFault::new("TargetNotFound", message))
         }
-        (None, _) => Err(("TargetNotFound", Message::missing(of, &object.key, "does not exist"))),
+        (None, _) => Err(ConditionFault::new("TargetNotFound", Message::missing(of, &object.key, "does not exist"))),
     }
 }
 
 /// Returns the target of a reference to a namespace, which must be that of the policy.
-fn namespace(name: &str, section: Option<&str>, own: &Arc<str>) -> Result<SectionTarget, Fault> {
+fn namespace(name: &str, section: Option<&str>, own: &Arc<str>) -> Result<SectionTarget, ConditionFault> {
     match section {
         _ if *name != **own => {
-            Err(("Invalid", format!("namespace {name:?} is not the namespace of the policy, {own:?}").into()))
+            let message = format!("namespace {name:?} is not the namespace of the policy, {own:?}");
+            Err(ConditionFault::new("Invalid", message))
         }
-        Some(section) => Err(("TargetNotFound", format!("Namespace \"{own}\" has no section {section:?}").into())),
+        Some(section) => {
+            let message = format!("Namespace \"{own}\" has no section {section:?}");
+            Err(ConditionFault::new("TargetNotFound", message))
+        }
         None => Ok(SectionTarget { object: of_namespace(own), section: None }),
     }
 }

@@ -8,6 +8,7 @@ use crate::duration;
 use crate::model::{Jwks, Jwt, JwtIssuer, RemoteJwks};
 use crate::objects::gateway::{JwksSpec, JwtProviderSpec, JwtSpec, RemoteJwksSpec};
 use crate::translate::dialect::Resolver;
+use crate::translate::fault::FieldFault;
 use crate::translate::gateway::backend::Called;
 use crate::translate::gateway::web_keys;
 use crate::translate::uri::Uri;
@@ -21,15 +22,15 @@ const TIMEOUT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_se
 const REFRESH: (Duration, Duration, Duration) =
     (Duration::from_secs(60), Duration::from_secs(600), Duration::from_secs(24 * 3600));
 
-/// Parses the tokens that requests need. The error is the field below the feature, and a message.
-pub fn jwt(spec: &JwtSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Arc<Jwt>, (String, String)> {
+/// Parses the tokens that requests need.
+pub fn jwt(spec: &JwtSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Arc<Jwt>, FieldFault> {
     let JwtSpec { providers } = spec;
     if providers.is_empty() || providers.len() > PROVIDERS {
-        return Err((".providers".to_owned(), format!("not between 1 and {} providers", PROVIDERS)));
+        return Err(FieldFault::new(".providers", format!("not between 1 and {} providers", PROVIDERS)));
     }
     let provider = |(i, provider): (usize, &JwtProviderSpec)| {
         let JwtProviderSpec { issuer, audiences, jwks } = provider;
-        let fault = |field: &str, message: String| (format!(".providers[{i}].{field}"), message);
+        let fault = |field: &str, message: String| FieldFault::new(format!(".providers[{i}].{field}"), message);
         if issuer.is_empty() {
             return Err(fault("issuer", "missing".to_owned()));
         }
@@ -38,7 +39,7 @@ pub fn jwt(spec: &JwtSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Res
             return Err(fault("issuer", format!("{issuer:?} is the issuer of another provider")));
         }
         let jwks =
-            keys(jwks, namespace, resolver).map_err(|(field, message)| fault(&format!("jwks{field}"), message))?;
+            keys(jwks, namespace, resolver).map_err(|fault| fault.within(format_args!(".providers[{i}].jwks")))?;
         let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
         Ok(JwtIssuer { issuer: issuer.as_str().into(), audiences, jwks, forwards: true, reads_query: false })
     };
@@ -46,17 +47,17 @@ pub fn jwt(spec: &JwtSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Res
     Ok(Arc::new(Jwt { providers }))
 }
 
-fn keys(spec: &JwksSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Jwks, (String, String)> {
+fn keys(spec: &JwksSpec, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<Jwks, FieldFault> {
     let JwksSpec { inline, remote } = spec;
     let inline = inline.as_ref().map(|text| web_keys::parse(text)).transpose();
-    let inline = inline.map_err(|message| (".inline".to_owned(), message))?;
+    let inline = inline.map_err(|message| FieldFault::new(".inline", message))?;
     match (remote, inline) {
         (Some(remote), fallback) => {
             let remote = self::remote(remote, fallback, namespace, resolver);
-            remote.map(Jwks::Remote).map_err(|(field, message)| (format!(".remote{field}"), message))
+            remote.map(Jwks::Remote).map_err(|fault| fault.within(".remote"))
         }
         (None, Some(keys)) => Ok(Jwks::Inline(keys)),
-        (None, None) => Err((String::new(), "neither inline nor remote is set".to_owned())),
+        (None, None) => Err(FieldFault::new("", "neither inline nor remote is set")),
     }
 }
 
@@ -65,17 +66,18 @@ fn remote(
     fallback: Option<Arc<str>>,
     namespace: &Arc<str>,
     resolver: &mut Resolver,
-) -> Result<RemoteJwks, (String, String)> {
+) -> Result<RemoteJwks, FieldFault> {
     let RemoteJwksSpec { uri, backend_ref, timeout, refresh_interval } = spec;
-    let fault = |field: &str, message: String| (field.to_owned(), message);
     let Some(Uri { is_https, .. }) = Uri::parse(uri) else {
-        return Err(fault(".uri", format!("{uri:?} is not a URI such as https://login.example.com/keys")));
+        return Err(FieldFault::new(".uri", format!("{uri:?} is not a URI such as https://login.example.com/keys")));
     };
     let timeout = match timeout {
         None => TIMEOUT.0,
         Some(text) => {
             let limit = duration::parse(text).filter(|limit| (Duration::from_millis(1)..=TIMEOUT.1).contains(limit));
-            limit.ok_or_else(|| fault(".timeout", format!("{text:?} is not a time from 1ms to 1m, such as 500ms")))?
+            limit.ok_or_else(|| {
+                FieldFault::new(".timeout", format!("{text:?} is not a time from 1ms to 1m, such as 500ms"))
+            })?
         }
     };
     let refresh = match refresh_interval {
@@ -83,14 +85,14 @@ fn remote(
         Some(text) => {
             let time = duration::parse(text).filter(|time| (REFRESH.0..=REFRESH.2).contains(time));
             time.ok_or_else(|| {
-                fault(".refreshInterval", format!("{text:?} is not a time from 1m to 24h, such as 10m"))
+                FieldFault::new(".refreshInterval", format!("{text:?} is not a time from 1m to 24h, such as 10m"))
             })?
         }
     };
     let Called { cluster, is_verified } = backend(backend_ref, None, namespace, resolver)?;
     if is_https && !is_verified {
         let message = "the URI is https, but no BackendTLSPolicy targets this port of the Service".to_owned();
-        return Err(fault(".backendRef", message));
+        return Err(FieldFault::new(".backendRef", message));
     }
     Ok(RemoteJwks { uri: uri.as_str().into(), cluster, timeout, refresh, fallback })
 }

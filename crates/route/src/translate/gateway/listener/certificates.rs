@@ -13,7 +13,7 @@ use crate::translate::grants::Reference;
 use crate::translate::limit::fitting;
 use crate::translate::problem::Message;
 use crate::translate::tls::MISSING;
-use crate::translate::verdict::Status;
+use crate::translate::verdict::{ConditionFault, Status};
 
 /// The maximum size of the key pairs of one listener, in bytes. The API permits 64 key pairs for each of 64 listeners, and a key pair
 /// can have 100 KiB.
@@ -34,7 +34,7 @@ impl Parser<'_, '_> {
                 // Envoy would have a copy of the same key pair for each reference.
                 Ok(pair) if pairs.contains(&pair) => {}
                 Ok(pair) => pairs.push(pair),
-                Err((reason, message)) => {
+                Err(ConditionFault { reason, message }) => {
                     self.declared.verdict(Some(name), "ResolvedRefs", Status::False, reason, message)
                 }
             }
@@ -76,7 +76,7 @@ impl Parser<'_, '_> {
                 self.declared.verdict(None, "ResolvedRefs", Status::True, "ResolvedRefs", String::new());
                 Some(Some(pair))
             }
-            Err((reason, message)) => {
+            Err(ConditionFault { reason, message }) => {
                 let reason = if reason == "RefNotPermitted" { reason } else { "InvalidClientCertificateRef" };
                 let message = message.with_text(format!("spec.tls.backend.clientCertificateRef: {message}"));
                 self.declared.verdict(None, "ResolvedRefs", Status::False, reason, message);
@@ -89,27 +89,27 @@ impl Parser<'_, '_> {
     pub fn clients(&mut self, listener: &GatewayListener, protocol: &ListenerProtocol) -> Option<ClientValidation> {
         let ListenerProtocol::Https(_) = protocol else { return None };
         let clients = client_certificates::of_port(self.gateway, listener.port, &mut self.resolver);
-        for (condition, reason, message) in clients.faults {
+        for (condition, ConditionFault { reason, message }) in clients.faults {
             self.declared.verdict(Some(&listener.name), condition, Status::False, reason, message);
         }
         clients.validation
     }
 
-    fn key_pair(&mut self, reference: &SecretRef) -> Result<SecretId, (&'static str, Message)> {
+    fn key_pair(&mut self, reference: &SecretRef) -> Result<SecretId, ConditionFault> {
         let SecretRef { group, kind, namespace, name } = reference;
         let (from, own) = match &self.declared.set {
             Some(set) => (Kind::LISTENER_SET, set.namespace.clone()),
             None => (Kind::GATEWAY, self.gateway.meta.key.namespace.clone()),
         };
         let key = ObjectKey::new(namespace.as_deref().unwrap_or(&own), name);
-        let invalid = |message: Message| Err(("InvalidCertificateRef", message));
+        let invalid = |message: Message| Err(ConditionFault::new("InvalidCertificateRef", message));
         let (group, kind) = (group.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or("Secret"));
         if (group, kind) != ("", "Secret") {
             return invalid(format!("certificates of kind {kind:?} of group {group:?} are not supported").into());
         }
         let grant = Reference { from, namespace: &own, group: "", kind: "Secret", to: &key };
         if !self.resolver.permits(&grant) {
-            return Err(("RefNotPermitted", Message::not_permitted(Kind::SECRET, &key)));
+            return Err(ConditionFault::new("RefNotPermitted", Message::not_permitted(Kind::SECRET, &key)));
         }
         let id = SecretId::new(key.clone(), SecretPart::KeyPair);
         let Some(secret) = self.resolver.secret(key.clone()) else {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::declared::Declared;
 use crate::model::Host;
 use crate::objects::{ObjectKey, Transport};
+use crate::translate::verdict::ConditionFault;
 
 /// The maximum number of listeners of a Gateway with its ListenerSets.
 pub const LISTENERS: usize = 1024;
@@ -73,12 +74,12 @@ impl<'a> AcceptedListeners<'a> {
             }
             let (protocol, host) = (protocol.name(), listener.host.clone());
             let claimed = self.ports.get(&port);
-            if let Some((reason, message)) = claimed.and_then(|claimed| conflict(claimed, protocol, &host, port.1)) {
-                declared.conflict(index, reason, message);
+            if let Some(fault) = claimed.and_then(|claimed| conflict(claimed, protocol, &host, port.1)) {
+                declared.conflict(index, fault);
                 continue;
             }
             if let Some(namespace) = &namespace
-                && let Err((reason, message)) = self.permit(namespace, claimed.is_none())
+                && let Err(ConditionFault { reason, message }) = self.permit(namespace, claimed.is_none())
             {
                 declared.refuse(index, reason, message);
                 continue;
@@ -89,14 +90,14 @@ impl<'a> AcceptedListeners<'a> {
     }
 
     /// Counts a listener of a ListenerSet, with a new port or not. Errors: the limit that it exceeds.
-    fn permit(&mut self, namespace: &Arc<str>, is_new_port: bool) -> Result<(), (&'static str, String)> {
+    fn permit(&mut self, namespace: &Arc<str>, is_new_port: bool) -> Result<(), ConditionFault> {
         if self.count >= LISTENERS {
             let message = format!("the Gateway and older ListenerSets already have {LISTENERS} listeners");
-            return Err(("TooManyListeners", message));
+            return Err(ConditionFault::new("TooManyListeners", message));
         }
         if is_new_port && self.ports.len() >= PORTS {
             let message = format!("the Gateway and older ListenerSets already have {PORTS} ports");
-            return Err(("PortUnavailable", message));
+            return Err(ConditionFault::new("PortUnavailable", message));
         }
         if *namespace == self.gateway.namespace {
             return Ok(());
@@ -105,12 +106,12 @@ impl<'a> AcceptedListeners<'a> {
         if *listeners >= LISTENERS_OF_NAMESPACE {
             let message =
                 format!("ListenerSets of this namespace already add {LISTENERS_OF_NAMESPACE} listeners to the Gateway");
-            return Err(("TooManyListeners", message));
+            return Err(ConditionFault::new("TooManyListeners", message));
         }
         if is_new_port && *ports >= PORTS_OF_NAMESPACE {
             let message =
                 format!("ListenerSets of this namespace already add {PORTS_OF_NAMESPACE} ports to the Gateway");
-            return Err(("PortUnavailable", message));
+            return Err(ConditionFault::new("PortUnavailable", message));
         }
         *listeners += 1;
         *ports += usize::from(is_new_port);
@@ -120,25 +121,24 @@ impl<'a> AcceptedListeners<'a> {
 
 /// Returns the conflict of a listener with the host names of its port. HTTPS and TLS share a port, because the server name decides
 /// between them.
-fn conflict(
-    claimed: &BTreeMap<Host, &'static str>,
-    protocol: &str,
-    host: &Host,
-    port: u16,
-) -> Option<(&'static str, String)> {
+fn conflict(claimed: &BTreeMap<Host, &'static str>, protocol: &str, host: &Host, port: u16) -> Option<ConditionFault> {
     let of_server_names = |name: &str| matches!(name, "HTTPS" | "TLS");
     // All protocols of a port are compatible, so that one is enough.
     let first = claimed.values().next().copied().unwrap_or(protocol);
     if first != protocol && !(of_server_names(first) && of_server_names(protocol)) {
-        return Some(("ProtocolConflict", format!("an earlier listener has another protocol on port {port}")));
+        let message = format!("an earlier listener has another protocol on port {port}");
+        return Some(ConditionFault::new("ProtocolConflict", message));
     }
     let of_host = claimed.get(host)?;
     Some(match *of_host == protocol {
-        true => ("HostnameConflict", format!("an earlier listener has the same hostname on port {port}")),
+        true => {
+            let message = format!("an earlier listener has the same hostname on port {port}");
+            ConditionFault::new("HostnameConflict", message)
+        }
         false => {
             let message =
                 format!("an earlier listener has the same hostname and the protocol {of_host} on port {port}");
-            ("ProtocolConflict", message)
+            ConditionFault::new("ProtocolConflict", message)
         }
     })
 }

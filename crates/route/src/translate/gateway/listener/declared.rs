@@ -7,7 +7,7 @@ use lockgate_xds::provenance::ObjectRef;
 use super::ParsedListener;
 use crate::objects::ObjectKey;
 use crate::translate::problem::{Cause, Message};
-use crate::translate::verdict::{Status, Verdict};
+use crate::translate::verdict::{ConditionFault, Status, Verdict};
 
 /// The listeners of one object, and its conditions.
 #[derive(Debug)]
@@ -51,9 +51,10 @@ impl Declared {
     }
 
     /// Refuses the listener at `index`, which conflicts with an earlier listener.
-    pub fn conflict(&mut self, index: usize, reason: &'static str, message: String) {
+    pub fn conflict(&mut self, index: usize, fault: ConditionFault) {
         let Some(name) = self.listeners.get(index).map(|listener| listener.name.clone()) else { return };
         self.verdicts.retain(|one| one.listener.as_ref() != Some(&name) || one.condition != "Conflicted");
+        let ConditionFault { reason, message } = fault;
         self.verdict(Some(&name), "Conflicted", Status::True, reason, message.clone());
         self.refuse(index, reason, message);
     }

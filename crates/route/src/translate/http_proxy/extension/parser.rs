@@ -11,13 +11,13 @@ use crate::objects::http_proxy::{
     CircuitBreakerPolicy, ExtensionService, ExtensionTarget, LoadBalancerPolicy, TimeoutPolicy, UpstreamValidation,
 };
 use crate::objects::{Kind, ObjectKey, Service, Transport};
-use crate::translate::backend;
+use crate::translate::backend::{self, BackendFault};
 use crate::translate::dialect::Resolver;
 use crate::translate::graph::Input;
 use crate::translate::http_proxy::authorization::LONGEST;
 use crate::translate::http_proxy::balancing;
 use crate::translate::http_proxy::policies::LONGEST_IDLE;
-use crate::translate::http_proxy::report::ProxyReport;
+use crate::translate::http_proxy::report::{ProxyFault, ProxyReport};
 use crate::translate::http_proxy::server::{Server, ServerTrafficPolicy};
 use crate::translate::http_proxy::situation::{self, Block, Situation, error};
 use crate::translate::http_proxy::validation::{self, ValidationField};
@@ -230,7 +230,7 @@ impl Parser<'_, '_> {
                     }
                 }
                 Ok(_) => {}
-                Err((below, situation, message)) => {
+                Err(ProxyFault { situation, field: below, message }) => {
                     let field = format!("{field}[{index}]{below}");
                     fault.get_or_insert_with(|| format!("{field}: {message}"));
                     let consequence = if services.len() > 1 { "skipped" } else { CLOSED };
@@ -260,36 +260,37 @@ impl Parser<'_, '_> {
         Some((server, valid.into_iter().map(|(_, server, _)| server).collect()))
     }
 
-    /// Returns a Service, or the field of its fault below it, the situation, and the message. No cluster becomes a dependency.
+    /// Returns a Service. No cluster becomes a dependency.
     fn resolve(
         &mut self,
         target: &ExtensionTarget,
         wanted: &ServerTrafficPolicy,
-    ) -> Result<(Server, ServicePortId), (&'static str, Situation, Message)> {
+    ) -> Result<(Server, ServicePortId), ProxyFault> {
         let ExtensionTarget { name, port, weight: _, rest } = target;
         if let Some(name) = rest.names().next() {
-            return Err(("", Block::Service.unsupported(), format!("field {name:?} is not supported").into()));
+            let message = format!("field {name:?} is not supported");
+            return Err(ProxyFault::new(Block::Service.unsupported(), "", message));
         }
         let number = u16::try_from(*port).ok().filter(|port| *port > 0);
         let number = number.ok_or_else(|| {
             let message = format!("port {port} is not a number from 1 to 65535");
-            (".port", situation::SERVICE_PORT_NOT_VALID, message.into())
+            ProxyFault::new(situation::SERVICE_PORT_NOT_VALID, ".port", message)
         })?;
         let (context, namespace) = (self.resolver.context, &self.service.meta.key.namespace);
         let key = ObjectKey { namespace: namespace.clone(), name: name.as_str().into() };
         self.resolver.record(Input::new(Kind::SERVICE, key.clone()));
         if context.objects.get::<Service>(&key).is_some_and(|service| service.external_name.is_some()) {
             let message = format!("Service \"{key}\" has type \"ExternalName\"");
-            return Err((".name", TYPE_UNSUPPORTED, message.into()));
+            return Err(ProxyFault::new(TYPE_UNSUPPORTED, ".name", message));
         }
         let server = Server::new(key.clone(), number, wanted.clone(), context);
         let (port, policy) = (server.wanted_port(), server.policy.clone());
-        let of_fault = |fault: backend::Fault| ("", situation::of_reason(fault.reason), fault.message);
+        let of_fault = |fault: BackendFault| ProxyFault::new(situation::of_reason(fault.reason), "", fault.message);
         let located = backend::locate(context, key, port, Transport::Tcp, policy, |_| {}).map_err(of_fault)?;
         let made = located.make(context);
         made.cluster.map_err(|fault| of_fault(*fault))?;
         match made.denied {
-            Some(denied) => Err((".name", Block::Service.unsupported(), denied.trim_end().to_owned().into())),
+            Some(denied) => Err(ProxyFault::new(Block::Service.unsupported(), ".name", denied.trim_end())),
             None => Ok((server, located.cluster.port)),
         }
     }

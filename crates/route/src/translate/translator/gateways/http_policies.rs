@@ -13,9 +13,9 @@ use crate::translate::dialect::Dialect;
 use crate::translate::gateway::attach::ListenerName;
 use crate::translate::gateway::attached::Attached;
 use crate::translate::gateway::http_policy::{self, Features, Layers, ParsedHttpPolicy, SectionTarget};
-use crate::translate::policy_targets::{self, Fault};
+use crate::translate::policy_targets;
 use crate::translate::problem::Problem;
-use crate::translate::verdict::{self, Status, Verdict};
+use crate::translate::verdict::{self, ConditionFault, Status, Verdict};
 
 /// The changes of policies in one update.
 #[derive(Debug, Default)]
@@ -117,7 +117,7 @@ impl Translator {
     fn update_http_policy_verdict(&mut self, key: &ObjectKey, update: &mut Update) {
         let id = Kind::HTTP_POLICY.id(key.clone());
         let policy = self.gateways.http_policies.get(key).cloned();
-        let targets: Vec<(u16, Option<Fault>)> =
+        let targets: Vec<(u16, Option<ConditionFault>)> =
             policy.iter().flat_map(|policy| self.target_verdicts(policy).collect::<Vec<_>>()).collect();
         let problems = match &policy {
             Some(policy) if !targets.is_empty() => problems(policy, &targets),
@@ -128,7 +128,7 @@ impl Translator {
         if !problems.is_empty() {
             self.gateways.http_policy_problems.insert(key.clone(), problems);
         }
-        let at = |policy: &Arc<ParsedHttpPolicy>, (i, fault): &(u16, Option<Fault>)| {
+        let at = |policy: &Arc<ParsedHttpPolicy>, (i, fault): &(u16, Option<ConditionFault>)| {
             let accepted = policy_targets::verdict(&policy.origin, *i, fault.as_ref());
             let target = policy.targets.get(usize::from(*i)).and_then(|target| target.as_ref().ok());
             let overridden = target.filter(|_| fault.is_none()).and_then(|target| self.overridden(policy, target));
@@ -156,8 +156,8 @@ impl Translator {
 
     /// Returns the targets of a policy that this controller serves or that do not exist, each with the fault of the
     /// condition `Accepted`.
-    fn target_verdicts(&self, policy: &ParsedHttpPolicy) -> impl Iterator<Item = (u16, Option<Fault>)> {
-        let verdict = move |(i, target): (usize, &Result<SectionTarget, Fault>)| {
+    fn target_verdicts(&self, policy: &ParsedHttpPolicy) -> impl Iterator<Item = (u16, Option<ConditionFault>)> {
+        let verdict = move |(i, target): (usize, &Result<SectionTarget, ConditionFault>)| {
             let index = u16::try_from(i).unwrap_or(u16::MAX);
             match target {
                 Err(fault) => Some((index, Some(fault.clone()))),
@@ -237,16 +237,17 @@ fn is_general(object: &ObjectId, policy: &ObjectKey) -> bool {
 }
 
 /// Returns the fault of a policy that loses a target to `winner`.
-fn conflict(target: &SectionTarget, winner: &ParsedHttpPolicy) -> Fault {
+fn conflict(target: &SectionTarget, winner: &ParsedHttpPolicy) -> ConditionFault {
     let section = target.section.as_ref().map(|name| format!(" section {name:?} of")).unwrap_or_default();
     let SectionTarget { object: ObjectId { kind, key }, .. } = target;
     let winner = &winner.precedence.key;
-    ("Conflicted", format!("policy \"{winner}\" takes precedence for{section} {} \"{key}\"", kind.as_str()).into())
+    let message = format!("policy \"{winner}\" takes precedence for{section} {} \"{key}\"", kind.as_str());
+    ConditionFault::new("Conflicted", message)
 }
 
 /// Returns the problems of the features and of the targets of a policy.
-fn problems(policy: &ParsedHttpPolicy, targets: &[(u16, Option<Fault>)]) -> Vec<Arc<Problem>> {
-    let of_target = |(i, fault): &(u16, Option<Fault>)| {
+fn problems(policy: &ParsedHttpPolicy, targets: &[(u16, Option<ConditionFault>)]) -> Vec<Arc<Problem>> {
+    let of_target = |(i, fault): &(u16, Option<ConditionFault>)| {
         let exists = policy.targets.get(usize::from(*i)).is_some_and(Result::is_ok);
         policy_targets::problem(&policy.origin, *i, fault.as_ref(), exists)
     };

@@ -14,7 +14,7 @@ use crate::translate::gateway::policy::{self, ParsedBackendTlsPolicy};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Message, Problem, Reason};
 use crate::translate::source::Source;
-use crate::translate::verdict::{self, Status, Verdict};
+use crate::translate::verdict::{self, ConditionFault, Status, Verdict};
 
 impl Translator {
     /// Parses policies. Returns the changed policies, and the Services for which the policy that applies has changed.
@@ -161,17 +161,17 @@ fn services_of(route: &Source) -> BTreeSet<&ObjectKey> {
     inputs.map(Input::key).collect()
 }
 
-/// Returns the reason and message of the condition `Accepted` if it does not hold.
-fn refusal(policy: &ParsedBackendTlsPolicy, winner: Option<String>) -> Option<(&'static str, Message)> {
-    let conflict = winner.map(|message| ("Conflicted", message.into()));
-    let missing = || policy.missing.clone().map(|message| ("TargetNotFound", message));
+/// Returns the fault of the condition `Accepted` if it does not hold.
+fn refusal(policy: &ParsedBackendTlsPolicy, winner: Option<String>) -> Option<ConditionFault> {
+    let conflict = winner.map(|message| ConditionFault::new("Conflicted", message));
+    let missing = || policy.missing.clone().map(|message| ConditionFault::new("TargetNotFound", message));
     conflict.or_else(|| policy.verification.as_ref().err().cloned()).or_else(missing)
 }
 
 fn verdicts(policy: &ParsedBackendTlsPolicy, winner: Option<String>) -> [Verdict; 2] {
-    let verdict = |condition, holds, fault: Option<(&'static str, Message)>| match fault {
+    let verdict = |condition, holds, fault: Option<ConditionFault>| match fault {
         None => Verdict::new(policy.origin.clone(), condition, Status::True, holds),
-        Some((reason, message)) => {
+        Some(ConditionFault { reason, message }) => {
             Verdict { message, ..Verdict::new(policy.origin.clone(), condition, Status::False, reason) }
         }
     };
@@ -193,9 +193,9 @@ fn problems(policy: &ParsedBackendTlsPolicy, winner: Option<&str>) -> Vec<Arc<Pr
     let invalid = policy.verification.as_ref().err();
     let status = if policy.fault_reason() == Reason::PolicyTooExpensive { 503 } else { 500 };
     let instead = format!("requests to its Services are answered {status}");
-    let invalid = invalid.map(|(_, text)| problem(policy.fault_reason(), text, &instead));
+    let invalid = invalid.map(|fault| problem(policy.fault_reason(), &fault.message, &instead));
     let unresolved = || {
-        let (_, text) = policy.unresolved.as_ref()?;
+        let text = &policy.unresolved.as_ref()?.message;
         Some(problem(Reason::PolicyNotValid, text, "left out, other certificate authorities are used"))
     };
     let missing = || Some(problem(Reason::PolicyNotValid, policy.missing.as_ref()?, "no effect on this target"));

@@ -64,7 +64,7 @@ fn set(
 }
 
 /// Returns the result, and the parts that are left out.
-fn parsed(set: &DescriptorSet) -> (Result<Arc<GrpcJson>, Fault>, Vec<Fault>) {
+fn parsed(set: &DescriptorSet) -> (Result<Arc<GrpcJson>, FieldFault>, Vec<FieldFault>) {
     let descriptors = BASE64_STANDARD.encode(set.encode_to_vec());
     let mut left_out = Vec::new();
     let spec = GrpcJsonSpec { descriptors, services: vec!["p.S".to_owned()] };
@@ -75,9 +75,9 @@ fn parsed(set: &DescriptorSet) -> (Result<Arc<GrpcJson>, Fault>, Vec<Fault>) {
 fn fault_of(messages: Vec<MessageDescriptor>, enums: Vec<EnumDescriptor>, http: Option<HttpRule>) -> Option<String> {
     let (result, left_out) = parsed(&set(messages, enums, vec![method("Get", ".p.M", http)]));
     assert!(left_out.is_empty(), "{left_out:?}");
-    result.err().map(|(field, message)| {
-        assert_eq!(field, ".services");
-        message
+    result.err().map(|fault| {
+        assert_eq!(fault.field, ".services");
+        fault.message
     })
 }
 
@@ -142,7 +142,7 @@ fn messages_have_the_beginning_of_long_names() {
     let name = "N".repeat(1_000);
     let methods = (0..100).map(|i| method(&format!("Get{i}"), &format!(".p.{name}"), None)).collect();
     let messages = vec![message(&name, vec![field(&name, 1, STRING, None)])];
-    let fault = parsed(&set(messages, Vec::new(), methods)).0.expect_err("a fault").1;
+    let fault = parsed(&set(messages, Vec::new(), methods)).0.expect_err("a fault").message;
     assert!(fault.len() < 3_000 && fault.ends_with("; and 95 more"), "{} bytes", fault.len());
 }
 
@@ -209,7 +209,7 @@ fn two_methods_have_no_common_path() {
     assert!(result.is_ok());
     let expected = "method \"B\" of \"p.S\" has the path \"GET /v1/x\" of another method; method \"A\" of \"p.S\" has the name of \
                     another method";
-    assert_eq!(left_out, [(".services[0]".to_owned(), expected.to_owned())]);
+    assert_eq!(left_out, [FieldFault::new(".services[0]", expected)]);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn names_of_services_are_not_those_of_packages() {
         &[("google.api", "HttpBody")],
         &[("a", "1")],
     ] {
-        assert!(result(files).is_err_and(|(field, _)| field.starts_with(".services[")), "{files:?}");
+        assert!(result(files).is_err_and(|fault| fault.field.starts_with(".services[")), "{files:?}");
     }
     assert!(result(&[("google.shop", "S")]).is_ok());
 }
