@@ -6,6 +6,7 @@
 mod authentication;
 mod authorization;
 mod backend;
+mod client_addresses;
 mod cluster;
 mod cookies;
 mod error_response;
@@ -14,7 +15,9 @@ mod filter;
 mod header;
 mod header_format;
 mod ids;
+mod jwt;
 mod listener;
+mod load_balancing;
 mod matches;
 mod part;
 mod policy;
@@ -39,9 +42,10 @@ pub use authorization::{
     SettingsAuthorization,
 };
 pub use backend::{
-    Algorithm, BackendFeatures, HashOn, HashPart, HealthCheck, Http3, LoadBalancing, OutlierDetection, Probe,
-    ProbeMethod, ProxyProtocol, RetryBudget, SlowStart, SuccessRate, TcpKeepalive, ZonePreference,
+    BackendFeatures, HealthCheck, Http3, OutlierDetection, Probe, ProbeMethod, ProxyProtocol, RetryBudget, SuccessRate,
+    TcpKeepalive, ZonePreference,
 };
+pub use client_addresses::{AddressRange, ClientAddresses, ClientRange};
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
 pub use cookies::{CookieAttribute, CookieRewrite, CookieRewrites, SameSite};
 pub use error_response::ErrorResponse;
@@ -53,14 +57,15 @@ pub use filter::{
 pub use header::{FRAMING, HeaderChange, HeaderName, HeaderValue, LOOP, is_of_host};
 pub use header_format::HeaderFormat;
 pub use ids::{ClusterId, ObjectKey, PolicyId, PortRef, SecretId, SecretPart, SecretSource, ServicePortId};
+pub use jwt::{Jwks, Jwt, JwtIssuer, RemoteJwks};
 pub use listener::{
     Bind, Destination, Listener, ListenerId, PlainHosts, RouteDiscovery, Termination, TlsConnections, TlsHosts, Traffic,
 };
+pub use load_balancing::{Algorithm, HashOn, HashPart, LoadBalancing, SlowStart};
 pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch, ValuePart};
 pub use part::Part;
 pub use policy::{
-    AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, GrpcJson, Jwks, Jwt, JwtIssuer, LimitAnswer,
-    LocalRateLimit, RemoteJwks, ResponseLimit, RoutePolicy, TimeLimits, WasmModule,
+    CompressionAlgorithm, GrpcJson, LimitAnswer, LocalRateLimit, ResponseLimit, RoutePolicy, TimeLimits, WasmModule,
 };
 pub use processing::{Processed, ProcessedBody, Processing};
 pub use rate_limit::{EntryHeader, GlobalRateLimit, HeaderCondition, RateLimitEntry};

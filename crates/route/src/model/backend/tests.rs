@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::model::ObjectKey;
+use crate::model::{Algorithm, CookieName, HeaderName, ObjectKey};
 
 fn text(features: &BackendFeatures) -> String {
     let mut text = String::new();
