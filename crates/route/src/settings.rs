@@ -5,6 +5,7 @@ mod downstream;
 mod gateway;
 mod hosts;
 mod http_proxies;
+mod listeners;
 mod names;
 mod regexes;
 mod retries;
@@ -12,6 +13,7 @@ mod routes;
 mod services;
 mod statistics;
 mod tenants;
+mod tls;
 mod tracing;
 mod upstream;
 mod wasm;
@@ -20,13 +22,13 @@ use std::collections::BTreeMap;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JSON_FIELDS, JsonField, STDERR, STDOUT};
 pub use downstream::{
-    Compression, CompressionAlgorithm, ConnectionBalancer, EscapedSlashes, HeaderPolicies, HeaderPolicy, Hsts, Http,
-    Http3Settings, HttpVersion, Listeners, ProxyProtocolMode, ServerHeader, SocketOptions, StatsTlsSettings, Timeouts,
-    TlsParameters, TlsSettings, Underscores,
+    Compression, CompressionAlgorithm, EscapedSlashes, HeaderPolicies, HeaderPolicy, Http, Http3Settings, HttpVersion,
+    ServerHeader, Timeouts, Underscores,
 };
 pub use gateway::{Fleets, GatewaySettings, RestrictingPolicies};
 pub use hosts::Hosts;
 pub use http_proxies::HttpProxies;
+pub use listeners::{ConnectionBalancer, Listeners, ProxyProtocolMode, SocketOptions, StatsTlsSettings};
 pub use names::{is_label, is_subdomain};
 pub use regexes::Regexes;
 pub use retries::{RETRY_CONDITIONS, Retries};
@@ -37,6 +39,7 @@ pub use services::{
 };
 pub use statistics::StatisticsSettings;
 pub use tenants::Tenants;
+pub use tls::{Hsts, TlsParameters, TlsSettings};
 pub use tracing::{Sampling, TagValue, Tracing};
 pub use upstream::{DnsLookupFamily, Upstream};
 pub use wasm::{Module, Wasm};

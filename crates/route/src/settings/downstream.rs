@@ -1,86 +1,8 @@
-//! Settings of Envoy's downstream side: listeners, HTTP, TLS, timeouts. The defaults suit an edge proxy.
+//! Settings of Envoy's downstream side: HTTP, headers, compression, timeouts. The defaults suit an edge proxy.
 
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 pub use crate::model::CompressionAlgorithm;
-use crate::model::{Bind, TlsVersion};
-
-/// Envoy's listeners.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listeners {
-    /// Plain HTTP.
-    pub http: Bind,
-    /// HTTPS, and HTTP/3 on the same UDP port.
-    pub https: Bind,
-    /// Serves `/ready` and `/stats`. Port 0 disables it.
-    pub stats: Bind,
-    /// Serves `/stats` over TLS instead of the `stats` listener.
-    pub stats_tls: StatsTlsSettings,
-    /// Serves `/ready` for the kubelet alone, apart from scrapers. Port 0 disables it.
-    pub readiness: Bind,
-    /// Serves `/ready` unless Envoy is overloaded. Port 0 disables it.
-    pub overload_probe: Bind,
-    /// Serves the read-only pages of Envoy's admin interface. Port 0 disables it.
-    pub admin: Bind,
-    /// Whether listeners without an address accept IPv6 too. It must be false on nodes whose kernel has no IPv6, where
-    /// Envoy rejects the address.
-    pub ipv6: bool,
-    /// Whether connections start with a PROXY header (version 1 or 2). It does not apply to the listener for
-    /// statistics.
-    pub proxy_protocol: ProxyProtocolMode,
-    /// The distribution of connections to Envoy's workers.
-    pub connection_balancer: ConnectionBalancer,
-    /// The size of the buffers of a connection, in bytes. Source: Envoy, "Configuring Envoy as an edge proxy".
-    pub buffer_limit_bytes: u32,
-    /// The maximum number of open connections of each listener. `None` sets no limit.
-    pub max_connections: Option<u32>,
-    /// The maximum number of connections accepted at once. `None` is Envoy's default.
-    pub max_connections_per_socket_event: Option<u32>,
-    /// Packet marks.
-    pub socket_options: SocketOptions,
-}
-
-/// Statistics over TLS.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatsTlsSettings {
-    /// The address. Port 0 disables the listener.
-    pub at: Bind,
-    /// Namespace and name of the Secret with the server's key pair.
-    pub secret: Option<(String, String)>,
-    /// Namespace and name of the Secret whose `ca.crt` contains the client authorities. `None` accepts clients without
-    /// a certificate.
-    pub client_ca: Option<(String, String)>,
-}
-
-/// Whether connections start with a PROXY header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProxyProtocolMode {
-    /// No connection does.
-    Off,
-    /// All connections do; others are closed.
-    Required,
-    /// Some connections do. This is safe only for listeners that only trusted proxies can reach.
-    Optional,
-}
-
-/// The distribution of connections to Envoy's workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectionBalancer {
-    /// The kernel distributes connections.
-    Off,
-    /// A connection goes to the worker with the fewest connections. Suitable for few long connections.
-    Exact,
-}
-
-/// Packet marks for client connections.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SocketOptions {
-    /// `IP_TOS`, for IPv4.
-    pub tos: Option<u8>,
-    /// `IPV6_TCLASS`, for IPv6.
-    pub traffic_class: Option<u8>,
-}
 
 /// HTTP for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,65 +161,6 @@ pub struct Timeouts {
     pub upstream_idle: Option<Duration>,
 }
 
-/// TLS for clients.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsSettings {
-    /// `namespace/name` of the Secret for TLS hosts without a Secret, and for clients without a known SNI.
-    pub default_secret: Option<(String, String)>,
-    /// `namespace/name` of the Secret for clients without a known SNI, if there is no default Secret. All their
-    /// requests are answered 404.
-    pub fallback_secret: Option<(String, String)>,
-    /// Whether plain HTTP is redirected for TLS hosts, unless their Ingress decides.
-    pub redirect: bool,
-    /// The status of redirects to HTTPS.
-    pub redirect_status: u16,
-    /// Whether a request below a wildcard host must have the server name of its connection as its host.
-    pub strict_server_names: bool,
-    /// The content of `strict-transport-security`.
-    pub hsts: Hsts,
-    /// The time before the expiry of a certificate at which a warning starts.
-    pub expiry_warning: Duration,
-    /// The bounds of TLS parameters in objects.
-    pub parameters: TlsParameters,
-    /// Whether JA3 fingerprints of clients are computed, for the access log.
-    pub ja3: bool,
-    /// Whether JA4 fingerprints of clients are computed, for the access log.
-    pub ja4: bool,
-}
-
-/// HTTP Strict Transport Security. Source: RFC 6797.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hsts {
-    /// The time for which a browser uses HTTPS only, in whole seconds. `None` disables the header.
-    pub max_age: Option<Duration>,
-    /// Whether the header applies to all subdomains.
-    pub include_subdomains: bool,
-    /// Whether browsers may add the host to their preload lists.
-    pub preload: bool,
-}
-
-/// The parameters of TLS handshakes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsParameters {
-    /// Lowest version.
-    pub minimum: TlsVersion,
-    /// Highest version.
-    pub maximum: TlsVersion,
-    /// Cipher suites of TLS 1.2, with BoringSSL's names. An empty list is Envoy's default. The cipher suites of TLS 1.3
-    /// are not configurable.
-    pub cipher_suites: Vec<String>,
-    /// Curves and groups. An empty list is Envoy's default.
-    pub curves: Vec<String>,
-}
-
-/// Cipher suites for TLS 1.2, all with forward secrecy.
-const CIPHER_SUITES: [&str; 4] = [
-    "[ECDHE-ECDSA-AES128-GCM-SHA256|ECDHE-ECDSA-CHACHA20-POLY1305]",
-    "[ECDHE-RSA-AES128-GCM-SHA256|ECDHE-RSA-CHACHA20-POLY1305]",
-    "ECDHE-ECDSA-AES256-GCM-SHA384",
-    "ECDHE-RSA-AES256-GCM-SHA384",
-];
-
 /// Headers with which proxies tell a backend about the client or about the original request. Envoy sets none of them,
 /// so a backend that reads one would trust the client. Headers that Envoy does set (`x-forwarded-for`,
 /// `x-forwarded-proto`, `x-forwarded-client-cert`) are not in this list. Source: RFC 7239; Traefik, `forwardedHeaders`;
@@ -331,29 +194,6 @@ const CONTENT_TYPES: [&str; 11] = [
     "text/plain",
     "text/xml",
 ];
-
-impl Default for Listeners {
-    fn default() -> Self {
-        let every_address = |port| Bind { address: None, port };
-        Self {
-            http: every_address(8080),
-            https: every_address(8443),
-            stats: every_address(8002),
-            stats_tls: StatsTlsSettings { at: every_address(0), secret: None, client_ca: None },
-            readiness: every_address(0),
-            overload_probe: every_address(0),
-            // Loopback only, because the pages reveal Envoy's complete configuration.
-            admin: Bind { address: Some(Ipv4Addr::LOCALHOST.into()), port: 0 },
-            ipv6: true,
-            proxy_protocol: ProxyProtocolMode::Off,
-            connection_balancer: ConnectionBalancer::Off,
-            buffer_limit_bytes: 32 * 1024,
-            max_connections: None,
-            max_connections_per_socket_event: None,
-            socket_options: SocketOptions::default(),
-        }
-    }
-}
 
 impl Default for Http {
     fn default() -> Self {
@@ -399,34 +239,6 @@ impl Default for Timeouts {
             delayed_close: seconds(1),
             drain: Duration::from_secs(5),
             upstream_idle: seconds(3600),
-        }
-    }
-}
-
-impl Default for TlsSettings {
-    fn default() -> Self {
-        Self {
-            default_secret: None,
-            fallback_secret: None,
-            redirect: true,
-            redirect_status: 308,
-            strict_server_names: false,
-            hsts: Hsts::default(),
-            expiry_warning: Duration::from_secs(21 * 24 * 3600),
-            parameters: TlsParameters::default(),
-            ja3: false,
-            ja4: false,
-        }
-    }
-}
-
-impl Default for TlsParameters {
-    fn default() -> Self {
-        Self {
-            minimum: TlsVersion::V1_2,
-            maximum: TlsVersion::V1_3,
-            cipher_suites: CIPHER_SUITES.map(str::to_owned).to_vec(),
-            curves: Vec::new(),
         }
     }
 }

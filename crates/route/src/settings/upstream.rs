@@ -1,6 +1,6 @@
 //! Settings of Envoy's upstream side.
 
-use super::downstream::TlsParameters;
+use super::tls::TlsParameters;
 use crate::model::CircuitBreakers;
 
 /// Connections to backends.
