@@ -1,14 +1,15 @@
 //! TLS: the served names, and the Secret of each name.
 
 mod chosen;
+mod routing;
+mod sds;
 
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
-use ring::hmac;
 
-use crate::model::{self, Confidential, Host, KeyPair, SdsSecret, SecretId, SecretPart, SecretSource, TlsVersion};
-use crate::objects::{self, ConfigMap, Kind, ObjectKey, Objects, Precedence};
+use crate::model::{Host, KeyPair, SecretId, SecretPart, TlsVersion};
+use crate::objects::{self, Kind, ObjectKey, Precedence};
 use crate::settings::Settings;
 
 use super::dialect::Resolver;
@@ -16,9 +17,10 @@ use super::host;
 use super::problem::{Cause, Message, Problem, Reason};
 use super::source::{EntryKeyPair, Rule, Source, TlsEntry};
 use super::unit::Field;
-use crate::few::set_of;
 
 pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
+pub use routing::Routing;
+pub use sds::secret;
 
 /// The size of the default certificate, which belongs to the operator. A change of it affects no host.
 const DEFAULT_PAIR: u64 = 8 << 10;
@@ -89,56 +91,6 @@ pub enum Instead {
 /// The end of a message about a Secret that does not exist.
 pub(super) const MISSING: &str = "does not exist, has neither \"tls.crt\" nor \"tls.key\", or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
 
-/// Returns a secret of the model.
-pub fn secret(objects: &Objects, id: &SecretId) -> Option<SdsSecret> {
-    let (key, part) = match id.source() {
-        SecretSource::Secret(key, part) => (key, part),
-        SecretSource::ConfigMaps(first, others) => return authorities(objects, first, others),
-        SecretSource::Revoking { authorities, revocations, is_leaf_only } => {
-            return revoking(objects, authorities, revocations, *is_leaf_only);
-        }
-    };
-    let secret = objects.get::<objects::Secret>(key)?;
-    let material = match part {
-        SecretPart::Authorities => model::Material::Authorities(secret.authorities.clone()?),
-        SecretPart::KeyPair => model::Material::Pair(secret.pair.clone()?),
-        SecretPart::ClientSecret => model::Material::Text(secret.client_secret.clone()?),
-        SecretPart::CookieKey => model::Material::Text(cookie_key(secret.client_secret.as_ref()?)),
-    };
-    Some(SdsSecret { material, origin: secret.meta.object_ref(Kind::SECRET) })
-}
-
-/// Derives the key of cookies from the secret of an application. All replicas and Envoys have the same key, and a new secret ends all
-/// sessions. The key reveals nothing about the secret.
-fn cookie_key(client_secret: &Confidential) -> Confidential {
-    const PURPOSE: &[u8] = b"lockgate.dev: the key of session cookies, version 1";
-    let key = hmac::Key::new(hmac::HMAC_SHA256, client_secret.as_bytes());
-    let tag = hmac::sign(&key, PURPOSE);
-    let text: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    text.as_str().into()
-}
-
-/// Returns the certificate authorities of a Secret with the revocation lists of another one.
-fn revoking(objects: &Objects, authorities: &ObjectKey, lists: &ObjectKey, is_leaf_only: bool) -> Option<SdsSecret> {
-    let secret = objects.get::<objects::Secret>(authorities)?;
-    let authorities = secret.authorities.clone()?;
-    let revocations = objects.get::<objects::Secret>(lists)?.revocations.clone()?.ok()?;
-    let material = model::Material::Revoking(model::Revoking { authorities, revocations, is_leaf_only });
-    Some(SdsSecret { material, origin: secret.meta.object_ref(Kind::SECRET) })
-}
-
-/// Returns the certificate authorities of ConfigMaps.
-fn authorities(objects: &Objects, first: &ObjectKey, others: &[ObjectKey]) -> Option<SdsSecret> {
-    let config_map = objects.get::<ConfigMap>(first)?;
-    let mut authorities = config_map.authorities.as_ref().ok()?.clone();
-    for other in others {
-        let other = objects.get::<ConfigMap>(other)?.authorities.as_ref().ok()?;
-        authorities = format!("{authorities}{other}").into();
-    }
-    let origin = config_map.meta.object_ref(Kind::CONFIG_MAP);
-    Some(SdsSecret { material: model::Material::Authorities(authorities), origin })
-}
-
 /// The fault of a key pair that cannot be served.
 const NOT_OVER_QUIC: &str = "the key is Ed25519, which Envoy does not serve while \"http.http3.enabled\" is on";
 
@@ -187,57 +139,6 @@ pub struct Missed {
     pub fault: Message,
     /// The fallback of the host.
     pub instead: Instead,
-}
-
-/// The namespaces whose rules serve a host.
-#[derive(Debug, Default)]
-pub struct Routing {
-    /// The namespaces, sorted. Empty if no rule applies to the host.
-    namespaces: Box<[Arc<str>]>,
-    /// An Ingress of the first namespace, which is the owner of the host if it has one.
-    first: Option<ObjectRef>,
-    /// The reason why other TLS entries are ignored, if the host is kept for a namespace without a rule.
-    kept: Option<String>,
-}
-
-impl Routing {
-    /// Returns the routing of a host from the Ingresses whose rules serve it. The Ingresses of the first namespace come
-    /// first. An owner without a rule for the host has delegated it, and may present its certificate.
-    pub fn new(served: &[&Source], owner: Option<&ObjectRef>) -> Self {
-        let first = owner.or(served.first().map(|source| &source.origin));
-        let namespaces = served.iter().map(|source| &source.origin).chain(first).map(|origin| origin.namespace.clone());
-        Self { namespaces: set_of(namespaces.collect()), first: first.cloned(), kept: None }
-    }
-
-    /// Returns the routing of a host that is kept for `namespace`, although the namespace has no rule for it.
-    pub fn kept(namespace: Arc<str>, reason: String) -> Self {
-        Self { namespaces: [namespace].into(), first: None, kept: Some(reason) }
-    }
-
-    /// Returns whether TLS entries of `namespace` are permitted: it has a rule for the host, or no namespace has one.
-    fn counts(&self, namespace: &Arc<str>) -> bool {
-        self.namespaces.is_empty() || self.namespaces.binary_search(namespace).is_ok()
-    }
-
-    /// Returns whether the certificate in `secret` may be presented: its namespace must be permitted to have TLS
-    /// entries.
-    fn presents(&self, secret: &SecretId) -> bool {
-        self.namespaces.is_empty() || self.namespaces.contains(&secret.object().namespace)
-    }
-
-    /// Describes why a TLS entry for `host` is ignored.
-    fn ignores(&self, host: &Host) -> Option<String> {
-        let by_first = |first: &ObjectRef| {
-            let namespace = &first.namespace;
-            format!("namespace \"{namespace}\" provides the routes and the certificate of host \"{host}\" ({first})")
-        };
-        self.first.as_ref().map(by_first).or_else(|| self.kept.clone())
-    }
-
-    /// Returns whether `namespace` is the first namespace.
-    fn is_first(&self, namespace: &Arc<str>) -> bool {
-        self.first.as_ref().is_some_and(|first| first.namespace == *namespace)
-    }
 }
 
 /// Selects the TLS properties of `host`.
