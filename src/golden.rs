@@ -38,8 +38,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::settings::resolve;
+use crate::source::decode;
 use crate::source::kinds::{ROWS, from_value};
-use crate::source::{decode, yaml};
+use crate::yaml;
 
 /// The number of repetitions of each case with shuffled objects.
 const SHUFFLES: u64 = 6;
@@ -265,7 +266,7 @@ fn leads_to(on_match: &Value, chain: &Value) -> bool {
 fn read_objects(path: &Path) -> Vec<Object> {
     let text = fs::read_to_string(path).unwrap();
     let values = yaml::documents(&text)
-        .flat_map(|document| decode::flatten(document.value.unwrap_or_else(|fault| panic!("{fault}"))));
+        .flat_map(|document| decode::flatten(document.value().unwrap_or_else(|fault| panic!("{fault}"))));
     values
         .filter_map(|(_, value)| from_value(value, &ROWS).unwrap_or_else(|fault| panic!("{}: {fault}", path.display())))
         .collect()

@@ -27,3 +27,4 @@ mod status;
 mod telemetry;
 #[cfg(test)]
 mod tidy;
+mod yaml;

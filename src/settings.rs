@@ -14,7 +14,6 @@ mod process;
 mod reference;
 mod resolved;
 mod values;
-mod yaml;
 
 use std::path::PathBuf;
 
@@ -26,7 +25,6 @@ pub use process::{Admin, LeaderElection, Log, MetricsServer, Process, Watch, Xds
 pub use reference::{reference, schema};
 pub use resolved::{Origin, Other, Override, Resolved, SettingsFault, SettingsFaults};
 pub use values::times::duration;
-pub use yaml::{Location, Node};
 
 /// The source of the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,8 @@ mod credentials;
 pub mod decode;
 pub mod directory;
 pub mod file;
+#[cfg(test)]
+mod fuzz;
 pub mod gateway;
 pub mod kept;
 pub mod kinds;
@@ -16,7 +18,6 @@ mod names;
 mod native;
 pub mod resources;
 pub mod secret;
-pub mod yaml;
 
 use std::path::PathBuf;
 use std::time::Duration;

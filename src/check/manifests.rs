@@ -12,7 +12,7 @@ use super::kinds;
 use super::schema::Schemas;
 use crate::source::decode::join;
 use crate::source::manifest::{ManifestEntry, ManifestItem, Unread, entries_in};
-use crate::source::yaml::{Document, documents};
+use crate::yaml::{Document, documents};
 
 /// The remedy for an Ingress of a removed version.
 const NEW_VERSION: &str = "Write apiVersion: networking.k8s.io/v1. Each path needs a pathType, and a backend has service.name and \
@@ -143,13 +143,13 @@ impl Manifests {
             }
             ManifestItem::Unparsable(fault) => {
                 let finding = finding(file, Rule::InvalidYaml, fault.message, "the document is not read");
-                self.findings.push(Finding { line: fault.line, field: fault.field, ..finding });
+                self.findings.push(Finding { line: fault.place.line, field: fault.field, ..finding });
             }
             ManifestItem::Rejected(..) if kinds::is_of_another_program(file, &value) => self.counts.others += 1,
             ManifestItem::Rejected(fault, object) => {
                 let consequence = "the API server rejects the object";
                 let finding = finding(file, Rule::InvalidObject, fault.message, consequence);
-                let finding = Finding { line: fault.line, field: fault.field, ..finding };
+                let finding = Finding { line: fault.place.line, field: fault.field, ..finding };
                 let is_old_ingress =
                     finding.field.ends_with("apiVersion") && value.get("kind") == Some(&"Ingress".into());
                 let remedy = if is_old_ingress { NEW_VERSION.to_owned() } else { finding.remedy };
@@ -282,8 +282,8 @@ fn of_object(finding: Finding, kind: &str, key: &ObjectKey) -> Finding {
 
 /// Returns the line of a field of an object.
 fn line(document: &Document, place: &ManifestPlace, field: &str) -> usize {
-    let field = match &document.value {
-        Ok(value) => by_index(value, &place.outer, field),
+    let field = match document.value() {
+        Ok(value) => by_index(&value, &place.outer, field),
         Err(_) => field.to_owned(),
     };
     // A whole object starts at its first field.

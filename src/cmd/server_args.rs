@@ -3,7 +3,8 @@
 use clap::Args;
 
 use super::settings_args::{item, lists_of, scalar, texts};
-use crate::settings::{Node, Override};
+use crate::settings::Override;
+use crate::yaml::Node;
 
 /// Parses `auto`, `off`, or a directory. On the command line, any other word is a directory. In the settings file, it
 /// may be a misspelling.

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 
-use crate::settings::{self, Log, Node, Origin, Override, Resolved};
+use crate::settings::{self, Log, Origin, Override, Resolved};
 use crate::source::file;
+use crate::yaml::Node;
 
 // The structs have no docstrings, because clap would use them as the descriptions of the commands.
 

@@ -7,7 +7,8 @@ use lockgate_route::settings::is_label;
 
 use super::bootstrap::Address;
 use crate::export::Reload;
-use crate::settings::{self, Node, Override};
+use crate::settings::{self, Override};
+use crate::yaml::Node;
 
 /// Parses a duration: `20s`, `500ms`, `1m30s`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {

@@ -4,15 +4,15 @@
 use super::keys::{KEYS, SettingsKey, key};
 use super::resolved::{Origin, Other, Override, Resolved, SettingsFault, SettingsFaults};
 use super::values::{found, quoted};
-use super::yaml::{self, Location, Node, NodeContent, Wrong};
 use super::{check, foreign};
+use crate::yaml::{self, DocumentFault, Location, Node, NodeContent, Wrong};
 
 /// Parses the file `name` with the content `text`, and the flags, which take precedence. The error has all faults.
 pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolved, SettingsFaults> {
     let mut resolver = Resolver::default();
-    match yaml::read(text) {
+    match yaml::settings(text) {
         Ok(document) => resolver.group("", &document),
-        Err(Wrong { place, message }) => resolver.fault(Origin::File(place), "", message),
+        Err(DocumentFault { place, field, message, .. }) => resolver.fault(Origin::File(place), &field, message),
     }
     for Override { key: path, flag, value } in overrides {
         if let Some(key) = key(path) {
@@ -50,7 +50,7 @@ impl Resolver {
     /// Parses the keys below `path`, which is empty for the whole file.
     fn group(&mut self, path: &str, node: &Node) {
         let fields = match &node.content {
-            NodeContent::Nothing => return,
+            NodeContent::Null => return,
             NodeContent::Object(fields) => fields,
             other => {
                 let message =
@@ -98,7 +98,7 @@ impl Resolver {
 
     /// Parses the value of `key`. An empty value counts as absent.
     fn leaf(&mut self, key: &'static SettingsKey, node: &Node, origin: Origin) {
-        if node.content == NodeContent::Nothing {
+        if node.content == NodeContent::Null {
             return;
         }
         let mut wrong = Vec::new();

@@ -22,13 +22,13 @@ use super::values::tls::{CipherSuite, Curve, RedirectStatus, Version};
 use super::values::wasm::Modules;
 use super::values::words::Word;
 use super::values::{Bool, Maybe};
-use super::yaml::{Node, Wrong};
 use super::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, DnsLookupFamily,
     EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocolMode, RestrictingAnnotations, RestrictingPolicies,
     RouteDiscoveryMode, ServerHeader, Settings, Underscores,
 };
 use crate::telemetry;
+use crate::yaml::{Node, Wrong};
 
 /// A key of the settings file.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::keys::{KEYS, SettingsKey};
 use super::resolved::{Origin, Resolved};
-use super::yaml::written;
+use crate::yaml::written;
 
 /// The column of comments, unless a value is longer.
 const COMMENTS: usize = 48;

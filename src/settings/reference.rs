@@ -8,7 +8,7 @@ use super::Settings;
 use super::access_log::known_fields;
 use super::foreign::RENAMED;
 use super::keys::{GROUPS, KEYS, SettingsKey};
-use super::yaml::written;
+use crate::yaml::written;
 
 /// The maximum length of a default in the table. Longer defaults follow below the table.
 const LONG: usize = 60;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::Settings;
 use super::keys::{KEYS, Restart};
-use super::yaml::{Location, Node, written};
+use crate::yaml::{Location, Node, written};
 
 /// The origin of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use lockgate_route::settings as route;
 
 use super::keys::{GROUPS, KEYS};
 use super::*;
+use crate::yaml::{Location, Node};
 
 const EVERY_KEY: &str = include_str!("tests/every_key.yaml");
 

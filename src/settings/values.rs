@@ -17,7 +17,7 @@ pub mod words;
 
 use serde_json::{Value as Json, json};
 
-use super::yaml::{Node, NodeContent, Wrong};
+use crate::yaml::{Node, NodeContent, Wrong};
 
 /// The format of a value.
 pub trait ValueFormat {
@@ -56,7 +56,7 @@ impl<S: Scalar> ValueFormat for S {
 
     fn read(node: &Node, wrong: &mut Vec<Wrong>) -> Option<S::Value> {
         let parsed = match &node.content {
-            NodeContent::Scalar(text) => {
+            NodeContent::Text(text) => {
                 S::parse(text).map_err(|why| format!("{} is not a valid {}: {why}", quoted(text), short(S::NAME)))
             }
             _ => Err(format!("expected a {}, found {}", short(S::NAME), found(&node.content))),
@@ -128,8 +128,10 @@ fn short(name: &str) -> String {
 /// Describes an unexpected value.
 pub fn found(content: &NodeContent) -> String {
     match content {
-        NodeContent::Nothing => "nothing".to_owned(),
-        NodeContent::Scalar(text) => quoted(text),
+        NodeContent::Null => "nothing".to_owned(),
+        NodeContent::Bool(value) => value.to_string(),
+        NodeContent::Number(number) => number.to_string(),
+        NodeContent::Text(text) => quoted(text),
         NodeContent::List(_) => "a list".to_owned(),
         NodeContent::Object(_) => "an object".to_owned(),
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::decode::{flatten, in_namespace, join};
 use super::kinds::{ROWS, from_value};
-use super::yaml::{Document, DocumentFault, documents};
+use crate::yaml::{Document, DocumentFault, Node, documents};
 
 /// An object of a manifest, and its place.
 #[derive(Debug)]
@@ -87,14 +87,14 @@ pub fn entries_in<'a>(text: &'a str, namespace: Option<&'a str>) -> impl Iterato
     documents(text).flat_map(move |document| entries_of(document, namespace))
 }
 
-fn entries_of(mut document: Document, namespace: Option<&str>) -> Vec<ManifestEntry> {
+fn entries_of(document: Document, namespace: Option<&str>) -> Vec<ManifestEntry> {
     // Like kubectl, a key given twice is accepted in objects that are not read here.
-    let lenient = document.lenient.take().filter(has_only_unread);
-    let value = match (std::mem::replace(&mut document.value, Ok(Value::Null)), lenient) {
+    let lenient = document.lenient.as_ref().map(Node::to_json).filter(has_only_unread);
+    let value = match (document.value(), lenient) {
         (Ok(value), _) | (Err(_), Some(value)) => value,
         (Err(fault), None) => {
-            let (outer, line) = (String::new(), fault.line);
-            let item = ManifestItem::Unparsable(fault);
+            let (outer, line) = (String::new(), fault.place.line);
+            let item = ManifestItem::Unparsable(fault.clone());
             return vec![ManifestEntry { document: document.index, outer, line, value: Value::Null, item }];
         }
     };
@@ -163,7 +163,7 @@ a: [
         assert!(matches!(&found[1].item, ManifestItem::Unread(unread) if *unread == deployment));
         let rejected = (Kind::SERVICE, ObjectKey::new("default", "c"));
         assert!(
-            matches!(&found[2].item, ManifestItem::Rejected(fault, Some(object)) if fault.line == 17 && *object == rejected),
+            matches!(&found[2].item, ManifestItem::Rejected(fault, Some(object)) if fault.place.line == 17 && *object == rejected),
             "{:?}",
             found[2]
         );
@@ -180,7 +180,7 @@ a: [
         let text = format!("{deployment}---\n{service}---\n{deployment}");
         let found = items(&text);
         assert!(
-            matches!(&found[..], [ManifestItem::Unread(_), ManifestItem::Unparsable(fault), ManifestItem::Unread(_)] if fault.line == 11),
+            matches!(&found[..], [ManifestItem::Unread(_), ManifestItem::Unparsable(fault), ManifestItem::Unread(_)] if fault.place.line == 11),
             "{found:?}"
         );
         let list =

@@ -15,7 +15,7 @@ use lockgate_xds::snapshot::{Lease, Resource, ResourceType};
 use prost::Message;
 use serde_json::Value;
 
-use super::yaml::{Document, DocumentFault, documents};
+use crate::yaml::{Document, DocumentFault, documents};
 
 /// The kind of the origin of resources from a file.
 pub const FILE: &str = "File";
@@ -28,8 +28,8 @@ pub fn parse(path: &str, text: &str) -> (Vec<Resource>, Vec<DocumentFault>) {
     let origin = ObjectRef::new(FILE, "", path);
     let mut file = File { origin, resources: Vec::new(), faults: Vec::new(), places: BTreeMap::new() };
     for document in documents(text) {
-        match &document.value {
-            Ok(value) => file.document(&document, value),
+        match document.value() {
+            Ok(value) => file.document(&document, &value),
             Err(fault) => file.faults.push(fault.clone()),
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::keys::{ContourKey, KEYS};
 use super::row::{ReportRow, Verdict};
 use crate::source::decode::{flatten, join};
-use crate::source::yaml::{Document, documents};
+use crate::yaml::{Document, documents};
 
 /// The ConfigMap of Contour's example deployment, and its key.
 const CONFIG_MAP: &str = "contour";
@@ -65,8 +65,8 @@ pub fn find<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<V
             continue;
         }
         for document in documents(text) {
-            let Ok(value) = &document.value else { continue };
-            for (outer, object) in flatten(value.clone()) {
+            let Ok(value) = document.value() else { continue };
+            for (outer, object) in flatten(value) {
                 found.extend(of_object(file, text, &document, &outer, &object)?);
             }
         }
@@ -123,8 +123,8 @@ fn of_text(
     if all.next().is_some() {
         return Err(format!("{file}: the configuration of Contour has more than one document"));
     }
-    let value = match &document.value {
-        Ok(Value::Object(value)) => value.clone(),
+    let value = match document.value() {
+        Ok(Value::Object(value)) => value,
         Ok(_) => return Err(format!("{file}: the configuration of Contour is not an object with keys")),
         Err(fault) => return Err(format!("{file}: {fault}")),
     };

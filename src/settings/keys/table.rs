@@ -7,7 +7,7 @@ use super::services::SERVICES;
 use super::upstream::UPSTREAM;
 use super::{Restart, SettingsKey};
 use crate::settings::Settings;
-use crate::settings::yaml::{self, Node};
+use crate::yaml::{self, Node};
 
 /// The groups of keys and their documentation, in the order of the reference.
 pub static GROUPS: &[(&str, &str)] = &[
@@ -131,7 +131,7 @@ pub fn check_value(path: &str, value: &Node) -> Result<(), String> {
 
 /// Checks whether `value` is valid for the key `path`, as in a file. The error is the first fault.
 pub fn check_json(path: &str, value: &serde_json::Value) -> Result<(), String> {
-    check_value(path, &Node::of_json(value))
+    check_value(path, &Node::with_text_scalars(value))
 }
 
 /// Returns the value of the key `path` in the format of the file.

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{ValueFormat, found};
-use crate::settings::yaml::{Node, NodeContent, Wrong};
+use crate::yaml::{Node, NodeContent, Wrong};
 
 /// A list without duplicates.
 pub struct List<F>(F);

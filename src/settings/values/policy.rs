@@ -8,8 +8,8 @@ use serde_json::{Value as Json, json};
 use super::names::is_token;
 use super::{Scalar, ValueFormat, found, quoted};
 use crate::settings::access_log::field_of;
-use crate::settings::yaml::{Field, Node, NodeContent, Wrong};
 use crate::settings::{JsonField, TagValue, format_string};
+use crate::yaml::{Field, Node, NodeContent, Wrong};
 
 /// The maximum length that Envoy accepts. Source: Envoy `HeaderValue.value`.
 const LONGEST_VALUE: usize = 16384;
@@ -319,8 +319,8 @@ pub fn object<'a>(node: &'a Node, expected: &str, wrong: &mut Vec<Wrong>) -> Opt
 /// Returns the text of a scalar; an empty value is an empty text.
 pub fn text<'a>(node: &'a Node, wrong: &mut Vec<Wrong>) -> Option<&'a str> {
     match &node.content {
-        NodeContent::Scalar(text) => Some(text),
-        NodeContent::Nothing => Some(""),
+        NodeContent::Text(text) => Some(text),
+        NodeContent::Null => Some(""),
         other => {
             wrong.push(node.place.wrong(format!("expected text, found {}", found(other))));
             None

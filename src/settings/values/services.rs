@@ -8,8 +8,8 @@ use serde_json::{Value as Json, json};
 use super::names::is_token;
 use super::policy::{object, text};
 use super::{Bool, Scalar, ValueFormat, found, quoted};
-use crate::settings::yaml::{Field, Node, NodeContent, Wrong};
 use crate::settings::{EntryHeader, HeaderCondition, RateLimitEntry};
+use crate::yaml::{Field, Node, NodeContent, Wrong};
 
 /// Texts by key.
 pub struct TextMap;
@@ -189,7 +189,7 @@ fn entry(node: &Node, wrong: &mut Vec<Wrong>) -> Option<RateLimitEntry> {
             Some(RateLimitEntry::RequestHeaderValueMatch { headers: headers?, expect_match, value: value? })
         }
         _ => {
-            if value.content != NodeContent::Nothing {
+            if value.content != NodeContent::Null {
                 Fields::of(value, &[], wrong)?;
             }
             Some(RateLimitEntry::RemoteAddress)

@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 
 use super::policy::{object, text};
 use super::{ValueFormat, quoted};
-use crate::settings::yaml::{Field, Node, Wrong};
 use crate::settings::{Module, is_label};
+use crate::yaml::{Field, Node, Wrong};
 
 /// Modules by name.
 pub struct Modules;

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -12,11 +12,11 @@ fn documents(text: &str) -> Vec<Document> {
 fn one(text: &str) -> Value {
     let mut all = documents(text);
     assert_eq!(all.len(), 1, "{all:?}");
-    all.remove(0).value.unwrap()
+    all.remove(0).value().unwrap()
 }
 
 fn fault(text: &str) -> String {
-    documents(text).into_iter().find_map(|document| document.value.err()).unwrap().to_string()
+    documents(text).into_iter().find_map(|document| document.root.err()).unwrap().to_string()
 }
 
 #[test]
@@ -69,15 +69,15 @@ fn documents_are_counted_and_empty_ones_left_out() {
     assert_eq!(places, [(1, 3), (3, 7), (4, 10)]);
     assert!(documents("").is_empty());
     assert!(documents("---\n---\n").is_empty());
-    assert_eq!(documents("\u{feff}a: 1\r\nb: 2\r\n")[0].value, Ok(json!({"a": 1, "b": 2})));
+    assert_eq!(documents("\u{feff}a: 1\r\nb: 2\r\n")[0].value(), Ok(json!({"a": 1, "b": 2})));
 }
 
 #[test]
 fn a_broken_document_costs_itself_only() {
     let read = documents("a: 1\n---\nb: [1\n---\nc: 3\n---\nd: 'x\n---\ne: 5\n");
-    let good: Vec<_> = read.iter().filter_map(|document| document.value.as_ref().ok()).cloned().collect();
+    let good: Vec<_> = read.iter().filter_map(|document| document.value().ok()).collect();
     assert_eq!(good, [json!({"a": 1}), json!({"c": 3}), json!({"e": 5})]);
-    let bad: Vec<_> = read.iter().filter(|document| document.value.is_err()).map(|document| document.index).collect();
+    let bad: Vec<_> = read.iter().filter(|document| document.root.is_err()).map(|document| document.index).collect();
     assert_eq!(bad, [2, 4]);
 }
 
@@ -86,13 +86,13 @@ fn a_key_given_twice_is_refused_with_both_lines() {
     let text = "spec:\n  rules:\n  - host: a\n    host: b\n---\nb: 1\n";
     assert_eq!(fault(text), "document 1, line 4: spec.rules[0].host: the key is already given in line 3");
     let read = documents(text);
-    assert_eq!(read[0].lenient, Some(json!({"spec": {"rules": [{"host": "b"}]}})));
-    assert_eq!(read[1].value, Ok(json!({"b": 1})));
+    assert_eq!(read[0].lenient.as_ref().map(Node::to_json), Some(json!({"spec": {"rules": [{"host": "b"}]}})));
+    assert_eq!(read[1].value(), Ok(json!({"b": 1})));
     assert_eq!(read.len(), 2);
     // A document with another fault has no such content.
     let read = documents("a: 1\na: 2\nb: [\n---\nc: 3\n");
-    assert_eq!(read[0].value.as_ref().unwrap_err().message, "the key is already given in line 1");
-    assert_eq!((&read[0].lenient, &read[1].value), (&None, &Ok(json!({"c": 3}))));
+    assert_eq!(read[0].root.as_ref().unwrap_err().message, "the key is already given in line 1");
+    assert_eq!((&read[0].lenient, read[1].value()), (&None, Ok(json!({"c": 3}))));
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn the_expansion_of_aliases_is_bounded() {
     assert!(fault(&laughs).contains("aliases make the file too large"), "{}", fault(&laughs));
     assert!(fault(&deep).contains("nested deeper"), "{}", fault(&deep));
     assert!(fault(&("- ".repeat(200) + "x")).contains("nested deeper"));
-    assert!(documents(&"[".repeat(100_000))[0].value.is_err());
-    assert!(documents(&"- ".repeat(100_000))[0].value.is_err());
+    assert!(documents(&"[".repeat(100_000))[0].root.is_err());
+    assert!(documents(&"- ".repeat(100_000))[0].root.is_err());
 }
 
 #[test]
@@ -134,11 +134,11 @@ fn the_expansion_of_aliases_is_bounded_for_the_file() {
         let last = n - 1;
         bomb += &format!("a{n}: &a{n} [*a{last}, *a{last}, *a{last}, *a{last}, *a{last}, *a{last}, *a{last}]\n");
     }
-    assert!(documents(&bomb)[0].value.is_ok());
+    assert!(documents(&bomb)[0].root.is_ok());
     let all = documents(&format!("{bomb}---\n").repeat(200));
-    let good = all.iter().filter(|document| document.value.is_ok()).count();
+    let good = all.iter().filter(|document| document.root.is_ok()).count();
     assert!((1..20).contains(&good), "{good} of {} documents", all.len());
-    let refused = all.iter().filter_map(|document| document.value.as_ref().err()).next_back().unwrap();
+    let refused = all.iter().filter_map(|document| document.root.as_ref().err()).next_back().unwrap();
     assert!(refused.message.contains("aliases make the file too large"), "{refused}");
 }
 
@@ -177,6 +177,23 @@ typedPerFilterConfig:
         document.fault("virtual_hosts[0].routes[1].match.path", "wrong").to_string(),
         "document 1, line 8: virtual_hosts[0].routes[1].match.path: wrong"
     );
+}
+
+#[test]
+fn scalars_of_settings_stay_text_with_their_places() {
+    let root = settings("a: 1.20\nb: [off, 'null', ~]\nc: &c {x: 0644}\nd:\n  - *c\n").unwrap();
+    let wanted = json!({"a": "1.20", "b": ["off", "null", null], "c": {"x": "0644"}, "d": [{"x": "0644"}]});
+    assert_eq!(root.to_json(), wanted);
+    let NodeContent::Object(fields) = &root.content else { panic!("{root:?}") };
+    let places: Vec<_> = fields.iter().map(|field| (field.place.line, field.value.place.column)).collect();
+    assert_eq!(places, [(1, 4), (2, 4), (3, 7), (4, 3)]);
+    assert_eq!(settings("# nothing").unwrap(), Node::default());
+    let message = |text: &str| settings(text).unwrap_err().to_string();
+    assert_eq!(
+        message("a: 1\n---\nb: 1\n"),
+        "document 2, line 3: a second document begins, and settings have only one"
+    );
+    assert_eq!(message("a: {b: 1, b: 2}\n"), "document 1, line 1: a.b: the key is already given in line 1");
 }
 
 proptest! {

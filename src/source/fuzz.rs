@@ -3,11 +3,11 @@
 use fuzzing::Random;
 use serde_json::Value;
 
-use super::documents;
-use crate::source::kinds::{ROWS, from_value};
-use crate::source::{decode, resources};
+use super::kinds::{ROWS, from_value};
+use super::{decode, resources};
+use crate::yaml::documents;
 
-/// The limit of memory that aliases add to a file, twice: a document contains its values and their lines.
+/// The limit of memory that aliases add to a file, twice: an anchor stores a copy of its value.
 const ALIASED: usize = 16 << 20;
 
 /// Parts of YAML that are expensive to parse when repeated.
@@ -109,10 +109,10 @@ fn fuzz_yaml() {
         for document in documents(&text) {
             all += 1;
             document.line_of("spec.rules[0].http.paths[1].path");
-            let Ok(value) = &document.value else { continue };
+            let Ok(value) = document.value() else { continue };
             good += 1;
-            total += weight(value);
-            for (path, value) in decode::flatten(value.clone()) {
+            total += weight(&value);
+            for (path, value) in decode::flatten(value) {
                 match from_value(value, &ROWS) {
                     Ok(object) => objects += usize::from(object.is_some()),
                     Err(fault) => {
