@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Meta;
 use super::gateway::{Lenient, PolicyStatus};
+use super::meta::Meta;
 
 /// A BackendPolicy.
 #[derive(Debug, Clone, PartialEq)]

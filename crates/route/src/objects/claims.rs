@@ -8,8 +8,12 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Kind, Meta, Namespace, ObjectKey, Objects, Typed};
-use crate::model::Host;
+use super::builtin::Namespace;
+use super::content::Typed;
+use super::kind::Kind;
+use super::meta::Meta;
+use super::store::Objects;
+use crate::model::{Host, ObjectKey};
 
 /// The number of ConfigMaps with claims of an installation.
 pub const CLAIM_SHARDS: usize = 16;

@@ -1,8 +1,15 @@
-//! Deleted objects that are retained, in the order of their deletion.
+//! Deleted Secrets that are retained, in the order of their deletion, and the choice of the Secret to evict.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::ObjectKey;
+use crate::model::ObjectKey;
+
+/// The maximum number of deleted Secrets that are retained. A tenant who creates and deletes Secrets cannot exhaust the
+/// memory.
+pub(super) const DELETED_SECRETS: usize = 1024;
 
 /// Keys in the order in which they were added. A clone is cheap and shares all keys.
 ///
@@ -46,6 +53,72 @@ impl Deleted {
         let oldest = oldest.clone();
         self.remove(&oldest);
         Some(oldest)
+    }
+}
+
+/// The deleted Secrets that are retained, by namespace. A clone is cheap and shares all keys.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DeletedSecrets {
+    /// The deleted Secrets of each namespace that has any, and the number of its last deletion.
+    namespaces: OrdMap<Arc<str>, (u64, Deleted)>,
+    /// The number of deleted Secrets of all namespaces.
+    len: usize,
+    /// The number of deletions so far.
+    deletions: u64,
+}
+
+impl DeletedSecrets {
+    /// Returns the number of deleted Secrets.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether `key` is a deleted Secret.
+    pub(super) fn contains(&self, key: &ObjectKey) -> bool {
+        self.namespaces.get(&key.namespace).is_some_and(|(_, keys)| keys.contains(key))
+    }
+
+    /// Adds a Secret as the last deletion of its namespace.
+    pub(super) fn add(&mut self, key: ObjectKey) {
+        self.remove(&key);
+        self.deletions += 1;
+        let (last, keys) = self.namespaces.entry(key.namespace.clone()).or_default();
+        *last = self.deletions;
+        keys.add(key);
+        self.len += 1;
+    }
+
+    /// Removes a Secret.
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
+        // Most applied Secrets were not deleted. A mutable access would copy nodes of the map anyway.
+        if !self.contains(key) {
+            return;
+        }
+        let Some((_, keys)) = self.namespaces.get_mut(&key.namespace) else { return };
+        keys.remove(key);
+        if keys.len() == 0 {
+            self.namespaces.remove(&key.namespace);
+        }
+        self.len -= 1;
+    }
+
+    /// Returns the Secret to evict: the oldest deletion of the namespace with the most deleted Secrets. A namespace can
+    /// thus displace only its own Secrets while another namespace has fewer. Of several such namespaces, it selects the
+    /// one whose last deletion is the oldest. A namespace that does not exist comes first, because it serves nothing.
+    pub(super) fn surplus(&self, exists: impl Fn(&Arc<str>) -> bool) -> Option<ObjectKey> {
+        let of_namespaces = self.namespaces.iter();
+        let (_, (_, keys)) =
+            of_namespaces.max_by_key(|(namespace, (last, keys))| (!exists(namespace), keys.len(), Reverse(*last)))?;
+        keys.clone().pop_oldest()
+    }
+
+    /// Returns whether a deleted Secret of `namespace` that another replica retains can be added: up to the limit, and
+    /// beyond it up to an equal share of the limit for each namespace. The next deletion evicts the surplus, and leaves
+    /// each namespace its share.
+    pub(super) fn has_room(&self, namespace: &Arc<str>) -> bool {
+        let own = self.namespaces.get(namespace).map_or(0, |(_, keys)| keys.len());
+        let namespaces = self.namespaces.len() + usize::from(own == 0);
+        self.len < DELETED_SECRETS || own < DELETED_SECRETS / namespaces
     }
 }
 

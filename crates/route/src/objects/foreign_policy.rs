@@ -10,11 +10,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::gateway::{GROUP, LabelSelector};
-use super::{Content, Kind, Meta, Object};
-
-/// The API group of Envoy Gateway.
-pub const ENVOY_GATEWAY: &str = "gateway.envoyproxy.io";
+use super::content::{Content, Object};
+use super::gateway::LabelSelector;
+use super::kind::Kind;
+use super::kinds::GROUP;
+use super::meta::Meta;
 
 /// The kinds of policies of Envoy Gateway that are read.
 pub const FOREIGN_POLICIES: [Kind; 3] =

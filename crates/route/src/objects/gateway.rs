@@ -5,6 +5,7 @@
 //! the API server. Source: Gateway API v1.6, `apis/v1`.
 
 mod authentication;
+mod authorization;
 mod cors;
 mod definition;
 mod envoy_fleet;
@@ -15,11 +16,14 @@ mod forwarding;
 mod global_rate_limit;
 mod grpc_route;
 mod http_policy;
+mod listener;
 mod listener_set;
 mod oidc;
 mod policy;
+mod policy_parts;
 mod reference;
 mod route;
+mod selector;
 mod status;
 mod stream_routes;
 mod tls;
@@ -34,6 +38,7 @@ pub use authentication::{
     ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, CsrfSpec, JwksSpec, JwtProviderSpec, JwtSpec, PolicySecret,
     RemoteJwksSpec,
 };
+pub use authorization::{AuthorizationBody, AuthorizationHttpSpec, ExternalAuthorizationSpec};
 pub use cors::CorsSpec;
 pub use definition::{BUNDLE, CHANNEL, Definition, Installed, SUPPORTED};
 pub use envoy_fleet::{
@@ -51,13 +56,14 @@ pub use forwarding::{
 pub use global_rate_limit::{DescriptorEntrySpec, DescriptorEntryType, DescriptorSpec, GlobalRateLimitSpec};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{
-    AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionAlgorithmSpec, CompressionSpec,
-    ExternalAuthorizationSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec, HttpPolicy, HttpPolicySpec,
-    HttpPolicyTarget, Lenient, LocalRateLimitSpec, PolicyBackend, RateUnit,
+    ClientAddressesSpec, CompressionAlgorithmSpec, CompressionSpec, HeaderChangesSpec, HeaderSpec, HttpFeaturesSpec,
+    HttpPolicy, HttpPolicySpec, HttpPolicyTarget, LocalRateLimitSpec, RateUnit,
 };
+pub use listener::{AllowedNamespaces, AllowedRoutes, GatewayListener, ListenerTls};
 pub use listener_set::{ListenerSet, ListenerSetSpec, ListenerSetStatus};
 pub use oidc::{OidcProviderSpec, OidcSpec};
 pub use policy::{BackendTlsPolicy, BackendTlsPolicySpec, BackendValidation, PolicyTarget, SubjectAltName};
+pub use policy_parts::{Lenient, PolicyBackend};
 pub use reference::{
     BackendRef, GrantFrom, GrantTo, ObjectReference, ParentRef, ReferenceGrant, ReferenceGrantSpec, SecretRef,
 };
@@ -67,9 +73,10 @@ pub use route::{
     HttpRouteSpec, HttpRouteTimeouts, MirrorFilter, NamedMatch, PathModifier, RedirectFilter, RewriteFilter,
     SessionPersistence,
 };
+pub use selector::{LabelCondition, LabelSelector};
 pub use status::{
-    AncestorStatus, Condition, Feature, GatewayClassStatus, GatewayStatus, ListenerStatus, ParentStatus, PolicyStatus,
-    RouteKind, RouteStatus,
+    AncestorStatus, Condition, Feature, GatewayAddress, GatewayClassStatus, GatewayStatus, ListenerStatus,
+    ParentStatus, PolicyStatus, RouteKind, RouteStatus,
 };
 pub use stream_routes::{StreamRule, TcpRoute, TcpRouteSpec, TlsRoute, TlsRouteSpec, UdpRoute, UdpRouteSpec};
 pub use tls::{BackendTls, FrontendTls, FrontendValidation, GatewayTls, PortTls, TlsConfig};
@@ -77,16 +84,9 @@ pub use traffic_policy::{
     BudgetDetails, RequestRate, RetryConstraint, XBackendTrafficPolicy, XBackendTrafficPolicySpec,
 };
 
-use super::Meta;
+pub use super::kinds::{EXPERIMENTAL_GROUP, GROUP, LOCKGATE};
 
-/// The API group of Gateway API.
-pub const GROUP: &str = "gateway.networking.k8s.io";
-
-/// The API group of the experimental kinds of Gateway API.
-pub const EXPERIMENTAL_GROUP: &str = "gateway.networking.x-k8s.io";
-
-/// The API group of Lockgate.
-pub const LOCKGATE: &str = "lockgate.dev";
+use super::meta::Meta;
 
 /// A GatewayClass.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,96 +157,12 @@ pub struct GatewaySpec {
     pub tls: Option<GatewayTls>,
 }
 
-/// A listener of a Gateway or a ListenerSet.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct GatewayListener {
-    /// The name, unique in its object.
-    pub name: Arc<str>,
-    /// The host names that it accepts, exact or with a leading `*.`; `None` and the empty text accept all.
-    pub hostname: Option<String>,
-    /// The port that clients connect to.
-    pub port: u16,
-    /// `HTTP`, `HTTPS`, `TLS`, `TCP`, or `UDP`.
-    pub protocol: String,
-    /// The TLS configuration.
-    pub tls: Option<ListenerTls>,
-    /// The routes that may attach.
-    pub allowed_routes: Option<AllowedRoutes>,
-}
-
-/// The TLS configuration of a listener.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ListenerTls {
-    /// `Terminate`, which is the default, or `Passthrough`.
-    pub mode: Option<String>,
-    /// The key pairs.
-    pub certificate_refs: Vec<SecretRef>,
-    /// Options of implementations.
-    pub options: BTreeMap<String, String>,
-}
-
-/// The routes that may attach to a listener.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AllowedRoutes {
-    /// The namespaces of the routes; `None` is the namespace of the Gateway.
-    pub namespaces: Option<AllowedNamespaces>,
-    /// The kinds of the routes. Empty: all kinds that the protocol of the listener supports.
-    pub kinds: Vec<RouteKind>,
-}
-
 /// The ListenerSets that may add listeners to a Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AllowedListeners {
     /// The namespaces of the ListenerSets; `None` allows none.
     pub namespaces: Option<AllowedNamespaces>,
-}
-
-/// A set of namespaces.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AllowedNamespaces {
-    /// `All`, `Same`, `Selector`, or `None`.
-    pub from: Option<String>,
-    /// The labels of the namespaces, if `from` is `Selector`.
-    pub selector: Option<LabelSelector>,
-}
-
-/// A selector of labels.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", default)]
-pub struct LabelSelector {
-    /// Labels that are required.
-    pub match_labels: BTreeMap<String, String>,
-    /// Additional conditions. All of them must hold.
-    pub match_expressions: Vec<LabelCondition>,
-}
-
-/// A condition on a label.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(default)]
-pub struct LabelCondition {
-    /// The name of the label.
-    pub key: String,
-    /// `In`, `NotIn`, `Exists`, or `DoesNotExist`.
-    pub operator: String,
-    /// The values of `In` and `NotIn`.
-    pub values: Vec<String>,
-}
-
-/// An address of a Gateway, requested or assigned.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct GatewayAddress {
-    /// `IPAddress`, which is the default, `Hostname`, or a name with a domain.
-    pub r#type: Option<String>,
-    /// The address. Empty: any address of the type.
-    pub value: String,
 }
 
 /// Properties of the objects that are created for a Gateway.
@@ -259,51 +175,4 @@ pub struct Infrastructure {
     pub annotations: BTreeMap<String, String>,
     /// Parameters of the Gateway, in its namespace.
     pub parameters_ref: Option<ParametersRef>,
-}
-
-impl LabelSelector {
-    /// Returns whether `labels` meet all conditions. An unknown operator never holds.
-    pub fn selects(&self, labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
-        let value = |key: &str| labels.get(key).map(|value| &**value);
-        let meets = |condition: &LabelCondition| {
-            let listed = |value: &str| condition.values.iter().any(|one| one == value);
-            match condition.operator.as_str() {
-                "In" => value(&condition.key).is_some_and(listed),
-                "NotIn" => !value(&condition.key).is_some_and(listed),
-                "Exists" => value(&condition.key).is_some(),
-                "DoesNotExist" => value(&condition.key).is_none(),
-                _ => false,
-            }
-        };
-        self.match_labels.iter().all(|(key, wanted)| value(key) == Some(wanted))
-            && self.match_expressions.iter().all(meets)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_selector_requires_all_its_conditions() {
-        let labels = [("team", "shop"), ("tier", "front")].map(|(key, value)| (key.into(), value.into())).into();
-        let condition = |key: &str, operator: &str, values: &[&str]| LabelCondition {
-            key: key.into(),
-            operator: operator.into(),
-            values: values.iter().map(|value| (*value).to_owned()).collect(),
-        };
-        let selects = |conditions: &[LabelCondition]| {
-            LabelSelector { match_expressions: conditions.to_vec(), ..LabelSelector::default() }.selects(&labels)
-        };
-        assert!(selects(&[]), "an empty selector selects everything");
-        assert!(selects(&[condition("team", "In", &["cart", "shop"]), condition("tier", "Exists", &[])]));
-        assert!(selects(&[condition("team", "NotIn", &["cart"]), condition("other", "NotIn", &["cart"])]));
-        assert!(!selects(&[condition("team", "In", &["shop"]), condition("tier", "DoesNotExist", &[])]));
-        assert!(!selects(&[condition("team", "Like", &["shop"])]));
-        let by_label = |value: &str| LabelSelector {
-            match_labels: [("team".to_owned(), value.to_owned())].into(),
-            ..LabelSelector::default()
-        };
-        assert!(by_label("shop").selects(&labels) && !by_label("cart").selects(&labels));
-    }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Meta;
 use super::gateway::{Condition, LabelSelector};
+use super::meta::Meta;
 
 /// A HostGrant.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,8 +4,11 @@
 
 use std::sync::Arc;
 
-use super::{Meta, Object, ObjectKey, Objects, SECRET_DELETED, Secret};
-use crate::model::KeyPair;
+use super::content::Object;
+use super::meta::Meta;
+use super::secret::{SECRET_DELETED, Secret};
+use super::store::Objects;
+use crate::model::{KeyPair, ObjectKey};
 
 /// The last good content of one Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]

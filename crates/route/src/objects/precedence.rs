@@ -1,6 +1,10 @@
 //! The order in which conflicts between objects are decided.
 
-use super::{Kind, Meta, Namespace, ObjectId, ObjectKey, Objects};
+use super::builtin::Namespace;
+use super::kind::Kind;
+use super::meta::{Meta, ObjectId};
+use super::store::Objects;
+use crate::model::ObjectKey;
 
 /// The rank of an object in every conflict: the smaller rank wins.
 ///

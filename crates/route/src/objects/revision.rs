@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Meta;
+use super::meta::Meta;
 
 /// A hash of the content that the translation reads from an object, equal in all processes.
 ///

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::IngressLoadBalancerIngress;
 
-use super::{Meta, ObjectKey};
+use super::meta::Meta;
+use crate::model::ObjectKey;
 
 /// The maximum number of ports of a Service that count. The API server accepts 10,000. Paths and routes search in the ports, and
 /// each used one has a copy of all endpoints.

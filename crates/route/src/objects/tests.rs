@@ -1,7 +1,13 @@
 #![allow(clippy::unwrap_used)]
 
-use super::secrets::DELETED_SECRETS;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::networking::v1::IngressLoadBalancerIngress;
+
+use super::deleted::DELETED_SECRETS;
 use super::*;
+use crate::model::KeyPair;
 
 fn meta(name: &str) -> Meta {
     Meta {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::PolicyBackend;
+use super::policy_parts::PolicyBackend;
 
 /// The users whose name and password requests need (HTTP basic authentication).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

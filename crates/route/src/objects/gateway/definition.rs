@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::objects::{Meta, Objects};
+use crate::objects::meta::Meta;
+use crate::objects::store::Objects;
 
 /// The annotation with the version of the bundle that a CustomResourceDefinition belongs to.
 pub const BUNDLE: &str = "gateway.networking.k8s.io/bundle-version";

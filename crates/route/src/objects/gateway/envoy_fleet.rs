@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use exposure::FleetService;
 pub use scale::{FleetAutoscaling, FleetDisruptionBudget, PodCount, REPLICAS};
 
-use crate::objects::Meta;
+use crate::objects::meta::Meta;
 
 /// An EnvoyFleet.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::PolicyBackend;
+use super::policy_parts::PolicyBackend;
 
 /// A server that changes requests and responses over gRPC, `envoy.service.ext_proc.v3.ExternalProcessor`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

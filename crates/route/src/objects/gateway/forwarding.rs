@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::PolicyBackend;
+use super::policy_parts::PolicyBackend;
 
 /// The retries of requests to the backends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{HttpBackendRef, HttpFilter, NamedMatch, ParentRef, RouteStatus, SessionPersistence};
-use crate::objects::Meta;
+use super::reference::ParentRef;
+use super::route::{HttpBackendRef, HttpFilter, NamedMatch, SessionPersistence};
+use super::status::RouteStatus;
+use crate::objects::meta::Meta;
 
 /// A GRPCRoute.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,15 +6,24 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    ApiKeysSpec, BasicAuthenticationSpec, CorsSpec, CsrfSpec, ErrorResponseSpec, ExternalProcessingSpec, FaultsSpec,
-    GlobalRateLimitSpec, GrpcJsonSpec, JwtSpec, MaxResponseBodySpec, MirrorSpec, OidcSpec, PolicyStatus,
-    RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec, WasmSpec,
+use super::authentication::{ApiKeysSpec, BasicAuthenticationSpec, CsrfSpec, JwtSpec};
+use super::authorization::ExternalAuthorizationSpec;
+use super::cors::CorsSpec;
+use super::error_responses::ErrorResponseSpec;
+use super::external_processing::ExternalProcessingSpec;
+use super::faults::FaultsSpec;
+use super::forwarding::{
+    GrpcJsonSpec, MaxResponseBodySpec, MirrorSpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UrlRewriteSpec,
+    WasmSpec,
 };
-use crate::objects::Meta;
+use super::global_rate_limit::GlobalRateLimitSpec;
+use super::oidc::OidcSpec;
+use super::policy_parts::Lenient;
+use super::status::PolicyStatus;
+use crate::objects::meta::Meta;
 
 /// An HTTPPolicy.
 #[derive(Debug, Clone, PartialEq)]
@@ -195,83 +204,6 @@ pub struct ClientAddressesSpec {
     pub deny: Vec<String>,
 }
 
-/// A server that permits or denies each request.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ExternalAuthorizationSpec {
-    /// The server: a port of a Service, in plain text unless a BackendTLSPolicy targets it.
-    pub backend_ref: PolicyBackend,
-    /// The protocol of the server: `grpc`, the default, is `envoy.service.auth.v3.Authorization`. With `http`, the server
-    /// receives a request with the same method and path, and answers 200 to permit it. Any other answer below 500 is the
-    /// response to the client.
-    #[cfg_attr(feature = "testing", schemars(extend("enum" = ["grpc", "http"])))]
-    pub protocol: Option<String>,
-    /// The time limit of the server's answer, such as `500ms`; 1 s if not set.
-    #[cfg_attr(feature = "testing", schemars(length(min = 2, max = 16)))]
-    pub timeout: Option<String>,
-    /// Lets requests pass if the server does not respond.
-    #[serde(default)]
-    pub fail_open: bool,
-    /// The part of the request body that the server receives.
-    pub request_body: Option<AuthorizationBody>,
-    /// Settings for the protocol `http`.
-    pub http: Option<AuthorizationHttpSpec>,
-}
-
-/// A port of a Service.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PolicyBackend {
-    /// The name of the Service.
-    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
-    pub name: String,
-    /// The namespace of the Service; the namespace of the policy if not set. Another namespace needs a ReferenceGrant
-    /// from the kind HTTPPolicy of the group lockgate.dev.
-    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 63)))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// The port of the Service.
-    #[cfg_attr(feature = "testing", schemars(range(min = 1)))]
-    pub port: u16,
-}
-
-/// The part of the request body that an authorization server receives.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AuthorizationBody {
-    /// The size, such as `8KiB`, at most `tenants.maxBufferedBytes` of the settings, 1MiB by default. Requests with a larger body are
-    /// answered 413.
-    #[cfg_attr(feature = "testing", schemars(regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$")))]
-    pub max_bytes: String,
-    /// Sends the beginning of a larger body, instead of 413.
-    #[serde(default)]
-    pub allow_partial: bool,
-    /// Sends the body as bytes instead of text. Only with gRPC.
-    #[serde(default)]
-    pub pack_as_bytes: bool,
-}
-
-/// Settings for authorization servers with the protocol `http`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct AuthorizationHttpSpec {
-    /// A prefix for the path of requests to the server.
-    #[cfg_attr(feature = "testing", schemars(length(max = 253), regex(pattern = "^/[^?# ]*$")))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path_prefix: Option<String>,
-    /// Headers of the request that the server receives in addition to `Host`, `Authorization`, and `Content-Length`.
-    #[cfg_attr(feature = "testing", schemars(length(max = 32), inner(length(min = 1, max = 253))))]
-    pub allowed_request_headers: Vec<String>,
-    /// Headers of the server's answer that replace headers of the request to the backend. Those of clients are removed, also if the answer
-    /// lacks them, unless the server receives them.
-    #[cfg_attr(feature = "testing", schemars(length(max = 32), inner(length(min = 1, max = 253))))]
-    pub allowed_upstream_headers: Vec<String>,
-}
-
 /// A limit of the request rate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
@@ -351,29 +283,6 @@ pub enum CompressionAlgorithmSpec {
     Gzip,
     Brotli,
     Zstd,
-}
-
-/// A feature, or the reason why it cannot be decoded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum Lenient<T> {
-    /// The feature.
-    Valid(T),
-    /// The reason why it cannot be decoded.
-    Invalid(String),
-}
-
-impl<T> From<T> for Lenient<T> {
-    fn from(feature: T) -> Self {
-        Self::Valid(feature)
-    }
-}
-
-impl<'de, T: serde::de::DeserializeOwned> Deserialize<'de> for Lenient<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        Ok(serde_json::from_value(value).map_or_else(|fault| Self::Invalid(fault.to_string()), Self::Valid))
-    }
 }
 
 #[cfg(test)]

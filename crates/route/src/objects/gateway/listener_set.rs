@@ -4,8 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, GROUP, GatewayListener, ListenerStatus, ParentRef};
-use crate::objects::{Kind, Meta, ObjectKey};
+use super::listener::GatewayListener;
+use super::reference::ParentRef;
+use super::status::{Condition, ListenerStatus};
+use crate::model::ObjectKey;
+use crate::objects::kind::Kind;
+use crate::objects::kinds::GROUP;
+use crate::objects::meta::Meta;
 
 /// A ListenerSet.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{PolicyBackend, PolicySecret};
+use super::authentication::PolicySecret;
+use super::policy_parts::PolicyBackend;
 
 /// The login of users at an OpenID provider. Source: OpenID Connect Core 1.0, the authorization code flow.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

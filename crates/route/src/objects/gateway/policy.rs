@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ObjectReference, PolicyStatus};
-use crate::objects::Meta;
+use super::reference::ObjectReference;
+use super::status::PolicyStatus;
+use crate::objects::meta::Meta;
 
 /// A BackendTLSPolicy.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackendRef, ParentRef, RouteStatus};
-use crate::objects::Meta;
+use super::reference::{BackendRef, ParentRef};
+use super::status::RouteStatus;
+use crate::objects::meta::Meta;
 
 /// An HTTPRoute.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::{GatewayAddress, ParentRef};
+use super::reference::ParentRef;
 
 /// A condition of a status. Source: `metav1.Condition`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,4 +125,14 @@ pub struct AncestorStatus {
     pub controller_name: String,
     /// The conditions.
     pub conditions: Vec<Condition>,
+}
+
+/// An address of a Gateway, requested or assigned.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GatewayAddress {
+    /// `IPAddress`, which is the default, `Hostname`, or a name with a domain.
+    pub r#type: Option<String>,
+    /// The address. Empty: any address of the type.
+    pub value: String,
 }

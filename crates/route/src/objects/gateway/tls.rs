@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ObjectReference, SecretRef};
+use super::reference::{ObjectReference, SecretRef};
 
 /// The TLS configuration of a Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

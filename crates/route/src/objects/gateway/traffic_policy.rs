@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lenient, PolicyStatus, SessionPersistence};
-use crate::objects::{BackendPolicyTarget, Meta};
+use super::policy_parts::Lenient;
+use super::route::SessionPersistence;
+use super::status::PolicyStatus;
+use crate::objects::backend_policy::BackendPolicyTarget;
+use crate::objects::meta::Meta;
 
 /// An XBackendTrafficPolicy.
 #[derive(Debug, Clone, PartialEq)]

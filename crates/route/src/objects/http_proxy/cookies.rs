@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Rest;
+use super::rest::Rest;
 
 /// The change of the attributes of a cookie that a Service sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::objects::Meta;
+use crate::objects::meta::Meta;
 
 /// A TLSCertificateDelegation.
 #[derive(Debug, Clone, PartialEq, Eq)]

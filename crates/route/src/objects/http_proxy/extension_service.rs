@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DetailedCondition, LoadBalancerPolicy, Rest, TimeoutPolicy, UpstreamValidation};
-use crate::objects::Meta;
+use super::backend::{LoadBalancerPolicy, UpstreamValidation};
+use super::rest::Rest;
+use super::route::TimeoutPolicy;
+use super::status::DetailedCondition;
+use crate::objects::meta::Meta;
 
 /// An ExtensionService. The translation of an HTTPProxy that refers to it reads it.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Rest;
+use super::backend::UpstreamValidation;
+use super::conditions::ValueCondition;
+use super::headers::HeaderSetting;
+use super::rest::Rest;
 
 /// Addresses of clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +53,7 @@ pub struct LocalRateLimitPolicy {
     /// The status of requests over the limit; 429 if absent.
     pub response_status_code: Option<i64>,
     /// The headers of the answer to requests over the limit.
-    pub response_headers_to_add: Vec<super::HeaderSetting>,
+    pub response_headers_to_add: Vec<HeaderSetting>,
     /// The other fields.
     #[serde(flatten)]
     #[cfg_attr(feature = "testing", schemars(skip))]
@@ -137,7 +140,7 @@ pub struct RequestHeaderEntry {
 #[serde(rename_all = "camelCase", default)]
 pub struct HeaderValueMatch {
     /// The conditions on headers. All must hold.
-    pub headers: Vec<super::ValueCondition>,
+    pub headers: Vec<ValueCondition>,
     /// Whether the conditions must hold, the default, or must not.
     pub expect_match: Option<bool>,
     /// The value.
@@ -302,7 +305,7 @@ pub struct RemoteKeys {
     /// The address family of the server.
     pub dns_lookup_family: String,
     /// The verification of the certificate of the server.
-    pub validation: Option<super::UpstreamValidation>,
+    pub validation: Option<UpstreamValidation>,
     /// The other fields.
     #[serde(flatten)]
     #[cfg_attr(feature = "testing", schemars(skip))]

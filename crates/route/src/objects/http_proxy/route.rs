@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    AuthorizationPolicy, CookieRewritePolicy, HealthCheckPolicy, IpFilterPolicy, JwtVerificationPolicy,
-    LoadBalancerPolicy, MatchCondition, RateLimitPolicy, Rest, SlowStartPolicy, UpstreamValidation,
-};
+use super::backend::{HealthCheckPolicy, LoadBalancerPolicy, SlowStartPolicy, UpstreamValidation};
+use super::conditions::MatchCondition;
+use super::cookies::CookieRewritePolicy;
+use super::headers::HeadersPolicy;
+use super::policies::{AuthorizationPolicy, IpFilterPolicy, JwtVerificationPolicy, RateLimitPolicy};
+use super::rest::Rest;
 
 /// A route of an HTTPProxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,36 +151,6 @@ pub struct ReplacePrefix {
     pub prefix: String,
     /// The new prefix.
     pub replacement: String,
-    /// The other fields.
-    #[serde(flatten)]
-    #[cfg_attr(feature = "testing", schemars(skip))]
-    pub rest: Rest,
-}
-
-/// Changes of headers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", default)]
-pub struct HeadersPolicy {
-    /// The headers that are set to one value.
-    pub set: Vec<HeaderSetting>,
-    /// The headers that are removed.
-    pub remove: Vec<String>,
-    /// The other fields.
-    #[serde(flatten)]
-    #[cfg_attr(feature = "testing", schemars(skip))]
-    pub rest: Rest,
-}
-
-/// A header and its value.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", default)]
-pub struct HeaderSetting {
-    /// The name.
-    pub name: String,
-    /// The value.
-    pub value: String,
     /// The other fields.
     #[serde(flatten)]
     #[cfg_attr(feature = "testing", schemars(skip))]

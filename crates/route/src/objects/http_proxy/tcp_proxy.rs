@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LoadBalancerPolicy, ProxyService, Rest};
+use super::backend::LoadBalancerPolicy;
+use super::rest::Rest;
+use super::route::ProxyService;
 
 /// The destination of the TLS connections of a host, decrypted or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
