@@ -7,14 +7,14 @@ use super::paths::{code, expanded, paths_after};
 use super::{assert_none, sources};
 
 /// The modules without a circle of files, each with the directory of its crate.
-<<<<<<< HEAD
-const MODULES: [(&str, &str); 6] = [
+const MODULES: [(&str, &str); 7] = [
     ("src", "settings"),
     ("src", "source"),
     ("src", "status"),
     ("src", "yaml"),
     ("crates/xds/src", "snapshot"),
     ("crates/route/src", "objects"),
+    ("crates/route/src", "translate::gateway"),
 ];
 
 /// The words before the name of a declared item.

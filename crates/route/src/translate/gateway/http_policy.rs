@@ -14,29 +14,24 @@ mod limits;
 mod mirrors;
 mod oidc;
 mod processing;
+mod references;
+mod regex_rewrite;
 mod rewrite;
 mod targets;
 mod tokens;
 mod wasm;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::backend::{Called, called};
-use crate::model::{
-    AddressRange, ClientAddresses, ClientRange, CompressionAlgorithm, HostRewrite, LocalRateLimit, UpstreamProtocol,
-};
+use crate::model::{CompressionAlgorithm, HostRewrite};
 use crate::objects::gateway::{
-    ClientAddressesSpec, CompressionAlgorithmSpec, CompressionSpec, ErrorResponseSpec, HttpFeaturesSpec, HttpPolicy,
-    Lenient, LocalRateLimitSpec, MirrorSpec, PolicyBackend, RateUnit,
+    CompressionAlgorithmSpec, CompressionSpec, ErrorResponseSpec, HttpFeaturesSpec, HttpPolicy, Lenient, MirrorSpec,
 };
-use crate::objects::{Kind, ObjectId, ObjectKey, Precedence, Revision};
-use crate::size;
+use crate::objects::{Kind, ObjectId, Precedence, Revision};
 use crate::translate::dialect::Resolver;
 use crate::translate::fault::FieldFault;
-use crate::translate::grants::Reference;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Dependencies;
 use crate::translate::verdict::ConditionFault;
@@ -80,9 +75,6 @@ const CONSEQUENCE: &str = "requests to its targets are answered 403";
 
 /// The path of the features that no other policy can replace.
 const OVERRIDES: &str = "spec.overrides.";
-
-/// The maximum number of address ranges. Source: CustomResourceDefinition. Manifests are not validated against it.
-const RANGES: usize = 256;
 
 /// Parses a policy.
 pub fn parse(policy: &HttpPolicy, mut resolver: Resolver) -> ParsedHttpPolicy {
@@ -172,7 +164,7 @@ impl Parser<'_> {
         let (mut unheld, mut harmless, mut uncalled) = (None, Vec::new(), Vec::new());
         let (mut faulty, mut excess, mut unsent, mut kept) = (Vec::new(), None, Vec::new(), Vec::new());
         let mut features = Features {
-            client_addresses: self.feature("clientAddresses", client_addresses, self::client_addresses),
+            client_addresses: self.feature("clientAddresses", client_addresses, credentials::client_addresses),
             basic_authentication: self.feature("basicAuthentication", basic_authentication, |spec| {
                 credentials::basic_authentication(spec, namespace, resolver, &mut faulty)
             }),
@@ -185,11 +177,12 @@ impl Parser<'_> {
             authorization: self.feature("externalAuthorization", external_authorization, |spec| {
                 authorization::parse(spec, namespace, resolver)
             }),
-            local_rate_limit: self.feature("localRateLimit", local_rate_limit, self::local_rate_limit),
+            local_rate_limit: self.feature("localRateLimit", local_rate_limit, limits::local_rate_limit),
             global_rate_limit: self.feature("globalRateLimit", global_rate_limit, |spec| {
                 global_rate_limit::parse(spec, namespace, settings)
             }),
-            max_request_body_bytes: self.feature("maxRequestBody", max_request_body, |text: &String| body(text)),
+            max_request_body_bytes: self
+                .feature("maxRequestBody", max_request_body, |text: &String| limits::body(text)),
             buffered_request_bytes: self.feature("requestBuffering", request_buffering, |spec| {
                 let (bytes, more) = limits::buffered(spec, most_buffered)?;
                 unheld = more;
@@ -332,69 +325,6 @@ impl Parser<'_> {
         let (object, consequence) = (self.origin.clone(), consequence.to_owned());
         Problem { object, field, reason: Reason::PolicyNotValid, message: message.into(), consequence }
     }
-}
-
-fn client_addresses(spec: &ClientAddressesSpec) -> Result<Arc<ClientAddresses>, FieldFault> {
-    let ranges = |field: &str, texts: &[String]| {
-        if texts.len() > RANGES {
-            return Err(FieldFault::new(format!(".{field}"), format!("more than {} ranges", RANGES)));
-        }
-        let range = |(i, text): (usize, &String)| {
-            let fault = || {
-                FieldFault::new(
-                    format!(".{field}[{i}]"),
-                    format!("{text:?} is not an IP address or a range such as 192.0.2.0/24"),
-                )
-            };
-            AddressRange::parse(text).map(ClientRange::from).ok_or_else(fault)
-        };
-        texts.iter().enumerate().map(range).collect::<Result<Vec<_>, _>>()
-    };
-    let ClientAddressesSpec { allow, deny } = spec;
-    Ok(Arc::new(ClientAddresses { allow: ranges("allow", allow)?, deny: ranges("deny", deny)? }))
-}
-
-/// Returns the cluster of a Service that a policy names.
-fn backend(
-    reference: &PolicyBackend,
-    over: Option<UpstreamProtocol>,
-    namespace: &Arc<str>,
-    resolver: &mut Resolver,
-) -> Result<Called, FieldFault> {
-    let PolicyBackend { name, namespace: of, port } = reference;
-    let key = ObjectKey::new(of.as_deref().unwrap_or(namespace), name);
-    permit(Kind::SERVICE, &key, namespace, resolver)
-        .map_err(|message| FieldFault::new(".backendRef.namespace", message))?;
-    called(key, *port, over, resolver).map_err(|message| FieldFault::new(".backendRef", message.to_string()))
-}
-
-/// Checks whether a policy of this namespace may refer to an object.
-fn permit(kind: Kind, key: &ObjectKey, namespace: &Arc<str>, resolver: &mut Resolver) -> Result<(), String> {
-    let grant = Reference { from: Kind::HTTP_POLICY, namespace, group: "", kind: kind.as_str(), to: key };
-    match resolver.permits(&grant) {
-        true => Ok(()),
-        false => Err(format!("no ReferenceGrant permits the reference to {} \"{key}\"", kind.as_str())),
-    }
-}
-
-fn local_rate_limit(spec: &LocalRateLimitSpec) -> Result<Arc<LocalRateLimit>, FieldFault> {
-    let LocalRateLimitSpec { requests, unit, burst, per_client_address } = *spec;
-    if requests == 0 {
-        return Err(FieldFault::new(".requests", "0 is not between 1 and 1000000000"));
-    }
-    let seconds = match unit {
-        RateUnit::Second => 1,
-        RateUnit::Minute => 60,
-        RateUnit::Hour => 3600,
-    };
-    let period = Duration::from_secs(seconds);
-    Ok(Arc::new(LocalRateLimit { requests, period, burst, per_client_address, shared: None, answer: None }))
-}
-
-fn body(text: &str) -> Result<u32, FieldFault> {
-    let bytes = size::parse(text).and_then(|bytes| u32::try_from(bytes).ok());
-    let bytes = bytes.filter(|bytes| (1..=1 << 30).contains(bytes));
-    bytes.ok_or_else(|| FieldFault::new("", format!("{text:?} is not a size from 1B to 1GiB, such as 10MiB")))
 }
 
 fn compression(spec: &CompressionSpec) -> Arc<[CompressionAlgorithm]> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::attached::RouteContent;
-use super::backend::{Backends, backends};
+use super::backends::{Backends, backends};
 use super::filters::{Filtered, filters};
 use super::matches::{self, MatchFault};
 use super::parser::{self, Fields, Parser};

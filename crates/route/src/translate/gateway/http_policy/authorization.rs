@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{backend, body};
+use super::limits::buffered_part;
+use super::references::backend;
 use crate::duration;
 use crate::model::{
     Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, HeaderName, RequestBody,
@@ -43,7 +44,8 @@ pub fn parse(
         None => RequestBody::default(),
         Some(AuthorizationBody { max_bytes, allow_partial, pack_as_bytes }) => RequestBody {
             max_bytes: Some(
-                buffered(max_bytes, resolver).map_err(|message| FieldFault::new(".requestBody.maxBytes", message))?,
+                buffered_part(max_bytes, resolver)
+                    .map_err(|message| FieldFault::new(".requestBody.maxBytes", message))?,
             ),
             allow_partial: *allow_partial,
             pack_as_bytes: *pack_as_bytes,
@@ -89,15 +91,4 @@ fn http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp, FieldFault> {
         )?,
         ..AuthorizationHttp::default()
     })
-}
-
-/// Returns the size of a part of the body that Envoy holds in memory. A smaller size than the policy sets could hide a part of the
-/// body from the server.
-pub fn buffered(text: &str, resolver: &Resolver) -> Result<u32, String> {
-    let bytes = body(text).map_err(|fault| fault.message)?;
-    let most = resolver.context.settings.tenants.max_buffered_bytes;
-    match bytes <= most {
-        true => Ok(bytes),
-        false => Err(format!("{text:?} is larger than {most} bytes, the setting tenants.maxBufferedBytes")),
-    }
 }

@@ -1,11 +1,16 @@
-//! The clients that an HTTPPolicy admits: users with passwords, clients with API keys, and web pages.
+//! The clients that an HTTPPolicy admits: addresses, users with passwords, clients with API keys, and web pages.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::permit;
-use crate::model::{ApiKeys, BasicAuthentication, Confidential, Csrf, HeaderName, Host, KeySource, OriginHost};
-use crate::objects::gateway::{ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, CsrfSpec, PolicySecret};
+use super::references::permit;
+use crate::model::{
+    AddressRange, ApiKeys, BasicAuthentication, ClientAddresses, ClientRange, Confidential, Csrf, HeaderName, Host,
+    KeySource, OriginHost,
+};
+use crate::objects::gateway::{
+    ApiKeySourceSpec, ApiKeysSpec, BasicAuthenticationSpec, ClientAddressesSpec, CsrfSpec, PolicySecret,
+};
 use crate::objects::{API_KEYS_TYPE, CredentialKind, Credentials, Kind, ObjectKey};
 use crate::translate::dialect::Resolver;
 use crate::translate::fault::FieldFault;
@@ -17,6 +22,30 @@ const SOURCES: usize = 4;
 const ORIGINS: usize = 32;
 /// The longest name of a parameter of the query.
 const PARAMETER: usize = 253;
+
+/// The maximum number of address ranges. Source: CustomResourceDefinition. Manifests are not validated against it.
+const RANGES: usize = 256;
+
+/// Parses the addresses of the clients that may, and may not, send requests.
+pub fn client_addresses(spec: &ClientAddressesSpec) -> Result<Arc<ClientAddresses>, FieldFault> {
+    let ranges = |field: &str, texts: &[String]| {
+        if texts.len() > RANGES {
+            return Err(FieldFault::new(format!(".{field}"), format!("more than {} ranges", RANGES)));
+        }
+        let range = |(i, text): (usize, &String)| {
+            let fault = || {
+                FieldFault::new(
+                    format!(".{field}[{i}]"),
+                    format!("{text:?} is not an IP address or a range such as 192.0.2.0/24"),
+                )
+            };
+            AddressRange::parse(text).map(ClientRange::from).ok_or_else(fault)
+        };
+        texts.iter().enumerate().map(range).collect::<Result<Vec<_>, _>>()
+    };
+    let ClientAddressesSpec { allow, deny } = spec;
+    Ok(Arc::new(ClientAddresses { allow: ranges("allow", allow)?, deny: ranges("deny", deny)? }))
+}
 
 /// Parses the users that requests need the password of. The faults of single users are added to `faulty`.
 pub fn basic_authentication(

@@ -1,6 +1,6 @@
 //! The host of requests that an HTTPPolicy makes of their path.
 
-use super::rewrite::{check_length, cost_of_groups, references, sum};
+use super::regex_rewrite::{check_length, cost_of_groups, references, sum};
 use crate::model::{RegexRewrite, is_of_host};
 use crate::objects::gateway::HostnameOfPathSpec;
 use crate::re2::{self, Cost};

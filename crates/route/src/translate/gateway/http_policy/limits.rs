@@ -1,13 +1,17 @@
-//! The retries, the time limits, the held bodies, and the limit of responses of an HTTPPolicy.
+//! The limits of an HTTPPolicy: the request rate, retries, time, held bodies, and the size of responses.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::duration;
-use crate::model::{ResponseLimit, Retry, TimeLimits};
-use crate::objects::gateway::{MaxResponseBodySpec, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UnknownLength};
+use crate::model::{LocalRateLimit, ResponseLimit, Retry, TimeLimits};
+use crate::objects::gateway::{
+    LocalRateLimitSpec, MaxResponseBodySpec, RateUnit, RequestBufferingSpec, RetriesSpec, TimeoutsSpec, UnknownLength,
+};
 use crate::settings::RETRY_CONDITIONS;
+use crate::size;
+use crate::translate::dialect::Resolver;
 use crate::translate::fault::FieldFault;
 use crate::translate::gateway::timeouts;
 
@@ -68,7 +72,7 @@ pub fn retries(spec: &RetriesSpec, most: u32) -> Result<(Arc<Retry>, Option<Fiel
 /// Parses the size of bodies that Envoy holds. `most` is the largest size. The part is a larger size, which is left out.
 pub fn buffered(spec: &RequestBufferingSpec, most: u32) -> Result<(u32, Option<FieldFault>), FieldFault> {
     let RequestBufferingSpec { max_size } = spec;
-    let bytes = super::body(max_size).map_err(|fault| fault.within(".maxSize"))?;
+    let bytes = body(max_size).map_err(|fault| fault.within(".maxSize"))?;
     let excess = (bytes > most).then(|| {
         let message = format!("{max_size:?} is larger than {most} bytes, the setting tenants.maxBufferedBytes");
         FieldFault::new(".maxSize", message)
@@ -79,7 +83,7 @@ pub fn buffered(spec: &RequestBufferingSpec, most: u32) -> Result<(u32, Option<F
 /// Parses the limit of responses.
 pub fn response(spec: &MaxResponseBodySpec) -> Result<ResponseLimit, FieldFault> {
     let MaxResponseBodySpec { size, unknown_length } = spec;
-    let bytes = super::body(size).map_err(|fault| fault.within(".size"))?;
+    let bytes = body(size).map_err(|fault| fault.within(".size"))?;
     Ok(ResponseLimit { bytes, allows_unknown: *unknown_length == UnknownLength::Allow })
 }
 
@@ -98,7 +102,41 @@ fn limit(field: &str, text: Option<&str>) -> Result<Option<Option<Duration>>, Fi
     }
 }
 
-#[cfg(all(test, feature = "testing"))]
+/// Parses the limit of the request rate of each Envoy.
+pub fn local_rate_limit(spec: &LocalRateLimitSpec) -> Result<Arc<LocalRateLimit>, FieldFault> {
+    let LocalRateLimitSpec { requests, unit, burst, per_client_address } = *spec;
+    if requests == 0 {
+        return Err(FieldFault::new(".requests", "0 is not between 1 and 1000000000"));
+    }
+    let seconds = match unit {
+        RateUnit::Second => 1,
+        RateUnit::Minute => 60,
+        RateUnit::Hour => 3600,
+    };
+    let period = Duration::from_secs(seconds);
+    Ok(Arc::new(LocalRateLimit { requests, period, burst, per_client_address, shared: None, answer: None }))
+}
+
+/// Parses the maximum size of a body, in bytes.
+pub fn body(text: &str) -> Result<u32, FieldFault> {
+    let bytes = size::parse(text).and_then(|bytes| u32::try_from(bytes).ok());
+    let bytes = bytes.filter(|bytes| (1..=1 << 30).contains(bytes));
+    bytes.ok_or_else(|| FieldFault::new("", format!("{text:?} is not a size from 1B to 1GiB, such as 10MiB")))
+}
+
+/// Returns the size of a part of the body that Envoy holds in memory. A smaller size than the policy sets could hide a part of the
+/// body from the server.
+pub fn buffered_part(text: &str, resolver: &Resolver) -> Result<u32, String> {
+    let bytes = body(text).map_err(|fault| fault.message)?;
+    let most = resolver.context.settings.tenants.max_buffered_bytes;
+    match bytes <= most {
+        true => Ok(bytes),
+        false => Err(format!("{text:?} is larger than {most} bytes, the setting tenants.maxBufferedBytes")),
+    }
+}
+
+#[cfg(feature = "testing")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

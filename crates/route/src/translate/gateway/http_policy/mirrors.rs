@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::backend;
+use super::references::backend;
 use crate::model::{Mirror, Share};
 use crate::objects::gateway::{MirrorFraction, MirrorSpec};
 use crate::translate::dialect::Resolver;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{backend, permit};
+use super::references::{backend, permit};
 use crate::model::{Oidc, SecretId, SecretPart};
 use crate::objects::gateway::{OidcProviderSpec, OidcSpec, PolicySecret};
 use crate::objects::{CLIENT_SECRET, Kind, ObjectKey};

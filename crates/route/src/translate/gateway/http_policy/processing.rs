@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::authorization::buffered;
-use super::backend;
+use super::limits::buffered_part;
+use super::references::backend;
 use crate::duration;
 use crate::model::{Processed, ProcessedBody, Processing, UpstreamProtocol};
 use crate::objects::gateway::{BodyMode, ExternalProcessingSpec, HeaderMode, ProcessedSpec};
@@ -39,7 +39,7 @@ pub fn parse(
     }
     let limit = match (request.body, &request.max_bytes) {
         (BodyMode::Buffered, Some(text)) => {
-            Some(buffered(text, resolver).map_err(|message| FieldFault::new(".request.maxBytes", message))?)
+            Some(buffered_part(text, resolver).map_err(|message| FieldFault::new(".request.maxBytes", message))?)
         }
         (BodyMode::Buffered, None) => {
             return Err(FieldFault::new(".request.maxBytes", "a buffered body needs a maximum size"));

@@ -1,18 +1,16 @@
 //! The change of the URL of requests by an HTTPPolicy.
 
 use super::host_of_path;
+use super::regex_rewrite::{WIDEST, check_length, cost_of_groups, references, sum};
 use crate::model::{HeaderName, HeaderValue, Host, HostRewrite, PathRewrite, PolicyRewrite, RegexRewrite};
 use crate::objects::gateway::{HostnameFromSpec, PathRewriteSpec, RegexRewriteSpec, UrlRewriteSpec};
-use crate::re2::{self, Cost, Rejection};
+use crate::re2::{self, Cost};
 use crate::translate::fault::FieldFault;
 use crate::translate::host;
 use crate::translate::patterns::Patterns;
 
 /// The maximum length of a pattern and of a substitution. Source: CustomResourceDefinition. Manifests are not validated against it.
 const LONGEST: usize = 1024;
-/// The maximum number of places that RE2 visits for each byte of a path to find the groups of a pattern. A path of 50 KB then takes up to
-/// 10 ms (`gateway_load::cost`).
-const WIDEST: u32 = 24;
 
 /// A change of the URL, with the cost of its regular expressions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,11 +78,6 @@ fn of_request(from: &HostnameFromSpec, patterns: &mut Patterns) -> Result<(HostR
     }
 }
 
-/// Returns the cost of both patterns.
-pub(super) fn sum(a: Cost, b: Cost) -> Cost {
-    Cost { size: a.size.saturating_add(b.size), steps: a.steps.saturating_add(b.steps) }
-}
-
 fn by_regex(spec: &RegexRewriteSpec, patterns: &mut Patterns) -> Result<(PathRewrite, Cost), FieldFault> {
     let RegexRewriteSpec { pattern, substitution } = spec;
     let fault = |field: &str, message: String| FieldFault::new(format!(".path.regex.{field}"), message);
@@ -95,28 +88,6 @@ fn by_regex(spec: &RegexRewriteSpec, patterns: &mut Patterns) -> Result<(PathRew
     check(substitution, re2::groups(&whole)).map_err(|message| fault("substitution", message))?;
     let rewrite = RegexRewrite { pattern: whole.into(), substitution: substitution.as_str().into() };
     Ok((PathRewrite::Regex(rewrite.into()), cost))
-}
-
-/// Checks the length of a text, in bytes.
-pub(super) fn check_length(text: &str, longest: usize) -> Result<(), String> {
-    let is_valid = (1..=longest).contains(&text.len());
-    if is_valid { Ok(()) } else { Err(format!("the length is not between 1 and {longest}")) }
-}
-
-/// Returns the cost of finding the groups of `whole`, which contains `pattern`.
-pub(super) fn cost_of_groups(pattern: &str, whole: &str, patterns: &mut Patterns) -> Result<Cost, String> {
-    // Also checked alone: `a)(b` is not a pattern, although it is one within a group.
-    let cost = patterns.cost(pattern).and_then(|_| patterns.cost(whole));
-    let cost = cost.map_err(|rejection| match rejection {
-        Rejection::Invalid(reason) => {
-            format!("{pattern:?} is not a regular expression that Envoy accepts: {reason}")
-        }
-        Rejection::TooExpensive(reason) => format!("{pattern:?} is too expensive: {reason}"),
-    })?;
-    if re2::width(whole).is_none_or(|width| width > WIDEST) {
-        return Err(format!("{pattern:?} is too expensive: it has more than {WIDEST} alternatives at one place"));
-    }
-    Ok(cost)
 }
 
 /// Returns the pattern for the beginning of the path. Envoy replaces every match, so a path of 60 KiB could have thousands of them, each with a
@@ -138,27 +109,6 @@ fn check(text: &str, groups: usize) -> Result<(), String> {
     }
     // A group can be the complete path, and the new path has no limit of its length.
     references(text, groups).map(|_| ())
-}
-
-/// Returns the groups that a substitution for a pattern with this number of groups refers to, each once.
-pub(super) fn references(text: &str, groups: usize) -> Result<Vec<usize>, String> {
-    let mut seen = Vec::new();
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'\\' {
-            continue;
-        }
-        let group = bytes.next().filter(u8::is_ascii_digit).map(|digit| usize::from(digit - b'0'));
-        let Some(group) = group else { return Err(format!("{text:?} has a backslash without the number of a group")) };
-        if group > groups {
-            return Err(format!("{text:?} refers to group {group}, but the last group of the pattern is {groups}"));
-        }
-        if seen.contains(&group) {
-            return Err(format!("{text:?} refers to group {group} twice"));
-        }
-        seen.push(group);
-    }
-    Ok(seen)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend;
+use super::references::backend;
 use crate::duration;
 use crate::model::{Jwks, Jwt, JwtIssuer, RemoteJwks};
 use crate::objects::gateway::{JwksSpec, JwtProviderSpec, JwtSpec, RemoteJwksSpec};

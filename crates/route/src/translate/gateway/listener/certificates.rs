@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::ListenerProtocol;
-use super::parser::Parser;
+use super::declared::Parser;
+use super::parsed::ListenerProtocol;
 use crate::model::{ClientValidation, SecretId, SecretPart};
 use crate::objects::gateway::{GatewayListener, SecretRef};
 use crate::objects::{Kind, ObjectKey, Secret};

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::ParsedListener;
+use super::parsed::ParsedListener;
 use crate::objects::ObjectKey;
+use crate::objects::gateway::Gateway;
+use crate::translate::dialect::Resolver;
 use crate::translate::problem::{Cause, Message};
 use crate::translate::verdict::{ConditionFault, Status, Verdict};
 
@@ -84,4 +86,14 @@ impl Declared {
         let message = Message::from(message).because(Cause::FaultyListeners);
         self.verdict(None, "Accepted", status, "ListenersNotValid", message);
     }
+}
+
+/// The state of parsing the listeners of one object.
+pub(super) struct Parser<'p, 'r> {
+    /// The Gateway.
+    pub gateway: &'p Gateway,
+    /// The Gateway or a ListenerSet, whose listeners are parsed.
+    pub declared: Declared,
+    /// The inputs.
+    pub resolver: Resolver<'r>,
 }

@@ -2,14 +2,22 @@
 
 use std::sync::Arc;
 
-use super::parser::Parser;
-use super::{ListenerProtocol, Namespaces, ParsedListener};
+use super::declared::Parser;
+use super::parsed::{ListenerProtocol, Namespaces, ParsedListener};
 use crate::model::Host;
 use crate::objects::gateway::{GROUP, GatewayListener, RouteKind};
 use crate::translate::host;
 use crate::translate::verdict::{Status, Verdict};
 
 impl Parser<'_, '_> {
+    /// Parses listeners of the object.
+    pub fn parse_listeners(&mut self, listeners: &[GatewayListener]) {
+        for listener in listeners {
+            let listener = self.parse_listener(listener);
+            self.declared.listeners.push(listener);
+        }
+    }
+
     /// Parses a listener, except for conflicts and ports.
     pub fn parse_listener(&mut self, listener: &GatewayListener) -> ParsedListener {
         let (name, first) = (&listener.name, self.declared.verdicts.len());

@@ -5,12 +5,49 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{AddedSet, ListenerProtocol, ParsedGateway, ParsedListener};
+use super::parsed::{ListenerProtocol, ParsedListener};
+use super::sets::AddedSet;
 use crate::model::{Host, ListenerId};
-use crate::objects::{ObjectKey, Transport};
+use crate::objects::gateway::EnvoyFleetSpec;
+use crate::objects::{ObjectKey, Precedence, Revision, Transport};
+use crate::translate::gateway::client_certificates::ClientCertificate;
 use crate::translate::gateway::hostname::covers;
 use crate::translate::problem::{Problem, Reason};
+use crate::translate::source::Dependencies;
 use crate::translate::verdict::{Status, Verdict};
+
+/// A Gateway, parsed.
+#[derive(Debug, PartialEq)]
+pub struct ParsedGateway {
+    /// A reference to it.
+    pub origin: ObjectRef,
+    /// The hash of its content.
+    pub revision: Revision,
+    /// Its rank among objects.
+    pub precedence: Precedence,
+    /// The first port of its home ([`home`](crate::translate::gateway::home)).
+    pub home: u16,
+    /// The listeners of the Gateway in the order of the spec, followed by the listeners of its ListenerSets.
+    pub listeners: Box<[ParsedListener]>,
+    /// The ListenerSets that name it, accepted or not, in the order of precedence.
+    pub sets: Box<[AddedSet]>,
+    /// The key pair that it presents to backends.
+    pub certificate: ClientCertificate,
+    /// The Envoys that serve only this Gateway. `None`: the shared Envoys serve it.
+    pub fleet: Option<Arc<EnvoyFleetSpec>>,
+    /// Whether its Service still selects the shared Envoys until the fleet is ready.
+    pub is_moving: bool,
+    /// Whether the shared Envoys still serve its open connections, after its Service has moved to the fleet.
+    pub is_draining: bool,
+    /// The ports that its Service must have: the ports of the Gateway itself, then the ports of its ListenerSets.
+    pub ports: Vec<(Transport, u16)>,
+    /// The problems with policies of other products, of the Gateway and its ListenerSets.
+    pub problems_of_policies: Box<[Arc<Problem>]>,
+    /// The inputs that it depends on.
+    pub dependencies: Dependencies,
+    /// The conditions of its status, except for the numbers of attached routes.
+    pub verdicts: Box<[Verdict]>,
+}
 
 /// The listeners to which the routes of one parent can attach, each with the more specific host names on its port.
 pub type Seen<'a> = Vec<(&'a ParsedListener, BTreeSet<&'a Host>)>;

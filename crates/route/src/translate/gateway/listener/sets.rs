@@ -3,9 +3,8 @@
 use lockgate_xds::provenance::ObjectRef;
 
 use super::conflicts::AcceptedListeners;
-use super::declared::Declared;
-use super::parser::Parser;
-use super::{Namespaces, ParsedListener};
+use super::declared::{Declared, Parser};
+use super::parsed::{Namespaces, ParsedListener};
 use crate::objects::gateway::{self, ListenerSet};
 use crate::objects::{Kind, ObjectKey, Precedence, Revision};
 use crate::settings::Settings;

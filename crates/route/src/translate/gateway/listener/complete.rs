@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use super::conflicts::AcceptedListeners;
-use super::declared::Declared;
-use super::sets::ListenerSetDraft;
-use super::{ParsedGateway, ParsedListener, sets};
-use crate::model::ListenerId;
+use super::declared::{Declared, Parser};
+use super::merged::ParsedGateway;
+use super::parsed::ParsedListener;
+use super::ports::Ports;
+use super::sets;
 use crate::objects::gateway::{self, EnvoyFleetSpec, GatewayClass, ListenerSet};
-use crate::objects::{GatewayService, Kind, ObjectKey, Revision, Service, Transport};
-use crate::settings::Listeners;
+use crate::objects::{GatewayService, Kind, ObjectKey, Revision, Service};
 use crate::translate::backend::Context;
 use crate::translate::dialect::Resolver;
 use crate::translate::gateway::foreign_policies::Effects;
-use crate::translate::gateway::{TARGET_PORTS, client_certificates, fleet, service_key};
+use crate::translate::gateway::service::{home, service_key};
+use crate::translate::gateway::{client_certificates, fleet};
 use crate::translate::graph::Input;
 use crate::translate::problem::bounded;
 use crate::translate::source::Dependencies;
@@ -57,7 +58,7 @@ pub fn parse(
     Ok(ParsedGateway {
         revision,
         precedence: objects.precedence(Kind::GATEWAY, &gateway.meta),
-        home: super::super::home(&gateway.meta.uid),
+        home: home(&gateway.meta.uid),
         listeners,
         problems_of_policies: bounded(problems.collect()),
         sets: sets.into(),
@@ -81,89 +82,7 @@ fn class_of_ours<'r>(gateway: &gateway::Gateway, resolver: &mut Resolver<'r>) ->
     class.filter(|class| class.spec.controller_name == settings.gateway.controller)
 }
 
-/// Returns the Envoy listener of a Gateway for a port: `gateway/shop/public/443`, or `gateway/shop/public/53/udp`.
-fn listener_id(gateway: &ObjectKey, (transport, port): (Transport, u16)) -> ListenerId {
-    let suffix = match transport {
-        Transport::Tcp => "",
-        Transport::Udp => "/udp",
-    };
-    ListenerId::new(&format!("gateway/{gateway}/{port}{suffix}"))
-}
-
-/// Returns whether a listener of the settings has this port.
-fn is_reserved(port: u16, listeners: &Listeners) -> bool {
-    let Listeners { http, https, stats, stats_tls, readiness, overload_probe, admin, .. } = listeners;
-    [http, https, stats, &stats_tls.at, readiness, overload_probe, admin].iter().any(|bind| bind.port == port)
-}
-
-/// The ports of the Envoys for the listeners of one Gateway.
-struct Ports<'a> {
-    gateway: &'a gateway::Gateway,
-    service: Option<&'a GatewayService>,
-    reserved: &'a Listeners,
-    /// Whether Envoy listens on the ports of the listeners themselves without a Service.
-    of_operator: bool,
-}
-
-impl Ports<'_> {
-    /// Binds the valid listeners of the Gateway and its ListenerSets, if the Gateway is served. Returns their ports.
-    fn bind_all(&self, own: &mut Declared, sets: &mut [ListenerSetDraft]) -> Vec<(Transport, u16)> {
-        let mut wanted = Vec::new();
-        if own.is_served() {
-            self.bind(own, &mut wanted);
-            wanted.sort_unstable();
-            sets.iter_mut().for_each(|set| self.bind(&mut set.declared, &mut wanted));
-        }
-        wanted
-    }
-
-    /// Binds the valid listeners of an object. Adds their ports to `wanted`.
-    fn bind(&self, declared: &mut Declared, wanted: &mut Vec<(Transport, u16)>) {
-        for index in 0..declared.listeners.len() {
-            let listener = &mut declared.listeners[index];
-            let Some(place) = listener.place().filter(|_| listener.is_valid()) else { continue };
-            if !wanted.contains(&place) {
-                wanted.push(place);
-            }
-            match self.port(place) {
-                Some(port) if is_reserved(port, self.reserved) => {
-                    let message = format!("a listener of the settings has port {port}");
-                    declared.refuse(index, "PortUnavailable", message);
-                }
-                Some(port) => listener.bound = Some((listener_id(&self.gateway.meta.key, place), port)),
-                None => {}
-            }
-        }
-    }
-
-    /// Returns the port of the Envoys for a port of the Gateway.
-    fn port(&self, place: (Transport, u16)) -> Option<u16> {
-        let Some(service) = self.service else { return self.of_operator.then_some(place.1) };
-        let target = service.ports.iter().find(|(transport, port, _)| (*transport, *port) == place);
-        // A tenant may write the Service. Any other port could belong to another listener of the Envoys.
-        target.map(|(_, _, target)| *target).filter(|target| TARGET_PORTS.contains(target))
-    }
-}
-
-/// The state of parsing the listeners of one object.
-pub(super) struct Parser<'p, 'r> {
-    /// The Gateway.
-    pub gateway: &'p gateway::Gateway,
-    /// The Gateway or a ListenerSet, whose listeners are parsed.
-    pub declared: Declared,
-    /// The inputs.
-    pub resolver: Resolver<'r>,
-}
-
 impl<'r> Parser<'_, 'r> {
-    /// Parses listeners of the object.
-    pub fn parse_listeners(&mut self, listeners: &[gateway::GatewayListener]) {
-        for listener in listeners {
-            let listener = self.parse_listener(listener);
-            self.declared.listeners.push(listener);
-        }
-    }
-
     /// Returns the Service of the Gateway, if it has been created.
     fn service(&mut self) -> Option<&'r GatewayService> {
         let key = service_key(&self.gateway.meta.key, &self.gateway.spec.gateway_class_name);
