@@ -89,6 +89,7 @@ pub fn of_route_with_context(authorization: &Authorization) -> Option<(String, g
     let (name, _) =
         WITH_CONTEXT.into_iter().find(|(_, fail_open)| !context.is_empty() && *fail_open == check.fail_open)?;
     let mut service = services::grpc(&cluster.to_string(), check.timeout);
+    services::forward_marks(&mut service);
     services::set_authority(&mut service, &host(cluster));
     let check = ext_authz_v3::CheckSettings {
         context_extensions: context.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
@@ -156,6 +157,7 @@ pub fn of_route(authorization: &Authorization) -> core_v3::TypedExtensionConfig 
     match &mut config.services {
         Some(ext_authz_v3::ext_authz::Services::GrpcService(service)) => {
             services::set_authority(service, &host);
+            services::forward_marks(service);
             config.allowed_headers = matching(grpc_headers, &[]);
         }
         Some(ext_authz_v3::ext_authz::Services::HttpService(service)) if *copies_answer => {

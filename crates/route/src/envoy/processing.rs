@@ -27,6 +27,7 @@ pub fn of_route(processing: &Processing, has_end: bool) -> Option<core_v3::Typed
     let mut service = services::grpc(&cluster.to_string(), *timeout);
     // The time limit is that of an answer. A stream lasts as long as its request.
     service.timeout = None;
+    services::forward_marks(&mut service);
     services::set_authority(&mut service, &authorization::host(cluster));
     let bytes = services::MAX_ANSWER_BYTES.saturating_add(request.held_bytes().unwrap_or(0));
     services::limit_answers(&mut service, bytes);

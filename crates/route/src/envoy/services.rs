@@ -10,7 +10,7 @@ use lockgate_xds::snapshot::Resource;
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, circuit_breakers, http2_options, one_endpoint, strict_dns};
 use super::{names, wire};
-use crate::model::CircuitBreakers;
+use crate::model::{CircuitBreakers, LOOP};
 use crate::settings::{AuthorizationProtocol, ExternalAuthorization, RateLimit, ServiceAddress, Settings, Tracing};
 
 /// The connect timeout of a service.
@@ -127,6 +127,13 @@ pub fn limit_answers(service: &mut core_v3::GrpcService, bytes: u32) {
     if let Some(core_v3::grpc_service::TargetSpecifier::EnvoyGrpc(envoy)) = &mut service.target_specifier {
         envoy.max_receive_message_length = Some(wire::uint32(bytes));
     }
+}
+
+/// Sends the marks of each request in its calls. Otherwise a call that leads back to an Envoy of the installation would make the same
+/// call again, without an end.
+pub fn forward_marks(service: &mut core_v3::GrpcService) {
+    let mark = core_v3::HeaderValue { key: LOOP.to_owned(), value: format!("%REQ({LOOP})%"), ..Default::default() };
+    service.initial_metadata.push(mark);
 }
 
 /// Sets the `:authority` of calls. By default it is the name of the cluster, which is not valid if it contains a slash.
