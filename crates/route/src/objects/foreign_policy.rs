@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use super::content::{Content, Object};
 use super::gateway::LabelSelector;
+use super::groups::GROUP;
 use super::kind::Kind;
-use super::kinds::GROUP;
 use super::meta::Meta;
 
 /// The kinds of policies of Envoy Gateway that are read.

@@ -84,7 +84,7 @@ pub use traffic_policy::{
     BudgetDetails, RequestRate, RetryConstraint, XBackendTrafficPolicy, XBackendTrafficPolicySpec,
 };
 
-pub use super::kinds::{EXPERIMENTAL_GROUP, GROUP, LOCKGATE};
+pub use super::groups::{EXPERIMENTAL_GROUP, GROUP, LOCKGATE};
 
 use super::meta::Meta;
 

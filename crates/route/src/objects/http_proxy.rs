@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::Meta;
 
-pub use super::kinds::CONTOUR;
+pub use super::groups::CONTOUR;
 pub use backend::{
     HealthCheckPolicy, LoadBalancerPolicy, RequestHashPolicy, SlowStartPolicy, StatusRange, UpstreamValidation,
 };

@@ -8,8 +8,8 @@ use super::listener::GatewayListener;
 use super::reference::ParentRef;
 use super::status::{Condition, ListenerStatus};
 use crate::model::ObjectKey;
+use crate::objects::groups::GROUP;
 use crate::objects::kind::Kind;
-use crate::objects::kinds::GROUP;
 use crate::objects::meta::Meta;
 
 /// A ListenerSet.
