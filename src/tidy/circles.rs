@@ -7,7 +7,7 @@ use super::paths::{code, expanded, paths_after};
 use super::{assert_none, sources};
 
 /// The modules without a circle of files, each with the directory of its crate.
-const MODULES: [(&str, &str); 7] = [
+const MODULES: [(&str, &str); 8] = [
     ("src", "settings"),
     ("src", "source"),
     ("src", "status"),
@@ -15,6 +15,7 @@ const MODULES: [(&str, &str); 7] = [
     ("crates/xds/src", "snapshot"),
     ("crates/route/src", "objects"),
     ("crates/route/src", "translate::gateway"),
+    ("crates/route/src", "translate::translator"),
 ];
 
 /// The words before the name of a declared item.

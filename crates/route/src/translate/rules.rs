@@ -41,12 +41,11 @@ impl<'a> Rules<'a> {
     /// Merges the units of several objects for `host`. The first of several equal matches wins. The problem of another one depends on
     /// its dialect. Regular expressions beyond `limits` are left out.
     ///
-    /// `sources` are in the order of precedence, except that those of the namespace `first` may precede others. `units_of` returns the
-    /// units of a source for the host.
+    /// `sources` are in the order of precedence, except that those of one namespace, the owner of the host, may precede others. The first
+    /// namespace of the host is that of the first source with a unit. `units_of` returns the units of a source for the host.
     pub fn merge<U: Iterator<Item = &'a Unit>>(
         host: &Host,
         sources: &[&'a Source],
-        first: Option<&Arc<str>>,
         units_of: impl Fn(&'a Source) -> U,
         dialects: &'static [Dialect],
         limits: &Regexes,
@@ -56,7 +55,7 @@ impl<'a> Rules<'a> {
         let mut expensive = Vec::new();
         // The prefixes of the first namespace, without a trailing slash.
         let mut prefixes = BTreeMap::<&str, Contender>::new();
-        for one in contenders(sources, first, units_of, dialects) {
+        for one in contenders(sources, units_of, dialects) {
             let (path, competition) = (one.unit.path(), &one.dialect.competition);
             let is_guarded = competition.guards_prefixes;
             let winner = if is_guarded && one.is_foreign { taken(path, &prefixes) } else { None };
@@ -124,10 +123,11 @@ impl<'a> Rules<'a> {
 /// Returns the units of several objects, in the order of the objects.
 fn contenders<'a, U: Iterator<Item = &'a Unit>>(
     sources: &[&'a Source],
-    first: Option<&Arc<str>>,
     units_of: impl Fn(&'a Source) -> U,
     dialects: &'static [Dialect],
 ) -> impl Iterator<Item = Contender<'a>> {
+    let first = sources.iter().find(|source| units_of(source).next().is_some());
+    let first = first.map(|source| &source.origin.namespace);
     sources.iter().flat_map(move |&source| {
         let (precedence, is_foreign) = (&source.precedence, Some(&source.origin.namespace) != first);
         let dialect = dialect::of(dialects, precedence.kind);

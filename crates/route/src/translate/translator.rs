@@ -24,179 +24,25 @@ mod served;
 mod shared_policies;
 mod sites;
 mod sources;
+mod state;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+pub use state::dedicated::Dedicated;
+pub use state::{Translator, Update};
 
-use crate::model::{Host, Model, SecretId, ServicePortId, StatsTls, Touched};
-use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects, Precedence};
+use std::collections::BTreeSet;
+
+use crate::model::{Host, Touched};
+use crate::objects::{Kind, Object, ObjectId, Objects};
 use crate::settings::Settings;
-
-use super::backend_policies::BackendPolicies;
-use super::class::{self, Classes};
-use super::conflicts::ConflictPlace;
-use super::dialect::{self, DIALECTS, Dialect};
-use super::envoys::{self, Envoys};
-use super::graph::{ChangedInputs, Graph, Input};
-use super::host_grants::HostGrants;
-use super::listeners::SharedListeners;
-use super::problem::Problem;
-use super::tls;
-use super::verdict::Verdicts;
-
-use claims::Claims;
-use clusters::{Clusters, NewClusters};
-use conflicts::Conflicts;
-use copies::Copies;
-pub use gateways::Dedicated;
-use gateways::Gateways;
-use ledger::Ledger;
-use missed::Outcomes;
-use ownership::Nameless;
-use served::Served;
-use shared_policies::SharedPolicies;
-use sites::Sites;
-use sources::{Affected, Sources, candidates};
-
-/// The number of sources or hosts that are built before they are stored. Storing them in batches avoids a second copy
-/// of all of them. Tests have few objects, so their batches are small.
-const AT_A_TIME: usize = if cfg!(test) { 5 } else { 2048 };
-
-/// The usable Secrets that the settings reference. A change of one of them affects its dependents ([`Due`]).
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Ground {
-    /// The default certificate. Sources with TLS entries and their hosts depend on it.
-    default_secret: Option<SecretId>,
-    /// The fallback certificate. Clients without a known server name are presented it.
-    fallback_secret: Option<SecretId>,
-    /// The client certificate. Clusters with TLS depend on it.
-    client_certificate: Option<Option<SecretId>>,
-}
-
-/// The units that are due because of a change of the classes, or of a Secret that the settings reference.
-#[derive(Debug, Default)]
-struct Due {
-    sources: BTreeSet<ObjectId>,
-    /// Hosts that are due even if the sources that name them are unchanged.
-    hosts: BTreeSet<Host>,
-    services: BTreeSet<ObjectKey>,
-    /// Whether clients without a known server name are presented another certificate.
-    presented_to_all: bool,
-}
-
-impl Ground {
-    /// Returns the Secret that clients without a known server name are presented.
-    fn presented_to_all(&self) -> Option<&SecretId> {
-        self.default_secret.as_ref().or(self.fallback_secret.as_ref())
-    }
-}
-
-/// The part of the translation that does not depend on single sources: the problems of classes, and the Secrets that the settings
-/// reference.
-#[derive(Debug, Default)]
-struct General {
-    ground: Ground,
-    /// The TLS configuration of statistics. No host depends on it.
-    stats_tls: Option<StatsTls>,
-    /// The problems of classes and of these Secrets.
-    problems: Vec<Arc<Problem>>,
-}
-
-/// The changes of one update.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Update {
-    /// The changed entries of the model.
-    pub touched: Touched,
-    /// The sources that were parsed again, that gained their first or lost their last route, or that are no longer
-    /// served by class.
-    pub sources: BTreeSet<ObjectId>,
-}
-
-/// The translation and its intermediate results.
-#[derive(Debug)]
-pub struct Translator {
-    dialects: &'static [Dialect],
-    /// The listeners that all objects share.
-    shared: SharedListeners,
-    model: Model,
-    ledger: Ledger,
-    /// The verdicts on sources, with their conflicts.
-    verdicts: Verdicts,
-    conflicts: Conflicts,
-    /// Gateways and the routes that are attached to them.
-    gateways: Gateways,
-    general: General,
-    classes: Classes,
-    host_grants: HostGrants,
-    backend_policies: BackendPolicies,
-    /// The problems of each policy in `backend_policies`.
-    backend_policy_problems: BTreeMap<ObjectId, Vec<Arc<Problem>>>,
-    sources: Sources,
-    graph: Graph,
-    /// The sources with a default backend.
-    with_default: BTreeSet<Precedence>,
-    /// The owner and the default backend of the hosts that no rule names.
-    nameless: Nameless,
-    claims: Claims,
-    sites: Sites,
-    copies: Copies,
-    /// The sizes of the policies of sources on the shared listeners.
-    shared_policies: SharedPolicies,
-    served: Served,
-    outcomes: Outcomes,
-    clusters: Clusters,
-    envoys: Envoys,
-    endpoint_problems: BTreeMap<ServicePortId, Vec<Arc<Problem>>>,
-    /// For each Secret, the number of TLS hosts, clusters, and statistics listeners that use it.
-    uses_of_secrets: BTreeMap<SecretId, usize>,
-    /// The used authorities with revocation lists.
-    revoking: BTreeSet<SecretId>,
-    /// The problem of each object that cannot be decoded completely.
-    encoding_problems: BTreeMap<ObjectId, Arc<Problem>>,
-}
-
-/// Creates a translator of all dialects.
-impl Default for Translator {
-    fn default() -> Self {
-        Self::new(&DIALECTS)
-    }
-}
+use crate::translate::class::Classes;
+use crate::translate::conflicts::ConflictPlace;
+use crate::translate::dialect::{self, Dialect};
+use crate::translate::envoys;
+use crate::translate::graph::{ChangedInputs, Input};
+use crate::translate::translator::state::sources::{Affected, candidates};
+use crate::translate::translator::state::{Due, General};
 
 impl Translator {
-    /// Creates a translator of these dialects without a translation.
-    pub fn new(dialects: &'static [Dialect]) -> Self {
-        Self {
-            dialects,
-            shared: SharedListeners::default(),
-            model: Model::default(),
-            ledger: Ledger::default(),
-            verdicts: Verdicts::default(),
-            conflicts: Conflicts::default(),
-            gateways: Gateways::default(),
-            general: General::default(),
-            classes: Classes::default(),
-            host_grants: HostGrants::default(),
-            backend_policies: BackendPolicies::default(),
-            backend_policy_problems: BTreeMap::new(),
-            sources: Sources::default(),
-            graph: Graph::default(),
-            with_default: BTreeSet::new(),
-            nameless: Nameless::default(),
-            claims: Claims::default(),
-            sites: Sites::default(),
-            copies: Copies::default(),
-            shared_policies: SharedPolicies::default(),
-            served: Served::new(dialects),
-            outcomes: Outcomes::default(),
-            clusters: Clusters::default(),
-            envoys: Envoys::default(),
-            endpoint_problems: BTreeMap::new(),
-            uses_of_secrets: BTreeMap::new(),
-            revoking: BTreeSet::new(),
-            encoding_problems: BTreeMap::new(),
-        }
-    }
-
     /// Updates the translation to `objects` and `settings`. They differ from the previous update only by `changed`.
     pub fn update(&mut self, objects: &Objects, settings: &Settings, changed: &ChangedInputs) -> Update {
         if changed.is_everything() {
@@ -348,25 +194,5 @@ impl Translator {
         let (units, sources): (BTreeSet<_>, BTreeSet<_>) = readers.partition(|id| gateways::is_unit(id.kind));
         due.sources.extend(sources);
         units
-    }
-}
-
-impl General {
-    fn new(objects: &Objects, settings: &Settings) -> Self {
-        let mut problems = class::problems(objects, settings);
-        let client_certificate = tls::client_certificate(objects, settings, &mut problems);
-        let default_secret = tls::default_secret(objects, settings, &mut problems);
-        let fallback_secret = tls::fallback_secret(objects, settings, &mut problems);
-        let stats_tls = tls::stats(objects, settings, &mut problems);
-        let problems = problems.into_iter().map(Arc::new).collect();
-        Self { ground: Ground { default_secret, fallback_secret, client_certificate }, stats_tls, problems }
-    }
-}
-
-/// Sets the entry at `key`, or removes it.
-fn set<K: Ord + Clone, V>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) {
-    match value {
-        Some(value) => drop(map.insert(key.clone(), value)),
-        None => drop(map.remove(key)),
     }
 }

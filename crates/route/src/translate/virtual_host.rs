@@ -82,9 +82,8 @@ impl<'a> HostRules<'a> {
         limits: &Regexes,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let first = sources.first().map(|source| &source.origin.namespace);
         let units_of = |source: &'a Source| source.shared.rules_for(host).flat_map(|rule| &rule.units);
-        let rules = Rules::merge(host, sources, first, units_of, dialects, limits, problems);
+        let rules = Rules::merge(host, sources, units_of, dialects, limits, problems);
         Self { rules, objects: sources.iter().map(|source| &source.origin).collect(), by_namespace: OnceLock::new() }
     }
 

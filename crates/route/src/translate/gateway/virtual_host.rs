@@ -34,13 +34,10 @@ pub fn virtual_host(
     policies: &Scope,
     closed: Option<&Closed>,
 ) -> (VirtualHostRoutes, Vec<Arc<Problem>>) {
-    let first = sources.iter().find(|source| !source.attached.units(certificate).is_empty());
-    let first = first.map(|source| &source.origin.namespace);
     let mut problems = Vec::new();
     let rules = Rules::merge(
         host,
         sources,
-        first,
         |source| source.attached.units(certificate).iter(),
         dialects,
         limits,

@@ -7,15 +7,14 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
 
-use super::{Due, Translator, Update};
+use super::state::{Due, Translator, Update};
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
-use crate::translate::ChangedInputs;
 use crate::translate::backend_policies::KINDS;
 use crate::translate::backend_policy::{self, ParsedBackendPolicy, PortNumberTarget};
-use crate::translate::policy_targets;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::verdict::{self, ConditionFault, Verdict};
+use crate::translate::{ChangedInputs, policy_targets};
 
 impl Translator {
     /// Parses the policies that have changed, or whose Services or namespaces have. Extends `due` with the Services for which

@@ -9,18 +9,16 @@
 //! The product of two objects would otherwise use up the memory of all Envoys. The charges depend on the objects alone, not on the
 //! limit, so that the result does not depend on the history.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::hosts::draft::HostDraft;
-use super::levels::Levels;
 use super::sites::Site;
 use crate::envoy::stream::size_of_chain;
 use crate::model::{Host, ListenerId, TlsVersion};
 use crate::settings::Settings;
-use crate::translate::charges::{Charge, Charges, Size, State};
+use crate::translate::charges::{Charge, Charges, Size};
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::{HostClientValidation, Source, Stream};
 use crate::translate::tls::{Asking, TlsProperties};
@@ -56,57 +54,6 @@ pub type ByPart = BTreeMap<CopiedPart, Charge>;
 /// The charges for copies of the namespaces that name hosts.
 pub type Copies = Charges<Host, CopiedPart>;
 
-/// The rules of another host that do not fit. Requests that no other rule matches are answered 503 instead.
-#[derive(Debug, Default)]
-pub struct SurplusCopies {
-    /// The namespaces whose rules are not copied.
-    pub namespaces: BTreeSet<Arc<str>>,
-    /// Whether nothing is copied. The rules of other namespaces are not copied without those of the first.
-    pub is_all: bool,
-    /// Whether the default backend is not copied.
-    pub has_default_backend: bool,
-    /// The problems of the objects that need the copy.
-    pub problems: Vec<Problem>,
-}
-
-impl SurplusCopies {
-    /// Returns the rules and the default backend that a host copies, but that do not fit.
-    pub fn of(draft: &HostDraft, copies: &Copies, levels: &Levels) -> Self {
-        let HostDraft { host, copied, copier, charges, .. } = draft;
-        let mut surplus = Self::default();
-        let Some(copier) = copier else { return surplus };
-        let mut size = 0u64;
-        for (part, charge) in charges.iter().filter(|(part, _)| copies.state(host, part) != State::Open) {
-            match part {
-                CopiedPart::Rules(namespace) => {
-                    surplus.namespaces.insert(namespace.clone());
-                    size = size.saturating_add(charge.size.open);
-                }
-                CopiedPart::DefaultBackend => {
-                    surplus.has_default_backend = true;
-                    let what = "the policies of the default backend";
-                    surplus.problems.extend(copier.surplus(host, what, charge.size.open, false));
-                }
-                CopiedPart::KeyPair | CopiedPart::Clients => {}
-            }
-        }
-        let first = copied.as_ref().and_then(|copied| levels.standing(copied)?.served.first());
-        let (Some(copied), Some(first), false) = (copied, first, surplus.namespaces.is_empty()) else {
-            surplus.namespaces = BTreeSet::new();
-            return surplus;
-        };
-        surplus.is_all = surplus.namespaces.contains(&first.origin.namespace);
-        let rules = match copied {
-            Host::Any => "the rules without a host".to_owned(),
-            other => format!("the rules of \"{other}\""),
-        };
-        let names = surplus.namespaces.iter().map(|namespace| format!("\"{namespace}\"")).collect::<Vec<_>>();
-        let what = format!("{rules} of namespace {}", names.join(", "));
-        surplus.problems.extend(copier.surplus(host, &what, size, surplus.is_all));
-        surplus
-    }
-}
-
 /// Returns the charge of the filter chain of a wildcard. With HTTP/3, Envoy has another one for QUIC.
 pub fn of_key_pair(chain: &TlsProperties, settings: &Settings) -> Charge {
     let is_over_quic = settings.http.http3.enabled && chain.maximum >= TlsVersion::V1_3;
@@ -115,8 +62,8 @@ pub fn of_key_pair(chain: &TlsProperties, settings: &Settings) -> Charge {
 }
 
 /// Returns the charge of the filter chain of a host whose connections are forwarded. `chain` has its key pair.
-pub fn of_stream(by: &Source, stream: &Stream, chain: Option<&TlsProperties>) -> Charge {
-    let size = size_of_chain(&ListenerId::new(ListenerId::HTTPS), &stream.to);
+pub fn of_stream(by: &Source, stream: &Stream, chain: Option<&TlsProperties>, listener: &ListenerId) -> Charge {
+    let size = size_of_chain(listener, &stream.to);
     let pair = chain.filter(|_| stream.is_decrypted).map_or(0, |chain| chain.pair_size);
     let open = STREAM.saturating_add(size.next_multiple_of(STREAM)).saturating_add(pair);
     Charge { rank: by.precedence.clone(), size: Size { open, closed: 0 } }
@@ -158,7 +105,7 @@ impl<'a> Copier<'a> {
     }
 
     /// Returns the problems of `host` if `what`, of this size, is not copied. `is_all`: nothing is copied.
-    fn surplus(&self, host: &Host, what: &str, size: u64, is_all: bool) -> Vec<Problem> {
+    pub fn surplus(&self, host: &Host, what: &str, size: u64, is_all: bool) -> Vec<Problem> {
         let message = format!(
             "a copy of {what} for \"{host}\" takes {} KiB of configuration, more than older Ingresses leave \
              of the limit tenants.maxConfigurationPerNamespace",
@@ -213,7 +160,13 @@ pub fn too_many_wildcards(
 }
 
 /// Returns the problem of a host whose connections are forwarded, beyond the limit of its namespace.
-pub fn too_many_streams(host: &Host, by: &Source, stream: &Stream, chain: Option<&TlsProperties>) -> Problem {
+pub fn too_many_streams(
+    host: &Host,
+    by: &Source,
+    stream: &Stream,
+    chain: Option<&TlsProperties>,
+    listener: &ListenerId,
+) -> Problem {
     Problem {
         object: by.origin.clone(),
         field: "spec.tcpproxy".to_owned(),
@@ -221,7 +174,7 @@ pub fn too_many_streams(host: &Host, by: &Source, stream: &Stream, chain: Option
         message: format!(
             "\"{host}\" takes {} KiB of configuration, more than older objects leave of the limit \
              tenants.maxConfigurationPerNamespace",
-            of_stream(by, stream, chain).size.open >> 10,
+            of_stream(by, stream, chain, listener).size.open >> 10,
         )
         .into(),
         consequence: format!("TLS connections for \"{host}\" are closed"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Translator;
+use super::state::Translator;
 use crate::objects::{Kind, Misencoded, ObjectKey, Objects};
 use crate::translate::ChangedInputs;
 use crate::translate::problem::{Problem, Reason};

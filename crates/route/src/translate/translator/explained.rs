@@ -3,13 +3,15 @@
 
 mod answer;
 
+pub use answer::{Answer, Backend, Certificate, ClientProtocol, ConnectionTls, Done, RequestDestination, Step};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::Translator;
-use super::conflicts::id_of;
+use super::state::Translator;
+use super::state::conflicts::id_of;
 use crate::explain::{Chosen, FilterChain, Outcome, Request, decide, patterns, without_port};
 use crate::model::{
     Action, ClusterId, Destination, Host, Listener, ListenerId, Match, Material, Model, Route, SecretId, Session,
@@ -23,8 +25,6 @@ use crate::translate::gateway::attached::RouteContent;
 use crate::translate::host::parent;
 use crate::translate::problem::{Message, Problem, Reason};
 use crate::translate::source::Source;
-
-pub use answer::{Answer, Backend, Certificate, ClientProtocol, ConnectionTls, Done, RequestDestination, Step};
 
 /// The largest number of problems and of losers in one answer.
 const MOST: usize = 50;

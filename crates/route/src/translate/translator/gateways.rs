@@ -10,7 +10,6 @@ mod hosts;
 mod http_policies;
 mod listeners;
 mod policies;
-mod ports;
 mod routes;
 mod sets;
 mod streams;
@@ -18,32 +17,23 @@ mod streams;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use fleets::Dedicated;
-pub use http_policies::ChangedPolicies;
 use lockgate_xds::provenance::ObjectRef;
-use ports::PortClaims;
-use sets::{Regrouped, SetsByGateway, SurplusListenerSet};
 
-use super::sources::Affected;
-use super::{NewClusters, Translator, Update};
-use crate::few::Few;
+use super::state::clusters::NewClusters;
+use super::state::gateways::ChangedParents;
+use super::state::listener_sets::Regrouped;
+use super::state::sources::Affected;
+use super::state::{Translator, Update};
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{self as objects_of, Installed, ListenerSet, SUPPORTED};
-use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Precedence, Revision};
+use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Revision};
 use crate::settings::Settings;
 use crate::translate::ChangedInputs;
-use crate::translate::charges::{Charges, State};
-use crate::translate::dialect::Parents;
-use crate::translate::gateway::attach::{ListenerName, ListenerOwner, Parent};
-use crate::translate::gateway::budget::Budget;
+use crate::translate::gateway::attach::ListenerName;
 use crate::translate::gateway::fleet::{self, Referent};
-use crate::translate::gateway::foreign_policies::ForeignPolicies;
-use crate::translate::gateway::http_policies::HttpPolicies;
 use crate::translate::gateway::listener::{self, ParsedGateway};
-use crate::translate::gateway::policies::{BackendTlsPolicies, PolicyReports};
-use crate::translate::gateway::{FleetReport, GatewayReport, ListenerReport, Reports, SetReport};
+use crate::translate::gateway::{FleetReport, GatewayReport, ListenerReport, SetReport};
 use crate::translate::graph::Input;
-use crate::translate::problem::Problem;
 use crate::translate::source::Dependencies;
 use crate::translate::verdict::{self, Status, Verdict};
 
@@ -53,156 +43,6 @@ const KINDS: [Kind; 4] = [Kind::BACKEND_TLS_POLICY, Kind::HTTP_POLICY, Kind::GAT
 /// Returns whether objects of this kind are parsed before routes.
 pub fn is_unit(kind: Kind) -> bool {
     KINDS.contains(&kind)
-}
-
-/// The Gateways, their listeners, and the policies of Gateway API.
-#[derive(Debug, Default)]
-pub struct Gateways {
-    classes: BTreeMap<ObjectKey, Revision>,
-    pub(super) gateways: BTreeMap<ObjectKey, Arc<ParsedGateway>>,
-    /// The ListenerSets that name each Gateway, served or not.
-    named: SetsByGateway,
-    /// The ListenerSets that served Gateways were parsed with: the Gateway, and the revision.
-    sets: BTreeMap<ObjectKey, (ObjectKey, Revision)>,
-    /// The surplus ListenerSets that name a served Gateway.
-    surplus: BTreeMap<ObjectKey, SurplusListenerSet>,
-    /// The Gateways that claim each port of the Envoys.
-    ports: PortClaims,
-    /// The Gateway of each Envoy listener.
-    pub(super) owners: BTreeMap<ListenerId, ObjectKey>,
-    /// The Gateways with dedicated fleets.
-    dedicated: Arc<Dedicated>,
-    /// The inputs of every Gateway, class, and policy, served or not.
-    dependencies: BTreeMap<ObjectId, Box<[Input]>>,
-    /// The routes of each host.
-    pub(super) hosts: BTreeMap<(ListenerId, Host), Few<Precedence>>,
-    /// The problems of each host.
-    problems: BTreeMap<(ListenerId, Host), Vec<Arc<Problem>>>,
-    /// The number of routes that are attached to each listener.
-    attached: BTreeMap<ListenerName, u32>,
-    /// The reports on Gateways.
-    pub reports: Reports,
-    /// The BackendTLSPolicies.
-    pub policies: BackendTlsPolicies,
-    /// The problems of each policy.
-    policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
-    /// The sizes of the certificate authorities of BackendTLSPolicies, by namespace.
-    pub(super) authorities: Charges<ObjectKey, ()>,
-    /// The reports on policies.
-    pub policy_reports: PolicyReports,
-    /// The HTTPPolicies.
-    pub http_policies: HttpPolicies,
-    /// The policies of Envoy Gateway.
-    foreign_policies: ForeignPolicies,
-    /// The sizes of all routes, and the routes beyond the limit.
-    pub(super) budget: Budget,
-    /// The states of the routes on the listeners of an owner.
-    states: BTreeMap<(ObjectId, ListenerOwner), State>,
-    /// The problems of the routes that are closed or left out on the listeners of an owner.
-    pub(super) refused: BTreeMap<(ObjectId, ListenerOwner), Arc<Problem>>,
-    /// The HTTPPolicies with a target that this controller serves, or that does not exist.
-    http_policies_of_ours: BTreeMap<ObjectKey, Revision>,
-    /// The problems of each HTTPPolicy.
-    http_policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
-}
-
-impl Gateways {
-    /// Returns the revision of an object that this controller serves.
-    pub fn revision(&self, id: &ObjectId) -> Option<Revision> {
-        if id.kind == Kind::GATEWAY_CLASS {
-            return self.classes.get(&id.key).copied();
-        }
-        if id.kind == Kind::GATEWAY {
-            return self.gateways.get(&id.key).map(|gateway| gateway.revision);
-        }
-        if id.kind == Kind::LISTENER_SET {
-            return self.revision_of_set(&id.key);
-        }
-        if id.kind == Kind::BACKEND_TLS_POLICY {
-            let is_ours = self.policy_reports.contains_key(&id.key);
-            return self.policies.get(&id.key).filter(|_| is_ours).map(|policy| policy.revision);
-        }
-        self.http_policies_of_ours.get(&id.key).filter(|_| id.kind == Kind::HTTP_POLICY).copied()
-    }
-
-    /// Returns the inputs of a Gateway, a class, or a policy, served or not.
-    pub fn inputs(&self, id: &ObjectId) -> &[Input] {
-        self.dependencies.get(id).map_or(&[], |inputs| inputs)
-    }
-
-    /// Returns the objects that this controller serves.
-    pub fn ids(&self) -> impl Iterator<Item = ObjectId> {
-        let classes = self.classes.keys().map(|key| Kind::GATEWAY_CLASS.id(key.clone()));
-        let gateways = self.gateways.keys().map(|key| Kind::GATEWAY.id(key.clone()));
-        let sets = self.set_keys().map(|key| Kind::LISTENER_SET.id(key.clone()));
-        let policies = self.policy_reports.keys().map(|key| Kind::BACKEND_TLS_POLICY.id(key.clone()));
-        let http_policies = self.http_policies_of_ours.keys().map(|key| Kind::HTTP_POLICY.id(key.clone()));
-        classes.chain(gateways).chain(sets).chain(policies).chain(http_policies)
-    }
-
-    /// Returns the hosts of an Envoy listener with the ranks of their routes.
-    fn hosts_on<'a>(
-        &'a self,
-        id: &'a ListenerId,
-    ) -> impl Iterator<Item = (&'a (ListenerId, Host), &'a Few<Precedence>)> {
-        let first = (id.clone(), Host::Exact("".into()));
-        self.hosts.range(first..).take_while(move |((other, _), _)| other == id)
-    }
-
-    /// Returns the objects whose precedence has changed with one of these namespaces.
-    fn outranked(&self, namespaces: &BTreeSet<&ObjectKey>, objects: &Objects) -> Vec<ObjectId> {
-        if namespaces.is_empty() {
-            return Vec::new();
-        }
-        let policies = self.policies.iter().filter(|policy| {
-            let key = policy.key();
-            let meta = objects.meta(Kind::BACKEND_TLS_POLICY, key);
-            namespaces.contains(&ObjectKey { namespace: "".into(), name: key.namespace.clone() })
-                && meta.is_some_and(|meta| objects.precedence(Kind::BACKEND_TLS_POLICY, meta) != policy.precedence)
-        });
-        let policies = policies.map(|policy| policy.precedence.id());
-        let http_policies = self.http_policies.iter().filter(|policy| {
-            let key = &policy.precedence.key;
-            let meta = objects.meta(Kind::HTTP_POLICY, key);
-            namespaces.contains(&ObjectKey { namespace: "".into(), name: key.namespace.clone() })
-                && meta.is_some_and(|meta| objects.precedence(Kind::HTTP_POLICY, meta) != policy.precedence)
-        });
-        let policies = policies.chain(http_policies.map(|policy| policy.precedence.id()));
-        // The precedence decides which of two Gateways gets a port of the Envoys.
-        let gateways = self.gateways.values().filter(|gateway| {
-            let key = gateway.key();
-            let meta = objects.meta(Kind::GATEWAY, key);
-            namespaces.contains(&ObjectKey { namespace: "".into(), name: key.namespace.clone() })
-                && meta.is_some_and(|meta| objects.precedence(Kind::GATEWAY, meta) != gateway.precedence)
-        });
-        let gateways = gateways.map(|gateway| gateway.precedence.id());
-        policies.chain(gateways).collect()
-    }
-}
-
-impl Parents for Gateways {
-    fn parent(&self, id: &ObjectId) -> Option<Parent<'_>> {
-        if id.kind == Kind::GATEWAY {
-            return self.gateways.get(&id.key).map(|gateway| Parent { gateway, set: None });
-        }
-        if id.kind == Kind::LISTENER_SET { self.set_parent(&id.key) } else { None }
-    }
-
-    fn policies(&self) -> &BackendTlsPolicies {
-        &self.policies
-    }
-
-    fn foreign_policies(&self) -> &ForeignPolicies {
-        &self.foreign_policies
-    }
-}
-
-/// The policies that an update affects.
-#[derive(Debug, Default)]
-pub struct ChangedParents {
-    /// The changed BackendTLSPolicies.
-    policies: BTreeSet<ObjectKey>,
-    http_policies: ChangedPolicies,
 }
 
 /// Returns the objects of one kind.

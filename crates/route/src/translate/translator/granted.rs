@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Due, Translator, Update};
+use super::state::{Due, Translator, Update};
 use crate::model::Host;
 use crate::objects::{Kind, ObjectId, Objects};
 use crate::settings::Settings;

@@ -5,13 +5,15 @@
 
 pub mod draft;
 mod made;
+mod surplus;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::copies::ByPart;
+use super::hosts::made::BuiltHost;
 use super::levels::Levels;
-use super::{AT_A_TIME, Translator, set};
+use super::state::{AT_A_TIME, Translator, set};
 use crate::model::{Host, Route, SecretId, TlsConnections, TlsHost, Touched, VirtualHostRoutes};
 use crate::objects::Objects;
 use crate::parallel;
@@ -20,7 +22,6 @@ use crate::translate::conflicts::ConflictPlace;
 use crate::translate::problem::Problem;
 use crate::translate::source::Source;
 use crate::translate::virtual_host::HostRules;
-use made::BuiltHost;
 
 impl Translator {
     /// Builds hosts again. Other hosts copy the rules of [`Host::Any`], and hosts below a wildcard depend on its filter chain and

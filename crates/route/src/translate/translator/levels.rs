@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use super::Translator;
-use super::ownership::Standing;
+use super::state::Translator;
+use super::state::owners::Standing;
 use crate::model::Host;
 use crate::settings::Settings;
 use crate::translate::host::parent;

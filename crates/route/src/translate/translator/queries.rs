@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::claims::UnsettledHosts;
-use super::{Ground, Translator};
+use super::state::{Ground, Translator};
 use crate::model::{Model, SecretId, SecretPart};
 use crate::objects::{FOREIGN_POLICIES, Grouping, Kind, ObjectId, Revision};
 use crate::translate::gateway::{PolicyReports, Reports};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Translator, set};
+use super::state::{Translator, set};
 use crate::model::{SecretId, SecretPart, SecretSource, StatsTls, Touched};
 use crate::objects::{Kind, ObjectKey, Objects};
 use crate::translate::{ChangedInputs, tls};

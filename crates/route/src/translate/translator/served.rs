@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
+use super::state::conflicts::id_of;
 use crate::model::Route;
 use crate::objects::ObjectId;
 use crate::translate::dialect::Dialect;
-use crate::translate::translator::conflicts::id_of;
 
 /// The number of routes of each source.
 #[derive(Debug)]

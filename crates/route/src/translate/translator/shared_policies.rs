@@ -4,12 +4,12 @@
 //! A policy is copied for each path of an object, so a small policy can take much of the memory of all Envoys. The sizes of these copies
 //! count toward the limit of the namespace.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Translator;
-use super::gateways::ChangedPolicies;
-use super::sources::Affected;
+use super::state::Translator;
+use super::state::changed_policies::ChangedPolicies;
+use super::state::sources::Affected;
 use crate::envoy::route::Sizes;
 use crate::model::Host;
 use crate::objects::ObjectId;
@@ -20,7 +20,7 @@ use crate::translate::conflicts::ConflictPlace;
 use crate::translate::gateway::http_policy::Features;
 use crate::translate::gateway::size;
 use crate::translate::problem::{Problem, Reason};
-use crate::translate::scope::{PolicySizes, Scope};
+use crate::translate::scope::Scope;
 use crate::translate::source::Source;
 use crate::translate::unit::Unit;
 
@@ -29,15 +29,6 @@ const LISTENERS: u64 = 2;
 
 /// The size of the interpreter of a route. It takes about 100 KB of each worker of Envoy, and a byte of configuration up to 40.
 const PROGRAM: u64 = 8 << 10;
-
-/// The sizes of the policies of all sources on the listeners that all objects share.
-#[derive(Debug, Default)]
-pub struct SharedPolicies {
-    /// The sizes, and the sources beyond the limit of their namespace.
-    pub sizes: PolicySizes,
-    /// The problems of these sources.
-    problems: BTreeMap<ObjectId, Arc<Problem>>,
-}
 
 impl Translator {
     /// Returns the policies of the units on the listeners that all objects share.

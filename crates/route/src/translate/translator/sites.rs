@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::state::owners::Claim;
 use crate::few::Few;
 use crate::model::Host;
 use crate::objects::Precedence;
@@ -10,8 +11,6 @@ use crate::translate::host::parent;
 use crate::translate::problem::Problem;
 use crate::translate::source::{HostClientValidation, Source};
 use crate::translate::tls::{Missed, TlsProperties};
-
-use super::ownership::Claim;
 
 /// A host that a source names, in a rule or for TLS.
 #[derive(Debug, Default)]

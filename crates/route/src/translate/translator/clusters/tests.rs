@@ -7,11 +7,12 @@ use lockgate_xds::snapshot::{Resource, ResourceType};
 
 use super::*;
 use crate::envoy;
-use crate::model::{Action, Forward, PathMatch, TrafficPolicy, UpstreamProtocol, WeightedCluster};
+use crate::model::{Action, ClusterId, Forward, PathMatch, Route, TrafficPolicy, UpstreamProtocol, WeightedCluster};
 use crate::objects::Transport;
 use crate::settings::Settings;
 use crate::testing::objects::{objects, service, slice};
-use crate::translate::backend::{WantedPort, locate};
+use crate::translate::backend::{Context, WantedPort, locate};
+use crate::translate::translator::state::clusters::NewClusters;
 use crate::translate::{ChangedInputs, Input};
 
 /// A translator for routes with policies, which Ingresses cannot request.

@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Translator;
-use super::http_policies::ChangedPolicies;
 use crate::envoy::route::Sizes;
 use crate::envoy::stream;
 use crate::objects::{Kind, ObjectId, ObjectKey};
@@ -21,7 +19,9 @@ use crate::translate::graph::Input;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::scope::Scope;
 use crate::translate::source::Source;
-use crate::translate::translator::sources::Affected;
+use crate::translate::translator::state::Translator;
+use crate::translate::translator::state::changed_policies::ChangedPolicies;
+use crate::translate::translator::state::sources::Affected;
 
 impl Translator {
     /// Updates the sizes of the replaced sources, and of the routes with changed policies. Adds the replaced sources, and those that come

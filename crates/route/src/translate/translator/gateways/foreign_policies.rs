@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Translator;
 use crate::objects::gateway::ListenerSet;
 use crate::objects::{FOREIGN_POLICIES, ForeignPolicy, Kind, Object, ObjectId, ObjectKey, Objects};
 use crate::translate::ChangedInputs;
 use crate::translate::gateway::foreign_policies::{ForeignPolicies, named};
+use crate::translate::translator::state::Translator;
 
 impl Translator {
     /// Replaces the changed policies. Returns the routes and the Gateways that they target now, or targeted before.

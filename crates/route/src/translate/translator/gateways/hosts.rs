@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Translator, Update};
 use crate::model::{Host, ListenerId, Model, Others, TlsHost, Traffic, VirtualHostRoutes};
 use crate::settings::Settings;
 use crate::translate::conflicts::ConflictPlace;
@@ -14,6 +13,7 @@ use crate::translate::gateway::virtual_host::{not_found, virtual_host};
 use crate::translate::problem::Problem;
 use crate::translate::scope::Scope;
 use crate::translate::source::Source;
+use crate::translate::translator::state::{Translator, Update};
 
 /// The maximum number of listeners for HTTPS on one port that distinguish hosts of other listeners from unknown hosts.
 const LISTED: usize = 64;

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Translator, Update};
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::HttpPolicy;
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
@@ -15,18 +14,9 @@ use crate::translate::gateway::attached::Attached;
 use crate::translate::gateway::http_policy::{self, Features, Layers, ParsedHttpPolicy, SectionTarget};
 use crate::translate::policy_targets;
 use crate::translate::problem::Problem;
+use crate::translate::translator::state::changed_policies::ChangedPolicies;
+use crate::translate::translator::state::{Translator, Update};
 use crate::translate::verdict::{self, ConditionFault, Status, Verdict};
-
-/// The changes of policies in one update.
-#[derive(Debug, Default)]
-pub struct ChangedPolicies {
-    /// The policies whose conditions may have changed.
-    policies: BTreeSet<ObjectKey>,
-    /// The objects whose policies may have changed.
-    pub(in super::super) targets: BTreeSet<ObjectId>,
-    /// The objects with changed overrides, which can decide features of more specific policies.
-    overridden: BTreeSet<ObjectId>,
-}
 
 impl Translator {
     /// Parses policies.

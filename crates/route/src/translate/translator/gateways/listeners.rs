@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use std::sync::Arc;
 
-use super::sets::seen_otherwise;
-use super::{Translator, Update};
 use crate::model::{Bind, Destination, Host, Listener, ListenerId, Traffic};
 use crate::objects::{Kind, ObjectId};
 use crate::settings::Settings;
 use crate::translate::gateway::hostname::covers;
 use crate::translate::gateway::listener::{self, ListenerProtocol, ParsedGateway};
 use crate::translate::source::Dependencies;
+use crate::translate::translator::gateways::sets::seen_otherwise;
+use crate::translate::translator::state::{Translator, Update};
 use crate::translate::{listeners, verdict};
 
 impl Translator {

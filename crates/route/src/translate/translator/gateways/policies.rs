@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Translator, Update};
 use crate::objects::gateway::BackendTlsPolicy;
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 use crate::settings::Settings;
@@ -14,6 +13,7 @@ use crate::translate::gateway::policy::{self, ParsedBackendTlsPolicy};
 use crate::translate::graph::Input;
 use crate::translate::problem::{Message, Problem, Reason};
 use crate::translate::source::Source;
+use crate::translate::translator::state::{Translator, Update};
 use crate::translate::verdict::{self, ConditionFault, Status, Verdict};
 
 impl Translator {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::Translator;
 use crate::model::{Host, ListenerId};
 use crate::translate::charges::State;
 use crate::translate::gateway::attach::{Attachment, ListenerOwner};
 use crate::translate::source::Source;
-use crate::translate::translator::sources::Affected;
+use crate::translate::translator::state::Translator;
+use crate::translate::translator::state::sources::Affected;
 
 impl Translator {
     /// Changes the state of a route on the listeners of `owner`. Open and closed routes are on their hosts, and open ones are

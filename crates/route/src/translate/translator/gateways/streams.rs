@@ -1,13 +1,12 @@
 //! The destinations of the TLS, TCP, and UDP listeners of Gateways. The oldest route for a server name, or for a
 //! listener without server names, receives all connections. Listeners for TLS share a port with those for HTTPS.
 
-use super::{Translator, Update};
 use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConnections, Touched, Traffic};
 use crate::objects::Precedence;
 use crate::settings::Settings;
 use crate::translate::gateway::attach::ListenerName;
 use crate::translate::gateway::listener::{ListenerProtocol, ParsedGateway};
-use crate::translate::translator::set;
+use crate::translate::translator::state::{Translator, Update, set};
 
 impl Translator {
     /// Builds a host of a listener for TLS, TCP, or UDP, and replaces it in the model. A host of a listener for HTTPS forwards no

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::Translator;
 use crate::envoy::route::Sizes;
 use crate::model::Host;
 use crate::settings::Settings;
@@ -16,7 +15,8 @@ use crate::translate::source::{HostClientValidation, Source};
 use crate::translate::tls::{self, Asking, Found, Routing, TlsProperties};
 use crate::translate::translator::copies::{self, ByPart, CopiedPart, Copier};
 use crate::translate::translator::levels::Levels;
-use crate::translate::translator::ownership::Standing;
+use crate::translate::translator::state::Translator;
+use crate::translate::translator::state::owners::Standing;
 
 /// The decisions on a host.
 pub struct HostDraft<'t> {
@@ -149,7 +149,7 @@ impl Translator {
         }
         match (draft.standing.stream(), &draft.host, &draft.certificate.chain) {
             (Some((by, stream)), _, chain) => {
-                charges.insert(CopiedPart::KeyPair, copies::of_stream(by, stream, chain.as_ref()));
+                charges.insert(CopiedPart::KeyPair, copies::of_stream(by, stream, chain.as_ref(), &self.shared.tls));
             }
             (None, Host::Wildcard(_), Some(chain)) => {
                 charges.insert(CopiedPart::KeyPair, copies::of_key_pair(chain, settings));

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::Translator;
-use super::draft::{CertificateSelection, HostDraft};
 use crate::envoy::route::Sizes;
 use crate::model::{
     ClientValidation, Host, Others, SecretId, ServedHosts, Termination, TlsConnections, TlsHost, TlsVersion,
@@ -19,9 +17,12 @@ use crate::translate::plain_text::VirtualHostPort;
 use crate::translate::problem::Problem;
 use crate::translate::source::{HostClientValidation, Stream};
 use crate::translate::tls::{self, TlsProperties};
-use crate::translate::translator::copies::{self, CopiedPart, Copies, SurplusCopies};
+use crate::translate::translator::copies::{self, CopiedPart, Copies};
+use crate::translate::translator::hosts::draft::{CertificateSelection, HostDraft};
+use crate::translate::translator::hosts::surplus::SurplusCopies;
 use crate::translate::translator::levels::Levels;
-use crate::translate::translator::ownership::Claim;
+use crate::translate::translator::state::Translator;
+use crate::translate::translator::state::owners::Claim;
 use crate::translate::virtual_host::{Around, DefaultBackend, closed};
 
 /// The parts of a host.
@@ -88,7 +89,9 @@ impl Translator {
                 let is_closed = copies.state(host, &CopiedPart::KeyPair) != State::Open;
                 let chain = draft.certificate.chain.as_ref();
                 problems.extend(match (draft.standing.stream().filter(|_| is_closed), chain.filter(|_| is_closed)) {
-                    (Some((by, stream)), _) => Some(copies::too_many_streams(host, by, stream, chain)),
+                    (Some((by, stream)), _) => {
+                        Some(copies::too_many_streams(host, by, stream, chain, &self.shared.tls))
+                    }
                     (None, Some(chain)) => Some(copies::too_many_wildcards(host, chain, settings, nobody)),
                     (None, None) => None,
                 });

@@ -20,8 +20,8 @@ type Claim = (bool, Precedence);
 /// The Gateways that claim each port.
 #[derive(Debug, Default)]
 pub struct PortClaims {
-    of_port: BTreeMap<Port, BTreeSet<Claim>>,
-    of_gateway: BTreeMap<ObjectKey, BTreeMap<Port, Claim>>,
+    pub of_port: BTreeMap<Port, BTreeSet<Claim>>,
+    pub of_gateway: BTreeMap<ObjectKey, BTreeMap<Port, Claim>>,
 }
 
 impl PortClaims {
@@ -47,17 +47,17 @@ impl PortClaims {
         affected
     }
 
-    fn owner(&self, port: Port) -> Option<&Claim> {
+    pub fn owner(&self, port: Port) -> Option<&Claim> {
         self.of_port.get(&port)?.first()
     }
 
-    fn insert(&mut self, port: Port, claim: &Claim, affected: &mut BTreeSet<ObjectId>) {
+    pub fn insert(&mut self, port: Port, claim: &Claim, affected: &mut BTreeSet<ObjectId>) {
         let claims = self.of_port.entry(port).or_default();
         affected.extend(claims.first().filter(|owner| claim < *owner).map(|owner| owner.1.id()));
         claims.insert(claim.clone());
     }
 
-    fn remove(&mut self, port: Port, claim: &Claim, affected: &mut BTreeSet<ObjectId>) {
+    pub fn remove(&mut self, port: Port, claim: &Claim, affected: &mut BTreeSet<ObjectId>) {
         let Some(claims) = self.of_port.get_mut(&port) else { return };
         let was_owner = claims.first() == Some(claim);
         claims.remove(claim);
