@@ -29,13 +29,8 @@ pub fn settings(text: &str) -> Result<Node, DocumentFault> {
     let first = documents.next().map_or(Ok(Node::default()), |document| document.root)?;
     match documents.next() {
         None => Ok(first),
-        Some(second) => {
-            let message = "a second document begins, and settings have only one";
-            Err(second
-                .root
-                .err()
-                .unwrap_or_else(|| Document { root: Ok(Node::default()), ..second }.fault("", message)))
-        }
+        Some(Document { root: Err(fault), .. }) => Err(fault),
+        Some(second) => Err(second.fault("", "a second document begins, and settings have only one")),
     }
 }
 

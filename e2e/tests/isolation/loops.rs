@@ -117,15 +117,17 @@ fn listener_with_loop(protocol: &str, port: u16) -> [String; 3] {
 
 /// Runs `attack`, and asserts that another host is served meanwhile.
 async fn is_served_during(site: &Site, attack: impl AsyncFnOnce()) {
+    let mut answers = 0;
     let requests = async {
         loop {
             let start = Instant::now();
             assert_eq!(site.get(By::Http, "/", &[]).await.status, 200);
             assert!(start.elapsed() < MOST, "{:?}", start.elapsed());
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            answers += 1;
         }
     };
     tokio::select! { () = attack() => {}, () = requests => {} }
+    assert!(answers > 10, "only {answers} requests ran during the attack");
 }
 
 /// Returns the largest value of the statistics of the loop whose name ends with `suffix`.
@@ -159,15 +161,16 @@ async fn a_datagram_that_returns_ends_at_the_limit_of_its_service() {
     let port = ports::free();
     let settings = "tenants: { maxCircuitBreaker: 500 }\n";
     let site = Site::with_objects(settings, &listener_with_loop("UDP", port)).await;
+    let datagrams = async || most(&site, "downstream_sess_rx_datagrams").await;
     is_served_during(&site, async || {
         let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
         for _ in 0..20 {
+            let before = datagrams().await;
             socket.send_to(b"hello", ("127.0.0.1", port)).await.expect("a datagram");
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            wait_until("the datagram at Envoy", async || datagrams().await > before).await;
         }
     })
     .await;
-    let datagrams = async || most(&site, "downstream_sess_rx_datagrams").await;
     let mut sent = datagrams().await;
     wait_until("the end of all datagrams", async || std::mem::replace(&mut sent, datagrams().await) == sent).await;
     let sessions = most(&site, "downstream_sess_active").await;
